@@ -97,6 +97,12 @@ class Unreachable(ClusterError):  # noqa: N818  it is raised as the fact it name
         self.sent = sent
 
 
+class UsageUnavailable(ClusterError):  # noqa: N818  the state of a part, as in HTTP 503
+    """A source of measured use could not be asked, or what it answered makes no sense."""
+
+    retryable = True
+
+
 class JournalUnavailable(JournalError):  # noqa: N818  # the state of a part, as in HTTP 503
     """The journal cannot write just now: do not rely on the record; it may be tried again."""
 

@@ -111,14 +111,15 @@ def test_every_folder_creates_the_base_and_one_way_of_running(
     assert len(found) == len(set(found))
 
 
-def test_the_role_grants_the_watched_kinds_evictions_and_events_alone() -> None:
+def test_the_role_grants_the_watched_kinds_measured_use_evictions_and_events_alone() -> None:
     reading = {
         (kind.group, kind.resource, verb) for kind in WATCHED_KINDS.values() for verb in verbs(kind)
     }
     events = {("events.k8s.io", "events", verb) for verb in ("create", "patch")}
     acting = {("", "pods/eviction", "create")}
+    use = {("metrics.k8s.io", resource, "list") for resource in ("nodes", "pods")}
 
-    assert set(granted()) == reading | events | acting
+    assert set(granted()) == reading | events | acting | use
 
 
 def test_every_watched_kind_can_be_listed_and_watched_and_pods_can_be_read() -> None:

@@ -147,6 +147,14 @@ class Plugin(ABC, Generic[SubjectT, ArgsT]):
         """
         return ((kind, None) for kind in self.indexes)
 
+    @property
+    def usage_sources(self) -> Collection[str]:
+        """The sources of measured use that the plugin reads, as `NodeUsage.source` names them.
+
+        They are polled while a policy enables the plugin.
+        """
+        return ()
+
     def matters(self, change: Change) -> bool:
         """Say cheaply whether a change, one of `reacts_to`, may create a finding or alter one.
 

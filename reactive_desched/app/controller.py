@@ -56,7 +56,7 @@ async def open_controller(deps: Dependencies) -> AsyncIterator[RunningController
     ):
         parts = build_parts(deps, session, active, recorder, work_available)
         deps.metrics.register(parts.pipeline.controller, *parts.reflectors.values())
-        deps.metrics.register(events, active, parts.pulse)
+        deps.metrics.register(events, active, parts.pulse, parts.usage)
         metrics = deps.metrics if deps.serve_metrics else None
         # records -> journal.tail -> sinks
         async with start_recording(deps, events, active, deps.log, work_available) as recording:
@@ -93,6 +93,8 @@ async def _start_tasks(
     # API server -> controller.apply
     for reflector in parts.reflectors.values():
         tasks.start_soon(reflector.run)
+    # metrics-server, Prometheus -> samples -> controller.apply
+    tasks.start_soon(parts.usage.run)
     # open intents of the last run -> outcomes -> readiness
     tasks.start_soon(end_startup_pause, controller, recorder, parts.evictor, log, timeout_s)
     # files -> controller.reconfigure

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Mapping
 from functools import partial
+from random import Random
 from typing import Final
 
 from msgspec import Struct
@@ -11,6 +12,7 @@ from reactive_desched.app import edges
 from reactive_desched.app.config_reload import ActiveConfig
 from reactive_desched.app.health import build_health
 from reactive_desched.app.options import Dependencies
+from reactive_desched.app.usage import UsagePolling
 from reactive_desched.controller.pipeline import Pipeline, build_pipeline
 from reactive_desched.controller.suspend import SuspendDetector
 from reactive_desched.eviction.dry_run import DryRunEvictor
@@ -36,6 +38,7 @@ class Parts(Struct, frozen=True):
     pipeline: Pipeline
     reflectors: Mapping[str, edges.AnyReflector]
     probe: ServerProbe
+    usage: UsagePolling
     evictor: ApiEvictor
     active: ActiveConfig
     interned: InternTables
@@ -69,4 +72,5 @@ def build_parts(
     reflectors = edges.build_reflectors(session, pipeline, interned, probe)
     health = build_health(pipeline.controller, active)
     pulse = EventLoopPulse(health.add_heartbeat("event-loop", LIVENESS_TIMEOUT_S))
-    return Parts(pipeline, reflectors, probe, evictor, active, interned, health, pulse)
+    usage = UsagePolling(active, pipeline, session, SystemClock(), Random(), deps.log)  # noqa: S311 -- jitter is no secret
+    return Parts(pipeline, reflectors, probe, usage, evictor, active, interned, health, pulse)

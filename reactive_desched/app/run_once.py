@@ -32,6 +32,7 @@ from reactive_desched.eviction.recovery import resolve_open_intents
 from reactive_desched.fit.scheduler import SchedulerNodeFit
 from reactive_desched.fit.upstream import SCHEDULER, UPSTREAM
 from reactive_desched.journal.journal import Journal
+from reactive_desched.kube.client.clock import SystemClock
 from reactive_desched.kube.client.evictor import ApiEvictor
 from reactive_desched.model.changes import Resynced
 from reactive_desched.model.decisions import Evict
@@ -50,6 +51,7 @@ from reactive_desched.model.outcomes import (
 from reactive_desched.model.subjects import PodSubject
 from reactive_desched.model.triggers import SWEEP
 from reactive_desched.plan.live import list_snapshot
+from reactive_desched.plan.measured_use import with_measured_use
 from reactive_desched.plan.needed_resources import needed_resources
 from reactive_desched.plan.progress import Progress
 from reactive_desched.plan.snapshot import Snapshot
@@ -110,6 +112,7 @@ async def _until_done(deps: Dependencies) -> int:
             Progress(),
             optional_resources=OWNER_RESOURCES | USAGE_RESOURCES,
         )
+        snapshot = await with_measured_use(snapshot, deps.configuration, session, SystemClock())
         one_shot = OneShotRun(
             deps.configuration.policy,
             EvictionExecutor(
@@ -249,6 +252,8 @@ def _log_snapshot(snapshot: Snapshot, deps: Dependencies, log: Logger) -> None:
         log.warning(
             "an optional resource cannot be read", resource=resource, effect=effect, reason=reason
         )
+    for problem in dict.fromkeys(snapshot.usage_problems.values()):
+        log.warning(problem)
     log.info(
         "looking at",
         nodes=len(snapshot.nodes),

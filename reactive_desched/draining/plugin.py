@@ -27,7 +27,12 @@ from reactive_desched.model.node_table import NodeTable
 from reactive_desched.model.objects import Pod
 from reactive_desched.model.pod_importance import pod_importance
 from reactive_desched.model.resources import ResourceList
-from reactive_desched.model.utilization import NodeStanding, Thresholds, UtilizationRule
+from reactive_desched.model.utilization import (
+    REQUESTS,
+    NodeStanding,
+    Thresholds,
+    UtilizationRule,
+)
 from reactive_desched.state.indexes.node_utilization import (
     NodeUtilization,
     NodeUtilizationChanged,
@@ -97,6 +102,11 @@ class DrainingPlugin(BalancePlugin[str, ArgsT]):
     def required_indexes(self) -> Iterable[tuple[type[Index], Hashable]]:
         """The index for this rule."""
         return ((NodeUtilization, self.rule),)
+
+    @property
+    def usage_sources(self) -> Collection[str]:
+        """The rule's source, unless the requests of pods count."""
+        return () if self.rule.source == REQUESTS else (self.rule.source,)
 
     def matters(self, change: Change) -> bool:
         """Say whether a change is about this rule."""

@@ -11,6 +11,11 @@ NODE_METRIC: Final = "NodeMetric"
 """The source of what koordinator's agent on a node reports."""
 
 
+def source_kind(source: str) -> str:
+    """Return what policies call the provider of a source, such as Prometheus of "Prometheus/up"."""
+    return source.partition("/")[0]
+
+
 class NodeUsage(Struct, frozen=True, gc=False):
     """The last sample of one source for one node.
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -15,7 +16,7 @@ from msgspec import Struct
 from reactive_desched.errors import ConfigError
 from reactive_desched.fit.upstream import UPSTREAM
 from reactive_desched.plan.evaluation import PlanResult, run_sweeps
-from reactive_desched.plan.missing_inputs import missing_inputs, missing_nodes
+from reactive_desched.plan.missing_inputs import missing_inputs, missing_measurements, missing_nodes
 from reactive_desched.plan.needed_resources import needed_resources
 from reactive_desched.plan.node_report import NodesReport
 from reactive_desched.plan.node_tables import rule_tables
@@ -222,10 +223,10 @@ def _load_live_snapshot(
     from reactive_desched.plan.live import read_live_snapshot
 
     resources = needed_resources(configuration.policy, options.node_fit, OWNER_RESOURCES)
-    client = configuration.settings.client
     kube = KubeConfigOptions(options.kubeconfig, options.context)
+    read = partial(read_live_snapshot, kube, configuration, resources, progress)
     try:
-        return LoadedSnapshot(*anyio.run(read_live_snapshot, kube, client, resources, progress))
+        return LoadedSnapshot(*anyio.run(read))
     except ConfigError as error:
         raise ConfigError(f"{error}; or pass -f FILE with what {_FETCH} wrote") from error
 
@@ -241,9 +242,11 @@ def _warnings(
     if (more := snapshot.unreadable_count - len(snapshot.unreadable)) > 0:
         yield f"{more} more objects cannot be read and were left out"
     yield from snapshot.partial_lists
+    yield from dict.fromkeys(snapshot.usage_problems.values())
     yield from missing_nodes(snapshot)
     if loaded.server is None:
         yield from missing_inputs(policy, snapshot)
+    yield from missing_measurements(policy, snapshot)
 
 
 def _describe_inputs(

@@ -11,9 +11,10 @@ from reactive_desched.kube.client.config import limits_of, rate_of
 from reactive_desched.kube.client.session import KubeConfigOptions, Transport, open_session
 from reactive_desched.kube.codec import Codec, ListPage, WatchEvent, make_codecs
 from reactive_desched.kube.watch.initial_list import list_once
+from reactive_desched.plan.measured_use import with_measured_use
 from reactive_desched.plan.progress import Progress
 from reactive_desched.plan.snapshot import Snapshot, SnapshotBuilder
-from reactive_desched.policy.settings import ClientSettings
+from reactive_desched.policy.policy import Configuration
 from reactive_desched.state.kinds.interning import InternTables
 from reactive_desched.state.resources import USAGE_RESOURCES
 
@@ -26,17 +27,22 @@ AnyCodec = Codec[Any]  # every resource has its own records
 
 
 async def read_live_snapshot(
-    kube: KubeConfigOptions, client: ClientSettings, resources: Iterable[str], progress: Progress
+    kube: KubeConfigOptions,
+    configuration: Configuration,
+    resources: Iterable[str],
+    progress: Progress,
 ) -> tuple[Snapshot, str]:
-    """List these resources; return the snapshot and the server's address.
+    """List these resources and measure what is used; return that and the server's address.
 
     Raises ConfigError when there is no way in, and CannotLook as `list_everything`.
     """
+    client = configuration.settings.client
     async with open_session(kube, limits=limits_of(client), rate_limit=rate_of(client)) as session:
         snapshot = await list_snapshot(
             session, resources, progress, optional_resources=USAGE_RESOURCES
         )
-        return snapshot, session.server
+        measured = await with_measured_use(snapshot, configuration, session, SystemClock())
+        return measured, session.server
 
 
 async def list_snapshot(

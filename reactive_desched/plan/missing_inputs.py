@@ -2,14 +2,15 @@
 
 from collections.abc import Iterator
 
-from reactive_desched.api.args import HasMetricsSource
+from reactive_desched.model.usage import NodeMetric, source_kind
 from reactive_desched.plan.snapshot import Snapshot
 from reactive_desched.policy.document import MetricsSourceKind
-from reactive_desched.policy.policy import Policy, Profile
+from reactive_desched.policy.policy import AnyPlugin, Policy, Profile
 from reactive_desched.policy.protections import Protection
+from reactive_desched.state.kinds.node_metric import NODE_METRIC
 from reactive_desched.state.resources import NAMESPACES, PDBS, PRIORITY_CLASSES, PVCS
 
-__all__ = ["missing_inputs", "missing_nodes"]
+__all__ = ["missing_inputs", "missing_measurements", "missing_nodes"]
 
 
 def missing_inputs(policy: Policy, snapshot: Snapshot) -> Iterator[str]:
@@ -18,20 +19,47 @@ def missing_inputs(policy: Policy, snapshot: Snapshot) -> Iterator[str]:
         for resource, consequence in _required_resources(profile):
             if not snapshot.objects[resource]:
                 yield f'profile "{profile.name}": no {resource} given: {consequence}'
-        for name, args in profile.args.items():
-            if isinstance(args, HasMetricsSource) and args.metrics_source in policy.metrics_sources:
-                for problem in _missing_samples(args.metrics_source, snapshot):
-                    yield f'profile "{profile.name}": {problem}: {name} evicts nothing'
 
 
-def _missing_samples(source: str, snapshot: Snapshot) -> Iterator[str]:
+def missing_measurements(policy: Policy, snapshot: Snapshot) -> Iterator[str]:
+    """Say which plugins go by use that was not measured, and of how many nodes.
+
+    Nothing is said of a source that could not be asked: the policy's warnings and the snapshot's
+    `usage_problems` say why.
+    """
+    for profile in policy.profiles:
+        for plugin in profile.plugins:
+            problems = [
+                *(_missing_samples(source, policy, snapshot) for source in plugin.usage_sources),
+                _missing_node_metrics(plugin, snapshot),
+            ]
+            for problem in filter(None, problems):
+                yield f'profile "{profile.name}": {problem}: {plugin.name} evicts nothing'
+
+
+def _missing_samples(source: str, policy: Policy, snapshot: Snapshot) -> str:
     """Say of which nodes nothing was measured: in a sweep one is enough for doing nothing."""
+    kind = source_kind(source)
+    if kind not in policy.metrics_sources or source in snapshot.usage_problems:
+        return ""
     measured = {sample.node for sample in snapshot.samples if sample.source == source}
     unmeasured = [node.name for node in snapshot.nodes if node.name not in measured]
-    if source == MetricsSourceKind.PROMETHEUS:
-        yield "Prometheus is not asked here"
-    elif unmeasured:
-        yield f"no NodeMetrics given of {len(unmeasured)} nodes, for example {unmeasured[0]}"
+    if not unmeasured:
+        return ""
+    if kind == MetricsSourceKind.PROMETHEUS and not measured:
+        return "Prometheus is not asked here"
+    what = "NodeMetrics" if kind == MetricsSourceKind.KUBERNETES else f"sample of {kind}"
+    return f"no {what} given of {len(unmeasured)} nodes, for example {unmeasured[0]}"
+
+
+def _missing_node_metrics(plugin: AnyPlugin, snapshot: Snapshot) -> str:
+    """Say whether a plugin goes by NodeMetrics of koordinator and there is none."""
+    reads = any(NodeMetric in index.kinds for index in plugin.indexes)
+    return (
+        "no NodeMetrics of koordinator given"
+        if reads and not snapshot.objects.get(NODE_METRIC.resource)
+        else ""
+    )
 
 
 def _required_resources(profile: Profile) -> Iterator[tuple[str, str]]:

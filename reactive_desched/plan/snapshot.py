@@ -10,10 +10,10 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from reactive_desched.errors import Malformed
-from reactive_desched.kube.codec import AnyCodec, make_codecs
+from reactive_desched.kube.codec import AnyCodec, ResourceCodec, make_codecs
 from reactive_desched.model.labels import Selector
 from reactive_desched.model.objects import ClusterObject, Node, Pod
-from reactive_desched.model.usage import NodeUsage
+from reactive_desched.model.usage import NodeUsage, source_kind
 from reactive_desched.plan.defaults import (
     with_default_namespace,
     with_default_uid,
@@ -32,13 +32,12 @@ from reactive_desched.state.resources import (
     STORAGE_RESOURCES,
     WATCHED_KINDS,
 )
-from reactive_desched.usage import metrics_api
 from reactive_desched.usage.metrics_api import (
+    NODE_METRICS,
+    POD_METRICS,
     NodeMetrics,
     PodMetrics,
     make_samples,
-    read_node_metrics,
-    read_pod_metrics,
 )
 
 __all__ = ["MAX_NAMED", "Snapshot", "SnapshotBuilder"]
@@ -57,8 +56,8 @@ class Snapshot(Struct, frozen=True, gc=False):
     `unread` names the first of the objects that could not be read, `unread_count` says how many
     there were; `pages` names lists of which only a part was given. Where there is neither the
     picture is whole. `ignored` counts objects of other kinds, by kind. `refused` says
-    of resources that can be done without why they were not to be had. `samples` are what the
-    NodeMetrics and PodMetrics objects measured.
+    of resources that can be done without why they were not to be had. `samples` are what was
+    measured, and `usage_problems` say, by source, why nothing was.
     """
 
     objects: Mapping[str, Sequence[ClusterObject]]
@@ -69,6 +68,7 @@ class Snapshot(Struct, frozen=True, gc=False):
     forbidden: Mapping[str, str] = {}
     duplicates: int = 0
     samples: Sequence[NodeUsage] = ()
+    usage_problems: Mapping[str, str] = {}
 
     @property
     def is_complete(self) -> bool:
@@ -85,9 +85,10 @@ class Snapshot(Struct, frozen=True, gc=False):
         """The pods, by namespace and name."""
         return self.objects[PODS]  # type: ignore[return-value]  # what is kept under this name
 
-    def measured_by(self, sources: Collection[str]) -> "Snapshot":
-        """Return it with the samples of these sources alone."""
-        return replace(self, samples=tuple(s for s in self.samples if s.source in sources))
+    def measured_by(self, kinds: Collection[str]) -> "Snapshot":
+        """Return it with the samples of sources of these kinds alone."""
+        kept = (each for each in self.samples if source_kind(each.source) in kinds)
+        return replace(self, samples=tuple(kept))
 
     def build_state(self, selects: Selector) -> ClusterState:
         """Make a state of it, which may then be changed."""
@@ -113,7 +114,10 @@ class SnapshotBuilder:
 
     def __init__(self) -> None:
         self.count = 0
-        self._codecs = make_codecs(InternTables())
+        tables = InternTables()
+        self._codecs = make_codecs(tables)
+        self._node_metrics_codec = ResourceCodec(NODE_METRICS, tables)
+        self._pod_metrics_codec = ResourceCodec(POD_METRICS, tables)
         self._kinds = {
             kind.kind: kind
             for kind in WATCHED_KINDS.values()
@@ -132,7 +136,7 @@ class SnapshotBuilder:
 
     def add_input(self, item: InputObject, source: str) -> None:
         """Take one object as it was given in a file."""
-        if item.group == metrics_api.GROUP:
+        if item.group == NODE_METRICS.group:
             self._add_metrics(item, source)
             return
         kind = self._kinds.get(item.kind)
@@ -149,10 +153,10 @@ class SnapshotBuilder:
         """Take what metrics-server measured."""
         try:
             match item.kind:
-                case metrics_api.NODE_METRICS:
-                    self._node_metrics.append(read_node_metrics(item.raw))
-                case metrics_api.POD_METRICS:
-                    self._pod_metrics.append(read_pod_metrics(item.raw))
+                case NODE_METRICS.kind:
+                    self._node_metrics.append(self._node_metrics_codec.decode_object(item.raw))
+                case POD_METRICS.kind:
+                    self._pod_metrics.append(self._pod_metrics_codec.decode_object(item.raw))
                 case _:
                     self._ignore(item, source)
         except Malformed as error:
@@ -200,10 +204,14 @@ class SnapshotBuilder:
 
     def _samples(self, pods: Iterable[ClusterObject]) -> tuple[NodeUsage, ...]:
         """Make a sample of each node, of the newest measurement where there are several."""
-        nodes = {str(pod): pod.node for pod in pods if isinstance(pod, Pod)}
-        self._node_metrics.sort(key=attrgetter("name", "sampled_s"))
-        newest = {each.name: each for each in self._node_metrics}
-        return tuple(make_samples(newest.values(), self._pod_metrics, nodes.get))
+        on_node: dict[str, list[str]] = {}
+        for pod in pods:
+            assert isinstance(pod, Pod), "nothing else is kept under this name"
+            on_node.setdefault(pod.node, []).append(str(pod))
+        self._node_metrics.sort(key=attrgetter("key", "sampled_s"))
+        newest = {each.key: each for each in self._node_metrics}
+        used = {each.key: each.usage for each in self._pod_metrics}
+        return tuple(make_samples(newest.values(), used, lambda node: on_node.get(node, ())))
 
     def _ignore(self, item: InputObject, source: str) -> None:
         if item.kind in self._kinds:  # of another API group

@@ -249,6 +249,102 @@ class EvictionSettings(Section):
     )
 
 
+class SmoothingSettings(Section):
+    """How the samples of a node become the use that plugins go by, so that a spike moves nothing.
+
+    The steps follow each other in this order; what each keeps begins anew with a restart.
+    """
+
+    weight: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] = Field(
+        default=1.0, description="Of a new sample in the moving average; 1: no average."
+    )
+    window: Annotated[int, Field(ge=1, le=1000)] = Field(
+        default=1, description="Of so many samples the percentile counts; 1: the last one."
+    )
+    percentile: Annotated[float, Field(gt=0, le=100, allow_inf_nan=False)] = Field(
+        default=90.0, description="Which percentile of the window."
+    )
+    agree: Annotated[int, Field(ge=1, le=1000)] = Field(
+        default=1,
+        description="So many of the last `of` samples must reach a value before it counts.",
+    )
+    of: Annotated[int, Field(ge=1, le=1000)] | None = Field(
+        default=None, description="The samples that `agree` is about; as many when left out."
+    )
+    dead_band: Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)] = Field(
+        default=0.0,
+        description="A change of fewer per cent of the node is not taken in. A node comes to lie "
+        "above a threshold, and below it again, by that much later.",
+    )
+
+    @model_validator(mode="after")
+    def _check_agree(self) -> "SmoothingSettings":
+        if self.of is not None and self.agree > self.of:
+            error = FieldError("agree is more than of", "raise of", ("agree",))
+            raise FieldErrors([error])
+        return self
+
+
+class MetricsServerSmoothing(SmoothingSettings):
+    """The same for metrics-server, by default about as the SIG descheduler has it."""
+
+    weight: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] = Field(
+        default=0.27,
+        description="Of a new sample in the moving average; 1: no average. The SIG descheduler's "
+        "0.1 every 5 s comes to 0.27 every 15 s, as often as metrics-server measures.",
+    )
+
+
+class UsageSourceSettings(Section):
+    """How one source of measured use is asked, and how long its samples count."""
+
+    interval_s: Seconds = Field(default=15.0, description="Ask this often; not 0.")
+    timeout_s: Seconds = Field(default=10.0, description="Wait this long for an answer; not 0.")
+    max_age_s: Seconds = Field(
+        default=120.0,
+        description="A node whose last sample is older is unknown, and neither gives nor takes "
+        "pods.",
+    )
+    smoothing: SmoothingSettings = Field(
+        default=SmoothingSettings.model_construct(), description="How samples are smoothed."
+    )
+
+    @model_validator(mode="after")
+    def _check_times(self) -> "UsageSourceSettings":
+        raise_field_errors(self._field_errors())
+        return self
+
+    def _field_errors(self) -> Iterator[FieldError]:
+        for name, seconds in (("interval", self.interval_s), ("timeout", self.timeout_s)):
+            if seconds <= 0:
+                yield FieldError("must be longer than 0s", "write for example 15s", (name,))
+        if self.max_age_s <= self.interval_s:
+            message = "maxAge is not longer than interval: every sample would be too old"
+            yield FieldError(message, "raise maxAge", ("maxAge",))
+
+
+class MetricsServerSettings(UsageSourceSettings):
+    """How metrics-server is asked, the source KubernetesMetrics."""
+
+    pod_interval_s: Seconds = Field(
+        default=60.0, description="Ask what pods use this often; nodes are asked for more often."
+    )
+    smoothing: MetricsServerSmoothing = Field(
+        default=MetricsServerSmoothing.model_construct(), description="How samples are smoothed."
+    )
+
+
+class UsageSettings(Section):
+    """Measured use, for plugins that go by it; what no plugin reads is not asked for."""
+
+    kubernetes_metrics: MetricsServerSettings = Field(
+        default=MetricsServerSettings.model_construct(), description="The metrics-server."
+    )
+    prometheus: UsageSourceSettings = Field(
+        default=UsageSourceSettings.model_construct(), description="Queries to Prometheus."
+    )
+
+
 class ReactiveSettings(Section):
     """All settings; a part is given only its own section."""
 
@@ -280,6 +376,9 @@ class ReactiveSettings(Section):
         description="The controller checks nodes for nodeFit by the kube-scheduler's filters and "
         "counts reservations. `upstream` only causes a warning: it is for `run "
         "--once` and `plan` (`--node-fit`).",
+    )
+    usage: UsageSettings = Field(
+        default=UsageSettings.model_construct(), description="Measured use of nodes and pods."
     )
     events: EventSettings = Field(
         default=EventSettings.model_construct(), description="Saying what was done."

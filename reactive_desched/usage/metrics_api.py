@@ -4,151 +4,149 @@ metrics-server serves a NodeMetrics object for each node and a PodMetrics object
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import datetime
-from typing import Annotated, Final
+from typing import Final
 
-from msgspec import Meta, Raw, Struct
-from msgspec.json import Decoder
+from msgspec import Raw, Struct
 
-from reactive_desched.errors import Malformed, QuantityError
 from reactive_desched.model.resources import CPU, MEMORY, ResourceList, parse_resource_list
 from reactive_desched.model.usage import NodeUsage
-from reactive_desched.primitives.decode_errors import DECODE_ERRORS
 from reactive_desched.state.kinds.interning import epoch_seconds, quantity_texts
+from reactive_desched.state.kinds.kind import (
+    Metadata,
+    Purpose,
+    Timestamp,
+    WatchedKind,
+    WireStruct,
+)
 
 __all__ = [
-    "GROUP",
     "KUBERNETES_METRICS",
     "NODE_METRICS",
     "POD_METRICS",
     "NodeMetrics",
     "PodMetrics",
     "make_samples",
-    "read_node_metrics",
-    "read_pod_metrics",
 ]
 
 KUBERNETES_METRICS: Final = "KubernetesMetrics"
 """The name by which policies call this source."""
 
-GROUP: Final = "metrics.k8s.io"
-NODE_METRICS: Final = "NodeMetrics"
-POD_METRICS: Final = "PodMetrics"
-
+_API_VERSION: Final = "metrics.k8s.io/v1beta1"
 _DEFAULT_NAMESPACE: Final = "default"
-_ERRORS: Final = (*DECODE_ERRORS, QuantityError)
 
 
-class NodeMetrics(Struct, frozen=True, gc=False):
-    """What a node used until `sampled_s`, since the epoch: cpu in milli-cores, memory in bytes."""
+class MetricsObject(Struct, frozen=True, gc=False):
+    """What was used of cpu, in milli-cores, and of memory, in bytes.
 
-    name: str
+    `sampled_s` is the end of the time in which it was measured, in seconds since the epoch.
+    """
+
+    key: str
     usage: ResourceList
-    sampled_s: float
+    sampled_s: float = 0.0
+
+    @property
+    def uid(self) -> str:
+        """Empty: the API makes the object when it is asked."""
+        return ""
+
+    @property
+    def resource_version(self) -> int:
+        """Zero, for the same reason."""
+        return 0
 
 
-class PodMetrics(Struct, frozen=True, gc=False):
-    """What the containers of a pod used together.
+class NodeMetrics(MetricsObject, frozen=True, gc=False):
+    """What a node used; `key` is its name."""
+
+
+class PodMetrics(MetricsObject, frozen=True, gc=False):
+    """What the containers of a pod used together; `key` is "namespace/name".
 
     A resource that was not measured of every container is left out.
     """
 
-    key: str
-    """The pod's namespace and name, with a slash between them."""
-    usage: ResourceList
+
+class WireContainerMetrics(WireStruct, frozen=True, gc=False):
+    """What one container used."""
+
+    usage: dict[str, Raw] | None = None
 
 
-class _Metadata(Struct, frozen=True, gc=False):
-    name: Annotated[str, Meta(min_length=1)]
-    namespace: str = _DEFAULT_NAMESPACE
+class WireNodeMetrics(WireStruct, frozen=True, gc=False):
+    """The JSON of NodeMetrics."""
+
+    metadata: Metadata
+    timestamp: Timestamp
+    usage: dict[str, Raw] | None = None
 
 
-class _WireNodeMetrics(Struct, frozen=True, gc=False):
-    metadata: _Metadata
-    timestamp: Annotated[datetime, Meta(tz=True)]
-    usage: dict[str, Raw] = {}
+class WirePodMetrics(WireStruct, frozen=True, gc=False):
+    """The JSON of PodMetrics."""
+
+    metadata: Metadata
+    timestamp: Timestamp | None = None
+    containers: tuple[WireContainerMetrics, ...] = ()
 
 
-class _WireContainer(Struct, frozen=True, gc=False):
-    usage: dict[str, Raw] = {}
+def _read_node(wire: WireNodeMetrics) -> NodeMetrics:
+    sampled_s = float(epoch_seconds(wire.timestamp) or 0)
+    return NodeMetrics(wire.metadata.name, _measured(wire.usage), sampled_s)
 
 
-class _WirePodMetrics(Struct, frozen=True, gc=False):
-    metadata: _Metadata
-    containers: tuple[_WireContainer, ...] = ()
+def _read_pod(wire: WirePodMetrics) -> PodMetrics:
+    metadata = wire.metadata
+    usage = _sum_of_shared([_measured(container.usage) for container in wire.containers])
+    key = f"{metadata.namespace or _DEFAULT_NAMESPACE}/{metadata.name}"
+    return PodMetrics(key, usage, float(epoch_seconds(wire.timestamp) or 0))
 
 
-class _Named(Struct, frozen=True, gc=False):
-    metadata: _Metadata
+def _measured(usage: Mapping[str, Raw] | None) -> dict[str, int]:
+    """Return cpu and memory, all that the API is defined for."""
+    texts = {r: amount for r, amount in (usage or {}).items() if r in (CPU, MEMORY)}
+    return parse_resource_list(quantity_texts(texts))
 
 
-_decode_node: Final = Decoder(_WireNodeMetrics).decode
-_decode_pod: Final = Decoder(_WirePodMetrics).decode
-_decode_name: Final = Decoder(_Named).decode
+def _sum_of_shared(containers: list[dict[str, int]]) -> dict[str, int]:
+    if len(containers) == 1:
+        return containers[0]
+    shared = set.intersection(*map(set, containers)) if containers else set[str]()
+    return {r: sum(usage[r] for usage in containers) for r in (CPU, MEMORY) if r in shared}
 
 
-def read_node_metrics(raw: Raw | bytes | memoryview) -> NodeMetrics:
-    """Read a NodeMetrics object; raises Malformed."""
-    try:
-        wire = _decode_node(raw)
-        return NodeMetrics(
-            wire.metadata.name, _measured(wire.usage), float(epoch_seconds(wire.timestamp) or 0)
-        )
-    except _ERRORS as error:
-        raise Malformed(NODE_METRICS, _name_of(raw), str(error)) from error
-
-
-def read_pod_metrics(raw: Raw | bytes | memoryview) -> PodMetrics:
-    """Read a PodMetrics object; raises Malformed."""
-    try:
-        wire = _decode_pod(raw)
-        namespace = wire.metadata.namespace or _DEFAULT_NAMESPACE
-        containers = [_measured(container.usage) for container in wire.containers]
-    except _ERRORS as error:
-        raise Malformed(POD_METRICS, _name_of(raw), str(error)) from error
-    return PodMetrics(f"{namespace}/{wire.metadata.name}", _sum_of_shared(containers))
+NODE_METRICS: Final = WatchedKind(
+    kind="NodeMetrics",
+    resource="nodes",
+    api_version=_API_VERSION,
+    namespaced=False,
+    record=NodeMetrics,
+    wire=WireNodeMetrics,
+    make_reader=lambda _: _read_node,
+    purpose=Purpose.MEASURED_USE,
+    read_for="what nodes use, for plugins that go by KubernetesMetrics",
+)
+POD_METRICS: Final = WatchedKind(
+    kind="PodMetrics",
+    resource="pods",
+    api_version=_API_VERSION,
+    namespaced=True,
+    record=PodMetrics,
+    wire=WirePodMetrics,
+    make_reader=lambda _: _read_pod,
+    purpose=Purpose.MEASURED_USE,
+    read_for="what pods use, for plugins that go by KubernetesMetrics",
+)
 
 
 def make_samples(
     nodes: Iterable[NodeMetrics],
-    pods: Iterable[PodMetrics],
-    node_of: Callable[[str], str | None],
+    pods: Mapping[str, ResourceList],
+    pods_on: Callable[[str], Iterable[str]],
 ) -> Iterator[NodeUsage]:
-    """Make a sample of each NodeMetrics object, with the use of the pods on that node.
+    """Make a sample of each NodeMetrics object, with the use of the pods that are on the node.
 
-    `node_of` returns the node of a pod by its namespace and name; a pod that it does not know, or
-    whose node was not measured, is left out.
+    `pods` is what each pod uses, by "namespace/name"; `pods_on` names the pods of a node so.
     """
-    by_node: dict[str, dict[str, ResourceList]] = {}
-    for pod in pods:
-        if (node := node_of(pod.key)) is not None:
-            by_node.setdefault(node, {})[pod.key] = pod.usage
-    for each in nodes:
-        yield NodeUsage(
-            KUBERNETES_METRICS,
-            each.name,
-            each.usage,
-            sampled_s=each.sampled_s,
-            pods=by_node.get(each.name, {}),
-        )
-
-
-def _measured(usage: Mapping[str, Raw]) -> dict[str, int]:
-    """Return cpu and memory, all that the API is defined for."""
-    return parse_resource_list(
-        quantity_texts({r: amount for r, amount in usage.items() if r in (CPU, MEMORY)})
-    )
-
-
-def _sum_of_shared(containers: list[dict[str, int]]) -> dict[str, int]:
-    if not containers:
-        return {}
-    shared = set.intersection(*(set(usage) for usage in containers))
-    return {r: sum(usage[r] for usage in containers) for r in sorted(shared)}
-
-
-def _name_of(raw: Raw | bytes | memoryview) -> str:
-    try:
-        return _decode_name(raw).metadata.name
-    except DECODE_ERRORS:
-        return ""
+    for node in nodes:
+        on_node = {name: used for name in pods_on(node.key) if (used := pods.get(name)) is not None}
+        yield NodeUsage(KUBERNETES_METRICS, node.key, node.usage, node.sampled_s, on_node)

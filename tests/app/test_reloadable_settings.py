@@ -40,6 +40,29 @@ def kubernetes_events(_: Controller, configuration: Configuration) -> bool:
     return active.configuration.settings.events.kubernetes
 
 
+def usage(*path: str) -> Effect:
+    """What `UsagePolling` polls by: see tests/app/test_usage.py for how it follows a reload."""
+
+    def effect(_: Controller, configuration: Configuration) -> object:
+        found: object = ActiveConfig(configuration).configuration.settings.usage
+        for step in path:
+            found = getattr(found, step)
+        return found
+
+    return effect
+
+
+SMOOTHING = {
+    "weight": (0.5, "weight"),
+    "window": (5, "window"),
+    "percentile": (75.0, "percentile"),
+    "agree": (2, "agree"),
+    "of": (3, "of"),
+    "deadBand": (2.0, "dead_band"),
+}
+SOURCES = {"kubernetesMetrics": "kubernetes_metrics", "prometheus": "prometheus"}
+
+
 RELOADABLE: dict[str, tuple[object, Effect, object]] = {
     "debounce.quiet": ("3s", debounce, DebounceConfig(3, 10)),
     "debounce.maxWait": ("4s", debounce, DebounceConfig(1, 4)),
@@ -56,6 +79,21 @@ RELOADABLE: dict[str, tuple[object, Effect, object]] = {
     "evictions.retry.initial": ("1s", retry, (1, 300)),
     "evictions.retry.max": ("9s", retry, (5, 9)),
     "events.kubernetes": (False, kubernetes_events, False),
+    "usage.kubernetesMetrics.podInterval": ("9s", usage("kubernetes_metrics", "pod_interval_s"), 9),
+    **{
+        f"usage.{key}.{setting}": (written, usage(section, field), seconds)
+        for key, section in SOURCES.items()
+        for setting, field, written, seconds in (
+            ("interval", "interval_s", "7s", 7),
+            ("timeout", "timeout_s", "3s", 3),
+            ("maxAge", "max_age_s", "5m", 300),
+        )
+    },
+    **{
+        f"usage.{key}.smoothing.{setting}": (value, usage(section, "smoothing", field), value)
+        for key, section in SOURCES.items()
+        for setting, (value, field) in SMOOTHING.items()
+    },
 }
 
 WARNS_ONLY = {"nodeFit"}

@@ -207,7 +207,7 @@ def metrics(kind: str, name: str, cpu: str, time: str = "2026-11-21T07:17:02Z") 
     return {
         "apiVersion": "metrics.k8s.io/v1beta1",
         "kind": kind,
-        "metadata": {"name": name, "namespace": "shop"},
+        "metadata": {"name": name, **({"namespace": "shop"} if kind == "PodMetrics" else {})},
         "timestamp": time,
         **measured,
     }

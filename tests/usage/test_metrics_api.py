@@ -6,13 +6,15 @@ import msgspec
 import pytest
 
 from reactive_desched.errors import Malformed
+from reactive_desched.kube.codec import ResourceCodec
 from reactive_desched.model.usage import NodeUsage
+from reactive_desched.state.kinds.interning import InternTables
 from reactive_desched.usage.metrics_api import (
+    NODE_METRICS,
+    POD_METRICS,
     NodeMetrics,
     PodMetrics,
     make_samples,
-    read_node_metrics,
-    read_pod_metrics,
 )
 
 NODE: dict[str, Any] = {
@@ -23,29 +25,31 @@ NODE: dict[str, Any] = {
 }
 
 
-def pod(*usages: dict[str, str], namespace: str = "shop") -> dict[str, Any]:
+def read_node(obj: dict[str, Any]) -> NodeMetrics:
+    return ResourceCodec(NODE_METRICS, InternTables()).decode_object(msgspec.json.encode(obj))
+
+
+def read_pod(*usages: dict[str, str], **metadata: str) -> PodMetrics:
     containers = [{"name": f"c{n}", "usage": usage} for n, usage in enumerate(usages)]
-    return {"metadata": {"namespace": namespace, "name": "a"}, "containers": containers}
+    obj = {"metadata": {"namespace": "shop", "name": "a", **metadata}, "containers": containers}
+    return ResourceCodec(POD_METRICS, InternTables()).decode_object(msgspec.json.encode(obj))
 
 
 def test_a_node_has_milli_cores_rounded_up_and_bytes_and_the_time_they_were_measured() -> None:
-    assert read_node_metrics(msgspec.json.encode(NODE)) == NodeMetrics(
+    assert read_node(NODE) == NodeMetrics(
         "n1", {"cpu": 1501, "memory": 4915 * 2**20}, sampled_s=1795245422.0
     )
 
 
 def test_the_containers_of_a_pod_add_up() -> None:
-    both = pod({"cpu": "100m", "memory": "1Ki"}, {"cpu": "1", "memory": "2Ki"})
+    both = read_pod({"cpu": "100m", "memory": "1Ki"}, {"cpu": "1", "memory": "2Ki"})
 
-    assert read_pod_metrics(msgspec.json.encode(both)) == PodMetrics(
-        "shop/a", {"cpu": 1100, "memory": 3072}
-    )
+    assert (both.key, both.usage) == ("shop/a", {"cpu": 1100, "memory": 3072})
 
 
 def test_a_resource_that_one_container_lacks_is_not_known_of_the_pod() -> None:
-    lacking = pod({"cpu": "100m", "memory": "1Ki"}, {"memory": "2Ki"})
-
-    assert read_pod_metrics(msgspec.json.encode(lacking)).usage == {"memory": 3072}
+    assert read_pod({"cpu": "100m", "memory": "1Ki"}, {"memory": "2Ki"}).usage == {"memory": 3072}
+    assert read_pod().usage == {}
 
 
 @pytest.mark.parametrize(
@@ -58,14 +62,15 @@ def test_a_resource_that_one_container_lacks_is_not_known_of_the_pod() -> None:
 )
 def test_an_object_that_cannot_be_read_is_named(wrong: dict[str, Any]) -> None:
     with pytest.raises(Malformed, match="NodeMetrics n1 cannot be read"):
-        read_node_metrics(msgspec.json.encode({**NODE, **wrong}))
+        read_node({**NODE, **wrong})
 
 
 def test_a_sample_has_the_pods_of_its_node_alone() -> None:
     nodes = [NodeMetrics(name, {"cpu": 5}, 1.0) for name in ("n1", "n2")]
-    pods = [PodMetrics(f"shop/{name}", {"cpu": 1}) for name in ("a", "b", "gone")]
+    used = {"shop/a": {"cpu": 1}, "shop/gone": {"cpu": 1}}
+    pods_on = {"n1": ["shop/a", "shop/new"], "n3": ["shop/b"]}
 
-    samples = make_samples(nodes, pods, {"shop/a": "n1", "shop/b": "n3"}.get)
+    samples = make_samples(nodes, used, lambda node: pods_on.get(node, ()))
 
     assert list(samples) == [
         NodeUsage("KubernetesMetrics", "n1", {"cpu": 5}, 1.0, {"shop/a": {"cpu": 1}}),

@@ -1,0 +1,179 @@
+"""Polls the sources of measured use that the policy in force needs, into the controller."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from random import Random
+from typing import Final
+
+import anyio
+from anyio.abc import TaskGroup
+
+from reactive_desched.app.config_reload import ActiveConfig
+from reactive_desched.controller.pipeline import Pipeline
+from reactive_desched.errors import UsageUnavailable
+from reactive_desched.kube.client.clock import Clock
+from reactive_desched.kube.client.session import Transport
+from reactive_desched.model.changes import Change
+from reactive_desched.model.usage import NodeUsage
+from reactive_desched.model.utilization import capacity_of
+from reactive_desched.policy.policy import Configuration
+from reactive_desched.policy.settings import (
+    SmoothingSettings,
+    UsageSettings,
+    UsageSourceSettings,
+)
+from reactive_desched.telemetry.logs import Logger
+from reactive_desched.telemetry.metrics import Metric, counter, gauge
+from reactive_desched.usage.metrics_api import KUBERNETES_METRICS
+from reactive_desched.usage.poller import PollTimes, UsagePoller
+from reactive_desched.usage.smoothing import Smoother, SmoothingRule
+from reactive_desched.usage.source import UsageSource
+from reactive_desched.usage.sources import open_sources, wanted_sources
+
+CHECK_INTERVAL_S: Final = 1.0
+"""How soon polling follows a reload of the policy or the settings."""
+
+POLLS = counter("usage_polls", "Polls of sources of measured use.", "source", "result")
+SAMPLES = gauge("usage_samples", "Nodes with a sample that is not too old.", "source")
+
+
+class UsagePolling:
+    """Polls every source that some plugin reads; begins anew when a reload changes which or how."""
+
+    def __init__(
+        self,
+        active: ActiveConfig,
+        pipeline: Pipeline,
+        session: Transport,
+        clock: Clock,
+        rng: Random,
+        log: Logger,
+    ) -> None:
+        self._active = active
+        self._pipeline = pipeline
+        self._state = pipeline.controller.state
+        self._session = session
+        self._clock = clock
+        self._rng = rng
+        self._log = log
+        self._pollers: list[UsagePoller] = []
+        self._ended: Counter[tuple[str, ...]] = Counter()
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield how the polls went, and how many nodes have a sample."""
+        counts = self._ended.copy()
+        for poller in self._pollers:
+            for result, count in poller.results.items():
+                counts[poller.source.name, result] += count
+        yield POLLS.by_labels(counts)
+        by_source = Counter(sample.source for sample in self._state.store(NodeUsage))
+        yield SAMPLES.by_label({p.source.name: by_source[p.source.name] for p in self._pollers})
+
+    async def run(self) -> None:
+        """Poll until cancelled."""
+        while True:
+            configuration = self._active.configuration
+            self._drop_unwanted(wanted_sources(configuration.policy))
+            try:
+                await self._poll_until_reload(configuration)
+            except UsageUnavailable as error:
+                self._log.warning("cannot measure", reason=str(error))
+                await self._clock.sleep(configuration.settings.usage.prometheus.interval_s)
+
+    # --- where samples go: a UsageState ---
+
+    def samples(self, source: str) -> Sequence[NodeUsage]:
+        """Return a snapshot of the samples of a source."""
+        return [each for each in self._state.store(NodeUsage) if each.source == source]
+
+    def upsert(self, sample: NodeUsage) -> None:
+        """Store a sample in place of the last one."""
+        self._apply(self._state.upsert(sample))
+
+    def remove(self, sample: NodeUsage) -> None:
+        """Remove a sample: the use of its node is unknown."""
+        self._apply(self._state.remove(sample))
+
+    # --- inside ---
+
+    async def _poll_until_reload(self, configuration: Configuration) -> None:
+        policy, settings = configuration.policy, configuration.settings.usage
+        async with (
+            open_sources(policy, settings, self._session, self._clock, self._pods_on) as sources,
+            anyio.create_task_group() as tasks,
+        ):
+            self._start(tasks, sources, settings)
+            while _same_usage(configuration, self._active.configuration):
+                await self._clock.sleep(CHECK_INTERVAL_S)
+            self._count_ended()
+            tasks.cancel_scope.cancel()
+
+    def _start(
+        self, tasks: TaskGroup, sources: Sequence[UsageSource], settings: UsageSettings
+    ) -> None:
+        for source in sources:
+            own = (
+                settings.kubernetes_metrics
+                if source.name == KUBERNETES_METRICS
+                else settings.prometheus
+            )
+            poller = UsagePoller(
+                source,
+                self,
+                Smoother(_rule(own.smoothing), self._capacity),
+                _times(own),
+                clock=self._clock,
+                rng=self._rng,
+                log=self._log,
+            )
+            self._pollers.append(poller)
+            tasks.start_soon(poller.run)
+
+    def _count_ended(self) -> None:
+        for poller in self._pollers:
+            for result, count in poller.results.items():
+                self._ended[poller.source.name, result] += count
+        self._pollers = []
+
+    def _drop_unwanted(self, wanted: Sequence[str]) -> None:
+        for sample in list(self._state.store(NodeUsage)):
+            if sample.source not in wanted:
+                self.remove(sample)
+
+    def _apply(self, changes: list[Change]) -> None:
+        if changes and self._pipeline.controller.apply(changes, 0):
+            self._pipeline.worker.wake()
+
+    def _pods_on(self, node: str) -> Iterator[str]:
+        info = self._state.node_info(node)
+        return iter(()) if info is None else map(str, info.active.values())
+
+    def _capacity(self, name: str, resource: str) -> int:
+        node = self._state.nodes.get(name)
+        return 0 if node is None else capacity_of(node, resource) or 0
+
+
+def _same_usage(old: Configuration, new: Configuration) -> bool:
+    """Say whether a reload leaves the sources, and how they are asked, as they are."""
+    if old is new:
+        return True
+    return (
+        wanted_sources(old.policy) == wanted_sources(new.policy)
+        and old.policy.metrics_providers == new.policy.metrics_providers
+        and old.settings.usage == new.settings.usage
+    )
+
+
+def _rule(smoothing: SmoothingSettings) -> SmoothingRule:
+    return SmoothingRule(
+        weight=smoothing.weight,
+        window=smoothing.window,
+        percentile=smoothing.percentile,
+        agree=smoothing.agree,
+        of=smoothing.agree if smoothing.of is None else smoothing.of,
+        dead_band=smoothing.dead_band,
+    )
+
+
+def _times(settings: UsageSourceSettings) -> PollTimes:
+    return PollTimes(settings.interval_s, settings.timeout_s, settings.max_age_s)

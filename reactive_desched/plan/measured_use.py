@@ -1,0 +1,56 @@
+"""Measures a live cluster once, for a sweep over a snapshot of it."""
+
+from collections import defaultdict
+
+import anyio
+from msgspec.structs import replace
+
+from reactive_desched.errors import UsageUnavailable
+from reactive_desched.kube.client.clock import Clock
+from reactive_desched.kube.client.session import Transport
+from reactive_desched.model.usage import NodeUsage
+from reactive_desched.plan.snapshot import Snapshot
+from reactive_desched.policy.policy import Configuration
+from reactive_desched.usage.metrics_api import KUBERNETES_METRICS
+from reactive_desched.usage.source import UsageSource
+from reactive_desched.usage.sources import open_sources, wanted_sources
+
+__all__ = ["with_measured_use"]
+
+
+async def with_measured_use(
+    snapshot: Snapshot, configuration: Configuration, session: Transport, clock: Clock
+) -> Snapshot:
+    """Add what the sources that the policy's plugins read measure now.
+
+    A source that cannot be asked is named in the snapshot: its plugins find nothing.
+    """
+    policy, settings = configuration.policy, configuration.settings.usage
+    problems: dict[str, str] = {}
+    samples: list[NodeUsage] = []
+    by_node: defaultdict[str, list[str]] = defaultdict(list)
+    for pod in snapshot.pods:
+        by_node[pod.node].append(str(pod))
+    try:
+        async with open_sources(
+            policy, settings, session, clock, lambda node: by_node.get(node, ()), once=True
+        ) as sources:
+            for source in sources:
+                is_metrics = source.name == KUBERNETES_METRICS
+                own = settings.kubernetes_metrics if is_metrics else settings.prometheus
+                try:
+                    samples += await _measure(source, own.timeout_s)
+                except UsageUnavailable as error:
+                    problems[source.name] = f"error getting node usage: {error}"
+    except UsageUnavailable as error:
+        reason = f"error initializing usage client: {error}"
+        problems = dict.fromkeys(wanted_sources(policy), reason)
+    return replace(snapshot, samples=tuple(samples), usage_problems=problems)
+
+
+async def _measure(source: UsageSource, timeout_s: float) -> list[NodeUsage]:
+    try:
+        with anyio.fail_after(timeout_s):
+            return list(await source.measure())
+    except TimeoutError as error:
+        raise UsageUnavailable(f"no answer within {timeout_s:g}s") from error

@@ -1,0 +1,86 @@
+"""Asks metrics-server, through the API server, what all nodes and pods use: one list of each."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final
+
+from reactive_desched.errors import ClusterError, Malformed, UsageUnavailable
+from reactive_desched.kube.client.clock import Clock
+from reactive_desched.kube.client.session import Transport
+from reactive_desched.kube.codec import ResourceCodec
+from reactive_desched.kube.watch.yielding import Yielder, YieldPolicy
+from reactive_desched.model.resources import ResourceList
+from reactive_desched.model.usage import NodeUsage
+from reactive_desched.state.kinds.interning import InternTables
+from reactive_desched.usage.metrics_api import (
+    KUBERNETES_METRICS,
+    NODE_METRICS,
+    POD_METRICS,
+    make_samples,
+)
+
+__all__ = ["MetricsServer"]
+
+_SLICES: Final = YieldPolicy(steps_per_slice=50)
+
+AnyCodec = ResourceCodec[Any, Any]  # nodes and pods have records of their own
+
+
+class MetricsServer:
+    """The source KubernetesMetrics.
+
+    Pods are asked for less often than nodes: they are many, and which pods leave a node matters
+    less than which node they leave. An object that cannot be read is left out.
+    """
+
+    name = KUBERNETES_METRICS
+
+    def __init__(
+        self,
+        session: Transport,
+        clock: Clock,
+        pods_on: Callable[[str], Iterable[str]],
+        *,
+        pod_interval_s: float = 0.0,
+    ) -> None:
+        self._session = session
+        self._clock = clock
+        self._pods_on = pods_on
+        self._pod_interval_s = pod_interval_s
+        tables = InternTables()
+        self._node_codec: AnyCodec = ResourceCodec(NODE_METRICS, tables)
+        self._pod_codec: AnyCodec = ResourceCodec(POD_METRICS, tables)
+        self._pods: dict[str, ResourceList] = {}
+        self._pods_listed_at = float("-inf")
+
+    async def measure(self) -> Iterator[NodeUsage]:
+        """List nodes, and pods if it is time; raises UsageUnavailable."""
+        nodes = await self._list(self._node_codec)
+        if self._clock.now() >= self._pods_listed_at + self._pod_interval_s:
+            began_at = self._clock.now()
+            self._pods = {pod.key: pod.usage for pod in await self._list(self._pod_codec)}
+            self._pods_listed_at = began_at
+        return make_samples(nodes, self._pods, self._pods_on)
+
+    async def _list(self, codec: AnyCodec) -> list[Any]:  # records of the codec's kind
+        call = f"list {codec.path}"
+        try:
+            response = await self._session.request("GET", codec.path)
+        except ClusterError as error:
+            raise UsageUnavailable(str(error)) from error
+        if not response.ok:
+            refusal = response.error
+            text = f"{call}: {response.status} {refusal.message or refusal.reason}".rstrip()
+            raise UsageUnavailable(text)
+        try:
+            return await self._decode(codec, response.body)
+        except Malformed as error:
+            raise UsageUnavailable(f"{call}: {error}") from error
+
+    async def _decode(self, codec: AnyCodec, body: bytes) -> list[Any]:  # as above
+        found, yielder = [], Yielder(self._clock, _SLICES)
+        for obj in codec.decode_page(codec.read_page(body)):
+            if not isinstance(obj, Malformed):
+                found.append(obj)
+            if yielder.slice_over():
+                await yielder.yield_now()
+        return found

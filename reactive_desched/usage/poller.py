@@ -1,0 +1,129 @@
+"""Polls sources of measured use, and keeps the cluster state's samples smoothed and young."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from random import Random
+from typing import Final, Protocol
+
+import anyio
+from msgspec import Struct
+
+from reactive_desched.errors import UsageUnavailable
+from reactive_desched.kube.client.clock import Clock
+from reactive_desched.kube.watch.yielding import Yielder, YieldPolicy
+from reactive_desched.model.usage import NodeUsage
+from reactive_desched.telemetry.logs import Logger
+from reactive_desched.usage.smoothing import Smoother
+from reactive_desched.usage.source import UsageSource
+
+__all__ = ["PollTimes", "UsagePoller", "UsageState"]
+
+JITTER: Final = 0.1
+"""A poll comes up to this share of the interval earlier or later."""
+
+_SLICES: Final = YieldPolicy(steps_per_slice=20)
+
+
+class UsageState(Protocol):
+    """Where samples go: into the cluster state, and what follows from them to the controller."""
+
+    def samples(self, source: str) -> Sequence[NodeUsage]:
+        """Return a snapshot of the samples of a source."""
+        ...
+
+    def upsert(self, sample: NodeUsage) -> None:
+        """Store a sample in place of the last one."""
+        ...
+
+    def remove(self, sample: NodeUsage) -> None:
+        """Remove a sample: the use of its node is unknown."""
+        ...
+
+
+class PollTimes(Struct, frozen=True):
+    """How often a source is asked, how long for, and how old a sample may become, in seconds."""
+
+    interval_s: float
+    timeout_s: float
+    max_age_s: float
+
+
+class UsagePoller:
+    """Asks one source for ever.
+
+    A failed poll keeps the samples that are not too old; it is logged when its reason changes.
+    """
+
+    def __init__(
+        self,
+        source: UsageSource,
+        state: UsageState,
+        smoother: Smoother,
+        times: PollTimes,
+        *,
+        clock: Clock,
+        rng: Random,
+        log: Logger,
+    ) -> None:
+        self.source: Final = source
+        self._state = state
+        self._smoother = smoother
+        self._times = times
+        self._clock = clock
+        self._rng = rng
+        self._log = log
+        self._problem = ""
+        self._results = {"ok": 0, "failed": 0}
+
+    @property
+    def results(self) -> Mapping[str, int]:
+        """How many polls went well, and how many failed."""
+        return self._results
+
+    async def run(self) -> None:
+        """Poll until cancelled."""
+        while True:
+            began_at = self._clock.now()
+            await self.poll()
+            jitter = 1.0 + JITTER * (2.0 * self._rng.random() - 1.0)
+            rest_s = self._times.interval_s * jitter - (self._clock.now() - began_at)
+            await self._clock.sleep(max(0.0, rest_s))
+
+    async def poll(self) -> None:
+        """Ask once, take in what is new, and remove what is too old."""
+        try:
+            with anyio.fail_after(self._times.timeout_s):
+                samples = await self.source.measure()
+        except (UsageUnavailable, TimeoutError) as error:
+            self._report(str(error) or f"no answer within {self._times.timeout_s:g}s")
+        else:
+            await self._take_in(samples)
+            self._report("")
+        self._expire()
+
+    async def _take_in(self, samples: Iterable[NodeUsage]) -> None:
+        yielder = Yielder(self._clock, _SLICES)
+        for sample in samples:
+            smoothed = self._smoother.take(sample)
+            if smoothed is not None and not self._is_too_old(smoothed):
+                self._state.upsert(smoothed)
+            if yielder.slice_over():
+                await yielder.yield_now()
+
+    def _expire(self) -> None:
+        for sample in self._state.samples(self.source.name):
+            if self._is_too_old(sample):
+                self._smoother.forget(sample.node)
+                self._state.remove(sample)
+
+    def _is_too_old(self, sample: NodeUsage) -> bool:
+        return self._clock.wall() - sample.sampled_s > self._times.max_age_s
+
+    def _report(self, problem: str) -> None:
+        self._results["failed" if problem else "ok"] += 1
+        if problem == self._problem:
+            return
+        self._problem = problem
+        if problem:
+            self._log.warning("cannot measure", source=self.source.name, reason=problem)
+        else:
+            self._log.info("measuring again", source=self.source.name)

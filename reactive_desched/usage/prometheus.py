@@ -1,0 +1,269 @@
+"""Asks Prometheus by an instant query how much of each node is used."""
+
+import math
+import ssl
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final, Protocol
+
+import aiohttp
+import anyio.to_thread
+import msgspec
+from msgspec import Struct
+from yarl import URL
+
+from reactive_desched._version import __version__
+from reactive_desched.errors import ClusterError, UsageUnavailable
+from reactive_desched.kube.client.failures import CONNECTION_ERRORS, describe_error
+from reactive_desched.kube.client.session import Transport
+from reactive_desched.model.usage import NodeUsage
+from reactive_desched.model.utilization import METRIC_RESOURCE
+from reactive_desched.primitives.decode_errors import DECODE_ERRORS
+
+__all__ = [
+    "IN_CLUSTER_FOLDER",
+    "PROMETHEUS",
+    "TOKEN_KEY",
+    "PrometheusQuerySource",
+    "SecretToken",
+    "ServiceAccountToken",
+    "open_prometheus",
+]
+
+PROMETHEUS: Final = "Prometheus"
+"""The name by which policies call this source; a sample's source has the query behind it."""
+
+TOKEN_KEY: Final = "prometheusAuthToken"  # noqa: S105 -- the name of a token, no token
+"""The key of the Secret under which the token stands."""
+
+IN_CLUSTER_FOLDER: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+MAX_BODY_BYTES: Final = 32 * 2**20
+"""The longest answer; 15,000 nodes take some 3 MB."""
+
+_PERCENT: Final = 100
+
+
+class TokenSource(Protocol):
+    """Where the bearer token comes from; it is asked for each query, as tokens rotate."""
+
+    async def token(self, url: URL) -> str:
+        """Return the token to show to this address, empty for none; raises UsageUnavailable."""
+        ...
+
+
+class SecretToken:
+    """The token in a Secret, read through the API server."""
+
+    def __init__(self, session: Transport, namespace: str, name: str) -> None:
+        self._session = session
+        self._namespace = namespace
+        self._name = name
+
+    async def token(self, url: URL) -> str:
+        """Return the token of the Secret; raises UsageUnavailable without one."""
+        del url
+        what = f"{self._namespace}/{self._name}"
+        try:
+            response = await self._session.request(
+                "GET", f"/api/v1/namespaces/{self._namespace}/secrets/{self._name}"
+            )
+        except ClusterError as error:
+            raise UsageUnavailable(f"unable to get {what} secret: {error}") from error
+        if not response.ok:
+            refusal = response.error
+            reason = f"{response.status} {refusal.message or refusal.reason}".rstrip()
+            raise UsageUnavailable(f"unable to get {what} secret: {reason}")
+        try:
+            data = msgspec.json.decode(response.body, type=_Secret).data or {}
+        except DECODE_ERRORS:
+            data = {}  # what was read is in no message: it may be the token
+        token = data.get(TOKEN_KEY, b"").decode("ascii", "ignore").strip()
+        if not token:
+            raise UsageUnavailable(
+                f'prometheus authentication token secret missing "{TOKEN_KEY}" data or empty'
+            )
+        return token
+
+
+class ServiceAccountToken:
+    """The token of our own service account, where we run in a cluster.
+
+    Only Prometheus over https gets it: it is good for the API server as well.
+    """
+
+    def __init__(self, folder: Path = IN_CLUSTER_FOLDER) -> None:
+        self._file = folder / "token"
+
+    async def token(self, url: URL) -> str:
+        """Return the token as it is on disk now; empty outside a cluster."""
+        if url.scheme != "https":
+            return ""
+        try:
+            return (await anyio.to_thread.run_sync(self._file.read_text)).strip()
+        except FileNotFoundError:
+            return ""
+        except (OSError, ValueError) as error:
+            text = f"unexpected error when reading in cluster config: {error}"
+            raise UsageUnavailable(text) from error
+
+
+class _Secret(Struct, frozen=True, gc=False):
+    data: dict[str, bytes] | None = None  # base64 on the wire
+
+
+class _Series(Struct, frozen=True, gc=False):
+    metric: dict[str, str] = {}
+    value: tuple[float, str] = (0.0, "")
+
+
+class _Data(Struct, frozen=True, gc=False, rename="camel"):
+    result_type: str = ""
+    result: msgspec.Raw = msgspec.Raw(b"[]")
+
+
+class _Answer(Struct, frozen=True, gc=False, rename="camel"):
+    status: str = ""
+    error_type: str = ""
+    error: str = ""
+    data: _Data = _Data()
+
+
+_decode_answer: Final = msgspec.json.Decoder(_Answer).decode
+_decode_vector: Final = msgspec.json.Decoder(list[_Series]).decode
+
+
+class PrometheusQuerySource:
+    """One query: a sample for each node, from 0 to 1, with the node's name as `instance`.
+
+    A sample becomes per cent, cut off to a whole number. One wrong sample makes the whole answer
+    wrong, as upstream has it.
+    """
+
+    def __init__(
+        self,
+        http: aiohttp.ClientSession,
+        url: str,
+        query: str,
+        tokens: TokenSource,
+        wall_clock: Callable[[], float],
+    ) -> None:
+        self.name = f"{PROMETHEUS}/{query}"
+        self._http = http
+        self._url = URL(url)
+        self._query = query
+        self._tokens = tokens
+        self._wall_clock = wall_clock
+
+    async def measure(self) -> Iterable[NodeUsage]:
+        """Query once; raises UsageUnavailable."""
+        token = await self._tokens.token(self._url)
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        try:
+            body = await self._post(headers)
+        except (*CONNECTION_ERRORS, ValueError) as error:
+            # Not raised from the client's own error, which holds our headers.
+            raise _not_captured(f"{self._url.origin()}: {describe_error(error)}") from None
+        return self._samples(_vector(body))
+
+    async def _post(self, headers: Mapping[str, str]) -> bytes:
+        """Send the query; raises UsageUnavailable for an answer that is not Prometheus's."""
+        async with self._http.post(
+            self._url / "api/v1/query",
+            data={"query": self._query},
+            headers=headers,
+            allow_redirects=False,  # our token goes nowhere else
+        ) as answer:
+            body = await _read_body(answer)
+            if answer.status == 200 or answer.content_type == "application/json":  # noqa: PLR2004 -- HTTP's OK
+                return body
+            raise _not_captured(
+                f"{self._url.origin()}: {answer.status} {answer.reason or ''}".rstrip()
+            )
+
+    def _samples(self, vector: Iterable[_Series]) -> list[NodeUsage]:
+        now_s, samples = self._wall_clock(), []
+        for series in vector:
+            if (node := series.metric.get("instance")) is None:
+                raise UsageUnavailable("the collected metrics sample is missing 'instance' key")
+            text = series.value[1]
+            value = _number(text)
+            if not 0 <= value <= 1:
+                raise UsageUnavailable(
+                    f'the collected metrics sample for "{node}" has value {text} outside of <0; 1>'
+                    " interval"
+                )
+            usage = {METRIC_RESOURCE: int(value * _PERCENT)}
+            samples.append(NodeUsage(self.name, node, usage, min(now_s, series.value[0])))
+        return samples
+
+
+def _vector(body: bytes) -> list[_Series]:
+    """Read an answer as a vector; raises UsageUnavailable."""
+    try:
+        answer = _decode_answer(body)
+    except DECODE_ERRORS:
+        raise _not_captured("the answer is not Prometheus's") from None
+    if answer.status != "success":
+        raise _not_captured(": ".join(filter(None, (answer.error_type, answer.error))))
+    if (found := answer.data.result_type) != "vector":
+        message = f'expected query results to be of type "vector", got "{found}" instead'
+        raise UsageUnavailable(message)
+    try:
+        return _decode_vector(answer.data.result)
+    except DECODE_ERRORS:
+        raise _not_captured("the answer is not Prometheus's") from None
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
+
+
+def _not_captured(reason: str) -> UsageUnavailable:
+    return UsageUnavailable(f"unable to capture prometheus metrics: {reason}")
+
+
+async def _read_body(answer: aiohttp.ClientResponse) -> bytes:
+    parts, size = [], 0
+    while part := await answer.content.readany():
+        parts.append(part)
+        size += len(part)
+        if size > MAX_BODY_BYTES:
+            answer.close()
+            raise aiohttp.ClientPayloadError(f"the reply is longer than {MAX_BODY_BYTES} bytes")
+    return b"".join(parts)
+
+
+@asynccontextmanager
+async def open_prometheus(
+    timeout_s: float, folder: Path = IN_CLUSTER_FOLDER
+) -> AsyncIterator[aiohttp.ClientSession]:
+    """Keep connections to Prometheus while the block lasts.
+
+    In a cluster its certificate may be of the cluster's own authority. A proxy comes from the
+    environment. Raises UsageUnavailable where the authority's file cannot be read.
+    """
+    tls = await anyio.to_thread.run_sync(_trust, folder / "ca.crt")
+    timeout = aiohttp.ClientTimeout(total=timeout_s, connect=timeout_s)
+    async with aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=4, ssl=tls),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        timeout=timeout,
+        headers={"User-Agent": f"reactive-desched/{__version__}"},
+        trust_env=True,
+    ) as http:
+        yield http
+
+
+def _trust(ca_file: Path) -> ssl.SSLContext:
+    """Trust the system's authorities and, if there is one, the cluster's; blocks."""
+    context = ssl.create_default_context()
+    try:
+        if ca_file.exists():
+            context.load_verify_locations(ca_file)
+    except (OSError, ssl.SSLError) as error:
+        raise UsageUnavailable(f"error loading CA file: {error}") from error
+    return context

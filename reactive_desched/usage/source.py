@@ -1,0 +1,24 @@
+"""What every source of measured use has in common: it is asked, and gives samples of nodes."""
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from reactive_desched.model.usage import NodeUsage
+
+__all__ = ["UsageSource"]
+
+
+class UsageSource(Protocol):
+    """One source, as policies name it: metrics-server, or one query to Prometheus."""
+
+    @property
+    def name(self) -> str:
+        """The `source` of its samples."""
+        ...
+
+    async def measure(self) -> Iterable[NodeUsage]:
+        """Ask once and return a sample of each node that was measured.
+
+        The samples may be made while they are iterated over. Raises UsageUnavailable.
+        """
+        ...

@@ -1,0 +1,119 @@
+"""metrics-server is asked with one list of nodes and one of pods."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import pytest
+
+from reactive_desched.errors import Unreachable, UsageUnavailable
+from reactive_desched.kube.client.responses import ApiResponse
+from reactive_desched.testing.manual_clock import ManualClock
+from reactive_desched.usage.metrics_server import MetricsServer
+
+pytestmark = pytest.mark.anyio
+
+NODES = "/apis/metrics.k8s.io/v1beta1/nodes"
+PODS = "/apis/metrics.k8s.io/v1beta1/pods"
+TIME = "2026-11-21T07:17:02Z"
+
+
+def node(name: str, cpu: str) -> dict[str, Any]:
+    return {"metadata": {"name": name}, "timestamp": TIME, "usage": {"cpu": cpu}}
+
+
+def pod(name: str, cpu: str) -> dict[str, Any]:
+    return {
+        "metadata": {"name": name, "namespace": "shop"},
+        "timestamp": TIME,
+        "containers": [{"name": "a", "usage": {"cpu": cpu}}],
+    }
+
+
+class Session:
+    """Answers lists as scripted."""
+
+    def __init__(self, **lists: list[dict[str, Any]]) -> None:
+        self.answers: dict[str, ApiResponse | Exception] = {
+            path: self.listing(lists.get(path.rpartition("/")[2], [])) for path in (NODES, PODS)
+        }
+        self.asked: list[str] = []
+
+    @staticmethod
+    def listing(items: list[dict[str, Any]]) -> ApiResponse:
+        body = {"kind": "List", "metadata": {}, "items": items}
+        return ApiResponse(200, {}, msgspec.json.encode(body))
+
+    async def request(self, method: str, path: str, **_: object) -> ApiResponse:
+        assert method == "GET"
+        self.asked.append(path)
+        answer = self.answers[path]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def source(
+    session: Session, on: Mapping[str, tuple[str, ...]] | None = None, **more: float
+) -> tuple[MetricsServer, ManualClock]:
+    clock = ManualClock()
+    made = MetricsServer(session, clock, lambda name: (on or {}).get(name, ()), **more)  # type: ignore[arg-type]  # what it uses of a session
+    return made, clock
+
+
+async def measured(server: MetricsServer) -> dict[str, tuple[int, Mapping[str, Mapping[str, int]]]]:
+    return {each.node: (each.usage["cpu"], each.pods) for each in await server.measure()}
+
+
+async def test_a_list_of_nodes_and_one_of_pods_make_a_sample_of_each_node() -> None:
+    session = Session(nodes=[node("n1", "1"), node("n2", "2")], pods=[pod("a", "100m")])
+    server, _ = source(session, {"n2": ("shop/a", "shop/b")})
+
+    assert await measured(server) == {"n1": (1000, {}), "n2": (2000, {"shop/a": {"cpu": 100}})}
+    assert session.asked == [NODES, PODS]
+
+
+async def test_pods_are_listed_less_often_than_nodes() -> None:
+    session = Session(nodes=[node("n1", "1")], pods=[pod("a", "100m")])
+    server, clock = source(session, {"n1": ("shop/a",)}, pod_interval_s=60)
+    for _ in range(3):
+        assert await measured(server) == {"n1": (1000, {"shop/a": {"cpu": 100}})}
+        clock.advance(25)
+
+    assert session.asked == [NODES, PODS, NODES, NODES]
+    await server.measure()
+    assert session.asked[-2:] == [NODES, PODS]
+
+
+async def test_an_object_that_cannot_be_read_is_left_out() -> None:
+    session = Session(nodes=[node("n1", "much"), node("n2", "2")])
+    server, _ = source(session)
+
+    assert await measured(server) == {"n2": (2000, {})}
+
+
+@pytest.mark.parametrize("path", [NODES, PODS])
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        pytest.param(
+            ApiResponse(404, {}, b"404 page not found"), "404 404 page not found", id="no such API"
+        ),
+        pytest.param(
+            ApiResponse(503, {}, b'{"code":503,"message":"the server is currently unable"}'),
+            "503 the server is currently unable",
+            id="metrics-server is down",
+        ),
+        pytest.param(ApiResponse(200, {}, b"<html>"), "cannot be read", id="no JSON"),
+        pytest.param(Unreachable("GET", "gone", sent=False), "GET: gone", id="no answer"),
+    ],
+)
+async def test_what_goes_wrong_is_told(
+    path: str, answer: ApiResponse | Exception, text: str
+) -> None:
+    session = Session(nodes=[node("n1", "1")])
+    session.answers[path] = answer
+    server, _ = source(session)
+
+    with pytest.raises(UsageUnavailable, match=text):
+        await server.measure()

@@ -1,0 +1,158 @@
+"""A source is polled, its samples are smoothed and stored, and removed when they are too old."""
+
+from collections.abc import Iterable, Sequence
+from random import Random
+
+import anyio
+import pytest
+
+from reactive_desched.errors import UsageUnavailable
+from reactive_desched.model.usage import NodeUsage
+from reactive_desched.testing.manual_clock import ManualClock, wait_until
+from reactive_desched.usage.poller import PollTimes, UsagePoller
+from reactive_desched.usage.smoothing import Smoother, SmoothingRule
+from tests.support.log_book import RecordingLogger
+
+pytestmark = pytest.mark.anyio
+
+
+class Source:
+    """Answers as scripted, at last that nothing was measured."""
+
+    name = "x"
+
+    def __init__(self, clock: ManualClock) -> None:
+        self._clock = clock
+        self.answers: list[dict[str, int] | Exception] = []
+        self.asked_at: list[float] = []
+
+    async def measure(self) -> Iterable[NodeUsage]:
+        self.asked_at.append(self._clock.now())
+        answer = self.answers.pop(0) if self.answers else {}
+        if isinstance(answer, Exception):
+            raise answer
+        now_s = self._clock.wall()
+        return [NodeUsage("x", node, {"cpu": cpu}, now_s) for node, cpu in answer.items()]
+
+
+class State:
+    """Keeps samples."""
+
+    def __init__(self) -> None:
+        self.stored: dict[str, NodeUsage] = {}
+
+    def samples(self, source: str) -> Sequence[NodeUsage]:
+        assert source == "x"
+        return list(self.stored.values())
+
+    def upsert(self, sample: NodeUsage) -> None:
+        self.stored[sample.node] = sample
+
+    def remove(self, sample: NodeUsage) -> None:
+        del self.stored[sample.node]
+
+    def cpu(self) -> dict[str, int]:
+        return {node: sample.usage["cpu"] for node, sample in self.stored.items()}
+
+
+class Bench:
+    """A poller with all that it needs."""
+
+    def __init__(self, **rule: float) -> None:
+        self.clock = ManualClock()
+        self.source = Source(self.clock)
+        self.state = State()
+        self.log = RecordingLogger()
+        self.poller = UsagePoller(
+            self.source,
+            self.state,
+            Smoother(SmoothingRule(**rule), lambda *_: 1000),  # type: ignore[arg-type]  # as a test writes them
+            PollTimes(interval_s=10, timeout_s=5, max_age_s=60),
+            clock=self.clock,
+            rng=Random(1),
+            log=self.log,
+        )
+
+    async def poll(self, answer: dict[str, int] | Exception, later_s: float = 0) -> dict[str, int]:
+        self.clock.advance(later_s)
+        self.source.answers.append(answer)
+        await self.poller.poll()
+        return self.state.cpu()
+
+
+async def test_samples_are_smoothed_and_stored() -> None:
+    bench = Bench(weight=0.5)
+    assert await bench.poll({"n1": 100, "n2": 7}) == {"n1": 100, "n2": 7}
+
+    assert await bench.poll({"n1": 200}, later_s=10) == {"n1": 150, "n2": 7}
+
+
+async def test_a_sample_that_is_too_old_is_removed_and_its_history_forgotten() -> None:
+    bench = Bench(weight=0.5)
+    await bench.poll({"n1": 100, "n2": 100})
+
+    assert await bench.poll({"n2": 100}, later_s=60) == {"n1": 100, "n2": 100}
+    assert await bench.poll({"n2": 100}, later_s=1) == {"n2": 100}
+    assert await bench.poll({"n1": 300}, later_s=1) == {"n1": 300, "n2": 100}
+
+
+async def test_a_failed_poll_keeps_what_is_young_and_is_logged_once() -> None:
+    bench = Bench()
+    await bench.poll({"n1": 100})
+    for later_s in (10, 10, 10):
+        assert await bench.poll(UsageUnavailable("down"), later_s) == {"n1": 100}
+
+    assert await bench.poll(UsageUnavailable("down"), later_s=31) == {}
+    assert bench.log.values_of("cannot measure") == [{"source": "x", "reason": "down"}]
+
+    await bench.poll({"n1": 1})
+    assert bench.log.values_of("measuring again") == [{"source": "x"}]
+    assert bench.poller.results == {"ok": 2, "failed": 4}
+
+
+async def test_what_is_too_old_when_it_comes_is_not_stored() -> None:
+    bench = Bench()
+
+    class Late(Source):
+        async def measure(self) -> Iterable[NodeUsage]:
+            return [NodeUsage("x", "n1", {"cpu": 1}, self._clock.wall() - 61)]
+
+    bench.poller.source.measure = Late(bench.clock).measure  # type: ignore[method-assign]  # the source answers late
+    await bench.poller.poll()
+
+    assert bench.state.stored == {}
+
+
+async def test_a_source_that_does_not_answer_is_given_up() -> None:
+    bench = Bench()
+
+    async def hang() -> Iterable[NodeUsage]:
+        await anyio.sleep_forever()
+        return ()
+
+    bench.source.measure = hang  # type: ignore[method-assign]  # it never answers
+    bench.poller._times = PollTimes(10, 0.01, 60)
+    await bench.poller.poll()
+
+    assert bench.log.values_of("cannot measure") == [
+        {"source": "x", "reason": "no answer within 0.01s"}
+    ]
+
+
+async def test_polls_come_at_the_interval_give_or_take_a_tenth() -> None:
+    bench = Bench()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(bench.poller.run)
+        for polls in range(1, 6):
+            await wait_until(lambda: bool(bench.clock.pending_waits_s))
+            assert len(bench.source.asked_at) == polls
+            bench.clock.advance(bench.clock.pending_waits_s[0])
+            await wait_until(lambda polls=polls: len(bench.source.asked_at) > polls)  # type: ignore[misc]  # mypy cannot infer it
+        tasks.cancel_scope.cancel()
+    waits = [
+        later - sooner
+        for sooner, later in zip(bench.source.asked_at, bench.source.asked_at[1:], strict=False)
+    ]
+
+    assert all(9 <= wait <= 11 for wait in waits)
+    assert len(set(waits)) > 1, "two replicas do not ask in step"
