@@ -1,8 +1,10 @@
 """The pods of a topology spread constraint are spread less evenly than it allows."""
 
+from bisect import bisect_left
 from collections.abc import Callable, Generator, Iterable, Iterator
 from enum import StrEnum
-from math import ceil
+from itertools import chain, islice
+from math import ceil, inf
 from typing import Final, NamedTuple
 
 from pydantic import Field, ValidationInfo, field_validator
@@ -73,8 +75,10 @@ class TopologySpreadPlugin(BalancePlugin[SpreadGroup, TopologySpreadArgs]):
     with the highest priority. With `topologyBalanceNodeFit` a pod that fits no such node stays;
     the plan takes it for moved all the same, so the spread may stay uneven.
 
-    A pod whose eviction is under way counts no longer, and its replacement counts on the node that
-    is reserved for it.
+    In a sweep every domain below the average takes pods, as upstream. The controller looks again
+    after each move, so there every move makes the spread more even: a domain takes pods of a source
+    only if it has fewer than the source has left. For the controller a pod whose eviction is under
+    way counts no longer, and its replacement counts on the node that is reserved for it.
     """
 
     name = "RemovePodsViolatingTopologySpreadConstraint"
@@ -93,7 +97,7 @@ class TopologySpreadPlugin(BalancePlugin[SpreadGroup, TopologySpreadArgs]):
 
     def balance(self, subject: SpreadGroup, view: View) -> Plan:
         """Plan the moves of one constraint, then propose them; what fits nowhere is refused."""
-        moves = self._plan(subject, view)
+        moves = self._plan(subject, view, _only_fewer_pods)
         for _ in view.expected_replacements(subject.namespace):
             yield RequeueAfter(REPLACEMENT_TIMEOUT_S)
             break
@@ -101,11 +105,12 @@ class TopologySpreadPlugin(BalancePlugin[SpreadGroup, TopologySpreadArgs]):
 
     def sweep(self, view: View) -> Plan:
         """Plan for every constraint before the first eviction, as upstream does."""
-        moves = [m for group in view.index(SpreadGroups).groups() for m in self._plan(group, view)]
+        groups = view.index(SpreadGroups).groups()
+        moves = [move for group in groups for move in self._plan(group, view, _any_number_of_pods)]
         yield from _propose(move.finding for move in moves if move.is_possible)
 
-    def _plan(self, group: SpreadGroup, view: View) -> list["_Move"]:
-        """Choose the pods of a constraint that should leave."""
+    def _plan(self, group: SpreadGroup, view: View, size_limit: "_SizeLimit") -> list["_Move"]:
+        """Choose the pods of a constraint that should leave, and the domains that may take them."""
         if not any(kind in group.declared for kind in self.args.constraints):
             return []
         occupied = self._occupied_domains(group, view)
@@ -118,16 +123,16 @@ class TopologySpreadPlugin(BalancePlugin[SpreadGroup, TopologySpreadArgs]):
             return []
         if not self._is_declared(group, domains, view):
             return []
-        average = sum(domain.size for domain in domains) / len(domains)
-        below = {domain.value for domain in domains if domain.size < average}
-        targets = frozenset(n.name for n in view.nodes() if group.nodes.domain_of(n) in below)
-        fits = _fits_among(targets, view)
         sizes = [domain.size for domain in domains]
-        return [
-            self._move(pod, group, domains[source], domains[0], targets, fits=fits(pod))
-            for source, count in moves_between(sizes, average, group.max_skew)
-            for pod in domains[source].take(count, fits)
-        ]
+        average = sum(sizes) / len(sizes)
+        below = [domain for domain in domains if domain.size < average]
+        destinations = _Destinations(group, below, view)
+        moves: list[_Move] = []
+        for source, count in moves_between(sizes, average, group.max_skew):
+            targets = destinations.smaller_than(size_limit(sizes[source]))
+            taken = domains[source].take(count, targets.fits)
+            moves += (self._move(p, group, domains[source], domains[0], targets) for p in taken)
+        return moves
 
     def _move(
         self,
@@ -135,9 +140,7 @@ class TopologySpreadPlugin(BalancePlugin[SpreadGroup, TopologySpreadArgs]):
         group: SpreadGroup,
         source: "_Domain",
         smallest: "_Domain",
-        targets: frozenset[str],
-        *,
-        fits: bool,
+        targets: "_Targets",
     ) -> "_Move":
         key, needs_fit = group.topology_key, self.args.topology_balance_node_fit
         message = (
@@ -156,10 +159,10 @@ class TopologySpreadPlugin(BalancePlugin[SpreadGroup, TopologySpreadArgs]):
             self.name,
             message,
             needs_fit=needs_fit,
-            targets=targets if needs_fit else None,
+            targets=targets.nodes if needs_fit else None,
             details=details,
         )
-        return _Move(finding, fits or not needs_fit)
+        return _Move(finding, targets.fits(pod) or not needs_fit)
 
     # --- what is counted ---
 
@@ -244,16 +247,52 @@ def _order(pod: Pod) -> tuple[bool, bool, int, str]:
     return not is_bound, spec.priority is not None, spec.priority or 0, pod.name
 
 
-def _fits_among(targets: frozenset[str], view: View) -> Callable[[Pod], bool]:
-    """Return what says whether a pod fits one of these nodes; it asks once for each pod."""
-    known: dict[str, bool] = {}
+_SizeLimit = Callable[[int], float]
+"""How many pods a domain must stay below to take some of a source that has this number left."""
 
-    def fits(pod: Pod) -> bool:
-        if pod.uid not in known:
-            known[pod.uid] = view.find_node_among(pod, targets) is not None
-        return known[pod.uid]
 
-    return fits
+def _any_number_of_pods(_: int) -> float:
+    return inf
+
+
+def _only_fewer_pods(left_in_source: int) -> float:
+    return left_in_source
+
+
+class _Destinations:
+    """The domains below the average, the smallest first, and the nodes in them."""
+
+    def __init__(self, group: SpreadGroup, below: list[_Domain], view: View) -> None:
+        self._sizes = [domain.size for domain in below]
+        self._nodes: dict[str | None, list[str]] = {domain.value: [] for domain in below}
+        for node in view.nodes():
+            if (domain := group.nodes.domain_of(node)) in self._nodes:
+                self._nodes[domain].append(node.name)
+        self._targets: dict[int, _Targets] = {}
+        self._view = view
+
+    def smaller_than(self, size: float) -> "_Targets":
+        """Return the nodes of those domains that have fewer pods."""
+        count = bisect_left(self._sizes, size)
+        if count not in self._targets:
+            nodes = chain.from_iterable(islice(self._nodes.values(), count))
+            self._targets[count] = _Targets(frozenset(nodes), self._view)
+        return self._targets[count]
+
+
+class _Targets:
+    """The nodes that may take a pod."""
+
+    def __init__(self, nodes: frozenset[str], view: View) -> None:
+        self.nodes = nodes
+        self._view = view
+        self._fits: dict[PodKey, bool] = {}
+
+    def fits(self, pod: Pod) -> bool:
+        """Say whether a pod fits one of them; node fit is asked once for each pod."""
+        if pod.uid not in self._fits:
+            self._fits[pod.uid] = self._view.find_node_among(pod, self.nodes) is not None
+        return self._fits[pod.uid]
 
 
 def moves_between(sizes: list[int], average: float, max_skew: int) -> Iterator[tuple[int, int]]:

@@ -5,6 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reactive_desched.model.decisions import Refuse
 from reactive_desched.plugins.topology_spread import TopologySpreadArgs, TopologySpreadPlugin
 from tests.support.descheduled import DescheduledCluster
 from tests.support.sim_world import HOSTNAME, ZONE, SimulatedCluster
@@ -69,6 +70,25 @@ def test_where_nothing_fits_below_the_average_nothing_leaves_until_there_is_room
     world.nodes("n3/b")
     cluster.run(TEN_MINUTES_S)
     assert cluster.pods_by_node("web") == {"n1": 2, "n3": 2}
+
+
+def test_a_domain_without_pods_that_takes_none_moves_no_pod_between_the_others() -> None:
+    """Of 2, 2, 1 and a cordoned node's 0, a pod more on the third node would make 1, 2, 2 and 0.
+
+    Upstream proposes that move in each cycle, since a node with 1 lies below the average.
+    """
+    world = SimulatedCluster().nodes("n1/a", "n2/a", "n3/a")
+    even = constraint("web", key=HOSTNAME, when=SOFT)
+    world.deployment("web", 5, topologySpreadConstraints=[even])
+    cluster = descheduled(world, nodeFit=True).run(30)
+    assert sorted(cluster.pods_by_node("web").values()) == [1, 2, 2]
+
+    world.nodes("n4/a").edit("nodes", "n4", unschedulable=True)
+    cluster.run(TEN_MINUTES_S)
+
+    assert cluster.evicted == []
+    decisions = [each.decision for each in cluster.evaluations]
+    assert {each.reason for each in decisions if isinstance(each, Refuse)} == {"NoTargetNodeFits"}
 
 
 def test_protected_pods_that_the_scheduler_counts_make_no_loop() -> None:

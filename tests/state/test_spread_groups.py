@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from reactive_desched.model.changes import Change
 from reactive_desched.model.labels import LabelSelector
-from reactive_desched.model.objects import HOSTNAME_LABEL, ClusterObject, Pod
+from reactive_desched.model.objects import HOSTNAME_LABEL, ClusterObject, Pod, PodStatus
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.indexes.spread_groups import (
     CountsPod,
@@ -227,6 +227,18 @@ def test_only_pods_that_count_are_counted_and_the_rule_is_asked_again() -> None:
     assert spread.remove(pods[1]) == []
     assert spread.put(more("x", "n1")) == ["zone"]
     assert spread.sizes() == {"a": 2, "b": 0}
+
+
+def test_a_pod_that_has_ended_is_not_counted_again() -> None:
+    pods, more = declared_once(3, 0)
+    protected: set[str] = set()
+    spread = Spread(A, B, *pods, counts=lambda pod: pod.uid not in protected)
+    ended = replace(pods[0], status=PodStatus("Succeeded"))
+    assert spread.put(ended) == ["zone"]
+
+    protected.add(ended.uid)
+    assert spread.counts.recount(ended) == []
+    assert spread.put(more("x", "n2")) == ["zone"], "the skew of two against none ended"
 
 
 def test_a_pod_that_only_declares_the_constraint_is_announced_with_it() -> None:

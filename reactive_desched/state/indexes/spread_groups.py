@@ -429,10 +429,12 @@ class SpreadCounts(Index):
         return found
 
     def recount(self, pod: Pod) -> list[SpreadGroup]:
-        """Ask again whether an active pod counts; return the groups that it alters, as announced.
+        """Ask again whether a pod counts; return the groups that it alters, as announced.
 
-        They are the groups that match it and those that it declares.
+        They are the groups that match it and those that it declares; a completed pod has none.
         """
+        if not pod.is_active:
+            return []
         touched = self._declared_by(pod)
         node = topology_of(self._cluster, pod.node)
         for tally in self._tallies_matching(pod):
