@@ -37,6 +37,7 @@ from reactive_desched.state.resources import (
     NODES,
     OWNER_RESOURCES,
     PODS,
+    USAGE_RESOURCES,
     resources_read_for,
 )
 
@@ -223,8 +224,17 @@ def _load_live_snapshot(
     from reactive_desched.plan.live import read_live_snapshot
 
     resources = needed_resources(configuration.policy, options.node_fit, OWNER_RESOURCES)
+    if options.show_nodes:
+        resources = list(dict.fromkeys((*resources, *sorted(USAGE_RESOURCES))))
     kube = KubeConfigOptions(options.kubeconfig, options.context)
-    read = partial(read_live_snapshot, kube, configuration, resources, progress)
+    read = partial(
+        read_live_snapshot,
+        kube,
+        configuration,
+        resources,
+        progress,
+        show_nodes=options.show_nodes,
+    )
     try:
         return LoadedSnapshot(*anyio.run(read))
     except ConfigError as error:

@@ -31,17 +31,21 @@ async def read_live_snapshot(
     configuration: Configuration,
     resources: Iterable[str],
     progress: Progress,
+    *,
+    show_nodes: bool = False,
 ) -> tuple[Snapshot, str]:
     """List these resources and measure what is used; return that and the server's address.
 
-    Raises ConfigError when there is no way in, and CannotLook as `list_everything`.
+    Raises ConfigError when there is no way in, and CannotLook as `list_snapshot`.
     """
     client = configuration.settings.client
     async with open_session(kube, limits=limits_of(client), rate_limit=rate_of(client)) as session:
         snapshot = await list_snapshot(
             session, resources, progress, optional_resources=USAGE_RESOURCES
         )
-        measured = await with_measured_use(snapshot, configuration, session, SystemClock())
+        measured = await with_measured_use(
+            snapshot, configuration, session, SystemClock(), show_nodes=show_nodes
+        )
         return measured, session.server
 
 

@@ -12,6 +12,7 @@ from reactive_desched.model.usage import NodeUsage
 from reactive_desched.plan.snapshot import Snapshot
 from reactive_desched.policy.policy import Configuration
 from reactive_desched.usage.metrics_api import KUBERNETES_METRICS
+from reactive_desched.usage.metrics_server import MetricsServer
 from reactive_desched.usage.source import UsageSource
 from reactive_desched.usage.sources import open_sources, wanted_sources
 
@@ -19,23 +20,31 @@ __all__ = ["with_measured_use"]
 
 
 async def with_measured_use(
-    snapshot: Snapshot, configuration: Configuration, session: Transport, clock: Clock
+    snapshot: Snapshot,
+    configuration: Configuration,
+    session: Transport,
+    clock: Clock,
+    *,
+    show_nodes: bool = False,
 ) -> Snapshot:
     """Add what the sources that the policy's plugins read measure now.
 
+    To show nodes, metrics-server is asked in any case, for nodes alone where no plugin reads it.
     A source that cannot be asked is named in the snapshot: its plugins find nothing.
     """
     policy, settings = configuration.policy, configuration.settings.usage
     problems: dict[str, str] = {}
     samples: list[NodeUsage] = []
-    by_node: defaultdict[str, list[str]] = defaultdict(list)
+    on_node: defaultdict[str, list[str]] = defaultdict(list)
     for pod in snapshot.pods:
-        by_node[pod.node].append(str(pod))
+        on_node[pod.node].append(str(pod))
+    pods_on = on_node.__getitem__
+    shown: list[UsageSource] = []
+    if show_nodes and KUBERNETES_METRICS not in wanted_sources(policy):
+        shown = [MetricsServer(session, clock, pods_on, pod_interval_s=None)]
     try:
-        async with open_sources(
-            policy, settings, session, clock, lambda node: by_node.get(node, ()), once=True
-        ) as sources:
-            for source in sources:
+        async with open_sources(policy, settings, session, clock, pods_on, once=True) as wanted:
+            for source in (*wanted, *shown):
                 is_metrics = source.name == KUBERNETES_METRICS
                 own = settings.kubernetes_metrics if is_metrics else settings.prometheus
                 try:

@@ -29,7 +29,8 @@ class MetricsServer:
     """The source KubernetesMetrics.
 
     Pods are asked for less often than nodes: they are many, and which pods leave a node matters
-    less than which node they leave. An object that cannot be read is left out.
+    less than which node they leave; with None they are not asked for. An object that cannot be
+    read is left out.
     """
 
     name = KUBERNETES_METRICS
@@ -40,7 +41,7 @@ class MetricsServer:
         clock: Clock,
         pods_on: Callable[[str], Iterable[str]],
         *,
-        pod_interval_s: float = 0.0,
+        pod_interval_s: float | None = 0.0,
     ) -> None:
         self._session = session
         self._clock = clock
@@ -55,8 +56,8 @@ class MetricsServer:
     async def measure(self) -> Iterator[NodeUsage]:
         """List nodes, and pods if it is time; raises UsageUnavailable."""
         nodes = await self._list(self._node_codec)
-        if self._clock.now() >= self._pods_listed_at + self._pod_interval_s:
-            began_at = self._clock.now()
+        began_at, interval_s = self._clock.now(), self._pod_interval_s
+        if interval_s is not None and began_at >= self._pods_listed_at + interval_s:
             self._pods = {pod.key: pod.usage for pod in await self._list(self._pod_codec)}
             self._pods_listed_at = began_at
         return make_samples(nodes, self._pods, self._pods_on)

@@ -237,15 +237,23 @@ def test_what_no_decision_asks_about_is_not_listed(
     plan: Plan, monkeypatch: pytest.MonkeyPatch, node_fit: str, spared: set[str]
 ) -> None:
     asked: list[str] = []
+    shown: list[bool] = []
 
-    async def read_cluster(_kube: object, _client: object, resources: list[str], _: object) -> None:
+    async def read_cluster(
+        _kube: object, _config: object, resources: list[str], _: object, *, show_nodes: bool
+    ) -> None:
         asked.extend(resources)
+        shown.append(show_nodes)
         raise SnapshotUnavailable("far away")
 
     monkeypatch.setattr(live, "read_live_snapshot", read_cluster)
 
     assert plan("--node-fit", node_fit) == (1, "", "reactive-desched: far away\n")
     assert set(RESOURCES) - set(asked) == spared | {"replicasets", "jobs", "nodemetrics"}
+
+    assert plan("--node-fit", node_fit, "--nodes") == (1, "", "reactive-desched: far away\n")
+    assert set(RESOURCES) - set(asked) == spared | {"replicasets", "jobs"}
+    assert shown == [False, True]
 
 
 def test_a_cluster_that_is_not_there_is_status_1(

@@ -36,6 +36,7 @@ PROMETHEUS = (
     *["MetricResource"] * 2,
     "metricsUtilization: {source: Prometheus, prometheus: {query: up}}",
 )
+REQUESTS = ("", "cpu", "cpu", "")
 
 
 class Session:
@@ -63,10 +64,14 @@ def snapshot() -> Snapshot:
     return builder.build()
 
 
-async def measured(policy: tuple[str, ...], session: Session | None = None) -> Snapshot:
+async def measured(
+    policy: tuple[str, ...], session: Session | None = None, *, show_nodes: bool = False
+) -> Snapshot:
     configuration = load_sources([SourceText(POLICY % policy, "policy")], plugin_registry())
     sent = cast("Any", session or Session())  # of a session it sends requests
-    return await with_measured_use(snapshot(), configuration, sent, SystemClock())
+    return await with_measured_use(
+        snapshot(), configuration, sent, SystemClock(), show_nodes=show_nodes
+    )
 
 
 async def test_every_node_is_measured_once_with_its_pods() -> None:
@@ -107,8 +112,31 @@ async def test_a_source_that_the_policy_does_not_provide_is_not_asked() -> None:
     assert (found.samples, found.usage_problems, session.asked) == ((), {}, [])
 
 
+async def test_to_show_nodes_metrics_server_is_asked_though_no_plugin_reads_it() -> None:
+    session = Session()
+    (sample,) = (await measured(REQUESTS, session, show_nodes=True)).samples
+
+    assert (sample.source, sample.usage, sample.pods) == ("KubernetesMetrics", {"cpu": 1000}, {})
+    assert session.asked == ["nodes"]
+
+
+async def test_to_show_nodes_what_a_plugin_reads_is_not_asked_twice() -> None:
+    session = Session()
+    await measured(METRICS, session, show_nodes=True)
+
+    assert session.asked == ["nodes", "pods"]
+
+
+async def test_nodes_are_shown_without_metrics_server() -> None:
+    gone = Session(Unreachable("GET", "gone", sent=False))
+    found = await measured(REQUESTS, gone, show_nodes=True)
+
+    assert found.usage_problems == {"KubernetesMetrics": "error getting node usage: GET: gone"}
+    assert (found.samples, found.is_complete) == ((), True)
+
+
 async def test_without_such_a_plugin_nothing_is_asked() -> None:
     session = Session()
-    await measured(("", "cpu", "cpu", ""), session)
+    await measured(REQUESTS, session)
 
     assert session.asked == []
