@@ -16,6 +16,7 @@ ReactiveDeschedError
 │   ├── JournalUnavailable the disk fails, is stuck or is full for now: retryable
 │   └── RecordsGone        what a reader asks for was removed, or never was
 ├── StreamFailed           a controller's stream of events cannot be read
+├── ControllerUnavailable  no controller answers where a command asks one
 └── SinkError              a sink could not take records
     ├── SinkUnavailable    not now: it is tried again for ever
     └── EventRefused       never: this one event goes to the dead letters
@@ -138,8 +139,12 @@ class EventRejected(SinkError):  # noqa: N818  it is raised as the fact it names
     """The first event that was handed over will never be taken; the text says why."""
 
 
-# --- clients of the event stream --------------------------------------------------------------
+# --- clients of a running controller --------------------------------------------------------------
 
 
 class StreamFailed(ReactiveDeschedError):  # noqa: N818  it is raised as the fact it names
     """No server answers at the address in the text, or the response is no stream of events."""
+
+
+class ControllerUnavailable(ReactiveDeschedError):  # noqa: N818  it is raised as the fact it names
+    """No controller answers at the address in the text, or it does not answer this client."""

@@ -11,6 +11,7 @@ from msgspec import Struct
 from reactive_desched.app import edges
 from reactive_desched.app.config_reload import ActiveConfig, ConfigReloader
 from reactive_desched.app.gc import freeze_gc_after_sync
+from reactive_desched.app.operator import build_operator
 from reactive_desched.app.options import Dependencies
 from reactive_desched.app.parts import Parts, build_parts
 from reactive_desched.app.recording import log_pauses, start_recording
@@ -63,7 +64,13 @@ async def open_controller(deps: Dependencies) -> AsyncIterator[RunningController
             stream = edges.build_event_stream(deps, recording.journal)
             async with (
                 serve_probes_at(probe_address, parts.health),
-                serve_at(address, parts.health, metrics, stream) as url,
+                serve_at(
+                    address,
+                    parts.health,
+                    metrics,
+                    stream,
+                    build_operator(parts.pipeline.controller),
+                ) as url,
                 edges.last_records(recording.journal, stream),
                 anyio.create_task_group() as tasks,
             ):

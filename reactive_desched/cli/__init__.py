@@ -14,7 +14,9 @@ from reactive_desched._version import __version__
 from reactive_desched.cli.upstream_form import normalize_argv
 from reactive_desched.errors import ConfigError, ReactiveDeschedError
 
-_COMMANDS = ("run", "plan", "nodes", "policy", "events", "audit", "demo", "sim", "version")
+_COMMANDS = (
+    *("run", "plan", "nodes", "pending", "policy", "events", "audit", "demo", "sim", "version"),
+)
 """Each is a module here, whose `add` describes the command to the parser."""
 
 FAILED, INVALID_INPUT, BROKEN_PIPE = 1, 2, 141

@@ -6,7 +6,7 @@ when it is woken, never carried out late.
 """
 
 from collections.abc import Collection, Hashable, Iterator
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from reactive_desched.model.changes import Change
 from reactive_desched.model.decisions import CapacityHint, Defer, Refuse
@@ -18,6 +18,15 @@ C = TypeVar("C")
 BlockedDecision = Defer | Refuse
 
 
+class Blocked(NamedTuple, Generic[G, C]):
+    """Why a finding is blocked, since when (monotonic seconds), and what led to its evaluation."""
+
+    decision: BlockedDecision
+    since: float
+    trigger: C
+    groups: tuple[G, ...]
+
+
 class BlockedFindings(Generic[K, G, C]):
     """Blocked findings by key, by wake and by group; bounded by the number of blocked findings.
 
@@ -26,7 +35,7 @@ class BlockedFindings(Generic[K, G, C]):
     """
 
     def __init__(self) -> None:
-        self._blocked: dict[K, tuple[BlockedDecision, C, tuple[G, ...]]] = {}
+        self._blocked: dict[K, Blocked[G, C]] = {}
         self._by_wake: _KeysBy[WakeOn, K] = _KeysBy()
         self._by_group: _KeysBy[G, K] = _KeysBy()
         self._wake_types: dict[type[Change], list[type[WakeOn]]] = {}
@@ -37,34 +46,39 @@ class BlockedFindings(Generic[K, G, C]):
     def __contains__(self, key: K) -> bool:
         return key in self._blocked
 
-    def add(self, key: K, decision: BlockedDecision, trigger: C, groups: tuple[G, ...]) -> None:
+    def items(self) -> Iterator[tuple[K, Blocked[G, C]]]:
+        """Yield every blocked finding, in the order in which they were last evaluated."""
+        yield from self._blocked.items()
+
+    def add(
+        self, key: K, decision: BlockedDecision, since: float, trigger: C, groups: tuple[G, ...]
+    ) -> None:
         """Let a finding wait for what the decision on it names."""
         self.remove(key)
-        self._blocked[key] = decision, trigger, groups
+        self._blocked[key] = Blocked(decision, since, trigger, groups)
         for group in groups:
             self._by_group.add(group, key)
-        for wake in _awaited(decision):
+        for wake in awaited(decision):
             self._by_wake.add(wake, key)
             for kind in wake.changes:
                 types = self._wake_types.setdefault(kind, [])
                 if type(wake) not in types:
                     types.append(type(wake))
 
-    def remove(self, key: K) -> BlockedDecision | None:
-        """Take a finding out; return the decision it was blocked by."""
+    def remove(self, key: K) -> Blocked[G, C] | None:
+        """Take a finding out; return why it was blocked."""
         if (blocked := self._blocked.pop(key, None)) is None:
             return None
-        decision, _, groups = blocked
-        for group in groups:
+        for group in blocked.groups:
             self._by_group.discard(group, key)
-        for wake in _awaited(decision):
+        for wake in awaited(blocked.decision):
             self._by_wake.discard(wake, key)
-        return decision
+        return blocked
 
-    def remove_group(self, group: G) -> dict[K, BlockedDecision]:
-        """Take out the findings of a group; return the decisions they were blocked by."""
+    def remove_group(self, group: G) -> dict[K, Blocked[G, C]]:
+        """Take out the findings of a group; return why each was blocked."""
         keys = list(self._by_group.members(group))
-        return {key: decision for key in keys if (decision := self.remove(key)) is not None}
+        return {key: blocked for key in keys if (blocked := self.remove(key)) is not None}
 
     def affected_by(self, change: Change) -> list[K]:
         """Return the findings that this change may unblock."""
@@ -83,27 +97,28 @@ class BlockedFindings(Generic[K, G, C]):
     def candidates_for(self, hint: CapacityHint) -> Iterator[K]:
         """Yield the findings that may use the capacity of a hint, longest blocked first."""
         for key in list(self._by_wake.members(hint.wake)):
-            decision, _, _ = self._blocked[key]
-            if not hint.exclude_node or decision.finding.pod.node != hint.exclude_node:
+            node = self._blocked[key].decision.finding.pod.node
+            if not hint.exclude_node or node != hint.exclude_node:
                 yield key
 
     def decision_of(self, key: K) -> BlockedDecision | None:
         """Return the decision a finding is blocked by."""
         blocked = self._blocked.get(key)
-        return None if blocked is None else blocked[0]
+        return None if blocked is None else blocked.decision
 
     def trigger_of(self, group: G) -> C | None:
         """Return what led to the first finding that is evaluated again with this subject."""
         for key in self._by_group.members(group):
-            _, trigger, groups = self._blocked[key]
-            return trigger if groups[0] == group else None
+            blocked = self._blocked[key]
+            return blocked.trigger if blocked.groups[0] == group else None
         return None
 
     def count_by_gate(self) -> dict[str, int]:
         """Count the blocked findings per gate."""
         counts: dict[str, int] = {}
-        for decision, _, _ in self._blocked.values():
-            counts[decision.gate] = counts.get(decision.gate, 0) + 1
+        for blocked in self._blocked.values():
+            gate = blocked.decision.gate
+            counts[gate] = counts.get(gate, 0) + 1
         return counts
 
 
@@ -142,7 +157,8 @@ class _KeysBy(Generic[G, K]):
             del self._sets[name]
 
 
-def _awaited(decision: BlockedDecision) -> Collection[WakeOn]:
+def awaited(decision: BlockedDecision) -> Collection[WakeOn]:
+    """Return what a blocked finding waits for, besides the time that its decision names."""
     if isinstance(decision, Refuse):
         return decision.wake_on
     return (WakeOnPod(decision.finding.pod.uid),)

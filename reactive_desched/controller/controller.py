@@ -10,6 +10,7 @@ import anyio
 
 from reactive_desched.controller.backoff import PodBackoff
 from reactive_desched.controller.evaluator import Evaluator
+from reactive_desched.controller.pending import PendingList, PendingQuery, list_pending
 from reactive_desched.controller.readiness import JOURNAL, Readiness
 from reactive_desched.controller.subscriptions import PluginInstance
 from reactive_desched.controller.suspend import SuspendDetector
@@ -170,6 +171,17 @@ class Controller:
             self._observer.on_changes(changes)
             self.gates.apply_changes(changes)
         self._work_available.notify()
+
+    def pending(self, query: PendingQuery) -> PendingList:
+        """List the findings that wait, and what each waits for."""
+        return list_pending(
+            self.evaluator.pending(),
+            query,
+            pause=self.pause_reason(),
+            subjects=self.evaluator.queued,
+            now=self._clock(),
+            wall_now=self._wall_clock(),
+        )
 
     def collect(self) -> Iterator[Metric]:
         """Yield how many subjects and findings wait, and how many tokens are left."""

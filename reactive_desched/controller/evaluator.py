@@ -11,7 +11,8 @@ from msgspec.structs import replace
 
 from reactive_desched.api.plugin import Opinions, next_opinion
 from reactive_desched.controller.backoff import PodBackoff
-from reactive_desched.controller.blocked import BlockedDecision, BlockedFindings
+from reactive_desched.controller.blocked import Blocked, BlockedDecision, BlockedFindings, awaited
+from reactive_desched.controller.pending import PendingFinding
 from reactive_desched.controller.subscriptions import (
     FindingKey,
     PluginInstance,
@@ -74,7 +75,7 @@ class CapacitySource(Protocol):
 class _EvaluationUnderWay:
     """What a plugin holds about a subject, decided up to here.
 
-    `previous` are the decisions by which its findings were blocked. `suspended` says that the
+    `previous` says why its findings were blocked before. `suspended` says that the
     cluster may have changed since the evaluation began.
     """
 
@@ -93,7 +94,7 @@ class _EvaluationUnderWay:
         self,
         key: SubjectKey,
         trigger: ChangeTrigger,
-        previous: Mapping[FindingKey, BlockedDecision],
+        previous: Mapping[FindingKey, Blocked[SubjectKey, ChangeTrigger]],
         now: float,
     ) -> None:
         self.key = key
@@ -227,6 +228,19 @@ class Evaluator:
                 earliest = due if earliest is None else min(earliest, due)
         return earliest
 
+    def pending(self) -> Iterator[PendingFinding]:
+        """Yield every blocked finding, with what it waits for."""
+        for (instance, _, _), blocked in self._blocked.items():
+            decision = blocked.decision
+            yield PendingFinding(
+                instance.profile,
+                decision,
+                tuple(awaited(decision)),
+                blocked.since,
+                decision.retry_at_s,
+                blocked.trigger.record,
+            )
+
     def settle(self, evaluation: Evaluation, outcome: Outcome, now: float) -> None:
         """Release what an eviction reserved; one that did not happen is evaluated again later."""
         key, finding = self._evicting.pop(_eviction_key(evaluation)), evaluation.finding
@@ -237,7 +251,8 @@ class Evaluator:
             return
         until = self._backoff.record_failure(pod.uid, outcome, now)
         if key[0] in self._queues:  # else it is not in force any more, and the pod merely rests
-            self._block(key, _blocked_by_outcome(finding, outcome, until, now), evaluation.trigger)
+            decision = _blocked_by_outcome(finding, outcome, until, now)
+            self._block(key, decision, now, evaluation.trigger)
         trigger = ChangeTrigger(
             evaluation.trigger.change, evaluation.trigger.seen_at
         )  # by no event of the cluster
@@ -377,21 +392,20 @@ class Evaluator:
             if backoff is None
             else _blocked_by_outcome(finding, backoff.outcome, backoff.until, now)
         )
+        changed = last is None or not _is_same_answer(last.decision, decision)
         if not isinstance(decision, Evict):
-            self._block(finding_key, decision, trigger)
-        changed = (
-            last is None
-            or isinstance(decision, Evict)
-            or (last.gate, last.reason) != (decision.gate, decision.reason)
-        )
+            since = now if last is None or changed else last.since
+            self._block(finding_key, decision, since, trigger)
         profile, subject = finding_key[0].profile, finding_key[1]
         evaluation = Evaluation(profile, subject, decision, trigger, now, changed)
         if isinstance(decision, Evict):
             self._evicting[_eviction_key(evaluation)] = finding_key
         return evaluation
 
-    def _block(self, key: FindingKey, decision: BlockedDecision, trigger: ChangeTrigger) -> None:
-        self._blocked.add(key, decision, trigger, _groups(key, decision.finding))
+    def _block(
+        self, key: FindingKey, decision: BlockedDecision, since: float, trigger: ChangeTrigger
+    ) -> None:
+        self._blocked.add(key, decision, since, trigger, _groups(key, decision.finding))
         if decision.retry_at_s is not None:
             self._timers.set_if_sooner(key[:2], decision.retry_at_s)
 
@@ -409,6 +423,14 @@ def _finding_key(key: SubjectKey, finding: Finding) -> FindingKey:
     instance, subject = key
     uid = finding.pod.uid
     return instance, PodSubject(uid) if isinstance(subject, NodeSubject) else subject, uid
+
+
+def _is_same_answer(last: BlockedDecision, decision: Decision) -> bool:
+    """Say whether a finding is blocked again by the same gate, for the same reason."""
+    return not isinstance(decision, Evict) and (last.gate, last.reason) == (
+        decision.gate,
+        decision.reason,
+    )
 
 
 def _on_current_pod(under_way: _EvaluationUnderWay, finding: Finding) -> Finding | None:

@@ -45,6 +45,13 @@ class WakeOn(Struct, frozen=True, gc=False):
         """Return the wake of this type that a change fulfils."""
         raise NotImplementedError
 
+    @property
+    def description(self) -> str:
+        """What is awaited, for people: the kind, and the names of one that has any but a uid."""
+        kind = type(self).__name__.removeprefix("WakeOn")
+        names = (getattr(self, name) for name in self.__struct_fields__ if name != "uid")
+        return " ".join([kind, *map(str, names)])
+
     def matches(self, change: Change) -> bool:
         """Say whether a change fulfils this wake."""
         return type(change) in self.changes and self.fulfilled_by(change) == self

@@ -1,4 +1,4 @@
-"""The HTTP server: read-only, small, and never in the way of an eviction."""
+"""The HTTP server: small, and never in the way of an eviction."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from collections.abc import Set as AbstractSet
@@ -13,6 +13,7 @@ from reactive_desched.web.connections import Connections, HttpConnection, add_se
 from reactive_desched.web.event_stream import EventStream
 from reactive_desched.web.health import Health, ProbeReport
 from reactive_desched.web.listen_socket import ListenSocket, bound
+from reactive_desched.web.operator import MAX_BODY_BYTES, Operator, order_paths
 
 MAX_CONNECTIONS, MAX_PROBE_CONNECTIONS = 128, 16
 """Connections to the main address, besides event streams, and to the address of the probes."""
@@ -21,6 +22,7 @@ SHUTDOWN_S = 0.4
 """A request under way has this long to end, and again as long to be cancelled."""
 
 _READ_METHODS = ("GET", "HEAD")
+_NO_OPERATOR = Operator()
 _PROBES_INDEX = """reactive-desched
 
 /livez      does the process make progress?    add ?verbose for every check
@@ -59,12 +61,13 @@ async def serve_at(
     health: Health,
     metrics: MetricsRegistry | None,
     events: EventStream | None = None,
+    operator: Operator = _NO_OPERATOR,
 ) -> AsyncIterator[str]:
-    """Serve health and, if given, metrics and events while the block runs; yield the URL.
+    """Serve health and what else is given while the block runs; yield the URL.
 
     The address is free again after the block, which ends within a second.
     """
-    app = application(health, metrics, events)
+    app = application(health, metrics, events, operator)
     streams = frozenset() if events is None else events.clients.connections
     limit = MAX_CONNECTIONS + (0 if events is None else events.clients.limit)
     async with _serve_app(listen_socket, app, limit, streams) as (url, connections):
@@ -117,12 +120,16 @@ async def _serve_app(
 
 
 def application(
-    health: Health, metrics: MetricsRegistry | None, events: EventStream | None = None
+    health: Health,
+    metrics: MetricsRegistry | None,
+    events: EventStream | None = None,
+    operator: Operator = _NO_OPERATOR,
 ) -> web.Application:
     """Return the routes."""
     text = _INDEX + (_INDEX_METRICS if metrics else "") + (_INDEX_EVENTS if events else "")
 
-    app = _application(text)
+    app = _application(text + operator.index, order_paths(operator.orders))
+    operator.add_routes(app.router)
     _add_probes(app, health)
     schemas.add_routes(app.router, schemas.read_schemas())
     if metrics is not None:
@@ -131,11 +138,20 @@ def application(
     return app
 
 
-def _application(index_text: str) -> web.Application:
+def _application(index_text: str, writable: AbstractSet[str] = frozenset()) -> web.Application:
     async def index(_: web.Request) -> web.Response:
         return web.Response(text=index_text)
 
-    app = web.Application(middlewares=[_mark_request_started, _reject_writes], client_max_size=1)
+    @web.middleware
+    async def reject_writes(request: web.Request, handler: Handler) -> web.StreamResponse:
+        if request.method not in _READ_METHODS and request.path not in writable:
+            raise web.HTTPMethodNotAllowed(request.method, _READ_METHODS)
+        return await handler(request)
+
+    app = web.Application(
+        middlewares=[_mark_request_started, reject_writes],
+        client_max_size=MAX_BODY_BYTES if writable else 1,
+    )
     app.on_response_prepare.append(_add_security_headers)
     app.router.add_get("/", index)
     return app
@@ -178,13 +194,6 @@ def _probe_response(request: web.Request, report: ProbeReport) -> web.Response:
 async def _mark_request_started(request: web.Request, handler: Handler) -> web.StreamResponse:
     assert isinstance(request.protocol, HttpConnection), "nothing else lets requests in"
     request.protocol.mark_request_started()
-    return await handler(request)
-
-
-@web.middleware
-async def _reject_writes(request: web.Request, handler: Handler) -> web.StreamResponse:
-    if request.method not in _READ_METHODS:
-        raise web.HTTPMethodNotAllowed(request.method, _READ_METHODS)
     return await handler(request)
 
 

@@ -103,8 +103,8 @@ def blocked_by(*wakes: WakeOn) -> Refuse:
 
 def test_a_change_unblocks_only_the_findings_that_wait_for_it() -> None:
     blocked: BlockedFindings[str, str, str] = BlockedFindings()
-    blocked.add("stuck", blocked_by(WakeOnCapacity(), WakeOnPod("x")), "", ())
-    blocked.add("budgeted", blocked_by(WakeOnPdb("shop")), "", ())
+    blocked.add("stuck", blocked_by(WakeOnCapacity(), WakeOnPod("x")), 0.0, "", ())
+    blocked.add("budgeted", blocked_by(WakeOnPdb("shop")), 0.0, "", ())
 
     assert blocked.affected_by(NodeAdded("n2")) == ["stuck"]
     assert blocked.affected_by(PdbChanged("shop", "web")) == ["budgeted"]
@@ -114,9 +114,11 @@ def test_a_change_unblocks_only_the_findings_that_wait_for_it() -> None:
 def test_a_finding_that_was_taken_out_leaves_nothing_behind() -> None:
     blocked: BlockedFindings[str, str, str] = BlockedFindings()
     decision = blocked_by(WakeOnCapacity())
-    blocked.add("stuck", decision, "", ("group",))
+    blocked.add("stuck", decision, 0.0, "", ("group",))
 
-    assert blocked.remove("stuck") == decision
+    removed = blocked.remove("stuck")
+    assert removed is not None
+    assert removed.decision == decision
     assert blocked.remove("stuck") is None
     assert blocked.affected_by(NodeAdded("n2")) == []
     assert len(blocked._by_wake) == len(blocked._by_group) == 0
@@ -124,8 +126,8 @@ def test_a_finding_that_was_taken_out_leaves_nothing_behind() -> None:
 
 def test_a_second_decision_replaces_the_wakes_of_the_first() -> None:
     blocked: BlockedFindings[str, str, str] = BlockedFindings()
-    blocked.add("k", blocked_by(WakeOnCapacity()), "", ())
-    blocked.add("k", blocked_by(WakeOnPdb("shop")), "", ())
+    blocked.add("k", blocked_by(WakeOnCapacity()), 0.0, "", ())
+    blocked.add("k", blocked_by(WakeOnPdb("shop")), 0.0, "", ())
 
     assert blocked.affected_by(NodeAdded("n2")) == []
     assert blocked.count_by_gate() == {"Gate": 1}
@@ -134,7 +136,7 @@ def test_a_second_decision_replaces_the_wakes_of_the_first() -> None:
 def test_the_findings_of_a_group_are_taken_out_together() -> None:
     blocked: BlockedFindings[str, str, str] = BlockedFindings()
     for name, group in (("a", "n1"), ("b", "n1"), ("c", "n2")):
-        blocked.add(name, blocked_by(WakeOnCapacity()), "", (f"pod {name}", group))
+        blocked.add(name, blocked_by(WakeOnCapacity()), 0.0, "", (f"pod {name}", group))
     blocked.remove("a")
 
     assert list(blocked.remove_group("n1")) == ["b"]
@@ -146,16 +148,16 @@ def test_the_findings_of_a_group_are_taken_out_together() -> None:
 
 def test_a_deferred_finding_is_also_woken_by_changes_of_its_pod() -> None:
     blocked: BlockedFindings[str, str, str] = BlockedFindings()
-    blocked.add("k", Defer(Finding(WEB, "Test", "why"), "Gate", "Spent", "spent", 9.0), "", ())
+    blocked.add("k", Defer(Finding(WEB, "Test", "why"), "Gate", "Spent", "spent", 9.0), 0.0, "", ())
 
     assert blocked.affected_by(PodGone(WEB)) == ["k"]
 
 
 def test_the_findings_that_wait_for_one_wake_can_be_listed() -> None:
     blocked: BlockedFindings[str, str, str] = BlockedFindings()
-    blocked.add("a", blocked_by(WakeOnEviction("x"), WakeOnCapacity()), "", ())
-    blocked.add("b", blocked_by(WakeOnEviction("y")), "", ())
-    blocked.add("c", blocked_by(WakeOnEviction("x")), "", ())
+    blocked.add("a", blocked_by(WakeOnEviction("x"), WakeOnCapacity()), 0.0, "", ())
+    blocked.add("b", blocked_by(WakeOnEviction("y")), 0.0, "", ())
+    blocked.add("c", blocked_by(WakeOnEviction("x")), 0.0, "", ())
 
     assert blocked.waiting_for(WakeOnEviction("x")) == ["a", "c"]
     assert blocked.waiting_for(WakeOnEviction("z")) == []
@@ -163,7 +165,7 @@ def test_the_findings_that_wait_for_one_wake_can_be_listed() -> None:
 
 def test_a_finding_with_two_wakes_is_woken_by_either() -> None:
     blocked: BlockedFindings[str, str, str] = BlockedFindings()
-    blocked.add("a", blocked_by(WakeOnCapacity(), WakeOnPod("web")), "", ())
+    blocked.add("a", blocked_by(WakeOnCapacity(), WakeOnPod("web")), 0.0, "", ())
 
     assert blocked.affected_by(NodeAdded("n2")) == ["a"]
     assert blocked.affected_by(PodMetadataChanged(WEB)) == ["a"]
@@ -172,7 +174,7 @@ def test_a_finding_with_two_wakes_is_woken_by_either() -> None:
 def test_a_group_has_the_trigger_of_the_findings_that_are_evaluated_with_it() -> None:
     blocked: BlockedFindings[str, str, str] = BlockedFindings()
     decision = blocked_by(WakeOnCapacity())
-    blocked.add("a", decision, "the cause", ("pod", "node"))
+    blocked.add("a", decision, 0.0, "the cause", ("pod", "node"))
 
     assert blocked.trigger_of("pod") == "the cause"
     assert blocked.trigger_of("node") is None
@@ -185,8 +187,8 @@ def test_a_group_has_the_trigger_of_the_findings_that_are_evaluated_with_it() ->
 
 def test_a_finding_that_changes_its_group_leaves_the_first_one() -> None:
     blocked: BlockedFindings[str, str, str] = BlockedFindings()
-    blocked.add("pod", blocked_by(WakeOnCapacity()), "", ("n1",))
-    blocked.add("pod", blocked_by(WakeOnCapacity()), "", ("n2",))
+    blocked.add("pod", blocked_by(WakeOnCapacity()), 0.0, "", ("n1",))
+    blocked.add("pod", blocked_by(WakeOnCapacity()), 0.0, "", ("n2",))
 
     assert blocked.remove_group("n1") == {}
     assert list(blocked.remove_group("n2")) == ["pod"]

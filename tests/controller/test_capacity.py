@@ -100,7 +100,7 @@ def test_those_who_may_be_woken_are_named_longest_waiting_first() -> None:
     parking: BlockedFindings[str, str, str] = BlockedFindings()
     for name, found in (("a", pod("a", on="n1")), ("b", pod("b", on="n2"))):
         verdict = Refuse(Finding(found, "Test", "why"), "Gate", "No", "no", (ROOM,))
-        parking.add(name, verdict, "", ())
+        parking.add(name, verdict, 0.0, "", ())
 
     assert list(parking.candidates_for(CapacityHint(ROOM))) == ["a", "b"]
     assert list(parking.candidates_for(CapacityHint(ROOM, 1, "n1"))) == ["b"]

@@ -1,0 +1,84 @@
+"""`pending`: what a running controller would evict and does not yet, and what each waits for."""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from reactive_desched.cli import controller_client
+from reactive_desched.cli.commands import Commands
+
+_FILTERS: Final = ("namespace", "pod", "plugin", "gate", "reason")
+
+
+def add(commands: Commands) -> None:
+    """Describe `pending` to the parser."""
+    command = commands.add_parser("pending", help="list the evictions that wait, and for what")
+    command.description = (
+        "Ask a running controller which findings a gate blocks, since when, and what each waits "
+        "for: each is evaluated afresh when that happens. The controller answers on its own "
+        "machine or pod only: use kubectl exec or kubectl port-forward."
+    )
+    command.epilog = "exit status: 0 an answer came, 1 no controller answers, 2 a wrong argument"
+    command.allow_abbrev = False
+    for name in _FILTERS:
+        command.add_argument(f"--{name}", metavar="NAME", help=f"only findings of this {name}")
+    controller_client.add_server(command)
+    command.add_argument("-o", "--output", choices=["table", "json"], default="table")
+    command.set_defaults(command=_call)
+
+
+def _call(arguments: argparse.Namespace) -> int:
+    query = {name: value for name in _FILTERS if (value := getattr(arguments, name)) is not None}
+    answer = controller_client.read_page(arguments.server, "pending", query)
+    if arguments.output == "json":
+        sys.stdout.write(json.dumps(answer, indent=1) + "\n")
+    else:
+        sys.stdout.writelines(f"{line}\n" for line in _table(answer, datetime.now(UTC)))
+    return 0
+
+
+def _table(answer: Mapping[str, Any], now: datetime) -> Iterator[str]:
+    from reactive_desched.audit.layout import layout_for
+    from reactive_desched.plan.columns import align
+
+    if answer["pause"]:
+        yield f"nothing is evaluated now: {answer['pause']}"
+    findings = answer["findings"]
+    if not findings:
+        yield "no finding waits"
+    else:
+        rows: list[tuple[str, ...]] = [
+            ("POD", "NODE", "PLUGIN", "SINCE", "UNTIL", "REASON", "MESSAGE")
+        ]
+        rows += (_row(finding, now) for finding in findings)
+        yield from align(rows, width=layout_for(sys.stdout).width, indent="")
+    if (unlisted := answer["total"] - len(findings)) > 0:
+        yield f"{unlisted} more findings wait; filter them, for example by --namespace"
+    if answer["subjects"]:
+        yield f"{answer['subjects']} subjects wait for quiet, or for their turn"
+
+
+def _row(finding: Mapping[str, Any], now: datetime) -> tuple[str, ...]:
+    until = finding.get("until")
+    awaited = ", ".join(finding["waitsFor"])
+    return (
+        f"{finding['namespace']}/{finding['pod']}",
+        finding["node"],
+        finding["plugin"],
+        _duration(now - datetime.fromisoformat(finding["since"])),
+        _duration(datetime.fromisoformat(until) - now) if until else "",
+        finding["reason"],
+        f"{finding['message']} [waits for: {awaited}]" if awaited else finding["message"],
+    )
+
+
+def _duration(span: timedelta) -> str:
+    """Write a time span as kubectl writes ages."""
+    seconds = max(0, round(span.total_seconds()))
+    for unit, size in (("d", 86_400), ("h", 3_600), ("m", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds // size}{unit}"
+    return f"{seconds}s"

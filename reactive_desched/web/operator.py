@@ -1,0 +1,123 @@
+"""What an operator asks of a running controller, and has it do: `/debug/…` and `/operator/…`.
+
+Only clients on the controller's own machine or pod are answered, as `kubectl exec` and
+`kubectl port-forward` make them: who may do that is decided by the cluster's RBAC. A web page
+cannot send such a request: browsers name its `Origin`, and those requests are rejected.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from http import HTTPStatus
+from ipaddress import IPv6Address, ip_address
+from typing import Any, Final
+
+import msgspec
+from aiohttp import web
+
+from reactive_desched.errors import ConfigError
+
+MAX_BODY_BYTES: Final = 4096
+"""The longest body of an order; a longer one is answered with 413."""
+
+JSON_TYPE: Final = "application/json"
+
+
+class DebugPage(msgspec.Struct, frozen=True):
+    """A page under `/debug/`: `read` gets the query and returns what to write as JSON.
+
+    `read` raises ConfigError for a query that it does not take.
+    """
+
+    name: str
+    summary: str
+    read: Callable[[Mapping[str, str]], object]
+
+
+class Order(msgspec.Struct, frozen=True):
+    """Something to do under `/operator/`: `carry_out` gets the JSON object that was sent.
+
+    It returns what to answer, as JSON, once the order is carried out and recorded, and raises
+    ConfigError for an order that cannot be.
+    """
+
+    name: str
+    summary: str
+    carry_out: Callable[[Mapping[str, Any]], Awaitable[object]]
+
+
+class Operator(msgspec.Struct, frozen=True):
+    """The debug pages and the orders of one controller."""
+
+    pages: tuple[DebugPage, ...] = ()
+    orders: tuple[Order, ...] = ()
+
+    @property
+    def index(self) -> str:
+        """One line for each page, for `/`."""
+        return "".join(f"{f'/debug/{page.name}':<16}{page.summary}\n" for page in self.pages)
+
+    def add_routes(self, router: web.UrlDispatcher) -> None:
+        """Serve the pages to GET and the orders to POST."""
+        for page in self.pages:
+            router.add_get(f"/debug/{page.name}", _page_handler(page))
+        for order in self.orders:
+            router.add_post(f"/operator/{order.name}", _order_handler(order))
+
+
+def order_paths(orders: Iterable[Order]) -> frozenset[str]:
+    """Return the paths to which something may be written."""
+    return frozenset(f"/operator/{order.name}" for order in orders)
+
+
+def _page_handler(page: DebugPage) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+    async def handle(request: web.Request) -> web.StreamResponse:
+        _check_client(request)
+        try:
+            return _json_response(page.read(request.query))
+        except ConfigError as error:
+            raise web.HTTPBadRequest(text=f"{error}\n") from error
+
+    return handle
+
+
+def _order_handler(order: Order) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+    async def handle(request: web.Request) -> web.StreamResponse:
+        _check_client(request)
+        if request.content_type != JSON_TYPE:
+            raise web.HTTPUnsupportedMediaType(text=f"send an order as {JSON_TYPE}\n")
+        try:
+            body = msgspec.json.decode(await request.read() or b"{}", type=dict[str, Any])
+            return _json_response(await order.carry_out(body))
+        except (ConfigError, msgspec.DecodeError) as error:
+            raise web.HTTPBadRequest(text=f"{error}\n") from error
+
+    return handle
+
+
+def is_loopback(address: str) -> bool:
+    """Say whether an IP address is of this machine; IPv4 may be written as IPv6."""
+    if not address:
+        return False
+    ip = ip_address(address.partition("%")[0])
+    mapped = ip.ipv4_mapped if isinstance(ip, IPv6Address) else None
+    return (mapped or ip).is_loopback
+
+
+def _check_client(request: web.Request) -> None:
+    """Reject clients elsewhere, and pages in a browser."""
+    if not is_loopback(_peer_address(request)):
+        raise web.HTTPForbidden(
+            text="only clients in the controller's own pod are answered here: "
+            "use kubectl exec or kubectl port-forward\n"
+        )
+    if "Origin" in request.headers:
+        raise web.HTTPForbidden(text="pages in a browser are not answered here\n")
+
+
+def _peer_address(request: web.Request) -> str:
+    peer = request.transport.get_extra_info("peername") if request.transport else None
+    return peer[0] if peer else ""
+
+
+def _json_response(answer: object) -> web.Response:
+    body = msgspec.json.format(msgspec.json.encode(answer), indent=1) + b"\n"
+    return web.Response(status=HTTPStatus.OK, body=body, content_type=JSON_TYPE)

@@ -1,0 +1,107 @@
+from typing import Any
+
+import pytest
+
+from reactive_desched.controller.pending import (
+    MAX_LISTED,
+    PendingFinding,
+    PendingList,
+    PendingQuery,
+    list_pending,
+)
+from reactive_desched.errors import ConfigError
+from reactive_desched.model.changes import NodeTaintsChanged
+from reactive_desched.model.decisions import Defer
+from reactive_desched.model.findings import Finding
+from reactive_desched.model.triggers import Trigger
+from reactive_desched.model.wakes import WakeOnCapacity, WakeOnPdb, WakeOnPod
+from reactive_desched.testing.builders import pod
+
+WALL_AHEAD = 1_000_000.0
+
+
+def pending(bench: Any, now: float, **query: str) -> PendingList:
+    return list_pending(
+        bench.evaluator.pending(),
+        PendingQuery.parse(query),
+        pause="",
+        subjects=bench.evaluator.queued,
+        now=now,
+        wall_now=now + WALL_AHEAD,
+    )
+
+
+def test_a_blocked_finding_is_listed_with_what_it_waits_for_and_since_when(
+    make_bench: Any,
+) -> None:
+    bench = make_bench().start("a", "b")
+    bench.gate.refuse("a", WakeOnPdb("default"), WakeOnPod("a"), until=60)
+    bench.gate.defer("b", 30)
+    bench.see(NodeTaintsChanged("n1"), now=10)
+
+    listed = pending(bench, 12)
+
+    assert listed.total == 2
+    assert listed.by_gate == {"Gate": 1, "Pace": 1}
+    first = listed.findings[0]
+    assert (first.namespace, first.pod, first.node, first.plugin) == ("default", "a", "n1", "Wrong")
+    assert (first.gate, first.reason, first.message) == ("Gate", "No", "a message")
+    assert first.waits_for == ("Pdb default", "Pod")
+    assert first.trigger == "NodeTaintsChanged node n1"
+    assert first.until is not None
+    assert first.since.timestamp() == 10 + WALL_AHEAD
+    assert first.until.timestamp() == 60 + WALL_AHEAD
+
+
+def test_the_wait_begins_anew_only_with_another_reason(make_bench: Any) -> None:
+    bench = make_bench().start("a")
+    bench.gate.refuse("a", WakeOnCapacity())
+    bench.see(NodeTaintsChanged("n1"), now=10)
+    bench.see(NodeTaintsChanged("n2"), now=20)
+    assert pending(bench, 20).findings[0].since.timestamp() == 10 + WALL_AHEAD
+
+    bench.gate.refuse("a", WakeOnCapacity(), reason="Other")
+    bench.see(NodeTaintsChanged("n2"), now=30)
+    assert pending(bench, 30).findings[0].since.timestamp() == 30 + WALL_AHEAD
+
+
+def test_an_evicted_or_healthy_pod_is_pending_no_longer(make_bench: Any) -> None:
+    bench = make_bench().start("a", "b")
+    bench.gate.refuse("a", WakeOnCapacity())
+    bench.gate.refuse("b", WakeOnCapacity())
+    bench.see(NodeTaintsChanged("n1"), now=10)
+    del bench.gate.verdicts["a"]
+    bench.plugin.wrong.discard("b")
+    bench.see(NodeTaintsChanged("n1"), now=20)
+
+    assert set(bench.evicted) == {"a"}
+    assert pending(bench, 20).findings == ()
+
+
+def finding(name: str, since: float) -> PendingFinding:
+    decision = Defer(Finding(pod(name, on="n1"), "Wrong", "why"), "Pace", "Later", "wait", 9.0)
+    return PendingFinding("default", decision, (), since, 9.0, Trigger())
+
+
+def test_the_longest_waiting_are_listed_and_all_are_counted() -> None:
+    many = [finding(f"p{number}", -number) for number in range(MAX_LISTED + 5)]
+
+    listed = list_pending(many, PendingQuery(), pause="", subjects=0, now=0, wall_now=0)
+
+    assert (listed.total, len(listed.findings)) == (MAX_LISTED + 5, MAX_LISTED)
+    assert [row.pod for row in listed.findings[:2]] == ["p504", "p503"]
+
+
+@pytest.mark.parametrize("query", [{"pod": "a"}, {"plugin": "Wrong", "pod": "a"}, {"gate": "Gate"}])
+def test_filters_narrow_the_list(make_bench: Any, query: dict[str, str]) -> None:
+    bench = make_bench().start("a", "b")
+    bench.gate.refuse("a", WakeOnCapacity())
+    bench.gate.defer("b", 30)
+    bench.see(NodeTaintsChanged("n1"), now=10)
+
+    assert [row.pod for row in pending(bench, 10, **query).findings] == ["a"]
+
+
+def test_an_unknown_filter_is_an_error_that_names_the_others() -> None:
+    with pytest.raises(ConfigError, match=r"pdo.*namespace, pod, plugin, gate, reason"):
+        PendingQuery.parse({"pdo": "x"})

@@ -1,0 +1,126 @@
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+import aiohttp
+import pytest
+
+from reactive_desched.errors import ConfigError
+from reactive_desched.primitives.listen_address import ListenAddress
+from reactive_desched.web import operator
+from reactive_desched.web.health import Health
+from reactive_desched.web.listen_socket import bound
+from reactive_desched.web.operator import MAX_BODY_BYTES, DebugPage, Operator, Order
+from reactive_desched.web.server import serve_at
+
+pytestmark = pytest.mark.anyio
+
+
+def read(query: Mapping[str, str]) -> object:
+    if "bad" in query:
+        raise ConfigError("bad is no filter")
+    return {"query": dict(query)}
+
+
+class Orders:
+    def __init__(self) -> None:
+        self.carried_out: list[Mapping[str, Any]] = []
+
+    async def carry_out(self, body: Mapping[str, Any]) -> object:
+        if "reason" not in body:
+            raise ConfigError("a reason is missing")
+        self.carried_out.append(body)
+        return {"done": True}
+
+
+@pytest.fixture
+def orders() -> Orders:
+    return Orders()
+
+
+@pytest.fixture
+async def client(orders: Orders) -> AsyncIterator[aiohttp.ClientSession]:
+    offered = Operator(
+        (DebugPage("page", "what there is", read),),
+        (Order("pause", "stop", orders.carry_out),),
+    )
+    async with (
+        bound(ListenAddress("127.0.0.1", 0)) as address,
+        serve_at(address, Health(lambda: 0.0), None, operator=offered) as url,
+        aiohttp.ClientSession(url) as session,
+    ):
+        yield session
+
+
+async def test_a_debug_page_answers_as_json_and_is_in_the_index(
+    client: aiohttp.ClientSession,
+) -> None:
+    async with client.get("/debug/page?a=1") as answer:
+        assert (answer.status, await answer.json()) == (200, {"query": {"a": "1"}})
+    async with client.get("/debug/page?bad=1") as answer:
+        assert (answer.status, await answer.text()) == (400, "bad is no filter\n")
+    async with client.get("/") as index:
+        assert "/debug/page     what there is\n" in await index.text()
+
+
+async def test_an_order_is_carried_out_and_answered(
+    client: aiohttp.ClientSession, orders: Orders
+) -> None:
+    async with client.post("/operator/pause", json={"reason": "maintenance"}) as answer:
+        assert (answer.status, await answer.json()) == (200, {"done": True})
+    assert orders.carried_out == [{"reason": "maintenance"}]
+
+
+@pytest.mark.parametrize(
+    ("request_", "status"),
+    [
+        pytest.param({"json": {}}, 400, id="an order that cannot be carried out"),
+        pytest.param({"json": [1]}, 400, id="no object"),
+        pytest.param({"data": "{"}, 415, id="no JSON type"),
+        pytest.param(
+            {"json": {"reason": "x"}, "headers": {"Origin": "http://evil"}}, 403, id="a web page"
+        ),
+        pytest.param({"json": {"reason": "x" * MAX_BODY_BYTES}}, 413, id="too long"),
+    ],
+)
+async def test_other_orders_are_rejected(
+    client: aiohttp.ClientSession, orders: Orders, request_: dict[str, Any], status: int
+) -> None:
+    async with client.post("/operator/pause", **request_) as answer:
+        assert answer.status == status
+    assert orders.carried_out == []
+
+
+async def test_only_orders_can_be_written(client: aiohttp.ClientSession) -> None:
+    for path in ("/debug/page", "/readyz", "/"):
+        async with client.post(path, json={}) as answer:
+            assert answer.status == 405
+
+
+async def test_clients_of_other_machines_are_rejected(
+    client: aiohttp.ClientSession, orders: Orders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(operator, "_peer_address", lambda _: "10.0.0.7")
+
+    async with client.get("/debug/page") as page:
+        assert page.status == 403
+        assert "kubectl port-forward" in await page.text()
+    async with client.post("/operator/pause", json={"reason": "x"}) as order:
+        assert order.status == 403
+    assert orders.carried_out == []
+
+
+@pytest.mark.parametrize(
+    ("peer", "allowed"),
+    [
+        ("127.0.0.1", True),
+        ("127.8.0.1", True),
+        ("::1", True),
+        ("::ffff:127.0.0.1", True),
+        ("10.0.0.7", False),
+        ("fe80::1%eth0", False),
+        ("::ffff:10.0.0.7", False),
+        ("", False),
+    ],
+)
+def test_the_own_machine_is_known_by_its_address(peer: str, *, allowed: bool) -> None:
+    assert operator.is_loopback(peer) is allowed
