@@ -31,6 +31,13 @@ MEANINGS: Final[Mapping[str, str]] = {
     api.EVICTION_REFUSED: "An outcome: no eviction took place; `outcome.reason` says why.",
     api.EVICTION_UNKNOWN: "An outcome: no response came; whether we evicted the pod is unknown.",
     api.EVICTION_DRY_RUN: "An outcome: a dry run; no request was sent.",
+    api.EVICTION_FOLLOWED_UP: (
+        "What came of an eviction: where the replacement went, how long that took, and whether "
+        "the finding holds there. One follows each eviction.succeeded and eviction.unknown."
+    ),
+    api.FUTILE_CLEARED: (
+        "A person had the controller forget the moves of an owner that came to nothing."
+    ),
     api.POLICY_LOADED: "A policy came into force.",
     api.POLICY_REJECTED: "Changed files were rejected; the policy in force stays.",
     api.LEADER_CHANGED: "Another instance became the leader.",

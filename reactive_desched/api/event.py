@@ -24,6 +24,8 @@ EVICTION_SUCCEEDED: Final = full_type("eviction.succeeded")
 EVICTION_REFUSED: Final = full_type("eviction.refused")
 EVICTION_UNKNOWN: Final = full_type("eviction.unknown")
 EVICTION_DRY_RUN: Final = full_type("eviction.dry_run")
+EVICTION_FOLLOWED_UP: Final = full_type("eviction.followed_up")
+FUTILE_CLEARED: Final = full_type("futile.cleared")
 POLICY_LOADED: Final = full_type("policy.loaded")
 POLICY_REJECTED: Final = full_type("policy.rejected")
 LEADER_CHANGED: Final = full_type("leader.changed")
@@ -54,7 +56,7 @@ class Owner(Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
     uid: Annotated[str, _described("Its uid.")]
 
 
-class Who(Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
+class Who(Struct, frozen=True, gc=False, kw_only=True, rename="camel", omit_defaults=True):
     """The pod, as it was when the event happened."""
 
     name: Annotated[str, _described("The pod's name.")]
@@ -64,6 +66,13 @@ class Who(Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
         tuple[Owner, ...],
         _described("Its controller, the controller of that, and so on; empty for a bare pod."),
     ]
+    template_hash: Annotated[
+        str,
+        _described(
+            "The hash of the owner's pod template: the label pod-template-hash, else "
+            "controller-revision-hash; left out when the pod has neither."
+        ),
+    ] = ""
     uid: Annotated[str, _described("The pod's uid: names come back, uids never do.")]
     zone: Annotated[str, _described("The zone of the node; empty when it has none.")]
 
@@ -136,6 +145,48 @@ class Ending(Struct, frozen=True, gc=False, kw_only=True, rename="camel", omit_d
     ] = None
 
 
+class Replacement(Struct, frozen=True, gc=False, kw_only=True, rename="camel", omit_defaults=True):
+    """The pod that the owner created in place of an evicted one."""
+
+    name: Annotated[str, _described("Its name.")]
+    node: Annotated[str, _described("The node it was bound to; left out: none.")] = ""
+    uid: Annotated[str, _described("Its uid.")]
+
+
+class FollowUp(Struct, frozen=True, gc=False, kw_only=True, rename="camel", omit_defaults=True):
+    """What became of an evicted pod's place: its replacement, and whether that is better off."""
+
+    result: Annotated[
+        str,
+        _described(
+            "moved (the replacement is Ready on another node), returned (Ready on the node that "
+            "the evicted pod left), not_ready (bound, and not Ready in time), unscheduled (not "
+            "bound in time), not_replaced (none was created in time), owner_gone (the owner was "
+            "deleted, or wants fewer pods), or not_followed (the controller was not running, or "
+            "followed too many others)."
+        ),
+    ]
+    finding_holds: Annotated[
+        bool | None,
+        _described(
+            "Whether the plugin finds the same of the replacement, where it is now; left out when "
+            "there is none, or the plugin is not in force any more."
+        ),
+    ] = None
+    message: Annotated[str, _described("The same for people.")] = ""
+    ready_ms: Annotated[
+        int | None,
+        _described("Milliseconds from the accepted eviction until the replacement was Ready."),
+    ] = None
+    replacement: Annotated[
+        Replacement | None, _described("The replacement; left out when there is none.")
+    ] = None
+    scheduled_ms: Annotated[
+        int | None,
+        _described("Milliseconds from the accepted eviction until the replacement was bound."),
+    ] = None
+
+
 Mode = Annotated[
     Literal["live", "dry_run"],
     _described("live, or dry_run: the controller sends no eviction request to the API server."),
@@ -173,6 +224,21 @@ class EvictionEnded(PodData, frozen=True, gc=False, kw_only=True, rename="camel"
 
     attempt: Annotated[int, _described("Which eviction request for this finding it is, from 1.")]
     outcome: Ending
+
+
+class EvictionFollowedUp(PodData, frozen=True, gc=False, kw_only=True, rename="camel"):
+    """What came of an eviction that happened; one follows each of them, in time, also a restart."""
+
+    attempt: Annotated[int, _described("Which eviction request for this finding it is, from 1.")]
+    follow_up: FollowUp
+
+
+class FutileCleared(Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
+    """A person had the controller forget what it remembers of an owner's moves, or of all."""
+
+    cleared: Annotated[int, _described("How many owners it had a memory of, and forgot.")]
+    owner: Annotated[str, _described("NAMESPACE/KIND/NAME of the owner; empty: every owner.")]
+    owner_uid: Annotated[str, _described("The uid of the owner; empty: every owner.")]
 
 
 class PolicyLoaded(Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
@@ -255,6 +321,8 @@ EventData = (
     | DecisionMade
     | EvictionRequested
     | EvictionEnded
+    | EvictionFollowedUp
+    | FutileCleared
     | PolicyLoaded
     | PolicyRejected
     | LeaderChanged
@@ -274,6 +342,8 @@ DATA_TYPES: Final[Mapping[str, type[Struct]]] = {
     EVICTION_REFUSED: EvictionEnded,
     EVICTION_UNKNOWN: EvictionEnded,
     EVICTION_DRY_RUN: EvictionEnded,
+    EVICTION_FOLLOWED_UP: EvictionFollowedUp,
+    FUTILE_CLEARED: FutileCleared,
     POLICY_LOADED: PolicyLoaded,
     POLICY_REJECTED: PolicyRejected,
     LEADER_CHANGED: LeaderChanged,
@@ -284,7 +354,11 @@ DATA_TYPES: Final[Mapping[str, type[Struct]]] = {
 }
 """The data struct of each type of event."""
 
-SCHEMA_REVISIONS: Final[Mapping[str, int]] = dict.fromkeys(DATA_TYPES, 1)
+_SINCE_TEMPLATE_HASH: Final = frozenset({EVICTION_FOLLOWED_UP, FUTILE_CLEARED})
+SCHEMA_REVISIONS: Final[Mapping[str, int]] = {
+    type_: 2 if issubclass(data, PodData) and type_ not in _SINCE_TEMPLATE_HASH else 1
+    for type_, data in DATA_TYPES.items()
+}
 """The revision of each type's schema: raised when an optional field is added."""
 
 _D = TypeVar("_D")

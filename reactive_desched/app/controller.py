@@ -1,7 +1,9 @@
 """The composition root of `run`: every asynchronous edge of the controller is opened here."""
 
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Final
 
 import anyio
@@ -22,6 +24,7 @@ from reactive_desched.controller.readiness import STOPPING
 from reactive_desched.controller.worker import check_for_suspend
 from reactive_desched.eviction.executor import effect_timeout
 from reactive_desched.eviction.recorder import RecorderSlot
+from reactive_desched.journal.history import read_history
 from reactive_desched.journal.recorder import JournalRecorder
 from reactive_desched.primitives.wakeup import Wakeup
 from reactive_desched.web.listen_socket import bound, bound_if_set
@@ -102,8 +105,11 @@ async def _start_tasks(
         tasks.start_soon(reflector.run)
     # metrics-server, Prometheus -> samples -> controller.apply
     tasks.start_soon(parts.usage.run)
-    # open intents of the last run -> outcomes -> readiness
-    tasks.start_soon(end_startup_pause, controller, recorder, parts.evictor, log, timeout_s)
+    # past evictions -> controller.restore; open intents of the last run -> outcomes -> readiness
+    reading = partial(read_history, deps.journal_dir, time.time())
+    history = partial(anyio.to_thread.run_sync, reading, abandon_on_cancel=True)
+    startup = controller, recorder, parts.evictor, log, timeout_s, history
+    tasks.start_soon(end_startup_pause, *startup)
     # files -> controller.reconfigure
     if deps.reload is not None:
         files, initial = deps.reload.files, deps.reload.initial_fingerprint

@@ -1,11 +1,14 @@
 """What a controller does before its first eviction: learn what became of the last run's."""
 
+from collections.abc import Awaitable, Callable
+
 import anyio
 
 from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.readiness import STARTUP
 from reactive_desched.eviction.executor import Evictor
 from reactive_desched.eviction.recovery import end_pending_intent, read_open_intents
+from reactive_desched.journal.history import History
 from reactive_desched.journal.recorder import JournalRecorder
 from reactive_desched.journal.recovery import OpenIntent
 from reactive_desched.telemetry.logs import Logger
@@ -17,15 +20,18 @@ async def end_startup_pause(
     evictor: Evictor,
     log: Logger,
     effect_timeout_s: float,
+    read_history: Callable[[], Awaitable[History]],
 ) -> None:
     """End the startup pause once each pod of the last run's open intents was read.
 
-    A pod that still exists may be evicted by that run's request for `effect_timeout_s` from now;
-    other pods are evaluated meanwhile.
+    Before that, limits and memory are restored from the evictions that `read_history` returns; it
+    raises OSError where they cannot be read. A pod that still exists may be evicted by that run's
+    request for `effect_timeout_s` from now; other pods are evaluated meanwhile.
     """
     deadline = anyio.current_time() + effect_timeout_s
     if recorder.open_intents():
         controller.readiness.pause(STARTUP, "resolving the evictions that the last run left open")
+    await _restore(controller, read_history, log)
     inherited = await read_open_intents(recorder, evictor, log)
     for pod, outcome in inherited.outcomes.items():
         controller.end_inherited_eviction(pod, outcome)
@@ -43,3 +49,21 @@ async def end_startup_pause(
     async with anyio.create_task_group() as group:
         for intent in inherited.pending:
             group.start_soon(end, intent)
+
+
+async def _restore(
+    controller: Controller, read_history: Callable[[], Awaitable[History]], log: Logger
+) -> None:
+    """Restore what limits and gates count of past evictions."""
+    try:
+        history = await read_history()
+    except OSError as error:
+        message = "cannot read past evictions: limits count from now on, without them"
+        log.warning(message, reason=str(error))
+        return
+    if not history.is_whole:
+        log.warning(
+            "there were more evictions than are read back: limits count the newest of them",
+            evictions=len(history.evictions),
+        )
+    controller.restore(history.evictions)

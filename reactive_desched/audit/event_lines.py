@@ -10,8 +10,11 @@ from reactive_desched.api.event import (
     Ending,
     EpochBegan,
     EvictionEnded,
+    EvictionFollowedUp,
     EvictionRequested,
     FindingMade,
+    FollowUp,
+    FutileCleared,
     JournalLost,
     JournalResumed,
     LeaderChanged,
@@ -42,6 +45,8 @@ def describe_event(event: AnyEvent) -> str:
             return describe_request(data)
         case EvictionEnded(outcome=outcome):
             return describe_outcome(outcome)
+        case EvictionFollowedUp(follow_up=follow_up):
+            return describe_follow_up(follow_up)
         case _:
             return printable(_describe_controller_event(event))
 
@@ -75,6 +80,19 @@ def describe_outcome(outcome: Ending) -> str:
     )
     message = f": {outcome.message}" if outcome.message else ""
     return printable(f"{_code(outcome.result, outcome.reason)}{took}{message}")
+
+
+def describe_follow_up(follow_up: FollowUp) -> str:
+    """Return the result, the replacement, how long it took, and whether the finding holds."""
+    parts = [follow_up.result]
+    if (pod := follow_up.replacement) is not None:
+        parts.append(f"{pod.name} on {pod.node}" if pod.node else f"{pod.name} on no node")
+    if (took_ms := follow_up.ready_ms) is not None:
+        parts.append(f"Ready after {format_duration(took_ms / _MS_IN_S)}")
+    if (holds := follow_up.finding_holds) is not None:
+        parts.append("the finding holds there" if holds else "the finding does not hold there")
+    message = f": {follow_up.message}" if follow_up.message else ""
+    return printable(", ".join(parts) + message)
 
 
 def _code(owner: str, reason: str) -> str:
@@ -143,6 +161,8 @@ def _describe_controller_event(event: AnyEvent) -> str:
             return (
                 f"retention removed records {data.first} to {data.last}, unread by sink {data.sink}"
             )
+        case FutileCleared() as data:
+            return f"{data.owner or 'every owner'}: {format_count(data.cleared, 'owner')} cleared"
         case EpochBegan() as data:
             return f"{format_missing(data.first_missing, data.last_missing)}: {data.message}"
         case _:

@@ -7,9 +7,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from reactive_desched.api.event import DecisionMade, EvictionEnded, EvictionRequested, PodData
+from reactive_desched.api.event import (
+    DecisionMade,
+    EvictionEnded,
+    EvictionFollowedUp,
+    EvictionRequested,
+    PodData,
+)
 from reactive_desched.audit.catalogue import IndexCatalogue
-from reactive_desched.audit.event_lines import describe_event
+from reactive_desched.audit.event_lines import describe_event, describe_follow_up
 from reactive_desched.audit.lookup import RecordQuery
 from reactive_desched.audit.query import filter_records
 from reactive_desched.errors import JournalError
@@ -148,6 +154,14 @@ def _decision_columns(data: PodData) -> dict[str, str]:
                 "result": outcome.result,
                 "reason": outcome.reason,
                 "message": outcome.message,
+                "took_ms": took,
+            }
+        case EvictionFollowedUp(attempt=attempt, follow_up=followed):
+            took = "" if followed.ready_ms is None else str(followed.ready_ms)
+            return {
+                "attempt": str(attempt),
+                "result": followed.result,
+                "message": describe_follow_up(followed),
                 "took_ms": took,
             }
         case _:

@@ -12,6 +12,7 @@ from reactive_desched.api.event import (
     Checkpoint,
     DecisionMade,
     EvictionEnded,
+    EvictionFollowedUp,
     EvictionRequested,
     FindingMade,
     PodData,
@@ -81,6 +82,8 @@ def _final_state(data: object) -> str:
             return f"{'would have been evicted' if would_evict else outcome.result} (dry run)"
         case EvictionEnded(outcome=outcome):
             return outcome.result
+        case EvictionFollowedUp(follow_up=follow_up):
+            return f"evicted, then {follow_up.result}"
         case EvictionRequested(mode=mode):
             return "eviction requested" + (" (dry run)" if mode == MODE_DRY_RUN else "")
         case DecisionMade(decision=decision) if decision.gate:
@@ -192,6 +195,8 @@ def _label(item: StoryEvent) -> str:
             return "request"
         case EvictionEnded():
             return "outcome"
+        case EvictionFollowedUp():
+            return "followup"
         case _:
             return short_type(item.event.type).partition(".")[0]
 

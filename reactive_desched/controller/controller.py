@@ -23,6 +23,7 @@ from reactive_desched.model.accounts import DecisionContext
 from reactive_desched.model.changes import Change, Resynced
 from reactive_desched.model.decisions import Evict
 from reactive_desched.model.evaluation import Evaluation
+from reactive_desched.model.history import PastEviction
 from reactive_desched.model.intents import Intent
 from reactive_desched.model.objects import PodKey
 from reactive_desched.model.observer import Observer
@@ -127,6 +128,10 @@ class Controller:
         self.evaluator.settle(evaluation, result.outcome, self._clock())
         self._observer.on_outcome(evaluation, result.outcome, result.sent_at)
         self._work_available.notify()
+
+    def restore(self, past: Sequence[PastEviction]) -> None:
+        """Restore what limits and gates count from the evictions of earlier processes."""
+        self.gates.restore(past, self._clock(), self._wall_clock())
 
     def inherit_eviction(self, pod: PodKey) -> None:
         """Do not evict this pod: the request of an earlier process may still evict it."""

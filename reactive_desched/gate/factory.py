@@ -1,6 +1,6 @@
 """Builds gates: the filters of a profile in their order, over what all profiles share."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from reactive_desched.fit.scheduler import SchedulerNodeFit
 from reactive_desched.gate.conflict_partners import ConflictPartnersLeaving
@@ -12,6 +12,7 @@ from reactive_desched.gate.plugin_limits import PluginNodeLimits
 from reactive_desched.gate.policy_limits import PolicyLimits
 from reactive_desched.gate.rate_limits import EvictionRateLimiter
 from reactive_desched.model.changes import Change
+from reactive_desched.model.history import PastEviction
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.policy.policy import Configuration
 from reactive_desched.state.view import ClusterView
@@ -60,6 +61,14 @@ class GateFactory:
         if concerned := [change for change in changes if type(change) in _REACTS_TO]:
             self._pdb_filter.apply_changes(concerned)
             self.node_fit.apply_changes(concerned)
+
+    def restore(self, past: Sequence[PastEviction], now: float, wall_now: float) -> None:
+        """Take in the evictions of earlier processes, oldest first.
+
+        `now` is monotonic seconds, `wall_now` seconds since the epoch, as the evictions' times are.
+        """
+        del now  # a limit by the monotonic clock converts the times with both
+        self.in_flight.restore(past, wall_now)
 
     def reconfigure(self, config: Configuration, now: float) -> None:
         """Apply other rates and limits; every blocked pod is evaluated again."""

@@ -7,7 +7,9 @@ from cachetools import TTLCache
 
 from reactive_desched.model.decisions import GateReason, Refuse
 from reactive_desched.model.findings import Finding
+from reactive_desched.model.history import PastEviction
 from reactive_desched.model.objects import Pod, PodKey
+from reactive_desched.model.outcomes import POD_LEAVES
 from reactive_desched.model.wakes import WakeOnEviction, WakeOnPod
 
 MAX_RECENT_EVICTIONS = 50_000
@@ -68,6 +70,17 @@ class InFlightEvictions:
     def reserve(self, pod: Pod) -> None:
         """Remember that an intent for this pod is being written."""
         self._open[pod.uid] = pod
+
+    def restore(self, past: Iterable[PastEviction], wall_now: float) -> None:
+        """Remember the pods that an earlier process evicted within the last minute.
+
+        A list may show them unchanged, too. After a step of the clock into the past, an eviction
+        of the future counts as one of now.
+        """
+        for eviction in past:
+            evicted_s = eviction.ended_s if eviction.result in POD_LEAVES else None
+            if evicted_s is not None and wall_now - evicted_s < CACHE_LAG_S:
+                self._recently_evicted[eviction.pod_uid] = None
 
     def inherit(self, pod: PodKey) -> None:
         """An earlier process requested this pod's eviction, and the request may still arrive."""

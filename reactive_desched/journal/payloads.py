@@ -66,6 +66,7 @@ def who_payload(context: DecisionContext) -> Who:
                 for o in context.owners
             ]
         ),
+        template_hash=pod.template_hash,
         uid=pod.uid,
         zone=context.zone,
     )

@@ -25,6 +25,8 @@ BEST_EFFORT: Final = "BestEffort"
 BURSTABLE: Final = "Burstable"
 GUARANTEED: Final = "Guaranteed"
 
+TEMPLATE_HASH_LABELS: Final = ("pod-template-hash", "controller-revision-hash")
+"""How the controllers of Deployments, and of StatefulSets and DaemonSets, label their pods."""
 ZONE_LABEL: Final = "topology.kubernetes.io/zone"
 HOSTNAME_LABEL: Final = "kubernetes.io/hostname"
 
@@ -236,6 +238,12 @@ class Pod(Struct, frozen=True, gc=False):
     def qos_class(self) -> str:
         """The quality of service class: what the status says, else computed from the spec."""
         return self.status.qos_class or self.spec.qos_class
+
+    @property
+    def template_hash(self) -> str:
+        """The hash of the pod template of the pod's controller; empty where none is labelled."""
+        found = (self.labels.get(label) for label in TEMPLATE_HASH_LABELS)
+        return next((text for text in found if text), "")
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"

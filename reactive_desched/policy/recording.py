@@ -31,6 +31,8 @@ EVENT_TYPES: Final = (
     "eviction.refused",
     "eviction.unknown",
     "eviction.dry_run",
+    "eviction.followed_up",
+    "futile.cleared",
     "policy.loaded",
     "policy.rejected",
     "leader.changed",

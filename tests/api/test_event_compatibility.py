@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 from jsonschema import Draft202012Validator
 
-from reactive_desched.api.event import DATA_TYPES, schema_name
+from reactive_desched.api.event import DATA_TYPES, SCHEMA_REVISIONS, schema_name
 from reactive_desched.journal.events import decode_event
 from tools.event_schemas import ENVELOPE, envelope, index, type_schemas
 from tools.schema_compatibility import breaking_changes, revision_errors
@@ -132,7 +132,8 @@ def test_a_release_is_never_written_over(tmp_path: Path) -> None:
 # --- each rule bites ------------------------------------------------------------------------------
 
 REQUESTED = "io.reactive-desched.descheduler.eviction.requested.v1"
-NAME, NEXT = "eviction.requested.v1.1", "eviction.requested.v1.2"
+NAME, REVISION = schema_name(REQUESTED), SCHEMA_REVISIONS[REQUESTED]
+NEXT = f"eviction.requested.v1.{REVISION + 1}"
 
 
 def told(change: Callable[[Json], object], *, raised: bool = True) -> list[str]:
@@ -218,13 +219,13 @@ def test_a_change_without_a_higher_revision_is_told() -> None:
 
     found = told(lambda s: s["properties"].update(target=new), raised=False)
 
-    assert found == [f"{REQUESTED} says something else under the same revision 1"]
+    assert found == [f"{REQUESTED} says something else under the same revision {REVISION}"]
 
 
 def test_a_field_called_like_a_word_of_schemas_still_counts() -> None:
     found = told(lambda s: s["properties"].update(title={"type": "string"}), raised=False)
 
-    assert found == [f"{REQUESTED} says something else under the same revision 1"]
+    assert found == [f"{REQUESTED} says something else under the same revision {REVISION}"]
 
 
 def test_a_lower_revision_is_told() -> None:
@@ -232,7 +233,7 @@ def test_a_lower_revision_is_told() -> None:
 
     found = list(structural(past, index()["types"], type_schemas()))
 
-    assert found == [f"{REQUESTED} has a lower revision than 2"]
+    assert found == [f"{REQUESTED} has a lower revision than {REVISION + 1}"]
 
 
 def test_a_type_that_is_gone_is_told() -> None:

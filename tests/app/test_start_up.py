@@ -11,6 +11,7 @@ from reactive_desched.app.start_up import end_startup_pause
 from reactive_desched.controller.readiness import STARTUP
 from reactive_desched.errors import ClusterError
 from reactive_desched.eviction.executor import EFFECT_TIMEOUT_S
+from reactive_desched.journal.history import History
 from reactive_desched.model.outcomes import (
     DRY_RUN_INTERRUPTED,
     Outcome,
@@ -101,10 +102,14 @@ class Reader:
         return self.pods[name]
 
 
+async def no_history() -> History:
+    return History()
+
+
 async def settle_all(
     flow: FakeEdgesController, ledger: OpenIntentStore, reader: Reader, log: Log
 ) -> None:
-    await end_startup_pause(flow.controller, ledger, reader, log, EFFECT_TIMEOUT_S)  # type: ignore[arg-type]  # what it uses of them
+    await end_startup_pause(flow.controller, ledger, reader, log, EFFECT_TIMEOUT_S, no_history)  # type: ignore[arg-type]  # what it uses of them
 
 
 async def test_open_intents_of_an_earlier_life_are_settled_by_reading_their_pods() -> None:

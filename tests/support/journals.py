@@ -36,6 +36,7 @@ __all__ = [
     "SOURCE",
     "STARTED_AT",
     "correlation_of",
+    "make_pod_event",
     "new_signer",
     "some_events",
     "write_journal",
@@ -55,6 +56,13 @@ _ENDINGS: Final = (
     (api.EVICTION_UNKNOWN, POD_GONE.outcome("no response within 30 s, and the pod is gone")),
     (api.EVICTION_DRY_RUN, DRY_RUN_NOT_SENT.outcome()),
     (api.EVICTION_REFUSED, SERVER_FAILED.outcome("500: Internal Server Error")),
+)
+_MOVED: Final = api.FollowUp(
+    result="moved",
+    finding_holds=False,
+    ready_ms=4210,
+    scheduled_ms=35,
+    replacement=api.Replacement(name="web-6d4b75cb6d-x7k2p", node="n4", uid="uid-replacement"),
 )
 _REFUSALS: Final = (
     (
@@ -132,6 +140,13 @@ def correlation_of(pod: api.Who, case: str) -> Correlation:
     """Return what the events of a pod's case share."""
     key = pod.owners[-1].uid if pod.owners else pod.uid
     return Correlation(case, f"{pod.namespace}/{pod.name}", key)
+
+
+def make_pod_event(
+    type_: str, case: Correlation, time: datetime, data: api.EventData, id_: str, cause: str
+) -> AnyEvent:
+    """Return an event about a pod with these ids."""
+    return build_event(SOURCE, type_, case, time, data, id_=id_, causation_id=cause)
 
 
 class _PodEventFields(TypedDict):
@@ -226,6 +241,9 @@ class _EventGenerator:
         yield make_event(api.EVICTION_REQUESTED, api.EvictionRequested(attempt=1, **about))
         payload = outcome_payload(outcome, self._rng.randrange(3, 900))
         yield make_event(type_, api.EvictionEnded(attempt=1, outcome=payload, **about))
+        if type_ == api.EVICTION_SUCCEEDED:
+            data = api.EvictionFollowedUp(attempt=1, follow_up=_MOVED, **about)
+            yield make_event(api.EVICTION_FOLLOWED_UP, data)
 
     def _controller_events(self) -> Iterator[AnyEvent]:
         """Yield what the controller says of itself."""
@@ -251,6 +269,10 @@ class _EventGenerator:
         yield make_event(
             api.JOURNAL_RESUMED,
             api.JournalResumed(down_ms=5300, message="No space left on device", refused=2),
+        )
+        yield make_event(
+            api.FUTILE_CLEARED,
+            api.FutileCleared(cleared=1, owner="shop/Deployment/web", owner_uid="uid-top"),
         )
         yield make_event(api.JOURNAL_LOST, api.JournalLost(first=3, last=9, sink="kafka"))
         yield make_event(
@@ -289,6 +311,7 @@ def _pod(number: int) -> api.Who:
         namespace=("shop", "bank")[number // 4 % 2],
         node=f"n{number % 3 + 1}",
         owners=(owner,) if kind == "StatefulSet" else (owner, top),
+        template_hash="6d4b75cb6d",
         uid=_uid("pod", str(number)),
         zone=("north", "south", "")[number % 3],
     )

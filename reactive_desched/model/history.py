@@ -1,0 +1,46 @@
+"""What an earlier process did: what limits, gates and memory are restored from at the start."""
+
+from msgspec import Struct
+
+from reactive_desched.model.objects import PodKey
+
+
+class PastFollowUp(Struct, frozen=True, gc=False):
+    """What came of a past eviction: `result` is one of the events' `followUp.result`.
+
+    `node` is where the replacement went, empty without one. `finding_holds` says whether the plugin
+    found the same of the replacement, None where that is not known.
+    """
+
+    ended_s: float
+    result: str
+    node: str = ""
+    finding_holds: bool | None = None
+
+
+class PastEviction(Struct, frozen=True, gc=False):
+    """One eviction that an earlier process requested; times are seconds since the epoch.
+
+    `request_id` is the id of the eviction.requested record. `ended_s` is None and `result` empty
+    while it has no outcome; `follow_up` is None until its replacement was followed to the end.
+    `owner_…` name the topmost controller, which is empty for a bare pod. `is_cleared` says that
+    a person cleared the memory of the owner's moves after this one.
+    """
+
+    request_id: str
+    requested_s: float
+    pod_uid: PodKey
+    namespace: str
+    pod_name: str
+    node: str
+    zone: str = ""
+    owner_uid: str = ""
+    owner_kind: str = ""
+    owner_name: str = ""
+    template_hash: str = ""
+    plugin: str = ""
+    profile: str = ""
+    ended_s: float | None = None
+    result: str = ""
+    follow_up: PastFollowUp | None = None
+    is_cleared: bool = False
