@@ -46,6 +46,8 @@ def _table(answer: Mapping[str, Any], now: datetime) -> Iterator[str]:
 
     if answer["pause"]:
         yield f"nothing is evaluated now: {answer['pause']}"
+    for each in answer["flapping"]:
+        yield f"{each['object']} flaps: its {each['field']} changed {each['changes']} times of late"
     findings = answer["findings"]
     if not findings:
         yield "no finding waits"

@@ -1,5 +1,7 @@
 """How long to leave a pod alone after its eviction failed, again and again."""
 
+from zlib import crc32
+
 from msgspec import Struct
 
 from reactive_desched.model.objects import PodKey
@@ -20,6 +22,9 @@ class BackoffEntry(Struct, frozen=True, gc=False):
 class PodBackoff:
     """Doubling waits per pod, from the first to the longest, in seconds.
 
+    Each wait is shorter by up to the share `retry.jitter` of it, by the pod's uid and the number
+    of failures: pods that were refused together do not try again together.
+
     A pod that had rest for the longest wait starts over from the first. 50,000 pods are
     remembered; at the bound the one whose failure is oldest starts over, too.
     """
@@ -39,6 +44,7 @@ class PodBackoff:
         if len(self._entries) >= MAX_BACKOFF_ENTRIES:
             del self._entries[next(iter(self._entries))]
         wait_s = min(self._retry.max_s, self._retry.initial_s * 2.0 ** min(failures, 30))
+        wait_s *= 1 - self._retry.jitter * _fraction(f"{pod}/{failures}")
         until = now + max(wait_s, outcome.retry_after_s or 0.0)
         counts = outcome.result != CANCELLED  # no request was sent
         self._entries[pod] = BackoffEntry(failures + counts, until, outcome)
@@ -58,3 +64,8 @@ class PodBackoff:
     def reset(self, pod: PodKey) -> None:
         """Start over from the first wait."""
         self._entries.pop(pod, None)
+
+
+def _fraction(text: str) -> float:
+    """Return a number from 0 to 1, always the same for a text and spread evenly over texts."""
+    return crc32(text.encode()) / 2**32

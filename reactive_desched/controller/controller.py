@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 import anyio
 
 from reactive_desched.controller.backoff import PodBackoff
-from reactive_desched.controller.evaluator import Evaluator
+from reactive_desched.controller.evaluator import NEVER_FLAPPING, Evaluator
+from reactive_desched.controller.flapping import FlappingConfig
 from reactive_desched.controller.pending import PendingList, PendingQuery, list_pending
 from reactive_desched.controller.readiness import JOURNAL, Readiness
 from reactive_desched.controller.subscriptions import PluginInstance
@@ -34,6 +35,7 @@ from reactive_desched.model.outcomes import (
     Outcome,
 )
 from reactive_desched.policy.policy import Configuration
+from reactive_desched.primitives.debounce import DebounceConfig
 from reactive_desched.primitives.wakeup import Wakeup
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.index_registry import IndexKey
@@ -67,7 +69,9 @@ class Controller:
         self.gates = GateFactory(self.view, clock, config)
         self._backoff = PodBackoff(config.settings.evictions.retry)
         instances = plugin_instances(config, self.state, self.gates, wall_clock)
-        self.evaluator = Evaluator(instances, self._backoff, self.gates.node_fit)
+        self.evaluator = Evaluator(
+            instances, self._backoff, self.gates.node_fit, flapping_config(config)
+        )
         self.initial_sync_done = anyio.Event()
         self._config = config
         self._recorder = recorder
@@ -170,7 +174,7 @@ class Controller:
         changes = self.state.set_node_selector(config.policy.node_selector)
         self.gates.reconfigure(config, now)
         instances = plugin_instances(config, self.state, self.gates, self._wall_clock)
-        self.evaluator.reconfigure(instances, self.gates.node_fit, now)
+        self.evaluator.reconfigure(instances, self.gates.node_fit, now, flapping_config(config))
         if self.evaluator.started:
             changes = [Resynced(), *changes]
             self._observer.on_changes(changes)
@@ -184,6 +188,7 @@ class Controller:
             query,
             pause=self.pause_reason(),
             subjects=self.evaluator.queued,
+            flapping=tuple(self.evaluator.flaps.flapping(self._clock())),
             now=self._clock(),
             wall_now=self._wall_clock(),
         )
@@ -196,6 +201,15 @@ class Controller:
     def size(self) -> dict[str, int]:
         """Count the nodes that the policy selects, and all pods."""
         return {"nodes": self.state.nodes.eligible_count, "pods": len(self.state.pods)}
+
+
+def flapping_config(config: Configuration) -> FlappingConfig:
+    """Say when an object flaps, and how long its subjects wait then."""
+    settings = config.settings.debounce.flapping
+    if settings is None:
+        return NEVER_FLAPPING
+    wait = DebounceConfig(settings.quiet_s, settings.max_wait_s)
+    return FlappingConfig(settings.changes, settings.per_s, wait)
 
 
 def plugin_instances(
@@ -214,8 +228,17 @@ def plugin_instances(
         indexes += ((kind, None) for kind in gate.indexes)
         for plugin in profile.plugins:
             indexes += plugin.required_indexes
-            debounce = config.settings.debounce.for_plugin(plugin.name)
-            instances.append(PluginInstance(profile.name, plugin, gate, view, debounce))
+            debounce = config.settings.debounce
+            instances.append(
+                PluginInstance(
+                    profile.name,
+                    plugin,
+                    gate,
+                    view,
+                    debounce.for_plugin(plugin.name),
+                    debounce.by_change(plugin.name),
+                )
+            )
     state.keep_indexes(indexes)
     return instances
 

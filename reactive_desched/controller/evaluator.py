@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from reactive_desched.api.plugin import Opinions, next_opinion
 from reactive_desched.controller.backoff import PodBackoff
 from reactive_desched.controller.blocked import Blocked, BlockedDecision, BlockedFindings, awaited
+from reactive_desched.controller.flapping import FlapDetector, FlappingConfig
 from reactive_desched.controller.pending import PendingFinding
 from reactive_desched.controller.subscriptions import (
     FindingKey,
@@ -19,6 +20,7 @@ from reactive_desched.controller.subscriptions import (
     SubjectKey,
     Subscriptions,
 )
+from reactive_desched.controller.work_queue import WorkQueue
 from reactive_desched.model.changes import Change, PdbChanged, Resynced, TimePassed
 from reactive_desched.model.decisions import (
     DISRUPTION_BUDGET,
@@ -35,10 +37,12 @@ from reactive_desched.model.outcomes import PDB_REFUSED, POD_LEAVES, Outcome
 from reactive_desched.model.subjects import NodeSubject, PodSubject
 from reactive_desched.model.wakes import WakeOnEviction, WakeOnPdb, WakeOnPod
 from reactive_desched.primitives.deadline_heap import Timers
-from reactive_desched.primitives.debounce import DebounceQueue
 from reactive_desched.telemetry.metrics import Metric, gauge
 
 DIRTY_SUBJECTS = gauge("dirty_subjects", "Subjects waiting to be evaluated.")
+SETTLING_SUBJECTS = gauge(
+    "settling_subjects", "Subjects among them that wait until an object stops flapping."
+)
 BLOCKED = gauge(
     "blocked_findings",
     "Findings that a gate blocks until an object changes or a time comes.",
@@ -58,6 +62,11 @@ POD_GONE: Final = GateReason(
     "The pod ended, or its node is not eligible any more, since its subject's evaluation began. "
     "Only the plugin receives this; it is not recorded.",
 )
+
+RESYNC_TURN: Final = 8
+"""While a resync is under way, every so many subjects one is of the resync, whatever is dirty."""
+
+NEVER_FLAPPING: Final = FlappingConfig()
 
 EVALUATION_TTL_S: Final = 10.0
 """An evaluation that could not be finished by then is begun anew: the cluster that the plugin
@@ -118,34 +127,35 @@ class Evaluator:
         instances: Iterable[PluginInstance],
         backoff: PodBackoff,
         capacity: CapacitySource,
+        flapping: FlappingConfig = NEVER_FLAPPING,
     ) -> None:
         self._backoff = backoff
         self._capacity = capacity
         self._evicting: dict[_EvictionKey, FindingKey] = {}
         self.started = False
         self.evaluations = 0
-        self._enqueued = 0
-        self._install(instances)
+        self._install(instances, flapping)
 
-    def _install(self, instances: Iterable[PluginInstance]) -> None:
+    def _install(self, instances: Iterable[PluginInstance], flapping: FlappingConfig) -> None:
         self._instances = tuple(instances)
         self._views = tuple({id(each.view): each.view for each in self._instances}.values())
         self._subscriptions = Subscriptions(self._instances)
-        self._queues = {
-            i: DebounceQueue[SubjectKey, ChangeTrigger](i.debounce) for i in self._instances
-        }
-        self._nonempty_queues: dict[
-            PluginInstance, DebounceQueue[SubjectKey, ChangeTrigger]
-        ] = {}  # those with anything dirty
+        self._queue = WorkQueue(self._instances, flapping)
         self._timers: Timers[SubjectKey] = Timers()
         self._blocked: BlockedFindings[FindingKey, SubjectKey, ChangeTrigger] = BlockedFindings()
+        self._turn = 0
         self._resyncs: list[tuple[Iterator[SubjectKey], ChangeTrigger]] = []
         self._under_way: _EvaluationUnderWay | None = None
 
     @property
     def queued(self) -> int:
         """How many subjects wait to be judged."""
-        return sum(map(len, self._queues.values()))
+        return len(self._queue)
+
+    @property
+    def flaps(self) -> FlapDetector:
+        """Which objects flap: their subjects wait longer."""
+        return self._queue.flaps
 
     @property
     def blocked_by_gate(self) -> dict[str, int]:
@@ -155,6 +165,7 @@ class Evaluator:
     def collect(self) -> Iterator[Metric]:
         """Yield how many subjects and findings wait."""
         yield DIRTY_SUBJECTS.value(self.queued)
+        yield SETTLING_SUBJECTS.value(self._queue.settling_count)
         yield BLOCKED.by_label(self.blocked_by_gate)
 
     def resync(self, now: float) -> None:
@@ -164,7 +175,11 @@ class Evaluator:
         self._resyncs = [(self._all_subjects(instance), trigger) for instance in self._instances]
 
     def reconfigure(
-        self, instances: Iterable[PluginInstance], capacity: CapacitySource, now: float
+        self,
+        instances: Iterable[PluginInstance],
+        capacity: CapacitySource,
+        now: float,
+        flapping: FlappingConfig = NEVER_FLAPPING,
     ) -> None:
         """Replace the plugin instances, and evaluate every subject again.
 
@@ -172,7 +187,7 @@ class Evaluator:
         that they began are still settled, and pods that back off after a failure go on doing so.
         """
         self._capacity = capacity
-        self._install(instances)
+        self._install(instances, flapping)
         if self.started:
             self.resync(now)
 
@@ -185,9 +200,10 @@ class Evaluator:
         """
         if not self.started:
             return False
-        enqueued = self._enqueued
+        enqueued = self._queue.enqueued
         may_change_later = self._update_evictability(changes, now)
         for change in changes:
+            self._queue.flaps.record(change, now)
             for instance in self._subscriptions.subscribers(change):
                 trigger = ChangeTrigger(change, now, version)
                 for subject in instance.plugin.subjects(change, instance.view):
@@ -196,7 +212,7 @@ class Evaluator:
                 self._unblock(key, ChangeTrigger(change, now, version), now)
         if hints := self._capacity.take_capacity_hints():
             self._requeue_for_capacity(hints, ChangeTrigger(changes[0], now, version), now)
-        return may_change_later or self._enqueued != enqueued
+        return may_change_later or self._queue.enqueued != enqueued
 
     def process_due(self, now: float, should_yield: Callable[[], bool]) -> Iterator[Evaluation]:
         """Evaluate what is due and yield each decision, until nothing is due or it should yield.
@@ -218,10 +234,9 @@ class Evaluator:
         if self._under_way is not None or self._resyncs:
             return now
         earliest = self._timers.next_due()
-        for dirty in self._nonempty_queues.values():
-            due = dirty.next_due()
-            if due is not None and (earliest is None or due < earliest):
-                earliest = due
+        due = self._queue.next_due()
+        if due is not None and (earliest is None or due < earliest):
+            earliest = due
         for view in self._views:
             if (due_s := view.next_due_s()) is not None:
                 due = now + max(0.0, due_s - view.now_s)
@@ -250,7 +265,7 @@ class Evaluator:
             self._backoff.reset(pod.uid)
             return
         until = self._backoff.record_failure(pod.uid, outcome, now)
-        if key[0] in self._queues:  # else it is not in force any more, and the pod merely rests
+        if key[0] in self._instances:  # else it is not in force any more, and the pod merely rests
             decision = _blocked_by_outcome(finding, outcome, until, now)
             self._block(key, decision, now, evaluation.trigger)
         trigger = ChangeTrigger(
@@ -289,13 +304,38 @@ class Evaluator:
             yield instance, subject
 
     def _pop_due(self, now: float) -> tuple[SubjectKey, ChangeTrigger] | None:
-        for instance, dirty in self._nonempty_queues.items():
-            if (due := dirty.pop_due(now)) is not None:
-                if not dirty:
-                    del self._nonempty_queues[instance]
+        """Take out the next subject, except those that are evaluated when a node has settled."""
+        while (due := self._pop_next(now)) is not None:
+            if not self._is_settling(due[0]):
                 return due
-        if (key := self._timers.pop_due(now)) is not None:
-            return key, self._blocked.trigger_of(key) or ChangeTrigger(TimePassed(), now)
+        return None
+
+    def _pop_next(self, now: float) -> tuple[SubjectKey, ChangeTrigger] | None:
+        """Take out the next subject: of the queue and the timers what came due first.
+
+        The subjects of a resync come when nothing else is due, and in every eighth turn, so that
+        changes that do not end hold up no resync.
+        """
+        self._turn += 1
+        if self._resyncs and self._turn % RESYNC_TURN == 0:
+            return self._pop_resync() or self._pop_dirty(now)
+        return self._pop_dirty(now) or self._pop_resync()
+
+    def _pop_dirty(self, now: float) -> tuple[SubjectKey, ChangeTrigger] | None:
+        timer_due, queue_due = self._timers.next_due(), self._queue.next_due()
+        if timer_due is None or (queue_due is not None and queue_due <= timer_due):
+            return self._queue.pop_due(now)
+        if (key := self._timers.pop_due(now)) is None:
+            return None
+        return key, self._blocked.trigger_of(key) or ChangeTrigger(TimePassed(), now)
+
+    def _is_settling(self, key: SubjectKey) -> bool:
+        """Say whether a subject, or the node of a pod, waits until an object stops flapping."""
+        if not self._queue.settling_count:
+            return False
+        return self._queue.is_settling(key) or self._queue.is_settling(self._timer_key(key))
+
+    def _pop_resync(self) -> tuple[SubjectKey, ChangeTrigger] | None:
         while self._resyncs:
             resync, trigger = self._resyncs[0]
             if (next_key := next(resync, None)) is not None:
@@ -311,9 +351,7 @@ class Evaluator:
         self._enqueue(key[:2], now, trigger)
 
     def _enqueue(self, key: SubjectKey, now: float, trigger: ChangeTrigger) -> None:
-        self._enqueued += 1
-        queue = self._nonempty_queues[key[0]] = self._queues[key[0]]
-        queue.enqueue(key, now, trigger)
+        self._queue.enqueue(key, now, trigger)
 
     def _requeue_for_capacity(
         self, hints: Iterable[CapacityHint], trigger: ChangeTrigger, now: float
@@ -327,7 +365,7 @@ class Evaluator:
                     break
                 if hint.after_fit and key[:2] == evaluated:
                     continue  # it would wake itself for ever
-                if key[:2] not in self._queues[key[0]]:
+                if key[:2] not in self._queue:
                     self._enqueue(key[:2], now, trigger)
                     left = None if left is None else left - 1
 

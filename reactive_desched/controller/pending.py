@@ -7,6 +7,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from reactive_desched.controller.flapping import FlappingObject
 from reactive_desched.errors import ConfigError
 from reactive_desched.model.decisions import Defer, Refuse
 from reactive_desched.model.triggers import Trigger
@@ -50,11 +51,13 @@ class PendingList(Struct, frozen=True, rename="camel"):
     """What waits: `total` findings, counted by gate, and the longest waiting of them.
 
     `pause` is why nothing at all is evaluated now; empty when the controller works. `subjects` is
-    how many subjects wait for quiet (debounce) or for their turn.
+    how many subjects wait for quiet (debounce) or for their turn. What depends on one of
+    `flapping` waits longer.
     """
 
     pause: str
     subjects: int
+    flapping: tuple[FlappingObject, ...]
     total: int
     by_gate: Mapping[str, int]
     findings: tuple[PendingRow, ...]
@@ -91,6 +94,7 @@ def list_pending(
     *,
     pause: str,
     subjects: int,
+    flapping: tuple[FlappingObject, ...],
     now: float,
     wall_now: float,
 ) -> PendingList:
@@ -104,7 +108,7 @@ def list_pending(
         by_gate[finding.decision.gate] = by_gate.get(finding.decision.gate, 0) + 1
     longest = nsmallest(MAX_LISTED, matching, key=lambda finding: finding.since)
     rows = tuple(_rows(longest, wall_now - now))
-    return PendingList(pause, subjects, len(matching), by_gate, rows)
+    return PendingList(pause, subjects, flapping, len(matching), by_gate, rows)
 
 
 def _rows(findings: Iterable[PendingFinding], wall_offset: float) -> Iterator[PendingRow]:

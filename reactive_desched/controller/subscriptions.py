@@ -1,6 +1,6 @@
 """Which plugins are enabled, in which profile, and to which of them a change matters."""
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any, Protocol
 
 from msgspec import Struct
@@ -30,13 +30,17 @@ class DecisionGate(Protocol):
 
 
 class PluginInstance(Struct, frozen=True, eq=False):
-    """One enabled plugin of one profile, with the profile's gate and view and its own debounce."""
+    """One enabled plugin of one profile, with the profile's gate and view and its own debounce.
+
+    `debounce_by_change` has the waits of single kinds of change, by the change's name.
+    """
 
     profile: str
     plugin: AnyPlugin
     gate: DecisionGate
     view: ProfileView
     debounce: DebounceConfig = DebounceConfig()
+    debounce_by_change: Mapping[str, DebounceConfig] = {}
 
     @property
     def name(self) -> str:

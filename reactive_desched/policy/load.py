@@ -1,6 +1,6 @@
 """Reads files: one policy and its settings, or every error in them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -13,10 +13,12 @@ from reactive_desched.policy.policy import Configuration, Policy
 from reactive_desched.policy.policy_reader import PolicyReader, ReadPolicy
 from reactive_desched.policy.registry import Registry, plugin_names, with_evictor
 from reactive_desched.policy.runnable import find_unimplemented, require_runnable
+from reactive_desched.policy.source_location import SourceLocation
 from reactive_desched.policy.yaml_text import MAX_TEXT_BYTES
 from reactive_desched.primitives.hints import did_you_mean
 
 if TYPE_CHECKING:
+    from reactive_desched.policy.debounce import DebounceSettings
     from reactive_desched.policy.settings import ReactiveSettings
 
 _IDENTITY: Final = frozenset(("apiVersion", "kind"))
@@ -189,12 +191,38 @@ def _read_settings(
     settings = Decoder(diagnostics, FieldHints()).decode(ReactiveSettings, location, _IDENTITY)
     if settings is None:
         return None
-    known_names = (
-        plugin_names(registry) if registry is not None else settings.debounce.per_plugin.keys()
-    )
-    for name in settings.debounce.per_plugin.keys() - known_names:
-        at = location.below("debounce", "perPlugin", name)
-        diagnostics.add(
-            at.diagnostic("there is no such plugin", did_you_mean(name, frozenset(known_names)))
-        )
+    if registry is not None:
+        for diagnostic in _unknown_names(settings.debounce, location.below("debounce"), registry):
+            diagnostics.add(diagnostic)
     return settings
+
+
+def _unknown_names(
+    debounce: "DebounceSettings", at: SourceLocation, registry: Registry
+) -> Iterator[Diagnostic]:
+    """Name the plugins that do not exist, and the kinds of change to which none reacts."""
+    known = plugin_names(registry)
+    for name in sorted(debounce.per_plugin.keys() - known):
+        hint = did_you_mean(name, known)
+        yield at.below("perPlugin", name).diagnostic("there is no such plugin", hint)
+    by_place = {(): debounce.per_change} | {
+        ("perPlugin", name): own.per_change
+        for name, own in debounce.per_plugin.items()
+        if name in known
+    }
+    for place, waits in by_place.items():
+        if not waits:
+            continue
+        kinds = _change_kinds(known if not place else {place[1]}, registry)
+        for kind in sorted(waits.keys() - kinds):
+            message = f"no change of this kind matters to {'this' if place else 'a'} plugin"
+            hint = did_you_mean(kind, kinds) or f"there are {', '.join(sorted(kinds))}"
+            yield at.below(*place, "perChange", kind).diagnostic(message, hint)
+
+
+def _change_kinds(plugins: Iterable[str], registry: Registry) -> frozenset[str]:
+    """Return the names of the kinds of change to which these plugins react."""
+    classes = (registry[name].plugin for name in plugins)
+    return frozenset(
+        kind.published_as or kind.__name__ for each in classes if each for kind in each.reacts_to
+    )

@@ -14,9 +14,9 @@ from reactive_desched.api.args import (
     raise_field_errors,
 )
 from reactive_desched.errors import ConfigError
+from reactive_desched.policy.debounce import DebounceSettings
 from reactive_desched.policy.detect_kind import DocumentKind
 from reactive_desched.policy.recording import EventSettings, JournalSettings, SinkSettings
-from reactive_desched.primitives.debounce import DebounceConfig
 from reactive_desched.primitives.hints import quote
 from reactive_desched.primitives.listen_address import ListenAddress, parse_listen_address
 from reactive_desched.primitives.token_bucket import TokenRate
@@ -27,47 +27,6 @@ API_VERSION, KIND = DocumentKind.SETTINGS.value
 PositiveCount = Annotated[int, Field(ge=1, le=1_000_000)]
 RequestsPerSecond = Annotated[float, Field(gt=0, le=10_000, allow_inf_nan=False)]
 ConcurrencyLimit = Annotated[int, Field(ge=1, le=1000)]
-
-
-class PluginDebounceSettings(Section):
-    """How long one plugin's subjects wait; what is left out is as for all."""
-
-    quiet_s: Seconds | None = Field(default=None, description="Wait after the last change.")
-    max_wait_s: Seconds | None = Field(default=None, description="Wait at most this long.")
-
-
-class DebounceSettings(Section):
-    """How long a subject stays quiet before it is judged, so that bursts are judged once."""
-
-    quiet_s: Seconds = Field(default=1.0, description="Wait this long after the last change.")
-    max_wait_s: Seconds = Field(
-        default=10.0, description="Evaluate after this long even if changes keep coming."
-    )
-    per_plugin: Mapping[str, PluginDebounceSettings] = Field(
-        default={}, description="Other times for single plugins, by plugin name."
-    )
-
-    @model_validator(mode="after")
-    def _check_times(self) -> "DebounceSettings":
-        raise_field_errors(self._field_errors())
-        return self
-
-    def for_plugin(self, plugin: str) -> DebounceConfig:
-        """Return how long the subjects of a plugin wait."""
-        own = self.per_plugin.get(plugin, PluginDebounceSettings())
-        quiet_s = self.quiet_s if own.quiet_s is None else own.quiet_s
-        max_wait_s = self.max_wait_s if own.max_wait_s is None else own.max_wait_s
-        return DebounceConfig(quiet_s, max_wait_s)
-
-    def _field_errors(self) -> Iterator[FieldError]:
-        """Refuse a quiet time that can never pass before the longest wait ends."""
-        if self.quiet_s > self.max_wait_s:
-            yield FieldError("quiet is longer than maxWait", "shorten quiet", ("quiet",))
-        for plugin in self.per_plugin:
-            wait = self.for_plugin(plugin)
-            if wait.quiet_s > wait.max_wait_s:
-                message = f"quiet is longer than maxWait for {plugin}"
-                yield FieldError(message, "set both", ("perPlugin", plugin))
 
 
 class RateLimitSettings(Section):
@@ -226,6 +185,11 @@ class RetrySettings(Section):
 
     initial_s: Seconds = Field(default=5.0, description="The first wait.")
     max_s: Seconds = Field(default=300.0, description="The longest wait.")
+    jitter: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = Field(
+        default=0.2,
+        description="Each wait is shorter by up to this share of it, so that pods which were "
+        "refused together do not try again together; 0: waits are exact.",
+    )
 
     @model_validator(mode="after")
     def _check_delays(self) -> "RetrySettings":

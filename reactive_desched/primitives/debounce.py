@@ -45,6 +45,11 @@ class DebounceQueue(Generic[K, C]):
             self._first_enqueued[key] = (now, trigger)
         self._last_enqueued[key] = now
 
+    def discard(self, key: K) -> None:
+        """Take a key out, if it is here."""
+        if key in self._first_enqueued:
+            del self._first_enqueued[key], self._last_enqueued[key]
+
     def pop_due(self, now: float) -> tuple[K, C] | None:
         """Take out one key whose time has come, with its first cause."""
         key = self._due(now)

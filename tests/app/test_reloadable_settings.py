@@ -1,6 +1,6 @@
 """Every setting either takes effect on a reload, or is marked as one that needs a restart."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from types import UnionType
 from typing import Any, Union, get_args, get_origin
 
@@ -27,12 +27,23 @@ def debounce(controller: Controller, _: Configuration) -> DebounceConfig:
     return instance.debounce
 
 
+def debounce_by_change(controller: Controller, _: Configuration) -> Mapping[str, DebounceConfig]:
+    [instance] = controller.evaluator._instances
+    return instance.debounce_by_change
+
+
+def flapping(controller: Controller, _: Configuration) -> tuple[float, ...]:
+    config = controller.evaluator.flaps._config
+    return config.changes, config.per_s, config.wait.quiet_s, config.wait.max_wait_s
+
+
 def rate(scope: str) -> Effect:
     return lambda controller, _: controller.gates.rate_limiter._rates[scope]
 
 
-def retry(controller: Controller, _: Configuration) -> tuple[float, float]:
-    return controller._backoff._retry.initial_s, controller._backoff._retry.max_s
+def retry(controller: Controller, _: Configuration) -> tuple[float, float, float]:
+    waits = controller._backoff._retry
+    return waits.initial_s, waits.max_s, waits.jitter
 
 
 def kubernetes_events(_: Controller, configuration: Configuration) -> bool:
@@ -67,6 +78,15 @@ RELOADABLE: dict[str, tuple[object, Effect, object]] = {
     "debounce.quiet": ("3s", debounce, DebounceConfig(3, 10)),
     "debounce.maxWait": ("4s", debounce, DebounceConfig(1, 4)),
     "debounce.perPlugin": ({TAINTS.name: {"quiet": "5s"}}, debounce, DebounceConfig(5, 10)),
+    "debounce.perChange": (
+        {"NodeTaintsChanged": {"quiet": "5s"}},
+        debounce_by_change,
+        {"NodeTaintsChanged": DebounceConfig(5, 10)},
+    ),
+    "debounce.flapping.changes": (9, flapping, (9, 60, 30, 300)),
+    "debounce.flapping.per": ("9s", flapping, (4, 9, 30, 300)),
+    "debounce.flapping.quiet": ("9s", flapping, (4, 60, 9, 300)),
+    "debounce.flapping.maxWait": ("90s", flapping, (4, 60, 30, 90)),
     "budgets.cluster.evictions": (60, rate("cluster"), TokenRate(1, 10)),
     "budgets.cluster.per": ("30s", rate("cluster"), TokenRate(1, 10)),
     "budgets.cluster.burst": (7, rate("cluster"), TokenRate(0.5, 7)),
@@ -76,8 +96,9 @@ RELOADABLE: dict[str, tuple[object, Effect, object]] = {
     "budgets.namespace.evictions": (60, rate("namespace"), TokenRate(1, 5)),
     "budgets.namespace.per": ("12s", rate("namespace"), TokenRate(1, 5)),
     "budgets.namespace.burst": (7, rate("namespace"), TokenRate(0.2, 7)),
-    "evictions.retry.initial": ("1s", retry, (1, 300)),
-    "evictions.retry.max": ("9s", retry, (5, 9)),
+    "evictions.retry.initial": ("1s", retry, (1, 300, 0.2)),
+    "evictions.retry.max": ("9s", retry, (5, 9, 0.2)),
+    "evictions.retry.jitter": (0, retry, (5, 300, 0)),
     "events.kubernetes": (False, kubernetes_events, False),
     "usage.kubernetesMetrics.podInterval": ("9s", usage("kubernetes_metrics", "pod_interval_s"), 9),
     **{

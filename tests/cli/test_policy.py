@@ -208,3 +208,21 @@ def test_a_command_without_its_words_ends_with_usage(
         main(words)
     assert ended.value.code == 2
     assert "usage: reactive-desched policy" in capsys.readouterr().err
+
+
+def test_a_kind_of_change_to_which_no_plugin_reacts_cannot_have_its_own_debounce(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "settings.yaml"
+    waits = "{NodeTaintsChangd: {quiet: 2s}, NodeTaintsChanged: {quiet: 2s}}"
+    own = "{PodLifeTime: {perChange: {NodeTaintsChanged: {quiet: 2s}}}}"
+    path.write_text(f"{SETTINGS}debounce: {{perChange: {waits}, perPlugin: {own}}}\n")
+
+    assert main(["policy", "check", str(path)]) == 2
+    problems = [
+        line for line in capsys.readouterr().out.splitlines() if "no change of this kind" in line
+    ]
+    assert len(problems) == 2
+    assert "debounce.perChange.NodeTaintsChangd" in problems[0]
+    assert "did you mean NodeTaintsChanged?" in problems[0]
+    assert "debounce.perPlugin.PodLifeTime.perChange.NodeTaintsChanged" in problems[1]

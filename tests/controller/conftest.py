@@ -7,7 +7,8 @@ import pytest
 
 from reactive_desched.api import PluginArgs, PodPlugin, View
 from reactive_desched.controller.backoff import PodBackoff
-from reactive_desched.controller.evaluator import Evaluator
+from reactive_desched.controller.evaluator import NEVER_FLAPPING, Evaluator
+from reactive_desched.controller.flapping import FlappingConfig
 from reactive_desched.controller.subscriptions import PluginInstance
 from reactive_desched.model.changes import Change, NodeTaintsChanged, PodBound, Resynced
 from reactive_desched.model.decisions import CapacityHint, Decision, Defer, Evict, Refuse
@@ -76,7 +77,12 @@ class Gate:
 class Bench:
     """One or two plugins over two nodes and two pods, and all that was decided."""
 
-    def __init__(self, plugins: int = 1, pause: DebounceConfig = AT_ONCE) -> None:
+    def __init__(
+        self,
+        plugins: int = 1,
+        pause: DebounceConfig = AT_ONCE,
+        flapping: FlappingConfig = NEVER_FLAPPING,
+    ) -> None:
         self.state = ClusterState()
         for thing in (node("n1"), node("n2"), A, B):
             self.state.upsert(thing)
@@ -91,8 +97,9 @@ class Bench:
         self.rooms: list[CapacityHint] = []
         self.evaluator = Evaluator(
             self.instances,
-            PodBackoff(RetrySettings(initial_s=5, max_s=300)),
+            PodBackoff(RetrySettings(initial_s=5, max_s=300, jitter=0)),
             self,
+            flapping,
         )
 
     def take_capacity_hints(self) -> list[CapacityHint]:

@@ -25,7 +25,7 @@ def waits(backoff: PodBackoff, pod: str, tries: int, outcome: Outcome = NO) -> l
 
 
 def test_waits_double_up_to_the_longest() -> None:
-    assert waits(PodBackoff(RetrySettings(initial_s=5, max_s=300)), "a", 8) == [
+    assert waits(PodBackoff(RetrySettings(initial_s=5, max_s=300, jitter=0)), "a", 8) == [
         5,
         10,
         20,
@@ -38,14 +38,14 @@ def test_waits_double_up_to_the_longest() -> None:
 
 
 def test_each_pod_has_waits_of_its_own() -> None:
-    backoff = PodBackoff(RetrySettings(initial_s=5, max_s=300))
+    backoff = PodBackoff(RetrySettings(initial_s=5, max_s=300, jitter=0))
     waits(backoff, "a", 3)
 
     assert waits(backoff, "b", 1) == [5]
 
 
 def test_a_pod_rests_until_its_wait_is_over() -> None:
-    backoff = PodBackoff(RetrySettings(initial_s=5, max_s=300))
+    backoff = PodBackoff(RetrySettings(initial_s=5, max_s=300, jitter=0))
     backoff.record_failure("a", NO, 100)
     rest = backoff.backing_off("a", 104.9)
 
@@ -65,7 +65,7 @@ def test_a_pod_rests_until_its_wait_is_over() -> None:
 )
 def test_the_server_can_only_make_the_wait_longer(asked: float, waited: float) -> None:
     assert waits(
-        PodBackoff(RetrySettings(initial_s=5, max_s=300)),
+        PodBackoff(RetrySettings(initial_s=5, max_s=300, jitter=0)),
         "a",
         1,
         Outcome(TOO_MANY_REQUESTS, "", asked),
@@ -74,12 +74,15 @@ def test_the_server_can_only_make_the_wait_longer(asked: float, waited: float) -
 
 def test_being_withheld_is_nobodys_refusal_and_does_not_make_the_next_wait_longer() -> None:
     assert waits(
-        PodBackoff(RetrySettings(initial_s=5, max_s=300)), "a", 3, Outcome(CANCELLED, "disk full")
+        PodBackoff(RetrySettings(initial_s=5, max_s=300, jitter=0)),
+        "a",
+        3,
+        Outcome(CANCELLED, "disk full"),
     ) == [5, 5, 5]
 
 
 def test_a_success_starts_over() -> None:
-    backoff = PodBackoff(RetrySettings(initial_s=5, max_s=300))
+    backoff = PodBackoff(RetrySettings(initial_s=5, max_s=300, jitter=0))
     waits(backoff, "a", 2)
     backoff.reset("a")
 
@@ -88,14 +91,14 @@ def test_a_success_starts_over() -> None:
 
 
 def test_who_had_rest_for_the_longest_wait_starts_over() -> None:
-    backoff = PodBackoff(RetrySettings(initial_s=5, max_s=300))
+    backoff = PodBackoff(RetrySettings(initial_s=5, max_s=300, jitter=0))
     backoff.record_failure("a", NO, 0)
     assert backoff.record_failure("a", NO, 304.9) == 314.9
     assert backoff.record_failure("a", NO, 614.9) == 619.9
 
 
 def test_news_of_a_budget_ends_the_rest_of_those_a_budget_stopped_and_of_nobody_else() -> None:
-    backoff = PodBackoff(RetrySettings(initial_s=5, max_s=300))
+    backoff = PodBackoff(RetrySettings(initial_s=5, max_s=300, jitter=0))
     backoff.record_failure("budgeted", Outcome(PDB_REFUSED, "needs 2"), 0)
     backoff.record_failure("denied", NO, 0)
     for pod in ("budgeted", "denied", "unheard of"):
@@ -106,7 +109,7 @@ def test_news_of_a_budget_ends_the_rest_of_those_a_budget_stopped_and_of_nobody_
 
 
 def test_a_budget_that_refuses_again_makes_the_wait_longer() -> None:
-    backoff = PodBackoff(RetrySettings(initial_s=5, max_s=300))
+    backoff = PodBackoff(RetrySettings(initial_s=5, max_s=300, jitter=0))
     refused = Outcome(PDB_REFUSED, "needs 2")
     backoff.record_failure("a", refused, 0)
     backoff.pdb_changed("a", 1)
@@ -116,7 +119,7 @@ def test_a_budget_that_refuses_again_makes_the_wait_longer() -> None:
 
 def test_the_oldest_failure_is_forgotten_at_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backoff_module, "MAX_BACKOFF_ENTRIES", 3)
-    backoff = PodBackoff(RetrySettings(initial_s=5, max_s=300))
+    backoff = PodBackoff(RetrySettings(initial_s=5, max_s=300, jitter=0))
     for pod in ("old", "a", "b", "c"):
         backoff.record_failure(pod, NO, 0)
 
@@ -126,7 +129,7 @@ def test_the_oldest_failure_is_forgotten_at_the_bound(monkeypatch: pytest.Monkey
 
 def test_failing_again_makes_a_pod_the_newest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backoff_module, "MAX_BACKOFF_ENTRIES", 2)
-    backoff = PodBackoff(RetrySettings(initial_s=5, max_s=300))
+    backoff = PodBackoff(RetrySettings(initial_s=5, max_s=300, jitter=0))
     for pod in ("a", "b", "a", "c"):
         backoff.record_failure(pod, NO, 0)
 
@@ -135,12 +138,23 @@ def test_failing_again_makes_a_pod_the_newest(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_other_lengths_hold_for_coming_waits_and_rests_go_on() -> None:
-    backoff = PodBackoff(RetrySettings(initial_s=5, max_s=300))
+    backoff = PodBackoff(RetrySettings(initial_s=5, max_s=300, jitter=0))
     backoff.record_failure("a", NO, 0)
-    backoff.reconfigure(RetrySettings(initial_s=1, max_s=2))
+    backoff.reconfigure(RetrySettings(initial_s=1, max_s=2, jitter=0))
 
     rest = backoff.backing_off("a", 4.9)
     assert rest is not None
     assert rest.until == 5
     assert backoff.record_failure("a", NO, 5) == 7
     assert backoff.record_failure("b", NO, 5) == 6
+
+
+def test_pods_that_were_refused_together_do_not_try_again_together() -> None:
+    backoff = PodBackoff(RetrySettings(initial_s=100, max_s=300, jitter=0.2))
+    until = [backoff.record_failure(f"p{number}", NO, 0) for number in range(200)]
+
+    assert min(until) >= 80
+    assert max(until) <= 100
+    assert len(set(until)) == 200
+    assert max(until) - min(until) > 15
+    assert all(rest <= 300 for rest in waits(backoff, "x", 10))

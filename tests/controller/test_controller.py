@@ -243,7 +243,7 @@ async def test_at_most_so_many_calls_are_open() -> None:
 
 
 async def test_retries_wait_as_the_plan_says() -> None:
-    bench = ControllerBench(retry=RetrySettings(initial_s=2.0, max_s=4.0))
+    bench = ControllerBench(retry=RetrySettings(initial_s=2.0, max_s=4.0, jitter=0))
     bench.server.script["web"] = [Denied(403, "no")] * 4
     await bench.run_with_taint(pod("web", on="n1"), seconds=60)
 

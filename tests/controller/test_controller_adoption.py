@@ -129,12 +129,12 @@ async def test_tokens_limits_and_rests_outlive_the_plan() -> None:
 
 
 async def test_waits_between_tries_follow_the_new_plan() -> None:
-    bench = ControllerBench(retry=RetrySettings(initial_s=2.0, max_s=4.0))
+    bench = ControllerBench(retry=RetrySettings(initial_s=2.0, max_s=4.0, jitter=0))
     bench.server.script["web"] = [Denied(403, "no")] * 4
     async with bench.running():
         bench.sync_and_resume(TAINTED, node("n2"), pod("web", on="n1"))
         await anyio.sleep(1)
-        bench.reconfigure(make_config(retry=RetrySettings(initial_s=10.0, max_s=40.0)))
+        bench.reconfigure(make_config(retry=RetrySettings(initial_s=10.0, max_s=40.0, jitter=0)))
         await anyio.sleep(90)
 
     times = [at for _, at in bench.server.calls]

@@ -26,6 +26,7 @@ def pending(bench: Any, now: float, **query: str) -> PendingList:
         PendingQuery.parse(query),
         pause="",
         subjects=bench.evaluator.queued,
+        flapping=(),
         now=now,
         wall_now=now + WALL_AHEAD,
     )
@@ -86,7 +87,9 @@ def finding(name: str, since: float) -> PendingFinding:
 def test_the_longest_waiting_are_listed_and_all_are_counted() -> None:
     many = [finding(f"p{number}", -number) for number in range(MAX_LISTED + 5)]
 
-    listed = list_pending(many, PendingQuery(), pause="", subjects=0, now=0, wall_now=0)
+    listed = list_pending(
+        many, PendingQuery(), pause="", subjects=0, flapping=(), now=0, wall_now=0
+    )
 
     assert (listed.total, len(listed.findings)) == (MAX_LISTED + 5, MAX_LISTED)
     assert [row.pod for row in listed.findings[:2]] == ["p504", "p503"]

@@ -5,14 +5,13 @@ from collections.abc import Callable, Iterator
 import pytest
 from pydantic import BaseModel
 
+from reactive_desched.policy.debounce import DebounceSettings, PluginDebounceSettings, WaitSettings
 from reactive_desched.policy.diagnostics import PolicyErrors
 from reactive_desched.policy.document import PolicyDocument
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.policy.load import load_settings
 from reactive_desched.policy.policy import Configuration
 from reactive_desched.policy.settings import (
-    DebounceSettings,
-    PluginDebounceSettings,
     ReactiveSettings,
 )
 from reactive_desched.primitives.debounce import DebounceConfig
@@ -118,6 +117,28 @@ def test_null_elsewhere_means_that_a_field_is_not_there() -> None:
             "s.yaml:3:24: debounce.perPlugin.A: quiet is longer than maxWait for A; set both",
         ),
         (
+            "debounce: {perChange: {NodeAdded: {quiet: 20s}}}",
+            (
+                "s.yaml:3:24: debounce.perChange.NodeAdded: quiet is longer than maxWait"
+                " for NodeAdded; set both"
+            ),
+        ),
+        (
+            "debounce: {perPlugin: {A: {perChange: {NodeAdded: {quiet: 20s}}}}}",
+            (
+                "s.yaml:3:40: debounce.perPlugin.A.perChange.NodeAdded: quiet is longer than"
+                " maxWait for NodeAdded; set both"
+            ),
+        ),
+        (
+            "debounce: {flapping: {changes: 1}}",
+            "s.yaml:3:23: debounce.flapping.changes: must be at least 2, not the number 1",
+        ),
+        (
+            "debounce: {flapping: {quiet: 1h}}",
+            "s.yaml:3:23: debounce.flapping.quiet: quiet is longer than maxWait; shorten quiet",
+        ),
+        (
             "debounce: {perPlugin: {A: {quit: 20s}}}",
             "s.yaml:3:28: debounce.perPlugin.A.quit: unknown field; did you mean quiet?",
         ),
@@ -217,6 +238,21 @@ def test_a_plugin_nobody_knows_cannot_have_its_own_debounce(
             "did you mean PodLifeTime?"
         )
     ]
+
+
+def test_waits_of_a_plugin_and_kind_of_change_come_before_the_usual_ones() -> None:
+    debounce = DebounceSettings(
+        quiet_s=2,
+        per_change={"NodeTaintsChanged": WaitSettings(quiet_s=5)},
+        per_plugin={
+            "A": PluginDebounceSettings(
+                max_wait_s=60, per_change={"NodeTaintsChanged": WaitSettings(quiet_s=9)}
+            ),
+        },
+    )
+
+    assert debounce.by_change("A") == {"NodeTaintsChanged": DebounceConfig(9, 60)}
+    assert debounce.by_change("B") == {"NodeTaintsChanged": DebounceConfig(5, 10)}
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,11 @@ from collections.abc import Mapping
 
 from reactive_desched.fit.upstream import SCHEDULER
 from reactive_desched.model.labels import EVERYTHING, Selector
+from reactive_desched.policy.debounce import (
+    DebounceSettings,
+    FlappingSettings,
+    PluginDebounceSettings,
+)
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.policy.policy import (
     AnyPlugin,
@@ -13,10 +18,8 @@ from reactive_desched.policy.policy import (
     Profile,
 )
 from reactive_desched.policy.settings import (
-    DebounceSettings,
     EvictionRateLimits,
     EvictionSettings,
-    PluginDebounceSettings,
     RateLimitSettings,
     ReactiveSettings,
     RetrySettings,
@@ -63,15 +66,18 @@ def make_configuration(  # noqa: PLR0913 -- each is one part of it
     max_concurrent: int = 50,
     grace_period_s: int | None = None,
     node_fit: str = SCHEDULER,
+    flapping: FlappingSettings | None = None,
 ) -> Configuration:
     """Build a configuration that waits for nothing and limits nothing unless asked to."""
     by_scope = {"cluster": None, "node": None, "namespace": None, **(rates or {})}
     settings = ReactiveSettings.model_construct(
-        debounce=_debounce(debounce),
+        debounce=_debounce(debounce, flapping),
         budgets=EvictionRateLimits.model_construct(
             None, **{scope: rate and _rate_limit(rate) for scope, rate in by_scope.items()}
         ),
-        evictions=EvictionSettings(max_in_flight=max_concurrent, retry=retry or RetrySettings()),
+        evictions=EvictionSettings(
+            max_in_flight=max_concurrent, retry=retry or RetrySettings(jitter=0)
+        ),
         node_fit=node_fit,
     )
     return Configuration(make_policy(profiles, node_selector, limits, grace_period_s), settings)
@@ -82,10 +88,13 @@ def _rate_limit(rate: TokenRate) -> RateLimitSettings:
     return RateLimitSettings.model_construct(evictions=rate.per_second, per_s=1.0, burst=rate.burst)
 
 
-def _debounce(wait: DebounceConfig | Mapping[str, DebounceConfig]) -> DebounceSettings:
+def _debounce(
+    wait: DebounceConfig | Mapping[str, DebounceConfig], flapping: FlappingSettings | None
+) -> DebounceSettings:
     if isinstance(wait, DebounceConfig):
-        return DebounceSettings(quiet_s=wait.quiet_s, max_wait_s=wait.max_wait_s)
+        return DebounceSettings(quiet_s=wait.quiet_s, max_wait_s=wait.max_wait_s, flapping=flapping)
     return DebounceSettings(
+        flapping=flapping,
         quiet_s=0,
         max_wait_s=0,
         per_plugin={

@@ -1,0 +1,106 @@
+"""The subjects that changes made dirty: each waits until it is quiet, but never too long.
+
+As a controller-runtime work queue holds requests, with a wait of its own for each plugin and kind
+of change. The subjects of an object that flaps wait longer, and are not evaluated more often.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from reactive_desched.controller.flapping import FlapDetector, FlappingConfig
+from reactive_desched.controller.subscriptions import PluginInstance, SubjectKey
+from reactive_desched.model.evaluation import ChangeTrigger
+from reactive_desched.primitives.debounce import DebounceConfig, DebounceQueue
+
+_Queue: TypeAlias = DebounceQueue[SubjectKey, ChangeTrigger]
+
+
+class _Waits(Struct, frozen=True, eq=False):
+    """The queue of one plugin's subjects, and those of kinds of change with a wait of their own."""
+
+    usual: _Queue
+    by_kind: Mapping[str, _Queue]
+
+
+class WorkQueue:
+    """Dirty subjects of all plugin instances, each once, bounded by the subjects that exist.
+
+    Of several subjects that are due, the one that came due first is next, whichever plugin it
+    belongs to: a plugin with much to do does not hold up another.
+    """
+
+    def __init__(self, instances: Iterable[PluginInstance], flapping: FlappingConfig) -> None:
+        self._queues: dict[DebounceConfig, _Queue] = {}
+        self._waits = {
+            instance: _Waits(
+                self._queue(instance.debounce),
+                {kind: self._queue(wait) for kind, wait in instance.debounce_by_change.items()},
+            )
+            for instance in instances
+        }
+        self._flaps = FlapDetector(flapping)
+        self._settling: _Queue = DebounceQueue(flapping.wait)
+        self.enqueued = 0
+
+    def __len__(self) -> int:
+        return sum(map(len, self._queues.values())) + len(self._settling)
+
+    def __contains__(self, key: SubjectKey) -> bool:
+        return key in self._settling or any(key in queue for queue in self._queues.values())
+
+    @property
+    def flaps(self) -> FlapDetector:
+        """What counts the changes of each object."""
+        return self._flaps
+
+    @property
+    def settling_count(self) -> int:
+        """How many subjects wait for an object that flaps."""
+        return len(self._settling)
+
+    def is_settling(self, key: SubjectKey) -> bool:
+        """Say whether a subject waits for an object that flaps."""
+        return key in self._settling
+
+    def enqueue(self, key: SubjectKey, now: float, trigger: ChangeTrigger) -> None:
+        """A change made this subject dirty."""
+        self.enqueued += 1
+        change = trigger.change
+        if self._flaps.is_flapping(change, now):
+            for queue in self._queues.values():
+                queue.discard(key)
+            self._settling.enqueue(key, now, trigger)
+        elif key not in self._settling:
+            waits = self._waits[key[0]]
+            own = waits.by_kind.get(change.kind) if waits.by_kind else None
+            queue = waits.usual if own is None else own
+            queue.enqueue(key, now, trigger)
+
+    def pop_due(self, now: float) -> tuple[SubjectKey, ChangeTrigger] | None:
+        """Take out the subject that came due first."""
+        due_at, first = self._next()
+        if first is None or due_at > now or (popped := first.pop_due(now)) is None:
+            return None
+        if len(self._queues) > 1:
+            for queue in self._queues.values():
+                queue.discard(popped[0])
+        return popped
+
+    def next_due(self) -> float | None:
+        """Return when the next subject comes due, if none is touched meanwhile."""
+        due_at, first = self._next()
+        return None if first is None else due_at
+
+    def _next(self) -> tuple[float, _Queue | None]:
+        """Return the queue whose next subject comes due first, and when that is."""
+        due_at, first = float("inf"), None
+        for queue in (*self._queues.values(), self._settling):
+            due = queue.next_due()
+            if due is not None and due < due_at:
+                due_at, first = due, queue
+        return due_at, first
+
+    def _queue(self, wait: DebounceConfig) -> _Queue:
+        return self._queues.setdefault(wait, DebounceQueue(wait))
