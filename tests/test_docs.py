@@ -8,6 +8,7 @@ import pytest
 from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.state.kinds.kind import Purpose
 from reactive_desched.state.resources import resources_read_for
+from tools.guards_page import guards_page
 from tools.watched_kinds import watched_kinds_page, written_files
 from tools.write_reference import (
     REFERENCE,
@@ -50,6 +51,10 @@ def test_pages_get_with_kubectl_what_plan_needs() -> None:
 
 def test_the_reasons_page_is_what_the_code_says() -> None:
     assert (REFERENCE / "reasons.md").read_text(encoding="utf-8") == reasons_page()
+
+
+def test_the_guards_page_is_what_the_code_says() -> None:
+    assert (REFERENCE / "guards.md").read_text(encoding="utf-8") == guards_page()
 
 
 def test_every_setting_and_argument_says_what_it_does() -> None:

@@ -24,6 +24,7 @@ from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.policy.settings import ReactiveSettings
 from reactive_desched.telemetry.metrics import PREFIX, Family
+from tools.guards_page import guards_page
 from tools.plan_example import PAGES, page_with_answer
 from tools.watched_kinds import README, watched_kinds_page, written_files
 
@@ -270,6 +271,7 @@ def main() -> None:
     for page in PAGES:
         page.write_text(page_with_answer(page), encoding="utf-8")
     (REFERENCE / "reasons.md").write_text(reasons_page(), encoding="utf-8")
+    (REFERENCE / "guards.md").write_text(guards_page(), encoding="utf-8")
 
 
 if __name__ == "__main__":

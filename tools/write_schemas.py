@@ -77,6 +77,7 @@ def reactive_settings() -> Json:
     definitions_by_name = definitions([settings.ReactiveSettings])
     names = {"enum": sorted(plugin_registry())}
     definitions_by_name["DebounceSettings"]["properties"]["perPlugin"]["propertyNames"] = names
+    definitions_by_name["GuardSettings"]["properties"]["ignoredBy"]["propertyNames"] = names
     root = definitions_by_name["ReactiveSettings"]
     return _document(root, definitions_by_name, settings.API_VERSION, settings.KIND)
 

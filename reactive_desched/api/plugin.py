@@ -17,6 +17,7 @@ from reactive_desched.model.findings import Finding, RequeueAfter, YieldPoint
 from reactive_desched.model.objects import Node, Pod, PodKey
 from reactive_desched.model.resources import ResourceList
 from reactive_desched.model.subjects import NodeOrPod
+from reactive_desched.model.taints import Taint
 
 
 class View(Protocol):
@@ -51,7 +52,14 @@ class View(Protocol):
         """Return a pod in any phase and its node, or None when it is on no eligible node."""
         ...
 
-    # --- what depends on the profile ---
+    # --- what depends on the mode and the profile ---
+
+    def taint_counts(self, taint: Taint) -> bool:
+        """Say whether a taint may be a reason to evict.
+
+        In reactive mode the settings leave alone what cordons, autoscalers and maintenance set.
+        """
+        ...
 
     def evictable(self, pod: Pod) -> bool:
         """Say whether the pod passes every filter of the profile's evictor (upstream's Filter).

@@ -10,6 +10,7 @@ from reactive_desched.cli.messages import print_warning
 
 if TYPE_CHECKING:
     from reactive_desched.policy.documents import SourceText
+    from reactive_desched.policy.load import PolicyCheckResult
 
 STDIN = "-"
 _WRONG_INPUT = 2
@@ -22,7 +23,9 @@ with -o json, one object: "ok", "errors" and "warnings" (how many), "complete" (
 stopped at the hundredth error of a file), and "problems", in the order of files and lines, each
 with "severity" (error or warning), "file", "line" and "column" (from 1; 0 where there is no place),
 "path" (the field, as in profiles[0].pluginConfig[1].args), "message", "hint" (what to do),
-"context" (the profile and plugin), "forgivable" (true if --lenient-policy makes it a warning)
+"context" (the profile and plugin), "forgivable" (true if --lenient-policy makes it a warning), and
+"notes", each with "file" and "message": what the policy does about cordoned nodes and others that
+are soon gone, with the settings of the same file or the default ones
 
 a plugin that this version cannot run yet is a warning, and also reported on standard error: `run`
 refuses a policy that enables it
@@ -73,8 +76,21 @@ def _check(arguments: argparse.Namespace) -> int:
                 f"warning: {name}: `run` refuses it as long as it enables"
                 f" {', '.join(verdict.unimplemented_plugins)}: this version cannot run them yet"
             )
-    sys.stdout.write(as_json(verdicts) if arguments.output == "json" else as_text(verdicts))
+    write = as_json if arguments.output == "json" else as_text
+    sys.stdout.write(write(verdicts, {name: _notes(each) for name, each in verdicts.items()}))
     return 0 if has_no_errors(verdicts) else _WRONG_INPUT
+
+
+def _notes(verdict: "PolicyCheckResult") -> tuple[str, ...]:
+    """Say what a sound policy does about nodes that others close or empty."""
+    if verdict.policy is None:
+        return ()
+    from reactive_desched.app.node_mark_notes import node_mark_notes
+    from reactive_desched.policy.guards import GuardSettings
+
+    settings = verdict.settings
+    guards = GuardSettings.model_construct() if settings is None else settings.guards
+    return tuple(node_mark_notes(verdict.policy, guards))
 
 
 def _stdin() -> "SourceText":

@@ -1,7 +1,7 @@
 """What `policy check` prints: for people line by line, for programs as one object."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 
 from msgspec import structs
@@ -11,6 +11,9 @@ from reactive_desched.policy.load import PolicyCheckResult
 
 PolicyCheckResults = Mapping[str, PolicyCheckResult]
 """What was found, by the name of the file on the command line."""
+
+Notes = Mapping[str, Sequence[str]]
+"""What a sound policy does that its author may not expect, by the name of the file."""
 
 _LENIENT: Final = "--lenient-policy"
 
@@ -27,15 +30,16 @@ def has_no_errors(results: PolicyCheckResults) -> bool:
     return not any(verdict.errors for verdict in results.values())
 
 
-def as_text(results: PolicyCheckResults) -> str:
-    """Give a line for each problem, as compilers write them, and one that sums up."""
+def as_text(results: PolicyCheckResults, notes: Notes) -> str:
+    """Give a line for each problem and note, as compilers write them, and one that sums up."""
     lines = [format_diagnostic(*ranked) for ranked in _ranked_diagnostics(results)]
     cut = [name for name, verdict in results.items() if not verdict.complete]
     lines += [f"{name}: error: there are more problems than these" for name in cut]
+    lines += [f"{name}: note: {text}" for name, texts in notes.items() for text in texts]
     return "\n".join((*lines, _summary(results))) + "\n"
 
 
-def as_json(results: PolicyCheckResults) -> str:
+def as_json(results: PolicyCheckResults, notes: Notes) -> str:
     """Give one object; `policy check --help` describes it."""
     ranked = list(_ranked_diagnostics(results))
     problems = [
@@ -50,7 +54,9 @@ def as_json(results: PolicyCheckResults) -> str:
         "warnings": sum(severity == "warning" for _, severity in ranked),
         "complete": all(verdict.complete for verdict in results.values()),
     }
-    return json.dumps({**summary, "problems": problems}, indent=2, ensure_ascii=False) + "\n"
+    noted = [{"file": name, "message": text} for name, texts in notes.items() for text in texts]
+    found = {**summary, "problems": problems, "notes": noted}
+    return json.dumps(found, indent=2, ensure_ascii=False) + "\n"
 
 
 def _ranked_diagnostics(results: PolicyCheckResults) -> Iterator[_RankedDiagnostic]:

@@ -221,10 +221,13 @@ def plugin_instances(
     """Build the plugins of each profile, and keep the indexes that they and the gates read."""
     instances: list[PluginInstance] = []
     indexes: list[IndexKey] = []
+    ignored_taints = config.settings.guards.left_marks.keys()
     for profile in config.policy.profiles:
         evictor = gates.evictor(profile.evictor)
         gate = gates.gate(evictor)
-        view = ProfileView(state, wall_clock, evictor, gates.node_fit, gates.in_flight)
+        view = ProfileView(
+            state, wall_clock, evictor, gates.node_fit, gates.in_flight, ignored_taints
+        )
         indexes += ((kind, None) for kind in gate.indexes)
         for plugin in profile.plugins:
             indexes += plugin.required_indexes

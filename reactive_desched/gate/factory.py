@@ -7,6 +7,7 @@ from reactive_desched.gate.conflict_partners import ConflictPartnersLeaving
 from reactive_desched.gate.disruption import PdbFilter
 from reactive_desched.gate.evictor import DefaultEvictor, MinReadyNodes
 from reactive_desched.gate.gate import Gate
+from reactive_desched.gate.guards import Guards
 from reactive_desched.gate.in_flight import InFlightEvictions
 from reactive_desched.gate.plugin_limits import PluginNodeLimits
 from reactive_desched.gate.policy_limits import PolicyLimits
@@ -35,6 +36,7 @@ class GateFactory:
         self._window_limits = PolicyLimits(config.policy.limits.by_scope())
         self._plugin_limits = PluginNodeLimits()
         self._pdb_filter = PdbFilter(view, clock)
+        self._guards = Guards(view, config.settings.guards)
         self._view = view
         self.node_fit = SchedulerNodeFit(view, clock)
 
@@ -47,6 +49,7 @@ class GateFactory:
         filters = (
             self.in_flight,
             evictor.filters,
+            self._guards,
             MinReadyNodes(self._view),
             ConflictPartnersLeaving(self._view, self.in_flight),
             *evictor.namespace_filters,
@@ -75,4 +78,5 @@ class GateFactory:
         in_flight = self.in_flight.pods()
         self.rate_limiter.reconfigure(config.settings.budgets.by_scope(), in_flight, now)
         self._window_limits.reconfigure(config.policy.limits.by_scope(), in_flight)
+        self._guards.reconfigure(config.settings.guards)
         self.node_fit.clear_unschedulable()

@@ -9,6 +9,7 @@ from reactive_desched.gate.in_flight import InFlightEvictions
 from reactive_desched.model.changes import Change
 from reactive_desched.model.objects import Pod
 from reactive_desched.model.resources import ResourceList
+from reactive_desched.model.taints import Taint
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.view import ClusterView
 
@@ -18,6 +19,7 @@ class ProfileView(ClusterView):
 
     Node fit and evictability lie above the state, so the controller and the sweep make one such
     view for each profile and give it to the profile's plugins. What no plugin asks costs nothing.
+    `ignored_taints` are the keys of taints that are no reason to evict in the mode that runs.
     """
 
     def __init__(
@@ -27,12 +29,18 @@ class ProfileView(ClusterView):
         evictor: DefaultEvictor,
         node_fit: NodeFit,
         in_flight: InFlightEvictions,
+        ignored_taints: Collection[str] = (),
     ) -> None:
         super().__init__(state, wall_clock)
+        self._ignored_taints = ignored_taints
         self._evictor = evictor
         self._node_fit = node_fit
         self._in_flight = in_flight
         self._evictable = EvictableIndex(evictor.filters, self)
+
+    def taint_counts(self, taint: Taint) -> bool:
+        """Say whether a taint may be a reason to evict; a sweep ignores none."""
+        return taint.key not in self._ignored_taints
 
     def evictable(self, pod: Pod) -> bool:
         """Say whether the pod passes every filter of the profile's evictor."""

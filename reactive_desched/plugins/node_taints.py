@@ -1,6 +1,6 @@
 """A pod sits on a node whose taints it does not tolerate."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Self
 
 from pydantic import Field, model_validator
@@ -47,6 +47,8 @@ class NodeTaintsPlugin(PodPlugin[NodeTaintsArgs]):
 
     The taints `node.kubernetes.io/not-ready` and `node.kubernetes.io/unreachable` count only while
     the node's Ready condition agrees (False, or Unknown): they lag behind when a node comes back.
+    In reactive mode the taints of cordons, autoscalers and maintenance do not count, unless
+    `guards` in the settings says `drain` for them or `includedTaints` names them.
     """
 
     name = "RemovePodsViolatingNodeTaints"
@@ -64,7 +66,7 @@ class NodeTaintsPlugin(PodPlugin[NodeTaintsArgs]):
         if (node_and_pods := view.pods_of(subject)) is None:
             return
         node, pods = node_and_pods
-        taints = tuple(filter(self._is_relevant, node.confirmed_taints))
+        taints = tuple(t for t in node.confirmed_taints if self.acts_on(t, view.taint_counts))
         if not taints:
             return
         for pod, taint in first_untolerated(pods, taints):
@@ -72,7 +74,12 @@ class NodeTaintsPlugin(PodPlugin[NodeTaintsArgs]):
                 reason = f"does not tolerate {taint} on {node.name}"
                 yield Finding(pod, self.name, reason, details=_details(taint))
 
-    def _is_relevant(self, taint: Taint) -> bool:
+    def acts_on(self, taint: Taint, counts: Callable[[Taint], bool]) -> bool:
+        """Say whether pods that do not tolerate a taint are flagged.
+
+        `counts` says whether taints of this key count in the mode that runs; one that the arguments
+        include by name counts always.
+        """
         args = self.args
         if taint.effect != NO_SCHEDULE and not (
             args.include_prefer_no_schedule and taint.effect == PREFER_NO_SCHEDULE
@@ -80,7 +87,9 @@ class NodeTaintsPlugin(PodPlugin[NodeTaintsArgs]):
             return False
         if args.excluded_taints and _is_listed(taint, args.excluded_taints):
             return False
-        return args.included_taints is None or _is_listed(taint, args.included_taints)
+        if args.included_taints is not None:
+            return _is_listed(taint, args.included_taints)
+        return counts(taint)
 
 
 def first_untolerated(pods: Iterable[Pod], taints: Iterable[Taint]) -> Iterator[tuple[Pod, Taint]]:

@@ -1,6 +1,6 @@
 """Reads files: one policy and its settings, or every error in them."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -28,13 +28,16 @@ class PolicyCheckResult(Struct, frozen=True):
     """The errors and warnings of one text.
 
     `complete` is False when reading stopped at the hundredth error; `unimplemented` names the
-    plugins that keep a valid policy from running.
+    plugins that keep a valid policy from running. `policy` and `settings` are what was read, None
+    where the text has none or has errors.
     """
 
     errors: tuple[Diagnostic, ...] = ()
     warnings: tuple[Diagnostic, ...] = ()
     complete: bool = True
     unimplemented_plugins: tuple[str, ...] = ()
+    policy: Policy | None = None
+    settings: "ReactiveSettings | None" = None
 
 
 def load_files(
@@ -96,14 +99,21 @@ def check_source(
     diagnostics = DiagnosticList(lenient=lenient)
     try:
         source = file if isinstance(file, SourceText) else read_source(file, diagnostics)
-        cannot_run = _check_documents(source, registry, diagnostics) if source is not None else ()
+        read, settings = None, None
+        if source is not None:
+            read, settings = _check_documents(source, registry, diagnostics)
         diagnostics.raise_if_errors()
     except PolicyErrors as errors:
         return PolicyCheckResult(errors.diagnostics, errors.warnings, errors.complete)
+    cannot_run = () if read is None else tuple(find_unimplemented(read.location, registry))
     for _, problem in cannot_run:
         diagnostics.warn(problem)
-    named = dict.fromkeys(name for name, _ in cannot_run)
-    return PolicyCheckResult(warnings=diagnostics.warnings, unimplemented_plugins=tuple(named))
+    return PolicyCheckResult(
+        warnings=diagnostics.warnings,
+        unimplemented_plugins=tuple(dict.fromkeys(name for name, _ in cannot_run)),
+        policy=None if read is None else read.policy,
+        settings=settings,
+    )
 
 
 def read_source(path: Path | str, diagnostics: DiagnosticList) -> SourceText | None:
@@ -160,16 +170,16 @@ def _read_policy(
 
 def _check_documents(
     source: SourceText, registry: Registry, diagnostics: DiagnosticList
-) -> tuple[tuple[str, Diagnostic], ...]:
-    """Read what is in one text; name what keeps a sound policy from running, and say so."""
+) -> tuple[ReadPolicy | None, "ReactiveSettings | None"]:
+    """Read what is in one text."""
     documents = DocumentSet(diagnostics)
     documents.add(source)
-    _read_settings(documents.settings, diagnostics, registry)
+    settings = _read_settings(documents.settings, diagnostics, registry)
     read = _read_policy(documents.policy, registry, diagnostics)
     if documents.policy is None and documents.settings is None:
         diagnostics.raise_if_errors()
         diagnostics.add(_missing_policy([source]))
-    return () if read is None else tuple(find_unimplemented(read.location, registry))
+    return read, settings
 
 
 def _missing_policy(sources: Sequence[SourceText]) -> Diagnostic:
@@ -194,6 +204,9 @@ def _read_settings(
     if registry is not None:
         for diagnostic in _unknown_names(settings.debounce, location.below("debounce"), registry):
             diagnostics.add(diagnostic)
+        at = location.below("guards", "ignoredBy")
+        for diagnostic in _unknown_plugins(settings.guards.ignored_by, at, registry):
+            diagnostics.add(diagnostic)
     return settings
 
 
@@ -202,9 +215,7 @@ def _unknown_names(
 ) -> Iterator[Diagnostic]:
     """Name the plugins that do not exist, and the kinds of change to which none reacts."""
     known = plugin_names(registry)
-    for name in sorted(debounce.per_plugin.keys() - known):
-        hint = did_you_mean(name, known)
-        yield at.below("perPlugin", name).diagnostic("there is no such plugin", hint)
+    yield from _unknown_plugins(debounce.per_plugin, at.below("perPlugin"), registry)
     by_place = {(): debounce.per_change} | {
         ("perPlugin", name): own.per_change
         for name, own in debounce.per_plugin.items()
@@ -218,6 +229,15 @@ def _unknown_names(
             message = f"no change of this kind matters to {'this' if place else 'a'} plugin"
             hint = did_you_mean(kind, kinds) or f"there are {', '.join(sorted(kinds))}"
             yield at.below(*place, "perChange", kind).diagnostic(message, hint)
+
+
+def _unknown_plugins(
+    by_plugin: Mapping[str, object], at: SourceLocation, registry: Registry
+) -> Iterator[Diagnostic]:
+    """Name the plugins that do not exist among the keys of a setting."""
+    known = plugin_names(registry)
+    for name in sorted(by_plugin.keys() - known):
+        yield at.below(name).diagnostic("there is no such plugin", did_you_mean(name, known))
 
 
 def _change_kinds(plugins: Iterable[str], registry: Registry) -> frozenset[str]:

@@ -16,6 +16,7 @@ from reactive_desched.api.args import (
 from reactive_desched.errors import ConfigError
 from reactive_desched.policy.debounce import DebounceSettings
 from reactive_desched.policy.detect_kind import DocumentKind
+from reactive_desched.policy.guards import GuardSettings
 from reactive_desched.policy.recording import EventSettings, JournalSettings, SinkSettings
 from reactive_desched.primitives.hints import quote
 from reactive_desched.primitives.listen_address import ListenAddress, parse_listen_address
@@ -319,6 +320,10 @@ class ReactiveSettings(Section):
     )
     budgets: EvictionRateLimits = Field(
         default=EvictionRateLimits.model_construct(), description="Rates of eviction."
+    )
+    guards: GuardSettings = Field(
+        default=GuardSettings.model_construct(),
+        description="What keeps pods where they are in reactive mode.",
     )
     client: Annotated[ClientSettings, NEEDS_RESTART] = Field(
         default=ClientSettings.model_construct(), description="Requests to the API server."

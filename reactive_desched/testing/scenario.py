@@ -1,7 +1,7 @@
 """One plugin in a small cluster: what it flags reactively, and what a fresh sweep flags."""
 
 import json
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable
 from typing import Any, TypeVar
 
 from reactive_desched.api.args import PluginArgs
@@ -42,12 +42,14 @@ def build_view(
     state: ClusterState,
     evictor: DefaultEvictorArgs | None = None,
     wall_clock: Callable[[], float] = lambda: 0.0,
+    ignored_taints: Collection[str] = (),
 ) -> ProfileView:
     """Return what the plugins of a profile with this evictor see, with upstream's node fit."""
     view = ClusterView(state, wall_clock)
     node_fit = UpstreamNodeFit(view)
     default = DefaultEvictor(evictor or DefaultEvictorArgs(), view, node_fit)
-    return ProfileView(state, wall_clock, default, node_fit, InFlightEvictions(wall_clock))
+    in_flight = InFlightEvictions(wall_clock)
+    return ProfileView(state, wall_clock, default, node_fit, in_flight, ignored_taints)
 
 
 class _Gate:
@@ -114,7 +116,8 @@ class Scenario:
 
     Time stands still except in `wait`; `now_s` is the time of day it begins at. `evictor` is the
     profile's evictor, which the plugin sees through its view alone: `decide` takes the place of
-    the gate, and by default lets every pod go. No pod is evicted until the test removes it.
+    the gate, and by default lets every pod go. `ignored_taints` are no reason to evict.
+    No pod is evicted until the test removes it.
     """
 
     def __init__(
@@ -124,13 +127,15 @@ class Scenario:
         now_s: float = 0.0,
         evictor: DefaultEvictorArgs | None = None,
         decide: Decide = Evict,
+        ignored_taints: Collection[str] = (),
     ) -> None:
         self.state = ClusterState()
         self._start_s = now_s
         self._elapsed_s = 0.0
         self._evictor = evictor
         self._decide = decide
-        self.view = build_view(self.state, evictor, lambda: self.now_s)
+        self._ignored_taints = ignored_taints
+        self.view = build_view(self.state, evictor, lambda: self.now_s, ignored_taints)
         self._recorded = _RecordingPlugin(plugin)
         at_once = DebounceConfig(0, 0)
         instance = PluginInstance("test", self._recorded, _Gate(decide), self.view, at_once)
@@ -224,6 +229,7 @@ class Scenario:
             now_s=self.now_s,
             evictor=self._evictor,
             decide=self._decide,
+            ignored_taints=self._ignored_taints,
         )
         return fresh.flagged()
 

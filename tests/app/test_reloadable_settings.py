@@ -10,6 +10,8 @@ from pydantic import BaseModel
 from reactive_desched.api.args import file_key, needs_restart
 from reactive_desched.app.config_reload import ActiveConfig
 from reactive_desched.controller.controller import Controller
+from reactive_desched.model.taints import NO_SCHEDULE, Taint
+from reactive_desched.policy.guards import GuardName
 from reactive_desched.policy.policy import Configuration
 from reactive_desched.policy.settings import ReactiveSettings
 from reactive_desched.primitives.debounce import DebounceConfig
@@ -44,6 +46,18 @@ def rate(scope: str) -> Effect:
 def retry(controller: Controller, _: Configuration) -> tuple[float, float, float]:
     waits = controller._backoff._retry
     return waits.initial_s, waits.max_s, waits.jitter
+
+
+def ignores(taint: str) -> Effect:
+    def effect(controller: Controller, _: Configuration) -> bool:
+        [instance] = controller.evaluator._instances
+        return not instance.view.taint_counts(Taint(taint, NO_SCHEDULE))
+
+    return effect
+
+
+def guards_of(plugin: str) -> Effect:
+    return lambda controller, _: {g.name for g in controller.gates._guards._active(plugin)}
 
 
 def kubernetes_events(_: Controller, configuration: Configuration) -> bool:
@@ -96,6 +110,20 @@ RELOADABLE: dict[str, tuple[object, Effect, object]] = {
     "budgets.namespace.evictions": (60, rate("namespace"), TokenRate(1, 5)),
     "budgets.namespace.per": ("12s", rate("namespace"), TokenRate(1, 5)),
     "budgets.namespace.burst": (7, rate("namespace"), TokenRate(0.2, 7)),
+    **{
+        f"guards.{group}": ("drain", ignores(taint), False)
+        for group, taint in {
+            "cordonedNodes": "node.kubernetes.io/unschedulable",
+            "scaledDownNodes": "karpenter.sh/disrupted",
+            "maintenanceNodes": "medik8s.io/drain",
+        }.items()
+    },
+    "guards.disabled": ((GuardName.DRAINED_NODES,), guards_of(TAINTS.name), set()),
+    "guards.ignoredBy": (
+        {TAINTS.name: (GuardName.DRAINED_NODES,)},
+        guards_of(TAINTS.name),
+        set(),
+    ),
     "evictions.retry.initial": ("1s", retry, (1, 300, 0.2)),
     "evictions.retry.max": ("9s", retry, (5, 9, 0.2)),
     "evictions.retry.jitter": (0, retry, (5, 300, 0)),

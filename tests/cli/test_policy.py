@@ -13,6 +13,11 @@ apiVersion: descheduler/v1alpha2
 kind: DeschedulerPolicy
 profiles: [{{name: p, plugins: {{deschedule: {{enabled: [{TAINTS}]}}}}}}]
 """
+LEAVES = (
+    f"{TAINTS} of profile p leaves alone cordoned nodes; nodes that an autoscaler removes; nodes"
+    " that are shut down or repaired (guards.cordonedNodes, guards.scaledDownNodes,"
+    " guards.maintenanceNodes: leave); a sweep (run --once) evicts from them"
+)
 MISPLACED = f"{SOUND}ignorePvcPods: true\nmaxNoOfPodsToEvictTotal: x\n"
 OLD = f"apiVersion: descheduler/v1alpha1\nkind: DeschedulerPolicy\nstrategies: {{{TAINTS}: }}\n"
 SETTINGS = "apiVersion: reactive-desched/v1alpha1\nkind: ReactiveSettings\n"
@@ -42,7 +47,50 @@ def files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Files:
 
 
 def test_a_sound_policy_gets_a_summary_and_status_0(files: Files) -> None:
-    assert files.check(p=SOUND) == (0, "1 file: 0 errors, 0 warnings\n")
+    summary = "1 file: 0 errors, 0 warnings\n"
+    assert files.check(p=SOUND) == (0, f"p: note: {LEAVES}\n{summary}")
+
+
+@pytest.mark.parametrize(
+    ("args", "settings", "notes"),
+    [
+        pytest.param("{}", "{}", [LEAVES], id="the defaults"),
+        pytest.param(
+            "{}",
+            "{cordonedNodes: drain}",
+            [
+                f"{TAINTS} of profile p evicts from cordoned nodes (guards.cordonedNodes: drain)",
+                (
+                    f"{TAINTS} of profile p leaves alone nodes that an autoscaler removes; nodes"
+                    " that are shut down or repaired (guards.scaledDownNodes,"
+                    " guards.maintenanceNodes: leave); a sweep (run --once) evicts from them"
+                ),
+            ],
+            id="a setting",
+        ),
+        pytest.param(
+            "{includedTaints: [node.kubernetes.io/unschedulable]}",
+            "{scaledDownNodes: drain}",
+            [
+                f"{TAINTS} of profile p evicts from cordoned nodes, by its includedTaints",
+                (
+                    f"{TAINTS} of profile p leaves alone nodes that an autoscaler removes; nodes"
+                    " that are shut down or repaired, by its arguments"
+                ),
+            ],
+            id="arguments",
+        ),
+    ],
+)
+def test_the_check_says_what_the_policy_does_about_cordoned_nodes_and_their_like(
+    files: Files, args: str, settings: str, notes: list[str]
+) -> None:
+    policy = f"{SOUND[:-3]}, pluginConfig: [{{name: {TAINTS}, args: {args}}}]}}]\n"
+    text = f"{policy}---\n{SETTINGS}guards: {settings}\n"
+
+    answer = json.loads(files.check("-o", "json", p=text)[1])
+
+    assert [note["message"] for note in answer["notes"]] == notes
 
 
 def test_errors_and_warnings_are_told_in_the_order_of_the_lines_with_status_2(
@@ -105,6 +153,7 @@ def test_a_lenient_check_warns_of_what_is_not_read(files: Files) -> None:
         (
             "p:4:1: warning: ignorePvcPods: is not read here; "
             "move it to the args of DefaultEvictor\n"
+            f"p: note: {LEAVES}\n"
             "1 file: 0 errors, 1 warning\n"
         ),
     )
@@ -131,6 +180,18 @@ def test_a_plugin_that_is_configured_in_settings_must_exist(files: Files) -> Non
     assert "debounce.perPlugin.PodLifetime: there is no such plugin; did you mean PodLife" in said
 
 
+def test_a_plugin_that_ignores_guards_must_exist_and_so_must_the_guards(files: Files) -> None:
+    text = f"{SETTINGS}guards: {{ignoredBy: {{PodLifetime: [DrainedNode]}}, disabled: [All]}}\n"
+    status, said = files.check(p=text)
+    assert status == 2
+    assert "guards.ignoredBy.PodLifetime[0]: the text" in said
+    assert "guards.disabled[0]: the text" in said
+
+    status, said = files.check(p=text.replace("Node]", "Nodes]").replace("[All]", "[]"))
+    assert status == 2
+    assert "guards.ignoredBy.PodLifetime: there is no such plugin; did you mean PodLife" in said
+
+
 def test_a_file_that_holds_neither_is_wrong(files: Files) -> None:
     status, said = files.check(p="# nothing\n")
     assert status == 2
@@ -142,6 +203,7 @@ def test_a_file_that_is_not_there_is_one_line_among_others(files: Files, tmp_pat
     assert status == 2
     assert said.splitlines() == [
         "gone: error: cannot be read: No such file or directory; check the path",
+        f"p: note: {LEAVES}",
         "2 files: 1 error, 0 warnings",
     ]
 
@@ -171,6 +233,7 @@ def test_json_holds_what_the_lines_say(files: Files, tmp_path: Path) -> None:
         "errors": 2,
         "warnings": 3,
         "complete": True,
+        "notes": [],
     }
     assert answer["problems"][0] == {
         "severity": "error",

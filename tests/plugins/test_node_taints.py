@@ -245,6 +245,19 @@ arguments = st.sampled_from(
 )
 
 
+@given(steps, st.sampled_from([{}, {"includedTaints": ("a",)}]))
+def test_ignored_taints_are_as_good_as_not_there_unless_they_are_included_by_name(
+    steps: list[tuple[str, object]], args: dict[str, object]
+) -> None:
+    cluster = Scenario(plugin(**args), *START, ignored_taints={"a"})
+    for step, thing in steps:
+        getattr(cluster, step)(thing)
+
+        counted = "a" if args else "b"
+        assert cluster.flagged() == cluster.flagged_by_full_scan()
+        assert cluster.flagged() == with_taints(counted, cluster, args).flagged()
+
+
 @given(steps, arguments)
 def test_reacting_finds_exactly_what_a_full_scan_finds(
     steps: list[tuple[str, object]], args: dict[str, object]
@@ -260,8 +273,13 @@ def test_reacting_finds_exactly_what_a_full_scan_finds(
 
 def without_lagging_taints(cluster: Scenario, args: dict[str, object]) -> Scenario:
     """Build the same cluster as it is once the node lifecycle controller has caught up."""
+    return with_taints("ab", cluster, args)
+
+
+def with_taints(keys: str, cluster: Scenario, args: dict[str, object]) -> Scenario:
+    """Build the same cluster with the taints of these keys alone."""
     things = [
-        structs.replace(thing, taints=tuple(t for t in thing.taints if t.key in "ab"))
+        structs.replace(thing, taints=tuple(t for t in thing.taints if t.key in keys))
         if isinstance(thing, Node)
         else thing
         for thing in all_things(cluster)

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from enum import StrEnum
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
@@ -107,6 +108,8 @@ def _composed(annotation: object) -> st.SearchStrategy[Json]:
         return st.dictionaries(st.sampled_from(KEYS), values(parts[1]), max_size=2)
     if isinstance(origin, type) and issubclass(origin, Sequence):
         return st.none() | st.lists(values(parts[0]), max_size=2)
+    if isinstance(annotation, type) and issubclass(annotation, StrEnum):
+        return st.sampled_from([*annotation, "other"])
     raise TypeError(annotation)
 
 

@@ -10,6 +10,7 @@ from reactive_desched.policy.debounce import (
     PluginDebounceSettings,
 )
 from reactive_desched.policy.evictor import DefaultEvictorArgs
+from reactive_desched.policy.guards import GuardName, GuardSettings
 from reactive_desched.policy.policy import (
     AnyPlugin,
     Configuration,
@@ -27,9 +28,15 @@ from reactive_desched.policy.settings import (
 from reactive_desched.primitives.debounce import DebounceConfig
 from reactive_desched.primitives.token_bucket import TokenRate
 
-__all__ = ["make_configuration", "make_policy", "make_profile_of"]
+__all__ = ["UNGUARDED", "make_configuration", "make_policy", "make_profile_of"]
 
 AT_ONCE = DebounceConfig(0, 0)
+UNGUARDED = GuardSettings(
+    cordoned_nodes="drain",
+    scaled_down_nodes="drain",
+    maintenance_nodes="drain",
+    disabled=tuple(GuardName),
+)
 
 
 def make_profile_of(
@@ -67,8 +74,9 @@ def make_configuration(  # noqa: PLR0913 -- each is one part of it
     grace_period_s: int | None = None,
     node_fit: str = SCHEDULER,
     flapping: FlappingSettings | None = None,
+    guards: GuardSettings = UNGUARDED,
 ) -> Configuration:
-    """Build a configuration that waits for nothing and limits nothing unless asked to."""
+    """Build a configuration that waits for nothing, limits and guards nothing unless asked to."""
     by_scope = {"cluster": None, "node": None, "namespace": None, **(rates or {})}
     settings = ReactiveSettings.model_construct(
         debounce=_debounce(debounce, flapping),
@@ -79,6 +87,7 @@ def make_configuration(  # noqa: PLR0913 -- each is one part of it
             max_in_flight=max_concurrent, retry=retry or RetrySettings(jitter=0)
         ),
         node_fit=node_fit,
+        guards=guards,
     )
     return Configuration(make_policy(profiles, node_selector, limits, grace_period_s), settings)
 

@@ -30,11 +30,12 @@ from reactive_desched.model.outcomes import (
     PodNotFound,
 )
 from reactive_desched.policy.evictor import DefaultEvictorArgs
+from reactive_desched.policy.guards import GuardSettings
 from reactive_desched.policy.policy import Configuration
 from reactive_desched.primitives.debounce import DebounceConfig
 from reactive_desched.primitives.wakeup import Wakeup
 from reactive_desched.state.resources import WATCHED_KINDS
-from tests.support.configurations import make_configuration, make_profile_of
+from tests.support.configurations import UNGUARDED, make_configuration, make_profile_of
 
 
 def resource_of(obj: ClusterObject) -> str:
@@ -213,6 +214,7 @@ class FakeEdgesController(FedController):
         rates: Mapping[str, TokenRate | None] | None = None,
         limits: Mapping[str, int | None] | None = None,
         node_fit: str = SCHEDULER,
+        guards: GuardSettings = UNGUARDED,
     ) -> None:
         self.intent_store = MemoryIntentStore()
         self.evictor = FakeEvictor()
@@ -223,6 +225,7 @@ class FakeEdgesController(FedController):
             limits=limits,
             debounce=debounce,
             node_fit=node_fit,
+            guards=guards,
         )
         pipeline = build_pipeline(
             self.config,

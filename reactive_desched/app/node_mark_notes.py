@@ -1,0 +1,37 @@
+"""What a policy does about cordoned nodes and others that are soon gone, in sentences."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from reactive_desched.model.node_marks import NODE_MARK_GROUPS, NodeMarkGroup, taint_of
+from reactive_desched.plugins.node_taints import NodeTaintsPlugin
+from reactive_desched.policy.guards import GuardSettings
+from reactive_desched.policy.policy import Policy
+
+_LEFT: Final = "leaves alone {nodes} ({settings}: leave); a sweep (run --once) evicts from them"
+_LEFT_BY_ARGS: Final = "leaves alone {nodes}, by its arguments"
+_DRAINED: Final = "evicts from {nodes} ({settings}: drain)"
+_DRAINED_BY_ARGS: Final = "evicts from {nodes}, by its includedTaints"
+
+
+def node_mark_notes(policy: Policy, guards: GuardSettings) -> Iterator[str]:
+    """Yield what each profile that acts on taints does in reactive mode, groups alike together."""
+    for profile in policy.profiles:
+        for plugin in profile.plugins:
+            if isinstance(plugin, NodeTaintsPlugin):
+                alike: dict[str, list[NodeMarkGroup]] = {}
+                for group in NODE_MARK_GROUPS:
+                    alike.setdefault(_action(plugin, group, guards), []).append(group)
+                for action, groups in alike.items():
+                    nodes = "; ".join(group.nodes for group in groups)
+                    settings = ", ".join(f"guards.{group.name}" for group in groups)
+                    done = action.format(nodes=nodes, settings=settings)
+                    yield f"{plugin.name} of profile {profile.name} {done}"
+
+
+def _action(plugin: NodeTaintsPlugin, group: NodeMarkGroup, guards: GuardSettings) -> str:
+    left, taints = guards.left_marks, [taint_of(key, mark) for key, mark in group.marks.items()]
+    if any(plugin.acts_on(taint, lambda taint: taint.key not in left) for taint in taints):
+        return _DRAINED_BY_ARGS if guards.action(group.name) == "leave" else _DRAINED
+    in_sweep = any(plugin.acts_on(taint, lambda _: True) for taint in taints)
+    return _LEFT if in_sweep else _LEFT_BY_ARGS

@@ -1,0 +1,67 @@
+"""Settings of the guards: what keeps a pod where it is in reactive mode, whatever the policy."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Literal
+
+from pydantic import Field
+
+from reactive_desched.api.args import Section
+from reactive_desched.model.node_marks import NODE_MARK_GROUPS, NodeMark
+
+NodeMarkAction = Literal["leave", "drain"]
+
+
+class GuardName(StrEnum):
+    """The guards by the names that decisions carry as their gate."""
+
+    DRAINED_NODES = "DrainedNodes"
+
+
+class GuardSettings(Section):
+    """What keeps pods where they are in reactive mode; a sweep does as the SIG descheduler."""
+
+    cordoned_nodes: NodeMarkAction = Field(
+        default="leave",
+        description="Whether the taint of a cordon is a reason to evict: `leave` or `drain`.",
+    )
+    scaled_down_nodes: NodeMarkAction = Field(
+        default="leave",
+        description="The same for the taints of cluster-autoscaler and Karpenter on nodes that "
+        "they remove; with `leave` no plugin evicts from such a node: they empty it themselves.",
+    )
+    maintenance_nodes: NodeMarkAction = Field(
+        default="leave",
+        description="The same for the taints of nodes that are shut down, taken back by the cloud, "
+        "or repaired.",
+    )
+    disabled: tuple[GuardName, ...] = Field(
+        default=(), description="Guards that are switched off, by name."
+    )
+    ignored_by: Mapping[str, tuple[GuardName, ...]] = Field(
+        default={},
+        description="Guards that do not hold back one plugin's findings, by plugin name.",
+    )
+
+    def action(self, group: str) -> NodeMarkAction:
+        """Return what is done about a group of node marks, given by its field's name."""
+        actions: Mapping[str, NodeMarkAction] = {
+            "cordonedNodes": self.cordoned_nodes,
+            "scaledDownNodes": self.scaled_down_nodes,
+            "maintenanceNodes": self.maintenance_nodes,
+        }
+        return actions[group]
+
+    @property
+    def left_marks(self) -> Mapping[str, NodeMark]:
+        """The taints that are no reason to evict, by key."""
+        return {
+            key: mark
+            for group in NODE_MARK_GROUPS
+            if self.action(group.name) == "leave"
+            for key, mark in group.marks.items()
+        }
+
+    def holds(self, guard: GuardName, plugin: str) -> bool:
+        """Say whether a guard is on for the findings of a plugin."""
+        return guard not in self.disabled and guard not in self.ignored_by.get(plugin, ())
