@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Self
 
+from reactive_desched.model.node_marks import CORDON
 from tests.support import manifests
 from tests.support.component import ChildProcess
 from tests.support.control_plane import wait_until
@@ -142,6 +143,16 @@ class E2ENamespace:
     def taint(self, name: str, taint: str) -> None:
         """Add a taint written `key=value:Effect` to one of our nodes."""
         self.kubectl.run("taint", "node", self.node(name), taint)
+
+    def cordon(self, name: str) -> None:
+        """Cordon one of our nodes, and wait until it has the taint of a cordon."""
+        self.kubectl.run("cordon", self.node(name))
+
+        def tainted() -> bool:
+            (node,) = self.kubectl.get("node", self.node(name))
+            return any(taint["key"] == CORDON for taint in node["spec"].get("taints", ()))
+
+        wait_until(tainted, within_s=30, what=f"node {name} has the taint of a cordon")
 
     def relabel(self, name: str, label: str) -> None:
         """Set a label written `key=value` on one of our nodes."""
