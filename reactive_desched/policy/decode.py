@@ -50,9 +50,9 @@ class FieldHints:
         del path, node
         return ""
 
-    def upstream_ignores(self, key: str, path: Path) -> bool:
-        """Say whether upstream drops this unknown field of the table at `path` without a word."""
-        del key, path
+    def upstream_ignores(self, path: Path) -> bool:
+        """Say whether upstream drops an unknown field of the table at `path` without a word."""
+        del path
         return False
 
 
@@ -162,7 +162,7 @@ class Decoder:
     ) -> Diagnostic:
         """Describe a field that is not known here."""
         message, hint = self._hints.unknown_field(entry, at, known_fields)
-        is_dropped = self._hints.upstream_ignores(entry.key, at.path)
+        is_dropped = self._hints.upstream_ignores(at.path)
         return at.below(entry.key).diagnostic(message, hint, lenient_ok=is_dropped)
 
 

@@ -88,9 +88,9 @@ class LegacyFieldHints(FieldHints):
             case _:
                 return ""
 
-    def upstream_ignores(self, key: str, path: Path) -> bool:
+    def upstream_ignores(self, path: Path) -> bool:
         """Upstream read this format so at every level."""
-        del key, path
+        del path
         return True
 
 

@@ -79,9 +79,9 @@ class PolicyFieldHints(FieldHints):
                 return "is not read here", home
         return "unknown field", did_you_mean(entry.key, known_fields) or REMOVE_HINT
 
-    def upstream_ignores(self, key: str, path: Path) -> bool:
-        """Upstream reads arguments strictly; strategies left behind are never let pass."""
-        return not (_is_leftover_strategies(key, path) or _is_in_args(path))
+    def upstream_ignores(self, path: Path) -> bool:
+        """Upstream reads nothing strictly but arguments."""
+        return not _is_in_args(path)
 
     def wrong_type(self, path: Path, node: YamlNode | None) -> str:
         """Recognise plugin names written as objects."""
@@ -253,10 +253,14 @@ def _unindented_thresholds_hint(entry: MappingEntry, known_fields: frozenset[str
 
 
 def _leftover_strategies_hint(written: YamlNode) -> tuple[str, str]:
-    """Say what is lost when the API version moved on and the strategies did not."""
+    """Say what does not run when the API version moved on and the strategies did not."""
     strategies = to_plain(written)
     bodies = strategies.values() if isinstance(strategies, dict) else ()
     lost = sum(isinstance(body, dict) and body.get("enabled") is True for body in bodies)
-    message = f"{lost} {'strategy' if lost == 1 else 'strategies'} would not run; " if lost else ""
-    remedy = "it is read with apiVersion: descheduler/v1alpha1, which `reactive-desched policy "
-    return "is v1alpha1 and not read under v1alpha2", f"{message}{remedy}convert` brings up to date"
+    effect = "nothing of it runs"
+    if lost:
+        effect = "1 strategy does not run" if lost == 1 else f"{lost} strategies do not run"
+    remedy = (
+        "set apiVersion: descheduler/v1alpha1, and `reactive-desched policy convert` rewrites it"
+    )
+    return "is v1alpha1 and does nothing under v1alpha2", f"{effect}; {remedy}"

@@ -53,6 +53,7 @@ def args(plugin: str, written: str) -> str:
             f"{NEW}metricsProviders: [{{source: KubernetesMetrics, url: x}}]", id="in a provider"
         ),
         pytest.param(args(AFFINITY, "{nodeAffinityType: [required]}"), id="a type that is none"),
+        pytest.param(f"{NEW}strategies: {{PodLifeTime: {{enabled: true}}}}", id="strategies"),
         pytest.param("apiVersion: descheduler/v1alpha2", id="no kind"),
         pytest.param("apiVersion: ''\nkind: ''\nprofiles: 5", id="an empty apiVersion"),
         pytest.param("profiles: [{plugins: {deschedule: {enabled: [Xyz]}}}]", id="no apiVersion"),
@@ -100,7 +101,6 @@ def test_what_upstream_lets_pass_is_refused_strictly_and_warned_of_leniently(tex
         pytest.param(f"{NEW}profiles: [{{name: 5}}]", id="a number for a name"),
         pytest.param(f"{NEW}maxNoOfPodsToEvictTotal: 2.5", id="a fraction"),
         pytest.param(f"{NEW}nodeSelector: pool in", id="a node selector cut short"),
-        pytest.param(f"{NEW}strategies: {{PodLifeTime: {{enabled: true}}}}", id="strategies"),
         pytest.param("apiVersion: descheduler/v9\nkind: DeschedulerPolicy", id="a version"),
         pytest.param("apiVersion: descheduler/v1alpha2\nkind: Policy", id="a kind"),
         pytest.param("kind: Policy", id="a kind without a version"),
@@ -181,6 +181,20 @@ def test_types_of_affinity_that_do_not_exist_are_skipped_beside_one_that_does() 
     assert list(map(str, verdict(none, lenient=False).errors)) == [line]
     (profile,) = lenient(none).policy.profiles
     assert profile.args[AFFINITY].model_dump()["node_affinity_type"] == (f"{required}s",)
+
+
+def test_strategies_left_behind_run_no_strategy_and_the_warning_says_how_to_keep_them() -> None:
+    text = f"{NEW}strategies: {{RemoveDuplicates: {{enabled: true}}}}"
+
+    assert lenient(text).policy.profiles == ()
+    (empty, left_behind) = (str(each) for each in lenient(text).warnings)
+    assert empty.endswith("profiles: there are no profiles; nothing will be evicted")
+    assert left_behind == (
+        "p.yaml:3:1: strategies: is v1alpha1 and does nothing under v1alpha2; 1 strategy does not "
+        "run; set apiVersion: descheduler/v1alpha1, and `reactive-desched policy convert` "
+        "rewrites it"
+    )
+    assert verdict(text.replace("v1alpha2", "v1alpha1"), lenient=False).errors == ()
 
 
 def test_an_empty_item_is_what_go_makes_of_it() -> None:

@@ -19,6 +19,7 @@ from reactive_desched.model.evaluation import Evaluation
 from reactive_desched.model.objects import Node
 from reactive_desched.model.outcomes import EVICTION_ACCEPTED, PDB_REFUSED_EVICTION
 from reactive_desched.policy.evictor import DefaultEvictorArgs
+from reactive_desched.policy.policy import Configuration
 from reactive_desched.policy.settings import RetrySettings
 from reactive_desched.primitives.debounce import DebounceConfig
 from reactive_desched.sim.history import Event
@@ -35,7 +36,7 @@ STEP_S: Final = 0.5
 
 
 class DescheduledCluster:
-    """A simulated cluster whose pods one plugin evicts, by the gates of the reactive path.
+    """A simulated cluster whose pods a plugin or a policy's evict, by the reactive path's gates.
 
     `evicted` are the names of the pods that left by it, in order.
     """
@@ -43,7 +44,7 @@ class DescheduledCluster:
     def __init__(
         self,
         world: SimulatedCluster,
-        plugin: AnyPlugin,
+        plugin: AnyPlugin | Configuration,
         *,
         quiet_s: float = 1.0,
         **evictor: Any,  # any argument of the default evictor, as policies write it
@@ -51,8 +52,10 @@ class DescheduledCluster:
         self.world = world
         self.evicted: list[str] = []
         self.evaluations: list[Evaluation] = []
-        profile = make_profile_of("p", (plugin,), DefaultEvictorArgs.model_validate(evictor))
-        config = make_configuration((profile,), debounce=DebounceConfig(quiet_s, 10 * quiet_s))
+        config = plugin
+        if not isinstance(config, Configuration):
+            profile = make_profile_of("p", (config,), DefaultEvictorArgs.model_validate(evictor))
+            config = make_configuration((profile,), debounce=DebounceConfig(quiet_s, 10 * quiet_s))
         self.state = ClusterState()
         tables = InternTables()
         self._codecs = {
