@@ -13,8 +13,10 @@ ReactiveDeschedError
 ├── ConversionError        a converted policy would not say what the old one says
 ├── CannotLook             a whole picture is not to be had: nothing is answered rather than half
 ├── JournalError           the record could not be made durable, or cannot be read
+│   ├── JournalInUse       another process writes this journal
 │   ├── JournalUnavailable the disk fails, is stuck or is full for now: retryable
 │   └── RecordsGone        what a reader asks for was removed, or never was
+├── LeadershipLost         another replica may act now: this process ends
 ├── StreamFailed           a controller's stream of events cannot be read
 ├── ControllerUnavailable  no controller answers where a command asks one
 └── SinkError              a sink could not take records
@@ -110,12 +112,25 @@ class JournalUnavailable(JournalError):  # noqa: N818  # the state of a part, as
     retryable = True
 
 
+class JournalInUse(JournalError):  # noqa: N818  it is raised as the fact it names
+    """Another process writes this journal; it may be tried again when that one has ended."""
+
+    retryable = True
+
+
 class RecordsExpired(JournalError):  # noqa: N818  it is raised as the fact it names
     """A reader's place is not in the journal; `oldest` is the first sequence that is."""
 
     def __init__(self, text: str, oldest: int) -> None:
         super().__init__(text)
         self.oldest = oldest
+
+
+# --- the election of a leader -----------------------------------------------------------------
+
+
+class LeadershipLost(ReactiveDeschedError):  # noqa: N818  it is raised as the fact it names
+    """The Lease was lost, or could not be renewed in time: this process must not act any more."""
 
 
 # --- followers of the journal -----------------------------------------------------------------

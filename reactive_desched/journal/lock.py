@@ -6,14 +6,14 @@ import socket
 from contextlib import suppress
 from pathlib import Path
 
-from reactive_desched.errors import JournalError
+from reactive_desched.errors import JournalError, JournalInUse
 
 
 class DirectoryLock:
     """Holds a directory until closed, or until the process ends, however it ends."""
 
     def __init__(self, directory: Path) -> None:
-        """Take the lock; raise JournalError naming the process that has it."""
+        """Take the lock; raise JournalInUse naming the process that has it."""
         self._lock_file_fd: int | None = _open_lock_file(directory)
         try:
             self._directory_fd: int | None = _lock_directory(directory)
@@ -48,7 +48,7 @@ def _lock_directory(directory: Path) -> int | None:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
         os.close(descriptor)
-        raise JournalError(
+        raise JournalInUse(
             f"{directory}: the journal is in use by a process whose lock file was removed;"
             " stop it, or give this one a directory of its own"
         ) from error
@@ -63,7 +63,7 @@ def _lock_file(descriptor: int, directory: Path) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
         holder = os.pread(descriptor, 200, 0).decode(errors="replace").strip()
-        raise JournalError(
+        raise JournalInUse(
             f"{directory}: the journal is in use by {holder or 'another process'};"
             " stop it, or give this one a directory of its own"
         ) from error

@@ -1,0 +1,279 @@
+"""Takes a Lease, renews it and gives it up: the algorithm of client-go's `leaderelection`.
+
+No time of another machine counts: a Lease is free when this process has seen it unchanged for as
+long as the Lease says. What differs from client-go errs to the safe side: a term is counted from
+when the renewal was *sent*, another holder ends the term at once, a Lease that vanished while it
+was held is free only when it would have run out, and a candidate comes back when it runs out.
+"""
+
+import math
+from collections.abc import Awaitable, Callable, Iterator
+from random import Random
+from typing import Final
+
+import anyio
+from msgspec import Struct
+
+from reactive_desched.election.leadership import Leadership
+from reactive_desched.election.lease import Lease, LeaseClient, LeaseRecord, micro_time
+from reactive_desched.errors import ClusterError, LeadershipLost
+from reactive_desched.telemetry.logs import DebugLogger
+from reactive_desched.telemetry.metrics import Metric, counter, gauge
+
+JITTER_FACTOR: Final = 1.2
+"""A candidate waits for the retry period and up to so many times it again, as client-go's do."""
+
+KILL_MARGIN: Final = 0.2
+"""The process ends so much of the time between renew deadline and lease duration before the end."""
+
+_SOON_S: Final = 0.05
+"""The least wait between two attempts."""
+
+RENEWALS: Final = counter("lease_renewals", "Attempts to take or renew the Lease.", "result")
+TRANSITIONS: Final = gauge("lease_transitions", "The Lease's leaseTransitions, as last read.")
+
+
+class ElectionTiming(Struct, frozen=True):
+    """The times of an election, in seconds; the settings' section `leaderElection` checks them."""
+
+    lease_duration_s: float = 15.0
+    renew_deadline_s: float = 10.0
+    retry_period_s: float = 2.0
+
+    @property
+    def kill_after_s(self) -> float:
+        """How long after a renewal was sent the process must have ended."""
+        slack_s = self.lease_duration_s - self.renew_deadline_s
+        return self.lease_duration_s - KILL_MARGIN * slack_s
+
+
+class ElectionClock(Struct, frozen=True):
+    """The clocks of a candidate, in seconds.
+
+    `now` goes on while the machine sleeps; `wall` is the time of day, which only people read.
+    """
+
+    now: Callable[[], float]
+    wall: Callable[[], float]
+    sleep: Callable[[float], Awaitable[None]] = anyio.sleep
+
+
+class LeaderElector:
+    """One candidate for a Lease.
+
+    `end_process_at` is called at each renewal with the time of `clock.now` at
+    which this process must have ended, and with infinity when it holds the Lease no more.
+    """
+
+    def __init__(
+        self,
+        client: LeaseClient,
+        identity: str,
+        timing: ElectionTiming,
+        leadership: Leadership,
+        *,
+        clock: ElectionClock,
+        rng: Random,
+        log: DebugLogger,
+        end_process_at: Callable[[float], None] = lambda _: None,
+    ) -> None:
+        self.identity = identity
+        self.previous_holder = ""
+        self._client = client
+        self._timing = timing
+        self._leadership = leadership
+        self._clock = clock
+        self._rng = rng
+        self._log = log
+        self._end_process_at = end_process_at
+        self._lease: Lease | None = None
+        self._observed_at = -math.inf
+        self._sent_at = -math.inf
+        self._error = ""
+        self._in_term = False
+        self._results = {"ok": 0, "failed": 0}
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield how attempts ended, and how often the Lease changed hands."""
+        yield RENEWALS.by_label(self._results)
+        if self._lease is not None:
+            yield TRANSITIONS.value(self._lease.record.transitions)
+
+    @property
+    def transitions(self) -> int:
+        """The Lease's leaseTransitions, as last read."""
+        return 0 if self._lease is None else self._lease.record.transitions
+
+    async def acquire(self) -> None:
+        """Return once this candidate holds the Lease; its term has not begun yet."""
+        self._stand_by()
+        while not (await self._try_acquire_or_renew() and self._clock.now() < self._deadline()):
+            self._stand_by()
+            await self._clock.sleep(self._wait_s())
+        self._leadership.stand_by("elected: the journal is being opened")
+        self._in_term = True
+        self._extend()
+        self._log.info("acquired the lease", identity=self.identity, before=self.previous_holder)
+
+    async def begin_term(self) -> None:
+        """Read the Lease again, and let this process act if the Lease is still its own.
+
+        Opening a journal may have taken long. Raises LeadershipLost.
+        """
+        while not self._leadership.has_lapsed():
+            with anyio.move_on_after(self._leadership.remaining_s()):
+                try:
+                    lease = await self._client.get()
+                except ClusterError as error:
+                    self._error = str(error)
+                    await self._clock.sleep(self._timing.retry_period_s)
+                    continue
+                if lease is None or lease.record.holder != self.identity:
+                    self._lease = lease or self._lease
+                    break
+                if not self._leadership.has_lapsed():
+                    self._leadership.begin()
+                    return
+        raise self._lost()
+
+    async def keep(self) -> None:
+        """Renew until the Lease is lost, and then raise LeadershipLost; nothing may act by then."""
+        while not self._leadership.has_lapsed():
+            await self._clock.sleep(self._timing.retry_period_s)
+            if self._leadership.has_lapsed():
+                break
+            with anyio.move_on_after(self._leadership.remaining_s()):
+                if await self._try_acquire_or_renew():
+                    self._extend()
+                elif not self._is_own():
+                    break
+        raise self._lost()
+
+    async def release(self) -> None:
+        """Let another candidate take the Lease at once; everything that acts must have stopped."""
+        self._leadership.end("the Lease was given up")
+        with anyio.move_on_after(self._timing.renew_deadline_s, shield=True):
+            try:
+                lease = await self._client.get()
+                if lease is not None and lease.record.holder == self.identity:
+                    await self._client.update(lease, self._released(lease.record))
+                    self._log.info("released the lease")
+            except ClusterError as error:
+                self._log.warning("the lease could not be released", reason=str(error))
+        self._end_process_at(math.inf)
+
+    async def _try_acquire_or_renew(self) -> bool:
+        is_ok = await self._try_once()
+        self._results["ok" if is_ok else "failed"] += 1
+        return is_ok
+
+    async def _try_once(self) -> bool:
+        """Take or renew the Lease if it is free or ours: client-go's tryAcquireOrRenew."""
+        known = self._lease
+        is_valid = known is not None and self._is_own() and not self._has_expired()
+        if is_valid and await self._put(known):
+            return True
+        try:
+            lease = await self._client.get()
+        except ClusterError as error:
+            self._fail(error)
+            return False
+        if lease is None:
+            return (not self._is_held_by_another() or self._has_expired()) and await self._put(None)
+        self._observe(lease)
+        if not self._is_own() and (
+            self._in_term or (self._is_held_by_another() and not self._has_expired())
+        ):
+            return False
+        return await self._put(lease)
+
+    async def _put(self, lease: Lease | None) -> bool:
+        """Write this candidate into the Lease, unless another one has written meanwhile."""
+        sent_at = self._clock.now()
+        before = LeaseRecord() if lease is None else lease.record
+        record = self._own_record(before, is_new=lease is None)
+        try:
+            if lease is None:
+                written = await self._client.create(record)
+            else:
+                written = await self._client.update(lease, record)
+        except ClusterError as error:
+            self._fail(error)
+            return False
+        if before.holder != self.identity:
+            self.previous_holder = before.holder
+        self._lease, self._observed_at, self._sent_at, self._error = written, sent_at, sent_at, ""
+        return True
+
+    def _own_record(self, before: LeaseRecord, *, is_new: bool) -> LeaseRecord:
+        now = micro_time(self._clock.wall())
+        is_renewal = before.holder == self.identity
+        return LeaseRecord(
+            self.identity,
+            math.ceil(self._timing.lease_duration_s),
+            before.acquire_time if is_renewal else now,
+            now,
+            before.transitions + (0 if is_renewal or is_new else 1),
+        )
+
+    def _released(self, record: LeaseRecord) -> LeaseRecord:
+        now = micro_time(self._clock.wall())
+        return LeaseRecord("", 1, now, now, record.transitions)
+
+    def _observe(self, lease: Lease) -> None:
+        before, self._lease = self._lease, lease
+        if before is None or before.record != lease.record:
+            self._observed_at = self._clock.now()
+        if before is None or before.record.holder != lease.record.holder:
+            self._log.info("the leader changed", leader=lease.record.holder or "none")
+
+    def _is_own(self) -> bool:
+        return self._lease is not None and self._lease.record.holder == self.identity
+
+    def _is_held_by_another(self) -> bool:
+        return self._lease is not None and self._lease.record.holder not in ("", self.identity)
+
+    def _has_expired(self) -> bool:
+        assert self._lease is not None, "there is a Lease whose time can be over"
+        return self._clock.now() >= self._observed_at + self._lease.record.duration_s
+
+    def _deadline(self) -> float:
+        return self._sent_at + self._timing.renew_deadline_s
+
+    def _extend(self) -> None:
+        self._leadership.renew(self._deadline())
+        self._end_process_at(self._sent_at + self._timing.kill_after_s)
+
+    def _wait_s(self) -> float:
+        """Return how long to wait before the next attempt: not beyond the end of the Lease."""
+        retry_s = self._timing.retry_period_s * (1 + JITTER_FACTOR * self._rng.random())
+        if self._lease is None or not self._is_held_by_another():
+            return retry_s
+        ends_at = self._observed_at + self._lease.record.duration_s
+        left_s = ends_at - self._clock.now()
+        return min(retry_s, max(left_s, _SOON_S)) if left_s > 0 else retry_s
+
+    def _stand_by(self) -> None:
+        leader = self._lease.record.holder if self._lease is not None else ""
+        if self._error:
+            reason = f"standby: the Lease cannot be read or written: {self._error}"
+        elif leader:
+            reason = f"standby: the leader is {leader}"
+        else:
+            reason = "standby: no leader is known yet"
+        self._leadership.stand_by(reason)
+
+    def _fail(self, error: ClusterError) -> None:
+        if str(error) != self._error:
+            self._log.warning("the lease cannot be read or written", reason=str(error))
+        self._error = str(error)
+
+    def _lost(self) -> LeadershipLost:
+        if self._lease is not None and not self._is_own():
+            reason = f"{self._lease.record.holder or 'no process'} holds the Lease"
+        else:
+            deadline_s = self._timing.renew_deadline_s
+            reason = f"the Lease was not renewed for {deadline_s:g} s"
+            reason += f": {self._error}" if self._error else ""
+        self._leadership.end(f"no longer the leader: {reason}")
+        return LeadershipLost(f"leadership is lost: {reason}")
