@@ -2,8 +2,10 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from math import inf
 from typing import Final
 
+import anyio
 from anyio.lowlevel import checkpoint
 
 from reactive_desched.api import event as events
@@ -37,6 +39,8 @@ MAX_EVENT_AGE_S: Final = 600.0
 """Older records get no Event, for example after an outage or a restart."""
 BATCH_SIZE: Final = 50
 """Records read before other tasks run again."""
+GATHER_S: Final = 0.1
+"""After a small batch further records gather so long: an Event can wait, an eviction cannot."""
 MAX_EVENTS_PER_OWNER, OWNER_WINDOW_S, MAX_OWNERS = 10, 600.0, 4096
 
 _FAILED_RESULTS: Final = frozenset({PDB_REFUSED, TOO_MANY_REQUESTS, DENIED, FAILED})
@@ -78,14 +82,18 @@ class KubeEventsSink:
         self._started_at = wall_clock()
         self._revision = active_config().policy.revision
         self._owners = _OwnerEventCounter()
+        self._next_batch_at = -inf
 
     async def deliver(self, entries: Sequence[JournalRecord]) -> int:
         """Write the Events of a batch of records, and return how many records were read."""
+        if len(entries) < BATCH_SIZE:
+            await anyio.sleep_until(self._next_batch_at)
         await checkpoint()
-        portion = entries[:BATCH_SIZE]
-        for entry in portion:
+        batch = entries[:BATCH_SIZE]
+        for entry in batch:
             self._read(entry)
-        return len(portion)
+        self._next_batch_at = anyio.current_time() + GATHER_S
+        return len(batch)
 
     async def close(self) -> None:
         """Do nothing: this sink holds no resources."""

@@ -3,8 +3,10 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any
 
+import anyio
 import msgspec
 import pytest
+import trio.testing
 
 from reactive_desched.api import event as api
 from reactive_desched.journal.records import JournalRecord
@@ -26,6 +28,7 @@ from reactive_desched.policy.load import load_sources
 from reactive_desched.policy.policy import Configuration
 from reactive_desched.sinks.kube_events import (
     BATCH_SIZE,
+    GATHER_S,
     MAX_EVENTS_PER_OWNER,
     MAX_OWNERS,
     KubeEventsSink,
@@ -72,6 +75,12 @@ def configuration(*, failures: bool, wanted: bool) -> Configuration:
         f"events: {{kubernetes: {str(wanted).lower()}}}\n"
     )
     return load_sources([SourceText(text, "p.yaml")], plugin_registry())
+
+
+@pytest.fixture
+def anyio_backend() -> tuple[str, dict[str, object]]:
+    """Run on virtual time: the clock jumps ahead whenever every task sleeps."""
+    return "trio", {"clock": trio.testing.MockClock(autojump_threshold=0)}
 
 
 class Bench:
@@ -323,6 +332,15 @@ async def test_no_more_than_a_portion_is_read_in_one_go() -> None:
 
     assert await bench.announcer.deliver(many) == BATCH_SIZE
     assert len([event for event in bench.events if event.regarding == ABOUT_WEB]) == BATCH_SIZE
+
+
+async def test_records_gather_between_two_small_batches_and_never_wait_in_large_ones() -> None:
+    bench, began = Bench(), anyio.current_time()
+    large = [entry(*outcome(EVICTED), seq, time=bench.now) for seq in range(1, BATCH_SIZE + 1)]
+
+    for batch in (large[:1], large, large[:1]):
+        await bench.hand_all(batch)
+    assert anyio.current_time() - began == pytest.approx(GATHER_S)
 
 
 # --- policies ---

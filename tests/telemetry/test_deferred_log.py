@@ -7,7 +7,11 @@ import pytest
 import trio.testing
 
 from reactive_desched.telemetry import deferred_log
-from reactive_desched.telemetry.deferred_log import WRITE_DELAY_S, DeferredLogger
+from reactive_desched.telemetry.deferred_log import (
+    MIN_BATCH_LINES,
+    WRITE_DELAY_S,
+    DeferredLogger,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -71,18 +75,18 @@ async def test_lines_are_written_in_order_and_as_they_were_said(paper: Paper) ->
     ]
 
 
-async def test_what_a_line_tells_of_has_a_moment_to_itself_before_each_line(paper: Paper) -> None:
+async def test_what_lines_tell_of_has_a_moment_to_itself_before_each_batch(paper: Paper) -> None:
     log = DeferredLogger(paper, anyio.current_time)
     async with anyio.create_task_group() as group:
         group.start_soon(log.run)
         began = anyio.current_time()
-        log.info("first")
-        log.info("second")
+        for number in range(MIN_BATCH_LINES + 1):
+            log.info(str(number))
         await anyio.sleep(1)
         group.cancel_scope.cancel()
 
     after = [round(at - began, 6) for _, _, at in paper.lines]
-    assert after == [WRITE_DELAY_S, 2 * WRITE_DELAY_S]
+    assert after == [WRITE_DELAY_S] * MIN_BATCH_LINES + [2 * WRITE_DELAY_S]
 
 
 async def test_a_line_tells_when_it_was_said_however_late_it_is_written(paper: Paper) -> None:
@@ -104,7 +108,7 @@ async def test_many_lines_are_written_faster_than_one_by_one(paper: Paper) -> No
         log.info(str(number))
     async with anyio.create_task_group() as group:
         group.start_soon(log.run)
-        await anyio.sleep(1000 * WRITE_DELAY_S)
+        await anyio.sleep(200 * WRITE_DELAY_S)
         written = len(paper.lines)
         group.cancel_scope.cancel()
 
@@ -136,6 +140,6 @@ async def test_lines_beyond_the_bound_are_dropped_and_counted(
 
     assert paper.words == [
         ("info", "one"),
-        ("warning", "dropped log lines lines=2"),
         ("info", "two"),
+        ("warning", "dropped log lines lines=2"),
     ]
