@@ -1,5 +1,6 @@
 """Intents to outcomes: a pool of tasks executes the controller's intents and settles each."""
 
+from collections.abc import Awaitable
 from functools import partial
 from math import inf
 
@@ -13,13 +14,17 @@ from reactive_desched.eviction.executor import EvictionExecutor
 from reactive_desched.model.intents import Intent
 from reactive_desched.primitives.wakeup import Wakeup
 
+_Submitted = tuple[Intent, Awaitable[str] | None]
+"""An intent, and its record on the way to disk if that was begun."""
+
 
 class EvictionPool:
     """Executes every submitted intent in one of `max_concurrent` tasks.
 
-    To hand an intent to a waiting task costs a fifth of starting one. Further intents wait in a
-    queue; the executor asks the controller again whether each is still valid when its turn comes.
-    The queue is bounded by the token buckets that an eviction must pass.
+    While a task is free, an intent is journaled in the turn of the event loop that decided on it:
+    finding, decision and request share one write to disk. Further intents wait in a queue; the
+    executor asks the controller again whether each is still valid when its turn comes. The queue
+    is bounded by the token buckets that an eviction must pass.
     """
 
     def __init__(
@@ -28,13 +33,13 @@ class EvictionPool:
         self._controller = controller
         self._executor = executor
         self._max_concurrent = max_concurrent
-        self._queue: MemoryObjectSendStream[Intent] | None = None
+        self._queue: MemoryObjectSendStream[_Submitted] | None = None
         self._active = 0
         self._idle = Wakeup()
 
     async def run(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
         """Execute what is submitted, until cancelled."""
-        queue, intents = anyio.create_memory_object_stream[Intent](inf)
+        queue, intents = anyio.create_memory_object_stream[_Submitted](inf)
         try:
             async with queue, intents, anyio.create_task_group() as group:
                 for _ in range(self._max_concurrent):
@@ -44,26 +49,32 @@ class EvictionPool:
                 await anyio.sleep_forever()
         finally:
             self._queue = None
-            self._active = 0  # intents left in the queue were not begun
+            self._active = 0
 
     def submit(self, intent: Intent) -> None:
         """Queue one intent; it is cancelled when `run` has ended."""
         if self._queue is None:
             self._controller.settle(self._executor.shutting_down(intent))
         else:
+            may_begin = (
+                self._active < self._max_concurrent and self._controller.cancelled(intent) is None
+            )
             self._active += 1
-            self._queue.send_nowait(intent)
+            self._queue.send_nowait((intent, self._executor.begin(intent) if may_begin else None))
 
     async def drained(self) -> None:
         """Return when every submitted intent has ended."""
         while self._active:
             await self._idle.wait()
 
-    async def _work(self, intents: MemoryObjectReceiveStream[Intent]) -> None:
-        async for intent in intents:
+    async def _work(self, intents: MemoryObjectReceiveStream[_Submitted]) -> None:
+        async for intent, begun in intents:
+            cancelled = partial(self._controller.cancelled, intent)
             try:
-                cancelled = partial(self._controller.cancelled, intent)
-                result = await self._executor.execute(intent, cancelled)
+                if begun is None:
+                    result = await self._executor.execute(intent, cancelled)
+                else:
+                    result = await self._executor.finish(intent, begun, cancelled)
             finally:
                 self._active -= 1
                 if not self._active:

@@ -1,6 +1,6 @@
 """Executes evictions: journaled first, sent once, ended exactly once."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 import anyio
@@ -83,6 +83,10 @@ class EvictionExecutor:
         self._clock = clock
         self._effect_timeout_s = effect_timeout_s
 
+    def begin(self, intent: Intent) -> Awaitable[str]:
+        """Have the intent journaled, together with its decision; `finish` waits for that."""
+        return self._recorder.begin_intent(intent)
+
     async def execute(self, intent: Intent, cancelled: Cancelled) -> EvictionResult:
         """Journal the intent, send the eviction request, and journal the outcome.
 
@@ -90,8 +94,14 @@ class EvictionExecutor:
         """
         if (outcome := cancelled()) is not None:
             return EvictionResult(intent, outcome, self._clock())
+        return await self.finish(intent, self.begin(intent), cancelled)
+
+    async def finish(
+        self, intent: Intent, begun: Awaitable[str], cancelled: Cancelled
+    ) -> EvictionResult:
+        """Send the eviction request once the intent that was begun is durable."""
         try:
-            intent_id = await self._recorder.begin_intent(intent)
+            intent_id = await begun
         except JournalError as error:
             return EvictionResult(intent, JOURNAL_UNAVAILABLE.outcome(str(error)), self._clock())
         sent_at = self._clock()

@@ -1,6 +1,6 @@
 """Where decisions, intents and outcomes are recorded: the open journal, or none on a standby."""
 
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager
 from typing import Final, Protocol
 
@@ -25,8 +25,12 @@ class Recorder(Protocol):
         """Have a decision written soon, before any intent that follows; does not wait for it."""
         ...
 
-    async def begin_intent(self, intent: Intent) -> str:
-        """Return the intent's id once it is on disk; raises JournalError when it cannot be."""
+    def begin_intent(self, intent: Intent) -> Awaitable[str]:
+        """Have an intent written; awaited, it gives the intent's id once it is on disk.
+
+        It stands behind the decisions recorded so far. Awaiting raises JournalError when it
+        cannot be written.
+        """
         ...
 
     async def record_outcome(self, intent_id: str, outcome: Outcome) -> None:
@@ -62,9 +66,9 @@ class RecorderSlot:
         """Have a decision written soon; none is made while there is no recorder."""
         self._open().record_decision(context, decision)
 
-    async def begin_intent(self, intent: Intent) -> str:
-        """Return the intent's id once it is on disk; raises JournalError when it cannot be."""
-        return await self._open().begin_intent(intent)
+    def begin_intent(self, intent: Intent) -> Awaitable[str]:
+        """Have an intent written; there is none while there is no recorder."""
+        return self._open().begin_intent(intent)
 
     async def record_outcome(self, intent_id: str, outcome: Outcome) -> None:
         """Return once the outcome is on disk."""

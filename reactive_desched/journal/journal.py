@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TypeVar
 
 import anyio
-import anyio.lowlevel
 from anyio import TASK_STATUS_IGNORED
 from anyio.abc import TaskStatus
 
@@ -61,20 +60,32 @@ FSYNC_SECONDS = histogram("journal_fsync_seconds", "Duration of one journal writ
 
 _T = TypeVar("_T")
 _CLOSED = "the journal is closed"
+_FULL = f"{MAX_BUFFERED} records are on their way to the disk"
 _REAL_DISK = Disk()
 
 
-class _Pending:
-    """A record on its way to disk, and the event that its caller waits for, if any."""
+class PendingRecord:
+    """A record on its way to disk; `written` is None when no caller waits for it."""
 
     __slots__ = ("encoded", "event", "failure", "seq", "written")
 
-    def __init__(self, event: AnyEvent, done: anyio.Event | None) -> None:
+    def __init__(self, event: AnyEvent, written: anyio.Event | None) -> None:
         self.event = event
         self.encoded = encode(event)
-        self.written = done
+        self.written = written
         self.seq = 0
         self.failure = ""
+
+    async def durable(self) -> int:
+        """Return the seq once the record is on disk; raises JournalUnavailable if it is not.
+
+        The waiting caller may be cancelled; the record may reach the disk all the same.
+        """
+        assert self.written is not None, "only an awaited record"
+        await self.written.wait()
+        if self.failure:
+            raise JournalUnavailable(self.failure)
+        return self.seq
 
 
 class Journal:
@@ -113,7 +124,7 @@ class Journal:
         self._clock = clock
         self._intents = OpenIntents(recovery.open_intents.values())
         self._health = WriteHealth(recovered)
-        self._buffer: list[_Pending] = []
+        self._buffer: list[PendingRecord] = []
         self._unrecorded = 0
         self._slots = anyio.Semaphore(MAX_BUFFERED, fast_acquire=True)
         self._thread = DiskThread()
@@ -200,21 +211,21 @@ class Journal:
         reach the disk all the same.
         """
         self._raise_if_unhealthy()
-        done = anyio.Event()
-        pending = _Pending(event, done)
         await self._slots.acquire()
+        return await self._enqueue(event).durable()
+
+    def begin_append(self, event: AnyEvent) -> PendingRecord:
+        """Queue a record in this turn of the event loop; its `durable` waits for the disk.
+
+        Raises JournalUnavailable, also while MAX_BUFFERED records are on their way.
+        """
+        self._raise_if_unhealthy()
         try:
-            self._raise_if_unhealthy()
-            self._intents.admit(event)
-        except JournalError:
-            self._slots.release()
-            raise
-        self._buffer.append(pending)
-        self._work_available.notify()
-        await done.wait()
-        if pending.failure:
-            raise JournalUnavailable(pending.failure)
-        return pending.seq
+            self._slots.acquire_nowait()
+        except anyio.WouldBlock:
+            self.records_refused += 1
+            raise JournalUnavailable(_FULL) from None
+        return self._enqueue(event)
 
     async def append_until_durable(self, event: AnyEvent) -> int:
         """Append, and retry until the disk accepts it: the event states what already happened.
@@ -238,7 +249,7 @@ class Journal:
         if len(self._buffer) >= MAX_BUFFERED or self._stop.is_set():
             self.drop()
             return
-        self._buffer.append(_Pending(event, None))
+        self._buffer.append(PendingRecord(event, None))
         self._work_available.notify()
 
     def drop(self) -> None:
@@ -281,12 +292,25 @@ class Journal:
         self._stop.set()
         self._work_available.notify()
 
+    def _enqueue(self, event: AnyEvent) -> PendingRecord:
+        """Queue a record that a caller waits for and that has its place."""
+        try:
+            self._raise_if_unhealthy()
+            pending = PendingRecord(event, anyio.Event())
+            self._intents.admit(event)
+        except JournalError:
+            self._slots.release()
+            raise
+        self._buffer.append(pending)
+        self._work_available.notify()
+        return pending
+
     def _raise_if_unhealthy(self) -> None:
         if reason := self.reason:
             self.records_refused += 1
             raise JournalUnavailable(reason)
 
-    def _take_pending(self, limit: int = 2 * MAX_BUFFERED) -> list[_Pending]:
+    def _take_pending(self, limit: int = 2 * MAX_BUFFERED) -> list[PendingRecord]:
         taken = self._buffer[:limit]
         del self._buffer[:limit]
         return taken
@@ -296,7 +320,6 @@ class Journal:
             with flushing:
                 while not (self._stop.is_set() and not self._buffer):
                     if self._buffer:
-                        await self._let_intents_join()
                         await self._commit(self._take_pending(MAX_BATCH))
                     else:
                         await self._wait_for_work()
@@ -309,15 +332,6 @@ class Journal:
             self._health.notify_waiters()
             self._stopped.set()
 
-    async def _let_intents_join(self) -> None:
-        """Give way once if no caller waits for what is buffered.
-
-        An intent follows its finding and its decision by one turn of the event loop. In the next
-        write it would wait for two.
-        """
-        if self._buffer[-1].written is None:
-            await anyio.lowlevel.checkpoint()
-
     async def _wait_for_work(self) -> None:
         """Wait for work; a checkpoint may come due meanwhile."""
         with anyio.move_on_after(self.checkpointer.every_s):
@@ -325,7 +339,7 @@ class Journal:
         if not self._buffer and self._writer.checkpoint_due():
             await self._commit([])
 
-    async def _commit(self, batch: list[_Pending], *, force_checkpoint: bool = False) -> None:
+    async def _commit(self, batch: list[PendingRecord], *, force_checkpoint: bool = False) -> None:
         try:
             written = await self._timed_write(batch, force_checkpoint=force_checkpoint)
         except OSError as error:
@@ -339,7 +353,7 @@ class Journal:
             self._complete_batch(batch, written)
 
     async def _timed_write(
-        self, batch: list[_Pending], *, force_checkpoint: bool = False
+        self, batch: list[PendingRecord], *, force_checkpoint: bool = False
     ) -> CommitResult:
         began = anyio.current_time()
         self._health.write_started(began)
@@ -370,7 +384,7 @@ class Journal:
             try:
                 await self._on_disk_thread(self._writer.check_space_and_repair)
                 written = await self._timed_write(
-                    [_Pending(self._resumed_event(refused_before), None)]
+                    [PendingRecord(self._resumed_event(refused_before), None)]
                 )
             except OSError as retry_error:
                 self._health.mark_failed(os_error_text(retry_error), anyio.current_time())
@@ -396,7 +410,7 @@ class Journal:
             self._disk_stuck = True
             raise
 
-    def _complete_batch(self, batch: list[_Pending], written: CommitResult) -> None:
+    def _complete_batch(self, batch: list[PendingRecord], written: CommitResult) -> None:
         if written.records:
             self.tail.publish(written.records)
         for seq, pending in enumerate(batch, written.first_seq):
@@ -404,7 +418,7 @@ class Journal:
             self._intents.committed(pending.event, seq)
             self._release(pending)
 
-    def _fail_batch(self, batch: list[_Pending], message: str) -> None:
+    def _fail_batch(self, batch: list[PendingRecord], message: str) -> None:
         """Fail the waiting callers; keep other records until the disk recovers."""
         unawaited = [pending for pending in batch if pending.written is None]
         for pending in batch:
@@ -419,7 +433,7 @@ class Journal:
         for _ in unawaited:
             self.drop()
 
-    def _release(self, pending: _Pending) -> None:
+    def _release(self, pending: PendingRecord) -> None:
         if pending.written is not None:
             pending.written.set()
             self._slots.release()

@@ -1,6 +1,6 @@
 """What the rest of the controller sees of the journal: what was found, decided, begun and ended."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -23,6 +23,7 @@ from reactive_desched.api.event import (
     PolicyLoaded,
     PolicyRejected,
 )
+from reactive_desched.errors import JournalError
 from reactive_desched.journal.correlation import Case, OpenCases
 from reactive_desched.journal.envelope import (
     Correlation,
@@ -31,7 +32,7 @@ from reactive_desched.journal.envelope import (
     journal_epoch,
     journal_event,
 )
-from reactive_desched.journal.journal import Journal
+from reactive_desched.journal.journal import Journal, PendingRecord
 from reactive_desched.journal.payloads import (
     action_payload,
     decision_payload,
@@ -55,6 +56,27 @@ from reactive_desched.primitives.token_bucket import TokenBucket, TokenRate
 
 MAX_PROBLEMS, MAX_PROBLEM_CHARS = 20, 1000
 """An event about a refused policy names so many problems at most, each with so many characters."""
+
+
+class _BegunIntent:
+    """An intent on its way to disk; `started_at` gets when it is there, in monotonic seconds."""
+
+    def __init__(
+        self, id_: str, pending: PendingRecord | JournalError, started_at: dict[str, float]
+    ) -> None:
+        self._id = id_
+        self._pending = pending
+        self._started_at = started_at
+
+    def __await__(self) -> Generator[Any, Any, str]:
+        return self._durable().__await__()
+
+    async def _durable(self) -> str:
+        if isinstance(self._pending, JournalError):
+            raise self._pending
+        await self._pending.durable()
+        self._started_at[self._id] = anyio.current_time()
+        return self._id
 
 
 class JournalRecorder:
@@ -154,10 +176,11 @@ class JournalRecorder:
             )
         )
 
-    async def begin_intent(self, intent: Intent) -> str:
-        """Return the id of a new intent once it is on disk; only then may the pod be evicted.
+    def begin_intent(self, intent: Intent) -> "_BegunIntent":
+        """Have an intent written; it is awaited for its id, which it has once it is on disk.
 
-        Raises JournalUnavailable, at once, while the journal cannot write.
+        Only then may the pod be evicted. Awaiting raises JournalError when the intent cannot be
+        written: at once while the journal cannot write.
         """
         context = intent.context
         case = self._cases.find(context) or self._open_case(context, self._pod_data(context))
@@ -173,9 +196,11 @@ class JournalRecorder:
             id_=case.request_id,
             causation_id=case.verdict_id,
         )
-        await self._journal.append(event)
-        self._started_at[event.id] = anyio.current_time()
-        return event.id
+        try:
+            pending: PendingRecord | JournalError = self._journal.begin_append(event)
+        except JournalError as error:
+            pending = error
+        return _BegunIntent(event.id, pending, self._started_at)
 
     async def record_outcome(self, intent_id: str, outcome: Outcome) -> None:
         """Return when the intent's outcome is on disk, however long the disk takes."""

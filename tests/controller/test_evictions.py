@@ -89,6 +89,15 @@ async def test_the_intent_is_on_record_before_the_call_and_its_outcome_after() -
     assert bench.results == [("web", "evicted")]
 
 
+async def test_an_intent_goes_to_disk_in_the_turn_that_decided_on_it_while_a_task_is_free() -> None:
+    async with Bench(max_concurrent=1).running() as bench:
+        bench.server.slow_s = 1
+        bench.submit("a", "b")
+        assert bench.ledger.begun == ["a"]
+        await anyio.sleep(1.5)
+        assert bench.ledger.begun == ["a", "b"]
+
+
 async def test_the_request_names_the_pod_by_uid_and_says_why_it_must_go() -> None:
     async with Bench().running() as bench:
         finding = Finding(pod("web", uid="u7", on="n1"), "NodeTaints", "no gpu")

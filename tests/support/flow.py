@@ -1,6 +1,6 @@
 """The whole pipeline in memory: a fake cluster edge, a fake recorder, and the real rest."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Mapping
 from contextlib import asynccontextmanager
 from typing import Self
 
@@ -52,6 +52,7 @@ class MemoryIntentStore:
     def __init__(self) -> None:
         self.fault = ""
         self.slow_s = 0.0
+        self.begun: list[str] = []
         self.intents: list[Intent] = []
         self.lines: list[tuple[str, str, str]] = []
         self.verdicts: list[tuple[DecisionContext, Decision]] = []
@@ -61,8 +62,12 @@ class MemoryIntentStore:
         """Write a verdict."""
         self.verdicts.append((context, decision))
 
-    async def begin_intent(self, intent: Intent) -> str:
-        """Write an intent."""
+    def begin_intent(self, intent: Intent) -> Awaitable[str]:
+        """Begin to write an intent."""
+        self.begun.append(intent.pod.name)
+        return self._write_intent(intent)
+
+    async def _write_intent(self, intent: Intent) -> str:
         await anyio.sleep(self.slow_s)
         if self.fault:
             raise JournalUnavailable(self.fault)
