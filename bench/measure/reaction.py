@@ -5,9 +5,9 @@ idle, so that no run is measured beside the rest of the one before it. A run tha
 time says so in `unsettled`; its figures are not valid.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import anyio
 
@@ -90,9 +90,8 @@ def record_evictions_only() -> Iterator[None]:
     def skip_decision(self: JournalRecorder, context: DecisionContext, decision: Decision) -> None:
         """Write nothing."""
 
-    def begun(self: JournalRecorder, context: DecisionContext, pod_data: Mapping[str, Any]) -> Case:
+    def begun(self: JournalRecorder, context: DecisionContext) -> Case:
         """Open a case and write nothing."""
-        del pod_data
         return self._cases.open(context, context.finding.pod.uid)
 
     JournalRecorder.record_decision, JournalRecorder._open_case = skip_decision, begun  # type: ignore[method-assign]  # noqa: SLF001  # as above

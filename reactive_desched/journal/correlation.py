@@ -2,8 +2,6 @@
 
 from typing import NamedTuple
 
-from cachetools import LRUCache
-
 from reactive_desched.model.accounts import DecisionContext
 
 MAX_CASES = 50_000
@@ -48,14 +46,19 @@ class OpenCases:
     """The open cases; of MAX_CASES the one not looked at for longest is forgotten."""
 
     def __init__(self) -> None:
-        self._cases: LRUCache[CaseKey, Case] = LRUCache(MAX_CASES)
+        self._cases: dict[CaseKey, Case] = {}  # in the order in which they were last looked at
 
     def find(self, context: DecisionContext) -> Case | None:
         """Return the case this belongs to, if it is open."""
-        return self._cases.get(_case_key(context))
+        key = _case_key(context)
+        if (case := self._cases.pop(key, None)) is not None:
+            self._cases[key] = case
+        return case
 
     def open(self, context: DecisionContext, id_: str) -> Case:
         """Open a case."""
+        if len(self._cases) >= MAX_CASES:
+            del self._cases[next(iter(self._cases))]
         case = self._cases[_case_key(context)] = Case(id_)
         return case
 

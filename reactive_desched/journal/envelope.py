@@ -1,9 +1,9 @@
 """Puts what happened into an envelope: the attributes every event has, computed in one place."""
 
 import hashlib
-from base64 import b32encode
 from collections.abc import Mapping
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, Final
 
 from msgspec import Struct
@@ -62,9 +62,9 @@ def journal_event(
 
 
 def digest_id(*parts: str) -> str:
-    """Return an id of 26 letters and digits that follows from these parts alone."""
-    digest = hashlib.sha256("\n".join(parts).encode(errors="backslashreplace")).digest()
-    return b32encode(digest)[:_ID_CHARACTERS].decode().lower()
+    """Return an id of 26 hexadecimal digits that follows from these parts alone."""
+    text = "\n".join(parts).encode(errors="backslashreplace")
+    return hashlib.sha256(text).hexdigest()[:_ID_CHARACTERS]
 
 
 def journal_epoch(source: str) -> str:
@@ -74,5 +74,11 @@ def journal_epoch(source: str) -> str:
 
 def traceparent_for(correlation_id: str, id_: str) -> str:
     """Return a W3C traceparent: the case is the trace, the event its span; none is sampled."""
-    trace = hashlib.sha256(correlation_id.encode()).hexdigest()[:32]
-    return f"00-{trace}-{hashlib.sha256(id_.encode()).hexdigest()[:16]}-00"
+    span = hashlib.sha256(id_.encode()).hexdigest()[:16]
+    return f"00-{_trace_id(correlation_id)}-{span}-00"
+
+
+@lru_cache(maxsize=1024)
+def _trace_id(correlation_id: str) -> str:
+    """Return the id of a case's trace; a case has several events within milliseconds."""
+    return hashlib.sha256(correlation_id.encode()).hexdigest()[:32]

@@ -1,6 +1,6 @@
 """What the rest of the controller sees of the journal: what was found, decided, begun and ended."""
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator
 from datetime import datetime
 from typing import Any
 
@@ -104,6 +104,7 @@ class JournalRecorder:
         self._start_seq = str(journal.tail.last_seq)
         self._id_counter = 0
         self._policy_revision = ""
+        self._recent: tuple[DecisionContext | None, dict[str, Any]] = None, {}
         self._started_at: dict[str, float] = {}
 
     @property
@@ -116,6 +117,7 @@ class JournalRecorder:
     def policy_loaded(self, source: str, revision: str) -> None:
         """Write down that a policy came into force; what follows was decided by it."""
         self._policy_revision = revision
+        self._recent = None, {}
         data = PolicyLoaded(
             mode=self._mode,  # type: ignore[arg-type]  # one of the two
             revision=revision,
@@ -165,11 +167,10 @@ class JournalRecorder:
         if not isinstance(decision, Evict) and not self._take_verdict_token():
             self._journal.drop()
             return
-        pod_data = self._pod_data(context)
-        case = self._cases.find(context) or self._open_case(context, pod_data)
+        case = self._cases.find(context) or self._open_case(context)
         case.verdicts += 1
         type_, payload = decision_payload(decision)
-        data = DecisionMade(decision=payload, **pod_data)
+        data = DecisionMade(decision=payload, **self._pod_data(context))
         self._journal.append_nowait(
             self._pod_event(
                 type_, case, context, data, id_=case.verdict_id, causation_id=case.finding_id
@@ -183,10 +184,11 @@ class JournalRecorder:
         written: at once while the journal cannot write.
         """
         context = intent.context
-        case = self._cases.find(context) or self._open_case(context, self._pod_data(context))
+        case = self._cases.find(context) or self._open_case(context)
         case.attempts += 1
+        what = action_payload(intent.grace_period_s)
         data = EvictionRequested(
-            attempt=case.attempts, **self._pod_data(context, intent.grace_period_s)
+            **{**self._pod_data(context), "attempt": case.attempts, "what": what}
         )
         event = self._pod_event(
             EVICTION_REQUESTED,
@@ -223,14 +225,15 @@ class JournalRecorder:
             self._verdict_bucket = TokenBucket(self._verdict_rate, now)
         return self._verdict_bucket.try_acquire(now)
 
-    def _open_case(self, context: DecisionContext, pod_data: Mapping[str, Any]) -> Case:
+    def _open_case(self, context: DecisionContext) -> Case:
         """Begin a case, and write down the finding it begins with."""
         self._id_counter += 1
         pod, number = context.finding.pod, f"{self._start_seq}.{self._id_counter}"
         names = (pod.uid, context.profile, context.finding.plugin, self._policy_revision)
-        id_ = digest_id(self._journal.source, *names, trigger_id(context), number)
+        cause = trigger_id(context)
+        id_ = digest_id(self._journal.source, *names, cause, number)
         case = self._cases.open(context, id_)
-        data = FindingMade(**pod_data)
+        data = FindingMade(**self._pod_data(context))
         self._journal.append_nowait(
             self._pod_event(
                 FINDING_MADE,
@@ -238,21 +241,24 @@ class JournalRecorder:
                 context,
                 data,
                 id_=case.finding_id,
-                causation_id=trigger_id(context),
+                causation_id=cause,
             )
         )
         return case
 
-    def _pod_data(
-        self, context: DecisionContext, grace_period_s: int | None = None
-    ) -> dict[str, Any]:
-        return {
-            "mode": self._mode,
-            "trigger": trigger_payload(context),
-            "what": action_payload(grace_period_s),
-            "who": who_payload(context),
-            "why": why_payload(context, self._policy_revision),
-        }
+    def _pod_data(self, context: DecisionContext) -> dict[str, Any]:
+        """Return what the events on a finding share; they follow upon one another."""
+        recent, data = self._recent
+        if recent is not context:
+            data = {
+                "mode": self._mode,
+                "trigger": trigger_payload(context),
+                "what": action_payload(),
+                "who": who_payload(context),
+                "why": why_payload(context, self._policy_revision),
+            }
+            self._recent = context, data
+        return data
 
     def _pod_event(
         self,
