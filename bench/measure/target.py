@@ -17,7 +17,8 @@ users: [{{name: bench, user: {{token: none}}}}]
 contexts: [{{name: bench, context: {{cluster: bench, user: bench}}}}]
 """
 _NO_DEBOUNCE = {"quiet": "0s", "maxWait": "0s"}
-_UNLIMITED = {"cluster": None, "node": None, "namespace": None}
+_SCOPES = ("cluster", "zone", "node", "namespace", "owner", "plugin")
+_UNLIMITED = {**dict.fromkeys(_SCOPES), "warmUp": None}
 _UNTHROTTLED = {"requestsPerSecond": 10_000, "burst": 100_000}
 _ARGS = {
     "RemovePodsViolatingNodeAffinity": {

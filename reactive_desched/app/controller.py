@@ -17,7 +17,7 @@ from reactive_desched.app.operator import build_operator
 from reactive_desched.app.options import Dependencies
 from reactive_desched.app.parts import Parts, build_parts
 from reactive_desched.app.recording import log_pauses, start_recording
-from reactive_desched.app.start_up import end_startup_pause
+from reactive_desched.app.start_up import end_startup_pause, log_limits
 from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.pipeline import Pipeline
 from reactive_desched.controller.readiness import STOPPING
@@ -117,6 +117,8 @@ async def _start_tasks(
         tasks.start_soon(reloader.run)
     # readiness -> log
     tasks.start_soon(log_pauses, controller.readiness, log)
+    # limits -> log
+    tasks.start_soon(log_limits, controller, log)
     # event loop -> /livez
     tasks.start_soon(parts.pulse.run)
     tasks.start_soon(freeze_gc_after_sync, controller, parts.interned, log)

@@ -67,3 +67,9 @@ async def _restore(
             evictions=len(history.evictions),
         )
     controller.restore(history.evictions)
+
+
+async def log_limits(controller: Controller, log: Logger) -> None:
+    """Log every limit in force once the size of the cluster is known."""
+    await controller.initial_sync_done.wait()
+    log.info("eviction limits", **controller.describe_limits())

@@ -19,7 +19,6 @@ from reactive_desched.eviction.executor import EvictionResult
 from reactive_desched.eviction.recorder import Recorder
 from reactive_desched.gate.factory import GateFactory
 from reactive_desched.gate.profile_view import ProfileView
-from reactive_desched.gate.rate_limits import TOKENS
 from reactive_desched.model.accounts import DecisionContext
 from reactive_desched.model.changes import Change, Resynced
 from reactive_desched.model.decisions import Evict
@@ -105,6 +104,7 @@ class Controller:
     def work(self, now: float, should_yield: Callable[[], bool]) -> Iterator[Intent]:
         """Evaluate due subjects and yield an intent for each pod to evict, until `should_yield`."""
         if not self.evaluator.started:
+            self.gates.rate_limiter.begin_warm_up(now)
             self.evaluator.resync(now)
             self.initial_sync_done.set()
         for evaluation in self.evaluator.process_due(now, should_yield):
@@ -196,7 +196,11 @@ class Controller:
     def collect(self) -> Iterator[Metric]:
         """Yield how many subjects and findings wait, and how many tokens are left."""
         yield from self.evaluator.collect()
-        yield TOKENS.by_label(self.gates.rate_limiter.min_available(self._clock()))
+        yield from self.gates.rate_limiter.collect(self._clock())
+
+    def describe_limits(self) -> dict[str, str]:
+        """Say each limit in force to a person, as it is for the cluster of now."""
+        return self._config.settings.budgets.describe(self.view.eligible_node_count)
 
     def size(self) -> dict[str, int]:
         """Count the nodes that the policy selects, and all pods."""

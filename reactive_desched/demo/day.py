@@ -55,8 +55,12 @@ kind: ReactiveSettings
 debounce: {quiet: 200ms, maxWait: 3s}
 budgets:
   cluster: {evictions: 4, per: 1s, burst: 6}
+  zone: null
   node: null
   namespace: null
+  owner: null
+  plugin: null
+  warmUp: null
 sinks: {stream: {}}
 """
 

@@ -11,7 +11,7 @@ from reactive_desched.gate.guards import Guards
 from reactive_desched.gate.in_flight import InFlightEvictions
 from reactive_desched.gate.plugin_limits import PluginNodeLimits
 from reactive_desched.gate.policy_limits import PolicyLimits
-from reactive_desched.gate.rate_limits import EvictionRateLimiter
+from reactive_desched.gate.rate_limits import EvictionRateLimiter, EvictionScopes
 from reactive_desched.model.changes import Change
 from reactive_desched.model.history import PastEviction
 from reactive_desched.policy.evictor import DefaultEvictorArgs
@@ -32,11 +32,14 @@ class GateFactory:
         self, view: ClusterView, clock: Callable[[], float], config: Configuration
     ) -> None:
         self.in_flight = InFlightEvictions(clock)
-        self.rate_limiter = EvictionRateLimiter(config.settings.budgets.by_scope())
+        self.rate_limiter = EvictionRateLimiter(
+            config.settings.budgets, EvictionScopes(view).of, lambda: view.eligible_node_count
+        )
         self._window_limits = PolicyLimits(config.policy.limits.by_scope())
         self._plugin_limits = PluginNodeLimits()
         self._pdb_filter = PdbFilter(view, clock)
         self._guards = Guards(view, config.settings.guards)
+        self._policy = config.policy
         self._view = view
         self.node_fit = SchedulerNodeFit(view, clock)
 
@@ -74,9 +77,15 @@ class GateFactory:
         self.in_flight.restore(past, wall_now)
 
     def reconfigure(self, config: Configuration, now: float) -> None:
-        """Apply other rates and limits; every blocked pod is evaluated again."""
+        """Apply other rates and limits; every blocked pod is evaluated again.
+
+        The rates warm up again where the policy differs: it may find thousands of pods.
+        """
         in_flight = self.in_flight.pods()
-        self.rate_limiter.reconfigure(config.settings.budgets.by_scope(), in_flight, now)
+        self.rate_limiter.reconfigure(config.settings.budgets, now)
+        if config.policy != self._policy:
+            self._policy = config.policy
+            self.rate_limiter.begin_warm_up(now)
         self._window_limits.reconfigure(config.policy.limits.by_scope(), in_flight)
         self._guards.reconfigure(config.settings.guards)
         self.node_fit.clear_unschedulable()

@@ -14,8 +14,20 @@ from reactive_desched.model.outcomes import COUNTS_AGAINST_LIMITS, POD_LEAVES, O
 RATE_LIMITED: Final = GateReason(
     "EvictionRateLimit",
     "EvictionRateLimited",
-    "The rate limit of the cluster, the pod's node or its namespace has no token left.",
+    "The rate limit of the cluster, of the pod's zone, node, namespace or topmost controller, or "
+    "of the plugin has no token left; the message names it.",
 )
+
+
+_EXHAUSTED_FOR_PLUGINS: Final = {
+    "cluster": "cluster",
+    "plugin": "cluster",  # nothing more for this plugin, wherever it looks
+    "zone": "node",
+    "node": "node",
+    "namespace": "namespace",
+    "owner": "",
+}
+"""What an empty bucket of a scope means to a balance plugin, which goes by three kinds of scope."""
 
 
 class GateFilter(Protocol):
@@ -70,15 +82,11 @@ class Gate:
         for gate_filter in self.filters:
             if (decision := gate_filter.check(finding, now)) is not None:
                 return decision
-        empty = self._rate_limiter.reserve(finding.pod, now)
+        empty = self._rate_limiter.reserve(finding, now)
         if empty is not None:
-            message = (
-                f"the eviction rate limit of {empty.scope} has no token left; the next is free in"
-                f" {max(0.0, empty.available_at - now):.1f} s"
-            )
-            return RATE_LIMITED.defer(
-                finding, message, empty.available_at, scope_exhausted=empty.scope.partition(" ")[0]
-            )
+            exhausted = _EXHAUSTED_FOR_PLUGINS[empty.scope]
+            message, retry_at_s = empty.message(now), empty.available_at
+            return RATE_LIMITED.defer(finding, message, retry_at_s, scope_exhausted=exhausted)
         self._plugin_limits.reserve(finding)
         self._window_limits.reserve(finding.pod)
         for tracker in self._trackers:
@@ -93,4 +101,4 @@ class Gate:
         counts = outcome.result in COUNTS_AGAINST_LIMITS
         self._plugin_limits.release(pod, now, evicted=counts)
         self._window_limits.release(pod, now, evicted=counts)
-        self._rate_limiter.release(pod, now, consumed=counts)
+        self._rate_limiter.release(pod.uid, now, consumed=counts)

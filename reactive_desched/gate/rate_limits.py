@@ -1,96 +1,268 @@
-"""How fast pods may be evicted: token buckets per cluster, node and namespace.
+"""How fast pods may be evicted: token buckets in six scopes, from the cluster to the plugin.
 
 An eviction costs one token in every scope, all or nothing. Its tokens are held while it is under
 way and spent when it has happened, so that neither a slow server nor tokens that come back late
-let more pods go at once than the burst. A refusal names the scope that is empty and the earliest
-time it will not be. Times are monotonic seconds, passed in.
+let more pods go at once than the burst. A refusal names the scope that is empty for longest, and
+the earliest time it will not be. Times are monotonic seconds, passed in; only `restore` converts
+from the wall clock.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
+from math import inf
+from typing import Final
 
 from msgspec import Struct
 
-from reactive_desched.model.objects import Pod
+from reactive_desched.model.findings import Finding
+from reactive_desched.model.objects import PodKey
+from reactive_desched.policy.limits import EvictionRateLimits
 from reactive_desched.primitives.token_bucket import TokenBucket, TokenRate
-from reactive_desched.telemetry.metrics import gauge
+from reactive_desched.state.indexes.owners import OwnerIndex
+from reactive_desched.state.view import ClusterView
+from reactive_desched.telemetry.metrics import Metric, counter, gauge
 
-__all__ = ["TOKENS", "BucketEmpty", "EvictionRateLimiter", "TokenRate"]
+__all__ = ["SCOPES", "BucketEmpty", "EvictionRateLimiter", "EvictionScopes", "TokenRate"]
 
-TOKENS = gauge("tokens_available", "Evictions a scope allows at this moment.", "scope")
+TOKENS = gauge(
+    "tokens_available", "Evictions a scope allows now, in the emptiest of its buckets.", "scope"
+)
+RATES = gauge(
+    "eviction_rate_limit_per_minute",
+    "Evictions a scope allows per minute now, as the size of the cluster and the warm-up have it.",
+    "scope",
+)
+WARM_UP = gauge("warm_up_ratio", "The share of the rates that counts now: 1 when warmed up.")
+REFUSALS = counter("rate_limited", "Evictions deferred for want of a token.", "scope")
 
-MAX_BUCKETS = 20_000
-"""Buckets kept at most; beyond that those that are full again (so, as new) are dropped."""
+SCOPES: Final = ("cluster", "zone", "node", "namespace", "owner", "plugin")
+
+ScopeNames = tuple[str, str, str, str, str, str]
+"""The names of one eviction's buckets, in the order of SCOPES; empty where there is none."""
+
+SWEEP_SIZE: Final = 1000
+"""A scope with so many buckets drops those that are full again, and so as new."""
+
+_PACE_INTERVAL_S: Final = 10.0
+"""How often the rates follow the size of the cluster."""
+_WARM_UP_STEPS: Final = 60
+_FULL: Final = 1.0
 
 
 class BucketEmpty(Struct, frozen=True):
-    """The answer "no": which scope has no token, and when it will have one for this asker."""
+    """The answer "no": which bucket has no token, its limit and use, and when it will have one.
+
+    `spent` are the tokens not refilled yet, `held` those of evictions under way. `ratio` is the
+    share of the limit that counts while the rates warm up.
+    """
 
     scope: str
+    name: str
+    rate: TokenRate
+    spent: float
+    held: int
     available_at: float
+    ratio: float = _FULL
+
+    def message(self, now: float) -> str:
+        """Say it to a person."""
+        where = self.scope if self.scope == "cluster" else f"{self.scope} {self.name}"
+        warming_up = f", {self.ratio:.0%} of the limit in the warm-up" if self.ratio < 1 else ""
+        return (
+            f"the eviction rate limit of {where} has no token left: {self.rate}"
+            f"{warming_up}; {self.spent:.1f} spent, {self.held} held by evictions under way; the"
+            f" next is free in {max(0.0, self.available_at - now):.1f} s"
+        )
+
+
+class EvictionScopes:
+    """Names the buckets of an eviction by the cluster as it is now."""
+
+    def __init__(self, view: ClusterView) -> None:
+        self._view = view
+
+    def of(self, finding: Finding) -> ScopeNames:
+        """Return the names; a pod without a controller has no owner, a node may have no zone."""
+        pod = finding.pod
+        owners = self._view.index(OwnerIndex).chain(pod)
+        owner = f"{owners[-1].kind} {pod.namespace}/{owners[-1].name}" if owners else ""
+        zone = self._view.zone(pod.node)
+        return "cluster", zone, pod.node, pod.namespace, owner, finding.plugin
 
 
 class EvictionRateLimiter:
-    """All buckets; a scope without a rate is unlimited."""
+    """All buckets; a scope without a rate is unlimited.
 
-    def __init__(self, rates: Mapping[str, TokenRate | None]) -> None:
-        self._rates = _rates_set(rates)
-        self._buckets: dict[tuple[str, str], TokenBucket] = {}
+    `scopes_of` names the buckets of a finding's eviction; `node_count` is how many nodes there are.
+    """
 
-    def reconfigure(
-        self, rates: Mapping[str, TokenRate | None], in_flight: Iterable[Pod], now: float
+    def __init__(
+        self,
+        limits: EvictionRateLimits,
+        scopes_of: Callable[[Finding], ScopeNames],
+        node_count: Callable[[], int],
     ) -> None:
+        self._scopes_of = scopes_of
+        self._node_count = node_count
+        self._held: dict[PodKey, ScopeNames] = {}
+        self._refusals = dict.fromkeys(SCOPES, 0)
+        self._warming_since: float | None = None
+        self._limited: list[_Scope] = []
+        self._take_limits(limits)
+
+    def begin_warm_up(self, now: float) -> None:
+        """Begin low from now on, and let the rates grow to full ones as the settings say."""
+        self._warming_since = now
+        self._update_paces(now)
+
+    def reconfigure(self, limits: EvictionRateLimits, now: float) -> None:
         """Apply new rates without a fresh burst; evictions under way keep holding their tokens.
 
-        The buckets of a scope that becomes unlimited are forgotten.
+        The buckets of a scope that becomes unlimited are forgotten. One that becomes limited
+        counts from now on, including the evictions under way.
         """
-        self._rates = _rates_set(rates)
-        self._buckets = {key: b for key, b in self._buckets.items() if key[0] in self._rates}
-        for (scope, _), bucket in self._buckets.items():
-            bucket.reconfigure(self._rates[scope], now)
-        for pod in in_flight:
-            for _, bucket in self._buckets_of(pod, now):
-                bucket.reserve(now)
+        before = {scope.name: scope for scope in self._limited}
+        self._take_limits(limits)
+        for scope in self._limited:
+            if (old := before.get(scope.name)) is not None:
+                scope.take_buckets(old, now)
+            else:
+                for names in self._held.values():
+                    scope.hold(names[scope.index], now)
+        self._update_paces(now)
 
-    def reserve(self, pod: Pod, now: float) -> BucketEmpty | None:
-        """Reserve one token in every scope of the pod, or none and return the scope without one."""
-        buckets = list(self._buckets_of(pod, now))
-        for scope, bucket in buckets:
-            if not bucket.has_token(now):
-                return BucketEmpty(scope, bucket.next_available(now))
-        for _, bucket in buckets:
-            bucket.reserve(now)
+    def reserve(self, finding: Finding, now: float) -> BucketEmpty | None:
+        """Reserve one token in every scope of the pod, or none and return a bucket without one.
+
+        Where several have none, it is the one that has a token for this caller last. The pod must
+        hold no tokens yet.
+        """
+        if now >= self._paces_until:
+            self._update_paces(now)
+        names = self._scopes_of(finding)
+        found: list[TokenBucket | None] = []
+        empty: list[tuple[_Scope, TokenBucket]] = []
+        for scope in self._limited:
+            bucket = scope.buckets.get(names[scope.index])
+            if bucket is not None:
+                if bucket.rate is not scope.pace:
+                    bucket.adjust(scope.pace, now)
+                if not bucket.has_token(now):
+                    empty.append((scope, bucket))
+            found.append(bucket)
+        if empty:
+            return self._refuse(empty, names, now)
+        for scope, bucket in zip(self._limited, found, strict=True):
+            if bucket is None:
+                scope.hold(names[scope.index], now)
+            else:
+                bucket.reserve(now)
+        self._held[finding.pod.uid] = names
         return None
 
-    def release(self, pod: Pod, now: float, *, consumed: bool) -> None:
+    def release(self, pod: PodKey, now: float, *, consumed: bool) -> None:
         """Spend what is held for a pod that was evicted, or free it for others."""
-        for _, bucket in self._buckets_of(pod, now):
-            bucket.release(now, consumed=consumed)
+        if (names := self._held.pop(pod, None)) is None:
+            return
+        for scope in self._limited:
+            if (bucket := scope.buckets.get(names[scope.index])) is not None:
+                bucket.release(now, consumed=consumed)
 
     def min_available(self, now: float) -> dict[str, float]:
         """Return the fewest free tokens in any bucket of each scope."""
-        lowest = {scope: float(rate.burst) for scope, rate in self._rates.items()}
+        lowest = {scope.name: float(scope.pace.burst) for scope in self._limited}
         for scope, _, level in self.available(now):
             lowest[scope] = min(lowest[scope], level)
         return lowest
 
     def available(self, now: float) -> Iterator[tuple[str, str, float]]:
         """Yield scope, name and free tokens of every bucket in use."""
-        for (scope, name), bucket in self._buckets.items():
-            yield scope, name, bucket.available(now)
+        for scope in self._limited:
+            for name, bucket in scope.buckets.items():
+                yield scope.name, name, min(bucket.available(now), scope.pace.burst)
 
-    def _buckets_of(self, pod: Pod, now: float) -> Iterator[tuple[str, TokenBucket]]:
-        names = {"cluster": "", "node": pod.node, "namespace": pod.namespace}
-        for scope, rate in self._rates.items():
-            yield f"{scope} {names[scope]}".rstrip(), self._bucket((scope, names[scope]), rate, now)
+    def rates(self, now: float) -> dict[str, TokenRate]:
+        """Return the rate of each limited scope as it is now."""
+        self._update_paces(now)
+        return {scope.name: scope.pace for scope in self._limited}
 
-    def _bucket(self, key: tuple[str, str], rate: TokenRate, now: float) -> TokenBucket:
-        bucket = self._buckets.get(key)
-        if bucket is None:
-            if len(self._buckets) >= MAX_BUCKETS:
-                self._buckets = {k: b for k, b in self._buckets.items() if not b.is_idle(now)}
-            bucket = self._buckets[key] = TokenBucket(rate, now)
-        return bucket
+    def collect(self, now: float) -> Iterator[Metric]:
+        """Yield tokens, rates and refusals by scope, and how far the rates have warmed up."""
+        rates = self.rates(now)
+        yield TOKENS.by_label(self.min_available(now))
+        yield RATES.by_label({scope: rate.per_second * 60 for scope, rate in rates.items()})
+        yield REFUSALS.by_label(self._refusals)
+        yield WARM_UP.value(self._ratio)
+
+    def _take_limits(self, limits: EvictionRateLimits) -> None:
+        rates, growing = limits.by_scope(), limits.growing_scopes
+        self._warm_up, self._growth = limits.warm_up, limits.growth
+        self._limited = [
+            _Scope(name, index, rate, grows=name in growing)
+            for index, name in enumerate(SCOPES)
+            if (rate := rates[name]) is not None
+        ]
+        self._ratio, self._paces_until = _FULL, -inf
+
+    def _refuse(
+        self, empty: list[tuple["_Scope", TokenBucket]], names: ScopeNames, now: float
+    ) -> BucketEmpty:
+        scope, bucket = empty[0]
+        if len(empty) > 1:
+            scope, bucket = max(empty, key=lambda pair: pair[1].next_unclaimed(now))
+        self._refusals[scope.name] += 1
+        held, spent = bucket.reserved, bucket.rate.burst - bucket.available(now) - bucket.reserved
+        available_at = bucket.next_available(now)
+        name = names[scope.index]
+        return BucketEmpty(scope.name, name, bucket.rate, spent, held, available_at, self._ratio)
+
+    def _update_paces(self, now: float) -> None:
+        """Let the rates follow the size of the cluster and the warm-up."""
+        interval_s, self._ratio = _PACE_INTERVAL_S, _FULL
+        if self._warm_up is not None and self._warming_since is not None:
+            self._ratio = self._warm_up.ratio(now - self._warming_since)
+            if self._ratio < _FULL:
+                interval_s = min(interval_s, self._warm_up.duration_s / _WARM_UP_STEPS)
+        growth = self._growth(self._node_count())
+        for scope in self._limited:
+            scope.set_pace(self._ratio * growth if scope.grows else self._ratio)
+        self._paces_until = now + interval_s
 
 
-def _rates_set(rates: Mapping[str, TokenRate | None]) -> dict[str, TokenRate]:
-    return {scope: rate for scope, rate in rates.items() if rate is not None}
+class _Scope:
+    """One scope's rate and buckets; `pace` is the rate as it counts now."""
+
+    __slots__ = ("buckets", "grows", "index", "name", "pace", "rate", "sweep_at")
+
+    def __init__(self, name: str, index: int, rate: TokenRate, *, grows: bool) -> None:
+        self.name = name
+        self.index = index
+        self.rate = self.pace = rate
+        self.grows = grows
+        self.buckets: dict[str, TokenBucket] = {}
+        self.sweep_at = SWEEP_SIZE
+
+    def set_pace(self, factor: float) -> None:
+        """Let a share or a multiple of the rate count from now on."""
+        pace = self.rate.times(factor)
+        if pace != self.pace:  # buckets compare by identity
+            self.pace = pace
+
+    def hold(self, name: str, now: float) -> None:
+        """Reserve a token of a bucket, which is made when it is first needed; "" has none."""
+        if not name:
+            return
+        if (bucket := self.buckets.get(name)) is None:
+            if len(self.buckets) >= self.sweep_at:
+                self.buckets = {key: b for key, b in self.buckets.items() if not b.is_idle(now)}
+                self.sweep_at = max(SWEEP_SIZE, 2 * len(self.buckets))
+            bucket = self.buckets[name] = TokenBucket(self.pace, now)
+        bucket.reserve(now)
+
+    def take_buckets(self, old: "_Scope", now: float) -> None:
+        """Go on with the buckets of the scope's former rate: what was spent stays spent."""
+        self.buckets = old.buckets
+        more = self.rate.burst - old.rate.burst
+        for bucket in self.buckets.values():
+            bucket.available(now)
+            bucket.add(more)
+            bucket.adjust(self.rate, now)

@@ -1,6 +1,6 @@
 """Our own settings: everything a DeschedulerPolicy does not say, with safe defaults."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
@@ -17,89 +17,16 @@ from reactive_desched.errors import ConfigError
 from reactive_desched.policy.debounce import DebounceSettings
 from reactive_desched.policy.detect_kind import DocumentKind
 from reactive_desched.policy.guards import GuardSettings
+from reactive_desched.policy.limits import EvictionRateLimits, PositiveCount
 from reactive_desched.policy.recording import EventSettings, JournalSettings, SinkSettings
 from reactive_desched.primitives.hints import quote
 from reactive_desched.primitives.listen_address import ListenAddress, parse_listen_address
-from reactive_desched.primitives.token_bucket import TokenRate
 
 API_VERSION, KIND = DocumentKind.SETTINGS.value
 
 
-PositiveCount = Annotated[int, Field(ge=1, le=1_000_000)]
 RequestsPerSecond = Annotated[float, Field(gt=0, le=10_000, allow_inf_nan=False)]
 ConcurrencyLimit = Annotated[int, Field(ge=1, le=1000)]
-
-
-class RateLimitSettings(Section):
-    """So many evictions per time, and so many at once after a quiet time."""
-
-    evictions: PositiveCount = Field(description="Evictions per `per`.")
-    per_s: Seconds = Field(default=60.0, description="The time `evictions` counts for.")
-    burst: PositiveCount = Field(description="The most evictions at once after a quiet time.")
-
-    @field_validator("per_s")
-    @classmethod
-    def _check_not_zero(cls, seconds: float) -> float:
-        if seconds <= 0:
-            raise FieldErrors([FieldError("must be longer than 0s", "write for example 1m")])
-        return seconds
-
-    @property
-    def rate(self) -> TokenRate:
-        """The rate of a token bucket, one token for each eviction."""
-        return TokenRate(self.evictions / self.per_s, self.burst)
-
-
-class ClusterRateLimit(RateLimitSettings):
-    """How fast pods may be evicted in the whole cluster."""
-
-    evictions: PositiveCount = Field(default=30, description="Evictions per `per`.")
-    burst: PositiveCount = Field(
-        default=10, description="The most evictions at once after a quiet time."
-    )
-
-
-class NodeRateLimit(RateLimitSettings):
-    """How fast pods may be evicted from any one node."""
-
-    evictions: PositiveCount = Field(default=6, description="Evictions per `per`.")
-    burst: PositiveCount = Field(
-        default=3, description="The most evictions at once after a quiet time."
-    )
-
-
-class NamespaceRateLimit(RateLimitSettings):
-    """How fast pods may be evicted from any one namespace."""
-
-    evictions: PositiveCount = Field(default=12, description="Evictions per `per`.")
-    burst: PositiveCount = Field(
-        default=5, description="The most evictions at once after a quiet time."
-    )
-
-
-class EvictionRateLimits(Section):
-    """Rates of eviction in several scopes at once; `null` switches a scope off."""
-
-    cluster: ClusterRateLimit | None = Field(
-        default=ClusterRateLimit.model_construct(),
-        description="For the whole cluster; null: unlimited.",
-    )
-    node: NodeRateLimit | None = Field(
-        default=NodeRateLimit.model_construct(), description="For each node; null: unlimited."
-    )
-    namespace: NamespaceRateLimit | None = Field(
-        default=NamespaceRateLimit.model_construct(),
-        description="For each namespace; null: unlimited.",
-    )
-
-    def by_scope(self) -> Mapping[str, TokenRate | None]:
-        """Return the rate of each scope, None for an unlimited one."""
-        limits: dict[str, RateLimitSettings | None] = {
-            "cluster": self.cluster,
-            "node": self.node,
-            "namespace": self.namespace,
-        }
-        return {scope: None if limit is None else limit.rate for scope, limit in limits.items()}
 
 
 class ClientSettings(Section):

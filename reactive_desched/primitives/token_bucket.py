@@ -16,34 +16,62 @@ class TokenRate(Struct, frozen=True):
     per_second: float
     burst: int
 
+    def __str__(self) -> str:
+        units = ((60, "a minute"), (3600, "an hour"), (86_400, "a day"))
+        counts = ((self.per_second * unit_s, unit) for unit_s, unit in units)
+        per_day = self.per_second * 86_400, "a day"
+        count, unit = next((each for each in counts if each[0] >= 1 - _EPSILON), per_day)
+        return f"{count:.3g} {unit}, {self.burst} at once"
+
+    def times(self, factor: float) -> "TokenRate":
+        """Return a share or a multiple of the rate; its burst is a whole number, 1 or more."""
+        burst = max(1, int(self.burst * factor + _EPSILON))
+        return TokenRate(self.per_second * factor, burst)
+
 
 class TokenBucket:
     """Tokens that refill at a steady rate up to the burst; a reserved token does not refill."""
 
-    __slots__ = ("_rate", "_rescheduled_at", "_reserved", "_scheduled", "_tokens", "_updated_at")
+    __slots__ = ("_rescheduled_at", "_reserved", "_scheduled", "_tokens", "_updated_at", "rate")
 
     def __init__(self, rate: TokenRate, now: float) -> None:
-        self._rate = rate
+        self.rate = rate
         self._tokens = float(rate.burst)
         self._reserved = 0
         self._updated_at = now
         self._scheduled: list[float] = []
         self._rescheduled_at = now
 
-    def reconfigure(self, rate: TokenRate, now: float) -> None:
-        """Change the rate: spent tokens stay spent; reservations and the queue are dropped."""
-        self._reserved = 0
-        spent = self._rate.burst - self.available(now)
-        self._tokens = rate.burst - spent
-        self._rate = rate
+    @property
+    def reserved(self) -> int:
+        """How many tokens are reserved."""
+        return self._reserved
+
+    def adjust(self, rate: TokenRate, now: float) -> None:
+        """Change the rate: no tokens are added, and those beyond the new burst are lost."""
+        self.available(now)
+        self.rate = rate
+        self._tokens = min(self._tokens, rate.burst)
+
+    def add(self, tokens: int) -> None:
+        """Add tokens that a larger burst allows, or take them away for a smaller one.
+
+        What was spent stays spent. Callers that wait stand in a new queue from now on.
+        """
+        self._tokens += tokens
         self._scheduled.clear()
-        self._rescheduled_at = now
+        self._rescheduled_at = self._updated_at
+
+    def spend(self, at: float) -> None:
+        """Spend a token at a time in the past, not before the last one, whether there was one."""
+        self.available(at)
+        self._tokens -= 1
 
     def available(self, now: float) -> float:
         """Return the tokens that are free now."""
         if now > self._updated_at:
-            gained = (now - self._updated_at) * self._rate.per_second
-            self._tokens = min(self._rate.burst, self._tokens + gained)
+            gained = (now - self._updated_at) * self.rate.per_second
+            self._tokens = min(self.rate.burst, self._tokens + gained)
             self._updated_at = now
         return self._tokens - self._reserved
 
@@ -71,7 +99,7 @@ class TokenBucket:
         a token may be late, and the caller must not lose its place. One due slot is renewed for
         each token to come; other due callers go to the end of the queue.
         """
-        step = 1 / self._rate.per_second
+        step = 1 / self.rate.per_second
         earliest = now + max(0.0, 1 - self.available(now)) * step
         del self._scheduled[: bisect_left(self._scheduled, now - step)]  # their callers gave up
         if self._scheduled and self._scheduled[0] <= now:
@@ -86,10 +114,18 @@ class TokenBucket:
         self._scheduled.append(available_at)
         return available_at
 
+    def next_unclaimed(self, now: float) -> float:
+        """Return when there is a token that no waiting caller was given a time slot for."""
+        step = 1 / self.rate.per_second
+        earliest = now + max(0.0, 1 - self.available(now)) * step
+        if not self._scheduled or self._scheduled[0] <= now:
+            return earliest
+        return max(earliest, min(self._scheduled[-1] + step, now + MAX_WAIT_S))
+
     def is_idle(self, now: float) -> bool:
         """Say whether nothing distinguishes this bucket from a fresh one."""
         is_awaited = bool(self._scheduled) and self._scheduled[-1] > now
-        return self.available(now) >= self._rate.burst and not is_awaited
+        return self.available(now) >= self.rate.burst and not is_awaited
 
     def try_acquire(self, now: float) -> bool:
         """Spend a token if there is one; say whether there was."""

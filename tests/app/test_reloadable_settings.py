@@ -40,7 +40,20 @@ def flapping(controller: Controller, _: Configuration) -> tuple[float, ...]:
 
 
 def rate(scope: str) -> Effect:
-    return lambda controller, _: controller.gates.rate_limiter._rates[scope]
+    return lambda controller, _: _rates(controller)[scope]
+
+
+def _rates(controller: Controller) -> dict[str, TokenRate]:
+    return {scope.name: scope.rate for scope in controller.gates.rate_limiter._limited}
+
+
+def growth(controller: Controller, _: Configuration) -> float:
+    return controller.gates.rate_limiter._growth(3000)
+
+
+def warm_up(controller: Controller, _: Configuration) -> float:
+    found = controller.gates.rate_limiter._warm_up
+    return 1 if found is None else found.ratio(100)
 
 
 def retry(controller: Controller, _: Configuration) -> tuple[float, float, float]:
@@ -124,6 +137,18 @@ RELOADABLE: dict[str, tuple[object, Effect, object]] = {
         guards_of(TAINTS.name),
         set(),
     ),
+    "budgets.zone.evictions": (60, rate("zone"), TokenRate(1, 7)),
+    "budgets.zone.per": ("20s", rate("zone"), TokenRate(1, 7)),
+    "budgets.zone.burst": (9, rate("zone"), TokenRate(20 / 60, 9)),
+    "budgets.owner.evictions": (60, rate("owner"), TokenRate(1, 2)),
+    "budgets.owner.per": ("6s", rate("owner"), TokenRate(1, 2)),
+    "budgets.owner.burst": (9, rate("owner"), TokenRate(6 / 60, 9)),
+    "budgets.plugin.evictions": (60, rate("plugin"), TokenRate(1, 7)),
+    "budgets.plugin.per": ("20s", rate("plugin"), TokenRate(1, 7)),
+    "budgets.plugin.burst": (9, rate("plugin"), TokenRate(20 / 60, 9)),
+    "budgets.growsAboveNodes": (1000, growth, 3),
+    "budgets.warmUp.duration": ("100s", warm_up, 1),
+    "budgets.warmUp.fromPercent": (40, warm_up, pytest.approx(0.6)),
     "evictions.retry.initial": ("1s", retry, (1, 300, 0.2)),
     "evictions.retry.max": ("9s", retry, (5, 9, 0.2)),
     "evictions.retry.jitter": (0, retry, (5, 300, 0)),

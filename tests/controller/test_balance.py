@@ -16,7 +16,7 @@ from reactive_desched.controller.subscriptions import PluginInstance
 from reactive_desched.fit.scheduler import SchedulerNodeFit
 from reactive_desched.gate.gate import Gate
 from reactive_desched.gate.policy_limits import PolicyLimits
-from reactive_desched.gate.rate_limits import EvictionRateLimiter, TokenRate
+from reactive_desched.gate.rate_limits import TokenRate
 from reactive_desched.model.changes import (
     Change,
     NamespaceChanged,
@@ -36,6 +36,7 @@ from reactive_desched.primitives.debounce import DebounceConfig
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.testing.builders import node, pod
 from reactive_desched.testing.scenario import Scenario, build_view
+from tests.support.limits import make_rate_limiter
 from tests.support.owner_limit import OwnerLimit, OwnerLimitArgs
 
 PODS = [pod(name, on="n1") for name in "abc"]
@@ -162,7 +163,7 @@ def test_a_finding_that_is_not_made_again_is_blocked_no_longer() -> None:
 def test_a_plan_ends_at_the_first_finding_behind_an_exhausted_scope(
     rates: Any, limits: Any
 ) -> None:  # as their classes take them
-    gate = Gate((), PolicyLimits(limits), EvictionRateLimiter(rates))
+    gate = Gate((), PolicyLimits(limits), make_rate_limiter(rates))
     bench = Bench(gate)
 
     assert [type(decision).__name__ for decision in bench.plugin.received] == ["Evict", "Defer"]
@@ -170,7 +171,7 @@ def test_a_plan_ends_at_the_first_finding_behind_an_exhausted_scope(
 
 
 def test_the_plan_is_made_anew_when_the_limit_allows_more() -> None:
-    rates = EvictionRateLimiter({"cluster": TokenRate(0.1, 1)})
+    rates = make_rate_limiter({"cluster": TokenRate(0.1, 1)})
     bench = Bench(Gate((), PolicyLimits({}), rates))
     due = bench.evaluator.next_due(0)
 

@@ -16,6 +16,7 @@ from tests.support.authority import CertificateAuthority
 from tests.support.control_plane import ControlPlane, RealTools
 from tests.support.controller_process import ControllerProcess, RunController
 from tests.support.kafka_broker import KafkaBroker, KafkaTools, ServerTls
+from tests.support.limits import UNLIMITED
 from tests.support.playground import E2ENamespace
 from tests.support.referee import (
     AuditCrosscheck,
@@ -28,13 +29,15 @@ from tools.real.chromium import find
 ROOT = Path(__file__).resolve().parents[2]
 NAMESPACE = SERVICE_ACCOUNT = "reactive-desched"
 # As people run it, but for the waits and the pace, which unit tests check on virtual time.
-SETTINGS = """
+SETTINGS = (
+    """
 apiVersion: reactive-desched/v1alpha1
 kind: ReactiveSettings
 debounce: {quiet: 200ms, maxWait: 2s}
-budgets: {cluster: null, node: null, namespace: null}
 evictions: {retry: {initial: 1s, max: 5s}}
 """
+    + UNLIMITED
+)
 MISSING = "REAL PARTS MISSING"
 KAFKA_USERS = {"desched": "the-first-password"}
 

@@ -22,6 +22,7 @@ from tests.support.component import ChildProcess
 from tests.support.control_plane import free_ports, wait_until
 from tests.support.controller_process import ControllerProcess
 from tests.support.example_programs import ExampleProgram, ExamplePrograms
+from tests.support.limits import UNLIMITED
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real, pytest.mark.timeout(120)]
 
@@ -33,13 +34,15 @@ profiles:
   plugins:
     deschedule: {enabled: [RemovePodsViolatingNodeTaints]}
 """
-SETTINGS = """
+SETTINGS = (
+    """
 apiVersion: reactive-desched/v1alpha1
 kind: ReactiveSettings
 debounce: {quiet: 50ms}
-budgets: {cluster: null, node: null, namespace: null}
 sinks: {stream: {heartbeat: 300ms}}
 """
+    + UNLIMITED
+)
 ROWS = "[...document.querySelectorAll('tbody tr')]"
 STATE = "document.getElementById('state').textContent"
 # A minute of silence passes in three seconds.

@@ -11,6 +11,7 @@ from tests.support.control_plane import wait_until
 from tests.support.controller_process import ControllerProcess
 from tests.support.kafka_broker import KafkaBroker
 from tests.support.kafka_group import read_group
+from tests.support.limits import UNLIMITED
 from tests.support.playground import E2ENamespace
 from tests.support.referee import AuditCrosscheck
 
@@ -20,7 +21,6 @@ SETTINGS = """
 apiVersion: reactive-desched/v1alpha1
 kind: ReactiveSettings
 debounce: {{quiet: 200ms, maxWait: 2s}}
-budgets: {{cluster: null, node: null, namespace: null}}
 evictions: {{retry: {{initial: 1s, max: 5s}}}}
 sinks: {{kafka: {{brokers: ["{address}"], topic: "{topic}"}}}}
 """
@@ -51,7 +51,7 @@ def test_a_taint_becomes_evictions_whose_whole_story_arrives_in_kafka(
     playground.add_nodes("n1")
     web = playground.deploy("web", 3)
     playground.add_nodes("n2")
-    settings = SETTINGS.format(address=broker.address, topic=topic)
+    settings = SETTINGS.format(address=broker.address, topic=topic) + UNLIMITED
 
     with ControllerProcess(tmp_path, kubeconfig, playground.policy(), settings) as controller:
         playground.taint("n1", "gpu=yes:NoSchedule")
@@ -81,7 +81,7 @@ def test_the_controller_works_without_the_broker_and_tells_it_all_later(
     playground.add_nodes("n1")
     web = playground.deploy("web", 3)
     playground.add_nodes("n2")
-    settings = SETTINGS.format(address=broker.address, topic=topic)
+    settings = SETTINGS.format(address=broker.address, topic=topic) + UNLIMITED
 
     broker.kill()
     with ControllerProcess(tmp_path, kubeconfig, playground.policy(), settings) as controller:

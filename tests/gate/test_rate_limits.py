@@ -1,98 +1,158 @@
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from heapq import heappop, heappush
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from reactive_desched.gate import rate_limits as budgets_module
-from reactive_desched.gate.rate_limits import BucketEmpty, EvictionRateLimiter, TokenRate
-from reactive_desched.model.objects import Pod
+from reactive_desched.gate.rate_limits import (
+    SCOPES,
+    BucketEmpty,
+    EvictionRateLimiter,
+    TokenRate,
+)
+from reactive_desched.model.findings import Finding
+from reactive_desched.policy.limits import EvictionRateLimits, WarmUpSettings
 from reactive_desched.primitives.token_bucket import MAX_WAIT_S
 from reactive_desched.testing.builders import pod
+from tests.support.configurations import make_rate_limits
+from tests.support.limits import make_rate_limiter, name_scopes
 
-WEB = pod("web", on="n1")
+
+def finding(
+    name: str, on: str, namespace: str = "default", owner: str = "web", plugin: str = "Test"
+) -> Finding:
+    """Make a finding on a pod of an owner."""
+    made = pod(name, on=on, namespace=namespace, owner=f"ReplicaSet/{owner}")
+    return Finding(made, plugin, "why")
 
 
-def evict(budgets: EvictionRateLimiter, what: Pod, now: float) -> BucketEmpty | None:
+def limiter(
+    rates: Mapping[str, TokenRate | None], nodes: int = 3, **more: Any
+) -> EvictionRateLimiter:  # `more`: as make_rate_limits takes it
+    return make_rate_limiter(rates, lambda: nodes, **more)
+
+
+def empty(refusal: BucketEmpty | None) -> tuple[str, str, float] | None:
+    """Return which bucket is empty, and until when."""
+    return None if refusal is None else (refusal.scope, refusal.name, refusal.available_at)
+
+
+WEB = finding("web", on="n1")
+
+
+def evict(budgets: EvictionRateLimiter, what: Finding, now: float) -> BucketEmpty | None:
     """Ask for tokens and spend them at once."""
     refusal = budgets.reserve(what, now)
     if refusal is None:
-        budgets.release(what, now, consumed=True)
+        budgets.release(what.pod.uid, now, consumed=True)
     return refusal
 
 
 def test_a_burst_goes_at_once_and_then_the_rate_rules() -> None:
-    budgets = EvictionRateLimiter({"cluster": TokenRate(0.5, 2)})
+    budgets = limiter({"cluster": TokenRate(0.5, 2)})
 
     assert [evict(budgets, WEB, 0) for _ in range(2)] == [None, None]
-    assert evict(budgets, WEB, 0) == BucketEmpty("cluster", 2.0)
+    assert empty(evict(budgets, WEB, 0)) == ("cluster", "cluster", 2.0)
     assert evict(budgets, WEB, 1.9) is not None
     assert evict(budgets, WEB, 2) is None
 
 
 @pytest.mark.parametrize(
-    ("scope", "other", "named"),
+    ("scope", "named", "other"),
     [
-        pytest.param("node", pod("x", on="n2"), "node n1", id="another node has its own"),
-        pytest.param(
-            "namespace",
-            pod("x", on="n1", namespace="bank"),
-            "namespace default",
-            id="another namespace has its own",
-        ),
+        pytest.param("zone", "n", finding("x", on="m1"), id="zone"),
+        pytest.param("node", "n1", finding("x", on="n2"), id="node"),
+        pytest.param("namespace", "default", finding("x", on="n1", namespace="a"), id="namespace"),
+        pytest.param("owner", "web", finding("x", on="n1", owner="db"), id="owner"),
+        pytest.param("plugin", "Test", finding("x", on="n1", plugin="Other"), id="plugin"),
     ],
 )
-def test_scopes_are_counted_apart_and_named_in_the_refusal(
-    scope: str, other: Pod, named: str
+def test_each_name_of_a_scope_has_its_own_bucket_which_the_refusal_names(
+    scope: str, named: str, other: Finding
 ) -> None:
-    budgets = EvictionRateLimiter({scope: TokenRate(1, 1)})
+    budgets = limiter({scope: TokenRate(1, 1)})
     evict(budgets, WEB, 0)
 
-    assert evict(budgets, WEB, 0) == BucketEmpty(named, 1.0)
+    assert empty(evict(budgets, WEB, 0)) == (scope, named, 1.0)
     assert evict(budgets, other, 0) is None
 
 
-def test_all_scopes_agree_or_none_pays() -> None:
-    budgets = EvictionRateLimiter({"cluster": TokenRate(0.001, 2), "node": TokenRate(0.001, 1)})
-    evict(budgets, pod("a", on="n1"), 0)
-    assert evict(budgets, pod("b", on="n1"), 0) is not None
+def test_a_refusal_says_the_limit_its_use_and_the_earliest_time() -> None:
+    budgets = limiter({"node": TokenRate(0.1, 3)})
+    evict(budgets, finding("a", on="n1"), 0)
+    evict(budgets, finding("b", on="n1"), 0)
+    budgets.reserve(finding("c", on="n1"), 0)
 
-    assert evict(budgets, pod("c", on="n2"), 0) is None
-    assert evict(budgets, pod("d", on="n3"), 0) == BucketEmpty("cluster", 1000.0)
+    refusal = budgets.reserve(WEB, 5)
+
+    assert refusal is not None
+    assert refusal.message(5) == (
+        "the eviction rate limit of node n1 has no token left: 6 a minute, 3 at once; 1.5 spent,"
+        " 1 held by evictions under way; the next is free in 5.0 s"
+    )
+
+
+def test_of_several_empty_buckets_the_one_that_is_empty_for_longest_says_when() -> None:
+    budgets = limiter({"cluster": TokenRate(1, 1), "owner": TokenRate(0.1, 1)})
+    evict(budgets, WEB, 0)
+
+    assert empty(budgets.reserve(WEB, 0)) == ("owner", "web", 10.0)
+    assert empty(budgets.reserve(finding("x", on="n1", owner="db"), 0)) == (
+        *("cluster", "cluster"),
+        1.0,
+    )
+
+
+def test_a_pod_without_a_zone_or_an_owner_is_limited_by_the_other_scopes_alone() -> None:
+    rates = {"zone": TokenRate(1, 1), "owner": TokenRate(1, 1), "node": TokenRate(1, 2)}
+    names = ("cluster", "", "n1", "default", "", "Test")
+    budgets = EvictionRateLimiter(make_rate_limits(rates), lambda _: names, lambda: 3)
+    evict(budgets, WEB, 0)
+
+    assert evict(budgets, WEB, 0) is None
+    assert empty(evict(budgets, WEB, 0)) == ("node", "n1", 1.0)
+
+
+def test_all_scopes_agree_or_none_pays() -> None:
+    budgets = limiter({"cluster": TokenRate(0.001, 2), "node": TokenRate(0.001, 1)})
+    evict(budgets, finding("a", on="n1"), 0)
+    assert evict(budgets, finding("b", on="n1"), 0) is not None
+
+    assert evict(budgets, finding("c", on="n2"), 0) is None
+    assert empty(evict(budgets, finding("d", on="n3"), 0)) == ("cluster", "cluster", 1000.0)
 
 
 def test_those_who_wait_are_given_different_times() -> None:
-    budgets = EvictionRateLimiter({"cluster": TokenRate(1, 1)})
+    budgets = limiter({"cluster": TokenRate(1, 1)})
     evict(budgets, WEB, 0)
 
-    refusals = [budgets.reserve(WEB, 0) for _ in range(3)]
+    refusals = [empty(budgets.reserve(WEB, 0)) for _ in range(3)]
 
-    assert refusals == [
-        BucketEmpty("cluster", 1.0),
-        BucketEmpty("cluster", 2.0),
-        BucketEmpty("cluster", 3.0),
-    ]
+    assert refusals == [("cluster", "cluster", at) for at in (1.0, 2.0, 3.0)]
 
 
 def test_nobody_waits_long_behind_those_who_asked_again_and_again() -> None:
-    budgets = EvictionRateLimiter({"cluster": TokenRate(1, 1)})
+    budgets = limiter({"cluster": TokenRate(1, 1)})
     evict(budgets, WEB, 0)
     for _ in range(10_000):
         budgets.reserve(WEB, 0)
 
-    assert budgets.reserve(WEB, 0) == BucketEmpty("cluster", MAX_WAIT_S)
+    assert empty(budgets.reserve(WEB, 0)) == ("cluster", "cluster", MAX_WAIT_S)
 
 
 def test_a_token_that_takes_longer_than_the_longest_promise_is_promised_for_its_time() -> None:
-    budgets = EvictionRateLimiter({"cluster": TokenRate(0.001, 1)})
+    budgets = limiter({"cluster": TokenRate(0.001, 1)})
     evict(budgets, WEB, 0)
 
-    assert [budgets.reserve(WEB, 0) for _ in range(2)] == [BucketEmpty("cluster", 1000.0)] * 2
+    refusals = [empty(budgets.reserve(WEB, 0)) for _ in range(2)]
+    assert refusals == [("cluster", "cluster", 1000.0)] * 2
 
 
 def test_rounding_does_not_turn_away_whoever_comes_at_the_promised_time() -> None:
-    budgets = EvictionRateLimiter({"cluster": TokenRate(0.3, 1)})
+    budgets = limiter({"cluster": TokenRate(0.3, 1)})
     now = 0.1
     for _ in range(1000):
         assert evict(budgets, WEB, now) is None
@@ -111,16 +171,16 @@ class Queue:
     def __init__(self, rate: TokenRate, waiting: int, took_s: Callable[[int], float]) -> None:
         self.went: list[tuple[float, int]] = []
         self.asked = 0
-        self._budgets = EvictionRateLimiter({"cluster": rate})
+        self._budgets = limiter({"cluster": rate})
         everybody = range(waiting + rate.burst)
         self._due = [(0.0, number, True) for number in everybody]  # when, who, asks or has gone
         while self._due:
             now, number, asks = heappop(self._due)
             if not asks:
-                self._budgets.release(WEB, now, consumed=True)
+                self._budgets.release(f"p{number}", now, consumed=True)
                 continue
             self.asked += 1
-            if refusal := self._budgets.reserve(WEB, now):
+            if refusal := self._budgets.reserve(finding(f"p{number}", on="n1"), now):
                 heappush(self._due, (refusal.available_at, number, True))
             else:
                 self.went.append((now, number))
@@ -159,83 +219,80 @@ def test_nobody_comes_back_again_and_again_while_tokens_are_held(
 
 
 def test_a_promise_nobody_comes_for_is_not_kept_for_ever() -> None:
-    budgets = EvictionRateLimiter({"cluster": TokenRate(1, 1)})
+    budgets = limiter({"cluster": TokenRate(1, 1)})
     evict(budgets, WEB, 0)
     for _ in range(3):
         budgets.reserve(WEB, 0)  # told 1, 2 and 3, and given up
 
     assert evict(budgets, WEB, 10) is None
-    assert evict(budgets, WEB, 10) == BucketEmpty("cluster", 11.0)
-    assert evict(budgets, WEB, 10) == BucketEmpty("cluster", 12.0)
+    assert empty(evict(budgets, WEB, 10)) == ("cluster", "cluster", 11.0)
+    assert empty(evict(budgets, WEB, 10)) == ("cluster", "cluster", 12.0)
 
 
 def test_tokens_that_are_held_cannot_be_held_twice() -> None:
-    budgets = EvictionRateLimiter({"cluster": TokenRate(1, 2)})
-    budgets.reserve(WEB, 0)
-    budgets.reserve(WEB, 0)
+    budgets = limiter({"cluster": TokenRate(1, 2)})
+    budgets.reserve(finding("a", on="n1"), 0)
+    budgets.reserve(finding("b", on="n1"), 0)
 
     assert isinstance(budgets.reserve(WEB, 100), BucketEmpty)
 
 
 def test_a_token_that_was_not_spent_can_be_held_again() -> None:
-    budgets = EvictionRateLimiter({"cluster": TokenRate(0.001, 1)})
+    budgets = limiter({"cluster": TokenRate(0.001, 1)})
     budgets.reserve(WEB, 0)
-    budgets.release(WEB, 0, consumed=False)
+    budgets.release("web", 0, consumed=False)
 
     assert budgets.reserve(WEB, 0) is None
     assert isinstance(budgets.reserve(WEB, 0), BucketEmpty)
 
 
 def test_tokens_that_come_back_late_do_not_add_up_to_more_than_the_burst() -> None:
-    budgets = EvictionRateLimiter({"cluster": TokenRate(0.5, 2)})
-    slow = [pod("a", on="n1"), pod("b", on="n1")]
+    budgets = limiter({"cluster": TokenRate(0.5, 2)})
+    slow = [finding("a", on="n1"), finding("b", on="n1")]
     for one in slow:
         assert budgets.reserve(one, 0) is None
     for one in slow:
-        budgets.release(one, 100, consumed=False)
+        budgets.release(one.pod.uid, 100, consumed=False)
 
-    assert [evict(budgets, WEB, 100) for _ in range(3)] == [
-        None,
-        None,
-        BucketEmpty("cluster", 102.0),
-    ]
+    assert [evict(budgets, WEB, 100) for _ in range(2)] == [None, None]
+    assert empty(evict(budgets, WEB, 100)) == ("cluster", "cluster", 102.0)
 
 
 def test_a_token_is_spent_when_the_eviction_ends_not_when_it_was_decided() -> None:
-    budgets = EvictionRateLimiter({"cluster": TokenRate(0.5, 2)})
+    budgets = limiter({"cluster": TokenRate(0.5, 2)})
     budgets.reserve(WEB, 0)
-    budgets.release(WEB, 100, consumed=True)
+    budgets.release("web", 100, consumed=True)
 
     assert budgets.min_available(100) == {"cluster": 1.0}
 
 
 def test_a_scope_without_a_rate_is_unlimited() -> None:
-    budgets = EvictionRateLimiter({"cluster": None})
+    budgets = limiter({"cluster": None})
 
     assert all(evict(budgets, WEB, 0) is None for _ in range(1000))
     assert budgets.min_available(0) == {}
 
 
 def test_the_lowest_level_of_a_scope_is_that_of_its_emptiest_bucket() -> None:
-    budgets = EvictionRateLimiter({"cluster": TokenRate(1, 5), "node": TokenRate(1, 3)})
-    for one in (pod("a", on="n1"), pod("b", on="n1"), pod("c", on="n2")):
+    budgets = limiter({"cluster": TokenRate(1, 5), "node": TokenRate(1, 3)})
+    for one in (finding("a", on="n1"), finding("b", on="n1"), finding("c", on="n2")):
         budgets.reserve(one, 0)
-    budgets.release(pod("a", on="n1"), 0, consumed=True)
+    budgets.release("a", 0, consumed=True)
 
     assert budgets.min_available(0) == {"cluster": 2.0, "node": 1.0}
     assert budgets.min_available(1) == {"cluster": 3.0, "node": 2.0}
     assert sorted(budgets.available(1)) == [
-        ("cluster", "", 3.0),
+        ("cluster", "cluster", 3.0),
         ("node", "n1", 2.0),
         ("node", "n2", 2.0),
     ]
 
 
 def test_full_buckets_are_dropped_at_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(budgets_module, "MAX_BUCKETS", 10)
-    budgets = EvictionRateLimiter({"node": TokenRate(1, 1)})
+    monkeypatch.setattr(budgets_module, "SWEEP_SIZE", 10)
+    budgets = limiter({"node": TokenRate(1, 1)})
     for number in range(100):
-        evict(budgets, pod("web", on=f"n{number}"), now=number * 10)
+        evict(budgets, finding("web", on=f"n{number}"), now=number * 10)
 
     assert len(list(budgets.available(1000))) <= 10
 
@@ -243,14 +300,14 @@ def test_full_buckets_are_dropped_at_the_bound(monkeypatch: pytest.MonkeyPatch) 
 def test_a_bucket_with_a_token_held_or_promised_outlives_the_bound(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(budgets_module, "MAX_BUCKETS", 2)
-    budgets = EvictionRateLimiter({"node": TokenRate(1, 1)})
-    budgets.reserve(pod("held", on="n1"), 0)
-    evict(budgets, pod("x", on="n2"), 0)
+    monkeypatch.setattr(budgets_module, "SWEEP_SIZE", 2)
+    budgets = limiter({"node": TokenRate(1, 1)})
+    budgets.reserve(finding("held", on="n1"), 0)
+    evict(budgets, finding("x", on="n2"), 0)
     for _ in range(30):
-        budgets.reserve(pod("promised", on="n2"), 0)
+        budgets.reserve(finding("promised", on="n2"), 0)
     for number in range(3, 9):
-        evict(budgets, pod("x", on=f"n{number}"), 10)
+        evict(budgets, finding("x", on=f"n{number}"), 10)
 
     assert {"n1", "n2"} <= {name for _, name, _ in budgets.available(10)}
 
@@ -264,24 +321,27 @@ moves = st.lists(
 def test_never_more_than_burst_plus_rate_times_time_however_long_each_takes(
     moves: list[tuple[int, str]], burst: int
 ) -> None:
-    budgets = EvictionRateLimiter({"cluster": TokenRate(0.25, burst)})
-    now, held, asked, ended = 0, [], [], []
-    for pause, move in moves:
+    budgets = limiter({"cluster": TokenRate(0.25, burst)})
+    now = 0
+    held: list[tuple[int, str]] = []
+    asked: list[int] = []
+    ended: list[int] = []
+    for number, (pause, move) in enumerate(moves):
         now += pause
-        if move == "hold" and budgets.reserve(WEB, now) is None:
-            held.append(now)
+        if move == "hold" and budgets.reserve(finding(f"p{number}", on="n1"), now) is None:
+            held.append((now, f"p{number}"))
         elif move != "hold" and held:
-            began = held.pop()
-            budgets.release(WEB, now, consumed=move == "spend")
+            began, uid = held.pop()
+            budgets.release(uid, now, consumed=move == "spend")
             asked += [began] if move == "spend" else []
             ended += [now] if move == "spend" else []
-    for times in (sorted(asked + held), ended):
+    for times in (sorted([*asked, *(began for began, _ in held)]), ended):
         for start, earlier in enumerate(times):
             for end, later in enumerate(times[start:], start):
                 assert end - start + 1 <= burst + (later - earlier) * 0.25 + 1e-6
 
 
-def spent(budgets: EvictionRateLimiter, what: Pod, now: float) -> int:
+def spent(budgets: EvictionRateLimiter, what: Finding, now: float) -> int:
     """Evict as often as the tokens allow at this moment."""
     count = 0
     while evict(budgets, what, now) is None:
@@ -291,61 +351,163 @@ def spent(budgets: EvictionRateLimiter, what: Pod, now: float) -> int:
 
 def test_the_same_rates_adopted_again_grant_nothing() -> None:
     rates = {"cluster": TokenRate(1, 3), "node": TokenRate(1, 2)}
-    budgets = EvictionRateLimiter(rates)
+    budgets = limiter(rates)
     assert spent(budgets, WEB, 0) == 2
-    budgets.reconfigure(rates, [], 0)
+    budgets.reconfigure(make_rate_limits(rates), 0)
 
-    assert evict(budgets, WEB, 0) == BucketEmpty("node n1", 1.0)
-    assert spent(budgets, pod("x", on="n2"), 0) == 1
+    assert empty(evict(budgets, WEB, 0)) == ("node", "n1", 1.0)
+    assert spent(budgets, finding("x", on="n2"), 0) == 1
 
 
 def test_a_larger_burst_adds_the_difference_and_going_to_and_fro_adds_nothing() -> None:
     small, large = {"cluster": TokenRate(0.5, 2)}, {"cluster": TokenRate(0.5, 5)}
-    budgets = EvictionRateLimiter(small)
+    budgets = limiter(small)
     assert spent(budgets, WEB, 0) == 2
-    budgets.reconfigure(large, [], 0)
+    budgets.reconfigure(make_rate_limits(large), 0)
     assert spent(budgets, WEB, 0) == 3
 
-    budgets.reconfigure(small, [], 0)
-    budgets.reconfigure(large, [], 0)
+    budgets.reconfigure(make_rate_limits(small), 0)
+    budgets.reconfigure(make_rate_limits(large), 0)
     assert spent(budgets, WEB, 0) == 0
-    budgets.reconfigure(small, [], 0)
-    assert evict(budgets, WEB, 0) == BucketEmpty("cluster", 8.0)
+    budgets.reconfigure(make_rate_limits(small), 0)
+    assert empty(evict(budgets, WEB, 0)) == ("cluster", "cluster", 8.0)
 
 
 def test_time_before_a_new_rate_refills_at_the_old_one() -> None:
-    budgets = EvictionRateLimiter({"cluster": TokenRate(1, 4)})
+    budgets = limiter({"cluster": TokenRate(1, 4)})
     assert spent(budgets, WEB, 0) == 4
-    budgets.reconfigure({"cluster": TokenRate(0.1, 4)}, [], 2)
+    budgets.reconfigure(make_rate_limits({"cluster": TokenRate(0.1, 4)}), 2)
 
     assert spent(budgets, WEB, 2) == 2
     assert evict(budgets, WEB, 3) is not None
 
 
 def test_evictions_under_way_hold_tokens_of_the_new_scopes() -> None:
-    budgets = EvictionRateLimiter({"cluster": TokenRate(0.001, 5)})
+    budgets = limiter({"cluster": TokenRate(0.001, 5)})
     assert budgets.reserve(WEB, 0) is None
-    budgets.reconfigure({"node": TokenRate(0.001, 1)}, [WEB], 0)
+    budgets.reconfigure(make_rate_limits({"node": TokenRate(0.001, 1)}), 0)
     assert budgets.reserve(WEB, 0) is not None
 
-    budgets.release(WEB, 0, consumed=False)
+    budgets.release("web", 0, consumed=False)
     assert budgets.reserve(WEB, 0) is None
 
 
 def test_a_scope_that_becomes_unlimited_asks_nobody_any_more() -> None:
-    budgets = EvictionRateLimiter({"cluster": TokenRate(0.001, 1), "node": TokenRate(1, 9)})
+    budgets = limiter({"cluster": TokenRate(0.001, 1), "node": TokenRate(1, 9)})
     evict(budgets, WEB, 0)
-    budgets.reconfigure({"cluster": None, "node": TokenRate(1, 9)}, [], 0)
+    budgets.reconfigure(make_rate_limits({"cluster": None, "node": TokenRate(1, 9)}), 0)
 
     assert evict(budgets, WEB, 0) is None
     assert budgets.min_available(0) == {"node": 7.0}
 
 
 def test_those_who_wait_after_new_rates_stand_in_a_new_queue() -> None:
-    budgets = EvictionRateLimiter({"cluster": TokenRate(1, 1)})
+    budgets = limiter({"cluster": TokenRate(1, 1)})
     evict(budgets, WEB, 0)
     for _ in range(9):
         budgets.reserve(WEB, 0)
-    budgets.reconfigure({"cluster": TokenRate(1, 1)}, [], 0)
+    budgets.reconfigure(make_rate_limits({"cluster": TokenRate(1, 1)}), 0)
 
-    assert budgets.reserve(WEB, 0) == BucketEmpty("cluster", 1.0)
+    assert empty(budgets.reserve(WEB, 0)) == ("cluster", "cluster", 1.0)
+
+
+def test_the_rates_of_the_wide_scopes_grow_with_a_cluster_above_the_size_that_is_set() -> None:
+    rates = dict.fromkeys(SCOPES, TokenRate(1, 4))
+    limits = EvictionRateLimits()
+    assert limits.growing_scopes == {"cluster", "zone", "namespace", "plugin"}
+    sizes = {nodes: limits.growth(nodes) for nodes in (0, 50, 1500, 3000, 5000)}
+    assert sizes == {0: 1, 50: 1, 1500: 1, 3000: 2, 5000: pytest.approx(3.33, abs=0.01)}
+
+    nodes = [1000]
+    grown = make_rate_limits(rates, grows_above_nodes=1000, grows=("cluster", "zone"))
+    budgets = EvictionRateLimiter(grown, name_scopes, lambda: nodes[0])
+    assert set(budgets.rates(0).values()) == {TokenRate(1, 4)}
+    nodes[0] = 2500
+
+    assert budgets.rates(1) == {
+        **rates,
+        "cluster": TokenRate(2.5, 10),
+        "zone": TokenRate(2.5, 10),
+    }
+
+
+def test_a_scope_that_the_settings_name_does_not_grow() -> None:
+    limits = EvictionRateLimits.model_validate({"cluster": {"burst": 3}, "growsAboveNodes": 10})
+
+    assert limits.growing_scopes == {"zone", "namespace", "plugin"}
+    assert EvictionRateLimits.model_validate({"growsAboveNodes": None}).growth(9000) == 1
+
+
+def test_rates_begin_low_and_are_full_after_the_warm_up() -> None:
+    warm_up = WarmUpSettings(duration_s=100, from_percent=20)
+    budgets = limiter({"cluster": TokenRate(1, 10), "node": TokenRate(1, 3)}, warm_up=warm_up)
+    budgets.begin_warm_up(1000)
+
+    at = (1000, 1025, 1062.5, 1100)
+    assert [budgets.rates(now)["cluster"] for now in at] == [
+        TokenRate(0.2, 2),
+        TokenRate(0.4, 4),
+        TokenRate(0.7, 7),
+        TokenRate(1, 10),
+    ]
+    assert budgets.rates(1000)["node"] == TokenRate(0.2, 1)
+
+
+def test_in_the_warm_up_a_refusal_says_so_and_growing_bursts_give_no_tokens_at_once() -> None:
+    warm_up = WarmUpSettings(duration_s=100, from_percent=20)
+    budgets = limiter({"cluster": TokenRate(1, 10)}, warm_up=warm_up)
+    budgets.begin_warm_up(0)
+    assert spent(budgets, WEB, 0) == 2
+
+    refusal = budgets.reserve(WEB, 0)
+
+    assert refusal is not None
+    assert "12 a minute, 2 at once, 20% of the limit in the warm-up; 2.0 spent" in refusal.message(
+        0
+    )
+    assert spent(budgets, WEB, 100) <= 2 + 1 + 100 * 0.6
+    assert spent(budgets, WEB, 200) == 10
+
+
+def test_a_warm_up_that_begins_anew_takes_no_tokens_twice_and_gives_none_back() -> None:
+    warm_up = WarmUpSettings(duration_s=100, from_percent=20)
+    budgets = limiter({"cluster": TokenRate(0.1, 10)}, warm_up=warm_up)
+    assert [evict(budgets, WEB, 0) for _ in range(10)] == [None] * 10
+    budgets.begin_warm_up(0)
+    assert budgets.min_available(0) == {"cluster": 0}
+    assert budgets.rates(0)["cluster"].burst == 2
+
+    budgets = limiter({"cluster": TokenRate(0.1, 10)}, warm_up=warm_up)
+    assert spent(budgets, WEB, 0) == 10
+    budgets.begin_warm_up(100)
+    assert spent(budgets, WEB, 100) == 2
+
+
+@given(st.lists(st.integers(0, 30), max_size=40), st.lists(st.integers(0, 300), max_size=4))
+def test_a_warm_up_never_lets_more_go_than_without_it(pauses: list[int], begins: list[int]) -> None:
+    warm_up = WarmUpSettings(duration_s=60, from_percent=10)
+    budgets, went, now = limiter({"cluster": TokenRate(0.25, 4)}, warm_up=warm_up), [], 0
+    budgets.begin_warm_up(0)
+    for pause in pauses:
+        now += pause
+        for _ in [at for at in begins if now - pause < at <= now]:
+            budgets.begin_warm_up(now)
+        went += [now] * spent(budgets, WEB, now)
+    for start, earlier in enumerate(went):
+        for end, later in enumerate(went[start:], start):
+            assert end - start + 1 <= 4 + (later - earlier) * 0.25 + 1e-6
+
+
+def test_metrics_have_tokens_rates_and_refusals_of_each_scope_and_the_warm_up() -> None:
+    warm_up = WarmUpSettings(duration_s=100, from_percent=20)
+    budgets = limiter({"cluster": TokenRate(1, 10), "node": TokenRate(1, 20)}, warm_up=warm_up)
+    budgets.begin_warm_up(0)
+    spent(budgets, WEB, 0)
+
+    found = {metric.family.name: metric.samples for metric in budgets.collect(0)}
+
+    assert found["tokens_available"] == {("cluster",): 0, ("node",): 2}
+    assert found["eviction_rate_limit_per_minute"] == {("cluster",): 12, ("node",): 12}
+    assert found["rate_limited"][("cluster",)] == 1
+    assert found["rate_limited"][("owner",)] == 0
+    assert found["warm_up_ratio"] == {(): pytest.approx(0.2)}

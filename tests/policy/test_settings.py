@@ -151,8 +151,16 @@ def test_null_elsewhere_means_that_a_field_is_not_there() -> None:
             "s.yaml:3:21: budgets.cluster.per: must be longer than 0s; write for example 1m",
         ),
         (
-            "budgets: {zone: {}}",
-            "s.yaml:3:11: budgets.zone: unknown field; known here: cluster, namespace, node",
+            "budgets: {zones: {}}",
+            "s.yaml:3:11: budgets.zones: unknown field; did you mean zone?",
+        ),
+        (
+            "budgets: {warmUp: {fromPercent: 0}}",
+            "s.yaml:3:20: budgets.warmUp.fromPercent: must be at least 1, not the number 0",
+        ),
+        (
+            "budgets: {growsAboveNodes: 0}",
+            "s.yaml:3:11: budgets.growsAboveNodes: must be at least 1, not the number 0",
         ),
         (
             "budgets: {cluster: 10/m}",

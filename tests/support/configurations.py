@@ -1,8 +1,10 @@
 """Configurations in few words, for a controller or a sweep without files."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from typing import Any
 
 from reactive_desched.fit.upstream import SCHEDULER
+from reactive_desched.gate.rate_limits import SCOPES
 from reactive_desched.model.labels import EVERYTHING, Selector
 from reactive_desched.policy.debounce import (
     DebounceSettings,
@@ -11,6 +13,7 @@ from reactive_desched.policy.debounce import (
 )
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.policy.guards import GuardName, GuardSettings
+from reactive_desched.policy.limits import EvictionRateLimits, RateLimitSettings
 from reactive_desched.policy.policy import (
     AnyPlugin,
     Configuration,
@@ -19,16 +22,20 @@ from reactive_desched.policy.policy import (
     Profile,
 )
 from reactive_desched.policy.settings import (
-    EvictionRateLimits,
     EvictionSettings,
-    RateLimitSettings,
     ReactiveSettings,
     RetrySettings,
 )
 from reactive_desched.primitives.debounce import DebounceConfig
 from reactive_desched.primitives.token_bucket import TokenRate
 
-__all__ = ["UNGUARDED", "make_configuration", "make_policy", "make_profile_of"]
+__all__ = [
+    "UNGUARDED",
+    "make_configuration",
+    "make_policy",
+    "make_profile_of",
+    "make_rate_limits",
+]
 
 AT_ONCE = DebounceConfig(0, 0)
 UNGUARDED = GuardSettings(
@@ -75,14 +82,15 @@ def make_configuration(  # noqa: PLR0913 -- each is one part of it
     node_fit: str = SCHEDULER,
     flapping: FlappingSettings | None = None,
     guards: GuardSettings = UNGUARDED,
+    budgets: EvictionRateLimits | None = None,
 ) -> Configuration:
-    """Build a configuration that waits for nothing, limits and guards nothing unless asked to."""
-    by_scope = {"cluster": None, "node": None, "namespace": None, **(rates or {})}
+    """Build a configuration that waits for nothing, limits and guards nothing unless asked to.
+
+    `budgets` count instead of `rates`.
+    """
     settings = ReactiveSettings.model_construct(
         debounce=_debounce(debounce, flapping),
-        budgets=EvictionRateLimits.model_construct(
-            None, **{scope: rate and _rate_limit(rate) for scope, rate in by_scope.items()}
-        ),
+        budgets=budgets or make_rate_limits(rates or {}),
         evictions=EvictionSettings(
             max_in_flight=max_concurrent, retry=retry or RetrySettings(jitter=0)
         ),
@@ -90,6 +98,18 @@ def make_configuration(  # noqa: PLR0913 -- each is one part of it
         guards=guards,
     )
     return Configuration(make_policy(profiles, node_selector, limits, grace_period_s), settings)
+
+
+def make_rate_limits(
+    rates: Mapping[str, TokenRate | None], *, grows: Collection[str] = (), **more: Any
+) -> EvictionRateLimits:  # `more`: fields of EvictionRateLimits
+    """Build limits of exactly these rates by scope, without warm-up; other scopes have none."""
+    by_scope = {**dict.fromkeys(SCOPES), **rates}
+    return EvictionRateLimits.model_construct(
+        {*SCOPES} - {*grows},
+        **{scope: rate and _rate_limit(rate) for scope, rate in by_scope.items()},
+        **{"warm_up": None, **more},
+    )
 
 
 def _rate_limit(rate: TokenRate) -> RateLimitSettings:

@@ -19,6 +19,7 @@ from typing import Any, BinaryIO, TypeVar
 import pytest
 
 from tests.support.fork_server import ForkedProgram, ForkServer
+from tests.support.limits import UNLIMITED
 
 POLICY = """\
 apiVersion: descheduler/v1alpha2
@@ -36,7 +37,6 @@ kind: ReactiveSettings
 debounce: {quiet: 50ms}
 """
 ENVIRONMENT = {"PYTHONWARNINGS": "error::ResourceWarning"}
-UNLIMITED = "budgets: {cluster: null, node: null, namespace: null}\n"
 
 PATIENCE_S = 60
 

@@ -13,6 +13,7 @@ from reactive_desched.journal.reading import read_events
 from reactive_desched.journal.records import AnyEvent
 from reactive_desched.journal.segments import list_segments
 from reactive_desched.journal.signing.signed_note import parse_key
+from tests.support.limits import UNLIMITED
 from tests.support.shifted_clock import VARIABLE
 
 DAY_S = 86_400.0
@@ -41,9 +42,7 @@ def shift(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shift:
 
 @pytest.fixture
 def settings() -> str:
-    return (
-        "budgets: {cluster: null, node: null, namespace: null}\njournal: {maxSegmentBytes: 4096}\n"
-    )
+    return f"{UNLIMITED}journal: {{maxSegmentBytes: 4096}}\n"
 
 
 @pytest.fixture

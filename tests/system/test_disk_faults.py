@@ -21,6 +21,7 @@ from reactive_desched.audit.verifying import verify
 from reactive_desched.journal.reading import read_events
 from reactive_desched.journal.signing.signed_note import parse_key
 from tests.support.failing_disk import VARIABLE
+from tests.support.limits import UNLIMITED
 
 
 class Ours:
@@ -85,10 +86,7 @@ def limited(program: Any, size: int) -> Iterator[None]:  # from the fixture
 @pytest.fixture
 def settings() -> str:
     """Try again soon what a fault has cancelled."""
-    return (
-        "budgets: {cluster: null, node: null, namespace: null}\n"
-        "evictions: {retry: {initial: 500ms}}\n"
-    )
+    return f"{UNLIMITED}evictions: {{retry: {{initial: 500ms}}}}\n"
 
 
 @pytest.fixture

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.limits import UNLIMITED
+
 NODE = "node-1"
 WATCHING = """\
 apiVersion: descheduler/v1alpha2
@@ -22,12 +24,11 @@ profiles:
 apiVersion: reactive-desched/v1alpha1
 kind: ReactiveSettings
 debounce: {{quiet: 50ms}}
-budgets: {{cluster: null, node: null, namespace: null}}
 """
 
 
 def text(profile: str, excluded: str) -> str:
-    return WATCHING.format(profile=profile, excluded=excluded)
+    return WATCHING.format(profile=profile, excluded=excluded) + UNLIMITED
 
 
 class Mount:

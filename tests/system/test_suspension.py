@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.limits import UNLIMITED
+
 NODE = "node-1"
 SUSPENDED_S = 6
 """In this time one more eviction comes to be allowed."""
@@ -15,7 +17,7 @@ SUSPENDED_S = 6
 
 @pytest.fixture
 def settings() -> str:
-    return "budgets: {cluster: {evictions: 15, per: 1m, burst: 2}, node: null, namespace: null}\n"
+    return UNLIMITED.replace("cluster: null", "cluster: {evictions: 15, per: 1m, burst: 2}")
 
 
 def evicted(program: Any) -> int:  # from the fixture

@@ -1,0 +1,180 @@
+"""The section `budgets` of the settings: how many pods may be evicted, and when.
+
+The defaults are for policies that set no limit, as most do, and that were written for a descheduler
+that acts every five minutes; docs/explain/safety.md explains each number.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Final
+
+from pydantic import Field, field_validator
+
+from reactive_desched.api.args import FieldError, FieldErrors, Seconds, Section
+from reactive_desched.primitives.ages import format_age
+from reactive_desched.primitives.token_bucket import TokenRate
+
+PositiveCount = Annotated[int, Field(ge=1, le=1_000_000)]
+
+_GROWING_SCOPES: Final = frozenset({"cluster", "zone", "namespace", "plugin"})
+"""The scopes that hold more pods in a larger cluster; a node and an owner do not."""
+
+
+class RateLimitSettings(Section):
+    """So many evictions per time, and so many at once after a quiet time."""
+
+    evictions: PositiveCount = Field(description="Evictions per `per`.")
+    per_s: Seconds = Field(default=60.0, description="The time `evictions` counts for.")
+    burst: PositiveCount = Field(description="The most evictions at once after a quiet time.")
+
+    @field_validator("per_s")
+    @classmethod
+    def _check_not_zero(cls, seconds: float) -> float:
+        if seconds <= 0:
+            raise FieldErrors([FieldError("must be longer than 0s", "write for example 1m")])
+        return seconds
+
+    @property
+    def rate(self) -> TokenRate:
+        """The rate of a token bucket, one token for each eviction."""
+        return TokenRate(self.evictions / self.per_s, self.burst)
+
+
+class ClusterRateLimit(RateLimitSettings):
+    """How fast pods may be evicted in the whole cluster."""
+
+    evictions: PositiveCount = Field(default=30, description="Evictions per `per`.")
+    burst: PositiveCount = Field(
+        default=10, description="The most evictions at once after a quiet time."
+    )
+
+
+class ZoneRateLimit(RateLimitSettings):
+    """How fast pods may be evicted in any one zone."""
+
+    evictions: PositiveCount = Field(default=20, description="Evictions per `per`.")
+    burst: PositiveCount = Field(
+        default=7, description="The most evictions at once after a quiet time."
+    )
+
+
+class NodeRateLimit(RateLimitSettings):
+    """How fast pods may be evicted from any one node."""
+
+    evictions: PositiveCount = Field(default=6, description="Evictions per `per`.")
+    burst: PositiveCount = Field(
+        default=3, description="The most evictions at once after a quiet time."
+    )
+
+
+class NamespaceRateLimit(RateLimitSettings):
+    """How fast pods may be evicted from any one namespace."""
+
+    evictions: PositiveCount = Field(default=12, description="Evictions per `per`.")
+    burst: PositiveCount = Field(
+        default=5, description="The most evictions at once after a quiet time."
+    )
+
+
+class OwnerRateLimit(RateLimitSettings):
+    """How fast pods of any one topmost controller, such as a Deployment, may be evicted."""
+
+    evictions: PositiveCount = Field(default=6, description="Evictions per `per`.")
+    burst: PositiveCount = Field(
+        default=2, description="The most evictions at once after a quiet time."
+    )
+
+
+class PluginRateLimit(RateLimitSettings):
+    """How fast any one plugin may have pods evicted."""
+
+    evictions: PositiveCount = Field(default=20, description="Evictions per `per`.")
+    burst: PositiveCount = Field(
+        default=7, description="The most evictions at once after a quiet time."
+    )
+
+
+class WarmUpSettings(Section):
+    """How the rates grow from low ones after a start, and after a change of the policy."""
+
+    duration_s: Seconds = Field(default=300.0, description="After so long they are full.")
+    from_percent: Annotated[float, Field(ge=1, le=100, allow_inf_nan=False)] = Field(
+        default=20.0, description="The share of the rates and bursts to begin with, in per cent."
+    )
+
+    def ratio(self, elapsed_s: float) -> float:
+        """Return the share of the rates that counts so long after the beginning: up to 1."""
+        if elapsed_s >= self.duration_s:
+            return 1.0
+        initial = self.from_percent / 100
+        return initial + (1 - initial) * max(0.0, elapsed_s) / self.duration_s
+
+
+class EvictionRateLimits(Section):
+    """Rates of eviction in several scopes at once; `null` switches a scope off."""
+
+    cluster: ClusterRateLimit | None = Field(
+        default=ClusterRateLimit.model_construct(),
+        description="For the whole cluster; null: unlimited.",
+    )
+    zone: ZoneRateLimit | None = Field(
+        default=ZoneRateLimit.model_construct(), description="For each zone; null: unlimited."
+    )
+    node: NodeRateLimit | None = Field(
+        default=NodeRateLimit.model_construct(), description="For each node; null: unlimited."
+    )
+    namespace: NamespaceRateLimit | None = Field(
+        default=NamespaceRateLimit.model_construct(),
+        description="For each namespace; null: unlimited.",
+    )
+    owner: OwnerRateLimit | None = Field(
+        default=OwnerRateLimit.model_construct(),
+        description="For each topmost controller; null: unlimited.",
+    )
+    plugin: PluginRateLimit | None = Field(
+        default=PluginRateLimit.model_construct(), description="For each plugin; null: unlimited."
+    )
+    grows_above_nodes: PositiveCount | None = Field(
+        default=1500,
+        description="In a cluster of more ready nodes than this, the rates and bursts of cluster, "
+        "zone, namespace and plugin grow in proportion, each unless the settings name it; null: "
+        "they never grow.",
+    )
+    warm_up: WarmUpSettings | None = Field(
+        default=WarmUpSettings.model_construct(),
+        description="Low rates at first; null: full rates at once.",
+    )
+
+    def by_scope(self) -> Mapping[str, TokenRate | None]:
+        """Return the rate of each scope, None for an unlimited one."""
+        limits: dict[str, RateLimitSettings | None] = {
+            "cluster": self.cluster,
+            "zone": self.zone,
+            "node": self.node,
+            "namespace": self.namespace,
+            "owner": self.owner,
+            "plugin": self.plugin,
+        }
+        return {scope: None if limit is None else limit.rate for scope, limit in limits.items()}
+
+    def describe(self, nodes: int = 0) -> dict[str, str]:
+        """Say each limit to a person, by scope, as it is for so many ready nodes."""
+        growing, growth = self.growing_scopes, self.growth(nodes)
+        said = {
+            scope: "unlimited"
+            if rate is None
+            else str(rate.times(growth if scope in growing else 1))
+            for scope, rate in self.by_scope().items()
+        }
+        if self.warm_up is not None:
+            percent, duration = self.warm_up.from_percent, format_age(self.warm_up.duration_s)
+            said["warmUp"] = f"from {percent:g} % of that, full after {duration}"
+        return said
+
+    @property
+    def growing_scopes(self) -> frozenset[str]:
+        """The scopes whose rates grow with the cluster: a number that is written is meant."""
+        return _GROWING_SCOPES - self.model_fields_set
+
+    def growth(self, nodes: int) -> float:
+        """Return by what the rates of the growing scopes are multiplied: 1 or more."""
+        return max(1.0, nodes / self.grows_above_nodes) if self.grows_above_nodes else 1.0

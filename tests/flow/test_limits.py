@@ -1,0 +1,89 @@
+"""The limits of evictions as the whole pipeline keeps them, in virtual time."""
+
+import anyio
+import pytest
+from msgspec.structs import replace
+
+from reactive_desched.model.decisions import Defer
+from reactive_desched.model.objects import Pod
+from reactive_desched.policy.limits import EvictionRateLimits
+from reactive_desched.testing.builders import node, pod
+from tests.support.assembly_bench import ControllerBench, make_config, make_profile
+
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
+
+NODES = [node(f"n{number}", zone=f"z{number % 3}") for number in range(12)]
+TAINTED = [node(f"n{number}", "gpu:NoSchedule", zone=f"z{number % 3}") for number in range(12)]
+NAMES = ("cluster", "zone", "node", "namespace", "owner", "plugin")
+
+
+def some_pods(per_node: int = 10) -> list[Pod]:
+    """Make pods of 40 ReplicaSets in 4 namespaces, spread over all nodes but one."""
+    return [
+        pod(
+            f"p{number}",
+            on=f"n{number % 11}",
+            namespace=f"ns{number % 4}",
+            owner=f"ReplicaSet/r{number % 40}",
+        )
+        for number in range(11 * per_node)
+    ]
+
+
+def warm_up_ratio(bench: ControllerBench) -> object:
+    [metric] = [m for m in bench.controller.collect() if m.family.name == "warm_up_ratio"]
+    return metric.samples[()]
+
+
+async def evicted_within(bench: ControllerBench, seconds: float) -> int:
+    before = len(bench.evicted_names)
+    await anyio.sleep(seconds)
+    return len(bench.evicted_names) - before
+
+
+async def test_without_settings_a_storm_begins_low_and_then_keeps_to_every_scope() -> None:
+    bench = ControllerBench(budgets=EvictionRateLimits())
+    async with bench.running():
+        bench.sync_and_resume(*NODES, *some_pods(per_node=40))
+        bench.deliver(*TAINTED[:11])
+        counts = [await evicted_within(bench, 60) for _ in range(8)]
+
+        assert counts[0] <= 1 + 20 * 0.28  # the plugin's 20 a minute, from a fifth upwards
+        assert sum(counts[:5]) <= 7 + 5 * 20 * 0.6
+        assert all(15 <= count <= 27 for count in counts[5:])
+
+
+async def test_a_quiet_time_after_the_start_warms_up_too_and_a_changed_policy_begins_anew() -> None:
+    bench = ControllerBench(budgets=EvictionRateLimits())
+    async with bench.running():
+        bench.sync_and_resume(*NODES, *some_pods())
+        await anyio.sleep(400)
+        assert warm_up_ratio(bench) == 1
+
+        config = bench.controller._config
+        bench.controller.reconfigure(replace(config, written=config.settings.model_copy()))
+        assert warm_up_ratio(bench) == 1
+
+        bench.controller.reconfigure(
+            make_config(make_profile("other"), budgets=EvictionRateLimits())
+        )
+        assert warm_up_ratio(bench) == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize("scope", NAMES)
+async def test_each_scope_alone_paces_a_storm_and_says_which_it_is(scope: str) -> None:
+    limits = {**dict.fromkeys(NAMES), "warmUp": None}
+    limits[scope] = {"evictions": 1, "per": "1h", "burst": 2}
+    bench = ControllerBench(budgets=EvictionRateLimits.model_validate(limits))
+    pods = some_pods()
+    async with bench.running():
+        bench.sync_and_resume(*NODES, *pods)
+        bench.deliver(*TAINTED[:11])
+        await anyio.sleep(60)
+
+        names = {"cluster": 1, "zone": 3, "node": 11, "namespace": 4, "owner": 40, "plugin": 1}
+        assert len(bench.evicted_names) == 2 * names[scope]
+        decisions = [decision for _, decision in bench.ledger.verdicts]
+        said = {each.message for each in decisions if isinstance(each, Defer)}
+        assert all(f"the eviction rate limit of {scope}" in text for text in said)
+        assert said

@@ -1,0 +1,34 @@
+from reactive_desched.policy.limits import EvictionRateLimits
+
+OF_50_NODES = {
+    "cluster": "30 a minute, 10 at once",
+    "zone": "20 a minute, 7 at once",
+    "node": "6 a minute, 3 at once",
+    "namespace": "12 a minute, 5 at once",
+    "owner": "6 a minute, 2 at once",
+    "plugin": "20 a minute, 7 at once",
+    "warmUp": "from 20 % of that, full after 5m",
+}
+
+
+def test_without_settings_every_scope_is_limited() -> None:
+    assert EvictionRateLimits().describe(50) == OF_50_NODES
+
+
+def test_a_large_cluster_gets_more_in_the_scopes_that_grow_with_it() -> None:
+    assert EvictionRateLimits().describe(5000) == {
+        **OF_50_NODES,
+        "cluster": "100 a minute, 33 at once",
+        "zone": "66.7 a minute, 23 at once",
+        "namespace": "40 a minute, 16 at once",
+        "plugin": "66.7 a minute, 23 at once",
+    }
+
+
+def test_what_is_switched_off_is_said_too() -> None:
+    written = {"owner": None, "warmUp": None, "cluster": {"evictions": 5, "per": "1h", "burst": 1}}
+
+    said = EvictionRateLimits.model_validate(written).describe(5000)
+
+    assert (said["owner"], said["cluster"]) == ("unlimited", "5 an hour, 1 at once")
+    assert "warmUp" not in said

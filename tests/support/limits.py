@@ -1,0 +1,30 @@
+"""Limits of evictions for tests, without a cluster."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from reactive_desched.gate.rate_limits import SCOPES, EvictionRateLimiter, ScopeNames
+from reactive_desched.model.findings import Finding
+from reactive_desched.primitives.token_bucket import TokenRate
+from tests.support.configurations import make_rate_limits
+
+__all__ = ["UNLIMITED", "make_rate_limiter", "name_scopes"]
+
+UNLIMITED = f"budgets: {{{', '.join(f'{scope}: null' for scope in SCOPES)}, warmUp: null}}\n"
+"""Settings of a controller that evicts as fast as it can, for tests of anything else."""
+
+
+def name_scopes(finding: Finding) -> ScopeNames:
+    """Name the buckets of an eviction; the zone of a node is its name's first letter."""
+    pod = finding.pod
+    owner = pod.owners[0].name if pod.owners else ""
+    return "cluster", pod.node[:1], pod.node, pod.namespace, owner, finding.plugin
+
+
+def make_rate_limiter(
+    rates: Mapping[str, TokenRate | None],
+    node_count: Callable[[], int] = lambda: 3,
+    **more: Any,  # as make_rate_limits takes them
+) -> EvictionRateLimiter:
+    """Build a limiter of exactly these rates by scope; other scopes have none."""
+    return EvictionRateLimiter(make_rate_limits(rates, **more), name_scopes, node_count)
