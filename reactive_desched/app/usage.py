@@ -1,12 +1,11 @@
 """Polls the sources of measured use that the policy in force needs, into the controller."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from random import Random
 from typing import Final
 
 import anyio
-from anyio.abc import TaskGroup
 
 from reactive_desched.app.config_reload import ActiveConfig
 from reactive_desched.controller.pipeline import Pipeline
@@ -14,9 +13,10 @@ from reactive_desched.errors import UsageUnavailable
 from reactive_desched.kube.client.clock import Clock
 from reactive_desched.kube.client.session import Transport
 from reactive_desched.model.changes import Change
+from reactive_desched.model.objects import Pod
 from reactive_desched.model.usage import NodeUsage
 from reactive_desched.model.utilization import capacity_of
-from reactive_desched.policy.policy import Configuration
+from reactive_desched.policy.policy import Configuration, Policy
 from reactive_desched.policy.settings import (
     SmoothingSettings,
     UsageSettings,
@@ -26,9 +26,9 @@ from reactive_desched.telemetry.logs import Logger
 from reactive_desched.telemetry.metrics import Metric, counter, gauge
 from reactive_desched.usage.metrics_api import KUBERNETES_METRICS
 from reactive_desched.usage.poller import PollTimes, UsagePoller
-from reactive_desched.usage.smoothing import Smoother, SmoothingRule
+from reactive_desched.usage.smoothing import Levels, Smoother, SmoothingRule
 from reactive_desched.usage.source import UsageSource
-from reactive_desched.usage.sources import open_sources, wanted_sources
+from reactive_desched.usage.sources import levels_by_source, open_sources, wanted_sources
 
 CHECK_INTERVAL_S: Final = 1.0
 """How soon polling follows a reload of the policy or the settings."""
@@ -56,6 +56,8 @@ class UsagePolling:
         self._clock = clock
         self._rng = rng
         self._log = log
+        self._levels_of: Policy | None = None
+        self._levels: Mapping[str, Mapping[str, Levels]] = {}
         self._pollers: list[UsagePoller] = []
         self._ended: Counter[tuple[str, ...]] = Counter()
 
@@ -80,6 +82,20 @@ class UsagePolling:
                 self._log.warning("cannot measure", reason=str(error))
                 await self._clock.sleep(configuration.settings.usage.prometheus.interval_s)
 
+    def make_poller(self, source: UsageSource, settings: UsageSettings) -> UsagePoller:
+        """Return what polls a source by its settings, into the controller."""
+        is_metrics = source.name == KUBERNETES_METRICS
+        own = settings.kubernetes_metrics if is_metrics else settings.prometheus
+        return UsagePoller(
+            source,
+            self,
+            Smoother(_rule(own.smoothing), self),
+            _times(own),
+            clock=self._clock,
+            rng=self._rng,
+            log=self._log,
+        )
+
     # --- where samples go: a UsageState ---
 
     def samples(self, source: str) -> Sequence[NodeUsage]:
@@ -94,40 +110,40 @@ class UsagePolling:
         """Remove a sample: the use of its node is unknown."""
         self._apply(self._state.remove(sample))
 
+    # --- what smoothing asks: a MeasuredCluster ---
+
+    def capacity(self, node: str, resource: str) -> int:
+        """Return how much a node has of a resource; 0 if that is not known."""
+        found = self._state.nodes.get(node)
+        return 0 if found is None else capacity_of(found, resource) or 0
+
+    def pods_on(self, node: str) -> Iterable[Pod]:
+        """Return the active pods of a node."""
+        info = self._state.node_info(node)
+        return () if info is None else info.active.values()
+
+    def levels(self, source: str) -> Mapping[str, Levels]:
+        """Return the thresholds of the policy in force for a source, by resource."""
+        policy = self._active.configuration.policy
+        if policy is not self._levels_of:
+            self._levels_of, self._levels = policy, levels_by_source(policy)
+        return self._levels.get(source, {})
+
     # --- inside ---
 
     async def _poll_until_reload(self, configuration: Configuration) -> None:
         policy, settings = configuration.policy, configuration.settings.usage
         async with (
-            open_sources(policy, settings, self._session, self._clock, self._pods_on) as sources,
+            open_sources(policy, settings, self._session, self._clock, self.pods_on) as sources,
             anyio.create_task_group() as tasks,
         ):
-            self._start(tasks, sources, settings)
+            self._pollers = [self.make_poller(source, settings) for source in sources]
+            for poller in self._pollers:
+                tasks.start_soon(poller.run)
             while _same_usage(configuration, self._active.configuration):
                 await self._clock.sleep(CHECK_INTERVAL_S)
             self._count_ended()
             tasks.cancel_scope.cancel()
-
-    def _start(
-        self, tasks: TaskGroup, sources: Sequence[UsageSource], settings: UsageSettings
-    ) -> None:
-        for source in sources:
-            own = (
-                settings.kubernetes_metrics
-                if source.name == KUBERNETES_METRICS
-                else settings.prometheus
-            )
-            poller = UsagePoller(
-                source,
-                self,
-                Smoother(_rule(own.smoothing), self._capacity),
-                _times(own),
-                clock=self._clock,
-                rng=self._rng,
-                log=self._log,
-            )
-            self._pollers.append(poller)
-            tasks.start_soon(poller.run)
 
     def _count_ended(self) -> None:
         for poller in self._pollers:
@@ -144,14 +160,6 @@ class UsagePolling:
         if changes and self._pipeline.controller.apply(changes, 0):
             self._pipeline.worker.wake()
 
-    def _pods_on(self, node: str) -> Iterator[str]:
-        info = self._state.node_info(node)
-        return iter(()) if info is None else map(str, info.active.values())
-
-    def _capacity(self, name: str, resource: str) -> int:
-        node = self._state.nodes.get(name)
-        return 0 if node is None else capacity_of(node, resource) or 0
-
 
 def _same_usage(old: Configuration, new: Configuration) -> bool:
     """Say whether a reload leaves the sources, and how they are asked, as they are."""
@@ -166,12 +174,12 @@ def _same_usage(old: Configuration, new: Configuration) -> bool:
 
 def _rule(smoothing: SmoothingSettings) -> SmoothingRule:
     return SmoothingRule(
-        weight=smoothing.weight,
+        agree=smoothing.agree,
+        of=2 * smoothing.agree - 1 if smoothing.of is None else smoothing.of,
         window=smoothing.window,
         percentile=smoothing.percentile,
-        agree=smoothing.agree,
-        of=smoothing.agree if smoothing.of is None else smoothing.of,
-        dead_band=smoothing.dead_band,
+        weight=smoothing.weight,
+        hysteresis=smoothing.hysteresis,
     )
 
 

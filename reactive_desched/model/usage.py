@@ -23,7 +23,7 @@ class NodeUsage(Struct, frozen=True, gc=False):
     is what the node uses, cpu in milli-cores and everything else in whole units; a source that
     measures one figure alone gives it as a resource of its own. `pods` is what each pod uses, by
     "namespace/name"; a pod that is not there was not measured. `sampled_s` is when the source
-    measured it, in seconds since the epoch.
+    measured it, in seconds since the epoch: at the end of the `window_s` that it averages over.
     """
 
     source: str
@@ -31,6 +31,7 @@ class NodeUsage(Struct, frozen=True, gc=False):
     usage: ResourceList
     sampled_s: float
     pods: Mapping[str, ResourceList] = {}
+    window_s: float = 0.0
 
     @property
     def key(self) -> str:

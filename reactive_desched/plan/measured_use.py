@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from reactive_desched.errors import UsageUnavailable
 from reactive_desched.kube.client.clock import Clock
 from reactive_desched.kube.client.session import Transport
+from reactive_desched.model.objects import Pod
 from reactive_desched.model.usage import NodeUsage
 from reactive_desched.plan.snapshot import Snapshot
 from reactive_desched.policy.policy import Configuration
@@ -35,9 +36,9 @@ async def with_measured_use(
     policy, settings = configuration.policy, configuration.settings.usage
     problems: dict[str, str] = {}
     samples: list[NodeUsage] = []
-    on_node: defaultdict[str, list[str]] = defaultdict(list)
+    on_node: defaultdict[str, list[Pod]] = defaultdict(list)
     for pod in snapshot.pods:
-        on_node[pod.node].append(str(pod))
+        on_node[pod.node].append(pod)
     pods_on = on_node.__getitem__
     shown: list[UsageSource] = []
     if show_nodes and KUBERNETES_METRICS not in wanted_sources(policy):

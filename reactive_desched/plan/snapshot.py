@@ -204,10 +204,10 @@ class SnapshotBuilder:
 
     def _samples(self, pods: Iterable[ClusterObject]) -> tuple[NodeUsage, ...]:
         """Make a sample of each node, of the newest measurement where there are several."""
-        on_node: dict[str, list[str]] = {}
+        on_node: dict[str, list[Pod]] = {}
         for pod in pods:
             assert isinstance(pod, Pod), "nothing else is kept under this name"
-            on_node.setdefault(pod.node, []).append(str(pod))
+            on_node.setdefault(pod.node, []).append(pod)
         self._node_metrics.sort(key=attrgetter("key", "sampled_s"))
         newest = {each.key: each for each in self._node_metrics}
         used = {each.key: each.usage for each in self._pod_metrics}

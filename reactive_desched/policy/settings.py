@@ -147,32 +147,37 @@ class SmoothingSettings(Section):
     The steps follow each other in this order; what each keeps begins anew with a restart.
     """
 
-    weight: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] = Field(
-        default=1.0, description="Of a new sample in the moving average; 1: no average."
+    agree: Annotated[int, Field(ge=1, le=1000)] = Field(
+        default=3,
+        description="So many of the last `of` samples must reach a value before it counts, and a "
+        "node with fewer samples is unknown; 1: each sample counts by itself.",
+    )
+    of: Annotated[int, Field(ge=1, le=1000)] | None = Field(
+        default=None,
+        description="The samples that `agree` is about; left out, so many that those which agree "
+        "are the majority: 5 where 3 must agree.",
     )
     window: Annotated[int, Field(ge=1, le=1000)] = Field(
-        default=1, description="Of so many samples the percentile counts; 1: the last one."
+        default=1, description="Of so many such values the percentile counts; 1: the last one."
     )
     percentile: Annotated[float, Field(gt=0, le=100, allow_inf_nan=False)] = Field(
         default=90.0, description="Which percentile of the window."
     )
-    agree: Annotated[int, Field(ge=1, le=1000)] = Field(
-        default=1,
-        description="So many of the last `of` samples must reach a value before it counts.",
+    weight: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] = Field(
+        default=1.0, description="Of a new value in the moving average; 1: no average."
     )
-    of: Annotated[int, Field(ge=1, le=1000)] | None = Field(
-        default=None, description="The samples that `agree` is about; as many when left out."
-    )
-    dead_band: Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)] = Field(
+    hysteresis: Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)] = Field(
         default=0.0,
-        description="A change of fewer per cent of the node is not taken in. A node comes to lie "
-        "above a threshold, and below it again, by that much later.",
+        description="A node becomes over- or underutilized once it is so many per cent of it "
+        "beyond the threshold, at most half way to 100 or 0, and stays so until it is back at the "
+        "threshold. Where thresholds are distances from the mean, a smaller change does not "
+        "count.",
     )
 
     @model_validator(mode="after")
     def _check_agree(self) -> "SmoothingSettings":
         if self.of is not None and self.agree > self.of:
-            error = FieldError("agree is more than of", "raise of", ("agree",))
+            error = FieldError("agree is more than of", "raise of or lower agree", ("agree",))
             raise FieldErrors([error])
         return self
 
@@ -182,7 +187,7 @@ class MetricsServerSmoothing(SmoothingSettings):
 
     weight: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] = Field(
         default=0.27,
-        description="Of a new sample in the moving average; 1: no average. The SIG descheduler's "
+        description="Of a new value in the moving average; 1: no average. The SIG descheduler's "
         "0.1 every 5 s comes to 0.27 every 15 s, as often as metrics-server measures.",
     )
 

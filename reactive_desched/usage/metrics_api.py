@@ -8,8 +8,10 @@ from typing import Final
 
 from msgspec import Raw, Struct
 
+from reactive_desched.model.objects import Pod
 from reactive_desched.model.resources import CPU, MEMORY, ResourceList, parse_resource_list
 from reactive_desched.model.usage import NodeUsage
+from reactive_desched.primitives.durations import DurationError, parse_duration
 from reactive_desched.state.kinds.interning import epoch_seconds, quantity_texts
 from reactive_desched.state.kinds.kind import (
     Metadata,
@@ -57,7 +59,9 @@ class MetricsObject(Struct, frozen=True, gc=False):
 
 
 class NodeMetrics(MetricsObject, frozen=True, gc=False):
-    """What a node used; `key` is its name."""
+    """What a node used, on average over `window_s`; `key` is its name."""
+
+    window_s: float = 0.0
 
 
 class PodMetrics(MetricsObject, frozen=True, gc=False):
@@ -78,6 +82,7 @@ class WireNodeMetrics(WireStruct, frozen=True, gc=False):
 
     metadata: Metadata
     timestamp: Timestamp
+    window: str = ""
     usage: dict[str, Raw] | None = None
 
 
@@ -91,7 +96,15 @@ class WirePodMetrics(WireStruct, frozen=True, gc=False):
 
 def _read_node(wire: WireNodeMetrics) -> NodeMetrics:
     sampled_s = float(epoch_seconds(wire.timestamp) or 0)
-    return NodeMetrics(wire.metadata.name, _measured(wire.usage), sampled_s)
+    return NodeMetrics(wire.metadata.name, _measured(wire.usage), sampled_s, _window_s(wire))
+
+
+def _window_s(wire: WireNodeMetrics) -> float:
+    """Return the window; 0 where there is none."""
+    try:
+        return parse_duration(wire.window)
+    except DurationError:
+        return 0.0
 
 
 def _read_pod(wire: WirePodMetrics) -> PodMetrics:
@@ -141,12 +154,15 @@ POD_METRICS: Final = WatchedKind(
 def make_samples(
     nodes: Iterable[NodeMetrics],
     pods: Mapping[str, ResourceList],
-    pods_on: Callable[[str], Iterable[str]],
+    pods_on: Callable[[str], Iterable[Pod]],
 ) -> Iterator[NodeUsage]:
     """Make a sample of each NodeMetrics object, with the use of the pods that are on the node.
 
-    `pods` is what each pod uses, by "namespace/name"; `pods_on` names the pods of a node so.
+    `pods` is what each pod uses, by "namespace/name"; `pods_on` returns the pods of a node.
     """
     for node in nodes:
-        on_node = {name: used for name in pods_on(node.key) if (used := pods.get(name)) is not None}
-        yield NodeUsage(KUBERNETES_METRICS, node.key, node.usage, node.sampled_s, on_node)
+        names = map(str, pods_on(node.key)) if pods else ()
+        used = {name: amounts for name in names if (amounts := pods.get(name)) is not None}
+        yield NodeUsage(
+            KUBERNETES_METRICS, node.key, node.usage, node.sampled_s, used, node.window_s
+        )

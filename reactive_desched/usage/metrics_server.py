@@ -8,6 +8,7 @@ from reactive_desched.kube.client.clock import Clock
 from reactive_desched.kube.client.session import Transport
 from reactive_desched.kube.codec import ResourceCodec
 from reactive_desched.kube.watch.yielding import Yielder, YieldPolicy
+from reactive_desched.model.objects import Pod
 from reactive_desched.model.resources import ResourceList
 from reactive_desched.model.usage import NodeUsage
 from reactive_desched.state.kinds.interning import InternTables
@@ -39,7 +40,7 @@ class MetricsServer:
         self,
         session: Transport,
         clock: Clock,
-        pods_on: Callable[[str], Iterable[str]],
+        pods_on: Callable[[str], Iterable[Pod]],
         *,
         pod_interval_s: float | None = 0.0,
     ) -> None:

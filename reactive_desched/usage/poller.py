@@ -103,20 +103,23 @@ class UsagePoller:
     async def _take_in(self, samples: Iterable[NodeUsage]) -> None:
         yielder = Yielder(self._clock, _SLICES)
         for sample in samples:
-            smoothed = self._smoother.take(sample)
+            smoothed = self._smoother.take(sample, self._clock.wall())
             if smoothed is not None and not self._is_too_old(smoothed):
                 self._state.upsert(smoothed)
             if yielder.slice_over():
                 await yielder.yield_now()
 
     def _expire(self) -> None:
+        self._smoother.forget_before(self._oldest_s())
         for sample in self._state.samples(self.source.name):
             if self._is_too_old(sample):
-                self._smoother.forget(sample.node)
                 self._state.remove(sample)
 
     def _is_too_old(self, sample: NodeUsage) -> bool:
-        return self._clock.wall() - sample.sampled_s > self._times.max_age_s
+        return sample.sampled_s < self._oldest_s()
+
+    def _oldest_s(self) -> float:
+        return self._clock.wall() - self._times.max_age_s
 
     def _report(self, problem: str) -> None:
         self._results["failed" if problem else "ok"] += 1

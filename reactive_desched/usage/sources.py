@@ -1,14 +1,17 @@
 """Which sources of measured use a policy needs, and how each is reached."""
 
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Final
 
 from reactive_desched.kube.client.clock import Clock
 from reactive_desched.kube.client.session import Transport
+from reactive_desched.model.objects import Pod
 from reactive_desched.model.usage import source_kind
+from reactive_desched.model.utilization import UtilizationRule
 from reactive_desched.policy.document import Prometheus
 from reactive_desched.policy.policy import Policy
 from reactive_desched.policy.settings import UsageSettings
@@ -23,9 +26,10 @@ from reactive_desched.usage.prometheus import (
     TokenSource,
     open_prometheus,
 )
+from reactive_desched.usage.smoothing import Levels
 from reactive_desched.usage.source import UsageSource
 
-__all__ = ["open_sources", "wanted_sources"]
+__all__ = ["levels_by_source", "open_sources", "wanted_sources"]
 
 _QUERY: Final = f"{PROMETHEUS}/"
 
@@ -46,20 +50,41 @@ def wanted_sources(policy: Policy) -> list[str]:
     )
 
 
+def levels_by_source(policy: Policy) -> Mapping[str, Mapping[str, Levels]]:
+    """Return the thresholds that the policy's plugins have for each source and resource.
+
+    Distances from the mean are none.
+    """
+    low: defaultdict[tuple[str, str], set[float]] = defaultdict(set)
+    high: defaultdict[tuple[str, str], set[float]] = defaultdict(set)
+    for profile in policy.profiles:
+        for plugin in profile.plugins:
+            for _, rule in plugin.required_indexes:
+                if isinstance(rule, UtilizationRule) and not rule.deviation:
+                    for found, limits in ((low, rule.low), (high, rule.high)):
+                        for resource, percent in limits:
+                            found[rule.source, resource].add(percent)
+    levels: defaultdict[str, dict[str, Levels]] = defaultdict(dict)
+    for source, resource in low.keys() | high.keys():
+        key = source, resource
+        levels[source][resource] = Levels(tuple(low[key]), tuple(high[key]))
+    return levels
+
+
 @asynccontextmanager
 async def open_sources(
     policy: Policy,
     settings: UsageSettings,
     session: Transport,
     clock: Clock,
-    pods_on: Callable[[str], Iterable[str]],
+    pods_on: Callable[[str], Iterable[Pod]],
     *,
     once: bool = False,
     folder: Path = IN_CLUSTER_FOLDER,
 ) -> AsyncIterator[list[UsageSource]]:
     """Reach the sources that the policy's plugins read while the block lasts.
 
-    `pods_on` names the pods of a node as "namespace/name". Raises UsageUnavailable where the file
+    `pods_on` returns the pods of a node. Raises UsageUnavailable where the file
     of the cluster's certificate authority cannot be read.
     """
     sources: list[UsageSource] = []

@@ -96,7 +96,7 @@ SMOOTHING = {
     "percentile": (75.0, "percentile"),
     "agree": (2, "agree"),
     "of": (3, "of"),
-    "deadBand": (2.0, "dead_band"),
+    "hysteresis": (2.0, "hysteresis"),
 }
 SOURCES = {"kubernetesMetrics": "kubernetes_metrics", "prometheus": "prometheus"}
 

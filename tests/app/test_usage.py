@@ -43,7 +43,7 @@ profiles:
 ---
 apiVersion: reactive-desched/v1alpha1
 kind: ReactiveSettings
-usage: {kubernetesMetrics: {interval: 10s, podInterval: 10s, smoothing: {weight: %s}}}
+usage: {kubernetesMetrics: {interval: 10s, podInterval: 10s, smoothing: {agree: 1, weight: %s}}}
 """
 PROVIDER = "metricsProviders: [{source: KubernetesMetrics}]"
 BY_METRICS = "      metricsUtilization: {source: KubernetesMetrics}"

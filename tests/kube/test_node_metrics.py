@@ -41,8 +41,8 @@ def test_use_is_what_the_system_and_all_pods_use() -> None:
         {"cpu": 2143, "memory": 3072, "example.com/gpu": 1},
         1795246319.0,
         {"a/x": {"cpu": 902, "memory": 2048}, "a/y": {"example.com/gpu": 1}},
-        "u1",
-        7,
+        uid="u1",
+        resource_version=7,
     )
 
 

@@ -14,6 +14,7 @@ from reactive_desched.controller.subscriptions import AnyPlugin
 from reactive_desched.errors import ReactiveDeschedError
 from reactive_desched.gate.factory import GateFactory
 from reactive_desched.kube.codec import ResourceCodec
+from reactive_desched.model.changes import Change
 from reactive_desched.model.decisions import Evict
 from reactive_desched.model.evaluation import Evaluation
 from reactive_desched.model.objects import Node
@@ -56,6 +57,7 @@ class DescheduledCluster:
         if not isinstance(config, Configuration):
             profile = make_profile_of("p", (config,), DefaultEvictorArgs.model_validate(evictor))
             config = make_configuration((profile,), debounce=DebounceConfig(quiet_s, 10 * quiet_s))
+        self.config = config
         self.state = ClusterState()
         tables = InternTables()
         self._codecs = {
@@ -102,7 +104,10 @@ class DescheduledCluster:
             return
         record = self._decoded(event.resource, event.object)
         gone = event.type == "DELETED"
-        changes = self.state.remove(record) if gone else self.state.upsert(record)
+        self.apply(self.state.remove(record) if gone else self.state.upsert(record))
+
+    def apply(self, changes: list[Change]) -> None:
+        """Let the gates and plugins follow what changed in the state."""
         self._gates.apply_changes(changes)
         self._evaluator.apply_changes(changes, self._now())
 

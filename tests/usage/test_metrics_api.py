@@ -9,6 +9,7 @@ from reactive_desched.errors import Malformed
 from reactive_desched.kube.codec import ResourceCodec
 from reactive_desched.model.usage import NodeUsage
 from reactive_desched.state.kinds.interning import InternTables
+from reactive_desched.testing.builders import pod
 from reactive_desched.usage.metrics_api import (
     NODE_METRICS,
     POD_METRICS,
@@ -37,8 +38,13 @@ def read_pod(*usages: dict[str, str], **metadata: str) -> PodMetrics:
 
 def test_a_node_has_milli_cores_rounded_up_and_bytes_and_the_time_they_were_measured() -> None:
     assert read_node(NODE) == NodeMetrics(
-        "n1", {"cpu": 1501, "memory": 4915 * 2**20}, sampled_s=1795245422.0
+        "n1", {"cpu": 1501, "memory": 4915 * 2**20}, sampled_s=1795245422.0, window_s=20.0
     )
+
+
+@pytest.mark.parametrize("window", ["", "long"])
+def test_a_node_whose_window_is_not_told_was_measured_at_a_moment(window: str) -> None:
+    assert read_node({**NODE, "window": window}).window_s == 0
 
 
 def test_the_containers_of_a_pod_add_up() -> None:
@@ -66,13 +72,16 @@ def test_an_object_that_cannot_be_read_is_named(wrong: dict[str, Any]) -> None:
 
 
 def test_a_sample_has_the_pods_of_its_node_alone() -> None:
-    nodes = [NodeMetrics(name, {"cpu": 5}, 1.0) for name in ("n1", "n2")]
+    nodes = [NodeMetrics(name, {"cpu": 5}, 1.0, 20.0) for name in ("n1", "n2")]
     used = {"shop/a": {"cpu": 1}, "shop/gone": {"cpu": 1}}
-    pods_on = {"n1": ["shop/a", "shop/new"], "n3": ["shop/b"]}
+    pods_on = {
+        name: [pod(each, namespace="shop") for each in pods]
+        for name, pods in (("n1", "ax"), ("n3", "b"))
+    }
 
     samples = make_samples(nodes, used, lambda node: pods_on.get(node, ()))
 
     assert list(samples) == [
-        NodeUsage("KubernetesMetrics", "n1", {"cpu": 5}, 1.0, {"shop/a": {"cpu": 1}}),
-        NodeUsage("KubernetesMetrics", "n2", {"cpu": 5}, 1.0),
+        NodeUsage("KubernetesMetrics", "n1", {"cpu": 5}, 1.0, {"shop/a": {"cpu": 1}}, 20.0),
+        NodeUsage("KubernetesMetrics", "n2", {"cpu": 5}, 1.0, {}, 20.0),
     ]

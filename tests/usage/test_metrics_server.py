@@ -8,6 +8,8 @@ import pytest
 
 from reactive_desched.errors import Unreachable, UsageUnavailable
 from reactive_desched.kube.client.responses import ApiResponse
+from reactive_desched.model.objects import Pod
+from reactive_desched.testing.builders import pod as make_pod
 from reactive_desched.testing.manual_clock import ManualClock
 from reactive_desched.usage.metrics_server import MetricsServer
 
@@ -28,6 +30,9 @@ def pod(name: str, cpu: str) -> dict[str, Any]:
         "timestamp": TIME,
         "containers": [{"name": "a", "usage": {"cpu": cpu}}],
     }
+
+
+A, B = (make_pod(name, namespace="shop") for name in "ab")
 
 
 class Session:
@@ -54,7 +59,7 @@ class Session:
 
 
 def source(
-    session: Session, on: Mapping[str, tuple[str, ...]] | None = None, **more: float
+    session: Session, on: Mapping[str, tuple[Pod, ...]] | None = None, **more: float
 ) -> tuple[MetricsServer, ManualClock]:
     clock = ManualClock()
     made = MetricsServer(session, clock, lambda name: (on or {}).get(name, ()), **more)  # type: ignore[arg-type]  # what it uses of a session
@@ -67,7 +72,7 @@ async def measured(server: MetricsServer) -> dict[str, tuple[int, Mapping[str, M
 
 async def test_a_list_of_nodes_and_one_of_pods_make_a_sample_of_each_node() -> None:
     session = Session(nodes=[node("n1", "1"), node("n2", "2")], pods=[pod("a", "100m")])
-    server, _ = source(session, {"n2": ("shop/a", "shop/b")})
+    server, _ = source(session, {"n2": (A, B)})
 
     assert await measured(server) == {"n1": (1000, {}), "n2": (2000, {"shop/a": {"cpu": 100}})}
     assert session.asked == [NODES, PODS]
@@ -75,7 +80,7 @@ async def test_a_list_of_nodes_and_one_of_pods_make_a_sample_of_each_node() -> N
 
 async def test_pods_are_listed_less_often_than_nodes() -> None:
     session = Session(nodes=[node("n1", "1")], pods=[pod("a", "100m")])
-    server, clock = source(session, {"n1": ("shop/a",)}, pod_interval_s=60)
+    server, clock = source(session, {"n1": (A,)}, pod_interval_s=60)
     for _ in range(3):
         assert await measured(server) == {"n1": (1000, {"shop/a": {"cpu": 100}})}
         clock.advance(25)

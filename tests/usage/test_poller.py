@@ -1,16 +1,17 @@
 """A source is polled, its samples are smoothed and stored, and removed when they are too old."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from random import Random
 
 import anyio
 import pytest
 
 from reactive_desched.errors import UsageUnavailable
+from reactive_desched.model.objects import Pod
 from reactive_desched.model.usage import NodeUsage
 from reactive_desched.testing.manual_clock import ManualClock, wait_until
 from reactive_desched.usage.poller import PollTimes, UsagePoller
-from reactive_desched.usage.smoothing import Smoother, SmoothingRule
+from reactive_desched.usage.smoothing import Levels, Smoother, SmoothingRule
 from tests.support.log_book import RecordingLogger
 
 pytestmark = pytest.mark.anyio
@@ -51,6 +52,15 @@ class State:
     def remove(self, sample: NodeUsage) -> None:
         del self.stored[sample.node]
 
+    def capacity(self, _node: str, _resource: str) -> int:
+        return 1000
+
+    def pods_on(self, _node: str) -> Iterable[Pod]:
+        return ()
+
+    def levels(self, _source: str) -> Mapping[str, Levels]:
+        return {}
+
     def cpu(self) -> dict[str, int]:
         return {node: sample.usage["cpu"] for node, sample in self.stored.items()}
 
@@ -66,7 +76,7 @@ class Bench:
         self.poller = UsagePoller(
             self.source,
             self.state,
-            Smoother(SmoothingRule(**rule), lambda *_: 1000),  # type: ignore[arg-type]  # as a test writes them
+            Smoother(SmoothingRule(**rule), self.state),  # type: ignore[arg-type]  # as a test writes them
             PollTimes(interval_s=10, timeout_s=5, max_age_s=60),
             clock=self.clock,
             rng=Random(1),
