@@ -41,6 +41,11 @@ MEANINGS: Final[Mapping[str, str]] = {
     api.POLICY_LOADED: "A policy came into force.",
     api.POLICY_REJECTED: "Changed files were rejected; the policy in force stays.",
     api.LEADER_CHANGED: "Another instance became the leader.",
+    api.BRAKE_ENGAGED: (
+        "A brake holds evictions from now on: too many nodes are not Ready, a storm of findings, "
+        "too many pods that no node takes, or a person who paused."
+    ),
+    api.BRAKE_RELEASED: "A brake holds evictions no longer.",
     api.CHECKPOINT: "A signed statement of all earlier records. Every file begins with one.",
     api.JOURNAL_RESUMED: "The journal writes again; no pod was evicted during the fault.",
     api.JOURNAL_LOST: (

@@ -29,6 +29,8 @@ FUTILE_CLEARED: Final = full_type("futile.cleared")
 POLICY_LOADED: Final = full_type("policy.loaded")
 POLICY_REJECTED: Final = full_type("policy.rejected")
 LEADER_CHANGED: Final = full_type("leader.changed")
+BRAKE_ENGAGED: Final = full_type("brake.engaged")
+BRAKE_RELEASED: Final = full_type("brake.released")
 CHECKPOINT: Final = full_type("audit.checkpoint")
 JOURNAL_RESUMED: Final = full_type("journal.resumed")
 JOURNAL_LOST: Final = full_type("journal.lost")
@@ -266,6 +268,33 @@ class LeaderChanged(Struct, frozen=True, gc=False, kw_only=True, rename="camel")
     transitions: Annotated[int, _described("The Lease's leaseTransitions.")]
 
 
+class BrakeEngaged(Struct, frozen=True, gc=False, kw_only=True, rename="camel", omit_defaults=True):
+    """A brake holds evictions from now on."""
+
+    brake: Annotated[str, _described("zone, storm, pending or manual (a person paused).")]
+    by: Annotated[str, _described("Who paused, as they named themselves; left out for others.")] = (
+        ""
+    )
+    message: Annotated[str, _described("Why, for people.")]
+    mode: Mode
+    scope: Annotated[str, _described("What it holds: `cluster`, or for example `zone eu-1/a`.")]
+    until: Annotated[
+        datetime | None, _described("When a pause ends by itself; left out: it does not.")
+    ] = None
+
+
+class BrakeReleased(
+    Struct, frozen=True, gc=False, kw_only=True, rename="camel", omit_defaults=True
+):
+    """A brake holds evictions no longer; what waited for it is evaluated again."""
+
+    brake: Annotated[str, _described("zone, storm, pending or manual (a person paused).")]
+    by: Annotated[str, _described("Who released it, as they named themselves; else left out.")] = ""
+    message: Annotated[str, _described("Why, for people.")]
+    mode: Mode
+    scope: Annotated[str, _described("What it held: `cluster`, or for example `zone eu-1/a`.")]
+
+
 class Checkpoint(Struct, frozen=True, gc=False, kw_only=True, rename="camel", omit_defaults=True):
     """A signed statement of all earlier records; a copy of it reveals any later rewriting."""
 
@@ -326,6 +355,8 @@ EventData = (
     | PolicyLoaded
     | PolicyRejected
     | LeaderChanged
+    | BrakeEngaged
+    | BrakeReleased
     | Checkpoint
     | JournalResumed
     | JournalLost
@@ -347,6 +378,8 @@ DATA_TYPES: Final[Mapping[str, type[Struct]]] = {
     POLICY_LOADED: PolicyLoaded,
     POLICY_REJECTED: PolicyRejected,
     LEADER_CHANGED: LeaderChanged,
+    BRAKE_ENGAGED: BrakeEngaged,
+    BRAKE_RELEASED: BrakeReleased,
     CHECKPOINT: Checkpoint,
     JOURNAL_RESUMED: JournalResumed,
     JOURNAL_LOST: JournalLost,

@@ -2,21 +2,42 @@
 
 import time
 from functools import partial
+from typing import Final
 
 from reactive_desched.app.config_reload import ActiveConfig
 from reactive_desched.controller.controller import Controller
+from reactive_desched.controller.readiness import INTENTIONAL
+from reactive_desched.model.brakes import PENDING, STORM, ZONE
 from reactive_desched.web.health import CheckResult, Health
+
+CHECKED_BRAKES: Final = (ZONE, STORM, PENDING)
+"""The brakes with a line of their own; the pause `manual` is the line of the other one."""
 
 
 def build_health(controller: Controller, active: ActiveConfig) -> Health:
     """Return the checks of both probes: /readyz lists every pause of the controller."""
     health = Health(time.monotonic)
     for name in controller.readiness.pauses:
-        health.add_readiness_check(name, partial(_pause_check, controller, name))
+        if name in INTENTIONAL:
+            health.add_info_check(name, partial(_intentional_pause, controller, name))
+        else:
+            health.add_readiness_check(name, partial(_pause_check, controller, name))
+    for brake in CHECKED_BRAKES:
+        health.add_info_check(f"brake/{brake}", partial(_brake_check, controller, brake))
     health.add_info_check(
         "policy", lambda: CheckResult(not active.problems, active.status_message())
     )
     return health
+
+
+def _intentional_pause(controller: Controller, name: str) -> CheckResult:
+    result = _pause_check(controller, name)
+    return result if result.message else CheckResult(ok=True, message="not paused")
+
+
+def _brake_check(controller: Controller, brake: str) -> CheckResult:
+    message = controller.gates.brakes.messages()[brake]
+    return CheckResult(not message, message or "released")
 
 
 def _pause_check(controller: Controller, name: str) -> CheckResult:

@@ -5,6 +5,8 @@ from typing import Final
 
 from reactive_desched.api.event import (
     MODE_DRY_RUN,
+    BrakeEngaged,
+    BrakeReleased,
     Checkpoint,
     DecisionMade,
     Ending,
@@ -135,6 +137,15 @@ def format_duration(seconds: float) -> str:
     return ""
 
 
+def _describe_brake(data: BrakeEngaged | BrakeReleased) -> str:
+    until = data.until if isinstance(data, BrakeEngaged) else None
+    verb = "holds" if isinstance(data, BrakeEngaged) else "no longer holds"
+    text = f"{data.brake} brake {verb} {data.scope}"
+    text += f" until {format_time(until)}" if until is not None else ""
+    text += f", by {data.by}" if data.by else ""
+    return f"{text}: {data.message}"
+
+
 def _describe_controller_event(event: AnyEvent) -> str:
     """Return an event of the controller itself in one line."""
     match event.data:
@@ -145,6 +156,8 @@ def _describe_controller_event(event: AnyEvent) -> str:
             return f"revision {data.kept} stays: {''.join(data.problems[:1])}{more}"
         case LeaderChanged() as data:
             return f"leader {data.holder or 'none'}, before it {data.previous or 'none'}"
+        case BrakeEngaged() | BrakeReleased() as data:
+            return _describe_brake(data)
         case Checkpoint() as data:
             left_out = (
                 f", {format_count(data.unrecorded, 'verdict')} unrecorded"

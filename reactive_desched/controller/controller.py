@@ -12,7 +12,7 @@ from reactive_desched.controller.backoff import PodBackoff
 from reactive_desched.controller.evaluator import NEVER_FLAPPING, Evaluator
 from reactive_desched.controller.flapping import FlappingConfig
 from reactive_desched.controller.pending import PendingList, PendingQuery, list_pending
-from reactive_desched.controller.readiness import JOURNAL, Readiness
+from reactive_desched.controller.readiness import BRAKE, JOURNAL, MANUAL, Readiness
 from reactive_desched.controller.subscriptions import PluginInstance
 from reactive_desched.controller.suspend import SuspendDetector
 from reactive_desched.eviction.executor import EvictionResult
@@ -92,22 +92,35 @@ class Controller:
         if not self.evaluator.started:
             return False
         self._observer.on_changes(changes)
-        self.gates.apply_changes(changes)
-        return self.evaluator.apply_changes(changes, self._clock(), version)
+        concerns_brakes = self.gates.apply_changes(changes)
+        enqueued = self.evaluator.apply_changes(changes, self._clock(), version)
+        return enqueued or concerns_brakes
 
     def next_due(self, now: float) -> float | None:
-        """Return when there is work; None while a pause holds, and when nothing is marked."""
-        if self.pause_reason():
-            return None
-        return self.evaluator.next_due(now) if self.evaluator.started else now
+        """Return when there is work, or a brake may be released; None where neither is foreseen.
+
+        While a pause holds there is no work.
+        """
+        is_paused = bool(self.pause_reason())
+        if not is_paused and not self.evaluator.started:
+            return now
+        dues = (
+            self.gates.brakes.next_due(now),
+            None if is_paused else self.evaluator.next_due(now),
+        )
+        return min((due for due in dues if due is not None), default=None)
 
     def work(self, now: float, should_yield: Callable[[], bool]) -> Iterator[Intent]:
         """Evaluate due subjects and yield an intent for each pod to evict, until `should_yield`."""
         if not self.evaluator.started:
             self.gates.rate_limiter.begin_warm_up(now)
+            self.gates.brakes.start(now)
             self.evaluator.resync(now)
             self.initial_sync_done.set()
+            if self.pause_reason():
+                return
         for evaluation in self.evaluator.process_due(now, should_yield):
+            self.gates.brakes.count(evaluation)
             if evaluation.changed:
                 context = decision_context(evaluation, self.view)
                 self._recorder.record_decision(context, evaluation.decision)
@@ -120,7 +133,8 @@ class Controller:
         """Return the outcome of a decided eviction that must not be sent; None when it may."""
         if intent.pod.uid in self._superseded:
             return POLICY_CHANGED.outcome("the policy or the settings changed")
-        if pause := self.pause_reason():
+        finding = intent.context.finding
+        if pause := self.pause_reason() or self.gates.brakes.refusal(finding, self._clock()):
             return EVICTIONS_PAUSED.outcome(pause)
         return None
 
@@ -148,7 +162,10 @@ class Controller:
         self._work_available.notify()
 
     def pause_reason(self) -> str:
-        """Name the first pause, after a check for a suspend and of the recorder; empty for none."""
+        """Name the first pause; empty for none.
+
+        Before that, checks for a suspend, a fault of the recorder, and brakes whose time has come.
+        """
         if suspended_s := self._suspend.check():
             self._observer.on_suspend(suspended_s)
             self.readiness.pause_sync(f"the process was suspended for {suspended_s:.0f} s")
@@ -158,7 +175,43 @@ class Controller:
                 self.readiness.pause(JOURNAL, fault)
             else:
                 self.readiness.resume(JOURNAL)
+        if self.gates.brakes.is_due(now := self._clock()):
+            self._update_brakes(now)
         return self.readiness.reason
+
+    def pause(self, by: str, reason: str, for_s: float | None) -> None:
+        """Pause evictions by command, until `resume` or for so many seconds; `by` is who did it."""
+        self.gates.brakes.pause_by_command(by, reason, for_s)
+        self.pause_reason()
+        self._work_available.notify()
+
+    def resume(self, by: str, reason: str) -> None:
+        """End a pause by command, and release the storm brake."""
+        self.gates.brakes.resume_by_command(by, reason)
+        self.pause_reason()
+        self._work_available.notify()
+
+    def set_pause_file(self, text: str) -> None:
+        """Take in what the pause file says; empty where there is none."""
+        self.gates.brakes.set_pause_file(text)
+        self.pause_reason()
+
+    def _update_brakes(self, now: float) -> None:
+        """Engage and release brakes, record that, and evaluate again what they held."""
+        brakes = self.gates.brakes
+        released = brakes.update(now)
+        for name, reason in ((MANUAL, brakes.pause.reason), (BRAKE, brakes.zones.stop_reason)):
+            if reason:
+                self.readiness.pause(name, reason)
+            else:
+                self.readiness.resume(name)
+        if not self._recorder.fault:
+            for notice in brakes.take_notices():
+                self._recorder.record_brake(notice)
+                self._observer.on_brake(notice)
+        if released:
+            self.evaluator.apply_changes(released, now)
+            self._work_available.notify()
 
     def reconfigure(self, config: Configuration) -> None:
         """Apply another configuration and evaluate every subject again.
@@ -196,6 +249,7 @@ class Controller:
     def collect(self) -> Iterator[Metric]:
         """Yield how many subjects and findings wait, and how many tokens are left."""
         yield from self.evaluator.collect()
+        yield from self.gates.brakes.collect()
         yield from self.gates.rate_limiter.collect(self._clock())
 
     def describe_limits(self) -> dict[str, str]:
@@ -233,6 +287,7 @@ def plugin_instances(
             state, wall_clock, evictor, gates.node_fit, gates.in_flight, ignored_taints
         )
         indexes += ((kind, None) for kind in gate.indexes)
+        indexes += gates.brakes.indexes
         for plugin in profile.plugins:
             indexes += plugin.required_indexes
             debounce = config.settings.debounce

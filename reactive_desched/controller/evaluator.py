@@ -435,7 +435,9 @@ class Evaluator:
             since = now if last is None or changed else last.since
             self._block(finding_key, decision, since, trigger)
         profile, subject = finding_key[0].profile, finding_key[1]
-        evaluation = Evaluation(profile, subject, decision, trigger, now, changed)
+        evaluation = Evaluation(
+            profile, subject, decision, trigger, now, changed, is_new=last is None
+        )
         if isinstance(decision, Evict):
             self._evicting[_eviction_key(evaluation)] = finding_key
         return evaluation

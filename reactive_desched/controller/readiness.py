@@ -5,8 +5,8 @@
 | `startup` | the start of the process, until the open intents of the last run are resolved |
 | `stopping` | shutdown; it is never ended |
 | `leader` | leader election, while another replica holds the Lease |
-| `manual` | a person who paused the controller |
-| `brake` | the zone brake |
+| `manual` | a person, who paused the controller by a command or the pause file |
+| `brake` | the zone brake, while no node of any zone is Ready |
 | `journal` | the controller, while the journal is not open or its disk takes no records |
 | `sync/<resource>` | the resource's event handler, until its list is complete and a watch is open |
 """
@@ -25,6 +25,9 @@ LEADER: Final = "leader"
 MANUAL: Final = "manual"
 BRAKE: Final = "brake"
 JOURNAL: Final = "journal"
+
+INTENTIONAL: Final = frozenset({MANUAL, BRAKE})
+"""The pauses during which the controller is as it should be: /readyz shows them and passes."""
 
 
 def sync_pause(resource: str) -> str:

@@ -6,6 +6,7 @@ from typing import Final, Protocol
 
 from reactive_desched.errors import JournalUnavailable
 from reactive_desched.model.accounts import DecisionContext
+from reactive_desched.model.brakes import BrakeNotice
 from reactive_desched.model.decisions import Decision
 from reactive_desched.model.intents import Intent
 from reactive_desched.model.outcomes import Outcome
@@ -23,6 +24,10 @@ class Recorder(Protocol):
 
     def record_decision(self, context: DecisionContext, decision: Decision) -> None:
         """Have a decision written soon, before any intent that follows; does not wait for it."""
+        ...
+
+    def record_brake(self, notice: BrakeNotice) -> None:
+        """Have a brake's engagement or release written soon; does not wait for it."""
         ...
 
     def begin_intent(self, intent: Intent) -> Awaitable[str]:
@@ -65,6 +70,10 @@ class RecorderSlot:
     def record_decision(self, context: DecisionContext, decision: Decision) -> None:
         """Have a decision written soon; none is made while there is no recorder."""
         self._open().record_decision(context, decision)
+
+    def record_brake(self, notice: BrakeNotice) -> None:
+        """Have a brake's engagement or release written soon; none is while there is no recorder."""
+        self._open().record_brake(notice)
 
     def begin_intent(self, intent: Intent) -> Awaitable[str]:
         """Have an intent written; there is none while there is no recorder."""

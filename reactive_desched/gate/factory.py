@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 
+from reactive_desched.brakes.brakes import Brakes
 from reactive_desched.fit.scheduler import SchedulerNodeFit
 from reactive_desched.gate.conflict_partners import ConflictPartnersLeaving
 from reactive_desched.gate.disruption import PdbFilter
@@ -18,14 +19,14 @@ from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.policy.policy import Configuration
 from reactive_desched.state.view import ClusterView
 
-_REACTS_TO = frozenset({*PdbFilter.reacts_to, *SchedulerNodeFit.reacts_to})
+_REACTS_TO = frozenset({*PdbFilter.reacts_to, *SchedulerNodeFit.reacts_to, *Brakes.reacts_to})
 
 
 class GateFactory:
     """Builds one gate per profile; all of them share filters, limits and trackers.
 
     What is shared outlives a reload of the policy: evictions in flight, counted evictions, spent
-    tokens, assumed disruptions of PodDisruptionBudgets, and reserved capacity.
+    tokens, assumed disruptions of PodDisruptionBudgets, reserved capacity, and the brakes.
     """
 
     def __init__(
@@ -40,6 +41,7 @@ class GateFactory:
         self._pdb_filter = PdbFilter(view, clock)
         self._guards = Guards(view, config.settings.guards)
         self._policy = config.policy
+        self.brakes = Brakes(view, clock, config.settings.brakes)
         self._view = view
         self.node_fit = SchedulerNodeFit(view, clock)
 
@@ -56,17 +58,23 @@ class GateFactory:
             MinReadyNodes(self._view),
             ConflictPartnersLeaving(self._view, self.in_flight),
             *evictor.namespace_filters,
+            *self.brakes.filters,
             evictor.node_fit_filter,
             self._pdb_filter,
         )
-        trackers = (self.in_flight, self._pdb_filter, self.node_fit)
+        trackers = (self.in_flight, self.brakes.zones, self._pdb_filter, self.node_fit)
         return Gate(filters, self._window_limits, self.rate_limiter, trackers, self._plugin_limits)
 
-    def apply_changes(self, changes: Iterable[Change]) -> None:
-        """Update what is assumed of PodDisruptionBudgets and of node capacity."""
+    def apply_changes(self, changes: Iterable[Change]) -> bool:
+        """Update what is assumed of PodDisruptionBudgets and of node capacity, and the brakes.
+
+        Returns whether a brake may engage or be released.
+        """
         if concerned := [change for change in changes if type(change) in _REACTS_TO]:
             self._pdb_filter.apply_changes(concerned)
             self.node_fit.apply_changes(concerned)
+            return self.brakes.apply_changes(concerned)
+        return False
 
     def restore(self, past: Sequence[PastEviction], now: float, wall_now: float) -> None:
         """Take in the evictions of earlier processes, oldest first.
@@ -88,4 +96,5 @@ class GateFactory:
             self.rate_limiter.begin_warm_up(now)
         self._window_limits.reconfigure(config.policy.limits.by_scope(), in_flight)
         self._guards.reconfigure(config.settings.guards)
+        self.brakes.reconfigure(config.settings.brakes, now)
         self.node_fit.clear_unschedulable()

@@ -1,13 +1,15 @@
 """What the rest of the controller sees of the journal: what was found, decided, begun and ended."""
 
 from collections.abc import Callable, Generator
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import anyio
 
 from reactive_desched._version import __version__
 from reactive_desched.api.event import (
+    BRAKE_ENGAGED,
+    BRAKE_RELEASED,
     EVICTION_REQUESTED,
     FINDING_MADE,
     JOURNAL_LOST,
@@ -15,6 +17,8 @@ from reactive_desched.api.event import (
     MODE_LIVE,
     POLICY_LOADED,
     POLICY_REJECTED,
+    BrakeEngaged,
+    BrakeReleased,
     DecisionMade,
     EvictionEnded,
     EvictionRequested,
@@ -49,6 +53,7 @@ from reactive_desched.journal.payloads import (
 from reactive_desched.journal.records import AnyEvent
 from reactive_desched.journal.recovery import OpenIntent
 from reactive_desched.model.accounts import DecisionContext
+from reactive_desched.model.brakes import BrakeNotice
 from reactive_desched.model.decisions import Decision, Evict
 from reactive_desched.model.intents import Intent
 from reactive_desched.model.outcomes import POD_LEAVES, Outcome
@@ -56,6 +61,9 @@ from reactive_desched.primitives.token_bucket import TokenBucket, TokenRate
 
 MAX_PROBLEMS, MAX_PROBLEM_CHARS = 20, 1000
 """An event about a refused policy names so many problems at most, each with so many characters."""
+
+MAX_BY_CHARS = 200
+"""The longest name of a person."""
 
 
 class _BegunIntent:
@@ -131,6 +139,33 @@ class JournalRecorder:
         truncated = tuple(truncate(each, MAX_PROBLEM_CHARS) for each in problems[:MAX_PROBLEMS])
         data = PolicyRejected(kept=self._policy_revision, problems=truncated, source=source)
         self._record_policy_event(POLICY_REJECTED, data, self._policy_revision)
+
+    def record_brake(self, notice: BrakeNotice) -> None:
+        """Write down that a brake engaged, or that it was released."""
+        message, by = truncate(notice.message, MAX_PROBLEM_CHARS), truncate(notice.by, MAX_BY_CHARS)
+        common: dict[str, Any] = {  # the fields that both types have
+            "brake": notice.brake,
+            "by": by,
+            "message": message,
+            "mode": self._mode,
+            "scope": notice.scope,
+        }
+        until = None if notice.until_s is None else datetime.fromtimestamp(notice.until_s, UTC)
+        data = BrakeEngaged(until=until, **common) if notice.engaged else BrakeReleased(**common)
+        type_ = BRAKE_ENGAGED if notice.engaged else BRAKE_RELEASED
+        self._id_counter += 1
+        epoch = journal_epoch(self._journal.source)
+        brake = f"{epoch}.brake.{self._start_seq}"
+        event = build_event(
+            self._journal.source,
+            type_,
+            Correlation(f"{epoch}.brake.{notice.brake}", "brakes", epoch),
+            self._clock(),
+            data,
+            id_=f"{brake}.{self._id_counter}",
+            causation_id=notice.scope,
+        )
+        self._journal.append_nowait(event)
 
     async def record_loss(self, sink: str, first: int, last: int) -> None:
         """Write down, durably, that records are removed which a sink has not read."""

@@ -34,8 +34,8 @@ class ChangeTrigger(Struct, frozen=True, gc=False):
 class Evaluation(Struct, frozen=True):
     """A finding of a profile's plugin on a subject, with the decision on it.
 
-    `changed` is false when the decision repeats the last one on this finding. `decided_at` is
-    monotonic seconds.
+    `changed` is false when the decision repeats the last one on this finding; `is_new` says that
+    the finding was not blocked before. `decided_at` is monotonic seconds.
     """
 
     profile: str
@@ -44,6 +44,7 @@ class Evaluation(Struct, frozen=True):
     trigger: ChangeTrigger
     decided_at: float
     changed: bool = True
+    is_new: bool = False
 
     @property
     def finding(self) -> Finding:

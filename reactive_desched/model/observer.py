@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from reactive_desched.errors import Malformed
+from reactive_desched.model.brakes import BrakeNotice
 from reactive_desched.model.changes import Change
 from reactive_desched.model.evaluation import Evaluation
 from reactive_desched.model.outcomes import Outcome
@@ -22,6 +23,9 @@ class Observer:
 
     def on_pause(self, reason: str) -> None:
         """The reason of the pause changed; an empty reason means that evaluation resumed."""
+
+    def on_brake(self, notice: BrakeNotice) -> None:
+        """A brake engaged or was released."""
 
     def on_suspend(self, seconds: float) -> None:
         """The process did not run for so long: the sync of every resource is in doubt."""

@@ -36,6 +36,8 @@ EVENT_TYPES: Final = (
     "policy.loaded",
     "policy.rejected",
     "leader.changed",
+    "brake.engaged",
+    "brake.released",
     "audit.checkpoint",
     "journal.resumed",
     "journal.lost",

@@ -14,6 +14,7 @@ from reactive_desched.api.args import (
     raise_field_errors,
 )
 from reactive_desched.errors import ConfigError
+from reactive_desched.policy.brakes import BrakeSettings
 from reactive_desched.policy.debounce import DebounceSettings
 from reactive_desched.policy.detect_kind import DocumentKind
 from reactive_desched.policy.guards import GuardSettings
@@ -256,6 +257,9 @@ class ReactiveSettings(Section):
     guards: GuardSettings = Field(
         default=GuardSettings.model_construct(),
         description="What keeps pods where they are in reactive mode.",
+    )
+    brakes: BrakeSettings = Field(
+        default=BrakeSettings.model_construct(), description="What stops evictions."
     )
     client: Annotated[ClientSettings, NEEDS_RESTART] = Field(
         default=ClientSettings.model_construct(), description="Requests to the API server."

@@ -11,6 +11,8 @@ from anyio.lowlevel import checkpoint
 from reactive_desched.api import event as events
 from reactive_desched.api.event import (
     MODE_DRY_RUN,
+    BrakeEngaged,
+    BrakeReleased,
     DecisionMade,
     EvictionEnded,
     PodData,
@@ -34,6 +36,7 @@ from reactive_desched.policy.policy import Configuration
 
 DESCHEDULED, EVICTION_FAILED, POD_EVICTED = "Descheduled", "EvictionFailed", "PodEvicted"
 RELOAD, RELOADED, REJECTED = "ReloadPolicy", "PolicyReloaded", "PolicyRejected"
+BRAKE, ENGAGED, RELEASED = "Brake", "BrakeEngaged", "BrakeReleased"
 
 MAX_EVENT_AGE_S: Final = 600.0
 """Older records get no Event, for example after an outage or a restart."""
@@ -49,6 +52,7 @@ _RELEVANT_TYPES: Final = frozenset(
         *(events.EVICTION_SUCCEEDED, events.EVICTION_REFUSED, events.EVICTION_UNKNOWN),
         *(events.DECISION_DEFER, events.DECISION_REFUSE),
         *(events.POLICY_LOADED, events.POLICY_REJECTED),
+        *(events.BRAKE_ENGAGED, events.BRAKE_RELEASED),
     }
 )
 
@@ -59,7 +63,8 @@ class KubeEventsSink:
     An eviction gets an Event on its pod and one on the pod's topmost owner. An eviction that
     failed, or that a limit of the policy stopped, gets an Event on the pod if the policy sets
     `evictionFailureEventNotification`. A policy that was loaded or rejected since this sink was
-    made gets an Event on `own_pod`, if that is known. `wall_clock` returns seconds since the epoch.
+    made gets an Event on `own_pod`, if that is known, and so does a brake that engages or
+    is released. `wall_clock` returns seconds since the epoch.
 
     It acknowledges every record at once and loses Events that cannot be written: the journal has
     all of them.
@@ -110,6 +115,8 @@ class KubeEventsSink:
         match data:
             case EvictionEnded() | DecisionMade() | PolicyLoaded() if data.mode == MODE_DRY_RUN:
                 pass
+            case BrakeEngaged() | BrakeReleased() if data.mode != MODE_DRY_RUN:
+                self._on_brake(data)
             case EvictionEnded():
                 self._on_eviction_ended(data)
             case DecisionMade():
@@ -163,6 +170,17 @@ class KubeEventsSink:
             first = f": {data.problems[0]}" if data.problems else ""
             message = f"kept revision {data.kept}: file rejected{first}"
             self._record_event(KubeEvent(self._own_pod, REJECTED, RELOAD, message, is_warning=True))
+
+    def _on_brake(self, data: BrakeEngaged | BrakeReleased) -> None:
+        """Write an Event on the controller's own pod."""
+        if self._own_pod is not None:
+            is_engaged = isinstance(data, BrakeEngaged)
+            reason = ENGAGED if is_engaged else RELEASED
+            note = f"{data.brake} brake of {data.scope}: {data.message}"
+            if data.by:
+                note = f"{note} (by {data.by})"
+            event = KubeEvent(self._own_pod, reason, BRAKE, note, is_warning=is_engaged)
+            self._record_event(event)
 
     def _record_event(self, event: KubeEvent) -> None:
         if self._active_config().settings.events.kubernetes:

@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from reactive_desched.errors import Malformed
+from reactive_desched.model.brakes import BrakeNotice
 from reactive_desched.model.changes import Change
 from reactive_desched.model.decisions import (
     NAMESPACE_LIMIT_REACHED,
@@ -129,6 +130,17 @@ class TelemetryObserver(Observer):
             self._log.debug("evictions resumed")
         else:
             self._log.debug("evictions paused", reason=reason)
+
+    def on_brake(self, notice: BrakeNotice) -> None:
+        """Log a brake."""
+        log = self._log.warning if notice.engaged else self._log.info
+        log(
+            "a brake engaged" if notice.engaged else "a brake was released",
+            brake=notice.brake,
+            scope=notice.scope,
+            message=notice.message,
+            by=notice.by or None,
+        )
 
     def on_suspend(self, seconds: float) -> None:
         """Log a suspend."""

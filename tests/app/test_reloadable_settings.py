@@ -1,6 +1,6 @@
 """Every setting either takes effect on a reload, or is marked as one that needs a restart."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from types import UnionType
 from typing import Any, Union, get_args, get_origin
 
@@ -11,6 +11,7 @@ from reactive_desched.api.args import file_key, needs_restart
 from reactive_desched.app.config_reload import ActiveConfig
 from reactive_desched.controller.controller import Controller
 from reactive_desched.model.taints import NO_SCHEDULE, Taint
+from reactive_desched.model.zone_status import ZoneRule
 from reactive_desched.policy.guards import GuardName
 from reactive_desched.policy.policy import Configuration
 from reactive_desched.policy.settings import ReactiveSettings
@@ -101,6 +102,28 @@ SMOOTHING = {
 SOURCES = {"kubernetesMetrics": "kubernetes_metrics", "prometheus": "prometheus"}
 
 
+def zone_rule(controller: Controller, _: Configuration) -> Hashable:
+    [(_index, rule)] = controller.gates.brakes.zones.keys
+    return rule
+
+
+def large_zone_rate(controller: Controller, _: Configuration) -> TokenRate | None:
+    bucket = controller.gates.brakes.zones._bucket("a", 0)
+    return None if bucket is None else bucket.rate
+
+
+def storm(controller: Controller, _: Configuration) -> tuple[int, float, float | None]:
+    settings = controller.gates.brakes.storm._settings
+    assert settings is not None
+    return settings.threshold(10_000), settings.window_s, settings.release_after_s
+
+
+def pending(controller: Controller, _: Configuration) -> tuple[int, float]:
+    settings = controller.gates.brakes.pending._settings
+    assert settings is not None
+    return settings.threshold(10_000), settings.after_s
+
+
 RELOADABLE: dict[str, tuple[object, Effect, object]] = {
     "debounce.quiet": ("3s", debounce, DebounceConfig(3, 10)),
     "debounce.maxWait": ("4s", debounce, DebounceConfig(1, 4)),
@@ -152,6 +175,18 @@ RELOADABLE: dict[str, tuple[object, Effect, object]] = {
     "evictions.retry.initial": ("1s", retry, (1, 300, 0.2)),
     "evictions.retry.max": ("9s", retry, (5, 9, 0.2)),
     "evictions.retry.jitter": (0, retry, (5, 300, 0)),
+    "brakes.zones.unhealthyPercent": (70, zone_rule, ZoneRule(70, 50)),
+    "brakes.zones.largeZoneNodes": (9, zone_rule, ZoneRule(55, 9)),
+    "brakes.zones.largeZoneRate.evictions": (30, large_zone_rate, TokenRate(0.5, 1)),
+    "brakes.zones.largeZoneRate.per": ("6s", large_zone_rate, TokenRate(0.5, 1)),
+    "brakes.zones.largeZoneRate.burst": (7, large_zone_rate, TokenRate(0.05, 7)),
+    "brakes.storm.pods": (5000, storm, (5000, 60, 1800)),
+    "brakes.storm.percent": (20, storm, (2000, 60, 1800)),
+    "brakes.storm.window": ("9s", storm, (1000, 9, 1800)),
+    "brakes.storm.releaseAfter": (None, storm, (1000, 60, None)),
+    "brakes.pending.pods": (500, pending, (500, 60)),
+    "brakes.pending.percent": (2, pending, (200, 60)),
+    "brakes.pending.after": ("5m", pending, (100, 300)),
     "events.kubernetes": (False, kubernetes_events, False),
     "usage.kubernetesMetrics.podInterval": ("9s", usage("kubernetes_metrics", "pod_interval_s"), 9),
     **{

@@ -386,6 +386,28 @@ async def test_policies_of_the_life_before_this_one_are_no_news() -> None:
     assert event.note.endswith(f"after revision {bench.revision}")
 
 
+async def test_a_brake_is_announced_beside_our_own_pod() -> None:
+    about: dict[str, Any] = {"brake": "storm", "scope": "cluster", "mode": api.MODE_LIVE}
+    engaged = api.BrakeEngaged(message="120 pods were found", **about)
+    released = api.BrakeReleased(message="it was meant", by="ann", **about)
+
+    assert await Bench().hand((api.BRAKE_ENGAGED, engaged), (api.BRAKE_RELEASED, released)) == [
+        KubeEvent(
+            OURSELVES,
+            "BrakeEngaged",
+            "Brake",
+            "storm brake of cluster: 120 pods were found",
+            is_warning=True,
+        ),
+        KubeEvent(
+            OURSELVES, "BrakeReleased", "Brake", "storm brake of cluster: it was meant (by ann)"
+        ),
+    ]
+    assert await Bench(pod=None).hand((api.BRAKE_ENGAGED, engaged)) == []
+    dry_run = msgspec.structs.replace(engaged, mode=api.MODE_DRY_RUN)
+    assert await Bench().hand((api.BRAKE_ENGAGED, dry_run)) == []
+
+
 async def test_who_does_not_know_its_pod_says_nothing_of_policies() -> None:
     assert await Bench(pod=None).hand(loaded("r2"), rejected("bad")) == []
 

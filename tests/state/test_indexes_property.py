@@ -30,11 +30,13 @@ from reactive_desched.model.objects import (
     PersistentVolume,
     PersistentVolumeClaim,
     Pod,
+    PodCondition,
     PodDisruptionBudget,
     PodStatus,
     ReplicaSet,
 )
 from reactive_desched.model.usage import NODE_METRIC, NodeMetric, NodeUsage
+from reactive_desched.model.zone_status import ZoneRule
 from reactive_desched.plugins.high_node_utilization import PackRule
 from reactive_desched.plugins.low_node_utilization import SpreadRule
 from reactive_desched.state.cluster import ClusterState
@@ -44,6 +46,7 @@ from reactive_desched.state.indexes.node_loads import NodeLoads
 from reactive_desched.state.indexes.node_utilization import NodeUtilization
 from reactive_desched.state.indexes.pvc_users import PvcUsers
 from reactive_desched.state.indexes.terminating_pods import TerminatingPods
+from reactive_desched.state.indexes.zone_health import ZoneHealth
 from reactive_desched.state.resources import RESOURCES
 from reactive_desched.testing.anti_affinity import anti_affinity_term, selector
 from reactive_desched.testing.builders import node, pod, term, tolerations, with_spec
@@ -73,6 +76,7 @@ ARGS: dict[type[Index], tuple[Hashable, ...]] = {
         SpreadRule((("MetricResource", 9.0),), (("MetricResource", 9.0),), True, "Prometheus/up"),
         PackRule(MIDDLING),
     ),
+    ZoneHealth: (ZoneRule(), ZoneRule(large_zone_nodes=0)),
     NodeLoads: (
         make_rule({"memory": 10}, {"memory": 50}, {"memory": 5}, {"memory": 20}),
         make_rule({"cpu": 5, "pods": 1}, {"cpu": 5, "pods": 1}, {}, {}, deviation=True),
@@ -117,9 +121,15 @@ OWNERS = tuple(
     (OwnerReference("ReplicaSet", name, f"rs-{name}", controller=True),) for name in "ab"
 )
 NO_RESIZE: dict[str, int] = {}  # the same one, so that some updates differ in the status alone
+UNSCHEDULABLE = (PodCondition("PodScheduled", "False", "Unschedulable"),)
+STATUSES = {
+    (phase, qos): PodStatus(phase, qos_class=qos, conditions=conditions)
+    for phase in ("Running", "Failed")
+    for qos, conditions in ((BEST_EFFORT, ()), (GUARANTEED, UNSCHEDULABLE))
+}
 pods = st.builds(
     lambda name, space, on, labels, spec, phase, qos, owners, claims, deletion_s: replace(
-        pod(name, namespace=space, on=on, status=PodStatus(phase, qos_class=qos)),
+        pod(name, namespace=space, on=on, status=STATUSES[phase, qos]),
         uid=f"{space}/{name}",
         labels=labels,
         spec=spec,
@@ -196,6 +206,7 @@ updates = st.tuples(st.sampled_from(["upsert", "upsert", "upsert", "remove"]), o
 P1 = replace(
     pod("p1", on="n1"), uid="default/p1", labels=ALIKE, spec=SPECS[2], resize_delta=NO_RESIZE
 )
+P3 = replace(pod("p3"), uid="default/p3", resize_delta=NO_RESIZE)
 START: list[tuple[str, Any]] = [
     *(
         ("upsert", node(name, labels={ZONE_LABEL: "a", HOSTNAME_LABEL: name, "disk": "ssd"}))
@@ -204,6 +215,7 @@ START: list[tuple[str, Any]] = [
     ("upsert", Namespace("shop", labels={"stage": "live"})),
     ("upsert", NodeMetric(NODE_METRIC, "n1", {"memory": 7}, 1.0, {"default/p1": {"memory": 7}})),
     ("upsert", P1),
+    ("upsert", P3),
     (
         "upsert",
         replace(
@@ -224,6 +236,7 @@ RELABELED = [
     *START,
     ("upsert", Namespace("shop", labels={"stage": "test"})),
     ("upsert", replace(P1, status=PodStatus("Running", qos_class=GUARANTEED))),
+    ("upsert", replace(P3, status=STATUSES["Running", GUARANTEED])),
     ("ask", None),
 ]
 rest = st.lists(

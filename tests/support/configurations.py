@@ -6,6 +6,7 @@ from typing import Any
 from reactive_desched.fit.upstream import SCHEDULER
 from reactive_desched.gate.rate_limits import SCOPES
 from reactive_desched.model.labels import EVERYTHING, Selector
+from reactive_desched.policy.brakes import BrakeSettings
 from reactive_desched.policy.debounce import (
     DebounceSettings,
     FlappingSettings,
@@ -44,6 +45,7 @@ UNGUARDED = GuardSettings(
     maintenance_nodes="drain",
     disabled=tuple(GuardName),
 )
+NO_BRAKES = BrakeSettings(zones=None, storm=None, pending=None)
 
 
 def make_profile_of(
@@ -83,6 +85,7 @@ def make_configuration(  # noqa: PLR0913 -- each is one part of it
     flapping: FlappingSettings | None = None,
     guards: GuardSettings = UNGUARDED,
     budgets: EvictionRateLimits | None = None,
+    brakes: BrakeSettings | None = None,
 ) -> Configuration:
     """Build a configuration that waits for nothing, limits and guards nothing unless asked to.
 
@@ -96,6 +99,7 @@ def make_configuration(  # noqa: PLR0913 -- each is one part of it
         ),
         node_fit=node_fit,
         guards=guards,
+        brakes=brakes or NO_BRAKES,
     )
     return Configuration(make_policy(profiles, node_selector, limits, grace_period_s), settings)
 

@@ -4,6 +4,7 @@ import anyio
 
 from reactive_desched.errors import JournalUnavailable
 from reactive_desched.model.accounts import DecisionContext
+from reactive_desched.model.brakes import BrakeNotice
 from reactive_desched.model.decisions import Decision
 from reactive_desched.model.intents import Intent
 from reactive_desched.model.outcomes import Outcome
@@ -27,6 +28,9 @@ class FailingIntentStore:
 
     def record_decision(self, context: DecisionContext, decision: Decision) -> None:
         """Remember no verdicts: nobody waits for them."""
+
+    def record_brake(self, notice: BrakeNotice) -> None:
+        """Remember no brakes."""
 
     def set_fault(self, fault: str, slow_s: float) -> None:
         """Fail, or work again."""

@@ -15,6 +15,7 @@ from reactive_desched.errors import JournalUnavailable, Malformed
 from reactive_desched.fit.upstream import SCHEDULER
 from reactive_desched.gate.rate_limits import TokenRate
 from reactive_desched.model.accounts import DecisionContext
+from reactive_desched.model.brakes import BrakeNotice
 from reactive_desched.model.decisions import Decision, Defer, Refuse
 from reactive_desched.model.evaluation import Evaluation
 from reactive_desched.model.intents import Intent
@@ -29,6 +30,7 @@ from reactive_desched.model.outcomes import (
     PodLookup,
     PodNotFound,
 )
+from reactive_desched.policy.brakes import BrakeSettings
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.policy.guards import GuardSettings
 from reactive_desched.policy.policy import Configuration
@@ -55,12 +57,17 @@ class MemoryIntentStore:
         self.begun: list[str] = []
         self.intents: list[Intent] = []
         self.lines: list[tuple[str, str, str]] = []
+        self.brakes: list[BrakeNotice] = []
         self.verdicts: list[tuple[DecisionContext, Decision]] = []
         self._names: dict[str, str] = {}
 
     def record_decision(self, context: DecisionContext, decision: Decision) -> None:
         """Write a verdict."""
         self.verdicts.append((context, decision))
+
+    def record_brake(self, notice: BrakeNotice) -> None:
+        """Keep what a brake did."""
+        self.brakes.append(notice)
 
     def begin_intent(self, intent: Intent) -> Awaitable[str]:
         """Begin to write an intent."""
@@ -220,6 +227,7 @@ class FakeEdgesController(FedController):
         limits: Mapping[str, int | None] | None = None,
         node_fit: str = SCHEDULER,
         guards: GuardSettings = UNGUARDED,
+        brakes: BrakeSettings | None = None,
     ) -> None:
         self.intent_store = MemoryIntentStore()
         self.evictor = FakeEvictor()
@@ -231,6 +239,7 @@ class FakeEdgesController(FedController):
             debounce=debounce,
             node_fit=node_fit,
             guards=guards,
+            brakes=brakes,
         )
         pipeline = build_pipeline(
             self.config,

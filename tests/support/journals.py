@@ -149,6 +149,9 @@ def make_pod_event(
     return build_event(SOURCE, type_, case, time, data, id_=id_, causation_id=cause)
 
 
+_UNTIL = datetime(2026, 12, 24, 18, tzinfo=UTC)
+
+
 class _PodEventFields(TypedDict):
     """What every event about a pod says, as `api.PodData`."""
 
@@ -265,6 +268,21 @@ class _EventGenerator:
                 previous="reactive-desched-1",
                 transitions=self._event_count,
             ),
+        )
+        yield make_event(
+            api.BRAKE_ENGAGED,
+            api.BrakeEngaged(
+                brake="manual",
+                by="ann@desk",
+                message="maintenance",
+                mode=api.MODE_LIVE,
+                scope="cluster",
+                until=_UNTIL,
+            ),
+        )
+        yield make_event(
+            api.BRAKE_RELEASED,
+            api.BrakeReleased(brake="storm", message="quiet", mode=api.MODE_LIVE, scope="cluster"),
         )
         yield make_event(
             api.JOURNAL_RESUMED,

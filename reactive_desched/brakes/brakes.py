@@ -1,0 +1,192 @@
+"""All brakes of a controller: they filter findings, stop everything, and say what they do."""
+
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from math import inf
+from typing import Final
+
+from reactive_desched.api.index import Index
+from reactive_desched.brakes.lifted import BrakeLifted
+from reactive_desched.brakes.pause import ManualPause
+from reactive_desched.brakes.pending import PendingBrake
+from reactive_desched.brakes.storm import StormBrake
+from reactive_desched.brakes.zones import ZoneBrake
+from reactive_desched.model.brakes import (
+    CLUSTER,
+    MANUAL,
+    PENDING,
+    STORM,
+    ZONE,
+    BrakeNotice,
+    SavedBrakes,
+)
+from reactive_desched.model.changes import Change
+from reactive_desched.model.evaluation import Evaluation
+from reactive_desched.model.findings import Finding
+from reactive_desched.model.objects import Pod
+from reactive_desched.policy.brakes import BrakeSettings
+from reactive_desched.state.indexes.unschedulable_pods import PodUnschedulableChanged
+from reactive_desched.state.indexes.zone_health import ZoneDisruptionChanged
+from reactive_desched.state.view import ClusterView
+from reactive_desched.telemetry.metrics import Metric, counter, gauge
+
+ENGAGED = gauge("brake_engaged", "1 while a brake holds evictions, everywhere or in part.", "brake")
+ENGAGEMENTS = counter("brake_engagements", "How often each brake engaged.", "brake")
+
+MAX_UPDATE_INTERVAL_S: Final = 1.0
+"""An update is due after this at the latest: the time of day may have been set meanwhile."""
+
+_NOW: Final = -inf
+
+MAX_NOTICES: Final = 1000
+"""Notices kept until they are taken; beyond that the oldest is dropped."""
+
+
+class Brakes:
+    """The brakes of one controller; times are monotonic seconds.
+
+    A brake engages and is released in `update`, which is to be called when `is_due` says so. What
+    it held is evaluated again by the BrakeLifted that `update` returns.
+    """
+
+    reacts_to = (ZoneDisruptionChanged, PodUnschedulableChanged)
+
+    def __init__(
+        self, view: ClusterView, clock: Callable[[], float], settings: BrakeSettings
+    ) -> None:
+        self._view = view
+        self._clock = clock
+        self.zones = ZoneBrake(view, clock, settings.zones)
+        self.storm = StormBrake(lambda: len(view.store(Pod)), settings.storm)
+        self.pending = PendingBrake(view, settings.pending)
+        self.pause = ManualPause()
+        self._notices: deque[BrakeNotice] = deque(maxlen=MAX_NOTICES)
+        self._released: list[Change] = []
+        self._due = _NOW
+        self._engagements = dict.fromkeys((ZONE, STORM, PENDING, MANUAL), 0)
+
+    @property
+    def filters(self) -> tuple[StormBrake, PendingBrake, ZoneBrake]:
+        """The gate's steps, in their order: the storm brake counts what comes as far as it."""
+        return (self.storm, self.pending, self.zones)
+
+    @property
+    def indexes(self) -> Iterable[tuple[type[Index], Hashable]]:
+        """The indexes that the brakes read, with their arguments."""
+        return (*self.zones.keys, *self.pending.keys)
+
+    @property
+    def saved(self) -> SavedBrakes:
+        """What outlives a restart."""
+        return SavedBrakes(self.pause.saved, self.storm.message)
+
+    def reconfigure(self, settings: BrakeSettings, now: float) -> None:
+        """Apply other thresholds; a storm and a pause go on."""
+        self.zones.reconfigure(settings.zones)
+        self.storm.reconfigure(settings.storm)
+        self.pending.reconfigure(settings.pending, now)
+        self._due = _NOW
+
+    def restore(self, saved: SavedBrakes) -> None:
+        """Go on as the process before did."""
+        now = self._clock()
+        if saved.pause is not None:
+            self.pause.restore(saved.pause, now, self._view.now_s)
+        if saved.storm:
+            self.storm.restore(saved.storm, now)
+        self._due = _NOW
+
+    def start(self, now: float) -> None:
+        """Take in the cluster as it is at the end of the initial sync."""
+        self.pending.start(now)
+        self._due = _NOW
+
+    def apply_changes(self, changes: Iterable[Change]) -> bool:
+        """Follow changes of the cluster; say whether one concerns a brake."""
+        concerned = [change for change in changes if type(change) in self.reacts_to]
+        if not concerned:
+            return False
+        self.pending.apply_changes(concerned, self._clock())
+        self._due = _NOW
+        return True
+
+    def is_due(self, now: float) -> bool:
+        """Say whether `update` may make a difference."""
+        return now >= self._due
+
+    def update(self, now: float) -> list[Change]:
+        """Engage and release brakes; return the releases since the last call."""
+        self._take_in(self.zones.update())
+        self._take_in(self.storm.update(now))
+        self._take_in(self.pending.update(now))
+        self._take_in(self.pause.update(now, self._view.now_s))
+        due = self.next_due(now)
+        self._due = (
+            now + MAX_UPDATE_INTERVAL_S if due is None else min(due, now + MAX_UPDATE_INTERVAL_S)
+        )
+        released, self._released = self._released, []
+        return released
+
+    def count(self, evaluation: Evaluation) -> None:
+        """Count a finding that was just decided on."""
+        self._take_in(self.storm.count(evaluation))
+
+    def refusal(self, finding: Finding, now: float) -> str:
+        """Say why a pod whose eviction was decided must stay after all; empty where it need not."""
+        for brake in self.filters:
+            refusal = brake.check(finding, now)
+            if refusal is not None and refusal.retry_at_s is None:  # else the pod holds its token
+                return refusal.message
+        return ""
+
+    def pause_by_command(self, by: str, reason: str, for_s: float | None) -> None:
+        """Pause everything until `resume_by_command`, or for so many seconds."""
+        self._take_in(self.pause.pause(by, reason, for_s, self._clock(), self._view.now_s))
+
+    def resume_by_command(self, by: str, reason: str) -> None:
+        """End a pause by command, and release the storm brake."""
+        message = reason or "resumed by command"
+        self._take_in(self.pause.resume(message, by))
+        self._take_in(self.storm.release(message, by))
+
+    def set_pause_file(self, text: str) -> None:
+        """Take in what the pause file says."""
+        self.pause.set_file(text)
+        self._due = _NOW
+
+    def next_due(self, now: float) -> float | None:
+        """Return when time alone engages or releases a brake."""
+        dues = (
+            self.storm.next_due(),
+            self.pending.next_due(),
+            self.pause.next_due(now, self._view.now_s),
+        )
+        return min((due for due in dues if due is not None), default=None)
+
+    def messages(self) -> dict[str, str]:
+        """Return why each brake holds evictions; empty for one that does not."""
+        return {
+            MANUAL: self.pause.reason,
+            ZONE: self.zones.message(),
+            STORM: self.storm.message,
+            PENDING: self.pending.message() if self.pending.is_engaged else "",
+        }
+
+    def take_notices(self) -> Iterator[BrakeNotice]:
+        """Yield, once each, what engaged and what was released."""
+        while self._notices:
+            yield self._notices.popleft()
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield which brakes hold evictions, and how often each engaged."""
+        yield ENGAGED.by_label({name: bool(text) for name, text in self.messages().items()})
+        yield ENGAGEMENTS.by_label(self._engagements)
+
+    def _take_in(self, notices: Iterable[BrakeNotice]) -> None:
+        """Keep notices until they are taken, and releases until the next update."""
+        for notice in notices:
+            self._due = _NOW
+            self._notices.append(notice)
+            self._engagements[notice.brake] += notice.engaged
+            if not notice.engaged and notice.scope == CLUSTER:
+                self._released.append(BrakeLifted(notice.brake))

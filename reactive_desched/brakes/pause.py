@@ -1,0 +1,127 @@
+"""A person pauses evictions: with a command or a file, or with an annotation on some objects."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Final
+
+from msgspec import Struct
+
+from reactive_desched.model.brakes import CLUSTER, MANUAL, BrakeNotice, SavedPause
+
+BY_FILE: Final = "the pause file"
+_NO: Final = frozenset({"", "false"})
+
+
+class PauseText(Struct, frozen=True, gc=False):
+    """What a file or an annotation says: a reason, and until when, in seconds since the epoch."""
+
+    reason: str
+    until_s: float | None = None
+
+
+def parse_pause(text: str) -> PauseText | None:
+    """Read `true`, a reason, or until which RFC 3339 time; None for `false` and the empty text.
+
+    A text that is none of them pauses, with the text as its reason: a mistake must not let go.
+    """
+    text = " ".join(text.split())
+    if text.lower() in _NO:
+        return None
+    if text.lower() == "true":
+        return PauseText("")
+    try:
+        until = datetime.fromisoformat(text)
+    except ValueError:
+        return PauseText(text)
+    until = until if until.tzinfo is not None else until.replace(tzinfo=UTC)
+    return PauseText("", until.timestamp())
+
+
+class ManualPause:
+    """Whether a person paused everything, by command or by file.
+
+    `now` is monotonic seconds and `wall_s` the time of day. A pause by command for a time ends by
+    the monotonic clock; one whose file says until when ends by the time of day.
+    """
+
+    def __init__(self) -> None:
+        self._command: SavedPause | None = None
+        self._ends_at: float | None = None
+        self._file_text = ""
+        self._file: PauseText | None = None
+        self._file_held = False
+
+    @property
+    def saved(self) -> SavedPause | None:
+        """The pause by command, as it outlives a restart."""
+        return self._command
+
+    @property
+    def reason(self) -> str:
+        """Who paused, why and until when; empty when no one did."""
+        if (pause := self._command) is not None:
+            return _describe(pause.by, pause.reason, pause.until_s)
+        if self._file_held and self._file is not None:
+            return _describe(BY_FILE, self._file.reason, self._file.until_s)
+        return ""
+
+    def pause(
+        self, by: str, reason: str, for_s: float | None, now: float, wall_s: float
+    ) -> Iterator[BrakeNotice]:
+        """Pause by command, for some seconds or until `resume`; replaces an earlier pause."""
+        until_s = None if for_s is None else wall_s + for_s
+        self._command = SavedPause(by, reason, wall_s, until_s)
+        self._ends_at = None if for_s is None else now + for_s
+        yield BrakeNotice(MANUAL, CLUSTER, True, reason or "no reason given", by, until_s)
+
+    def resume(self, message: str, by: str = "") -> Iterator[BrakeNotice]:
+        """End the pause by command."""
+        if self._command is not None:
+            self._command, self._ends_at = None, None
+            yield BrakeNotice(MANUAL, CLUSTER, False, message, by)
+
+    def restore(self, saved: SavedPause, now: float, wall_s: float) -> None:
+        """Go on with the pause of an earlier process, for no longer than it was to last in all."""
+        self._command = saved
+        if saved.until_s is not None:
+            left_s = min(saved.until_s - wall_s, saved.until_s - saved.since_s)
+            self._ends_at = now + max(0.0, left_s)
+
+    def set_file(self, text: str) -> None:
+        """Take in what the pause file says."""
+        if text != self._file_text:
+            self._file_text, self._file = text, parse_pause(text)
+
+    def next_due(self, now: float, wall_s: float) -> float | None:
+        """Return when a pause ends by itself."""
+        due = self._ends_at
+        if self._file_held and self._file is not None and self._file.until_s is not None:
+            ends_at = now + max(0.0, self._file.until_s - wall_s)
+            due = ends_at if due is None else min(due, ends_at)
+        return due
+
+    def update(self, now: float, wall_s: float) -> Iterator[BrakeNotice]:
+        """Yield what began and what ended since the last call."""
+        if self._ends_at is not None and self._ends_at <= now:
+            yield from self.resume("its time is over")
+        file = self._file
+        held = file is not None and (file.until_s is None or file.until_s > wall_s)
+        if held != self._file_held:
+            self._file_held = held
+            until_s = file.until_s if held and file is not None else None
+            message = (file.reason if held and file is not None else "") or "no reason given"
+            yield BrakeNotice(
+                MANUAL, CLUSTER, held, message if held else "it says so no more", BY_FILE, until_s
+            )
+
+
+def _describe(by: str, reason: str, until_s: float | None) -> str:
+    text = f"paused by {by}"
+    if until_s is not None:
+        text = f"{text} until {rfc3339(until_s)}"
+    return f"{text}: {reason}" if reason else text
+
+
+def rfc3339(at_s: float) -> str:
+    """Write a time of day, given in seconds since the epoch, as RFC 3339 in UTC."""
+    return datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,129 @@
+"""Evicts nothing while the cluster cannot place the pods that it has.
+
+A pod counts once the scheduler has found no node for it for some time. The pods of DaemonSets,
+those with scheduling gates and those that are deleted do not count.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from reactive_desched.brakes.lifted import WakeOnBrake
+from reactive_desched.model.brakes import CLUSTER, PENDING, BrakeNotice
+from reactive_desched.model.changes import Change
+from reactive_desched.model.decisions import GateReason, Refuse
+from reactive_desched.model.findings import Finding
+from reactive_desched.model.objects import Pod, PodKey
+from reactive_desched.model.wakes import WakeOnPod
+from reactive_desched.policy.brakes import PendingBrakeSettings
+from reactive_desched.primitives.deadline_heap import Timers
+from reactive_desched.state.indexes.unschedulable_pods import (
+    PodUnschedulableChanged,
+    UnschedulablePods,
+)
+from reactive_desched.state.view import ClusterView
+
+TOO_MANY_PENDING: Final = GateReason(
+    "PendingBrake",
+    "TooManyPodsPending",
+    "The scheduler finds no node for many pods already: an evicted pod would wait with them.",
+)
+
+
+class PendingBrake:
+    """A gate filter; times are monotonic seconds.
+
+    Holds one entry for each unschedulable pod. Once engaged, the brake is released when there have
+    been fewer such pods for as long as each of them has to wait before it counts.
+    """
+
+    name = TOO_MANY_PENDING.gate
+
+    def __init__(self, view: ClusterView, settings: PendingBrakeSettings | None) -> None:
+        self._view = view
+        self._settings = settings
+        self._waiting: Timers[PodKey] = Timers()
+        self._counted: set[PodKey] = set()
+        self._is_engaged = False
+        self._fewer_since: float | None = None
+
+    @property
+    def keys(self) -> tuple[tuple[type[UnschedulablePods], None], ...]:
+        """The index that the brake reads."""
+        return () if self._settings is None else ((UnschedulablePods, None),)
+
+    @property
+    def is_engaged(self) -> bool:
+        """Say whether the brake holds everything."""
+        return self._is_engaged
+
+    def reconfigure(self, settings: PendingBrakeSettings | None, now: float) -> None:
+        """Apply other thresholds, and look at every unschedulable pod again."""
+        self._settings = settings
+        self.start(now)
+
+    def start(self, now: float) -> None:
+        """Take in the pods that are unschedulable already, with the time they have been so."""
+        self._waiting, self._counted = Timers(), set()
+        if self._settings is not None:
+            for uid in self._view.index(UnschedulablePods).since_s:
+                self._follow(uid, now, self._settings)
+
+    def apply_changes(self, changes: Iterable[Change], now: float) -> None:
+        """Follow the pods that became unschedulable, or are not so any more."""
+        if self._settings is not None:
+            for change in changes:
+                if type(change) is PodUnschedulableChanged:
+                    self._follow(change.pod.uid, now, self._settings)
+
+    def check(self, finding: Finding, _: float) -> Refuse | None:
+        """Refuse everything while too many pods are unschedulable."""
+        if not self._is_engaged:
+            return None
+        wakes = (WakeOnBrake(PENDING), WakeOnPod(finding.pod.uid))
+        return TOO_MANY_PENDING.refuse(finding, self.message(), wakes, scope_exhausted=CLUSTER)
+
+    def next_due(self) -> float | None:
+        """Return when time alone may engage or release the brake."""
+        due = self._waiting.next_due()
+        if self._fewer_since is not None and self._settings is not None:
+            release = self._fewer_since + self._settings.after_s
+            due = release if due is None else min(due, release)
+        return due
+
+    def update(self, now: float) -> Iterator[BrakeNotice]:
+        """Count the pods whose time has come; yield what that changes."""
+        while (uid := self._waiting.pop_due(now)) is not None:
+            self._counted.add(uid)
+        settings = self._settings
+        if settings is not None and len(self._counted) >= self._threshold(settings):
+            self._fewer_since = None
+            if not self._is_engaged:
+                self._is_engaged = True
+                yield BrakeNotice(PENDING, CLUSTER, True, self.message())
+        elif self._is_engaged:
+            since = self._fewer_since = now if self._fewer_since is None else self._fewer_since
+            if settings is None or now - since >= settings.after_s:
+                self._is_engaged, self._fewer_since = False, None
+                yield BrakeNotice(PENDING, CLUSTER, False, self.message())
+
+    def message(self) -> str:
+        """Say how many pods are unschedulable, and how many are tolerated."""
+        if self._settings is None:
+            return "the brake is switched off"
+        tolerated = self._threshold(self._settings) - 1
+        return (
+            f"{len(self._counted)} pods have been unschedulable for "
+            f"{self._settings.after_s:g} s or longer, and {tolerated} are tolerated"
+        )
+
+    def _follow(self, uid: PodKey, now: float, settings: PendingBrakeSettings) -> None:
+        since_s = self._view.index(UnschedulablePods).since_s.get(uid)
+        self._counted.discard(uid)
+        if since_s is None:
+            self._waiting.cancel(uid)
+            return
+        waited_s = min(max(0.0, self._view.now_s - since_s), settings.after_s)
+        self._waiting.set(uid, now + settings.after_s - waited_s)
+
+    def _threshold(self, settings: PendingBrakeSettings) -> int:
+        return settings.threshold(len(self._view.store(Pod)))

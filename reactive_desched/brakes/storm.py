@@ -1,0 +1,164 @@
+"""Stops and asks when far more pods are found than a change of the cluster should concern.
+
+A label that is gone from every node, or a taint on all of them, is more often a mistake than a
+wish. The brake counts pods that nothing protects, each once, as plugins find them. What a start or
+another policy finds at its first look is no storm: it was there before, `plan` shows it beforehand,
+and the rates hold it. A person releases the brake, or a time without many new findings.
+"""
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
+
+from msgspec import Struct
+
+from reactive_desched.brakes.lifted import WakeOnBrake
+from reactive_desched.model.brakes import CLUSTER, STORM, BrakeNotice
+from reactive_desched.model.changes import Resynced, changed_object
+from reactive_desched.model.decisions import GateReason, Refuse
+from reactive_desched.model.evaluation import Evaluation
+from reactive_desched.model.findings import Finding
+from reactive_desched.model.objects import PodKey
+from reactive_desched.model.wakes import WakeOnPod
+from reactive_desched.policy.brakes import StormBrakeSettings
+
+FINDING_STORM: Final = GateReason(
+    "StormBrake",
+    "FindingStorm",
+    "Far more pods were found in a short time than a change should concern: a person has to look.",
+)
+_QUIET_SHARE: Final = 10
+"""While fewer pods than this part of a storm are found within the window, it is quiet."""
+
+
+class _Found(Struct, frozen=True, gc=False):
+    """A pod that was found, when, by which plugin, and after which change of which object."""
+
+    at: float
+    pod: PodKey
+    plugin: str
+    change: str
+    changed: str
+
+
+class StormBrake:
+    """A gate filter behind those that protect pods; times are monotonic seconds.
+
+    Holds the pods found within the window, at most as many as make a storm.
+    """
+
+    name = FINDING_STORM.gate
+
+    def __init__(self, count_pods: Callable[[], int], settings: StormBrakeSettings | None) -> None:
+        self._count_pods = count_pods
+        self._settings = settings
+        self._found: deque[_Found] = deque()
+        self._pods: set[PodKey] = set()
+        self._reached: Finding | None = None
+        self._message = ""
+        self._busy_until = 0.0
+
+    @property
+    def message(self) -> str:
+        """What the storm is; empty while there is none."""
+        return self._message
+
+    @property
+    def is_engaged(self) -> bool:
+        """Say whether the brake holds everything."""
+        return bool(self._message)
+
+    def reconfigure(self, settings: StormBrakeSettings | None) -> None:
+        """Apply other thresholds; a storm stays one, unless the brake is switched off."""
+        self._settings = settings
+
+    def check(self, finding: Finding, _: float) -> Refuse | None:
+        """Refuse everything during a storm; note that the finding came so far."""
+        self._reached = finding
+        if not self._message:
+            return None
+        message = f"{self._message}; `reactive-desched resume` releases the brake"
+        wakes = (WakeOnBrake(STORM), WakeOnPod(finding.pod.uid))
+        return FINDING_STORM.refuse(finding, message, wakes, scope_exhausted=CLUSTER)
+
+    def count(self, evaluation: Evaluation) -> Iterator[BrakeNotice]:
+        """Count a finding that was just decided on; yield the notice of a storm that it makes."""
+        settings, finding = self._settings, evaluation.finding
+        if (
+            settings is None
+            or not evaluation.is_new
+            or finding is not self._reached  # something protects the pod
+            or isinstance(evaluation.trigger.change, Resynced)
+        ):
+            return
+        now, uid = evaluation.decided_at, finding.pod.uid
+        self._forget_before(now - settings.window_s)
+        if uid in self._pods:
+            return
+        trigger = evaluation.trigger.change
+        self._pods.add(uid)
+        self._found.append(_Found(now, uid, finding.plugin, trigger.kind, changed_object(trigger)))
+        storm = settings.threshold(self._count_pods())
+        if self._message:
+            if len(self._found) * _QUIET_SHARE >= storm:
+                self._set_busy(now, settings)
+            while len(self._found) > storm:
+                self._pods.discard(self._found.popleft().pod)
+        elif len(self._found) >= storm:
+            self._message = _describe(self._found, settings)
+            self._set_busy(now, settings)
+            yield BrakeNotice(STORM, CLUSTER, True, self._message)
+            self._forget()
+
+    def next_due(self) -> float | None:
+        """Return when the brake is released by itself; None where it is not."""
+        if not self._message or self._settings is None:
+            return None
+        return None if self._settings.release_after_s is None else self._busy_until
+
+    def update(self, now: float) -> Iterator[BrakeNotice]:
+        """Yield the notice of a release whose time has come."""
+        if self._message and self._settings is None:
+            yield from self.release("the brake was switched off")
+        elif (due := self.next_due()) is not None and due <= now:
+            yield from self.release("it has been quiet for long enough")
+
+    def release(self, message: str, by: str = "") -> Iterator[BrakeNotice]:
+        """Let findings pass again; those that wait are no new storm."""
+        if self._message:
+            self._message = ""
+            self._forget()
+            yield BrakeNotice(STORM, CLUSTER, False, message, by)
+
+    def restore(self, message: str, now: float) -> None:
+        """Go on with the storm of an earlier process; the quiet time begins anew."""
+        self._message = message
+        if self._settings is not None:
+            self._set_busy(now, self._settings)
+
+    def _set_busy(self, now: float, settings: StormBrakeSettings) -> None:
+        self._busy_until = now + (settings.release_after_s or 0.0)
+
+    def _forget_before(self, at: float) -> None:
+        while self._found and self._found[0].at <= at:
+            self._pods.discard(self._found.popleft().pod)
+
+    def _forget(self) -> None:
+        self._found.clear()
+        self._pods.clear()
+
+
+def _describe(found: Iterable[_Found], settings: StormBrakeSettings) -> str:
+    """Say how many pods were found, and what most of them have in common."""
+    pods = list(found)
+    plugin, by_plugin = Counter(each.plugin for each in pods).most_common(1)[0]
+    change, by_change = Counter(each.change for each in pods).most_common(1)[0]
+    objects = Counter(each.changed for each in pods if each.change == change)
+    changed, by_object = objects.most_common(1)[0]
+    text = (
+        f"{len(pods)} pods were found within {settings.window_s:g} s: {by_plugin} by {plugin}, "
+        f"{by_change} after {change}"
+    )
+    if not changed:
+        return text
+    return f"{text} of {len(objects)} objects, {by_object} of them of {changed}"

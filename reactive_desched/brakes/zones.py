@@ -1,0 +1,161 @@
+"""Leaves the pods of a zone alone while many of its nodes are not Ready.
+
+The rules are those of the node lifecycle controller. While part of a zone is disrupted, evictions
+there are slowed in a large zone and stopped in a small one. A zone of which no node is Ready holds
+up no other. When no node of any zone is Ready, everything stops: the controller's own view of the
+cluster may be what is broken.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from reactive_desched.model.brakes import CLUSTER, ZONE, BrakeNotice
+from reactive_desched.model.decisions import GateReason, Refuse
+from reactive_desched.model.findings import Finding
+from reactive_desched.model.objects import Pod, PodKey
+from reactive_desched.model.wakes import WakeOnPod
+from reactive_desched.model.zone_status import Disruption, ZoneStatus, zone_key
+from reactive_desched.policy.brakes import ZoneBrakeSettings
+from reactive_desched.primitives.token_bucket import TokenBucket
+from reactive_desched.state.indexes.zone_health import WakeOnZone, ZoneHealth
+from reactive_desched.state.view import ClusterView
+
+_GATE: Final = "ZoneBrake"
+ZONE_DISRUPTED: Final = GateReason(
+    _GATE,
+    "ZoneDisrupted",
+    "Many nodes of the pod's zone are not Ready, and the zone is small: nothing is evicted there.",
+)
+ZONE_SLOWED: Final = GateReason(
+    _GATE,
+    "ZoneSlowed",
+    "Many nodes of the pod's zone are not Ready, and the zone is large: its slower rate of "
+    "evictions has no token left.",
+)
+
+
+class ZoneBrake:
+    """A gate filter; it also holds the tokens of partially disrupted large zones.
+
+    There is one bucket for each such zone, from its first eviction to the end of the disruption.
+    """
+
+    name = _GATE
+
+    def __init__(
+        self, view: ClusterView, clock: Callable[[], float], settings: ZoneBrakeSettings | None
+    ) -> None:
+        self._view = view
+        self._clock = clock
+        self._settings = settings
+        self._buckets: dict[str, TokenBucket] = {}
+        self._evicting: dict[PodKey, TokenBucket] = {}
+        self._reported: dict[str, ZoneStatus] = {}
+        self._stop_reason = ""
+
+    def reconfigure(self, settings: ZoneBrakeSettings | None) -> None:
+        """Apply other thresholds; the buckets begin anew, without a burst of more than theirs."""
+        self._settings = settings
+        self._buckets.clear()
+
+    @property
+    def keys(self) -> tuple[tuple[type[ZoneHealth], object], ...]:
+        """The index that the brake reads, with its arguments."""
+        return () if self._settings is None else ((ZoneHealth, self._settings.rule),)
+
+    @property
+    def stop_reason(self) -> str:
+        """Why nothing may be evicted in the whole cluster; empty while some node is Ready."""
+        health = self._health
+        if health is None or not health.are_all_lost:
+            return ""
+        return f"no node of any zone is Ready ({health.zones} zones)"
+
+    def check(self, finding: Finding, now: float) -> Refuse | None:
+        """Refuse a pod of a partially disrupted zone."""
+        if (partial := self._partial_zone(finding.pod)) is None:
+            return None
+        zone, status = partial
+        wakes = (WakeOnZone(zone), WakeOnPod(finding.pod.uid))
+        if not status.is_large:
+            message = f"{_describe(zone, status)}: nothing is evicted there until that changes"
+            return ZONE_DISRUPTED.refuse(finding, message, wakes, scope_exhausted="node")
+        bucket = self._bucket(zone, now)
+        if bucket is None or bucket.has_token(now):
+            return None
+        at = bucket.next_available(now)
+        message = f"{_describe(zone, status)}: the next eviction there is due in {at - now:.0f} s"
+        return ZONE_SLOWED.refuse(finding, message, wakes, at, scope_exhausted="node")
+
+    def reserve(self, pod: Pod) -> None:
+        """Hold a token of the pod's zone, if that is slowed."""
+        partial = self._partial_zone(pod)
+        now = self._clock()
+        if partial is not None and (bucket := self._bucket(partial[0], now)) is not None:
+            bucket.reserve(now)
+            self._evicting[pod.uid] = bucket
+
+    def release(self, pod: Pod, *, evicted: bool) -> None:
+        """Spend the token that is held for a pod, or free it."""
+        if (bucket := self._evicting.pop(pod.uid, None)) is not None:
+            bucket.release(self._clock(), consumed=evicted)
+
+    def update(self) -> Iterator[BrakeNotice]:
+        """Yield what engaged and what was released since the last call."""
+        health = self._health
+        disrupted = {} if health is None else health.disrupted
+        partial = {z: s for z, s in disrupted.items() if s.disruption is Disruption.PARTIAL}
+        for zone, status in partial.items():
+            if (before := self._reported.get(zone)) is None or before.is_large != status.is_large:
+                yield BrakeNotice(ZONE, f"zone {zone}".rstrip(), True, _describe(zone, status))
+        for zone in self._reported.keys() - partial.keys():
+            self._buckets.pop(zone, None)
+            lost = zone in disrupted
+            message = f"{_name(zone)} has no Ready node left" if lost else f"{_name(zone)} is back"
+            yield BrakeNotice(ZONE, f"zone {zone}".rstrip(), False, message)
+        self._reported = partial
+        reason, before_reason = self.stop_reason, self._stop_reason
+        self._stop_reason = reason
+        if bool(reason) != bool(before_reason):
+            yield BrakeNotice(ZONE, CLUSTER, bool(reason), reason or "nodes are Ready again")
+
+    def message(self) -> str:
+        """Say which zones are braked; empty for none."""
+        zones = "; ".join(_describe(zone, status) for zone, status in self._reported.items())
+        return self._stop_reason or zones
+
+    @property
+    def _health(self) -> ZoneHealth | None:
+        return None if self._settings is None else self._view.index(ZoneHealth, self._settings.rule)
+
+    def _partial_zone(self, pod: Pod) -> tuple[str, ZoneStatus] | None:
+        """Return the zone of a pod's node, if it is partially disrupted."""
+        health = self._health
+        if health is None or not health.disrupted:
+            return None
+        info = self._view.node_info(pod.node)
+        if info is None or info.node is None:
+            return None
+        zone = zone_key(info.node)
+        status = health.disrupted.get(zone)
+        if status is None or status.disruption is not Disruption.PARTIAL:
+            return None
+        return zone, status
+
+    def _bucket(self, zone: str, now: float) -> TokenBucket | None:
+        """Return the bucket of a disrupted large zone; None where its rate is unlimited."""
+        limit = None if self._settings is None else self._settings.large_zone_rate
+        if limit is None:
+            return None
+        bucket = self._buckets.get(zone)
+        if bucket is None:
+            bucket = self._buckets[zone] = TokenBucket(limit.rate, now)
+        return bucket
+
+
+def _name(zone: str) -> str:
+    return f"zone {zone}" if zone else "the nodes without a zone"
+
+
+def _describe(zone: str, status: ZoneStatus) -> str:
+    return f"{status.not_ready} of {status.nodes} nodes of {_name(zone)} are not Ready"

@@ -1,0 +1,46 @@
+"""What is said of a brake: that it engaged or was released, and what is kept over a restart."""
+
+from typing import Final
+
+from msgspec import Struct
+
+ZONE: Final = "zone"
+STORM: Final = "storm"
+PENDING: Final = "pending"
+MANUAL: Final = "manual"
+BRAKES: Final = (ZONE, STORM, PENDING, MANUAL)
+"""The brakes, by the names that metrics, records and /readyz give them."""
+
+CLUSTER: Final = "cluster"
+"""The scope of a brake that holds every pod."""
+
+
+class BrakeNotice(Struct, frozen=True, gc=False):
+    """A brake engaged, or was released, in a scope such as `cluster` or `zone eu/a`.
+
+    `message` says why, for people; `by` names the person, where one did it. `until_s` is when a
+    pause ends by itself, in seconds since the epoch.
+    """
+
+    brake: str
+    scope: str
+    engaged: bool
+    message: str
+    by: str = ""
+    until_s: float | None = None
+
+
+class SavedPause(Struct, frozen=True, gc=False, omit_defaults=True):
+    """A person's pause, as it outlives a restart; times are seconds since the epoch."""
+
+    by: str
+    reason: str
+    since_s: float
+    until_s: float | None = None
+
+
+class SavedBrakes(Struct, frozen=True, gc=False, omit_defaults=True):
+    """The brakes that only a person, or a quiet time, releases; `storm` is the brake's message."""
+
+    pause: SavedPause | None = None
+    storm: str = ""

@@ -1,0 +1,430 @@
+"""The brakes, from a change of the cluster to the eviction that they hold back, and its release."""
+
+from collections.abc import Iterable, Mapping
+
+import anyio
+import msgspec
+import pytest
+import trio.testing
+
+from reactive_desched.brakes.pending import TOO_MANY_PENDING
+from reactive_desched.brakes.storm import FINDING_STORM
+from reactive_desched.brakes.zones import ZONE_DISRUPTED, ZONE_SLOWED
+from reactive_desched.controller.readiness import BRAKE
+from reactive_desched.gate.rate_limits import TokenRate
+from reactive_desched.model.brakes import BRAKES, CLUSTER, PENDING, STORM, ZONE
+from reactive_desched.model.objects import Node, OwnerReference, Pod
+from reactive_desched.model.zone_status import EXCLUDE_DISRUPTION_LABEL
+from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
+from reactive_desched.policy.brakes import BrakeSettings
+from reactive_desched.testing.builders import condition, node, pod, pod_status
+from tests.support.configurations import NO_BRAKES
+from tests.support.flow import FakeEdgesController
+
+pytestmark = pytest.mark.anyio
+MINUTE = 60.0
+
+
+@pytest.fixture
+def anyio_backend() -> tuple[str, dict[str, object]]:
+    """Run on virtual time: the clock jumps ahead whenever every task sleeps."""
+    return "trio", {"clock": trio.testing.MockClock(autojump_threshold=0)}
+
+
+def braked(
+    rates: Mapping[str, TokenRate | None] | None = None, **brakes: object
+) -> FakeEdgesController:
+    """Return a controller with these brakes, and none else."""
+    settings = BrakeSettings.model_validate(
+        {**dict.fromkeys(("zones", "storm", "pending")), **brakes}
+    )
+    return FakeEdgesController(NodeTaintsPlugin(NodeTaintsArgs()), brakes=settings, rates=rates)
+
+
+def reasons(flow: FakeEdgesController) -> dict[str, str]:
+    """Return the reason of each pod's last decision; empty for an eviction."""
+    return {
+        each.finding.pod.name: getattr(each.decision, "reason", "")
+        for each in flow.observer.evaluations
+    }
+
+
+def notices(flow: FakeEdgesController) -> list[tuple[str, str, bool]]:
+    """Return brake, scope and whether it engaged of each notice."""
+    return [(each.brake, each.scope, each.engaged) for each in flow.intent_store.brakes]
+
+
+def engaged(flow: FakeEdgesController) -> set[str]:
+    """Return the brakes that the gauge shows as engaged."""
+    for metric in flow.controller.collect():
+        if metric.family.name == "brake_engaged":
+            assert {labels[0] for labels in metric.samples} == set(BRAKES)
+            return {labels[0] for labels, value in metric.samples.items() if value}
+    raise AssertionError("no gauge")
+
+
+# --- zones ----------------------------------------------------------------------------------------
+
+
+def zone_nodes(zone: str, ready: int, lost: int = 0) -> list[Node]:
+    """Return the nodes of a zone: those that are Ready, and those that are not."""
+    return [
+        node(f"{zone}{i}", zone=zone, ready="True" if i < ready else "Unknown")
+        for i in range(ready + lost)
+    ]
+
+
+def tainted(of: Node) -> Node:
+    return msgspec.structs.replace(of, taints=node("x", "gpu:NoSchedule").taints)
+
+
+async def test_a_small_zone_with_many_lost_nodes_is_left_alone_until_they_are_back() -> None:
+    a, b = zone_nodes("a", 2, 3), zone_nodes("b", 5)
+    async with braked(zones={}).running() as flow:
+        flow.sync_and_resume(*a, *b, pod("wa", on="a0"), pod("wb", on="b0"))
+        flow.deliver(tainted(a[0]), tainted(b[0]))
+        await anyio.sleep(MINUTE)
+        assert flow.evicted_names == ["wb"]
+        assert reasons(flow)["wa"] == ZONE_DISRUPTED.code
+        assert engaged(flow) == {ZONE}
+
+        flow.deliver(node("a4", zone="a"))
+        await anyio.sleep(1)
+
+    assert flow.evicted_names == ["wb", "wa"]
+    assert notices(flow) == [(ZONE, "zone a", True), (ZONE, "zone a", False)]
+    assert engaged(flow) == set()
+
+
+@pytest.mark.parametrize(
+    ("ready", "lost", "held"),
+    [
+        pytest.param(1, 2, False, id="two lost nodes are tolerated however small the zone is"),
+        pytest.param(2, 3, True, id="60 percent"),
+        pytest.param(9, 11, True, id="55 percent"),
+        pytest.param(10, 12, False, id="54 percent"),
+    ],
+)
+async def test_the_zone_brake_goes_by_the_rule_of_the_node_lifecycle_controller(
+    ready: int, lost: int, *, held: bool
+) -> None:
+    nodes = zone_nodes("a", ready, lost)
+    async with braked(zones={}).running() as flow:
+        flow.sync_and_resume(*nodes, *zone_nodes("b", 1), pod("web", on="a0"))
+        flow.deliver(tainted(nodes[0]))
+        await anyio.sleep(MINUTE)
+
+    assert flow.evicted_names == ([] if held else ["web"])
+
+
+async def test_excluded_nodes_do_not_count() -> None:
+    lost = [
+        msgspec.structs.replace(each, labels={**each.labels, EXCLUDE_DISRUPTION_LABEL: ""})
+        for each in zone_nodes("a", 0, 9)
+    ]
+    own = node("own", zone="a")
+    async with braked(zones={}).running() as flow:
+        flow.sync_and_resume(*lost, own, *zone_nodes("b", 1), pod("web", on="own"))
+        flow.deliver(tainted(own))
+        await anyio.sleep(1)
+
+    assert flow.evicted_names == ["web"]
+
+
+async def test_a_large_zone_with_many_lost_nodes_gives_pods_at_a_slower_rate() -> None:
+    nodes = zone_nodes("a", 20, 40)
+    pods = [pod(f"w{i}", on="a0") for i in range(8)]
+    async with braked(zones={}).running() as flow:
+        flow.sync_and_resume(*nodes, *pods)
+        flow.deliver(tainted(nodes[0]))
+        await anyio.sleep(MINUTE + 1)
+        assert len(flow.evicted_names) == 4  # one at once, then three a minute
+        assert ZONE_SLOWED.code in reasons(flow).values()
+
+        flow.deliver(*zone_nodes("a", 40, 20)[1:])
+        await anyio.sleep(1)
+
+    assert sorted(flow.evicted_names) == sorted(each.name for each in pods)
+
+
+async def test_a_zone_that_is_lost_as_a_whole_holds_up_no_other() -> None:
+    b = zone_nodes("b", 3)
+    async with braked(zones={}).running() as flow:
+        flow.sync_and_resume(*zone_nodes("a", 0, 5), *b, pod("web", on="b0"))
+        flow.deliver(tainted(b[0]))
+        await anyio.sleep(1)
+
+    assert flow.evicted_names == ["web"]
+    assert notices(flow) == []
+
+
+async def test_when_no_node_is_ready_everything_stops_until_one_is() -> None:
+    a, b = zone_nodes("a", 3), zone_nodes("b", 3)
+    async with braked(zones={}).running() as flow:
+        flow.sync_and_resume(*a, *b, pod("web", on="b0"))
+        flow.deliver(*zone_nodes("a", 0, 3), *zone_nodes("b", 0, 3))
+        assert flow.controller.pause_reason().startswith(f"{BRAKE}: no node of any zone is Ready")
+        flow.deliver(tainted(b[0]))
+        await anyio.sleep(1)
+
+        assert flow.controller.pause_reason() == ""
+        assert flow.evicted_names == []  # b0 alone is Ready: the pod has nowhere to go
+        flow.deliver(*a)
+        await anyio.sleep(1)
+
+    assert flow.evicted_names == ["web"]
+    assert notices(flow) == [(ZONE, CLUSTER, True), (ZONE, CLUSTER, False)]
+
+
+async def test_nodes_without_a_zone_are_one_zone() -> None:
+    lost = [node(f"x{i}", ready="False") for i in range(3)]
+    own = node("own")
+    async with braked(zones={}).running() as flow:
+        flow.sync_and_resume(*lost, own, *zone_nodes("b", 1), pod("web", on="own"))
+        flow.deliver(tainted(own))
+        await anyio.sleep(MINUTE)
+
+    assert reasons(flow) == {"web": ZONE_DISRUPTED.code}
+
+
+# --- storms ---------------------------------------------------------------------------------------
+
+NODES = [node(f"n{i}") for i in range(12)]
+
+
+def one_each(nodes: Iterable[Node], suffix: str = "") -> list[Pod]:
+    return [pod(f"p-{each.name}{suffix}", on=each.name) for each in nodes]
+
+
+async def test_a_storm_stops_and_asks_and_a_person_lets_it_go_on() -> None:
+    pods = one_each(NODES[:10])
+    slow = {"cluster": TokenRate(1 / 3600, 2)}
+    async with braked(slow, storm={"pods": 5}).running() as flow:
+        flow.sync_and_resume(*NODES, *pods)
+        flow.deliver(*map(tainted, NODES[:10]))
+        await anyio.sleep(MINUTE)
+
+        assert flow.evicted_names == []  # what was decided before is cancelled
+        assert list(reasons(flow).values()).count(FINDING_STORM.code) >= 5
+        [(brake, scope, is_engaged)] = notices(flow)
+        assert (brake, scope, is_engaged) == (STORM, CLUSTER, True)
+        message = flow.intent_store.brakes[0].message
+        assert "5 pods were found within 60 s: 5 by RemovePodsViolatingNodeTaints" in message
+        assert "5 after NodeTaintsChanged" in message
+        assert engaged(flow) == {STORM}
+
+        flow.controller.resume("ann", "it was meant")
+        await anyio.sleep(9 * 3600)
+
+    assert sorted(flow.evicted_names) == sorted(each.name for each in pods)
+    assert [(n.engaged, n.by, n.message) for n in flow.intent_store.brakes[1:]] == [
+        (False, "ann", "it was meant")
+    ]
+
+
+async def test_what_a_start_finds_is_no_storm_and_what_comes_then_may_be() -> None:
+    first, then = NODES[:8], NODES[8:11]
+    async with braked(storm={"pods": 3}).running() as flow:
+        flow.sync_and_resume(*map(tainted, first), *NODES[8:], *one_each(first), *one_each(then))
+        await anyio.sleep(1)
+        assert len(flow.evicted_names) == 8
+        assert notices(flow) == []
+
+        flow.deliver(*map(tainted, then))
+        await anyio.sleep(1)
+
+    assert notices(flow) == [(STORM, CLUSTER, True)]
+
+
+async def test_what_another_policy_finds_at_first_is_no_storm() -> None:
+    async with braked(storm={"pods": 3}).running() as flow:
+        flow.sync_and_resume(*map(tainted, NODES[:8]), *NODES[8:], *one_each(NODES[:8]))
+        flow.reconfigure(flow.config)
+        await anyio.sleep(9)
+
+    assert len(flow.evicted_names) == 8
+    assert notices(flow) == []
+
+
+async def test_findings_that_come_slowly_are_no_storm() -> None:
+    async with braked(storm={"pods": 3}).running() as flow:
+        flow.sync_and_resume(*NODES, *one_each(NODES))
+        for each in NODES[:10]:
+            flow.deliver(tainted(each))
+            await anyio.sleep(31)
+
+    assert len(flow.evicted_names) == 10
+    assert notices(flow) == []
+
+
+async def test_pods_that_something_protects_make_no_storm() -> None:
+    bare = [msgspec.structs.replace(each, owners=()) for each in one_each(NODES[:8])]
+    async with braked(storm={"pods": 3}).running() as flow:
+        flow.sync_and_resume(*NODES, *bare)
+        flow.deliver(*map(tainted, NODES[:8]))
+        await anyio.sleep(1)
+
+    assert flow.evicted_names == []
+    assert notices(flow) == []
+
+
+async def test_a_pod_counts_once_however_often_it_is_found() -> None:
+    async with braked({"cluster": TokenRate(0.001, 1)}, storm={"pods": 3}).running() as flow:
+        flow.sync_and_resume(*NODES, *one_each(NODES[:2]))
+        for _ in range(20):
+            flow.deliver(*map(tainted, NODES[:2]))
+            await anyio.sleep(1)
+            flow.deliver(*NODES[:2])
+            await anyio.sleep(1)
+
+    assert notices(flow) == []
+
+
+async def test_the_threshold_grows_with_the_cluster() -> None:
+    more = [pod(f"other{i}", on="n11") for i in range(90)]
+    async with braked(storm={"pods": 3, "percent": 10}).running() as flow:
+        flow.sync_and_resume(*NODES, *one_each(NODES[:9]), *more)
+        flow.deliver(*map(tainted, NODES[:9]))
+        await anyio.sleep(1)
+
+    assert notices(flow) == []  # 9 of 99 pods
+
+
+async def test_a_storm_ends_by_itself_after_a_quiet_time() -> None:
+    storm = {"pods": 5, "releaseAfter": "10m"}
+    async with braked({"cluster": TokenRate(1, 1)}, storm=storm).running() as flow:
+        flow.sync_and_resume(*NODES, *one_each(NODES[:8]), *one_each(NODES[8:11], "-late"))
+        flow.deliver(*map(tainted, NODES[:8]))
+        await anyio.sleep(9 * MINUTE)
+        held = len(flow.evicted_names)
+        assert held < 8
+
+        flow.deliver(*map(tainted, NODES[8:11]))  # more of it: the quiet time begins anew
+        await anyio.sleep(9 * MINUTE)
+        assert len(flow.evicted_names) == held
+        await anyio.sleep(2 * MINUTE)
+
+    assert len(flow.evicted_names) == 11
+    assert notices(flow) == [(STORM, CLUSTER, True), (STORM, CLUSTER, False)]
+
+
+async def test_without_a_quiet_time_only_a_person_ends_a_storm() -> None:
+    storm = {"pods": 5, "releaseAfter": None}
+    async with braked({"cluster": TokenRate(1, 1)}, storm=storm).running() as flow:
+        flow.sync_and_resume(*NODES, *one_each(NODES[:8]))
+        flow.deliver(*map(tainted, NODES[:8]))
+        await anyio.sleep(30 * 24 * 3600)
+
+    assert len(flow.evicted_names) < 8
+    assert notices(flow) == [(STORM, CLUSTER, True)]
+
+
+async def test_a_decided_eviction_that_was_not_requested_is_cancelled_by_a_brake() -> None:
+    async with braked(storm={"pods": 5}).running() as flow:
+        flow.intent_store.slow_s = 1.0
+        flow.sync_and_resume(*NODES, *one_each(NODES[:10]))
+        flow.deliver(*map(tainted, NODES[:10]))
+        await anyio.sleep(5)
+
+    assert flow.evicted_names == []
+    assert {result for _, result in flow.observer.outcomes} == {"cancelled"}
+
+
+async def test_switching_the_storm_brake_off_releases_it() -> None:
+    async with braked({"cluster": TokenRate(1, 1)}, storm={"pods": 5}).running() as flow:
+        flow.sync_and_resume(*NODES, *one_each(NODES[:8]))
+        flow.deliver(*map(tainted, NODES[:8]))
+        await anyio.sleep(1)
+        off = flow.config.settings.model_copy(update={"brakes": NO_BRAKES})
+        flow.reconfigure(msgspec.structs.replace(flow.config, written=off))
+        await anyio.sleep(MINUTE)
+
+    assert len(flow.evicted_names) == 8
+
+
+# --- pods that no node takes ----------------------------------------------------------------------
+
+
+def pending(name: str, reason: str = "Unschedulable", *, owner: str = "ReplicaSet") -> Pod:
+    found = msgspec.structs.replace(
+        pod(name),
+        status=pod_status("Pending", conditions=[condition("PodScheduled=False", reason)]),
+        owners=(OwnerReference(owner, "o", "o", controller=True),),
+        condition_transitions=(0,),
+    )
+    return msgspec.structs.replace(found, created_s=1000)
+
+
+async def arrive(flow: FakeEdgesController, *pods: Pod) -> None:
+    """Deliver pods that became unschedulable now."""
+    now = round(anyio.current_time())
+    flow.deliver(*(msgspec.structs.replace(each, created_s=now) for each in pods))
+
+
+async def test_nothing_is_evicted_while_the_cluster_cannot_place_what_it_has() -> None:
+    async with braked(pending={"pods": 3}).running() as flow:
+        flow.sync_and_resume(*NODES, pod("web", on="n1"))
+        waiting = [pending(f"w{i}") for i in range(3)]
+        await arrive(flow, *waiting)
+        await anyio.sleep(2 * MINUTE)
+        flow.deliver(tainted(NODES[1]))
+        await anyio.sleep(MINUTE)
+        assert flow.evicted_names == []
+        assert reasons(flow) == {"web": TOO_MANY_PENDING.code}
+        assert engaged(flow) == {PENDING}
+
+        flow.deliver(msgspec.structs.replace(waiting[0], node="n3", resource_version=9))
+        await anyio.sleep(MINUTE - 1)
+        assert flow.evicted_names == []
+        await anyio.sleep(2)
+
+    assert flow.evicted_names == ["web"]
+    assert notices(flow) == [(PENDING, CLUSTER, True), (PENDING, CLUSTER, False)]
+
+
+@pytest.mark.parametrize(
+    "waiting",
+    [
+        pytest.param([pending(f"w{i}") for i in range(2)], id="so few are tolerated"),
+        pytest.param([pending(f"w{i}", "SchedulingGated") for i in range(9)], id="pods with gates"),
+        pytest.param(
+            [pending(f"w{i}", owner="DaemonSet") for i in range(9)], id="pods of a DaemonSet"
+        ),
+        pytest.param(
+            [msgspec.structs.replace(pending(f"w{i}"), deletion_s=1) for i in range(9)],
+            id="pods whose deletion has begun",
+        ),
+    ],
+)
+async def test_other_pods_without_a_node_do_not_count(waiting: list[Pod]) -> None:
+    async with braked(pending={"pods": 3}).running() as flow:
+        flow.sync_and_resume(*NODES, pod("web", on="n1"))
+        await arrive(flow, *waiting)
+        await anyio.sleep(10 * MINUTE)
+        flow.deliver(tainted(NODES[1]))
+        await anyio.sleep(1)
+
+    assert flow.evicted_names == ["web"]
+
+
+async def test_a_pod_counts_only_after_some_time() -> None:
+    async with braked(pending={"pods": 3, "after": "5m"}).running() as flow:
+        flow.sync_and_resume(*NODES, pod("web", on="n1"), pod("db", on="n2"))
+        await arrive(flow, *(pending(f"w{i}") for i in range(3)))
+        await anyio.sleep(4 * MINUTE)
+        flow.deliver(tainted(NODES[1]))
+        await anyio.sleep(2 * MINUTE)
+        flow.deliver(tainted(NODES[2]))
+        await anyio.sleep(1)
+
+    assert flow.evicted_names == ["web"]
+
+
+async def test_pods_that_wait_since_before_the_start_count_at_once() -> None:
+    async with braked(pending={"pods": 3}).running() as flow:
+        await anyio.sleep(3600)
+        old = [msgspec.structs.replace(pending(f"w{i}"), created_s=5) for i in range(3)]
+        flow.sync_and_resume(*NODES, tainted(NODES[1]), pod("web", on="n1"), *old)
+        await anyio.sleep(1)
+
+    assert reasons(flow) == {"web": TOO_MANY_PENDING.code}

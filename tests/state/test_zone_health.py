@@ -1,0 +1,75 @@
+"""Partial disruptions need more nodes than the property's world has."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reactive_desched.model.objects import Node
+from reactive_desched.model.volumes import REGION_LABEL
+from reactive_desched.model.zone_status import (
+    EXCLUDE_DISRUPTION_LABEL,
+    Disruption,
+    ZoneRule,
+    zone_key,
+    zone_status,
+)
+from reactive_desched.state.cluster import ClusterState
+from reactive_desched.state.indexes.zone_health import ZoneDisruptionChanged, ZoneHealth
+from reactive_desched.testing.builders import node
+
+RULE = ZoneRule(55, 5)
+nodes = st.builds(
+    lambda number, zone, ready, excluded: node(
+        f"n{number}",
+        zone=zone,
+        ready=ready,
+        labels={EXCLUDE_DISRUPTION_LABEL: ""} if excluded else {},
+    ),
+    st.integers(0, 9),
+    st.sampled_from(["a", "a", "a", "b"]),
+    st.sampled_from(["True", "False", "Unknown", None]),
+    st.sampled_from([False, False, False, True]),
+)
+
+
+def effects(index: ZoneHealth) -> dict[str, tuple[Disruption, bool]]:
+    return {z: (status.disruption, status.is_large) for z, status in index.disrupted.items()}
+
+
+@given(st.lists(st.tuples(st.sampled_from(["upsert", "upsert", "remove"]), nodes), max_size=40))
+def test_a_zone_is_announced_when_and_only_when_its_disruption_changes(
+    steps: list[tuple[str, Node]],
+) -> None:
+    state = ClusterState()
+    index = state.index(ZoneHealth, RULE)
+    for step, subject in steps:
+        before = effects(index)
+        changes = getattr(state, step)(subject)
+        after = effects(index)
+        announced = {c.zone for c in changes if isinstance(c, ZoneDisruptionChanged)}
+        assert announced == {z for z in {*before, *after} if before.get(z) != after.get(z)}
+        assert index.answers() == ZoneHealth(state, RULE).answers()
+
+
+@pytest.mark.parametrize(
+    ("ready", "not_ready", "expected"),
+    [
+        (0, 0, Disruption.NORMAL),
+        (1, 0, Disruption.NORMAL),
+        (0, 1, Disruption.FULL),
+        (1, 2, Disruption.NORMAL),
+        (2, 3, Disruption.PARTIAL),
+        (27, 33, Disruption.PARTIAL),
+        (28, 32, Disruption.NORMAL),
+    ],
+)
+def test_the_states_are_those_of_the_node_lifecycle_controller(
+    ready: int, not_ready: int, expected: Disruption
+) -> None:
+    assert zone_status(ready, not_ready, ZoneRule()).disruption is expected
+
+
+def test_a_zone_is_named_with_its_region() -> None:
+    assert zone_key(node("n", zone="a", labels={REGION_LABEL: "eu"})) == "eu/a"
+    assert zone_key(node("n", zone="a")) == "a"
+    assert zone_key(node("n")) == ""
