@@ -48,7 +48,7 @@ test: $(STAMP) ## everything that needs nothing but Python (under four minutes o
 test-deep: $(STAMP) ## the property tests with EXAMPLES=500 examples each, other ones in each run
 	TIER=deep $(BIN)/pytest -q -n 2 -m hypothesis tests --ignore tests/e2e --timeout 3000
 
-real-tools: $(STAMP) ## build the control plane and KWOK, fetch Kafka, into a cache folder; install Chromium
+real-tools: $(STAMP) ## build the control plane and KWOK, fetch Kafka and Prometheus, into a cache folder; install Chromium
 	$(BIN)/python tools/real/build.py
 
 test-real: $(STAMP) real-tools ## end-to-end tests on the real control plane and the real broker

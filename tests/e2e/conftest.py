@@ -35,6 +35,7 @@ apiVersion: reactive-desched/v1alpha1
 kind: ReactiveSettings
 debounce: {quiet: 200ms, maxWait: 2s}
 evictions: {retry: {initial: 1s, max: 5s}}
+usage: {prometheus: {interval: 1s}}
 """
     + UNLIMITED
 )

@@ -53,6 +53,7 @@ class E2ENamespace:
     namespace: str
     plugins: dict[str, Object] = field(default_factory=dict)
     balance: dict[str, Object] = field(default_factory=dict)
+    metrics_providers: list[Object] = field(default_factory=list)
 
     def __enter__(self) -> Self:
         """Create the namespace."""
@@ -83,7 +84,8 @@ class E2ENamespace:
         }
         head = {"apiVersion": "descheduler/v1alpha2", "kind": "DeschedulerPolicy"}
         nodes = {"nodeSelector": f"{OWNER}={self.namespace}"}
-        return json.dumps({**head, **nodes, "profiles": [profile]}, indent=1)
+        providers = {"metricsProviders": self.metrics_providers} if self.metrics_providers else {}
+        return json.dumps({**head, **nodes, **providers, "profiles": [profile]}, indent=1)
 
     def node(self, name: str) -> str:
         """Return the full name of one of our nodes."""

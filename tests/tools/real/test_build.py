@@ -133,8 +133,9 @@ def bench(tmp_path: Path) -> Bench:
     (kafka / "other-jars").write_text("")
     (kafka / "mvn").write_text(FAKE_MAVEN.format(python=sys.executable, jars=JARS))
     (kafka / "java").write_text("#!/bin/sh\n")
-    (kafka / "chromium").write_text("#!/bin/sh\n")
-    for program in ("mvn", "java", "chromium"):
+    for program in ("chromium", "prometheus"):
+        (kafka / program).write_text("#!/bin/sh\n")
+    for program in ("mvn", "java", "chromium", "prometheus"):
         (kafka / program).chmod(0o755)
     return Bench(tmp_path)
 
