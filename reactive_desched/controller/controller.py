@@ -29,7 +29,6 @@ from reactive_desched.model.objects import PodKey
 from reactive_desched.model.observer import Observer
 from reactive_desched.model.outcomes import (
     EVICTIONS_PAUSED,
-    POD_LEAVES,
     POLICY_CHANGED,
     Outcome,
 )
@@ -157,8 +156,9 @@ class Controller:
 
     def end_inherited_eviction(self, pod: PodKey, outcome: Outcome) -> None:
         """Evaluate the pod again: an earlier process's eviction of it has its outcome."""
-        self.gates.in_flight.end_inherited(pod, evicted=outcome.result in POD_LEAVES)
-        self.evaluator.eviction_ended(pod, self._clock())
+        now = self._clock()
+        self.gates.end_inherited(pod, outcome, now)
+        self.evaluator.eviction_ended(pod, now)
         self._work_available.notify()
 
     def pause_reason(self) -> str:

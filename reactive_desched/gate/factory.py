@@ -1,13 +1,14 @@
 """Builds gates: the filters of a profile in their order, over what all profiles share."""
 
 from collections.abc import Callable, Iterable, Sequence
+from math import inf
 
 from reactive_desched.brakes.brakes import Brakes
 from reactive_desched.fit.scheduler import SchedulerNodeFit
 from reactive_desched.gate.conflict_partners import ConflictPartnersLeaving
 from reactive_desched.gate.disruption import PdbFilter
 from reactive_desched.gate.evictor import DefaultEvictor, MinReadyNodes
-from reactive_desched.gate.gate import Gate
+from reactive_desched.gate.gate import EvictionLimit, Gate
 from reactive_desched.gate.guards import Guards
 from reactive_desched.gate.in_flight import InFlightEvictions
 from reactive_desched.gate.plugin_limits import PluginNodeLimits
@@ -15,6 +16,8 @@ from reactive_desched.gate.policy_limits import PolicyLimits
 from reactive_desched.gate.rate_limits import EvictionRateLimiter, EvictionScopes
 from reactive_desched.model.changes import Change
 from reactive_desched.model.history import PastEviction
+from reactive_desched.model.objects import PodKey
+from reactive_desched.model.outcomes import COUNTS_AGAINST_LIMITS, POD_LEAVES, Outcome
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.policy.policy import Configuration
 from reactive_desched.state.view import ClusterView
@@ -36,8 +39,9 @@ class GateFactory:
         self.rate_limiter = EvictionRateLimiter(
             config.settings.budgets, EvictionScopes(view).of, lambda: view.eligible_node_count
         )
-        self._window_limits = PolicyLimits(config.policy.limits.by_scope())
-        self._plugin_limits = PluginNodeLimits()
+        window_s = config.settings.budgets.window_s
+        self._plugin_limits = PluginNodeLimits(window_s)
+        self.policy_limits = PolicyLimits(config.policy.limits.by_scope(), window_s)
         self._pdb_filter = PdbFilter(view, clock)
         self._guards = Guards(view, config.settings.guards)
         self._policy = config.policy
@@ -63,7 +67,11 @@ class GateFactory:
             self._pdb_filter,
         )
         trackers = (self.in_flight, self.brakes.zones, self._pdb_filter, self.node_fit)
-        return Gate(filters, self._window_limits, self.rate_limiter, trackers, self._plugin_limits)
+        return Gate(filters, self._limits, self.rate_limiter, trackers)
+
+    @property
+    def _limits(self) -> tuple[EvictionLimit, ...]:
+        return self._plugin_limits, self.policy_limits
 
     def apply_changes(self, changes: Iterable[Change]) -> bool:
         """Update what is assumed of PodDisruptionBudgets and of node capacity, and the brakes.
@@ -81,20 +89,32 @@ class GateFactory:
 
         `now` is monotonic seconds, `wall_now` seconds since the epoch, as the evictions' times are.
         """
-        del now  # a limit by the monotonic clock converts the times with both
         self.in_flight.restore(past, wall_now)
+        counted = [each for each in past if each.is_open or each.result in COUNTS_AGAINST_LIMITS]
+        counted.sort(key=lambda each: each.ended_s or inf)
+        for limit in (self._plugin_limits, self.policy_limits, self.rate_limiter):
+            limit.restore(counted, now, wall_now)
+
+    def end_inherited(self, pod: PodKey, outcome: Outcome, now: float) -> None:
+        """Take in the outcome of an eviction that an earlier process requested."""
+        self.in_flight.end_inherited(pod, evicted=outcome.result in POD_LEAVES)
+        counts = outcome.result in COUNTS_AGAINST_LIMITS
+        for limit in self._limits:
+            limit.release(pod, now, evicted=counts)
+        self.rate_limiter.release(pod, now, consumed=counts)
 
     def reconfigure(self, config: Configuration, now: float) -> None:
         """Apply other rates and limits; every blocked pod is evaluated again.
 
         The rates warm up again where the policy differs: it may find thousands of pods.
         """
-        in_flight = self.in_flight.pods()
         self.rate_limiter.reconfigure(config.settings.budgets, now)
         if config.policy != self._policy:
             self._policy = config.policy
             self.rate_limiter.begin_warm_up(now)
-        self._window_limits.reconfigure(config.policy.limits.by_scope(), in_flight)
+        window_s = config.settings.budgets.window_s
+        self.policy_limits.reconfigure(config.policy.limits.by_scope(), window_s)
+        self._plugin_limits.reconfigure(window_s)
         self._guards.reconfigure(config.settings.guards)
         self.brakes.reconfigure(config.settings.brakes, now)
         self.node_fit.clear_unschedulable()

@@ -3,12 +3,10 @@
 from typing import Final, Protocol
 
 from reactive_desched.api.index import Index
-from reactive_desched.gate.plugin_limits import PluginNodeLimits
-from reactive_desched.gate.policy_limits import PolicyLimits
 from reactive_desched.gate.rate_limits import EvictionRateLimiter
 from reactive_desched.model.decisions import Decision, Defer, Evict, GateReason, Refuse
 from reactive_desched.model.findings import Finding
-from reactive_desched.model.objects import Pod
+from reactive_desched.model.objects import Pod, PodKey
 from reactive_desched.model.outcomes import COUNTS_AGAINST_LIMITS, POD_LEAVES, Outcome
 
 RATE_LIMITED: Final = GateReason(
@@ -43,6 +41,18 @@ class GateFilter(Protocol):
         ...
 
 
+class EvictionLimit(GateFilter, Protocol):
+    """A filter that counts evictions, from their decision on."""
+
+    def reserve(self, finding: Finding) -> None:
+        """Count an eviction that was decided."""
+        ...
+
+    def release(self, pod: PodKey, now: float, *, evicted: bool) -> None:
+        """Take in that an eviction has its outcome: one that did not happen does not count."""
+        ...
+
+
 class EvictionTracker(Protocol):
     """Keeps account of evictions between the decision and the outcome."""
 
@@ -61,14 +71,12 @@ class Gate:
     def __init__(
         self,
         filters: tuple[GateFilter, ...],
-        window_limits: PolicyLimits,
+        limits: tuple[EvictionLimit, ...],
         rate_limiter: EvictionRateLimiter,
         trackers: tuple[EvictionTracker, ...] = (),
-        plugin_limits: PluginNodeLimits | None = None,
     ) -> None:
-        self._plugin_limits = plugin_limits or PluginNodeLimits()
-        self.filters = (*filters, self._plugin_limits, window_limits)
-        self._window_limits = window_limits
+        self.filters = (*filters, *limits)
+        self._limits = limits
         self._rate_limiter = rate_limiter
         self._trackers = trackers
 
@@ -87,8 +95,8 @@ class Gate:
             exhausted = _EXHAUSTED_FOR_PLUGINS[empty.scope]
             message, retry_at_s = empty.message(now), empty.available_at
             return RATE_LIMITED.defer(finding, message, retry_at_s, scope_exhausted=exhausted)
-        self._plugin_limits.reserve(finding)
-        self._window_limits.reserve(finding.pod)
+        for limit in self._limits:
+            limit.reserve(finding)
         for tracker in self._trackers:
             tracker.reserve(finding.pod)
         return Evict(finding)
@@ -99,6 +107,6 @@ class Gate:
         for tracker in self._trackers:
             tracker.release(pod, evicted=leaves)
         counts = outcome.result in COUNTS_AGAINST_LIMITS
-        self._plugin_limits.release(pod, now, evicted=counts)
-        self._window_limits.release(pod, now, evicted=counts)
+        for limit in self._limits:
+            limit.release(pod.uid, now, evicted=counts)
         self._rate_limiter.release(pod.uid, now, consumed=counts)

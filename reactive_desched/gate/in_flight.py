@@ -46,10 +46,6 @@ class InFlightEvictions:
     def __len__(self) -> int:
         return len(self._open)
 
-    def pods(self) -> Iterable[Pod]:
-        """Return the pods whose eviction was decided and has no outcome yet."""
-        return self._open.values()
-
     def is_evicting(self, pod: PodKey) -> bool:
         """Say whether the pod is being evicted, or was evicted within the last minute."""
         return pod in self._open or pod in self._recently_evicted or pod in self._inherited

@@ -1,17 +1,20 @@
 """A plugin's own limit of evictions from one node, such as `evictionLimits.node`.
 
 Upstream counts per descheduling cycle. A reactive controller has no cycle, so here it is so many
-in any five minutes, as for the limits of the policy; in a sweep the plugin counts for itself.
+in any window, as long as that of the policy's limits; in a sweep the plugin counts for itself.
 """
 
+from collections.abc import Iterable
 from typing import Final
 
 from reactive_desched.gate.eviction_counts import EvictionCounts
-from reactive_desched.gate.policy_limits import WINDOW_S
 from reactive_desched.model.decisions import Defer, GateReason, Refuse
 from reactive_desched.model.findings import Finding
-from reactive_desched.model.objects import Pod, PodKey
+from reactive_desched.model.history import PastEviction
+from reactive_desched.model.objects import PodKey
 from reactive_desched.model.wakes import WakeOnPod
+from reactive_desched.policy.limits import WINDOW_S
+from reactive_desched.primitives.ages import format_age
 
 PLUGIN_NODE_LIMIT_REACHED: Final = GateReason(
     "PluginLimit",
@@ -29,6 +32,10 @@ class PluginNodeLimits:
         self._counts: EvictionCounts[tuple[str, str]] = EvictionCounts(window_s)
         self._in_flight: dict[PodKey, tuple[str, str]] = {}
 
+    def reconfigure(self, window_s: float) -> None:
+        """Count in another window from now on."""
+        self._counts.window_s = window_s
+
     def check(self, finding: Finding, now: float) -> Defer | Refuse | None:
         """Refuse or defer a pod of a node from which the plugin evicted as many as it may."""
         if (limit := finding.node_limit) is None:
@@ -43,7 +50,7 @@ class PluginNodeLimits:
         retry_at_s = self._counts.retry_at(key, limit, now)
         message = (
             f"{finding.plugin} evicted {count} pods from node {finding.pod.node} in "
-            f"{self._counts.window_s:g} s, and may evict {limit}; the next is possible in "
+            f"{format_age(self._counts.window_s)}, and may evict {limit}; the next is possible in "
             f"{retry_at_s - now:.0f} s"
         )
         return PLUGIN_NODE_LIMIT_REACHED.defer(finding, message, retry_at_s, scope_exhausted="node")
@@ -51,11 +58,24 @@ class PluginNodeLimits:
     def reserve(self, finding: Finding) -> None:
         """Count an eviction that was decided."""
         if finding.node_limit is not None:
-            key = self._in_flight[finding.pod.uid] = finding.plugin, finding.pod.node
-            self._counts.begin(key)
+            self._begin(finding.pod.uid, finding.plugin, finding.pod.node)
 
-    def release(self, pod: Pod, now: float, *, evicted: bool) -> None:
+    def release(self, pod: PodKey, now: float, *, evicted: bool) -> None:
         """Start the window of an eviction that happened; uncount one that did not."""
-        if (key := self._in_flight.pop(pod.uid, None)) is not None:
+        if (key := self._in_flight.pop(pod, None)) is not None:
             self._counts.end(key, now, evicted=evicted)
         self._counts.drop_expired(now)
+
+    def restore(self, past: Iterable[PastEviction], now: float, wall_now: float) -> None:
+        """Count evictions of earlier processes, in the order of their ends.
+
+        Those of plugins without a limit count too, for one window: a record does not say it.
+        """
+        for eviction in past:
+            self._begin(eviction.pod_uid, eviction.plugin, eviction.node)
+            if (ended_at := eviction.ended_at(now, wall_now)) is not None:
+                self.release(eviction.pod_uid, ended_at, evicted=True)
+
+    def _begin(self, pod: PodKey, plugin: str, node: str) -> None:
+        key = self._in_flight[pod] = plugin, node
+        self._counts.begin(key)

@@ -1,7 +1,7 @@
-"""A policy's `maxNoOfPodsToEvict…`: so many evictions in any five minutes, or in one cycle.
+"""A policy's `maxNoOfPodsToEvict…`: so many evictions in any window of time, or in one cycle.
 
 Upstream counts per descheduling cycle, and so does a sweep. A reactive controller has no cycle: its
-window is upstream's default interval.
+window is upstream's default interval, five minutes, unless the settings say another.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -10,10 +10,12 @@ from math import inf
 from reactive_desched.gate.eviction_counts import EvictionCounts
 from reactive_desched.model.decisions import EVICTION_LIMIT_GATE, LIMIT_REASONS, Defer, Refuse
 from reactive_desched.model.findings import Finding
-from reactive_desched.model.objects import Pod
+from reactive_desched.model.history import PastEviction
+from reactive_desched.model.objects import PodKey
 from reactive_desched.model.wakes import WakeOnPod
+from reactive_desched.policy.limits import WINDOW_S
+from reactive_desched.primitives.ages import format_age
 
-WINDOW_S = 300.0
 CYCLE = inf
 """The window of a sweep: nothing expires."""
 LimitScope = tuple[str, str]
@@ -33,18 +35,28 @@ class PolicyLimits:
     def __init__(self, limits: Mapping[str, int | None], window_s: float = WINDOW_S) -> None:
         self._limits = _limits_set(limits)
         self._counts: EvictionCounts[LimitScope] = EvictionCounts(window_s)
+        self._open: dict[PodKey, _Place] = {}
 
-    def reconfigure(self, limits: Mapping[str, int | None], in_flight: Iterable[Pod]) -> None:
+    @property
+    def window_s(self) -> float:
+        """The time for which an eviction counts."""
+        return self._counts.window_s
+
+    def reconfigure(self, limits: Mapping[str, int | None], window_s: float) -> None:
         """Apply new limits; scopes that had a limit keep their counts.
 
-        A scope that had none counts from now on, including the evictions under way.
+        A scope that had none counts from now on, including the evictions under way. Of a longer
+        window, evictions count that the shorter one had not forgotten.
         """
         self._limits = _limits_set(limits)
-        self._counts.replace_in_flight(key for pod in in_flight for key, _ in self._scopes(pod))
+        self._counts.window_s = window_s
+        self._counts.replace_in_flight(
+            key for place in self._open.values() for key, _ in self._scopes(place)
+        )
 
     def check(self, finding: Finding, now: float) -> Defer | Refuse | None:
         """Refuse or defer a pod whose node, namespace or cluster reached its limit."""
-        for key, limit in self._scopes(finding.pod):
+        for key, limit in self._scopes((finding.pod.node, finding.pod.namespace)):
             if (count := self._counts.count(key, now)) >= limit:
                 return self._decision(finding, key, limit, count, now)
         return None
@@ -63,26 +75,43 @@ class PolicyLimits:
             return reason.refuse(finding, message, wakes, scope_exhausted=key[0])
         retry_at_s = self._counts.retry_at(key, limit, now)
         message = (
-            f"{scope} had {count} evictions in {window_s:g} s, and the policy allows"
+            f"{scope} had {count} evictions in {format_age(window_s)}, and the policy allows"
             f" {limit}; the next is possible in {retry_at_s - now:.0f} s"
         )
         return reason.defer(finding, message, retry_at_s, scope_exhausted=key[0])
 
-    def reserve(self, pod: Pod) -> None:
+    def reserve(self, finding: Finding) -> None:
         """Count an eviction that was decided."""
-        for key, _ in self._scopes(pod):
-            self._counts.begin(key)
+        self._begin(finding.pod.uid, (finding.pod.node, finding.pod.namespace))
 
-    def release(self, pod: Pod, now: float, *, evicted: bool) -> None:
+    def release(self, pod: PodKey, now: float, *, evicted: bool) -> None:
         """Start the window of an eviction that happened; uncount one that did not."""
-        for key, _ in self._scopes(pod):
-            self._counts.end(key, now, evicted=evicted)
+        if (place := self._open.pop(pod, None)) is not None:
+            for key, _ in self._scopes(place):
+                self._counts.end(key, now, evicted=evicted)
         self._counts.drop_expired(now)
 
-    def _scopes(self, pod: Pod) -> Iterator[tuple[LimitScope, int]]:
-        names = {"cluster": "", "node": pod.node, "namespace": pod.namespace}
+    def restore(self, past: Iterable[PastEviction], now: float, wall_now: float) -> None:
+        """Count evictions of earlier processes, in the order of their ends."""
+        for eviction in past:
+            self._begin(eviction.pod_uid, (eviction.node, eviction.namespace))
+            if (ended_at := eviction.ended_at(now, wall_now)) is not None:
+                self.release(eviction.pod_uid, ended_at, evicted=True)
+
+    def _begin(self, pod: PodKey, place: "_Place") -> None:
+        self._open[pod] = place
+        for key, _ in self._scopes(place):
+            self._counts.begin(key)
+
+    def _scopes(self, place: "_Place") -> Iterator[tuple[LimitScope, int]]:
+        node, namespace = place
+        names = {"cluster": "", "node": node, "namespace": namespace}
         for scope, limit in self._limits.items():
             yield (scope, names[scope]), limit
+
+
+_Place = tuple[str, str]
+"""A pod's node and namespace."""
 
 
 def _limits_set(limits: Mapping[str, int | None]) -> dict[str, int]:

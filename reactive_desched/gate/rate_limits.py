@@ -7,13 +7,14 @@ the earliest time it will not be. Times are monotonic seconds, passed in; only `
 from the wall clock.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from math import inf
 from typing import Final
 
 from msgspec import Struct
 
 from reactive_desched.model.findings import Finding
+from reactive_desched.model.history import PastEviction
 from reactive_desched.model.objects import PodKey
 from reactive_desched.policy.limits import EvictionRateLimits
 from reactive_desched.primitives.token_bucket import TokenBucket, TokenRate
@@ -167,6 +168,22 @@ class EvictionRateLimiter:
             if (bucket := scope.buckets.get(names[scope.index])) is not None:
                 bucket.release(now, consumed=consumed)
 
+    def restore(self, past: Iterable[PastEviction], now: float, wall_now: float) -> None:
+        """Spend the tokens of earlier processes' evictions, in the order of their ends.
+
+        One without an outcome holds its tokens until `release`.
+        """
+        for eviction in past:
+            names = _past_names(eviction)
+            ended_at = eviction.ended_at(now, wall_now)
+            if ended_at is None:
+                self._held[eviction.pod_uid] = names
+            for scope in self._limited:
+                if ended_at is None:
+                    scope.hold(names[scope.index], now)
+                else:
+                    scope.spend(names[scope.index], ended_at)
+
     def min_available(self, now: float) -> dict[str, float]:
         """Return the fewest free tokens in any bucket of each scope."""
         lowest = {scope.name: float(scope.pace.burst) for scope in self._limited}
@@ -258,6 +275,14 @@ class _Scope:
             bucket = self.buckets[name] = TokenBucket(self.pace, now)
         bucket.reserve(now)
 
+    def spend(self, name: str, at: float) -> None:
+        """Spend a token of a bucket at a time in the past; "" has none."""
+        if not name:
+            return
+        if (bucket := self.buckets.get(name)) is None:
+            bucket = self.buckets[name] = TokenBucket(self.rate, at)
+        bucket.spend(at)
+
     def take_buckets(self, old: "_Scope", now: float) -> None:
         """Go on with the buckets of the scope's former rate: what was spent stays spent."""
         self.buckets = old.buckets
@@ -266,3 +291,9 @@ class _Scope:
             bucket.available(now)
             bucket.add(more)
             bucket.adjust(self.rate, now)
+
+
+def _past_names(past: PastEviction) -> ScopeNames:
+    """Name the buckets of an earlier process's eviction as EvictionScopes did."""
+    owner = f"{past.owner_kind} {past.namespace}/{past.owner_name}" if past.owner_uid else ""
+    return "cluster", past.zone, past.node, past.namespace, owner, past.plugin

@@ -44,3 +44,16 @@ class PastEviction(Struct, frozen=True, gc=False):
     result: str = ""
     follow_up: PastFollowUp | None = None
     is_cleared: bool = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it has no outcome."""
+        return self.ended_s is None
+
+    def ended_at(self, now: float, wall_now: float) -> float | None:
+        """Return when it ended in monotonic seconds; None while it has no outcome.
+
+        `now` and `wall_now` are one moment by the monotonic clock and since the epoch. After a
+        step of the clock into the past, an eviction of the future counts as one of now.
+        """
+        return None if self.ended_s is None else now - max(0.0, wall_now - self.ended_s)

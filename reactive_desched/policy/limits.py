@@ -13,6 +13,9 @@ from reactive_desched.api.args import FieldError, FieldErrors, Seconds, Section
 from reactive_desched.primitives.ages import format_age
 from reactive_desched.primitives.token_bucket import TokenRate
 
+WINDOW_S: Final = 300.0
+"""The SIG descheduler's default interval: what its limits per cycle come to."""
+
 PositiveCount = Annotated[int, Field(ge=1, le=1_000_000)]
 
 _GROWING_SCOPES: Final = frozenset({"cluster", "zone", "namespace", "plugin"})
@@ -29,9 +32,7 @@ class RateLimitSettings(Section):
     @field_validator("per_s")
     @classmethod
     def _check_not_zero(cls, seconds: float) -> float:
-        if seconds <= 0:
-            raise FieldErrors([FieldError("must be longer than 0s", "write for example 1m")])
-        return seconds
+        return _not_zero(seconds, "write for example 1m")
 
     @property
     def rate(self) -> TokenRate:
@@ -144,6 +145,17 @@ class EvictionRateLimits(Section):
         description="Low rates at first; null: full rates at once.",
     )
 
+    window_s: Seconds = Field(
+        default=WINDOW_S,
+        description="The time in which the policy's `maxNoOfPodsToEvict…` and the plugins' own "
+        "limits per node count evictions; not 0. `run --once` counts per cycle.",
+    )
+
+    @field_validator("window_s")
+    @classmethod
+    def _check_window(cls, seconds: float) -> float:
+        return _not_zero(seconds, "write for example 5m")
+
     def by_scope(self) -> Mapping[str, TokenRate | None]:
         """Return the rate of each scope, None for an unlimited one."""
         limits: dict[str, RateLimitSettings | None] = {
@@ -178,3 +190,9 @@ class EvictionRateLimits(Section):
     def growth(self, nodes: int) -> float:
         """Return by what the rates of the growing scopes are multiplied: 1 or more."""
         return max(1.0, nodes / self.grows_above_nodes) if self.grows_above_nodes else 1.0
+
+
+def _not_zero(seconds: float, hint: str) -> float:
+    if seconds <= 0:
+        raise FieldErrors([FieldError("must be longer than 0s", hint)])
+    return seconds

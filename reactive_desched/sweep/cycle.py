@@ -177,7 +177,7 @@ class Cycle:
             return False
         pod = decided.finding.pod
         self._node_fit.reserve(pod)
-        self._limits.reserve(pod)
+        self._limits.reserve(decided.finding)
         changes = self._state.remove(pod)
         for profile in self._profiles:
             profile.view.apply_changes(changes)

@@ -170,6 +170,7 @@ RELOADABLE: dict[str, tuple[object, Effect, object]] = {
     "budgets.plugin.per": ("20s", rate("plugin"), TokenRate(1, 7)),
     "budgets.plugin.burst": (9, rate("plugin"), TokenRate(20 / 60, 9)),
     "budgets.growsAboveNodes": (1000, growth, 3),
+    "budgets.window": ("9m", lambda controller, _: controller.gates.policy_limits.window_s, 540),
     "budgets.warmUp.duration": ("100s", warm_up, 1),
     "budgets.warmUp.fromPercent": (40, warm_up, pytest.approx(0.6)),
     "evictions.retry.initial": ("1s", retry, (1, 300, 0.2)),

@@ -163,7 +163,7 @@ def test_a_finding_that_is_not_made_again_is_blocked_no_longer() -> None:
 def test_a_plan_ends_at_the_first_finding_behind_an_exhausted_scope(
     rates: Any, limits: Any
 ) -> None:  # as their classes take them
-    gate = Gate((), PolicyLimits(limits), make_rate_limiter(rates))
+    gate = Gate((), (PolicyLimits(limits),), make_rate_limiter(rates))
     bench = Bench(gate)
 
     assert [type(decision).__name__ for decision in bench.plugin.received] == ["Evict", "Defer"]
@@ -172,7 +172,7 @@ def test_a_plan_ends_at_the_first_finding_behind_an_exhausted_scope(
 
 def test_the_plan_is_made_anew_when_the_limit_allows_more() -> None:
     rates = make_rate_limiter({"cluster": TokenRate(0.1, 1)})
-    bench = Bench(Gate((), PolicyLimits({}), rates))
+    bench = Bench(Gate((), (), rates))
     due = bench.evaluator.next_due(0)
 
     assert due is not None

@@ -12,7 +12,6 @@ from trio.testing import MockClock
 
 from reactive_desched.controller.subscriptions import AnyPlugin
 from reactive_desched.fit.upstream import SCHEDULER, UPSTREAM
-from reactive_desched.gate.policy_limits import WINDOW_S
 from reactive_desched.gate.rate_limits import TokenRate
 from reactive_desched.model.labels import EVERYTHING, Selector, parse_selector
 from reactive_desched.model.objects import Pod
@@ -24,6 +23,7 @@ from reactive_desched.plugins.node_affinity import (
 )
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
 from reactive_desched.policy.evictor import DefaultEvictorArgs
+from reactive_desched.policy.limits import WINDOW_S
 from reactive_desched.policy.policy import Configuration
 from reactive_desched.primitives.debounce import DebounceConfig
 from tests.support.configurations import make_configuration, make_profile_of

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from trio.testing import MockClock
 
-from reactive_desched.gate.policy_limits import WINDOW_S
 from reactive_desched.gate.rate_limits import TokenRate
 from reactive_desched.model.labels import LabelSelector, parse_selector
 from reactive_desched.model.objects import (
@@ -29,6 +28,7 @@ from reactive_desched.plugins.node_affinity import (
 )
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
 from reactive_desched.policy.evictor import DefaultEvictorArgs
+from reactive_desched.policy.limits import WINDOW_S
 from reactive_desched.policy.policy import Configuration
 from reactive_desched.primitives.debounce import DebounceConfig
 from reactive_desched.testing.builders import READY

@@ -7,7 +7,6 @@ import msgspec
 import pytest
 
 from reactive_desched.draining.plugin import RESERVED_RECHECK_S
-from reactive_desched.gate.policy_limits import WINDOW_S
 from reactive_desched.model.objects import Node, Pod
 from reactive_desched.model.outcomes import ServerError
 from reactive_desched.model.usage import NodeUsage
@@ -15,6 +14,7 @@ from reactive_desched.plugins.low_node_utilization import (
     LowNodeUtilizationArgs,
     LowNodeUtilizationPlugin,
 )
+from reactive_desched.policy.limits import WINDOW_S
 from reactive_desched.testing.builders import node, pod
 from reactive_desched.testing.scenario import plugin_from_policy
 from tests.support.flow import FakeEdgesController

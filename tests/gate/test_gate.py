@@ -58,7 +58,7 @@ def gate(
     limits: dict[str, int | None] | None = None,
     memories: tuple[Memory, ...] = (),
 ) -> Gate:
-    return Gate(steps, PolicyLimits(limits or {}), make_rate_limiter(rates or {}), memories)
+    return Gate(steps, (PolicyLimits(limits or {}),), make_rate_limiter(rates or {}), memories)
 
 
 def test_the_first_no_is_the_decision_and_nobody_behind_it_is_asked() -> None:
@@ -79,15 +79,15 @@ def test_when_nobody_says_no_the_pod_is_evicted_and_every_memory_knows() -> None
 
 def test_what_a_step_refuses_costs_no_token_and_no_place_in_the_window() -> None:
     budgets, windows = make_rate_limiter(ONE), PolicyLimits({"cluster": 1})
-    Gate((Fixed("A", "no"),), windows, budgets).decide(WEB, 0)
+    Gate((Fixed("A", "no"),), (windows,), budgets).decide(WEB, 0)
 
-    assert Gate((), windows, budgets).decide(DB, 0) == Evict(DB)
+    assert Gate((), (windows,), budgets).decide(DB, 0) == Evict(DB)
 
 
 def test_what_the_window_defers_costs_no_token() -> None:
     budgets, windows = make_rate_limiter(ONE), PolicyLimits({"node": 1})
-    shared = Gate((), windows, budgets)
-    windows.reserve(pod("other", on="n1"))
+    shared = Gate((), (windows,), budgets)
+    windows.reserve(Finding(pod("other", on="n1"), "Test", "why"))
 
     assert isinstance(shared.decide(WEB, 0), Defer)
     elsewhere = Finding(pod("x", on="n2"), "Test", "why")
@@ -109,7 +109,7 @@ def test_a_spent_budget_defers_and_names_its_scope() -> None:
 def test_a_spent_budget_takes_no_place_in_the_window_and_tells_no_memory() -> None:
     memory = Memory()
     windows = PolicyLimits({"cluster": 2})
-    one = Gate((), windows, make_rate_limiter(ONE), (memory,))
+    one = Gate((), (windows,), make_rate_limiter(ONE), (memory,))
     one.decide(WEB, 0)
     one.decide(DB, 0)
 

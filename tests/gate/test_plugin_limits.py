@@ -16,7 +16,7 @@ def finding(name: str, on: str = "n1", limit: int | None = 1, plugin: str = "P")
 def evict(limits: PluginNodeLimits, what: Finding, now: float, *, evicted: bool = True) -> None:
     assert limits.check(what, now) is None
     limits.reserve(what)
-    limits.release(what.pod, now, evicted=evicted)
+    limits.release(what.pod.uid, now, evicted=evicted)
 
 
 def test_a_node_whose_limit_is_reached_waits_until_the_first_eviction_is_old() -> None:
@@ -37,7 +37,7 @@ def test_an_eviction_under_way_counts_and_one_that_failed_does_not() -> None:
     limits.reserve(finding("a"))
     assert limits.check(finding("b"), 0) is not None
 
-    limits.release(finding("a").pod, 0, evicted=False)
+    limits.release(finding("a").pod.uid, 0, evicted=False)
 
     assert limits.check(finding("b"), 0) is None
 

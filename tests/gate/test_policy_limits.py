@@ -13,8 +13,8 @@ def finding(name: str = "web", on: str = "n1", namespace: str = "default") -> Fi
 
 
 def evict(windows: PolicyLimits, what: Finding, now: float) -> None:
-    windows.reserve(what.pod)
-    windows.release(what.pod, now, evicted=True)
+    windows.reserve(what)
+    windows.release(what.pod.uid, now, evicted=True)
 
 
 def test_a_limit_holds_for_any_stretch_of_the_window() -> None:
@@ -29,7 +29,7 @@ def test_a_limit_holds_for_any_stretch_of_the_window() -> None:
         finding(),
         "EvictionLimit",
         "TotalLimitReached",
-        "cluster had 2 evictions in 300 s, and the policy allows 2; the next is possible in 50 s",
+        "cluster had 2 evictions in 5m, and the policy allows 2; the next is possible in 50 s",
         300,
         "cluster",
     )
@@ -50,9 +50,9 @@ def test_the_second_oldest_must_leave_too_when_the_limit_was_overstepped() -> No
 
 def test_an_eviction_under_way_counts_already_and_its_window_begins_at_its_end() -> None:
     windows = PolicyLimits({"cluster": 1}, window_s=300)
-    windows.reserve(finding().pod)
+    windows.reserve(finding())
     under_way = windows.check(finding("b"), 50)
-    windows.release(finding().pod, 100, evicted=True)
+    windows.release(finding().pod.uid, 100, evicted=True)
     ended = windows.check(finding("b"), 350)
 
     assert isinstance(under_way, Defer)
@@ -63,9 +63,9 @@ def test_an_eviction_under_way_counts_already_and_its_window_begins_at_its_end()
 
 def test_an_eviction_that_did_not_happen_takes_no_other_ones_time_with_it() -> None:
     windows = PolicyLimits({"cluster": 2}, window_s=300)
-    windows.reserve(finding("a").pod)
+    windows.reserve(finding("a"))
     evict(windows, finding("b"), 200)
-    windows.release(finding("a").pod, 250, evicted=False)
+    windows.release(finding("a").pod.uid, 250, evicted=False)
     evict(windows, finding("c"), 260)
 
     verdict = windows.check(finding("d"), 450)
@@ -76,8 +76,8 @@ def test_an_eviction_that_did_not_happen_takes_no_other_ones_time_with_it() -> N
 
 def test_an_eviction_that_did_not_happen_does_not_count() -> None:
     windows = PolicyLimits({"cluster": 1})
-    windows.reserve(finding().pod)
-    windows.release(finding().pod, 1, evicted=False)
+    windows.reserve(finding())
+    windows.release(finding().pod.uid, 1, evicted=False)
 
     assert windows.check(finding(), 1) is None
 
@@ -135,15 +135,18 @@ def test_never_more_in_any_stretch_than_the_limit_however_long_each_takes(
     moves: list[tuple[int, str]], limit: int
 ) -> None:
     windows = PolicyLimits({"cluster": limit}, window_s=20)
-    now, asked, under_way, happened = 0, 0, [], []
-    for pause, move in moves:
+    now = 0
+    under_way: list[tuple[int, str]] = []
+    happened: list[int] = []
+    for number, (pause, move) in enumerate(moves):
         now += pause
-        if move == "begin" and windows.check(finding(), now) is None:
-            windows.reserve(finding().pod)
-            under_way.append(now)
+        asking = finding(f"p{number}")
+        if move == "begin" and windows.check(asking, now) is None:
+            windows.reserve(asking)
+            under_way.append((now, asking.pod.uid))
         elif move != "begin" and under_way:
-            asked = under_way.pop()
-            windows.release(finding().pod, now, evicted=move == "end")
+            asked, uid = under_way.pop()
+            windows.release(uid, now, evicted=move == "end")
             happened += [asked] if move == "end" else []
     happened = sorted(happened)
     assert all(b - a >= 20 for a, b in zip(happened, happened[limit:], strict=False))
@@ -153,7 +156,7 @@ def test_other_limits_go_on_counting_what_was_counted() -> None:
     windows = PolicyLimits({"cluster": 3}, window_s=300)
     evict(windows, finding(), 0)
     evict(windows, finding(), 100)
-    windows.reconfigure({"cluster": 1}, [])
+    windows.reconfigure({"cluster": 1}, 300)
 
     verdict = windows.check(finding(), 150)
 
@@ -164,18 +167,30 @@ def test_other_limits_go_on_counting_what_was_counted() -> None:
 def test_a_limit_taken_away_and_set_again_still_knows_the_past() -> None:
     windows = PolicyLimits({"cluster": 1}, window_s=300)
     evict(windows, finding(), 0)
-    windows.reconfigure({"cluster": None}, [])
+    windows.reconfigure({"cluster": None}, 300)
     assert windows.check(finding(), 10) is None
 
-    windows.reconfigure({"cluster": 1}, [])
+    windows.reconfigure({"cluster": 1}, 300)
     assert windows.check(finding(), 20) is not None
 
 
 def test_evictions_under_way_count_in_scopes_limited_from_now_on() -> None:
     windows = PolicyLimits({"cluster": 9}, window_s=300)
-    windows.reserve(finding().pod)
-    windows.reconfigure({"node": 1}, [finding().pod])
+    windows.reserve(finding())
+    windows.reconfigure({"node": 1}, 300)
     assert windows.check(finding("b"), 10) is not None
 
-    windows.release(finding().pod, 20, evicted=False)
+    windows.release(finding().pod.uid, 20, evicted=False)
     assert windows.check(finding("b"), 20) is None
+
+
+def test_another_window_counts_at_once() -> None:
+    windows = PolicyLimits({"cluster": 1}, window_s=300)
+    evict(windows, finding(), 0)
+    windows.reconfigure({"cluster": 1}, 60)
+    assert windows.check(finding(), 100) is None
+
+    windows.reconfigure({"cluster": 1}, 600)
+    evict(windows, finding(), 100)
+    assert windows.check(finding(), 650) is not None
+    assert windows.check(finding(), 700) is None

@@ -49,13 +49,13 @@ def test_a_limit_stops_what_would_be_one_too_many(scope: str, other: Pod, reason
     limits = PolicyLimits({scope: 1}, CYCLE)
 
     assert refusal(limits, other) is None
-    limits.reserve(A)
+    limits.reserve(Finding(A, "Test", "why"))
     assert refusal(limits, other) == reason
 
 
 def test_a_limit_counts_only_its_own_node_and_namespace() -> None:
     limits = PolicyLimits({"node": 1, "namespace": 1, "cluster": None}, CYCLE)
-    limits.reserve(A)
+    limits.reserve(Finding(A, "Test", "why"))
 
     assert refusal(limits, pod("b", on="n2", namespace="bank")) is None
 

@@ -159,6 +159,10 @@ def test_null_elsewhere_means_that_a_field_is_not_there() -> None:
             "s.yaml:3:20: budgets.warmUp.fromPercent: must be at least 1, not the number 0",
         ),
         (
+            "budgets: {window: 0s}",
+            "s.yaml:3:11: budgets.window: must be longer than 0s; write for example 5m",
+        ),
+        (
             "budgets: {growsAboveNodes: 0}",
             "s.yaml:3:11: budgets.growsAboveNodes: must be at least 1, not the number 0",
         ),

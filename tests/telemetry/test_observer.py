@@ -224,7 +224,7 @@ def test_a_limit_of_the_policy_counts_under_the_sig_deschedulers_words(
     scope: str, limit: int, text: str
 ) -> None:
     windows = PolicyLimits({scope: limit})
-    windows.reserve(WEB)
+    windows.reserve(Finding(WEB, "Test", "why"))
     refusal = windows.check(FINDING, 0)
     assert refusal is not None
     bench = Bench()
