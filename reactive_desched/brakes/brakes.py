@@ -22,7 +22,6 @@ from reactive_desched.model.brakes import (
 )
 from reactive_desched.model.changes import Change
 from reactive_desched.model.evaluation import Evaluation
-from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import Pod
 from reactive_desched.policy.brakes import BrakeSettings
 from reactive_desched.state.indexes.unschedulable_pods import PodUnschedulableChanged
@@ -131,13 +130,9 @@ class Brakes:
         """Count a finding that was just decided on."""
         self._take_in(self.storm.count(evaluation))
 
-    def refusal(self, finding: Finding, now: float) -> str:
+    def reason_to_keep(self, pod: Pod) -> str:
         """Say why a pod whose eviction was decided must stay after all; empty where it need not."""
-        for brake in self.filters:
-            refusal = brake.check(finding, now)
-            if refusal is not None and refusal.retry_at_s is None:  # else the pod holds its token
-                return refusal.message
-        return ""
+        return next(filter(None, (brake.reason_to_keep(pod) for brake in self.filters)), "")
 
     def pause_by_command(self, by: str, reason: str, for_s: float | None) -> None:
         """Pause everything until `resume_by_command`, or for so many seconds."""
@@ -167,9 +162,9 @@ class Brakes:
         """Return why each brake holds evictions; empty for one that does not."""
         return {
             MANUAL: self.pause.reason,
-            ZONE: self.zones.message(),
+            ZONE: self.zones.message,
             STORM: self.storm.message,
-            PENDING: self.pending.message() if self.pending.is_engaged else "",
+            PENDING: self.pending.message,
         }
 
     def take_notices(self) -> Iterator[BrakeNotice]:

@@ -51,11 +51,6 @@ class PendingBrake:
         """The index that the brake reads."""
         return () if self._settings is None else ((UnschedulablePods, None),)
 
-    @property
-    def is_engaged(self) -> bool:
-        """Say whether the brake holds everything."""
-        return self._is_engaged
-
     def reconfigure(self, settings: PendingBrakeSettings | None, now: float) -> None:
         """Apply other thresholds, and look at every unschedulable pod again."""
         self._settings = settings
@@ -80,7 +75,11 @@ class PendingBrake:
         if not self._is_engaged:
             return None
         wakes = (WakeOnBrake(PENDING), WakeOnPod(finding.pod.uid))
-        return TOO_MANY_PENDING.refuse(finding, self.message(), wakes, scope_exhausted=CLUSTER)
+        return TOO_MANY_PENDING.refuse(finding, self._describe(), wakes, scope_exhausted=CLUSTER)
+
+    def reason_to_keep(self, _: Pod) -> str:
+        """Say why nothing may be evicted; empty when the brake is released."""
+        return self.message
 
     def next_due(self) -> float | None:
         """Return when time alone may engage or release the brake."""
@@ -99,14 +98,19 @@ class PendingBrake:
             self._fewer_since = None
             if not self._is_engaged:
                 self._is_engaged = True
-                yield BrakeNotice(PENDING, CLUSTER, True, self.message())
+                yield BrakeNotice(PENDING, CLUSTER, True, self._describe())
         elif self._is_engaged:
             since = self._fewer_since = now if self._fewer_since is None else self._fewer_since
             if settings is None or now - since >= settings.after_s:
                 self._is_engaged, self._fewer_since = False, None
-                yield BrakeNotice(PENDING, CLUSTER, False, self.message())
+                yield BrakeNotice(PENDING, CLUSTER, False, self._describe())
 
+    @property
     def message(self) -> str:
+        """Why the brake holds everything; empty when it is released."""
+        return self._describe() if self._is_engaged else ""
+
+    def _describe(self) -> str:
         """Say how many pods are unschedulable, and how many are tolerated."""
         if self._settings is None:
             return "the brake is switched off"

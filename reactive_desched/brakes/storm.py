@@ -18,7 +18,7 @@ from reactive_desched.model.changes import Resynced, changed_object
 from reactive_desched.model.decisions import GateReason, Refuse
 from reactive_desched.model.evaluation import Evaluation
 from reactive_desched.model.findings import Finding
-from reactive_desched.model.objects import PodKey
+from reactive_desched.model.objects import Pod, PodKey
 from reactive_desched.model.wakes import WakeOnPod
 from reactive_desched.policy.brakes import StormBrakeSettings
 
@@ -63,14 +63,13 @@ class StormBrake:
         """What the storm is; empty while there is none."""
         return self._message
 
-    @property
-    def is_engaged(self) -> bool:
-        """Say whether the brake holds everything."""
-        return bool(self._message)
-
     def reconfigure(self, settings: StormBrakeSettings | None) -> None:
         """Apply other thresholds; a storm stays one, unless the brake is switched off."""
         self._settings = settings
+
+    def reason_to_keep(self, _: Pod) -> str:
+        """Say why nothing may be evicted; empty when there is no storm."""
+        return self._message
 
     def check(self, finding: Finding, _: float) -> Refuse | None:
         """Refuse everything during a storm; note that the finding came so far."""

@@ -77,8 +77,7 @@ class ZoneBrake:
             return None
         zone, status = partial
         wakes = (WakeOnZone(zone), WakeOnPod(finding.pod.uid))
-        if not status.is_large:
-            message = f"{_describe(zone, status)}: nothing is evicted there until that changes"
+        if message := self.reason_to_keep(finding.pod):
             return ZONE_DISRUPTED.refuse(finding, message, wakes, scope_exhausted="node")
         bucket = self._bucket(zone, now)
         if bucket is None or bucket.has_token(now):
@@ -86,6 +85,13 @@ class ZoneBrake:
         at = bucket.next_available(now)
         message = f"{_describe(zone, status)}: the next eviction there is due in {at - now:.0f} s"
         return ZONE_SLOWED.refuse(finding, message, wakes, at, scope_exhausted="node")
+
+    def reason_to_keep(self, pod: Pod) -> str:
+        """Say why the pod may not be evicted, be there a token or not; empty where it may."""
+        partial = self._partial_zone(pod)
+        if partial is None or partial[1].is_large:
+            return ""
+        return f"{_describe(*partial)}: nothing is evicted there until that changes"
 
     def reserve(self, pod: Pod) -> None:
         """Hold a token of the pod's zone, if that is slowed."""
@@ -119,6 +125,7 @@ class ZoneBrake:
         if bool(reason) != bool(before_reason):
             yield BrakeNotice(ZONE, CLUSTER, bool(reason), reason or "nodes are Ready again")
 
+    @property
     def message(self) -> str:
         """Say which zones are braked; empty for none."""
         zones = "; ".join(_describe(zone, status) for zone, status in self._reported.items())

@@ -132,8 +132,7 @@ class Controller:
         """Return the outcome of a decided eviction that must not be sent; None when it may."""
         if intent.pod.uid in self._superseded:
             return POLICY_CHANGED.outcome("the policy or the settings changed")
-        finding = intent.context.finding
-        if pause := self.pause_reason() or self.gates.brakes.refusal(finding, self._clock()):
+        if pause := self.pause_reason() or self.gates.brakes.reason_to_keep(intent.pod):
             return EVICTIONS_PAUSED.outcome(pause)
         return None
 
