@@ -225,6 +225,18 @@ def test_our_own_reader_takes_the_policy_in_the_config_map_without_a_warning() -
     assert profile.evictor.node_fit
 
 
+def test_the_key_paused_of_the_config_map_is_the_pause_file() -> None:
+    text = one("base", "ConfigMap")["data"]["policy.yaml"]
+    settings = load_sources([SourceText(text, "policy.yaml")], plugin_registry()).settings
+    container = container_of("controller")
+    folder = Path(container["args"][container["args"].index("--policy") + 1]).parent
+    (mount,) = (m for m in container["volumeMounts"] if m["name"] == "policy")
+
+    assert Path(mount["mountPath"]) == folder
+    assert "subPath" not in mount  # the kubelet does not update such a file
+    assert settings.brakes.pause_file == str(folder / "paused")
+
+
 @pytest.mark.parametrize("folder", WORKLOADS)
 def test_the_command_line_takes_the_arguments_and_reads_them_as_meant(folder: str) -> None:
     arguments = parser().parse_args(container_of(folder)["args"])

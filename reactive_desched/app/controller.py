@@ -16,6 +16,7 @@ from reactive_desched.app.gc import freeze_gc_after_sync
 from reactive_desched.app.operator import build_operator
 from reactive_desched.app.options import Dependencies
 from reactive_desched.app.parts import Parts, build_parts
+from reactive_desched.app.pausing import Pausing
 from reactive_desched.app.recording import log_pauses, start_recording
 from reactive_desched.app.start_up import end_startup_pause, log_limits
 from reactive_desched.controller.controller import Controller
@@ -64,6 +65,8 @@ async def open_controller(deps: Dependencies) -> AsyncIterator[RunningController
         metrics = deps.metrics if deps.serve_metrics else None
         # records -> journal.tail -> sinks
         async with start_recording(deps, events, active, deps.log, work_available) as recording:
+            pausing = _build_pausing(deps, parts)
+            await pausing.restore()
             stream = edges.build_event_stream(deps, recording.journal)
             async with (
                 serve_probes_at(probe_address, parts.health),
@@ -72,18 +75,25 @@ async def open_controller(deps: Dependencies) -> AsyncIterator[RunningController
                     parts.health,
                     metrics,
                     stream,
-                    build_operator(parts.pipeline.controller),
+                    build_operator(parts.pipeline.controller, pausing),
                 ) as url,
                 edges.last_records(recording.journal, stream),
                 anyio.create_task_group() as tasks,
             ):
                 with recorder.filled(recording.recorder):
                     await _start_tasks(tasks, deps, parts, recording.recorder)
+                    # pause file -> controller.set_pause_file; brakes -> brakes.json
+                    tasks.start_soon(pausing.run)
                     try:
                         yield RunningController(parts.pipeline, url)
                     finally:
                         await _drain(parts.pipeline)
                         tasks.cancel_scope.cancel()
+
+
+def _build_pausing(deps: Dependencies, parts: Parts) -> Pausing:
+    pause_file = deps.configuration.settings.brakes.pause_file
+    return Pausing(parts.pipeline.controller, deps.journal_dir, pause_file, deps.log)
 
 
 async def _start_tasks(

@@ -36,7 +36,7 @@ def _intentional_pause(controller: Controller, name: str) -> CheckResult:
 
 
 def _brake_check(controller: Controller, brake: str) -> CheckResult:
-    message = controller.gates.brakes.messages()[brake]
+    message = controller.brake_messages()[brake]
     return CheckResult(not message, message or "released")
 
 

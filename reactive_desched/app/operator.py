@@ -1,13 +1,15 @@
 """The debug pages and orders of a running controller, each beside what answers it."""
 
+from reactive_desched.app.pausing import Pausing
 from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.pending import PendingQuery
 from reactive_desched.web.operator import DebugPage, Operator
 
 
-def build_operator(controller: Controller) -> Operator:
-    """Return what commands may ask of this controller."""
+def build_operator(controller: Controller, pausing: Pausing) -> Operator:
+    """Return what commands may ask of this controller, and have it do."""
     return Operator(
+        orders=pausing.orders,
         pages=(
             DebugPage(
                 "pending",

@@ -70,6 +70,7 @@ async def _restore(
 
 
 async def log_limits(controller: Controller, log: Logger) -> None:
-    """Log every limit in force once the size of the cluster is known."""
+    """Log every limit and every brake in force once the size of the cluster is known."""
     await controller.initial_sync_done.wait()
     log.info("eviction limits", **controller.describe_limits())
+    log.info("brakes", **controller.describe_brakes())

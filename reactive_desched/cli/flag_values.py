@@ -41,6 +41,19 @@ def parse_interval(text: str) -> float:
     return seconds
 
 
+def parse_positive_duration(text: str) -> float:
+    """Read a duration of more than nothing in seconds, as Go writes it."""
+    from reactive_desched.primitives.durations import DurationError, parse_duration
+
+    try:
+        seconds = parse_duration(text)
+    except DurationError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} {error}: {error.hint}") from error
+    if seconds <= 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not longer than 0s")
+    return seconds
+
+
 def parse_selector_flag(text: str) -> "Selector | None":
     """Read a label selector in text form; an empty one says nothing."""
     from reactive_desched.errors import SelectorError

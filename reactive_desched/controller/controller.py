@@ -4,7 +4,7 @@ Everything here is synchronous. Reflectors call `apply` through a `ResourceEvent
 `Worker` drains `work`, and the `EvictionPool` executes the intents and calls `settle`.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import anyio
 
@@ -20,6 +20,7 @@ from reactive_desched.eviction.recorder import Recorder
 from reactive_desched.gate.factory import GateFactory
 from reactive_desched.gate.profile_view import ProfileView
 from reactive_desched.model.accounts import DecisionContext
+from reactive_desched.model.brakes import SavedBrakes
 from reactive_desched.model.changes import Change, Resynced
 from reactive_desched.model.decisions import Evict
 from reactive_desched.model.evaluation import Evaluation
@@ -190,6 +191,19 @@ class Controller:
         self.pause_reason()
         self._work_available.notify()
 
+    def restore_brakes(self, saved: SavedBrakes) -> None:
+        """Go on with what an earlier process saved; call it before any work."""
+        self.gates.brakes.restore(saved)
+        self.pause_reason()
+
+    def saved_brakes(self) -> SavedBrakes:
+        """Return what of the brakes is to outlive a restart."""
+        return self.gates.brakes.saved
+
+    def brake_messages(self) -> Mapping[str, str]:
+        """Return why each brake holds evictions; empty for one that does not."""
+        return self.gates.brakes.messages()
+
     def set_pause_file(self, text: str) -> None:
         """Take in what the pause file says; empty where there is none."""
         self.gates.brakes.set_pause_file(text)
@@ -250,6 +264,10 @@ class Controller:
         yield from self.evaluator.collect()
         yield from self.gates.brakes.collect()
         yield from self.gates.rate_limiter.collect(self._clock())
+
+    def describe_brakes(self) -> dict[str, str]:
+        """Say each brake in force to a person, as it is for the cluster of now."""
+        return self._config.settings.brakes.describe(len(self.state.pods))
 
     def describe_limits(self) -> dict[str, str]:
         """Say each limit in force to a person, as it is for the cluster of now."""

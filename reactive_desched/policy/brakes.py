@@ -4,7 +4,7 @@ docs/explain/safety.md explains each number.
 """
 
 from math import ceil
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import Field
 
@@ -12,6 +12,7 @@ from reactive_desched.api.args import NEEDS_RESTART, Seconds, Section
 from reactive_desched.model.zone_status import ZoneRule
 from reactive_desched.policy.limits import PositiveCount, RateLimitSettings
 
+_OFF: Final = "off"
 Percent = Annotated[float, Field(gt=0, le=100, allow_inf_nan=False)]
 
 
@@ -108,3 +109,19 @@ class BrakeSettings(Section):
         "RFC 3339 time; not while it is missing, empty or says `false`. A key of a ConfigMap that "
         "is mounted as a folder is such a file.",
     )
+
+    def describe(self, pods: int) -> dict[str, str]:
+        """Say each brake to a person, as it is in a cluster of so many pods."""
+        zones, storm, pending = self.zones, self.storm, self.pending
+        return {
+            "zone": _OFF
+            if zones is None
+            else f"from {zones.unhealthy_percent:g} % of a zone's nodes not Ready",
+            "storm": _OFF
+            if storm is None
+            else f"from {storm.threshold(pods)} pods found within {storm.window_s:g} s",
+            "pending": _OFF
+            if pending is None
+            else f"from {pending.threshold(pods)} unschedulable pods",
+            "pause_file": self.pause_file or "none",
+        }

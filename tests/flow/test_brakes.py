@@ -12,7 +12,16 @@ from reactive_desched.brakes.storm import FINDING_STORM
 from reactive_desched.brakes.zones import ZONE_DISRUPTED, ZONE_SLOWED
 from reactive_desched.controller.readiness import BRAKE
 from reactive_desched.gate.rate_limits import TokenRate
-from reactive_desched.model.brakes import BRAKES, CLUSTER, PENDING, STORM, ZONE
+from reactive_desched.model.brakes import (
+    BRAKES,
+    CLUSTER,
+    MANUAL,
+    PENDING,
+    STORM,
+    ZONE,
+    SavedBrakes,
+    SavedPause,
+)
 from reactive_desched.model.objects import Node, OwnerReference, Pod
 from reactive_desched.model.zone_status import EXCLUDE_DISRUPTION_LABEL
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
@@ -428,3 +437,122 @@ async def test_pods_that_wait_since_before_the_start_count_at_once() -> None:
         await anyio.sleep(1)
 
     assert reasons(flow) == {"web": TOO_MANY_PENDING.code}
+
+
+# --- a person -------------------------------------------------------------------------------------
+
+
+async def test_nothing_is_evicted_while_a_person_pauses_and_all_is_made_up_for_afterwards() -> None:
+    async with braked().running() as flow:
+        flow.sync_and_resume(*NODES, pod("web", on="n1"))
+        flow.controller.pause("ann", "upgrade of the network", None)
+        flow.deliver(tainted(NODES[1]))
+        await anyio.sleep(24 * 3600)
+        assert flow.evicted_names == []
+        reason = f"{MANUAL}: paused by ann: upgrade of the network"
+        assert flow.controller.pause_reason() == reason
+        assert engaged(flow) == {MANUAL}
+
+        flow.controller.resume("bob", "")
+        await anyio.sleep(1)
+
+    assert flow.evicted_names == ["web"]
+    said = [(n.brake, n.engaged, n.by, n.message) for n in flow.intent_store.brakes]
+    assert said == [
+        (MANUAL, True, "ann", "upgrade of the network"),
+        (MANUAL, False, "bob", "resumed by command"),
+    ]
+
+
+async def test_a_pause_for_some_time_ends_by_itself_also_when_the_clock_is_set() -> None:
+    async with braked().running() as flow:
+        flow.sync_and_resume(*NODES, pod("web", on="n1"))
+        flow.controller.pause("ann", "", 3600)
+        flow.deliver(tainted(NODES[1]))
+        flow.wall_offset_s = 10 * 24 * 3600.0
+        await anyio.sleep(3599)
+        assert flow.evicted_names == []
+        await anyio.sleep(2)
+
+    assert flow.evicted_names == ["web"]
+    assert notices(flow) == [(MANUAL, CLUSTER, True), (MANUAL, CLUSTER, False)]
+
+
+async def test_a_decided_eviction_that_was_not_requested_is_cancelled_by_a_pause() -> None:
+    async with braked().running() as flow:
+        flow.intent_store.slow_s = 1.0
+        flow.sync_and_resume(*NODES, pod("web", on="n1"))
+        flow.deliver(tainted(NODES[1]))
+        await anyio.sleep(0.5)
+        flow.controller.pause("ann", "", None)
+        await anyio.sleep(9)
+
+    assert flow.evicted_names == []
+    assert flow.observer.outcomes == [("web", "cancelled")]
+
+
+@pytest.mark.parametrize(
+    ("text", "held_s"),
+    [
+        pytest.param("true", None, id="true"),
+        pytest.param(" True\n", None, id="as an editor leaves it"),
+        pytest.param("upgrade of the network", None, id="a reason"),
+        pytest.param("1970-01-01T01:00:00Z", 3600, id="a time"),
+        pytest.param("1970-01-01T02:00:00+01:00", 3600, id="a time of another zone"),
+        pytest.param("false", 0, id="false"),
+        pytest.param("", 0, id="nothing"),
+        pytest.param("1969-12-31T23:00:00Z", 0, id="a time that is over"),
+    ],
+)
+async def test_a_file_pauses_by_what_it_says(text: str, held_s: float | None) -> None:
+    async with braked().running() as flow:
+        flow.controller.set_pause_file(text)
+        flow.sync_and_resume(*NODES, pod("web", on="n1"))
+        flow.deliver(tainted(NODES[1]))
+        await anyio.sleep(max((held_s or 0) - 1, 0))
+        if held_s != 0:
+            assert flow.evicted_names == []
+        await anyio.sleep(2)
+        assert flow.evicted_names == ([] if held_s is None else ["web"])
+        if held_s is None:
+            flow.controller.resume("ann", "")  # ends a pause by command alone
+            await anyio.sleep(1)
+            assert flow.evicted_names == []
+            flow.controller.set_pause_file("false")
+            await anyio.sleep(1)
+
+    assert flow.evicted_names == ["web"]
+
+
+async def test_a_pause_and_a_storm_outlive_a_restart() -> None:
+    async with braked(storm={"pods": 3}).running() as before:
+        before.sync_and_resume(*NODES, *one_each(NODES[:5]))
+        before.deliver(*map(tainted, NODES[:5]))
+        await anyio.sleep(1)
+        before.controller.pause("ann", "", 3600)
+        saved = before.controller.saved_brakes()
+    await anyio.sleep(1000)
+    async with braked(storm={"pods": 3, "releaseAfter": None}).running() as flow:
+        flow.controller.restore_brakes(saved)
+        flow.sync_and_resume(*map(tainted, NODES[:5]), *NODES[5:], *one_each(NODES[:5]))
+        await anyio.sleep(2590)
+        assert flow.observer.evaluations == []
+        await anyio.sleep(20)
+        assert set(reasons(flow).values()) == {FINDING_STORM.code}
+
+        flow.controller.resume("ann", "")
+        await anyio.sleep(1)
+
+    assert len(flow.evicted_names) == 5
+
+
+async def test_a_clock_that_was_set_back_does_not_prolong_a_pause_beyond_its_length() -> None:
+    async with braked().running() as flow:
+        await anyio.sleep(1000)
+        flow.controller.restore_brakes(SavedBrakes(SavedPause("ann", "", 9000.0, 9060.0)))
+        flow.sync_and_resume(tainted(NODES[0]), *NODES[1:], pod("web", on="n0"))
+        await anyio.sleep(59)
+        assert flow.evicted_names == []
+        await anyio.sleep(2)
+
+    assert flow.evicted_names == ["web"]

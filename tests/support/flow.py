@@ -216,7 +216,10 @@ def never_suspended() -> SuspendDetector:
 
 
 class FakeEdgesController(FedController):
-    """A pipeline of one profile with fakes at its edges."""
+    """A pipeline of one profile with fakes at its edges.
+
+    `wall_offset_s` is by how much the time of day was set.
+    """
 
     def __init__(
         self,
@@ -229,6 +232,7 @@ class FakeEdgesController(FedController):
         guards: GuardSettings = UNGUARDED,
         brakes: BrakeSettings | None = None,
     ) -> None:
+        self.wall_offset_s = 0.0
         self.intent_store = MemoryIntentStore()
         self.evictor = FakeEvictor()
         self.observer = RecordingObserver()
@@ -249,7 +253,7 @@ class FakeEdgesController(FedController):
             work_available=Wakeup(),
             suspend=never_suspended(),
             clock=anyio.current_time,
-            wall_clock=anyio.current_time,
+            wall_clock=lambda: anyio.current_time() + self.wall_offset_s,
         )
         super().__init__(pipeline)
 

@@ -1,0 +1,152 @@
+"""How people pause a controller: commands, the pause file, and what of that outlives a restart.
+
+The pause by command and a storm are kept in `brakes.json`, beside the journal: a process that
+starts goes on with them before it evaluates anything. Everything else is read anew.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import anyio
+import anyio.to_thread
+import msgspec
+from msgspec import Meta, Struct
+
+from reactive_desched.controller.controller import Controller
+from reactive_desched.journal import durable
+from reactive_desched.model.brakes import SavedBrakes, SavedPause
+from reactive_desched.primitives.decode_errors import DECODE_ERRORS
+from reactive_desched.telemetry.logs import Logger
+from reactive_desched.web.operator import Order
+
+POLL_INTERVAL_S: Final = 1.0
+"""How often the pause file is read, and what changed is kept."""
+
+MAX_FILE_BYTES: Final = 4096
+"""What is behind this in a pause file is not read."""
+
+MAX_PAUSE_S: Final = 366 * 86_400
+FILE: Final = "brakes.json"
+
+
+class PauseOrder(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """The body of the order `pause`; `by` names the person. Without `forSeconds` it has no end."""
+
+    by: Annotated[str, Meta(max_length=200)] = "command"
+    reason: Annotated[str, Meta(max_length=1000)] = ""
+    for_seconds: Annotated[float, Meta(gt=0, le=MAX_PAUSE_S)] | None = None
+
+
+class ResumeOrder(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """The body of the order `resume`; `by` names the person."""
+
+    by: Annotated[str, Meta(max_length=200)] = "command"
+    reason: Annotated[str, Meta(max_length=1000)] = ""
+
+
+class BrakesAnswer(Struct, frozen=True, rename="camel"):
+    """What both orders answer: why nothing is evaluated now, and what each brake holds.
+
+    `not_kept` is why a restart would not go on with this; empty when it would.
+    """
+
+    pause: str
+    brakes: Mapping[str, str]
+    not_kept: str = ""
+
+
+class Pausing:
+    """Pauses and resumes one controller, and keeps that over restarts.
+
+    `directory` is the journal's; `pause_file` is empty where there is none.
+    """
+
+    def __init__(
+        self, controller: Controller, directory: Path, pause_file: str, log: Logger
+    ) -> None:
+        self._controller = controller
+        self._path = directory / FILE
+        self._pause_file = pause_file
+        self._log = log
+        self._kept = SavedBrakes()
+        self._keeping = anyio.Lock()
+
+    @property
+    def orders(self) -> tuple[Order, ...]:
+        """The orders `pause` and `resume`."""
+        return (
+            Order("pause", "evict nothing until resumed", self._pause),
+            Order("resume", "end a pause, and release the storm brake", self._resume),
+        )
+
+    async def restore(self) -> None:
+        """Go on with the pause and the storm of an earlier process, and read the pause file.
+
+        A file that cannot be read may hold a pause: then the controller is paused.
+        """
+        try:
+            text = await anyio.to_thread.run_sync(self._path.read_bytes)
+            self._kept = msgspec.json.decode(text, type=SavedBrakes)
+        except FileNotFoundError:
+            pass
+        except (OSError, *DECODE_ERRORS) as error:
+            reason = f"{self._path} cannot be read, which may hold a pause: {error}"
+            self._log.warning("paused until resumed", reason=reason)
+            self._kept = SavedBrakes(SavedPause("the controller", reason, 0.0))
+        self._controller.restore_brakes(self._kept)
+        await self._read_pause_file()
+
+    async def run(self) -> None:
+        """Follow the pause file and keep what changes, until cancelled."""
+        while True:
+            await anyio.sleep(POLL_INTERVAL_S)
+            await self._read_pause_file()
+            if not_kept := await self._keep():
+                self._log.warning("the brakes cannot be kept over a restart", reason=not_kept)
+
+    async def _pause(self, body: Mapping[str, Any]) -> BrakesAnswer:
+        order = msgspec.convert(body, PauseOrder)
+        self._controller.pause(order.by, order.reason, order.for_seconds)
+        return await self._answer()
+
+    async def _resume(self, body: Mapping[str, Any]) -> BrakesAnswer:
+        order = msgspec.convert(body, ResumeOrder)
+        self._controller.resume(order.by, order.reason)
+        return await self._answer()
+
+    async def _answer(self) -> BrakesAnswer:
+        not_kept = await self._keep()
+        messages = self._controller.brake_messages()
+        brakes = {name: message for name, message in messages.items() if message}
+        return BrakesAnswer(self._controller.pause_reason(), brakes, not_kept)
+
+    async def _keep(self) -> str:
+        """Write what differs from the file; return why that failed, or the empty text."""
+        async with self._keeping:
+            saved = self._controller.saved_brakes()
+            if saved == self._kept:
+                return ""
+            content = msgspec.json.encode(saved)
+            try:
+                await anyio.to_thread.run_sync(durable.replace, self._path, content)
+            except OSError as error:
+                return f"{self._path}: {error.strerror or error}"
+            self._kept = saved
+            return ""
+
+    async def _read_pause_file(self) -> None:
+        if self._pause_file:
+            text = await anyio.to_thread.run_sync(_read_text, self._pause_file)
+            self._controller.set_pause_file(text)
+
+
+def _read_text(path: str) -> str:
+    """Return what a file holds; empty where there is none, and the error where it is unreadable."""
+    try:
+        with Path(path).open("rb") as file:
+            return file.read(MAX_FILE_BYTES).decode(errors="replace")
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        return f"{path} cannot be read: {error.strerror or error}"

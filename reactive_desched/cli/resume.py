@@ -1,0 +1,28 @@
+"""`resume`: ends a pause of a running controller, and releases its storm brake."""
+
+import argparse
+
+from reactive_desched.cli import controller_client
+from reactive_desched.cli.commands import Commands
+from reactive_desched.cli.pause import add_person, person, print_answer
+
+
+def add(commands: Commands) -> None:
+    """Describe `resume` to the parser."""
+    command = commands.add_parser("resume", help="end a pause, and release the storm brake")
+    command.description = (
+        "End a pause of a running controller and release its storm brake. A pause by the pause "
+        "file and the other brakes stay; the answer names them. The controller answers on its own "
+        "machine or pod only: use kubectl exec or port-forward."
+    )
+    command.epilog = "exit status: 0 it is done, 1 no controller answers, 2 a wrong argument"
+    command.allow_abbrev = False
+    add_person(command)
+    controller_client.add_server(command)
+    command.set_defaults(command=_call)
+
+
+def _call(arguments: argparse.Namespace) -> int:
+    answer = controller_client.send_order(arguments.server, "resume", person(arguments))
+    print_answer(answer)
+    return 0

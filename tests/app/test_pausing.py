@@ -1,0 +1,120 @@
+"""The orders `pause` and `resume`, the pause file, and what a restart goes on with."""
+
+from pathlib import Path
+
+import anyio
+import msgspec
+import pytest
+
+from reactive_desched.app.pausing import FILE, BrakesAnswer, Pausing
+from reactive_desched.controller.readiness import MANUAL, STARTUP
+from tests.support.assembly_bench import ControllerBench
+from tests.support.log_book import RecordingLogger
+
+pytestmark = pytest.mark.anyio
+
+
+class Life:
+    """A controller's life, with its pausing in a folder."""
+
+    def __init__(self, folder: Path, pause_file: str = "") -> None:
+        self.bench = ControllerBench()
+        self.log = RecordingLogger()
+        self.pausing = Pausing(self.bench.controller, folder, pause_file, self.log)
+        self.bench.readiness.resume(STARTUP)
+
+    async def order(self, name: str, **body: object) -> BrakesAnswer:
+        """Carry out an order."""
+        [order] = [each for each in self.pausing.orders if each.name == name]
+        answer = await order.carry_out(body)
+        assert isinstance(answer, BrakesAnswer)
+        return answer
+
+    @property
+    def pause(self) -> str:
+        """What /readyz says of the pause."""
+        self.bench.controller.pause_reason()
+        return self.bench.readiness.pauses[MANUAL].reason
+
+
+async def test_a_pause_by_command_is_kept_before_it_is_answered(tmp_path: Path) -> None:
+    answer = await Life(tmp_path).order("pause", by="ann", reason="upgrade")
+
+    assert answer.brakes == {MANUAL: "paused by ann: upgrade"}
+    assert answer.not_kept == ""
+    later = Life(tmp_path)
+    await later.pausing.restore()
+    assert later.pause == "paused by ann: upgrade"
+
+    assert (await later.order("resume", by="bob")).brakes == {}
+    last = Life(tmp_path)
+    await last.pausing.restore()
+    assert last.pause == ""
+
+
+async def test_a_pause_that_cannot_be_kept_holds_and_says_so(tmp_path: Path) -> None:
+    life = Life(tmp_path / "missing")
+
+    answer = await life.order("pause", by="ann")
+
+    assert answer.brakes == {MANUAL: "paused by ann"}
+    assert "No such file" in answer.not_kept
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b'{"pause": 7}'])
+async def test_a_file_that_cannot_be_read_may_hold_a_pause(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / FILE).write_bytes(content)
+    life = Life(tmp_path)
+    await life.pausing.restore()
+
+    assert "cannot be read, which may hold a pause" in life.pause
+    assert (await life.order("resume", by="ann")).brakes == {}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param({"forSeconds": 0}, id="no time"),
+        pytest.param({"forSeconds": 1e12}, id="too long a time"),
+        pytest.param({"forSeconds": "1h"}, id="a text"),
+        pytest.param({"until": "tomorrow"}, id="an unknown member"),
+        pytest.param({"by": "a" * 201}, id="too long a name"),
+    ],
+)
+async def test_a_wrong_order_is_refused(tmp_path: Path, body: dict[str, object]) -> None:
+    life = Life(tmp_path)
+    with pytest.raises(msgspec.DecodeError):
+        await life.order("pause", **body)
+
+    assert life.pause == ""
+
+
+async def test_the_pause_file_is_followed(tmp_path: Path) -> None:
+    file = tmp_path / "paused"
+    life = Life(tmp_path, str(file))
+    await life.pausing.restore()
+    assert life.pause == ""
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(life.pausing.run)
+        for content, expected in (("upgrade", "paused by the pause file: upgrade"), ("false", "")):
+            file.write_text(content)
+            with anyio.fail_after(20):
+                while life.pause != expected:  # noqa: ASYNC110 -- the file is polled
+                    await anyio.sleep(0.1)
+        group.cancel_scope.cancel()
+
+
+async def test_a_pause_file_that_is_there_at_the_start_counts_at_once(tmp_path: Path) -> None:
+    (tmp_path / "paused").write_text("true")
+    life = Life(tmp_path, str(tmp_path / "paused"))
+    await life.pausing.restore()
+
+    assert life.pause == "paused by the pause file"
+
+
+async def test_a_pause_file_that_cannot_be_read_pauses(tmp_path: Path) -> None:
+    life = Life(tmp_path, str(tmp_path))
+    await life.pausing.restore()
+
+    assert "Is a directory" in life.pause
