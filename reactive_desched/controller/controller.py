@@ -5,6 +5,7 @@ Everything here is synchronous. Reflectors call `apply` through a `ResourceEvent
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final
 
 import anyio
 
@@ -26,9 +27,10 @@ from reactive_desched.model.decisions import Evict
 from reactive_desched.model.evaluation import Evaluation
 from reactive_desched.model.history import PastEviction
 from reactive_desched.model.intents import Intent
-from reactive_desched.model.objects import PodKey
+from reactive_desched.model.objects import Pod, PodKey
 from reactive_desched.model.observer import Observer
 from reactive_desched.model.outcomes import (
+    DECISION_OUTDATED,
     EVICTIONS_PAUSED,
     POLICY_CHANGED,
     Outcome,
@@ -41,6 +43,9 @@ from reactive_desched.state.index_registry import IndexKey
 from reactive_desched.state.indexes.owners import OwnerIndex
 from reactive_desched.state.view import ClusterView
 from reactive_desched.telemetry.metrics import Metric
+
+DECISION_TTL_S: Final = 5.0
+"""An eviction that was decided longer ago is not requested: its pod is evaluated again."""
 
 
 class Controller:
@@ -135,6 +140,19 @@ class Controller:
             return POLICY_CHANGED.outcome("the policy or the settings changed")
         if pause := self.pause_reason() or self.gates.brakes.reason_to_keep(intent.pod):
             return EVICTIONS_PAUSED.outcome(pause)
+        return self._outdated(intent)
+
+    def _outdated(self, intent: Intent) -> Outcome | None:
+        """Return the outcome of a decision that waited too long, or whose pod differs by now."""
+        decided = intent.pod
+        pod = self.view.pod(decided.uid)
+        if pod is None or pod.is_terminating or pod.node != decided.node:
+            return DECISION_OUTDATED.outcome("the pod has left its node since the decision")
+        if pod is not decided and _differs(pod, decided):
+            return DECISION_OUTDATED.outcome("the pod has changed since the decision")
+        waited_s = self._clock() - self._evicting[decided.uid].decided_at
+        if waited_s > DECISION_TTL_S:
+            return DECISION_OUTDATED.outcome(f"the decision waited {waited_s:.0f} s for its turn")
         return None
 
     def settle(self, result: EvictionResult) -> None:
@@ -276,6 +294,16 @@ class Controller:
     def size(self) -> dict[str, int]:
         """Count the nodes that the policy selects, and all pods."""
         return {"nodes": self.state.nodes.eligible_count, "pods": len(self.state.pods)}
+
+
+def _differs(pod: Pod, decided: Pod) -> bool:
+    """Say whether a pod differs from the one decided on in what plugins and gates read of it."""
+    return (
+        pod.annotations != decided.annotations
+        or pod.labels != decided.labels
+        or pod.spec != decided.spec
+        or pod.owners != decided.owners
+    )
 
 
 def flapping_config(config: Configuration) -> FlappingConfig:

@@ -200,6 +200,12 @@ POLICY_CHANGED: Final = OutcomeReason(
     "PolicyChanged",
     "Another policy, or other settings, came into force before the request was sent.",
 )
+DECISION_OUTDATED: Final = OutcomeReason(
+    CANCELLED,
+    "DecisionOutdated",
+    "Before the request was sent the pod changed or left, or five seconds passed; the pod is "
+    "evaluated again.",
+)
 JOURNAL_UNAVAILABLE: Final = OutcomeReason(
     CANCELLED, "JournalUnavailable", "The journal could not write the intent; no request was sent."
 )

@@ -1,11 +1,12 @@
 import anyio
+import msgspec
 import pytest
 import trio.testing
 
 from reactive_desched.controller.readiness import STARTUP
 from reactive_desched.gate.rate_limits import TokenRate
 from reactive_desched.model.labels import LabelSelector
-from reactive_desched.model.objects import PodDisruptionBudget, PodStatus
+from reactive_desched.model.objects import Pod, PodDisruptionBudget, PodStatus
 from reactive_desched.model.outcomes import EffectUnknown, PdbRefused, ServerError, TooManyRequests
 from reactive_desched.plugins.failed_pods import FailedPodsArgs, FailedPodsPlugin
 from reactive_desched.plugins.node_affinity import REQUIRED, NodeAffinityArgs, NodeAffinityPlugin
@@ -306,3 +307,42 @@ async def test_on_a_single_node_nothing_is_evicted() -> None:
         await anyio.sleep(1)
 
     assert flow.evicted_names == ["web"]
+
+
+@pytest.mark.parametrize(
+    ("meanwhile", "evicted", "cancelled"),
+    [
+        pytest.param([], ["a", "b"], 0, id="nothing happens"),
+        pytest.param([pod("b", on="n1", labels={"app": "other"})], ["a", "b"], 1, id="it changes"),
+        pytest.param(
+            [msgspec.structs.replace(pod("b", on="n1"), deletion_s=1)], ["a"], 1, id="it terminates"
+        ),
+    ],
+)
+async def test_a_decision_that_waited_for_its_turn_is_requested_only_while_the_pod_is_the_same(
+    meanwhile: list[Pod], evicted: list[str], cancelled: int
+) -> None:
+    async with taints(max_concurrent=1).running() as flow:
+        flow.evictor.slow_s = 3
+        flow.sync_and_resume(node("n1"), node("n2"), pod("a", on="n1"), pod("b", on="n1"))
+        flow.deliver(TAINTED)
+        await anyio.sleep(1)
+        flow.deliver(*meanwhile)
+        await anyio.sleep(30)
+
+    assert [request.name for request in flow.evictor.requests] == evicted
+    results = [result for _, result in flow.observer.outcomes]
+    assert results.count("cancelled") == cancelled
+
+
+async def test_a_decision_that_waited_too_long_is_made_anew() -> None:
+    async with taints(max_concurrent=1).running() as flow:
+        flow.evictor.slow_s = 8
+        flow.sync_and_resume(node("n1"), node("n2"), pod("a", on="n1"), pod("b", on="n1"))
+        flow.deliver(TAINTED)
+        await anyio.sleep(7)
+        flow.deliver(node("n1"))
+        await anyio.sleep(60)
+
+    assert [request.name for request in flow.evictor.requests] == ["a"]
+    assert ("b", "cancelled") in flow.observer.outcomes

@@ -229,6 +229,7 @@ class FakeEdgesController(FedController):
         rates: Mapping[str, TokenRate | None] | None = None,
         limits: Mapping[str, int | None] | None = None,
         node_fit: str = SCHEDULER,
+        max_concurrent: int = 50,
         guards: GuardSettings = UNGUARDED,
         brakes: BrakeSettings | None = None,
     ) -> None:
@@ -241,6 +242,7 @@ class FakeEdgesController(FedController):
             rates=rates,
             limits=limits,
             debounce=debounce,
+            max_concurrent=max_concurrent,
             node_fit=node_fit,
             guards=guards,
             brakes=brakes,
