@@ -1,7 +1,7 @@
 """Polls the sources of measured use that the policy in force needs, into the controller."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from random import Random
 from typing import Final
 
@@ -89,7 +89,7 @@ class UsagePolling:
         return UsagePoller(
             source,
             self,
-            Smoother(_rule(own.smoothing), self),
+            Smoother(_rule(own.smoothing), self, measures_pods=source.measures_pods),
             _times(own),
             clock=self._clock,
             rng=self._rng,
@@ -117,7 +117,7 @@ class UsagePolling:
         found = self._state.nodes.get(node)
         return 0 if found is None else capacity_of(found, resource) or 0
 
-    def pods_on(self, node: str) -> Iterable[Pod]:
+    def pods_on(self, node: str) -> Collection[Pod]:
         """Return the active pods of a node."""
         info = self._state.node_info(node)
         return () if info is None else info.active.values()

@@ -35,10 +35,11 @@ _SCALE: Final = {
 _BINARY: Final = frozenset({"Ki", "Mi", "Gi", "Ti", "Pi", "Ei"})
 _NANO: Final = 10**9
 # Nearly every quantity is an integer with one of these; they need no fractions.
-_PLAIN: Final = re.compile(r"([0-9]{1,62})([KMGTPE]i|[mkMGTPE])?")
+_PLAIN: Final = re.compile(r"([0-9]{1,62})([KMGTPE]i|[numkMGTPE])?")
 _MILLI_SCALE: Final = {
     suffix: int(scale * 1000) for suffix, scale in _SCALE.items() if suffix not in ("n", "u")
 }
+_PER_MILLI: Final = {"n": 10**6, "u": 10**3}
 # Quantities with a binary suffix are capped here, as upstream does.
 _BINARY_MAX: Final = 2**63 - 1
 # An exponent past this is a typing error, and computing it would take memory without bound.
@@ -86,6 +87,8 @@ def _plain_milli_value(text: str) -> int | None:
     if match is None:
         return None
     number, suffix = match.groups()
+    if (parts := _PER_MILLI.get(suffix)) is not None:  # as metrics-server measures cpu
+        return -(-int(number) // parts)
     value = int(number) * _MILLI_SCALE[suffix]
     return min(value, _BINARY_MAX * 1000) if suffix in _BINARY else value
 

@@ -27,7 +27,9 @@ __all__ = [
     "POD_METRICS",
     "NodeMetrics",
     "PodMetrics",
+    "make_sample",
     "make_samples",
+    "use_of_pods",
 ]
 
 KUBERNETES_METRICS: Final = "KubernetesMetrics"
@@ -101,8 +103,11 @@ def _read_node(wire: WireNodeMetrics) -> NodeMetrics:
 
 def _window_s(wire: WireNodeMetrics) -> float:
     """Return the window; 0 where there is none."""
+    text = wire.window
     try:
-        return parse_duration(wire.window)
+        if text[:-1].replace(".", "", 1).isdecimal() and text[-1] == "s":
+            return float(text[:-1])  # seconds, as nearly always; the other way is slow
+        return parse_duration(text)
     except DurationError:
         return 0.0
 
@@ -161,8 +166,16 @@ def make_samples(
     `pods` is what each pod uses, by "namespace/name"; `pods_on` returns the pods of a node.
     """
     for node in nodes:
-        names = map(str, pods_on(node.key)) if pods else ()
-        used = {name: amounts for name in names if (amounts := pods.get(name)) is not None}
-        yield NodeUsage(
-            KUBERNETES_METRICS, node.key, node.usage, node.sampled_s, used, node.window_s
-        )
+        yield make_sample(node, use_of_pods(pods_on(node.key), pods))
+
+
+def use_of_pods(
+    pods: Iterable[Pod], measured: Mapping[str, ResourceList]
+) -> Mapping[str, ResourceList]:
+    """Return what these pods use, without those that were not measured."""
+    return {name: used for name in map(str, pods) if (used := measured.get(name)) is not None}
+
+
+def make_sample(node: NodeMetrics, pods: Mapping[str, ResourceList]) -> NodeUsage:
+    """Make a sample of a NodeMetrics object and of what the node's pods use."""
+    return NodeUsage(KUBERNETES_METRICS, node.key, node.usage, node.sampled_s, pods, node.window_s)

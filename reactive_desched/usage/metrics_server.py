@@ -1,6 +1,6 @@
 """Asks metrics-server, through the API server, what all nodes and pods use: one list of each."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from reactive_desched.errors import ClusterError, Malformed, UsageUnavailable
@@ -16,7 +16,9 @@ from reactive_desched.usage.metrics_api import (
     KUBERNETES_METRICS,
     NODE_METRICS,
     POD_METRICS,
-    make_samples,
+    NodeMetrics,
+    make_sample,
+    use_of_pods,
 )
 
 __all__ = ["MetricsServer"]
@@ -35,6 +37,7 @@ class MetricsServer:
     """
 
     name = KUBERNETES_METRICS
+    measures_pods = True
 
     def __init__(
         self,
@@ -52,6 +55,7 @@ class MetricsServer:
         self._node_codec: AnyCodec = ResourceCodec(NODE_METRICS, tables)
         self._pod_codec: AnyCodec = ResourceCodec(POD_METRICS, tables)
         self._pods: dict[str, ResourceList] = {}
+        self._last_by_node: dict[str, tuple[tuple[Pod, ...], Mapping[str, ResourceList]]] = {}
         self._pods_listed_at = float("-inf")
 
     async def measure(self) -> Iterator[NodeUsage]:
@@ -61,7 +65,19 @@ class MetricsServer:
         if interval_s is not None and began_at >= self._pods_listed_at + interval_s:
             self._pods = {pod.key: pod.usage for pod in await self._list(self._pod_codec)}
             self._pods_listed_at = began_at
-        return make_samples(nodes, self._pods, self._pods_on)
+            self._last_by_node = {}
+        return self._samples(nodes)
+
+    def _samples(self, nodes: Iterable[NodeMetrics]) -> Iterator[NodeUsage]:
+        """Make the samples; a node whose pods are the same shares what they use with its last."""
+        last, self._last_by_node = self._last_by_node, {}
+        for node in nodes:
+            pods, before = tuple(self._pods_on(node.key)), last.get(node.key)
+            used = before[1] if before is not None and before[0] == pods else None
+            if used is None:
+                used = use_of_pods(pods, self._pods)
+            self._last_by_node[node.key] = pods, used
+            yield make_sample(node, used)
 
     async def _list(self, codec: AnyCodec) -> list[Any]:  # records of the codec's kind
         call = f"list {codec.path}"

@@ -140,6 +140,8 @@ class PrometheusQuerySource:
     wrong, as upstream has it.
     """
 
+    measures_pods = False
+
     def __init__(
         self,
         http: aiohttp.ClientSession,

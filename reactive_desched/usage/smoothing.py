@@ -6,7 +6,7 @@ more, and raised by what a pod uses that came.
 """
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final, Protocol
 
 from msgspec import Struct
@@ -65,7 +65,7 @@ class MeasuredCluster(Protocol):
         """Return how much a node has of a resource; 0 if that is not known."""
         ...
 
-    def pods_on(self, node: str) -> Iterable[Pod]:
+    def pods_on(self, node: str) -> Collection[Pod]:
         """Return the active pods of a node."""
         ...
 
@@ -208,18 +208,22 @@ class _PodLedger:
         """Return the pods that have left and are counted still, with what they used."""
         return {name: self._counted[name] for name in self._gone_s}
 
-    def take(self, sample: NodeUsage, pods: Iterable[Pod], now_s: float) -> list[_PodShift]:
-        """Follow which pods came and left; return what follows for the samples before this."""
-        present = {str(pod): pod for pod in pods}
+    def take(self, sample: NodeUsage, pods: Collection[Pod], now_s: float) -> list[_PodShift]:
+        """Follow which pods came and left; return what follows for the samples before this.
+
+        `pods` are those of the node; the sample has no others.
+        """
         measured, before = sample.pods, self._counted
+        if len(pods) == len(measured) and before.keys() == measured.keys():
+            self._is_new = False
+            self._counted = measured
+            self._gone_s.clear()
+            return []
+        present = {str(pod): pod for pod in pods}
         if self._is_new:
             self._is_new = False
             # What came before the first sample is in it, measured or not.
             self._counted = {name: measured.get(name, {}) for name in present}
-            return []
-        if present.keys() == before.keys() == measured.keys():
-            self._counted = measured
-            self._gone_s.clear()
             return []
         shifts: list[_PodShift] = []
         counted: dict[str, ResourceList] = {}
@@ -272,12 +276,16 @@ class Smoother:
     """Smooths the samples of one source by one rule.
 
     A sample that was seen before, by its time, is not counted again. A resource without levels
-    takes in only a change that is as large as the hysteresis.
+    takes in only a change that is as large as the hysteresis. Pods are followed if the source
+    measures them.
     """
 
-    def __init__(self, rule: SmoothingRule, cluster: MeasuredCluster) -> None:
+    def __init__(
+        self, rule: SmoothingRule, cluster: MeasuredCluster, *, measures_pods: bool
+    ) -> None:
         self.rule: Final = rule
         self._cluster = cluster
+        self._measures_pods = measures_pods
         self._nodes: dict[str, _Node] = {}
 
     def take(self, sample: NodeUsage, now_s: float) -> NodeUsage | None:
@@ -287,16 +295,17 @@ class Smoother:
         use is unknown. Of pods it has all that it counts: those that left since, too. `now_s` is
         the time in seconds since the epoch.
         """
-        node = self._nodes.setdefault(sample.node, _Node())
+        if (node := self._nodes.get(sample.node)) is None:
+            node = self._nodes[sample.node] = _Node()
         if sample.sampled_s <= node.sampled_s:
             return None
         node.sampled_s = sample.sampled_s
         moved = self._follow_pods(node, sample, now_s)
-        believed = (
-            (resource, self._believe(node, sample, resource, moved.get(resource, 0)))
+        node.believed = {
+            resource: amount
             for resource in sample.usage
-        )
-        node.believed = {resource: amount for resource, amount in believed if amount is not None}
+            if (amount := self._believe(node, sample, resource, moved)) is not None
+        }
         if not node.believed:
             return None
         departed = node.pods.departed()
@@ -314,6 +323,8 @@ class Smoother:
 
     def _follow_pods(self, node: _Node, sample: NodeUsage, now_s: float) -> Mapping[str, int]:
         """Shift what is kept by the pods that came and left; return by how much in all."""
+        if not self._measures_pods:
+            return {}
         total: dict[str, int] = {}
         for shift in node.pods.take(sample, self._cluster.pods_on(sample.node), now_s):
             for resource, amount in shift.amounts.items():
@@ -322,7 +333,9 @@ class Smoother:
                     step.shift(amount, shift.newer)
         return total
 
-    def _believe(self, node: _Node, sample: NodeUsage, resource: str, moved: int) -> int | None:
+    def _believe(
+        self, node: _Node, sample: NodeUsage, resource: str, moved: Mapping[str, int]
+    ) -> int | None:
         """Put a value through the steps; `moved` is what came with pods, less what left.
 
         Return None while a step has too few.
@@ -342,7 +355,7 @@ class Smoother:
             return _within_levels(old, amount, capacity, levels, self.rule.hysteresis)
         if old is None:
             return amount
-        old = max(0, old + moved)
+        old = max(0, old + moved.get(resource, 0))
         return old if abs(amount - old) * _ALL < self.rule.hysteresis * capacity else amount
 
 

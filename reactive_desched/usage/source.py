@@ -16,6 +16,11 @@ class UsageSource(Protocol):
         """The `source` of its samples."""
         ...
 
+    @property
+    def measures_pods(self) -> bool:
+        """Whether its samples say what each pod of the node uses."""
+        ...
+
     async def measure(self) -> Iterable[NodeUsage]:
         """Ask once and return a sample of each node that was measured.
 

@@ -42,7 +42,14 @@ def test_a_node_has_milli_cores_rounded_up_and_bytes_and_the_time_they_were_meas
     )
 
 
-@pytest.mark.parametrize("window", ["", "long"])
+@pytest.mark.parametrize(
+    ("window", "seconds"), [("15s", 15), ("20.056s", 20.056), ("1m0.5s", 60.5), ("500ms", 0.5)]
+)
+def test_the_window_is_a_duration(window: str, seconds: float) -> None:
+    assert read_node({**NODE, "window": window}).window_s == seconds
+
+
+@pytest.mark.parametrize("window", ["", "s", ".s", "long", "infs"])
 def test_a_node_whose_window_is_not_told_was_measured_at_a_moment(window: str) -> None:
     assert read_node({**NODE, "window": window}).window_s == 0
 

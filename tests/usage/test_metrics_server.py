@@ -90,6 +90,26 @@ async def test_pods_are_listed_less_often_than_nodes() -> None:
     assert session.asked[-2:] == [NODES, PODS]
 
 
+async def test_a_pod_that_came_or_left_between_two_lists_of_pods_is_taken_in() -> None:
+    session = Session(nodes=[node("n1", "1")], pods=[pod("a", "100m"), pod("b", "7m")])
+    on: dict[str, tuple[Pod, ...]] = {"n1": (A,)}
+    server, _ = source(session, on, pod_interval_s=60)
+    a, b = {"shop/a": {"cpu": 100}}, {"shop/b": {"cpu": 7}}
+    for present, used in (((A,), a), ((A, B), a | b), ((B,), b), ((), {}), ((B,), b)):
+        on["n1"] = present
+        assert await measured(server) == {"n1": (1000, used)}
+
+
+async def test_pods_that_are_listed_anew_are_taken_in() -> None:
+    session = Session(nodes=[node("n1", "1")], pods=[pod("a", "100m")])
+    server, _ = source(session, {"n1": (A,)})
+    assert await measured(server) == {"n1": (1000, {"shop/a": {"cpu": 100}})}
+
+    session.answers[PODS] = session.listing([pod("a", "90m")])
+
+    assert await measured(server) == {"n1": (1000, {"shop/a": {"cpu": 90}})}
+
+
 async def test_an_object_that_cannot_be_read_is_left_out() -> None:
     session = Session(nodes=[node("n1", "much"), node("n2", "2")])
     server, _ = source(session)

@@ -1,6 +1,6 @@
 """A source is polled, its samples are smoothed and stored, and removed when they are too old."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from random import Random
 
 import anyio
@@ -21,6 +21,7 @@ class Source:
     """Answers as scripted, at last that nothing was measured."""
 
     name = "x"
+    measures_pods = False
 
     def __init__(self, clock: ManualClock) -> None:
         self._clock = clock
@@ -55,7 +56,7 @@ class State:
     def capacity(self, _node: str, _resource: str) -> int:
         return 1000
 
-    def pods_on(self, _node: str) -> Iterable[Pod]:
+    def pods_on(self, _node: str) -> Collection[Pod]:
         return ()
 
     def levels(self, _source: str) -> Mapping[str, Levels]:
@@ -76,7 +77,7 @@ class Bench:
         self.poller = UsagePoller(
             self.source,
             self.state,
-            Smoother(SmoothingRule(**rule), self.state),  # type: ignore[arg-type]  # as a test writes them
+            Smoother(SmoothingRule(**rule), self.state, measures_pods=False),  # type: ignore[arg-type]  # as a test writes them
             PollTimes(interval_s=10, timeout_s=5, max_age_s=60),
             clock=self.clock,
             rng=Random(1),

@@ -1,6 +1,6 @@
 """One spike moves nothing, and what left is not counted: averages, agreement, hysteresis, pods."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from itertools import accumulate
 
 import pytest
@@ -76,7 +76,7 @@ class Nodes:
         del node, resource
         return 1000
 
-    def pods_on(self, node: str) -> Iterable[Pod]:
+    def pods_on(self, node: str) -> Collection[Pod]:
         return self.pods.get(node, ())
 
     def levels(self, source: str) -> Mapping[str, Levels]:
@@ -94,7 +94,7 @@ def smooth(smoother: Smoother, *samples: NodeUsage) -> list[int | None]:
 
 
 def smoother(nodes: Nodes | None = None, **rule: float) -> Smoother:
-    return Smoother(SmoothingRule(**rule), nodes or Nodes())  # type: ignore[arg-type]  # as a test writes them
+    return Smoother(SmoothingRule(**rule), nodes or Nodes(), measures_pods=True)  # type: ignore[arg-type]  # as a test writes them
 
 
 def test_without_a_rule_samples_are_passed_on() -> None:
@@ -334,7 +334,7 @@ def test_whatever_the_smoothing_the_use_without_pods_that_left_is_never_too_high
     window_s = data.draw(st.sampled_from([0.0, 15.0, 40.0]))
     lag_s = data.draw(st.sampled_from([0.0, 12.0, 30.0]))
     nodes = Nodes()
-    each = Smoother(rule, nodes)
+    each = Smoother(rule, nodes, measures_pods=True)
     for step, names in enumerate(present):
         now_s = 15.0 * step
         nodes.pods["n1"] = [pod(name, on="n1") for name in sorted(names)]
@@ -371,7 +371,7 @@ def test_with_samples_of_the_moment_the_use_is_exact_whatever_pods_come_and_leav
     rule: SmoothingRule, present: list[set[str]]
 ) -> None:
     nodes = Nodes()
-    each = Smoother(rule, nodes)
+    each = Smoother(rule, nodes, measures_pods=True)
     for step, names in enumerate(present):
         nodes.pods["n1"] = [pod(n, on="n1", requests={"cpu": f"{USES[n]}m"}) for n in names]
         uses = {name: USES[name] for name in names}

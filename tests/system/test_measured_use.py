@@ -1,0 +1,85 @@
+"""LowNodeUtilization by the simulator's metrics-server: the whole program, over HTTP."""
+
+import time
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reactive_desched.model.quantities import milli_value
+from reactive_desched.sim.profiles import PREFIX
+from tests.support.limits import UNLIMITED
+
+POLICY = """\
+apiVersion: descheduler/v1alpha2
+kind: DeschedulerPolicy
+metricsProviders: [{source: KubernetesMetrics}]
+profiles:
+- name: test
+  pluginConfig:
+  - name: LowNodeUtilization
+    args:
+      metricsUtilization: {source: KubernetesMetrics}
+      thresholds: {cpu: 50}
+      targetThresholds: {cpu: 60}
+  plugins:
+    balance: {enabled: [LowNodeUtilization]}
+---
+apiVersion: reactive-desched/v1alpha1
+kind: ReactiveSettings
+debounce: {quiet: 50ms}
+usage: {kubernetesMetrics: {interval: 300ms, podInterval: 300ms}}
+"""
+NODE, TARGET = "node-1", 60
+SEVERAL_POLLS_S = 5
+
+
+@pytest.fixture
+def policy(tmp_path: Path) -> Path:
+    path = tmp_path / "policy.yaml"
+    path.write_text(POLICY + UNLIMITED, encoding="utf-8")
+    return path
+
+
+def used_percent(cluster: Any, node: str) -> float:  # from the fixture
+    used = cluster.call("GET", f"/apis/metrics.k8s.io/v1beta1/nodes/{node}")["usage"]["cpu"]
+    capacity = cluster.call("GET", f"/api/v1/nodes/{node}")["status"]["allocatable"]["cpu"]
+    return milli_value(used) / milli_value(capacity) * 100
+
+
+def heat(cluster: Any, node: str, percent: int) -> float:
+    """Let the pods of a node use so much of it together; return the per cent that each uses."""
+    query = f"/api/v1/pods?fieldSelector=spec.nodeName={node}"
+    pods = [pod["metadata"] for pod in cluster.call("GET", query)["items"]]
+    capacity = cluster.call("GET", f"/api/v1/nodes/{node}")["status"]["allocatable"]["cpu"]
+    each = f"{milli_value(capacity) * percent // 100 // len(pods)}m"
+    for meta in pods:
+        path = f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}"
+        annotations = {f"{PREFIX}usage-cpu": each}
+        cluster.call("PATCH", path, {"metadata": {"annotations": annotations}})
+    return percent / len(pods)
+
+
+def test_pods_leave_a_node_that_uses_too_much_until_it_does_not(
+    cluster: Any, controller: Callable[..., Any]
+) -> None:
+    program = controller()
+    url = program.wait_for(r"http://127[^\s\"]+").group()
+    program.wait_for("synced")
+    time.sleep(SEVERAL_POLLS_S / 2)
+    assert "evicted" not in program.output
+
+    share = heat(cluster, NODE, 90)
+    assert used_percent(cluster, NODE) > TARGET
+    program.wait_until(lambda: used_percent(cluster, NODE) <= TARGET)
+    time.sleep(SEVERAL_POLLS_S)
+    evicted, used = program.output.count("evicted"), used_percent(cluster, NODE)
+
+    assert evicted > 0
+    assert used + share > TARGET, "no more left than had to"
+    with urllib.request.urlopen(f"{url}/metrics", timeout=10) as reply:
+        metrics = reply.read().decode()
+    assert 'reactive_desched_usage_samples{source="KubernetesMetrics"} 6' in metrics
+    assert program.stop() == 0
