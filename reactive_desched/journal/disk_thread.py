@@ -27,11 +27,18 @@ class DiskThread:
         self._call_soon = _call_soon_threadsafe()
         Thread(target=self._run_jobs, name=name, daemon=True).start()
 
-    async def run(self, work: Callable[[], _T]) -> _T:
-        """Return or raise what the call does; a cancelled caller leaves it running."""
-        job = _Job(work)
+    async def run(self, work: Callable[[], _T], then: Callable[[_T], None] | None = None) -> _T:
+        """Return or raise what the call does; a cancelled caller leaves it running.
+
+        `then` is called with the result in the event loop, a turn before this returns; not when
+        the caller was cancelled.
+        """
+        job = _Job(work, then)
         self._jobs.put(job)
-        await job.done.wait()
+        try:
+            await job.done.wait()
+        finally:
+            job.then = None
         if job.error is not None:
             raise job.error
         return job.result
@@ -44,17 +51,18 @@ class DiskThread:
         while (job := self._jobs.get()) is not None:
             job.run()
             with suppress(RuntimeError):  # the loop has ended, and with it who waited
-                self._call_soon(job.done.set)
+                self._call_soon(job.end)
 
 
 class _Job(Generic[_T]):
     """One call and its result."""
 
-    __slots__ = ("done", "error", "result", "work")
+    __slots__ = ("done", "error", "result", "then", "work")
     result: _T
 
-    def __init__(self, work: Callable[[], _T]) -> None:
+    def __init__(self, work: Callable[[], _T], then: Callable[[_T], None] | None) -> None:
         self.work = work
+        self.then = then
         self.done = anyio.Event()
         self.error: BaseException | None = None
 
@@ -64,6 +72,16 @@ class _Job(Generic[_T]):
             self.result = self.work()
         except BaseException as error:  # noqa: BLE001  # it is raised where the result is awaited
             self.error = error
+
+    def end(self) -> None:
+        """Hand on the result; called in the event loop."""
+        try:
+            if self.then is not None and self.error is None:
+                self.then(self.result)
+        except BaseException as error:  # noqa: BLE001  # as above
+            self.error = error
+        finally:
+            self.done.set()
 
 
 def _call_soon_threadsafe() -> _CallSoon:

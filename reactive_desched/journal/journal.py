@@ -341,7 +341,7 @@ class Journal:
 
     async def _commit(self, batch: list[PendingRecord], *, force_checkpoint: bool = False) -> None:
         try:
-            written = await self._timed_write(batch, force_checkpoint=force_checkpoint)
+            await self._write(batch, force_checkpoint=force_checkpoint)
         except OSError as error:
             refused_before = self.records_refused
             self._fail_batch([*batch, *self._take_pending()], os_error_text(error))
@@ -349,29 +349,37 @@ class Journal:
         except BaseException:
             self._fail_batch(batch, _CLOSED)
             raise
-        else:
-            self._complete_batch(batch, written)
 
-    async def _timed_write(
-        self, batch: list[PendingRecord], *, force_checkpoint: bool = False
-    ) -> CommitResult:
-        began = anyio.current_time()
-        self._health.write_started(began)
+    async def _write(self, batch: list[PendingRecord], *, force_checkpoint: bool = False) -> None:
+        """Write a batch; who waits for it is woken a turn of the event loop before this returns."""
+        began_at = anyio.current_time()
+        self._health.write_started(began_at)
         encoded, events = [one.encoded for one in batch], [one.event for one in batch]
         context_for = partial(self._intents.checkpoint_context, events, self._unrecorded)
         try:
-            written = await self._on_disk_thread(
-                lambda: self._writer.commit(encoded, context_for, force_checkpoint=force_checkpoint)
+            await self._on_disk_thread(
+                lambda: self._writer.commit(
+                    encoded, context_for, force_checkpoint=force_checkpoint
+                ),
+                partial(self._complete_batch, batch),
             )
         finally:
             self._health.write_finished(anyio.current_time())
+        self.write_times.observe(anyio.current_time() - began_at)
+
+    def _complete_batch(self, batch: list[PendingRecord], written: CommitResult) -> None:
+        """Take in that a batch is durable."""
         self._unrecorded -= written.unrecorded_reported
         self.records_written += len(written.records)
-        self.write_times.observe(anyio.current_time() - began)
         if self._segment_first_seq != self._writer.first_seq:
             self._segment_first_seq = self._writer.first_seq
             self.segments.advance("a segment was begun")
-        return written
+        if written.records:
+            self.tail.publish(written.records)
+        for seq, pending in enumerate(batch, written.first_seq):
+            pending.seq = seq
+            self._intents.committed(pending.event, seq)
+            self._release(pending)
 
     async def _retry_until_recovered(self, error: OSError, refused_before: int) -> None:
         """Try the disk again until it accepts a record of the fault, or until stopped."""
@@ -383,14 +391,11 @@ class Journal:
             delay_s = min(2 * delay_s, MAX_RETRY_S)
             try:
                 await self._on_disk_thread(self._writer.check_space_and_repair)
-                written = await self._timed_write(
-                    [PendingRecord(self._resumed_event(refused_before), None)]
-                )
+                await self._write([PendingRecord(self._resumed_event(refused_before), None)])
             except OSError as retry_error:
                 self._health.mark_failed(os_error_text(retry_error), anyio.current_time())
             else:
                 self._health.mark_recovered()
-                self.tail.publish(written.records)
                 return
 
     def _resumed_event(self, refused_before: int) -> AnyEvent:
@@ -403,20 +408,14 @@ class Journal:
         last = self._writer.last_seq
         return journal_event(self.source, JOURNAL_RESUMED, last, self._clock(), data)
 
-    async def _on_disk_thread(self, work: Callable[[], _T]) -> _T:
+    async def _on_disk_thread(
+        self, work: Callable[[], _T], then: Callable[[_T], None] | None = None
+    ) -> None:
         try:
-            return await self._thread.run(work)
+            await self._thread.run(work, then)
         except anyio.get_cancelled_exc_class():
             self._disk_stuck = True
             raise
-
-    def _complete_batch(self, batch: list[PendingRecord], written: CommitResult) -> None:
-        if written.records:
-            self.tail.publish(written.records)
-        for seq, pending in enumerate(batch, written.first_seq):
-            pending.seq = seq
-            self._intents.committed(pending.event, seq)
-            self._release(pending)
 
     def _fail_batch(self, batch: list[PendingRecord], message: str) -> None:
         """Fail the waiting callers; keep other records until the disk recovers."""

@@ -59,6 +59,42 @@ async def test_what_nobody_waits_for_any_more_is_done_all_the_same_and_in_its_tu
     assert done == ["first", "second"]
 
 
+async def test_what_follows_is_called_with_the_result_before_the_caller_goes_on(
+    disk: DiskThread,
+) -> None:
+    seen = list[object]()
+
+    async def wait_for_it() -> None:
+        seen.append(await disk.run(lambda: "result", then=seen.append))
+
+    await wait_for_it()
+    assert seen == ["result", "result"]
+
+
+async def test_what_follows_is_not_called_after_an_error_or_for_a_cancelled_caller(
+    disk: DiskThread,
+) -> None:
+    free, seen = threading.Event(), list[object]()
+
+    with pytest.raises(ZeroDivisionError):
+        await disk.run(lambda: 1 // 0, then=seen.append)
+    with anyio.move_on_after(0.01):
+        await disk.run(lambda: free.wait(30), then=seen.append)
+    free.set()
+    await disk.run(lambda: None)
+    assert seen == []
+
+
+async def test_an_error_in_what_follows_is_raised_where_the_result_is_awaited(
+    disk: DiskThread,
+) -> None:
+    def fail(result: int) -> None:
+        raise ValueError(result)
+
+    with pytest.raises(ValueError, match="7"):
+        await disk.run(lambda: 7, then=fail)
+
+
 async def test_closing_ends_the_thread() -> None:
     disk = DiskThread()
     thread = youngest()

@@ -5,6 +5,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import anyio
 import pytest
 
 from reactive_desched.journal.signing.checkpointer import Checkpointer
@@ -19,6 +20,7 @@ async def test_a_journal_counts_its_records_and_times_its_writes(
 ) -> None:
     async with running() as journal:
         await journal.append(intent("a"))
+        await anyio.wait_all_tasks_blocked()  # the write is timed a turn later
         journal.records_refused, journal.records_unrecorded = 2, 5
         found = exposed(journal)
 
