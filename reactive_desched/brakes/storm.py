@@ -160,4 +160,6 @@ def _describe(found: Iterable[_Found], settings: StormBrakeSettings) -> str:
     )
     if not changed:
         return text
-    return f"{text} of {len(objects)} objects, {by_object} of them of {changed}"
+    if len(objects) == 1:
+        return f"{text} of {changed}"
+    return f"{text} of {len(objects)} objects, such as {changed} ({by_object} pods)"

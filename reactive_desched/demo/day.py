@@ -52,7 +52,7 @@ profiles:
 ---
 apiVersion: reactive-desched/v1alpha1
 kind: ReactiveSettings
-debounce: {quiet: 200ms, maxWait: 3s}
+debounce: {quiet: 200ms, maxWait: 3s, flapping: {quiet: 700ms, maxWait: 3s}}
 budgets:
   cluster: {evictions: 4, per: 1s, burst: 6}
   zone: null
@@ -61,6 +61,8 @@ budgets:
   owner: null
   plugin: null
   warmUp: null
+brakes: {storm: {pods: 20, window: 2s}}
+evictions: {retry: {initial: 500ms}}
 sinks: {stream: {}}
 """
 
@@ -107,7 +109,7 @@ async def _run_scenes(
         await running.controller.initial_sync_done.wait()
         _print_intro(console, cluster, running)
         observer.enabled = True
-        context = SceneContext(cluster, observer, running.controller)
+        context = SceneContext(cluster, observer, running.controller, running.url)
         results = [await _play_scene(console, scene, context) for scene in SCENES]
         observer.enabled = False
         return results

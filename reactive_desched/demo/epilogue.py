@@ -20,7 +20,7 @@ async def print_audit(console: Console, journal: Path) -> None:
         console.print()
         console.rule(f"reactive-desched {' '.join(command)} --journal …", align="left")
         console.print(
-            (await _run_cli(*command, "--journal", str(journal))).rstrip(), highlight=False
+            (await run_cli(*command, "--journal", str(journal))).rstrip(), highlight=False
         )
 
 
@@ -32,7 +32,8 @@ def _longest_case(journal: Path) -> str:
     return max(evicted, key=lambda case: length[case])
 
 
-async def _run_cli(*args: str) -> str:
+async def run_cli(*args: str) -> str:
+    """Run a command of ours in a process of its own; return what it prints."""
     with anyio.fail_after(_TIMEOUT_S):
         done = await anyio.run_process(
             [sys.executable, "-m", "reactive_desched", *args],

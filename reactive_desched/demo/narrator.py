@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.text import Text
 
 from reactive_desched.errors import Malformed
+from reactive_desched.model.brakes import BrakeNotice
 from reactive_desched.model.changes import (
     Change,
     NodeChange,
@@ -110,6 +111,12 @@ class ConsoleObserver(Observer):
         self._telemetry.on_pause(reason)
         if reason:
             self.print_line("waiting", "magenta", reason)
+
+    def on_brake(self, notice: BrakeNotice) -> None:
+        """Show a brake that engaged or was released."""
+        self._telemetry.on_brake(notice)
+        verb, style = ("holds", "bold red") if notice.engaged else ("lets go", "bold green")
+        self.print_line("brake", style, f"{notice.brake} {verb}: {notice.message}")
 
     def on_cycle(self, seconds: float) -> None:
         """Have the metrics count it."""

@@ -7,13 +7,17 @@ import anyio
 from msgspec import Struct
 
 from reactive_desched.controller.controller import Controller
+from reactive_desched.demo.epilogue import run_cli
 from reactive_desched.demo.narrator import ConsoleObserver
 from reactive_desched.demo.town import SSD, DemoCluster
+from reactive_desched.model.brakes import STORM
 
 WAIT_TIMEOUT_S = 15.0
 """How long a scene waits for what must come."""
 
 FLAPS = 200
+PENDING_SHOWN = 4
+"""Lines of the output of `pending` that are shown."""
 
 
 class SceneContext(Struct, frozen=True):
@@ -22,6 +26,7 @@ class SceneContext(Struct, frozen=True):
     cluster: DemoCluster
     observer: ConsoleObserver
     controller: Controller
+    url: str
 
 
 class SceneResult(Struct, frozen=True):
@@ -145,6 +150,33 @@ async def a_storm(context: SceneContext) -> tuple[set[str], str, str]:
     return movers, f"{context.observer.deferred} deferred, over in {took_s:.1f} s", problem
 
 
+async def a_storm_is_braked(context: SceneContext) -> tuple[set[str], str, str]:
+    """Nearly every pod is found at once: the brake stops it until a person lets it go on."""
+    cluster, observer = context.cluster, context.observer
+    for name in ("node-2", "node-3", "node-4"):
+        await cluster.taint(name)
+    struck = ["node-1", "node-5", "node-6", "node-7"]
+    movers = {
+        uid for uid, app in (await cluster.pods_on(struck)).items() if app in ("web", "worker")
+    }
+    for name in struck:
+        await cluster.taint(name, "mistake")
+    problem = await _wait_until_true(lambda: bool(context.controller.brake_messages()[STORM]))
+    await anyio.sleep(1.0)
+    before = movers & set(observer.evicted)
+    await anyio.sleep(1.0)
+    if problem or movers & set(observer.evicted) != before or before == movers:
+        return movers, "", problem or "the brake did not hold"
+    pending = await run_cli("pending", "--server", context.url, "--reason", "FindingStorm")
+    observer.print_line("$", "bold", "reactive-desched pending --reason FindingStorm")
+    for line in pending.splitlines()[:PENDING_SHOWN]:
+        observer.print_line("", "", line)
+    observer.print_line("$", "bold", 'reactive-desched resume --reason "it was no mistake"')
+    await run_cli("resume", "--server", context.url, "--reason", "it was no mistake")
+    problem = await _wait_for_evictions(context, movers)
+    return movers, f"{len(movers - before)} held until resume", problem
+
+
 SCENES = (
     Scene(
         "A node is tainted",
@@ -175,6 +207,11 @@ SCENES = (
         "A storm meets the token bucket",
         "Half the cluster is tainted at once: six pods go, the others wait for their tokens.",
         a_storm,
+    ),
+    Scene(
+        "A storm is stopped, and goes on when a person says so",
+        "Every other node is tainted: far more than a change should concern. The brake holds.",
+        a_storm_is_braked,
     ),
 )
 

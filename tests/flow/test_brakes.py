@@ -219,7 +219,7 @@ async def test_a_storm_stops_and_asks_and_a_person_lets_it_go_on() -> None:
         assert (brake, scope, is_engaged) == (STORM, CLUSTER, True)
         message = flow.intent_store.brakes[0].message
         assert "5 pods were found within 60 s: 5 by RemovePodsViolatingNodeTaints" in message
-        assert "5 after NodeTaintsChanged" in message
+        assert message.endswith("5 after NodeTaintsChanged of 5 objects, such as node n0 (1 pods)")
         assert engaged(flow) == {STORM}
 
         flow.controller.resume("ann", "it was meant")
@@ -229,6 +229,16 @@ async def test_a_storm_stops_and_asks_and_a_person_lets_it_go_on() -> None:
     assert [(n.engaged, n.by, n.message) for n in flow.intent_store.brakes[1:]] == [
         (False, "ann", "it was meant")
     ]
+
+
+async def test_a_storm_names_the_object_that_all_of_it_comes_from() -> None:
+    async with braked(storm={"pods": 5}).running() as flow:
+        flow.sync_and_resume(*NODES, *(pod(f"p{i}", on="n0") for i in range(9)))
+        flow.deliver(tainted(NODES[0]))
+        await anyio.sleep(1)
+
+    message = flow.intent_store.brakes[0].message
+    assert message.endswith("5 after NodeTaintsChanged of node n0")
 
 
 async def test_what_a_start_finds_is_no_storm_and_what_comes_then_may_be() -> None:

@@ -13,7 +13,16 @@ def test_the_demo_ends_well_and_reads_well_in_a_pipe() -> None:
 
     assert played.returncode == 0, played.stdout + played.stderr
     assert played.stderr == ""
-    assert played.stdout.count("as it should be") == 6
+    assert played.stdout.count("as it should be") == 7
     assert "\x1b[" not in played.stdout
-    for scene in ("tainted", "affinity", "joins", "flaps", "budget", "storm"):
+    for scene in (
+        "tainted",
+        "affinity",
+        "joins",
+        "flaps",
+        "budget",
+        "storm",
+        "brake",
+        "held until resume",
+    ):
         assert scene in played.stdout
