@@ -14,6 +14,7 @@ from bench.processes import (
     MeasuredProcess,
     Results,
     Size,
+    balance,
     controller,
     floor,
     load_server,
@@ -112,6 +113,12 @@ def measure_judging(bench: Bench) -> Results:
     with bench.progress("a tenth of the size"), controller(bench.size.one_tenth, journal) as ours:
         results["tenth"] = ours.ask("one_change")
     return results
+
+
+def measure_balance(bench: Bench) -> Results:
+    """Keep up every plugin's indexes over a balanced cluster, and sweep it."""
+    with bench.progress("every plugin at once"), balance(bench.size) as process:
+        return process.started
 
 
 def measure_reactions(bench: Bench) -> Results:
@@ -232,6 +239,7 @@ PARTS: Mapping[str, Callable[[Bench], Results]] = {
     "react": measure_reactions,
     "outage": measure_outage,
     "judge": measure_judging,
+    "balance": measure_balance,
     "start": measure_starts,
 }
 
@@ -245,10 +253,21 @@ def failures(results: Results) -> Iterator[str]:
             yield f"{run['pods']} of {pods} pods were synced"
     if "judge" in results and results["judge"]["polling"]["pods"] < pods:
         yield "the polling peer did not see every pod"
+    if "balance" in results:
+        yield from _balance_failures(results["balance"], pods)
     for what, run in reaction_runs(results):
         if not run.get("unsettled") and (run["evicted"] != run["expected"] or run.get("twice")):
             counts = f"{run['evicted']} of {run['expected']} evicted, {run.get('twice', 0)} twice"
             yield f"{what}: {counts}; {run.get('why_lost', '')}"
+
+
+def _balance_failures(balance: Results, pods: int) -> Iterator[str]:
+    for what in ("pods", "naive"):
+        seen = balance[what] if what == "pods" else balance[what]["pods"]
+        if seen != pods:
+            yield f"balance, {what}: {seen} of {pods} pods were seen"
+    if evicted := balance["evicted"] + balance["sweep"]["evicted"]:
+        yield f"balance: {evicted} pods were evicted from a balanced cluster"
 
 
 def reaction_runs(results: Results) -> Iterator[tuple[str, Results]]:

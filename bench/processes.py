@@ -90,6 +90,14 @@ def controller(
 
 
 @contextmanager
+def balance(size: Size) -> Iterator[MeasuredProcess]:
+    """Measure every plugin at once in a process of its own; it begins with all the results."""
+    cluster = ("--pods", str(size.pods), "--nodes", str(size.nodes))
+    with _process("bench.measure.balance", *cluster) as process:
+        yield process
+
+
+@contextmanager
 def floor(
     size: Size, *options: str, server: MeasuredProcess | None = None
 ) -> Iterator[MeasuredProcess]:

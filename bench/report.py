@@ -31,6 +31,8 @@ def rows(results: Results) -> Iterator[Row]:
         yield from _outage_rows(results["outage"])
     if "judge" in results:
         yield from _judging_rows(results["judge"])
+    if "balance" in results:
+        yield from _balance_rows(results["balance"])
     if "start" in results:
         yield from _start_rows(results["start"])
 
@@ -166,6 +168,32 @@ def _judging_rows(judge: Results) -> Iterator[Row]:
     yield Row("longest hold meanwhile (CPU)", judge["full_pass"]["longest_hold_ms"], 2, "ms")
 
 
+_CHANGED = {
+    "pods": ("a pod bound or deleted", 50, None),
+    "taints": ("a node's taints changed", None, 1000),
+    "labels": ("a node's labels changed", None, 1000),
+}
+"""What it says, and the goals in microseconds: to the enqueued subjects, and to the decisions."""
+
+
+def _balance_rows(balance: Results) -> Iterator[Row]:
+    for name, (what, apply_us, judged_us) in _CHANGED.items():
+        yield Row(f"{what}: upkeep of every plugin", _added_us(balance, name), apply_us, "µs")
+        judged = _added_us(balance, name, "with_evaluation_us")
+        yield Row("  and what it enqueues, evaluated", judged, judged_us, "µs")
+    for source, cost in balance["usage"].items():
+        yield Row(f"new samples of every node, {source}", cost["cpu_ms"], 50, "ms")
+        yield Row("  of which the longest step", cost["longest_step_ms"], 2, "ms")
+    yield Row("a sweep with every plugin, CPU", balance["sweep"]["cpu_s"], 8, "s")
+    yield Row("what every plugin keeps of a pod", balance["bytes_per_pod"], 512, "B")
+
+
+def _added_us(balance: Results, change: str, figure: str = "apply_us") -> float:
+    """Return what the plugins add to the cost of a change."""
+    costs = balance["costs"]
+    return float(costs["all"][change][figure]) - float(costs["none"][change][figure])
+
+
 def _start_rows(start: Results) -> Iterator[Row]:
     for command, wanted in STARTS_WANTED.items():
         runs, floors = start[command], start["floor"]
@@ -183,6 +211,16 @@ def ratios(results: Results) -> Iterator[tuple[str, float]]:
         yield "a naive pass (list, parse, judge) : one changed node", naive / one_change_s
         if "sync" in results:
             yield "a naive pass : our first sync", naive / _middle(results["sync"]["runs"], "cpu_s")
+    if "balance" in results:
+        balance = results["balance"]
+        naive_s = balance["naive"]["cpu_s"]
+        for name, (what, *_) in _CHANGED.items():
+            added_s = _added_us(balance, name, "with_evaluation_us") / 1e6
+            yield f"a naive pass (parse, judge) : {what}, every plugin", naive_s / added_s
+        yield (
+            "a naive pass (parse, judge) : a sweep with every plugin",
+            (naive_s / balance["sweep"]["cpu_s"]),
+        )
     if "react" in results:
         react = results["react"]
         what = "change to request, p50: with the whole record : without findings and decisions"

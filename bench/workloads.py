@@ -17,7 +17,10 @@ _REPLICA_SETS, _STATEFUL_SETS = 0.72, 0.16
 _SMALL = 8
 _TEAMS = 211
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
-_STRIDES = (7, 13, 31, 37, 43, 61)  # one more than a multiple of the three zones; prime to any pool
+_ZONES = 3
+_STRIDES = (13, 37, 43, 61, 67, 73)
+"""Each one more than a multiple of the zones: one pod after the other goes to the next zone, and a
+multiple of three nodes, of which none is a divisor, gives no two of its pods the same node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +100,7 @@ class Workload:
         stride = _STRIDES[self.number % len(_STRIDES)]
         first = int.from_bytes(self._digest()[:4], "big")
         pool = _dedicated_nodes(nodes) if self.is_dedicated else nodes - _dedicated_nodes(nodes)
-        slot = ordinal if self.is_canary else (first + ordinal * stride) % pool
+        slot = ordinal if self.is_canary else (first + ordinal * stride) % _in_even_zones(pool)
         return slot if self.is_dedicated else slot + _dedicated_nodes(nodes)
 
 
@@ -108,6 +111,11 @@ def is_dedicated_node(number: int, nodes: int) -> bool:
 
 def _dedicated_nodes(nodes: int) -> int:
     return max(1, nodes // 20)
+
+
+def _in_even_zones(pool: int) -> int:
+    """Return how many nodes of a pool take replicas: as many in each zone, or one in all."""
+    return max(1, pool - pool % _ZONES)
 
 
 def uid_text(digits: str) -> str:
@@ -132,7 +140,7 @@ def _sizes(pods: int, nodes: int, rng: random.Random) -> Iterator[tuple[str, int
         yield "DaemonSet", nodes, f"agent-{number}"
     plain = nodes - _dedicated_nodes(nodes)
     yield "ReplicaSet", min(plain, max(1, pods // 20)), CANARY
-    largest = max(2, min(2000, pods // 20, plain))
+    largest = max(2, min(2000, pods // 20, _in_even_zones(plain)))
     while True:
         app = f"{rng.choice(_SYLLABLES)}-{rng.choice(_ROLES)}"
         yield *_draw(largest, rng), app

@@ -33,6 +33,21 @@ class PollingCycle:
     siblings: Counter[tuple[str, ...]] = field(default_factory=Counter)
     domains: Counter[tuple[str, ...]] = field(default_factory=Counter)
 
+    def add_node(self, node: Obj) -> None:
+        """Take in a node; all nodes come before the first pod."""
+        self.nodes[node["metadata"]["name"]] = node
+
+    def judge_pod(self, pod: Obj) -> None:
+        """Judge what one pod shows, and count it."""
+        _judge(self, pod)
+
+    def judge_aggregates(self) -> None:
+        """Judge what needs every pod: duplicates on a node, and nodes that are too full."""
+        self.findings += sum(count - 1 for count in self.siblings.values() if count > 1)
+        for (name, resource), used in self.used.items():
+            room = _quantity(self.nodes[name]["status"]["allocatable"][resource]) * 1000
+            self.findings += used > room
+
 
 async def run_polling_cycle(http: aiohttp.ClientSession, url: str) -> Quantiles:
     """Run one pass over the cluster that the server shows and say what it cost."""
@@ -40,10 +55,10 @@ async def run_polling_cycle(http: aiohttp.ClientSession, url: str) -> Quantiles:
     gc.disable()
     try:
         async for node in _list_items(http, f"{url}/api/v1/nodes"):
-            cycle.nodes[node["metadata"]["name"]] = node
+            cycle.add_node(node)
         async for pod in _list_items(http, f"{url}/api/v1/pods"):
-            _judge(cycle, pod)
-        _judge_aggregates(cycle)
+            cycle.judge_pod(pod)
+        cycle.judge_aggregates()
     finally:
         gc.enable()
     return {
@@ -121,11 +136,3 @@ def _quantity(text: str) -> float:
         if text.endswith(unit):
             return float(text[: -len(unit)]) * factor
     return float(text)
-
-
-def _judge_aggregates(cycle: PollingCycle) -> None:
-    """Judge what needs every pod: duplicates on a node, and nodes that are too full."""
-    cycle.findings += sum(count - 1 for count in cycle.siblings.values() if count > 1)
-    for (name, resource), used in cycle.used.items():
-        room = _quantity(cycle.nodes[name]["status"]["allocatable"][resource]) * 1000
-        cycle.findings += used > room

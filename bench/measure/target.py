@@ -51,8 +51,8 @@ class Target:
     def configuration(self) -> Configuration:
         """Return a policy with every plugin of single pods, and settings that hold nothing back.
 
-        The balance plugins are left out: the generated cluster is not balanced by their rules, and
-        what they evict would mix with the evictions that are measured.
+        The balance plugins are left out, since they would move some of what the scripts bind; the
+        part `balance` has them all.
         """
         files = {"policy.yaml": _policy(), "settings.yaml": _settings()}
         for name, document in files.items():

@@ -1,5 +1,6 @@
 """What koordinator's labels and annotations say of a pod: its class, its QoS, and what it costs."""
 
+from functools import lru_cache
 from typing import Final
 
 from reactive_desched.model.objects import BEST_EFFORT, BURSTABLE, GUARANTEED, Pod
@@ -70,6 +71,7 @@ def eviction_order(pod: Pod) -> SortKey:
     )
 
 
+@lru_cache(maxsize=1_000)
 def _class_by_priority(priority: int | None) -> str:
     if priority is None:
         return _NO_CLASS

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import Enum, auto
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from reactive_desched.model.koordinator import is_prod
 from reactive_desched.model.labels import EVERYTHING, Selector
@@ -164,34 +164,52 @@ def _thousandths(amount: int, capacity: int) -> int:
 
 def measure(rule: LoadRule, node: Node, pods: Collection[Pod], sample: NodeUsage) -> NodeLoad:
     """Return what is used on a node, by a sample and the pods on it now."""
-    prod_pods = [pod for pod in pods if is_prod(pod)]
     usage = {resource: sample.usage.get(resource, 0) for resource in rule.resources}
     prod_usage = dict.fromkeys(rule.resources, 0)
-    for pod in prod_pods:
-        _add(prod_usage, sample.pods.get(str(pod), {}), 1)
+    usage[PODS] = prod_usage[PODS] = 0
     if rule.follows_pods:
-        _follow(usage, prod_usage, pods, sample)
-    usage[PODS], prod_usage[PODS] = len(pods), len(prod_pods)
+        for used in sample.pods.values():
+            _add(usage, rule.resources, used, -1)
+    for pod in pods:
+        _add_pod(rule, usage, prod_usage, pod, sample.pods, 1)
     return NodeLoad(node, usage, prod_usage, sample.sampled_s, sample.pods)
 
 
-def _follow(
-    usage: dict[str, int], prod_usage: dict[str, int], pods: Iterable[Pod], sample: NodeUsage
+def with_pods_changed(
+    rule: LoadRule, load: NodeLoad, left: Pod | None, came: Pod | None
+) -> NodeLoad:
+    """Return what `measure` would return after a pod left the node and one came, None for none."""
+    usage, prod_usage = dict(load.usage), dict(load.prod_usage)
+    for pod, sign in ((left, -1), (came, 1)):
+        if pod is not None:
+            _add_pod(rule, usage, prod_usage, pod, load.pods, sign)
+    return structs.replace(load, usage=usage, prod_usage=prod_usage)
+
+
+def _add_pod(
+    rule: LoadRule,
+    usage: dict[str, int],
+    prod_usage: dict[str, int],
+    pod: Pod,
+    measured: Mapping[str, ResourceList],
+    sign: int,
 ) -> None:
-    """Take measured pods that left out of a use, and add pods that came as they request."""
-    left = dict(sample.pods)
-    for pod in pods:
-        if left.pop(str(pod), None) is None:
-            _add(usage, pod.spec.requests, 1)
-            if is_prod(pod):
-                _add(prod_usage, pod.spec.requests, 1)
-    for used in left.values():
-        _add(usage, used, -1)
+    """Count a pod on its node as it was measured, else by its requests where the rule follows."""
+    used = measured.get(str(pod))
+    if used is None:
+        used = pod.spec.requests if rule.follows_pods else {}
+    if rule.follows_pods:
+        _add(usage, rule.resources, used, sign)
+    usage[PODS] += sign
+    if is_prod(pod):
+        _add(prod_usage, rule.resources, used, sign)
+        prod_usage[PODS] += sign
 
 
-def _add(usage: dict[str, int], amounts: ResourceList, sign: int) -> None:
-    for resource in usage:
-        usage[resource] += sign * amounts.get(resource, 0)
+def _add(usage: dict[str, int], resources: Iterable[str], amounts: ResourceList, sign: int) -> None:
+    for resource in resources:
+        if resource in amounts and resource != PODS:
+            usage[resource] += sign * amounts[resource]
 
 
 class LoadClass(Enum):

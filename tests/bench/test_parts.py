@@ -1,5 +1,6 @@
 """Saturation is found, a phase ends before the next, and every process does what it is asked."""
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -8,8 +9,8 @@ import pytest
 
 from bench.floor.bare import BareWatch
 from bench.measure.live import RunningController
-from bench.parts import find_saturation
-from bench.processes import Size, controller, floor, load_server
+from bench.parts import failures, find_saturation
+from bench.processes import Size, balance, controller, floor, load_server
 from bench.wire import WATCH_HEAD, chunk
 
 PODS = 600
@@ -128,6 +129,19 @@ def test_controller_and_floor_read_the_same_events_and_evict_the_same_pods(
                 run = process.ask("react", **bound)
                 assert (run["evicted"], run["expected"], run.get("unsettled", "")) == (5, 5, "")
                 assert run["change_to_request_us"]["n"] == 5
+
+
+def test_the_generated_cluster_is_balanced_by_every_plugin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pods, nodes = 6_000, 200
+    monkeypatch.setenv("REACTIVE_DESCHED_BENCH_DATA", str(tmp_path / "data"))
+    with balance(replace(SIZE, pods=pods, nodes=nodes)) as process:
+        measured = process.started
+
+    assert (measured["pods"], measured["naive"]["pods"]) == (pods, pods)
+    assert list(failures({"size": {"pods": pods}, "balance": measured})) == []
+    assert measured["costs"]["all"]["pods"]["apply_us"] > 0
 
 
 def test_a_controller_evicts_again_after_an_outage(

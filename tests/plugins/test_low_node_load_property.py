@@ -182,7 +182,7 @@ def test_once_a_plan_is_carried_out_and_measured_nothing_is_found(
             break
 
     assert cluster.flagged() == set()
-    assert moves <= len(uses), "no pod moves twice"
+    assert not any(name.endswith("rr") for name in placed), "no pod moves twice"
     (rule,) = {rule for _, rule in plugin.required_indexes}
     assert isinstance(rule, LoadRule)
     standings = cluster.view.index(NodeLoads, rule).standings(0.0)

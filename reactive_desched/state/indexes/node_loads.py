@@ -17,6 +17,7 @@ from reactive_desched.model.node_load import (
     classify,
     mean_use,
     measure,
+    with_pods_changed,
 )
 from reactive_desched.model.objects import Pod
 from reactive_desched.model.resources import ResourceList
@@ -120,15 +121,16 @@ class NodeLoads(Index):
 
     def on_pod(self, old: Pod | None, new: Pod | None) -> list[Change]:
         """Follow which pods are on a node, which of them may leave, and what they request."""
-        names = {pod.node for pod in (old, new) if pod is not None and pod.node}
         is_other = _requests(old) != _requests(new)
-        return [
-            change
-            for name in names
-            for change in self._follow(
-                name, always=self.is_source(name) or (is_other and self._takes_part(name))
+        changes: list[Change] = []
+        for name in {pod.node for pod in (old, new) if pod is not None and pod.node}:
+            always = self.is_source(name) or (is_other and self._takes_part(name))
+            before = self._standings.get(name)
+            after = (
+                None if before is None else self._with_pods(before, _on(name, old), _on(name, new))
             )
-        ]
+            changes += self._replace(name, before, after, always=always)
+        return changes
 
     def on_pod_status(self, old: Pod, new: Pod) -> Iterable[Change]:
         """Follow which pods are production pods, and in which order those of a node leave."""
@@ -151,14 +153,25 @@ class NodeLoads(Index):
 
     def _follow(self, name: str, *, always: bool = False) -> Iterable[Change]:
         """Measure a node again, and announce it where pods may move, or could until now."""
-        could_move = self._has_sources
         old, was_selected = self._standings.get(name), name in self._selected
         new = self._measure(name)
-        if not (could_move or self._has_sources):
+        always |= was_selected != (name in self._selected)
+        if was_selected or name in self._selected:
+            return self._replace(name, old, new, always=always)
+        return ()
+
+    def _replace(
+        self, name: str, old: Standing | None, new: Standing | None, *, always: bool
+    ) -> Iterable[Change]:
+        """Let a node stand otherwise; announce it where pods may move, or could until now."""
+        could_move = self._has_sources
+        if old is not None:
+            del self._standings[name], self._by_class[old.load_class][name]
+        if new is not None:
+            self._standings[name] = self._by_class[new.load_class][name] = new
+        if not (could_move or self._has_sources) or (old == new and not always):
             return ()
-        if old == new and was_selected == (name in self._selected) and not always:
-            return ()
-        return (NodeLoadChanged(name),) if was_selected or name in self._selected else ()
+        return (NodeLoadChanged(name),)
 
     @property
     def _has_sources(self) -> bool:
@@ -169,8 +182,6 @@ class NodeLoads(Index):
         return standing is not None and standing.load_class is not LoadClass.BETWEEN
 
     def _measure(self, name: str) -> Standing | None:
-        if (old := self._standings.pop(name, None)) is not None:
-            del self._by_class[old.load_class][name]
         info = self._cluster.node_info(name)
         node = None if info is None or not info.eligible else info.node
         if info is None or node is None or not self._rule.selector.matches(node.labels):
@@ -180,9 +191,13 @@ class NodeLoads(Index):
         if (metric := self._metrics.get(name)) is None:
             return None
         load = measure(self._rule, node, info.active.values(), metric)
-        standing = _standing(self._rule, load, self._no_means)
-        self._standings[name] = self._by_class[standing.load_class][name] = standing
-        return standing
+        return _standing(self._rule, load, self._no_means)
+
+    def _with_pods(self, standing: Standing, left: Pod | None, came: Pod | None) -> Standing:
+        """Return how a node stands after a pod left it and one came."""
+        load = with_pods_changed(self._rule, standing.load, left, came)
+        limits = standing.limits
+        return Standing(load, limits, classify(self._rule, load, limits))
 
     def _around_means(self, selected: int, left_out: Collection[str]) -> PoolStandings:
         loads = [each.load for name, each in self._standings.items() if name not in left_out]
@@ -193,6 +208,10 @@ class NodeLoads(Index):
 
 def _requests(pod: Pod | None) -> ResourceList | None:
     return None if pod is None or not pod.is_active else pod.spec.requests
+
+
+def _on(node: str, pod: Pod | None) -> Pod | None:
+    return pod if pod is not None and pod.is_active and pod.node == node else None
 
 
 def _standing(rule: LoadRule, load: NodeLoad, means: Means | None) -> Standing:
