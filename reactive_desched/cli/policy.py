@@ -82,15 +82,17 @@ def _check(arguments: argparse.Namespace) -> int:
 
 
 def _notes(verdict: "PolicyCheckResult") -> tuple[str, ...]:
-    """Say what a sound policy does about nodes that others close or empty."""
-    if verdict.policy is None:
+    """Say what a sound policy does about nodes that others close or empty, and its limits."""
+    policy = verdict.policy
+    if policy is None or not any(profile.plugins for profile in policy.profiles):
         return ()
     from reactive_desched.app.node_mark_notes import node_mark_notes
-    from reactive_desched.policy.guards import GuardSettings
+    from reactive_desched.policy.settings import ReactiveSettings
 
-    settings = verdict.settings
-    guards = GuardSettings.model_construct() if settings is None else settings.guards
-    return tuple(node_mark_notes(verdict.policy, guards))
+    settings = verdict.settings or ReactiveSettings.model_construct()
+    limits = settings.budgets.describe(policy.limits).items()
+    said = "; ".join(f"{name} {limit}" for name, limit in limits)
+    return (*node_mark_notes(policy, settings.guards), f"limits in reactive mode: {said}")
 
 
 def _stdin() -> "SourceText":

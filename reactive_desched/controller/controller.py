@@ -282,6 +282,7 @@ class Controller:
         yield from self.evaluator.collect()
         yield from self.gates.brakes.collect()
         yield from self.gates.rate_limiter.collect(self._clock())
+        yield from self.gates.schedules.collect()
 
     def describe_brakes(self) -> dict[str, str]:
         """Say each brake in force to a person, as it is for the cluster of now."""
@@ -289,7 +290,8 @@ class Controller:
 
     def describe_limits(self) -> dict[str, str]:
         """Say each limit in force to a person, as it is for the cluster of now."""
-        return self._config.settings.budgets.describe(self.view.eligible_node_count)
+        limits, nodes = self._config.policy.limits, self.view.eligible_node_count
+        return self._config.settings.budgets.describe(limits, nodes)
 
     def size(self) -> dict[str, int]:
         """Count the nodes that the policy selects, and all pods."""

@@ -14,6 +14,7 @@ from reactive_desched.gate.in_flight import InFlightEvictions
 from reactive_desched.gate.plugin_limits import PluginNodeLimits
 from reactive_desched.gate.policy_limits import PolicyLimits
 from reactive_desched.gate.rate_limits import EvictionRateLimiter, EvictionScopes
+from reactive_desched.gate.schedules import EvictionSchedules
 from reactive_desched.model.changes import Change
 from reactive_desched.model.history import PastEviction
 from reactive_desched.model.objects import PodKey
@@ -42,6 +43,7 @@ class GateFactory:
         window_s = config.settings.budgets.window_s
         self._plugin_limits = PluginNodeLimits(window_s)
         self.policy_limits = PolicyLimits(config.policy.limits.by_scope(), window_s)
+        self.schedules = EvictionSchedules(config.settings.budgets.schedules, view)
         self._pdb_filter = PdbFilter(view, clock)
         self._guards = Guards(view, config.settings.guards)
         self._policy = config.policy
@@ -71,7 +73,7 @@ class GateFactory:
 
     @property
     def _limits(self) -> tuple[EvictionLimit, ...]:
-        return self._plugin_limits, self.policy_limits
+        return self.schedules, self._plugin_limits, self.policy_limits
 
     def apply_changes(self, changes: Iterable[Change]) -> bool:
         """Update what is assumed of PodDisruptionBudgets and of node capacity, and the brakes.
@@ -92,8 +94,9 @@ class GateFactory:
         self.in_flight.restore(past, wall_now)
         counted = [each for each in past if each.is_open or each.result in COUNTS_AGAINST_LIMITS]
         counted.sort(key=lambda each: each.ended_s or inf)
-        for limit in (self._plugin_limits, self.policy_limits, self.rate_limiter):
+        for limit in self._limits:
             limit.restore(counted, now, wall_now)
+        self.rate_limiter.restore(counted, now, wall_now)
 
     def end_inherited(self, pod: PodKey, outcome: Outcome, now: float) -> None:
         """Take in the outcome of an eviction that an earlier process requested."""
@@ -115,6 +118,7 @@ class GateFactory:
         window_s = config.settings.budgets.window_s
         self.policy_limits.reconfigure(config.policy.limits.by_scope(), window_s)
         self._plugin_limits.reconfigure(window_s)
+        self.schedules.reconfigure(config.settings.budgets.schedules)
         self._guards.reconfigure(config.settings.guards)
         self.brakes.reconfigure(config.settings.brakes, now)
         self.node_fit.clear_unschedulable()

@@ -1,11 +1,13 @@
 """Every gate in its order: the first refusal or deferral decides, and none means an eviction."""
 
+from collections.abc import Iterable
 from typing import Final, Protocol
 
 from reactive_desched.api.index import Index
 from reactive_desched.gate.rate_limits import EvictionRateLimiter
 from reactive_desched.model.decisions import Decision, Defer, Evict, GateReason, Refuse
 from reactive_desched.model.findings import Finding
+from reactive_desched.model.history import PastEviction
 from reactive_desched.model.objects import Pod, PodKey
 from reactive_desched.model.outcomes import COUNTS_AGAINST_LIMITS, POD_LEAVES, Outcome
 
@@ -50,6 +52,13 @@ class EvictionLimit(GateFilter, Protocol):
 
     def release(self, pod: PodKey, now: float, *, evicted: bool) -> None:
         """Take in that an eviction has its outcome: one that did not happen does not count."""
+        ...
+
+    def restore(self, past: Iterable[PastEviction], now: float, wall_now: float) -> None:
+        """Count evictions of earlier processes that happened, or have no outcome yet.
+
+        They are in the order of their ends; `now` and `wall_now` are one moment by both clocks.
+        """
         ...
 
 

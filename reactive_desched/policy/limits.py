@@ -4,12 +4,15 @@ The defaults are for policies that set no limit, as most do, and that were writt
 that acts every five minutes; docs/explain/safety.md explains each number.
 """
 
+import re
 from collections.abc import Mapping
+from math import ceil
 from typing import Annotated, Final
 
-from pydantic import Field, field_validator
+from pydantic import Field, PlainValidator, ValidationInfo, WithJsonSchema, field_validator
 
 from reactive_desched.api.args import FieldError, FieldErrors, Seconds, Section
+from reactive_desched.policy.policy import PolicyEvictionLimits
 from reactive_desched.primitives.ages import format_age
 from reactive_desched.primitives.token_bucket import TokenRate
 
@@ -18,8 +21,43 @@ WINDOW_S: Final = 300.0
 
 PositiveCount = Annotated[int, Field(ge=1, le=1_000_000)]
 
+_POLICY_FIELDS: Final = {
+    "cluster": "maxNoOfPodsToEvictTotal",
+    "node": "maxNoOfPodsToEvictPerNode",
+    "namespace": "maxNoOfPodsToEvictPerNamespace",
+}
+"""The fields of a policy that limit evictions, by scope."""
+
+_PERCENT: Final = re.compile(r"(100|[0-9]{1,2})(\.[0-9]+)?%")
+
 _GROWING_SCOPES: Final = frozenset({"cluster", "zone", "namespace", "plugin"})
 """The scopes that hold more pods in a larger cluster; a node and an owner do not."""
+
+
+def _read_evictions(written: object) -> int | str:
+    """Read a number of evictions, or a share of all pods in per cent."""
+    if isinstance(written, str) and _PERCENT.fullmatch(written):
+        return written
+    if type(written) is not int:
+        raise FieldErrors([FieldError("must be a number or a text in per cent", "write 0 or 1%")])
+    if written < 0:
+        raise FieldErrors([FieldError(f"must be at least 0, not {written}", "write 0 for none")])
+    return written
+
+
+Evictions = Annotated[
+    int | str,
+    PlainValidator(_read_evictions),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "integer", "minimum": 0},
+                {"type": "string", "pattern": f"^{_PERCENT.pattern}$"},
+            ]
+        }
+    ),
+]
+"""A number of evictions, or a text in per cent of all pods."""
 
 
 class RateLimitSettings(Section):
@@ -110,6 +148,57 @@ class WarmUpSettings(Section):
         return initial + (1 - initial) * max(0.0, elapsed_s) / self.duration_s
 
 
+class EvictionSchedule(Section):
+    """A window of time in which fewer pods may be evicted, or none."""
+
+    schedule: str = Field(
+        description="When the window opens, as cron writes it: minute, hour, day of month, month "
+        "and day of week."
+    )
+    time_zone: str = Field(
+        default="UTC", description="The time zone of `schedule`, by its IANA name."
+    )
+    duration_s: Seconds = Field(description="How long the window stays open; not 0.")
+    evictions: Evictions = Field(
+        description="So many evictions from its opening on; 0 is none. A text such as `1%` is a "
+        "share of the pods in the cluster, rounded up."
+    )
+    plugins: tuple[str, ...] = Field(
+        default=(), description="The plugins whose evictions count; all of them if empty."
+    )
+
+    def __str__(self) -> str:
+        plugins = f" of {', '.join(self.plugins)}" if self.plugins else ""
+        return f"{self.schedule} {self.time_zone} for {format_age(self.duration_s)}{plugins}"
+
+    @property
+    def allowance(self) -> str:
+        """How many evictions the window allows, for a person."""
+        return f"{self.evictions or 'no'} evictions"
+
+    def limit(self, pods: int) -> int:
+        """Return how many evictions the window allows in a cluster of so many pods."""
+        if isinstance(self.evictions, int):
+            return self.evictions
+        return ceil(pods * float(self.evictions.removesuffix("%")) / 100)
+
+    @field_validator("schedule", "time_zone")
+    @classmethod
+    def _check_cron(cls, text: str, info: ValidationInfo) -> str:
+        from reactive_desched.primitives.cron import CronError, check_cron, parse_time_zone
+
+        try:
+            (check_cron if info.field_name == "schedule" else parse_time_zone)(text)
+        except CronError as error:
+            raise FieldErrors([FieldError(str(error), error.hint)]) from error
+        return text
+
+    @field_validator("duration_s")
+    @classmethod
+    def _check_duration(cls, seconds: float) -> float:
+        return _not_zero(seconds, "write for example 8h")
+
+
 class EvictionRateLimits(Section):
     """Rates of eviction in several scopes at once; `null` switches a scope off."""
 
@@ -156,6 +245,12 @@ class EvictionRateLimits(Section):
     def _check_window(cls, seconds: float) -> float:
         return _not_zero(seconds, "write for example 5m")
 
+    schedules: tuple[EvictionSchedule, ...] = Field(
+        default=(),
+        description="Windows of time with fewer evictions or none, such as business hours; of "
+        "several that are open the strictest counts.",
+    )
+
     def by_scope(self) -> Mapping[str, TokenRate | None]:
         """Return the rate of each scope, None for an unlimited one."""
         limits: dict[str, RateLimitSettings | None] = {
@@ -168,18 +263,23 @@ class EvictionRateLimits(Section):
         }
         return {scope: None if limit is None else limit.rate for scope, limit in limits.items()}
 
-    def describe(self, nodes: int = 0) -> dict[str, str]:
-        """Say each limit to a person, by scope, as it is for so many ready nodes."""
-        growing, growth = self.growing_scopes, self.growth(nodes)
+    def describe(self, policy: PolicyEvictionLimits, nodes: int = 0) -> dict[str, str]:
+        """Say each limit to a person, as it is for so many ready nodes, the policy's included."""
+        factors = dict.fromkeys(self.growing_scopes, self.growth(nodes))
         said = {
-            scope: "unlimited"
-            if rate is None
-            else str(rate.times(growth if scope in growing else 1))
+            scope: "unlimited" if rate is None else str(rate.times(factors.get(scope, 1)))
             for scope, rate in self.by_scope().items()
         }
         if self.warm_up is not None:
             percent, duration = self.warm_up.from_percent, format_age(self.warm_up.duration_s)
             said["warmUp"] = f"from {percent:g} % of that, full after {duration}"
+        window = format_age(self.window_s)
+        counts = {_POLICY_FIELDS[scope]: count for scope, count in policy.by_scope().items()}
+        said |= {
+            field: f"{count} in {window}" for field, count in counts.items() if count is not None
+        }
+        for number, schedule in enumerate(self.schedules, 1):
+            said[f"schedule{number}"] = f"{schedule}: {schedule.allowance}"
         return said
 
     @property

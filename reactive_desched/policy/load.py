@@ -1,6 +1,6 @@
 """Reads files: one policy and its settings, or every error in them."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -207,6 +207,11 @@ def _read_settings(
         at = location.below("guards", "ignoredBy")
         for diagnostic in _unknown_plugins(settings.guards.ignored_by, at, registry):
             diagnostics.add(diagnostic)
+        for index, schedule in enumerate(settings.budgets.schedules):
+            at = location.below("budgets", "schedules", index, "plugins")
+            names = {name: place for place, name in enumerate(schedule.plugins)}
+            for diagnostic in _unknown_plugins(names, at, registry, names.__getitem__):
+                diagnostics.add(diagnostic)
     return settings
 
 
@@ -232,12 +237,15 @@ def _unknown_names(
 
 
 def _unknown_plugins(
-    by_plugin: Mapping[str, object], at: SourceLocation, registry: Registry
+    by_plugin: Mapping[str, object],
+    at: SourceLocation,
+    registry: Registry,
+    step: Callable[[str], str | int] = str,
 ) -> Iterator[Diagnostic]:
-    """Name the plugins that do not exist among the keys of a setting."""
+    """Name the plugins that do not exist among the keys of a setting; `step` leads to each."""
     known = plugin_names(registry)
     for name in sorted(by_plugin.keys() - known):
-        yield at.below(name).diagnostic("there is no such plugin", did_you_mean(name, known))
+        yield at.below(step(name)).diagnostic("there is no such plugin", did_you_mean(name, known))
 
 
 def _change_kinds(plugins: Iterable[str], registry: Registry) -> frozenset[str]:

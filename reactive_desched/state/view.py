@@ -85,6 +85,11 @@ class ClusterView:
         """Return a pod by its uid, wherever it is."""
         return self._pods.get(key)
 
+    @property
+    def pod_count(self) -> int:
+        """How many pods are known, in any phase."""
+        return len(self._pods)
+
     def pods(self) -> list[PodKey]:
         """Return a snapshot of the uids of all pods."""
         return self._pods.keys()

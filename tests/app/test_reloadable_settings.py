@@ -171,6 +171,11 @@ RELOADABLE: dict[str, tuple[object, Effect, object]] = {
     "budgets.plugin.burst": (9, rate("plugin"), TokenRate(20 / 60, 9)),
     "budgets.growsAboveNodes": (1000, growth, 3),
     "budgets.window": ("9m", lambda controller, _: controller.gates.policy_limits.window_s, 540),
+    "budgets.schedules": (
+        [{"schedule": "0 9 * * *", "duration": "8h", "evictions": 0}],
+        lambda controller, _: len(controller.gates.schedules._windows),
+        1,
+    ),
     "budgets.warmUp.duration": ("100s", warm_up, 1),
     "budgets.warmUp.fromPercent": (40, warm_up, pytest.approx(0.6)),
     "evictions.retry.initial": ("1s", retry, (1, 300, 0.2)),

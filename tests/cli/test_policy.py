@@ -13,6 +13,11 @@ apiVersion: descheduler/v1alpha2
 kind: DeschedulerPolicy
 profiles: [{{name: p, plugins: {{deschedule: {{enabled: [{TAINTS}]}}}}}}]
 """
+LIMITS = (
+    "limits in reactive mode: cluster 30 a minute, 10 at once; zone 20 a minute, 7 at once;"
+    " node 6 a minute, 3 at once; namespace 12 a minute, 5 at once; owner 6 a minute, 2 at once;"
+    " plugin 20 a minute, 7 at once; warmUp from 20 % of that, full after 5m"
+)
 LEAVES = (
     f"{TAINTS} of profile p leaves alone cordoned nodes; nodes that an autoscaler removes; nodes"
     " that are shut down or repaired (guards.cordonedNodes, guards.scaledDownNodes,"
@@ -48,7 +53,7 @@ def files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Files:
 
 def test_a_sound_policy_gets_a_summary_and_status_0(files: Files) -> None:
     summary = "1 file: 0 errors, 0 warnings\n"
-    assert files.check(p=SOUND) == (0, f"p: note: {LEAVES}\n{summary}")
+    assert files.check(p=SOUND) == (0, f"p: note: {LEAVES}\np: note: {LIMITS}\n{summary}")
 
 
 @pytest.mark.parametrize(
@@ -90,7 +95,17 @@ def test_the_check_says_what_the_policy_does_about_cordoned_nodes_and_their_like
 
     answer = json.loads(files.check("-o", "json", p=text)[1])
 
-    assert [note["message"] for note in answer["notes"]] == notes
+    assert [note["message"] for note in answer["notes"]] == [*notes, LIMITS]
+
+
+def test_the_check_says_the_limits_of_policy_and_settings(files: Files) -> None:
+    text = f"maxNoOfPodsToEvictTotal: 50\n{SOUND}---\n{SETTINGS}budgets: {{zone: null}}\n"
+
+    answer = json.loads(files.check("-o", "json", p=text)[1])
+
+    said = answer["notes"][-1]["message"]
+    assert "; zone unlimited; " in said
+    assert said.endswith("; maxNoOfPodsToEvictTotal 50 in 5m")
 
 
 def test_errors_and_warnings_are_told_in_the_order_of_the_lines_with_status_2(
@@ -154,6 +169,7 @@ def test_a_lenient_check_warns_of_what_is_not_read(files: Files) -> None:
             "p:4:1: warning: ignorePvcPods: is not read here; "
             "move it to the args of DefaultEvictor\n"
             f"p: note: {LEAVES}\n"
+            f"p: note: {LIMITS}\n"
             "1 file: 0 errors, 1 warning\n"
         ),
     )
@@ -204,6 +220,7 @@ def test_a_file_that_is_not_there_is_one_line_among_others(files: Files, tmp_pat
     assert said.splitlines() == [
         "gone: error: cannot be read: No such file or directory; check the path",
         f"p: note: {LEAVES}",
+        f"p: note: {LIMITS}",
         "2 files: 1 error, 0 warnings",
     ]
 

@@ -60,6 +60,7 @@ async def test_gates_are_asked_in_the_order_the_docs_give() -> None:
             "ZoneBrake",
             "NodeFit",
             "DisruptionBudget",
+            "Schedule",
             "PluginLimit",
             "EvictionLimit",
         ]

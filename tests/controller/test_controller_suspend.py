@@ -1,5 +1,7 @@
 """After the process was suspended, nothing is decided on the state of before."""
 
+from typing import Any
+
 import anyio
 import pytest
 
@@ -24,7 +26,7 @@ class Clock:
         return self.now
 
 
-def suspendable(**settings: object) -> tuple[ControllerBench, Clock]:
+def suspendable(**settings: Any) -> tuple[ControllerBench, Clock]:
     clock = Clock()
     return ControllerBench(suspend=SuspendDetector(clock), **settings), clock
 

@@ -1,14 +1,17 @@
 """The limits of evictions as the whole pipeline keeps them, in virtual time."""
 
+from datetime import UTC, datetime
+
 import anyio
 import pytest
 from msgspec.structs import replace
 
 from reactive_desched.model.decisions import Defer
 from reactive_desched.model.objects import Pod
-from reactive_desched.policy.limits import EvictionRateLimits
+from reactive_desched.policy.limits import EvictionRateLimits, EvictionSchedule
 from reactive_desched.testing.builders import node, pod
 from tests.support.assembly_bench import ControllerBench, make_config, make_profile
+from tests.support.configurations import make_rate_limits
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
@@ -87,3 +90,20 @@ async def test_each_scope_alone_paces_a_storm_and_says_which_it_is(scope: str) -
         said = {each.message for each in decisions if isinstance(each, Defer)}
         assert all(f"the eviction rate limit of {scope}" in text for text in said)
         assert said
+
+
+async def test_findings_wait_for_the_end_of_business_hours_and_go_then() -> None:
+    noon = datetime(2026, 11, 23, 12, tzinfo=UTC).timestamp()
+    began = anyio.current_time()
+    hours = {"schedule": "0 9 * * mon-fri", "duration": "8h", "evictions": 0}
+    budgets = make_rate_limits({}, schedules=(EvictionSchedule.model_validate(hours),))
+    bench = ControllerBench(budgets=budgets, wall_clock=lambda: noon + anyio.current_time() - began)
+    async with bench.running():
+        bench.sync_and_resume(*NODES, *some_pods(per_node=1))
+        bench.deliver(*TAINTED[:11])
+        await anyio.sleep(5 * 3600 - 1)
+        assert bench.evicted_names == []
+        assert bench.controller.evaluator.blocked_by_gate == {"Schedule": 11}
+
+        await anyio.sleep(2)
+        assert len(bench.evicted_names) == 11

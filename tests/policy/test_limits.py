@@ -1,4 +1,7 @@
 from reactive_desched.policy.limits import EvictionRateLimits
+from reactive_desched.policy.policy import PolicyEvictionLimits
+
+NO_LIMITS = PolicyEvictionLimits()
 
 OF_50_NODES = {
     "cluster": "30 a minute, 10 at once",
@@ -12,11 +15,11 @@ OF_50_NODES = {
 
 
 def test_without_settings_every_scope_is_limited() -> None:
-    assert EvictionRateLimits().describe(50) == OF_50_NODES
+    assert EvictionRateLimits().describe(NO_LIMITS, 50) == OF_50_NODES
 
 
 def test_a_large_cluster_gets_more_in_the_scopes_that_grow_with_it() -> None:
-    assert EvictionRateLimits().describe(5000) == {
+    assert EvictionRateLimits().describe(NO_LIMITS, 5000) == {
         **OF_50_NODES,
         "cluster": "100 a minute, 33 at once",
         "zone": "66.7 a minute, 23 at once",
@@ -28,7 +31,23 @@ def test_a_large_cluster_gets_more_in_the_scopes_that_grow_with_it() -> None:
 def test_what_is_switched_off_is_said_too() -> None:
     written = {"owner": None, "warmUp": None, "cluster": {"evictions": 5, "per": "1h", "burst": 1}}
 
-    said = EvictionRateLimits.model_validate(written).describe(5000)
+    said = EvictionRateLimits.model_validate(written).describe(NO_LIMITS, 5000)
 
     assert (said["owner"], said["cluster"]) == ("unlimited", "5 an hour, 1 at once")
     assert "warmUp" not in said
+
+
+def test_the_policys_limits_are_said_with_their_window_and_schedules_with_theirs() -> None:
+    schedule = {"schedule": "0 9 * * mon-fri", "duration": "8h", "evictions": 0, "plugins": ["A"]}
+    night = {"schedule": "0 22 * * *", "timeZone": "Europe/Berlin", "duration": "90m"}
+    schedules = [schedule, {**night, "evictions": "1%"}]
+    limits = EvictionRateLimits.model_validate({"window": "10m", "schedules": schedules})
+
+    said = limits.describe(PolicyEvictionLimits(per_node=0, total=50))
+
+    assert {name: text for name, text in said.items() if name not in OF_50_NODES} == {
+        "maxNoOfPodsToEvictTotal": "50 in 10m",
+        "maxNoOfPodsToEvictPerNode": "0 in 10m",
+        "schedule1": "0 9 * * mon-fri UTC for 8h of A: no evictions",
+        "schedule2": "0 22 * * * Europe/Berlin for 1h 30m: 1% evictions",
+    }

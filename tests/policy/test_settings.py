@@ -163,6 +163,49 @@ def test_null_elsewhere_means_that_a_field_is_not_there() -> None:
             "s.yaml:3:11: budgets.window: must be longer than 0s; write for example 5m",
         ),
         (
+            "budgets: {schedules: [{schedule: 0 9 * * mo-fr, duration: 8h, evictions: 0}]}",
+            (
+                's.yaml:3:24: budgets.schedules[0].schedule: "0 9 * * mo-fr" is no schedule: wrong'
+                " day-of-week; write minute, hour, day of month, month and day of week:"
+                " 0 9 * * mon-fri"
+            ),
+        ),
+        (
+            "budgets: {schedules: [{schedule: 0 9 * * *, duration: 0s, evictions: 0}]}",
+            (
+                "s.yaml:3:45: budgets.schedules[0].duration: must be longer than 0s; "
+                "write for example 8h"
+            ),
+        ),
+        (
+            (
+                "budgets:\n  schedules:\n"
+                "  - {schedule: 0 9 * * *, duration: 8h, evictions: 0, timeZone: Europe/Berln}"
+            ),
+            (
+                "s.yaml:5:55: budgets.schedules[0].timeZone: there is no time zone "
+                '"Europe/Berln"; did you mean Europe/Berlin?'
+            ),
+        ),
+        (
+            "budgets: {schedules: [{schedule: 0 9 * * *, duration: 8h, evictions: half}]}",
+            (
+                "s.yaml:3:59: budgets.schedules[0].evictions: must be a number or a text in per "
+                "cent; write 0 or 1%"
+            ),
+        ),
+        (
+            "budgets: {schedules: [{schedule: 0 9 * * *, duration: 8h, evictions: -1}]}",
+            (
+                "s.yaml:3:59: budgets.schedules[0].evictions: must be at least 0, not -1; "
+                "write 0 for none"
+            ),
+        ),
+        (
+            "budgets: {schedules: [{schedule: 0 9 * * *, duration: 8h}]}",
+            ("s.yaml:3:23: budgets.schedules[0].evictions: is required"),
+        ),
+        (
             "budgets: {growsAboveNodes: 0}",
             "s.yaml:3:11: budgets.growsAboveNodes: must be at least 1, not the number 0",
         ),
@@ -247,6 +290,19 @@ def test_a_plugin_nobody_knows_cannot_have_its_own_debounce(
     assert problems(f"{head}---\n{HEAD}{wait}") == [
         (
             "p.yaml:6:24: debounce.perPlugin.PodLifetime: there is no such plugin; "
+            "did you mean PodLifeTime?"
+        )
+    ]
+
+
+def test_a_schedule_names_plugins_that_there_are(
+    problems: Callable[[str], list[str]], head: str
+) -> None:
+    plugins = "plugins: [PodLifeTime, PodLifetime]"
+    entry = f"{{schedule: 0 9 * * *, duration: 8h, evictions: 0, {plugins}}}"
+    assert problems(f"{head}---\n{HEAD}budgets:\n  schedules:\n  - {entry}\n") == [
+        (
+            "p.yaml:8:78: budgets.schedules[0].plugins[1]: there is no such plugin; "
             "did you mean PodLifeTime?"
         )
     ]

@@ -1,6 +1,6 @@
 """Plans in few words, and a core of them with fakes at its edges: `Bench(profile("day"))`."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import anyio
@@ -91,6 +91,7 @@ class ControllerBench(FedController):
         self,
         *profiles: Profile,
         suspend: SuspendDetector | None = None,
+        wall_clock: Callable[[], float] = lambda: 0.0,
         **settings: Any,  # as make_config takes them
     ) -> None:
         self.observer = CountingObserver()
@@ -105,7 +106,7 @@ class ControllerBench(FedController):
             work_available=self.work_available,
             suspend=suspend or never_suspended(),
             clock=anyio.current_time,
-            wall_clock=lambda: 0.0,
+            wall_clock=wall_clock,
         )
         super().__init__(pipeline)
 

@@ -1,0 +1,181 @@
+"""Schedules: at some times fewer evictions, or none, as Karpenter's disruption budgets.
+
+While the window of a schedule is open, the plugins that it names, or all, may evict so many pods;
+of several open windows the strictest counts. When a window is open is a matter of the time of day:
+it follows the wall clock wherever that is set. A count belongs to one opening of the window, by the
+time at which it began, so that a clock that is set to and fro begins no count anew.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from math import inf
+from typing import Final
+
+from msgspec import Struct
+
+from reactive_desched.model.decisions import Defer, GateReason
+from reactive_desched.model.findings import Finding
+from reactive_desched.model.history import PastEviction
+from reactive_desched.model.objects import PodKey
+from reactive_desched.policy.limits import EvictionSchedule
+from reactive_desched.primitives.cron import CronSchedule
+from reactive_desched.state.view import ClusterView
+from reactive_desched.telemetry.metrics import Metric, gauge
+
+ALLOWED = gauge(
+    "schedule_evictions_left",
+    "Evictions that a schedule still allows, while its window is open.",
+    "schedule",
+)
+
+SCHEDULE_GATE: Final = "Schedule"
+SCHEDULE_CLOSED: Final = GateReason(
+    SCHEDULE_GATE,
+    "ScheduleAllowsNone",
+    "A schedule of the settings allows no evictions at this time; the message names it.",
+)
+SCHEDULE_SPENT: Final = GateReason(
+    SCHEDULE_GATE,
+    "ScheduleLimitReached",
+    "There were as many evictions as a schedule of the settings allows while its window is open.",
+)
+
+CLOCK_CHECK_S: Final = 3600.0
+"""A finding that waits for the end of a window is evaluated again so often: the wall clock may
+have been set, and the wait is measured by the monotonic clock."""
+
+_OPENINGS_KEPT: Final = 4
+"""So many openings of a window have a count; with a fifth the oldest is dropped."""
+
+
+class Opening(Struct, frozen=True):
+    """One time for which a window is open, in seconds since the epoch."""
+
+    start_s: float
+    end_s: float
+
+
+class _Window:
+    """One entry of the settings, and its evictions by the opening in which they were decided."""
+
+    def __init__(self, schedule: EvictionSchedule) -> None:
+        self.schedule = schedule
+        self._cron = CronSchedule(schedule.schedule, schedule.time_zone)
+        self._counts: dict[float, int] = {}
+        self._opening: Opening | None = None
+        self._known_from, self._known_until = inf, -inf
+
+    def concerns(self, plugin: str) -> bool:
+        """Say whether the evictions of a plugin are limited."""
+        return not self.schedule.plugins or plugin in self.schedule.plugins
+
+    def opening(self, wall_s: float) -> Opening | None:
+        """Return the opening of this time; where two overlap, the later one."""
+        if not self._known_from <= wall_s < self._known_until:
+            start_s, next_s = self._cron.last_start(wall_s), self._cron.next_start(wall_s)
+            end_s = start_s + self.schedule.duration_s
+            is_open = wall_s < end_s
+            self._opening = Opening(start_s, end_s) if is_open else None
+            self._known_from = wall_s if not is_open else start_s
+            self._known_until = min(end_s, next_s) if is_open else next_s
+        return self._opening
+
+    def count(self, opening: Opening) -> int:
+        """Return how many evictions were decided in an opening and not given up."""
+        return self._counts.get(opening.start_s, 0)
+
+    def add(self, start_s: float, step: int) -> None:
+        """Count one eviction more, or one less, in the opening that began then."""
+        self._counts[start_s] = self._counts.get(start_s, 0) + step
+        if len(self._counts) > _OPENINGS_KEPT:
+            del self._counts[min(self._counts)]
+
+    def describe(self, opening: Opening) -> str:
+        """Name the schedule and the end of an opening."""
+        return f"the schedule {self.schedule} until {self._cron.format_time(opening.end_s)}"
+
+
+class EvictionSchedules:
+    """All schedules of the settings; an eviction counts from its decision on.
+
+    `view` has the time of day, and how many pods there are, for limits in per cent.
+    """
+
+    name = SCHEDULE_GATE
+
+    def __init__(self, schedules: Sequence[EvictionSchedule], view: ClusterView) -> None:
+        self._view = view
+        self._windows = [_Window(schedule) for schedule in schedules]
+        self._open: dict[PodKey, list[tuple[_Window, float]]] = {}
+
+    def reconfigure(self, schedules: Sequence[EvictionSchedule]) -> None:
+        """Apply other schedules; one that was there before keeps its counts."""
+        before = {window.schedule: window for window in self._windows}
+        self._windows = [before.get(each) or _Window(each) for each in schedules]
+
+    def check(self, finding: Finding, now: float) -> Defer | None:
+        """Defer a finding until the window that forbids its eviction ends; the last of several."""
+        if not self._windows:
+            return None
+        wall_s = self._view.now_s
+        blocking = [
+            (opening.end_s, window, opening, limit)
+            for window, opening in self._open_windows(finding.plugin, wall_s)
+            if window.count(opening) >= (limit := self._limit(window))
+        ]
+        if not blocking:
+            return None
+        end_s, window, opening, limit = max(blocking, key=lambda each: each[0])
+        retry_at_s = now + min(end_s - wall_s, CLOCK_CHECK_S)
+        where = window.describe(opening)
+        if limit == 0:
+            message = f"{where} allows no evictions"
+            return SCHEDULE_CLOSED.defer(finding, message, retry_at_s, scope_exhausted="cluster")
+        message = f"{where} allows {limit} evictions, and there were {window.count(opening)}"
+        return SCHEDULE_SPENT.defer(finding, message, retry_at_s, scope_exhausted="cluster")
+
+    def reserve(self, finding: Finding) -> None:
+        """Count an eviction that was decided."""
+        if self._windows:
+            self._count(finding.pod.uid, finding.plugin, self._view.now_s)
+
+    def release(self, pod: PodKey, now: float, *, evicted: bool) -> None:
+        """Uncount an eviction that did not happen."""
+        del now  # it counts in the opening in which it was decided
+        for window, start_s in self._open.pop(pod, ()):
+            if not evicted:
+                window.add(start_s, -1)
+
+    def restore(self, past: Iterable[PastEviction], now: float, wall_now: float) -> None:
+        """Count evictions of earlier processes; one of the future, by the clock, counts as of now.
+
+        Of an opening that lasts longer than the evictions are read back, those before do not count.
+        """
+        for eviction in past:
+            requested_s = min(eviction.requested_s, wall_now)
+            self._count(eviction.pod_uid, eviction.plugin, requested_s)
+            if not eviction.is_open:
+                self.release(eviction.pod_uid, now, evicted=True)
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield how many evictions each schedule still allows whose window is open."""
+        wall_s = self._view.now_s
+        left: dict[str, float] = {}
+        for window in self._windows:
+            if (opening := window.opening(wall_s)) is not None:
+                left[str(window.schedule)] = self._limit(window) - window.count(opening)
+        yield ALLOWED.by_label(left)
+
+    def _count(self, pod: PodKey, plugin: str, wall_s: float) -> None:
+        counted = [(w, opening.start_s) for w, opening in self._open_windows(plugin, wall_s)]
+        for window, start_s in counted:
+            window.add(start_s, 1)
+        if counted:
+            self._open[pod] = counted
+
+    def _open_windows(self, plugin: str, wall_s: float) -> Iterator[tuple[_Window, Opening]]:
+        for window in self._windows:
+            if window.concerns(plugin) and (opening := window.opening(wall_s)) is not None:
+                yield window, opening
+
+    def _limit(self, window: _Window) -> int:
+        return window.schedule.limit(self._view.pod_count)

@@ -1,0 +1,74 @@
+"""Cron schedules in a time zone: when one last began, and when it begins next.
+
+The rules are Debian cron's. Where clocks go forward, a start in the hour that is left out comes
+when that hour would have been over. Where they go back, a start in the hour that comes twice comes
+once, unless its minute or hour begins with `*`.
+"""
+
+from datetime import datetime
+from math import inf
+from typing import Final
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
+
+from cronsim import CronSim, CronSimError
+
+from reactive_desched.primitives.hints import did_you_mean, quote
+
+_FIELDS: Final = 5
+_FORM: Final = "write minute, hour, day of month, month and day of week: 0 9 * * mon-fri"
+_SOME_DAY: Final = datetime(2026, 1, 1)  # noqa: DTZ001 -- whether there is ever a start, in any zone
+
+
+class CronError(ValueError):
+    """A text is no schedule, or no time zone; `hint` says what to write."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        self.hint = hint
+        super().__init__(message)
+
+
+class CronSchedule:
+    """A schedule of five fields in a time zone; times are seconds since the epoch."""
+
+    def __init__(self, text: str, zone: str) -> None:
+        check_cron(text)
+        self._text = text
+        self._zone = parse_time_zone(zone)
+
+    def last_start(self, at_s: float) -> float:
+        """Return the last start at or before a time, -inf for none in fifty years."""
+        after = datetime.fromtimestamp(int(at_s) + 1, self._zone)
+        last = next(CronSim(self._text, after, reverse=True), None)
+        return -inf if last is None else last.timestamp()
+
+    def next_start(self, at_s: float) -> float:
+        """Return the first start after a time, inf for none in fifty years."""
+        after = next(CronSim(self._text, datetime.fromtimestamp(at_s, self._zone)), None)
+        return inf if after is None else after.timestamp()
+
+    def format_time(self, at_s: float) -> str:
+        """Write a time as a clock in the zone shows it, to the minute."""
+        return datetime.fromtimestamp(at_s, self._zone).strftime("%a %Y-%m-%d %H:%M %Z")
+
+
+def check_cron(text: str) -> None:
+    """Raise CronError for a text that is no schedule of five fields, or never begins."""
+    if len(text.split()) != _FIELDS:
+        raise CronError(f"{quote(text)} is no schedule of five fields", _FORM)
+    try:
+        next(CronSim(text, _SOME_DAY))
+    except CronSimError as error:
+        problem = str(error).replace("Bad ", "wrong ")
+        raise CronError(f"{quote(text)} is no schedule: {problem}", _FORM) from error
+    except StopIteration:
+        raise CronError(f"{quote(text)} never comes", "name a day that the month has") from None
+
+
+def parse_time_zone(name: str) -> ZoneInfo:
+    """Return a time zone of the IANA database; raises CronError."""
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        places = [zone for zone in available_timezones() if "/" in zone]
+        hint = did_you_mean(name, places) or "write for example Europe/Berlin or UTC"
+        raise CronError(f"there is no time zone {quote(name)}", hint) from error
