@@ -52,6 +52,7 @@ from reactive_desched.model.subjects import PodSubject
 from reactive_desched.model.triggers import SWEEP
 from reactive_desched.plan.live import list_snapshot
 from reactive_desched.plan.measured_use import with_measured_use
+from reactive_desched.plan.missing_inputs import missing_measurements
 from reactive_desched.plan.needed_resources import needed_resources
 from reactive_desched.plan.progress import Progress
 from reactive_desched.plan.snapshot import Snapshot
@@ -253,6 +254,8 @@ def _log_snapshot(snapshot: Snapshot, deps: Dependencies, log: Logger) -> None:
             "an optional resource cannot be read", resource=resource, effect=effect, reason=reason
         )
     for problem in dict.fromkeys(snapshot.usage_problems.values()):
+        log.warning(problem)
+    for problem in missing_measurements(deps.configuration.policy, snapshot):
         log.warning(problem)
     log.info(
         "looking at",

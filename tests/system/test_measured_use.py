@@ -34,6 +34,7 @@ usage: {kubernetesMetrics: {interval: 300ms, podInterval: 300ms}}
 """
 NODE, TARGET = "node-1", 60
 SEVERAL_POLLS_S = 5
+URL = "http://127.0.0.1:1"  # where nothing is served
 
 
 @pytest.fixture
@@ -83,3 +84,36 @@ def test_pods_leave_a_node_that_uses_too_much_until_it_does_not(
         metrics = reply.read().decode()
     assert 'reactive_desched_usage_samples{source="KubernetesMetrics"} 6' in metrics
     assert program.stop() == 0
+
+
+def test_a_sweep_measures_once_and_evicts(cluster: Any, controller: Callable[..., Any]) -> None:
+    heat(cluster, NODE, 90)
+    program = controller("--once")
+
+    assert program.process.wait(60) == 0
+    cluster.program.wait_until(lambda: used_percent(cluster, NODE) <= TARGET)
+    assert "LowNodeUtilization evicts nothing" not in program.output
+
+
+def test_a_sweep_says_once_why_nothing_is_measured(
+    cluster: Any, controller: Callable[..., Any], policy: Path
+) -> None:
+    del cluster
+    by_query = "{source: Prometheus, prometheus: {query: up}}"
+    text = (
+        policy.read_text(encoding="utf-8")
+        .replace(
+            "metricsUtilization: {source: KubernetesMetrics}", f"metricsUtilization: {by_query}"
+        )
+        .replace("cpu:", "MetricResource:")
+        .replace(
+            "{source: KubernetesMetrics}", f"{{source: Prometheus, prometheus: {{url: '{URL}'}}}}"
+        )
+    )
+    policy.write_text(text, encoding="utf-8")
+    program = controller("--once")
+
+    assert program.process.wait(60) == 0
+    assert program.output.count(f"unable to capture prometheus metrics: {URL}") == 1
+    assert "evicted" not in program.output
+    assert "evicts nothing" not in program.output, "the reason has been given"
