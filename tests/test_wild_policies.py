@@ -73,7 +73,7 @@ def test_what_upstream_runs_plans_and_reacts_here(entry: Judged, tmp_path: Path)
             world.store.create("priorityclasses", {"metadata": {"name": name}, "value": 1_000_000})
 
     assert planned(policy, world, tmp_path) <= enabled
-    cluster = DescheduledCluster(world, configuration).run(TWO_MINUTES_S)
+    cluster = DescheduledCluster(world, config=configuration).run(TWO_MINUTES_S)
     assert {each.finding.plugin for each in cluster.evaluations} <= enabled
     idle = sum("the profile does nothing" in each for each in entry.get("without_effect", ()))
     assert (not enabled) == (idle == len(configuration.policy.profiles))

@@ -31,7 +31,7 @@ async def end_startup_pause(
     deadline = anyio.current_time() + effect_timeout_s
     if recorder.open_intents():
         controller.readiness.pause(STARTUP, "resolving the evictions that the last run left open")
-    await _restore(controller, read_history, log)
+    await _restore(controller, recorder, read_history, log)
     inherited = await read_open_intents(recorder, evictor, log)
     for pod, outcome in inherited.outcomes.items():
         controller.end_inherited_eviction(pod, outcome)
@@ -52,7 +52,10 @@ async def end_startup_pause(
 
 
 async def _restore(
-    controller: Controller, read_history: Callable[[], Awaitable[History]], log: Logger
+    controller: Controller,
+    recorder: JournalRecorder,
+    read_history: Callable[[], Awaitable[History]],
+    log: Logger,
 ) -> None:
     """Restore what limits and gates count of past evictions."""
     try:
@@ -66,6 +69,8 @@ async def _restore(
             "there were more evictions than are read back: limits count the newest of them",
             evictions=len(history.evictions),
         )
+    for request_id, outcome in history.unfollowed.items():
+        recorder.follow(request_id, outcome)
     controller.restore(history.evictions)
 
 

@@ -97,9 +97,13 @@ class Controller:
         if not self.evaluator.started:
             return False
         self._observer.on_changes(changes)
+        now = self._clock()
         concerns_brakes = self.gates.apply_changes(changes)
-        enqueued = self.evaluator.apply_changes(changes, self._clock(), version)
-        return enqueued or concerns_brakes
+        enqueued = self.evaluator.apply_changes(changes, now, version)
+        due = self.gates.moves.next_due()
+        self.gates.moves.apply_changes(changes, now)
+        is_due_otherwise = self.gates.moves.next_due() != due
+        return self._follow_up(now) or enqueued or concerns_brakes or is_due_otherwise
 
     def next_due(self, now: float) -> float | None:
         """Return when there is work, or a brake may be released; None where neither is foreseen.
@@ -112,6 +116,7 @@ class Controller:
         dues = (
             self.gates.brakes.next_due(now),
             None if is_paused else self.evaluator.next_due(now),
+            None if is_paused else self.gates.moves.next_due(),
         )
         return min((due for due in dues if due is not None), default=None)
 
@@ -120,10 +125,13 @@ class Controller:
         if not self.evaluator.started:
             self.gates.rate_limiter.begin_warm_up(now)
             self.gates.brakes.start(now)
+            self.gates.moves.adopt(now)
             self.evaluator.resync(now)
             self.initial_sync_done.set()
             if self.pause_reason():
                 return
+        self.gates.moves.expire(now)
+        self._follow_up(now)
         for evaluation in self.evaluator.process_due(now, should_yield):
             self.gates.brakes.count(evaluation)
             if evaluation.changed:
@@ -160,7 +168,10 @@ class Controller:
         uid = result.intent.pod.uid
         evaluation = self._evicting.pop(uid)
         self._superseded.discard(uid)
-        self.evaluator.settle(evaluation, result.outcome, self._clock())
+        now = self._clock()
+        self.evaluator.settle(evaluation, result.outcome, now)
+        self.gates.moves.name_request(uid, result.request_id)
+        self._follow_up(now)
         self._observer.on_outcome(evaluation, result.outcome, result.sent_at)
         self._work_available.notify()
 
@@ -178,6 +189,15 @@ class Controller:
         self.gates.end_inherited(pod, outcome, now)
         self.evaluator.eviction_ended(pod, now)
         self._work_available.notify()
+
+    def _follow_up(self, now: float) -> bool:
+        """Record the moves that ended, and wake what waited for that; say whether any did."""
+        for ended in () if self._recorder.fault else self.gates.moves.take_ended():
+            if ended.request_id:
+                self._recorder.record_follow_up(ended.request_id, ended.end)
+            self._observer.on_move_ended(ended)
+        released = self.gates.room_for_moves()
+        return bool(released) and self.evaluator.apply_changes(released, now)
 
     def pause_reason(self) -> str:
         """Name the first pause; empty for none.
@@ -281,6 +301,8 @@ class Controller:
         """Yield how many subjects and findings wait, and how many tokens are left."""
         yield from self.evaluator.collect()
         yield from self.gates.brakes.collect()
+        yield from self.gates.moves.collect()
+        yield from self.gates.memory.collect(self._clock())
         yield from self.gates.rate_limiter.collect(self._clock())
         yield from self.gates.schedules.collect()
 

@@ -57,11 +57,13 @@ class EvictionResult(Struct, frozen=True, gc=False):
     """How the execution of an intent ended.
 
     `sent_at` is when the eviction request was sent, or would have been, in monotonic seconds.
+    `request_id` is the id of its record; empty where none was written.
     """
 
     intent: Intent
     outcome: Outcome
     sent_at: float
+    request_id: str = ""
 
 
 class EvictionExecutor:
@@ -107,7 +109,7 @@ class EvictionExecutor:
         sent_at = self._clock()
         outcome = await self._send(intent, cancelled)
         await self._recorder.record_outcome(intent_id, outcome)
-        return EvictionResult(intent, outcome, sent_at)
+        return EvictionResult(intent, outcome, sent_at, intent_id)
 
     def shutting_down(self, intent: Intent) -> EvictionResult:
         """Return the end of an intent that arrives after the shutdown."""

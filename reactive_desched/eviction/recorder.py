@@ -9,6 +9,7 @@ from reactive_desched.model.accounts import DecisionContext
 from reactive_desched.model.brakes import BrakeNotice
 from reactive_desched.model.decisions import Decision
 from reactive_desched.model.intents import Intent
+from reactive_desched.model.moves import MoveEnd
 from reactive_desched.model.outcomes import Outcome
 
 NOT_OPEN: Final = "the journal is not open"
@@ -40,6 +41,10 @@ class Recorder(Protocol):
 
     async def record_outcome(self, intent_id: str, outcome: Outcome) -> None:
         """Return once the outcome is on disk."""
+        ...
+
+    def record_follow_up(self, intent_id: str, end: MoveEnd) -> None:
+        """Have what came of an eviction written soon; does not wait for it."""
         ...
 
 
@@ -82,6 +87,10 @@ class RecorderSlot:
     async def record_outcome(self, intent_id: str, outcome: Outcome) -> None:
         """Return once the outcome is on disk."""
         await self._open().record_outcome(intent_id, outcome)
+
+    def record_follow_up(self, intent_id: str, end: MoveEnd) -> None:
+        """Have what came of an eviction written soon; nothing is while there is no recorder."""
+        self._open().record_follow_up(intent_id, end)
 
     def _open(self) -> Recorder:
         if self._recorder is None:

@@ -19,6 +19,9 @@ from reactive_desched.model.changes import Change
 from reactive_desched.model.history import PastEviction
 from reactive_desched.model.objects import PodKey
 from reactive_desched.model.outcomes import COUNTS_AGAINST_LIMITS, POD_LEAVES, Outcome
+from reactive_desched.moves.limits import MovingLimits
+from reactive_desched.moves.memory import MoveMemory
+from reactive_desched.moves.tracker import MoveTracker
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.policy.policy import Configuration
 from reactive_desched.state.view import ClusterView
@@ -30,7 +33,8 @@ class GateFactory:
     """Builds one gate per profile; all of them share filters, limits and trackers.
 
     What is shared outlives a reload of the policy: evictions in flight, counted evictions, spent
-    tokens, assumed disruptions of PodDisruptionBudgets, reserved capacity, and the brakes.
+    tokens, assumed disruptions of PodDisruptionBudgets, reserved capacity, the brakes, moves under
+    way, and what is remembered of them.
     """
 
     def __init__(
@@ -48,6 +52,10 @@ class GateFactory:
         self._guards = Guards(view, config.settings.guards)
         self._policy = config.policy
         self.brakes = Brakes(view, clock, config.settings.brakes)
+        self.memory = MoveMemory(view, config.settings.moves)
+        self.moves = MoveTracker(view, config, self.memory)
+        self._moving_limits = MovingLimits(view, self.moves, config.settings.moves)
+        self._policy_revision = config.policy.revision
         self._view = view
         self.node_fit = SchedulerNodeFit(view, clock)
 
@@ -65,11 +73,13 @@ class GateFactory:
             ConflictPartnersLeaving(self._view, self.in_flight),
             *evictor.namespace_filters,
             *self.brakes.filters,
+            self.memory,
+            self._moving_limits,
             evictor.node_fit_filter,
             self._pdb_filter,
         )
         trackers = (self.in_flight, self.brakes.zones, self._pdb_filter, self.node_fit)
-        return Gate(filters, self._limits, self.rate_limiter, trackers)
+        return Gate(filters, self._limits, self.rate_limiter, trackers, self.moves)
 
     @property
     def _limits(self) -> tuple[EvictionLimit, ...]:
@@ -86,12 +96,17 @@ class GateFactory:
             return self.brakes.apply_changes(concerned)
         return False
 
+    def room_for_moves(self) -> list[Change]:
+        """Return, once, a change for each full scope in which a move ended."""
+        return list(self._moving_limits.wakes(self.moves.take_released()))
+
     def restore(self, past: Sequence[PastEviction], now: float, wall_now: float) -> None:
         """Take in the evictions of earlier processes, oldest first.
 
         `now` is monotonic seconds, `wall_now` seconds since the epoch, as the evictions' times are.
         """
         self.in_flight.restore(past, wall_now)
+        self.moves.restore(past, now, wall_now)
         counted = [each for each in past if each.is_open or each.result in COUNTS_AGAINST_LIMITS]
         counted.sort(key=lambda each: each.ended_s or inf)
         for limit in self._limits:
@@ -105,6 +120,7 @@ class GateFactory:
         for limit in self._limits:
             limit.release(pod, now, evicted=counts)
         self.rate_limiter.release(pod, now, consumed=counts)
+        self.moves.end_inherited(pod, outcome, now)
 
     def reconfigure(self, config: Configuration, now: float) -> None:
         """Apply other rates and limits; every blocked pod is evaluated again.
@@ -122,3 +138,8 @@ class GateFactory:
         self._guards.reconfigure(config.settings.guards)
         self.brakes.reconfigure(config.settings.brakes, now)
         self.node_fit.clear_unschedulable()
+        self.moves.reconfigure(config)
+        self._moving_limits.reconfigure(config.settings.moves)
+        policy_changed = config.policy.revision != self._policy_revision
+        self.memory.reconfigure(config.settings.moves, policy_changed=policy_changed)
+        self._policy_revision = config.policy.revision

@@ -10,6 +10,7 @@ from reactive_desched.model.findings import Finding
 from reactive_desched.model.history import PastEviction
 from reactive_desched.model.objects import Pod, PodKey
 from reactive_desched.model.outcomes import COUNTS_AGAINST_LIMITS, POD_LEAVES, Outcome
+from reactive_desched.moves.tracker import MoveTracker
 
 RATE_LIMITED: Final = GateReason(
     "EvictionRateLimit",
@@ -83,11 +84,13 @@ class Gate:
         limits: tuple[EvictionLimit, ...],
         rate_limiter: EvictionRateLimiter,
         trackers: tuple[EvictionTracker, ...] = (),
+        moves: MoveTracker | None = None,
     ) -> None:
         self.filters = (*filters, *limits)
         self._limits = limits
         self._rate_limiter = rate_limiter
         self._trackers = trackers
+        self._moves = moves
 
     @property
     def indexes(self) -> tuple[type[Index], ...]:
@@ -96,6 +99,8 @@ class Gate:
 
     def decide(self, finding: Finding, now: float) -> Decision:
         """Return the first gate's refusal or deferral, or Evict, which holds its tokens."""
+        if self._moves is not None:
+            self._moves.observe(finding, now)
         for gate_filter in self.filters:
             if (decision := gate_filter.check(finding, now)) is not None:
                 return decision
@@ -108,6 +113,8 @@ class Gate:
             limit.reserve(finding)
         for tracker in self._trackers:
             tracker.reserve(finding.pod)
+        if self._moves is not None:
+            self._moves.begin(finding, now)
         return Evict(finding)
 
     def release(self, pod: Pod, outcome: Outcome, now: float) -> None:
@@ -115,6 +122,8 @@ class Gate:
         leaves = outcome.result in POD_LEAVES
         for tracker in self._trackers:
             tracker.release(pod, evicted=leaves)
+        if self._moves is not None:
+            self._moves.settle(pod.uid, outcome, now)
         counts = outcome.result in COUNTS_AGAINST_LIMITS
         for limit in self._limits:
             limit.release(pod.uid, now, evicted=counts)

@@ -5,7 +5,7 @@ records of evictions are decoded, and of those only the fields that are needed: 
 take about half a second.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -26,8 +26,12 @@ from reactive_desched.api.event import (
     FutileCleared,
     Owner,
 )
+from reactive_desched.journal.events import decode_event
+from reactive_desched.journal.records import AnyEvent
 from reactive_desched.journal.segments import READ_ERRORS, Segment, list_segments
 from reactive_desched.model.history import PastEviction, PastFollowUp
+from reactive_desched.model.moves import replacing_owner
+from reactive_desched.model.outcomes import EVICTED, UNKNOWN
 from reactive_desched.primitives.decode_errors import DECODE_ERRORS
 
 HISTORY_S: Final = 24 * 3600.0
@@ -45,11 +49,14 @@ _MARKS: Final = (b'"type":"io.reactive-desched.descheduler.eviction.', FUTILE_CL
 class History(Struct, frozen=True):
     """The evictions of the last day, oldest first.
 
+    `unfollowed` are the outcomes of those that evicted a pod, by the id of the request, whose
+    follow-up is not recorded yet.
     `is_whole` is false where a bound left out earlier ones; `begins_s` is then since when there
     are all of them, in seconds since the epoch.
     """
 
     evictions: tuple[PastEviction, ...] = ()
+    unfollowed: Mapping[str, AnyEvent] = {}
     begins_s: float = 0.0
     is_whole: bool = True
 
@@ -99,6 +106,7 @@ class _Found:
         self.requests: dict[str, tuple[float, _Who, _Why]] = {}
         self.outcomes: dict[str, tuple[str, float, str]] = {}
         self.follow_ups: dict[str, PastFollowUp] = {}
+        self.unfollowed: dict[str, bytes] = {}
         self.cleared: dict[str, float] = {}
 
     def add(self, raw: bytes) -> float | None:
@@ -112,22 +120,25 @@ class _Found:
                 owner_uid = _cleared_decoder.decode(line.data).owner_uid
                 self.cleared[owner_uid] = max(time_s, self.cleared.get(owner_uid, 0.0))
             else:
-                self._add_eviction(line, time_s, _data_decoder.decode(line.data))
+                self._add_eviction(line, raw, time_s, _data_decoder.decode(line.data))
         except DECODE_ERRORS:
             return None
         return time_s
 
-    def _add_eviction(self, line: _Line, time_s: float, data: _Data) -> None:
+    def _add_eviction(self, line: _Line, raw: bytes, time_s: float, data: _Data) -> None:
         if data.mode == MODE_DRY_RUN or data.who is None or data.why is None:
             return
         if line.type == EVICTION_REQUESTED:
             self.requests[line.id] = time_s, data.who, data.why
         elif line.type in EVICTION_OUTCOME_TYPES and data.outcome is not None:
             self.outcomes[line.causationid] = line.id, time_s, data.outcome.result
+            if data.outcome.result in (EVICTED, UNKNOWN) and line.id not in self.follow_ups:
+                self.unfollowed[line.id] = raw
         elif line.type == EVICTION_FOLLOWED_UP and (followed := data.follow_up) is not None:
-            node = "" if followed.replacement is None else followed.replacement.node
+            node, uid = ("", "") if (pod := followed.replacement) is None else (pod.node, pod.uid)
+            self.unfollowed.pop(line.causationid, None)
             self.follow_ups[line.causationid] = PastFollowUp(
-                time_s, followed.result, node, followed.finding_holds
+                time_s, followed.result, node, followed.finding_holds, uid
             )
 
     def evictions(self, since_s: float, limit: int) -> list[PastEviction]:
@@ -137,10 +148,22 @@ class _Found:
         ]
         return [self._eviction(id_) for _, id_ in sorted(wanted)[-limit:]]
 
+    def unfollowed_of(self, evictions: Iterable[PastEviction]) -> dict[str, AnyEvent]:
+        """Return the outcome of each of these evictions that evicted a pod and was not followed."""
+        found = {}
+        for eviction in evictions:
+            outcome_id = self.outcomes.get(eviction.request_id, ("", 0.0, ""))[0]
+            if (raw := self.unfollowed.get(outcome_id)) is not None:
+                type_ = _line_decoder.decode(raw).type
+                if (event := decode_event(type_, raw)) is not None:
+                    found[eviction.request_id] = event
+        return found
+
     def _eviction(self, request_id: str) -> PastEviction:
         requested_s, who, why = self.requests[request_id]
         top = who.owners[-1] if who.owners else None
         owner_uid = "" if top is None else top.uid
+        replacing = replacing_owner(who.owners)
         outcome_id, ended_s, result = self.outcomes.get(request_id, ("", None, ""))
         return PastEviction(
             request_id,
@@ -153,6 +176,8 @@ class _Found:
             owner_uid,
             "" if top is None else top.kind,
             "" if top is None else top.name,
+            "" if replacing is None else replacing.uid,
+            "" if replacing is None else replacing.kind,
             who.template_hash,
             why.plugin,
             why.profile,
@@ -176,7 +201,7 @@ def read_history(
     can be had; damaged lines are left out. Blocks; raises OSError where the folder cannot be read.
     """
     since_s, found = now_s - HISTORY_S, _Found()
-    bytes_read, begins_s = 0, now_s
+    bytes_read, begins_s, is_whole = 0, now_s, True
     segments = list_segments(directory)
     for segment in reversed(segments):
         earliest_s = None
@@ -186,16 +211,16 @@ def read_history(
                 if (time_s := found.add(raw)) is not None and earliest_s is None:
                     earliest_s = time_s
         begins_s = begins_s if earliest_s is None else min(begins_s, earliest_s)
-        if begins_s < since_s:
+        if begins_s < since_s or segment is segments[0]:
+            begins_s = since_s
             break
-        is_last = segment is segments[0]
-        if not is_last and (bytes_read >= max_bytes or len(found.requests) >= max_evictions):
-            evictions = tuple(found.evictions(since_s, max_evictions))
-            return History(evictions, begins_s, is_whole=False)
-    evictions = tuple(found.evictions(since_s, max_evictions))
+        if bytes_read >= max_bytes or len(found.requests) >= max_evictions:
+            is_whole = False
+            break
+    evictions = found.evictions(since_s, max_evictions)
     if len(evictions) == max_evictions:
-        return History(evictions, evictions[0].requested_s, is_whole=False)
-    return History(evictions, since_s)
+        is_whole, begins_s = False, evictions[0].requested_s
+    return History(tuple(evictions), found.unfollowed_of(evictions), begins_s, is_whole)
 
 
 def _lines(segment: Segment) -> Iterator[bytes]:

@@ -13,7 +13,9 @@ from reactive_desched.api.event import (
     EVICTION_UNKNOWN,
     Cause,
     Ending,
+    FollowUp,
     Owner,
+    Replacement,
     Verdict,
     What,
     Who,
@@ -21,6 +23,7 @@ from reactive_desched.api.event import (
 )
 from reactive_desched.model.accounts import DecisionContext
 from reactive_desched.model.decisions import Decision, Defer, Evict, Refuse
+from reactive_desched.model.moves import MoveEnd
 from reactive_desched.model.objects import Pod
 from reactive_desched.model.outcomes import DRY_RUN, EVICTED, UNKNOWN, Outcome
 
@@ -134,6 +137,27 @@ def outcome_payload(outcome: Outcome, took_ms: int | None) -> Ending:
     """Return the outcome of an eviction; `took_ms` is None when the start is not known."""
     message = truncate(outcome.message)
     return Ending(result=outcome.result, message=message, reason=outcome.reason, took_ms=took_ms)
+
+
+def follow_up_payload(end: MoveEnd) -> FollowUp:
+    """Return what came of an eviction."""
+    replacement = (
+        Replacement(name=end.replacement, node=end.node, uid=end.replacement_uid)
+        if end.replacement_uid
+        else None
+    )
+    return FollowUp(
+        result=end.result,
+        finding_holds=end.finding_holds,
+        message=end.message,
+        ready_ms=_milliseconds(end.ready_s),
+        replacement=replacement,
+        scheduled_ms=_milliseconds(end.scheduled_s),
+    )
+
+
+def _milliseconds(seconds: float | None) -> int | None:
+    return None if seconds is None else round(seconds * 1000)
 
 
 def outcome_event_type(outcome: Outcome) -> str:

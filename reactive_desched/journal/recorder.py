@@ -10,6 +10,7 @@ from reactive_desched._version import __version__
 from reactive_desched.api.event import (
     BRAKE_ENGAGED,
     BRAKE_RELEASED,
+    EVICTION_FOLLOWED_UP,
     EVICTION_REQUESTED,
     FINDING_MADE,
     JOURNAL_LOST,
@@ -21,6 +22,7 @@ from reactive_desched.api.event import (
     BrakeReleased,
     DecisionMade,
     EvictionEnded,
+    EvictionFollowedUp,
     EvictionRequested,
     FindingMade,
     JournalLost,
@@ -40,6 +42,7 @@ from reactive_desched.journal.journal import Journal, PendingRecord
 from reactive_desched.journal.payloads import (
     action_payload,
     decision_payload,
+    follow_up_payload,
     outcome_event_type,
     outcome_payload,
     partition_key,
@@ -56,8 +59,12 @@ from reactive_desched.model.accounts import DecisionContext
 from reactive_desched.model.brakes import BrakeNotice
 from reactive_desched.model.decisions import Decision, Evict
 from reactive_desched.model.intents import Intent
-from reactive_desched.model.outcomes import POD_LEAVES, Outcome
+from reactive_desched.model.moves import MoveEnd
+from reactive_desched.model.outcomes import EVICTED, POD_LEAVES, UNKNOWN, Outcome
 from reactive_desched.primitives.token_bucket import TokenBucket, TokenRate
+
+MAX_FOLLOWED = 20_000
+"""So many evictions can be followed up at once; of further ones the oldest gets no record."""
 
 MAX_PROBLEMS, MAX_PROBLEM_CHARS = 20, 1000
 """An event about a refused policy names so many problems at most, each with so many characters."""
@@ -114,6 +121,7 @@ class JournalRecorder:
         self._policy_revision = ""
         self._recent: tuple[DecisionContext | None, dict[str, Any]] = None, {}
         self._started_at: dict[str, float] = {}
+        self._outcomes: dict[str, AnyEvent] = {}
 
     @property
     def fault(self) -> str:
@@ -246,9 +254,44 @@ class JournalRecorder:
         request = open_intent.event.data
         began_at = self._started_at.pop(intent_id, None)
         took_ms = None if began_at is None else round((anyio.current_time() - began_at) * 1000)
-        await self._journal.append_until_durable(self._outcome_event(open_intent, outcome, took_ms))
+        event = self._outcome_event(open_intent, outcome, took_ms)
+        await self._journal.append_until_durable(event)
+        if outcome.result in (EVICTED, UNKNOWN):
+            self.follow(intent_id, event)
         if outcome.result in POD_LEAVES:
             self._cases.close(request.who.uid, request.why.profile, request.why.plugin)
+
+    def follow(self, intent_id: str, outcome: AnyEvent) -> None:
+        """Remember the outcome of an eviction that is followed up later, also of the last run's."""
+        self._outcomes[intent_id] = outcome
+        if len(self._outcomes) > MAX_FOLLOWED:
+            del self._outcomes[next(iter(self._outcomes))]
+
+    def record_follow_up(self, intent_id: str, end: MoveEnd) -> None:
+        """Record what came of an eviction, behind its outcome; the caller does not wait."""
+        if (event := self._outcomes.pop(intent_id, None)) is None:
+            return
+        ended: EvictionEnded = event.data
+        data = EvictionFollowedUp(
+            attempt=ended.attempt,
+            follow_up=follow_up_payload(end),
+            mode=ended.mode,
+            trigger=ended.trigger,
+            what=ended.what,
+            who=ended.who,
+            why=ended.why,
+        )
+        self._journal.append_nowait(
+            build_event(
+                self._journal.source,
+                EVICTION_FOLLOWED_UP,
+                Correlation(event.correlationid, event.subject, event.partitionkey),
+                self._clock(),
+                data,
+                id_=event.id.replace(".outcome.", ".followed_up."),
+                causation_id=event.id,
+            )
+        )
 
     def open_intents(self) -> tuple[OpenIntent, ...]:
         """Return the intents without outcome: at start, those that a crash cut short."""

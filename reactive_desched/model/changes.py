@@ -63,6 +63,14 @@ class CompletedPodDeleted(PodChange, frozen=True, gc=False):
     """A pod that had ended was deleted; it held no capacity."""
 
 
+class PendingPodAdded(PodChange, frozen=True, gc=False):
+    """The pod appeared and is bound to no node yet."""
+
+
+class PendingPodDeleted(PodChange, frozen=True, gc=False):
+    """A pod was deleted that was bound to no node."""
+
+
 class PodEvictabilityChanged(PodChange, frozen=True, gc=False):
     """The pod passes the filters of a profile's evictor now, or no longer.
 

@@ -8,7 +8,8 @@ from reactive_desched.model.objects import PodKey
 class PastFollowUp(Struct, frozen=True, gc=False):
     """What came of a past eviction: `result` is one of the events' `followUp.result`.
 
-    `node` is where the replacement went, empty without one. `finding_holds` says whether the plugin
+    `node` is where the replacement went, `replacement_uid` its uid, both empty without one.
+    `finding_holds` says whether the plugin
     found the same of the replacement, None where that is not known.
     """
 
@@ -16,6 +17,7 @@ class PastFollowUp(Struct, frozen=True, gc=False):
     result: str
     node: str = ""
     finding_holds: bool | None = None
+    replacement_uid: PodKey = ""
 
 
 class PastEviction(Struct, frozen=True, gc=False):
@@ -23,8 +25,9 @@ class PastEviction(Struct, frozen=True, gc=False):
 
     `request_id` is the id of the eviction.requested record. `ended_s` is None and `result` empty
     while it has no outcome; `follow_up` is None until its replacement was followed to the end.
-    `owner_…` name the topmost controller, which is empty for a bare pod. `is_cleared` says that
-    a person cleared the memory of the owner's moves after this one.
+    `owner_…` name the topmost controller, and `replacing_…` the owner whose new pods replace the
+    evicted one (`model.moves.replacing_owner`); empty for a bare pod. `is_cleared` says that a
+    person cleared the memory of the owner's moves after this one.
     """
 
     request_id: str
@@ -37,6 +40,8 @@ class PastEviction(Struct, frozen=True, gc=False):
     owner_uid: str = ""
     owner_kind: str = ""
     owner_name: str = ""
+    replacing_uid: str = ""
+    replacing_kind: str = ""
     template_hash: str = ""
     plugin: str = ""
     profile: str = ""

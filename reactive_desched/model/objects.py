@@ -230,6 +230,11 @@ class Pod(Struct, frozen=True, gc=False):
         return bool(self.node) and self.status.phase not in _TERMINAL
 
     @property
+    def is_pending(self) -> bool:
+        """Say whether the pod waits for a node."""
+        return not self.node and self.status.phase not in _TERMINAL
+
+    @property
     def is_terminating(self) -> bool:
         """Say whether its deletion has begun."""
         return self.deletion_s is not None

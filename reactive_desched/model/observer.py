@@ -6,6 +6,7 @@ from reactive_desched.errors import Malformed
 from reactive_desched.model.brakes import BrakeNotice
 from reactive_desched.model.changes import Change
 from reactive_desched.model.evaluation import Evaluation
+from reactive_desched.model.moves import EndedMove
 from reactive_desched.model.outcomes import Outcome
 
 
@@ -20,6 +21,9 @@ class Observer:
 
     def on_outcome(self, evaluation: Evaluation, outcome: Outcome, sent_at: float) -> None:
         """An eviction ended; its request was sent at `sent_at`, in monotonic seconds."""
+
+    def on_move_ended(self, ended: EndedMove) -> None:
+        """The replacement of an evicted pod was followed to the end."""
 
     def on_pause(self, reason: str) -> None:
         """The reason of the pause changed; an empty reason means that evaluation resumed."""

@@ -19,6 +19,7 @@ from reactive_desched.policy.debounce import DebounceSettings
 from reactive_desched.policy.detect_kind import DocumentKind
 from reactive_desched.policy.guards import GuardSettings
 from reactive_desched.policy.limits import EvictionRateLimits, PositiveCount
+from reactive_desched.policy.moves import MoveSettings
 from reactive_desched.policy.recording import EventSettings, JournalSettings, SinkSettings
 from reactive_desched.primitives.hints import quote
 from reactive_desched.primitives.listen_address import ListenAddress, parse_listen_address
@@ -275,6 +276,10 @@ class ReactiveSettings(Section):
     )
     evictions: EvictionSettings = Field(
         default=EvictionSettings.model_construct(), description="Carrying out decisions."
+    )
+    moves: MoveSettings = Field(
+        default=MoveSettings.model_construct(),
+        description="What becomes of evicted pods: limits and memory.",
     )
     node_fit: Literal["scheduler", "upstream"] = Field(
         default="scheduler",

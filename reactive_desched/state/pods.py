@@ -7,6 +7,8 @@ import msgspec
 from reactive_desched.model.changes import (
     Change,
     CompletedPodDeleted,
+    PendingPodAdded,
+    PendingPodDeleted,
     PodBound,
     PodGone,
     PodLabelsChanged,
@@ -84,6 +86,8 @@ class PodStore:
         if old.node:
             self._remove_from_node(old)
             changes.append(PodGone(old) if old.is_active else CompletedPodDeleted(old))
+        elif old.is_pending:
+            changes.append(PendingPodDeleted(old))
         return changes + self._call_hooks(old, None)
 
     def _add(self, pod: Pod) -> list[Change]:
@@ -92,6 +96,8 @@ class PodStore:
         if pod.node:
             self._nodes.record(pod.node).add_pod(pod)
             changes.append(PodBound(pod))
+        elif pod.is_pending:
+            changes.append(PendingPodAdded(pod))
         return changes + self._call_hooks(None, pod)
 
     def _replace(self, old: Pod, new: Pod) -> list[Change]:

@@ -15,6 +15,7 @@ from reactive_desched.model.decisions import (
     Refuse,
 )
 from reactive_desched.model.evaluation import Evaluation
+from reactive_desched.model.moves import EndedMove
 from reactive_desched.model.observer import Observer
 from reactive_desched.model.outcomes import CANCELLED, DRY_RUN, EVICTED, Outcome
 from reactive_desched.telemetry import sig_compat as upstream
@@ -122,6 +123,23 @@ class TelemetryObserver(Observer):
             reason=outcome.reason or None,
             message=outcome.message or None,
             after_ms=round(took_s * 1000, 3),
+        )
+
+    def on_move_ended(self, ended: EndedMove) -> None:
+        """Log what came of an eviction; one that did not help is a warning."""
+        end, origin = ended.end, ended.origin
+        log = self._log.info if end.helped else self._log.warning
+        log(
+            "followed up an eviction",
+            pod=f"{origin.owner.namespace}/{origin.pod_name}",
+            node=origin.node,
+            plugin=origin.plugin,
+            result=end.result,
+            replacement=end.replacement or None,
+            replacement_node=end.node or None,
+            finding_holds=end.finding_holds,
+            ready_s=None if end.ready_s is None else round(end.ready_s, 3),
+            message=end.message or None,
         )
 
     def on_pause(self, reason: str) -> None:

@@ -74,6 +74,18 @@ def guards_of(plugin: str) -> Effect:
     return lambda controller, _: {g.name for g in controller.gates._guards._active(plugin)}
 
 
+def max_moving(scope: str) -> Effect:
+    return lambda controller, _: getattr(controller.gates._moving_limits._limits, scope)
+
+
+def moves(name: str) -> Effect:
+    return lambda controller, _: getattr(controller.gates.memory._settings, name)
+
+
+def ready_timeout(controller: Controller, _: Configuration) -> float:
+    return controller.gates.moves._timeout_s
+
+
 def kubernetes_events(_: Controller, configuration: Configuration) -> bool:
     active = ActiveConfig(configuration)
     return active.configuration.settings.events.kubernetes
@@ -178,6 +190,15 @@ RELOADABLE: dict[str, tuple[object, Effect, object]] = {
     ),
     "budgets.warmUp.duration": ("100s", warm_up, 1),
     "budgets.warmUp.fromPercent": (40, warm_up, pytest.approx(0.6)),
+    "moves.maxMoving.owner": ("20%", max_moving("owner"), "20%"),
+    "moves.maxMoving.namespace": (3, max_moving("namespace"), 3),
+    "moves.maxMoving.node": (3, max_moving("node"), 3),
+    "moves.maxMoving.zone": (3, max_moving("zone"), 3),
+    "moves.maxMoving.cluster": (3, max_moving("cluster"), 3),
+    "moves.readyTimeout": ("1m", ready_timeout, 60.0),
+    "moves.cooldown": ("1m", moves("cooldown_s"), 60.0),
+    "moves.futileBackoff": ("1m", moves("futile_backoff_s"), 60.0),
+    "moves.futileAfter": (5, moves("futile_after"), 5),
     "evictions.retry.initial": ("1s", retry, (1, 300, 0.2)),
     "evictions.retry.max": ("9s", retry, (5, 9, 0.2)),
     "evictions.retry.jitter": (0, retry, (5, 300, 0)),

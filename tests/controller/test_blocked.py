@@ -37,6 +37,7 @@ from reactive_desched.model.wakes import (
     WakeOnPv,
     WakeOnPvc,
 )
+from reactive_desched.moves.memory import WakeOnAnyNode
 from reactive_desched.state.indexes.owners import OwnerSizeChanged, WakeOnOwner
 from reactive_desched.testing.builders import pod
 
@@ -50,19 +51,23 @@ OTHERS = (WakeOnPod("x"), WakeOnNode("x"), WakeOnPdb("x"), WakeOnOwner("x"), Wak
     [
         pytest.param(
             NodeAdded("n2"),
-            {WakeOnCapacity(), WakeOnNodeAdded(), WakeOnNode("n2")},
+            {WakeOnAnyNode(), WakeOnCapacity(), WakeOnNodeAdded(), WakeOnNode("n2")},
             id="a node joined",
         ),
         pytest.param(
             NodeCapacityIncreased("n2"),
-            {WakeOnCapacity(), WakeOnNode("n2")},
+            {WakeOnAnyNode(), WakeOnCapacity(), WakeOnNode("n2")},
             id="a node was uncordoned or grew",
         ),
         pytest.param(
-            NodeTaintsChanged("n2"), {WakeOnCapacity(), WakeOnNode("n2")}, id="taints changed"
+            NodeTaintsChanged("n2"),
+            {WakeOnAnyNode(), WakeOnCapacity(), WakeOnNode("n2")},
+            id="taints changed",
         ),
         pytest.param(
-            NodeLabelsChanged("n2"), {WakeOnCapacity(), WakeOnNode("n2")}, id="labels changed"
+            NodeLabelsChanged("n2"),
+            {WakeOnAnyNode(), WakeOnCapacity(), WakeOnNode("n2")},
+            id="labels changed",
         ),
         pytest.param(
             PodGone(WEB),
@@ -79,7 +84,7 @@ OTHERS = (WakeOnPod("x"), WakeOnNode("x"), WakeOnPdb("x"), WakeOnOwner("x"), Wak
         pytest.param(PodStatusChanged(WEB), {WakeOnPod("web")}, id="a pod became ready"),
         pytest.param(PodBound(WEB), {WakeOnPod("web")}, id="a pod landed"),
         pytest.param(PodTerminating(WEB), set(), id="terminating frees nothing yet"),
-        pytest.param(NodeGone("n2"), {WakeOnNode("n2")}, id="a node left"),
+        pytest.param(NodeGone("n2"), {WakeOnAnyNode(), WakeOnNode("n2")}, id="a node left"),
         pytest.param(NodeCapacityDecreased("n2"), {WakeOnNode("n2")}, id="a node was cordoned"),
         pytest.param(PdbChanged("shop", "web"), {WakeOnPdb("shop")}, id="a budget"),
         pytest.param(NamespaceChanged("shop"), {WakeOnNamespace("shop")}, id="a namespace"),

@@ -58,6 +58,8 @@ async def test_gates_are_asked_in_the_order_the_docs_give() -> None:
             "StormBrake",
             "PendingBrake",
             "ZoneBrake",
+            "MoveMemory",
+            "MaxMoving",
             "NodeFit",
             "DisruptionBudget",
             "Schedule",

@@ -78,12 +78,14 @@ def test_an_eviction_has_its_pod_its_topmost_owner_its_end_and_what_came_of_it(
             owner_uid="uid-top",
             owner_kind="Deployment",
             owner_name="web",
+            replacing_uid="uid-top",
+            replacing_kind="Deployment",
             template_hash="",
             plugin="RemovePodsViolatingNodeTaints",
             profile="day",
             ended_s=began + 2,
             result="evicted",
-            follow_up=PastFollowUp(began + 7, "returned", "n2", finding_holds=True),
+            follow_up=PastFollowUp(began + 7, "returned", "n2", True, "uid-2"),
         ),
     )
     assert history.is_whole

@@ -6,6 +6,8 @@ import pytest
 from reactive_desched.model.changes import (
     Change,
     CompletedPodDeleted,
+    PendingPodAdded,
+    PendingPodDeleted,
     PodBound,
     PodGone,
     PodMetadataChanged,
@@ -84,10 +86,18 @@ def test_a_running_pod_that_is_deleted_is_gone() -> None:
     assert state_with(WEB).remove(WEB) == [PodGone(WEB), OwnerSizeChanged("owner-web")]
 
 
-def test_a_pod_that_was_never_on_a_node_goes_quietly() -> None:
+def test_a_pod_that_waits_for_a_node_comes_and_goes() -> None:
     waiting = pod("web", owner=None)
+    state = state_with()
 
-    assert state_with(waiting).remove(waiting) == []
+    assert state.upsert(waiting) == [PendingPodAdded(waiting)]
+    assert state.remove(waiting) == [PendingPodDeleted(waiting)]
+
+
+def test_a_pod_that_ended_without_a_node_goes_quietly() -> None:
+    failed = pod("web", owner=None, status=PodStatus("Failed"))
+
+    assert state_with(failed).remove(failed) == []
 
 
 def test_deletion_begins_once() -> None:

@@ -1,7 +1,7 @@
 """Configurations in few words, for a controller or a sweep without files."""
 
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, Final
 
 from reactive_desched.fit.upstream import SCHEDULER
 from reactive_desched.gate.rate_limits import SCOPES
@@ -15,6 +15,7 @@ from reactive_desched.policy.debounce import (
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.policy.guards import GuardName, GuardSettings
 from reactive_desched.policy.limits import EvictionRateLimits, RateLimitSettings
+from reactive_desched.policy.moves import MaxMovingSettings, MoveSettings
 from reactive_desched.policy.policy import (
     AnyPlugin,
     Configuration,
@@ -32,6 +33,7 @@ from reactive_desched.primitives.token_bucket import TokenRate
 
 __all__ = [
     "UNGUARDED",
+    "UNLIMITED_MOVES",
     "make_configuration",
     "make_policy",
     "make_profile_of",
@@ -46,6 +48,12 @@ UNGUARDED = GuardSettings(
     disabled=tuple(GuardName),
 )
 NO_BRAKES = BrakeSettings(zones=None, storm=None, pending=None)
+UNLIMITED_MOVES: Final = MoveSettings(
+    max_moving=MaxMovingSettings(owner=None, namespace=None, node=None, zone=None, cluster=None),
+    cooldown_s=0.0,
+    futile_backoff_s=0.0,
+)
+"""Any number of pods may be moving, and any move may be repeated at once."""
 
 
 def make_profile_of(
@@ -86,6 +94,7 @@ def make_configuration(  # noqa: PLR0913 -- each is one part of it
     guards: GuardSettings = UNGUARDED,
     budgets: EvictionRateLimits | None = None,
     brakes: BrakeSettings | None = None,
+    moves: MoveSettings | None = None,
 ) -> Configuration:
     """Build a configuration that waits for nothing, limits and guards nothing unless asked to.
 
@@ -100,6 +109,7 @@ def make_configuration(  # noqa: PLR0913 -- each is one part of it
         node_fit=node_fit,
         guards=guards,
         brakes=brakes or NO_BRAKES,
+        moves=moves or UNLIMITED_MOVES,
     )
     return Configuration(make_policy(profiles, node_selector, limits, grace_period_s), settings)
 

@@ -17,9 +17,11 @@ from reactive_desched.kube.codec import ResourceCodec
 from reactive_desched.model.changes import Change
 from reactive_desched.model.decisions import Evict
 from reactive_desched.model.evaluation import Evaluation
+from reactive_desched.model.moves import EndedMove
 from reactive_desched.model.objects import Node
 from reactive_desched.model.outcomes import EVICTION_ACCEPTED, PDB_REFUSED_EVICTION
 from reactive_desched.policy.evictor import DefaultEvictorArgs
+from reactive_desched.policy.moves import MoveSettings
 from reactive_desched.policy.policy import Configuration
 from reactive_desched.policy.settings import RetrySettings
 from reactive_desched.primitives.debounce import DebounceConfig
@@ -30,33 +32,36 @@ from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.kinds.interning import InternTables
 from reactive_desched.state.resources import WATCHED_KINDS
 from reactive_desched.state.view import ClusterView
-from tests.support.configurations import make_configuration, make_profile_of
+from tests.support.configurations import UNLIMITED_MOVES, make_configuration, make_profile_of
 from tests.support.sim_world import SimulatedCluster
 
 STEP_S: Final = 0.5
 
 
 class DescheduledCluster:
-    """A simulated cluster whose pods a plugin or a policy's evict, by the reactive path's gates.
+    """A simulated cluster whose pods plugins evict, by the gates of the reactive path.
 
-    `evicted` are the names of the pods that left by it, in order.
+    `evicted` are the names of the pods that left by it, in order, and `ended` what came of them.
+    Unless `moves` says otherwise, any number of pods may be moving, again and again.
     """
 
     def __init__(
         self,
         world: SimulatedCluster,
-        plugin: AnyPlugin | Configuration,
-        *,
+        *plugins: AnyPlugin,
+        config: Configuration | None = None,
         quiet_s: float = 1.0,
+        moves: MoveSettings = UNLIMITED_MOVES,
         **evictor: Any,  # any argument of the default evictor, as policies write it
     ) -> None:
         self.world = world
         self.evicted: list[str] = []
+        self.ended: list[EndedMove] = []
         self.evaluations: list[Evaluation] = []
-        config = plugin
-        if not isinstance(config, Configuration):
-            profile = make_profile_of("p", (config,), DefaultEvictorArgs.model_validate(evictor))
-            config = make_configuration((profile,), debounce=DebounceConfig(quiet_s, 10 * quiet_s))
+        if config is None:
+            profile = make_profile_of("p", plugins, DefaultEvictorArgs.model_validate(evictor))
+            debounce = DebounceConfig(quiet_s, 10 * quiet_s)
+            config = make_configuration((profile,), debounce=debounce, moves=moves)
         self.config = config
         self.state = ClusterState()
         tables = InternTables()
@@ -77,9 +82,15 @@ class DescheduledCluster:
     def run(self, seconds: float) -> "DescheduledCluster":
         """Let time pass, and evict what is decided."""
         until = self._now() + seconds
-        while self._now() < until:
+        while (now := self._now()) < until:
             self._work()
-            self.world.advance(STEP_S)
+            dues = (
+                self.world.cluster.next_due(),
+                self._evaluator.next_due(now),
+                self._gates.moves.next_due(),
+            )
+            due = min((due for due in dues if due is not None), default=until)
+            self.world.advance(min(until, max(due, now + STEP_S)) - now)
         self._work()
         return self
 
@@ -110,8 +121,16 @@ class DescheduledCluster:
         """Let the gates and plugins follow what changed in the state."""
         self._gates.apply_changes(changes)
         self._evaluator.apply_changes(changes, self._now())
+        self._gates.moves.apply_changes(changes, self._now())
+        self._follow_up()
+
+    def _follow_up(self) -> None:
+        self.ended += self._gates.moves.take_ended()
+        self._evaluator.apply_changes(self._gates.room_for_moves(), self._now())
 
     def _work(self) -> None:
+        self._gates.moves.expire(self._now())
+        self._follow_up()
         for evaluation in list(self._evaluator.process_due(self._now(), lambda: False)):
             self.evaluations.append(evaluation)
             if isinstance(evaluation.decision, Evict):
@@ -127,3 +146,4 @@ class DescheduledCluster:
             self.evicted.append(name)
             outcome = EVICTION_ACCEPTED.outcome()
         self._evaluator.settle(evaluation, outcome, self._now())
+        self._follow_up()

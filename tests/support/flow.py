@@ -19,6 +19,7 @@ from reactive_desched.model.brakes import BrakeNotice
 from reactive_desched.model.decisions import Decision, Defer, Refuse
 from reactive_desched.model.evaluation import Evaluation
 from reactive_desched.model.intents import Intent
+from reactive_desched.model.moves import MoveEnd
 from reactive_desched.model.objects import ClusterObject, Pod
 from reactive_desched.model.observer import Observer
 from reactive_desched.model.outcomes import (
@@ -33,6 +34,7 @@ from reactive_desched.model.outcomes import (
 from reactive_desched.policy.brakes import BrakeSettings
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.policy.guards import GuardSettings
+from reactive_desched.policy.moves import MoveSettings
 from reactive_desched.policy.policy import Configuration
 from reactive_desched.primitives.debounce import DebounceConfig
 from reactive_desched.primitives.wakeup import Wakeup
@@ -59,6 +61,7 @@ class MemoryIntentStore:
         self.lines: list[tuple[str, str, str]] = []
         self.brakes: list[BrakeNotice] = []
         self.verdicts: list[tuple[DecisionContext, Decision]] = []
+        self.follow_ups: list[MoveEnd] = []
         self._names: dict[str, str] = {}
 
     def record_decision(self, context: DecisionContext, decision: Decision) -> None:
@@ -88,6 +91,15 @@ class MemoryIntentStore:
         """Write an outcome."""
         await anyio.sleep(self.slow_s)
         self.lines.append(("outcome", self._names[intent_id], outcome.result))
+
+    def adopt(self, intent_id: str, name: str) -> None:
+        """Take over an intent of an earlier process, on a pod of this name."""
+        self._names[intent_id] = name
+
+    def record_follow_up(self, intent_id: str, end: MoveEnd) -> None:
+        """Write what came of an eviction."""
+        self.lines.append(("follow-up", self._names[intent_id], end.result))
+        self.follow_ups.append(end)
 
 
 class FakeEvictor:
@@ -221,7 +233,7 @@ class FakeEdgesController(FedController):
     `wall_offset_s` is by how much the time of day was set.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 -- each is one part of its configuration
         self,
         *plugins: AnyPlugin,
         evictor_args: DefaultEvictorArgs | None = None,
@@ -232,6 +244,7 @@ class FakeEdgesController(FedController):
         max_concurrent: int = 50,
         guards: GuardSettings = UNGUARDED,
         brakes: BrakeSettings | None = None,
+        moves: MoveSettings | None = None,
     ) -> None:
         self.wall_offset_s = 0.0
         self.intent_store = MemoryIntentStore()
@@ -246,6 +259,7 @@ class FakeEdgesController(FedController):
             node_fit=node_fit,
             guards=guards,
             brakes=brakes,
+            moves=moves,
         )
         pipeline = build_pipeline(
             self.config,

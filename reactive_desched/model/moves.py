@@ -1,0 +1,101 @@
+"""What becomes of an evicted pod's place: its replacement, and how following it ended."""
+
+from collections.abc import Sequence
+from typing import Final, Protocol, TypeVar
+
+from msgspec import Struct
+
+from reactive_desched.model.objects import PodKey
+
+MOVED: Final = "moved"
+RETURNED: Final = "returned"
+NOT_READY: Final = "not_ready"
+UNSCHEDULED: Final = "unscheduled"
+NOT_REPLACED: Final = "not_replaced"
+OWNER_GONE: Final = "owner_gone"
+NOT_FOLLOWED: Final = "not_followed"
+
+FAILED_RESULTS: Final = frozenset({NOT_READY, UNSCHEDULED})
+"""The replacement does not run: to evict it, or a sibling, again would not help either."""
+
+
+class OwnerLike(Protocol):
+    """One owner of a chain, nearest first, as references and records have them."""
+
+    @property
+    def kind(self) -> str:
+        """Its kind."""
+        ...
+
+    @property
+    def uid(self) -> str:
+        """Its uid."""
+        ...
+
+
+OwnerT = TypeVar("OwnerT", bound=OwnerLike)
+
+
+class MoveOwner(Struct, frozen=True, gc=False):
+    """The topmost controller of a moved pod; of a bare pod, the pod itself."""
+
+    namespace: str
+    kind: str
+    name: str
+    uid: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.kind}/{self.name}"
+
+
+class MoveEnd(Struct, frozen=True, gc=False):
+    """How a move ended: `result` is one of the above, as events have it.
+
+    `scheduled_s` and `ready_s` are seconds from the accepted eviction until the replacement was
+    bound and Ready. `finding_holds` is None where the plugin had no say.
+    """
+
+    result: str
+    message: str = ""
+    finding_holds: bool | None = None
+    scheduled_s: float | None = None
+    ready_s: float | None = None
+    replacement: str = ""
+    replacement_uid: PodKey = ""
+    node: str = ""
+
+    @property
+    def helped(self) -> bool:
+        """Say whether a replacement runs for which the finding does not hold."""
+        return self.result in (MOVED, RETURNED) and self.finding_holds is False
+
+
+class MoveOrigin(Struct, frozen=True, gc=False):
+    """The evicted pod of a move; `began_s` is when that was decided, in seconds since the epoch."""
+
+    pod_uid: PodKey
+    pod_name: str
+    node: str
+    template_hash: str
+    plugin: str
+    owner: MoveOwner
+    began_s: float
+
+
+class EndedMove(Struct, frozen=True, gc=False):
+    """A move that ended, and the id of the eviction request that it followed; empty without one."""
+
+    request_id: str
+    origin: MoveOrigin
+    end: MoveEnd
+
+
+def replacing_owner(chain: Sequence[OwnerT]) -> OwnerT | None:
+    """Return the owner whose new pods replace an evicted one; None for a bare pod.
+
+    It is the pod's controller; of a ReplicaSet the one above it, for a rollout may create the
+    replacement in another ReplicaSet.
+    """
+    if not chain:
+        return None
+    return chain[1] if chain[0].kind == "ReplicaSet" and len(chain) > 1 else chain[0]

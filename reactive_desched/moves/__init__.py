@@ -1,0 +1,1 @@
+"""What became of evictions: replacements are followed, limited and remembered."""

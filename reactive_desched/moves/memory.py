@@ -1,0 +1,364 @@
+"""What is remembered of each owner's moves, so that none is repeated in a loop.
+
+Two rules, both per owner and pod template:
+
+- A move is futile when its plugin finds the same of the replacement where it landed, or when the
+  replacement does not run. The owner then rests from that plugin, twice as long each time; after
+  `futile_after` futile moves in a row it is parked until something changes that may matter.
+- A replacement stays for the cool-down before any plugin evicts it again, and so does a pod on a
+  node that one of its siblings was evicted from before it was created. The time doubles whenever
+  a replacement is evicted although it has not stayed twice as long as it had to: two plugins that
+  disagree, or a scheduler that puts pods back, slow each other down.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import Any, ClassVar, Final, Self
+
+from msgspec import Struct
+
+from reactive_desched.model.changes import (
+    Change,
+    NodeAdded,
+    NodeCapacityIncreased,
+    NodeGone,
+    NodeLabelsChanged,
+    NodeTaintsChanged,
+)
+from reactive_desched.model.decisions import Defer, GateReason, Refuse
+from reactive_desched.model.findings import Finding
+from reactive_desched.model.history import PastEviction
+from reactive_desched.model.moves import FAILED_RESULTS, MoveEnd, MoveOrigin, MoveOwner
+from reactive_desched.model.objects import PodKey
+from reactive_desched.model.outcomes import EVICTED, UNKNOWN
+from reactive_desched.model.wakes import ChangeTypes, WakeOn, WakeOnPod
+from reactive_desched.moves.move import origin_of_past, owner_of
+from reactive_desched.policy.moves import MoveSettings
+from reactive_desched.state.indexes.owners import OwnerIndex
+from reactive_desched.state.view import ClusterView
+from reactive_desched.telemetry.metrics import Metric, gauge
+
+MAX_OWNERS: Final = 10_000
+"""So many owners are remembered; of those above it the one not moved for longest is forgotten."""
+
+MAX_REPLACEMENTS: Final = 50_000
+"""So many replacements are remembered; beyond that the oldest is forgotten."""
+
+MAX_MOVES_LISTED: Final = 10
+"""So many moves of each owner are kept for people to read, and so many nodes that it left."""
+
+MEMORY_S: Final = 24 * 3600.0
+"""After this long a futile move and a cool-down are forgotten; the journal is read as far back."""
+
+MAX_REST_S: Final = 12 * 3600.0
+"""No back-off and no cool-down is longer."""
+
+LATE_FINDING_S: Final = 60.0
+"""A finding on a replacement counts as one of its landing until so long after the move ended."""
+
+_MEMORY_GATE: Final = "MoveMemory"
+FUTILE: Final = GateReason(
+    _MEMORY_GATE,
+    "Futile",
+    "Moving the owner's pods came to nothing several times in a row; the plugin leaves the owner "
+    "alone until its pod template, a node or the policy changes, or `futile clear` clears it; for "
+    "a day at most.",
+)
+RESTING: Final = GateReason(
+    _MEMORY_GATE,
+    "LastMoveFutile",
+    "The finding held for the last replacement, too, or it did not run: the owner rests, twice "
+    "as long each time.",
+)
+COOLING_DOWN: Final = GateReason(
+    _MEMORY_GATE,
+    "CoolingDown",
+    "The pod replaced an evicted one a short time ago; it stays for `moves.cooldown`, twice as "
+    "long after each repetition.",
+)
+
+FUTILE_OWNERS: Final = gauge("futile_owners", "Owners that a plugin leaves alone as futile.")
+RESTING_OWNERS: Final = gauge("resting_owners", "Owners that rest after a futile move.")
+
+
+class WakeOnAnyNode(WakeOn, frozen=True, gc=False):
+    """A node came, went, grew, or has other labels or taints: pods may go elsewhere."""
+
+    changes: ClassVar[ChangeTypes] = (
+        NodeAdded,
+        NodeGone,
+        NodeCapacityIncreased,
+        NodeTaintsChanged,
+        NodeLabelsChanged,
+    )
+
+    @classmethod
+    def fulfilled_by(cls, _: Any) -> Self:  # any of the above
+        """Return the only wake of this type."""
+        return cls()
+
+
+class RememberedMove(Struct, frozen=True, gc=False):
+    """One move as people read it; `ended_at` is monotonic seconds."""
+
+    ended_at: float
+    origin: MoveOrigin
+    end: MoveEnd
+
+
+class FutileRow(Struct, frozen=True, gc=False):
+    """What `futile list` shows of one owner and plugin; times are monotonic seconds."""
+
+    owner: MoveOwner
+    template_hash: str
+    plugin: str
+    futile_moves: int
+    is_parked: bool
+    last_at: float
+    until: float
+    moves: tuple[RememberedMove, ...]
+
+
+class _Streak:
+    """Futile moves in a row by one plugin."""
+
+    __slots__ = ("count", "last_at")
+
+    def __init__(self, count: int, last_at: float) -> None:
+        self.count = count
+        self.last_at = last_at
+
+
+class _Landing:
+    """A replacement: where it came from, when it landed, and what it was moved for."""
+
+    __slots__ = ("at", "ended_at", "is_futile", "plugin", "streak_before")
+
+    def __init__(self, plugin: str, at: float) -> None:
+        self.plugin = plugin
+        self.at = at
+        self.ended_at: float | None = None
+        self.is_futile = False
+        self.streak_before = 0
+
+
+class _OwnerMemory:
+    """What is remembered of one owner with one template."""
+
+    __slots__ = ("left", "level", "moves", "owner", "streaks")
+
+    def __init__(self, owner: MoveOwner) -> None:
+        self.owner = owner
+        self.streaks: dict[str, _Streak] = {}
+        self.level = 0
+        self.left: dict[str, tuple[float, float]] = {}
+        self.moves: deque[RememberedMove] = deque(maxlen=MAX_MOVES_LISTED)
+
+
+_OwnerKey = tuple[str, str]  # the uid and the template's hash
+
+
+class MoveMemory:
+    """The filter that blocks repetitions, and what it goes by; times are monotonic seconds."""
+
+    name = _MEMORY_GATE
+    indexes = (OwnerIndex,)
+
+    def __init__(self, view: ClusterView, settings: MoveSettings) -> None:
+        self._view = view
+        self._settings = settings
+        self._owners: dict[_OwnerKey, _OwnerMemory] = {}  # the one moved last comes last
+        self._landings: dict[PodKey, _Landing] = {}
+        self._nodes_changed_at = float("-inf")
+
+    def reconfigure(self, settings: MoveSettings, *, policy_changed: bool) -> None:
+        """Apply other settings; under another policy no owner is futile before it proves so."""
+        self._settings = settings
+        if policy_changed:
+            for memory in self._owners.values():
+                memory.streaks.clear()
+
+    def collect(self, now: float) -> Iterator[Metric]:
+        """Yield how many owners are parked, and how many rest."""
+        rows = list(self.rows(now))
+        yield FUTILE_OWNERS.value(len({row.owner.uid for row in rows if row.is_parked}))
+        yield RESTING_OWNERS.value(len({row.owner.uid for row in rows if not row.is_parked}))
+
+    # --- the filter ---
+
+    def check(self, finding: Finding, now: float) -> Defer | Refuse | None:
+        """Block a pod whose owner is futile or rests, or that replaced another a while ago."""
+        pod = finding.pod
+        owner = owner_of(pod, self._view.index(OwnerIndex).chain(pod))
+        if (memory := self._owners.get((owner.uid, pod.template_hash))) is None:
+            return None
+        return self._check_streak(finding, memory, now) or self._check_cooldown(
+            finding, memory, now
+        )
+
+    def _check_streak(
+        self, finding: Finding, memory: _OwnerMemory, now: float
+    ) -> Defer | Refuse | None:
+        streak = memory.streaks.get(finding.plugin)
+        if streak is None or now >= streak.last_at + MEMORY_S:
+            return None
+        moves = "move was" if streak.count == 1 else f"{streak.count} moves in a row were"
+        reason = f"the last {moves} futile for {memory.owner}: the finding held for the replacement"
+        if self._is_parked(streak):
+            wakes = (WakeOnAnyNode(), WakeOnPod(finding.pod.uid))
+            message = f"{reason}; `futile clear` has it tried again"
+            return FUTILE.refuse(finding, message, wakes, streak.last_at + MEMORY_S)
+        if now < (until := self._rest_ends(streak)):
+            return RESTING.defer(finding, f"{reason}; it rests for {until - now:.0f} s", until)
+        return None
+
+    def _check_cooldown(self, finding: Finding, memory: _OwnerMemory, now: float) -> Defer | None:
+        pod = finding.pod
+        stays_s = self._cooldown_s(memory)
+        landing = self._landings.get(pod.uid)
+        left_at, left_wall_s = memory.left.get(pod.node, (float("-inf"), float("inf")))
+        since = left_at if pod.created_s > left_wall_s else float("-inf")
+        since = max(since, float("-inf") if landing is None else landing.at)
+        if now >= (until := since + stays_s):
+            return None
+        message = (
+            f"the pod replaced an evicted one of {memory.owner} {now - since:.0f} s ago; it stays "
+            f"for {stays_s:.0f} s"
+        )
+        return COOLING_DOWN.defer(finding, message, until)
+
+    def _is_parked(self, streak: _Streak) -> bool:
+        return (
+            self._settings.futile_backoff_s > 0
+            and streak.count >= self._settings.futile_after
+            and self._nodes_changed_at <= streak.last_at
+        )
+
+    def _rest_ends(self, streak: _Streak) -> float:
+        rest_s = min(MAX_REST_S, self._settings.futile_backoff_s * 2.0 ** min(30, streak.count - 1))
+        return streak.last_at + rest_s
+
+    def _cooldown_s(self, memory: _OwnerMemory) -> float:
+        return min(MAX_REST_S, self._settings.cooldown_s * 2.0 ** min(30, memory.level))
+
+    # --- what happens ---
+
+    def apply_changes(self, changes: Iterable[Change], now: float) -> None:
+        """Note that nodes differ: a parked owner may be tried once more."""
+        if any(type(change) in WakeOnAnyNode.changes for change in changes):
+            self._nodes_changed_at = now
+
+    def evicted(self, origin: MoveOrigin, now: float) -> None:
+        """Remember that a pod was evicted; one that replaced another is a repetition."""
+        memory = self._memory_of(origin.owner, origin.template_hash)
+        if (landing := self._landings.pop(origin.pod_uid, None)) is not None:
+            stayed_long = now - landing.at >= 2 * self._cooldown_s(memory)
+            memory.level = 0 if stayed_long else memory.level + 1
+        memory.left.pop(origin.node, None)
+        memory.left[origin.node] = now, origin.began_s
+        if len(memory.left) > MAX_MOVES_LISTED:
+            del memory.left[next(iter(memory.left))]
+
+    def landed(self, replacement: PodKey, plugin: str, now: float) -> None:
+        """Remember a replacement that was bound to a node."""
+        self._landings[replacement] = _Landing(plugin, now)
+        if len(self._landings) > MAX_REPLACEMENTS:
+            del self._landings[next(iter(self._landings))]
+
+    def observe(self, finding: Finding, now: float) -> None:
+        """Take in a finding: one that its plugin makes of a replacement which landed is futile."""
+        landing = self._landings.get(finding.pod.uid)
+        if landing is None or landing.is_futile or landing.plugin != finding.plugin:
+            return
+        if landing.ended_at is not None and now > landing.ended_at + LATE_FINDING_S:
+            return
+        pod = finding.pod
+        owner = owner_of(pod, self._view.index(OwnerIndex).chain(pod))
+        memory = self._memory_of(owner, pod.template_hash)
+        self._add_futile(memory, landing, now)
+
+    def ended(self, origin: MoveOrigin, end: MoveEnd, now: float) -> None:
+        """Remember how a move ended; one that helped ends a streak of futile ones."""
+        memory = self._memory_of(origin.owner, origin.template_hash)
+        memory.moves.append(RememberedMove(now, origin, end))
+        landing = self._landings.get(end.replacement_uid) or _Landing(origin.plugin, now)
+        landing.ended_at = now
+        if end.finding_holds or end.result in FAILED_RESULTS:
+            if not landing.is_futile:
+                self._add_futile(memory, landing, now)
+        elif end.helped and (streak := memory.streaks.pop(origin.plugin, None)) is not None:
+            landing.streak_before = streak.count
+
+    def clear(self, owner_uid: str) -> int:
+        """Forget an owner's moves, or with an empty uid all; return how many owners had any."""
+        keys = [key for key in self._owners if owner_uid in ("", key[0])]
+        for key in keys:
+            del self._owners[key]
+        if not owner_uid:
+            self._landings.clear()
+        return len({uid for uid, _ in keys})
+
+    def rows(self, now: float) -> Iterator[FutileRow]:
+        """Yield each owner and plugin that is parked or rests."""
+        for (_, template_hash), memory in self._owners.items():
+            for plugin, streak in memory.streaks.items():
+                parked = self._is_parked(streak)
+                until = streak.last_at + MEMORY_S if parked else self._rest_ends(streak)
+                if now < until:
+                    moves = tuple(move for move in memory.moves if move.origin.plugin == plugin)
+                    yield FutileRow(
+                        memory.owner,
+                        template_hash,
+                        plugin,
+                        streak.count,
+                        parked,
+                        streak.last_at,
+                        until,
+                        moves,
+                    )
+
+    def restore(self, past: Iterable[PastEviction], now: float, wall_now: float) -> None:
+        """Remember the moves of earlier processes, oldest first, at the times they had.
+
+        A time in the future, as after a step of the clock into the past, counts as now.
+        """
+
+        def at(wall_s: float) -> float:
+            return now - max(0.0, wall_now - wall_s)
+
+        for eviction in past:
+            evicted_s = eviction.ended_s
+            if eviction.is_cleared or evicted_s is None or not eviction.replacing_uid:
+                continue
+            if eviction.result not in (EVICTED, UNKNOWN):
+                continue
+            origin = origin_of_past(eviction)
+            self.evicted(origin, at(evicted_s))
+            if (followed := eviction.follow_up) is None:
+                continue
+            if followed.replacement_uid:
+                self.landed(followed.replacement_uid, origin.plugin, at(followed.ended_s))
+            end = MoveEnd(
+                followed.result,
+                finding_holds=followed.finding_holds,
+                replacement_uid=followed.replacement_uid,
+                node=followed.node,
+            )
+            self.ended(origin, end, at(followed.ended_s))
+
+    def _add_futile(self, memory: _OwnerMemory, landing: _Landing, now: float) -> None:
+        landing.is_futile = True
+        streak = memory.streaks.get(landing.plugin)
+        if streak is None or now >= streak.last_at + MEMORY_S:
+            memory.streaks[landing.plugin] = _Streak(landing.streak_before + 1, now)
+        else:
+            streak.count += 1
+            streak.last_at = now
+
+    def _memory_of(self, owner: MoveOwner, template_hash: str) -> _OwnerMemory:
+        key = owner.uid, template_hash
+        memory = self._owners.pop(key, None) or _OwnerMemory(owner)
+        self._owners[key] = memory
+        if len(self._owners) > MAX_OWNERS:
+            del self._owners[next(iter(self._owners))]
+        return memory

@@ -1,0 +1,174 @@
+"""One evicted pod and the pod that takes its place."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from reactive_desched.model.history import PastEviction
+from reactive_desched.model.moves import (
+    MOVED,
+    RETURNED,
+    MoveEnd,
+    MoveOrigin,
+    MoveOwner,
+    replacing_owner,
+)
+from reactive_desched.model.objects import SUCCEEDED, OwnerReference, Pod
+
+CLOCK_SKEW_S: Final = 2.0
+"""So far may the API server's clock be behind ours where it says when a pod was created."""
+
+MatchKey = tuple[str, str]
+"""The uid of the owner that creates the replacement, and the pod's name where it keeps that."""
+
+ScopeKey = tuple[str, str]
+"""A scope and the name in it, for example ("node", "n1")."""
+
+
+class Move:
+    """An eviction that was decided, until its replacement is Ready; times are monotonic seconds.
+
+    `match_key` is None for a bare pod, which no controller replaces. `accepted_at` is None until
+    the API server accepted the eviction, `gone_at` until the evicted pod is gone, and
+    `replacement` until there is one. `request_id` is empty until the outcome is recorded.
+    """
+
+    __slots__ = (
+        "accepted_at",
+        "finding_holds",
+        "gone_at",
+        "match_key",
+        "origin",
+        "ready_at",
+        "replacement",
+        "request_id",
+        "scheduled_at",
+        "scopes",
+    )
+
+    def __init__(
+        self, origin: MoveOrigin, match_key: MatchKey | None, scopes: tuple[ScopeKey, ...]
+    ) -> None:
+        self.origin = origin
+        self.match_key = match_key
+        self.scopes = scopes
+        self.request_id = ""
+        self.accepted_at: float | None = None
+        self.gone_at: float | None = None
+        self.replacement: Pod | None = None
+        self.scheduled_at: float | None = None
+        self.ready_at: float | None = None
+        self.finding_holds = False
+
+    def precedes(self, pod: Pod) -> bool:
+        """Say whether a pod was created after the decision to evict, by the server's clock."""
+        return pod.created_s + CLOCK_SKEW_S >= int(self.origin.began_s)
+
+    def take_replacement(self, pod: Pod, now: float) -> bool:
+        """Take in the replacement as it is now; return whether it was bound just now."""
+        self.replacement = pod
+        was_bound = self.scheduled_at is not None
+        if pod.node and not was_bound:
+            self.scheduled_at = now
+        if self.ready_at is None and pod.node and _does_its_work(pod):
+            self.ready_at = now
+        return not was_bound and self.scheduled_at is not None
+
+    def lose_replacement(self, now: float) -> None:
+        """Wait for another replacement: this one is gone, and its owner creates another."""
+        self.replacement = None
+        self.scheduled_at = self.ready_at = None
+        self.finding_holds = False
+        self.gone_at = now
+
+    def ended(self, result: str, message: str, *, plugin_in_force: bool) -> MoveEnd:
+        """Return the end with this result."""
+        pod = self.replacement
+        was_judged = result in (MOVED, RETURNED) and plugin_in_force
+        return MoveEnd(
+            result,
+            message,
+            self.finding_holds if self.finding_holds or was_judged else None,
+            self._since_accepted(self.scheduled_at),
+            self._since_accepted(self.ready_at),
+            "" if pod is None else pod.name,
+            "" if pod is None else pod.uid,
+            "" if pod is None else pod.node,
+        )
+
+    def _since_accepted(self, at: float | None) -> float | None:
+        if at is None or self.accepted_at is None:
+            return None
+        return max(0.0, at - self.accepted_at)
+
+
+def new_move(
+    pod: Pod, plugin: str, chain: Sequence[OwnerReference], zone: str, now_s: float
+) -> Move:
+    """Return the move of a pod that is about to be evicted; `now_s` is the time of day."""
+    owner = owner_of(pod, chain)
+    origin = MoveOrigin(pod.uid, pod.name, pod.node, pod.template_hash, plugin, owner, now_s)
+    return Move(origin, match_key_of(chain, pod.name), scopes_of(owner, pod.node, zone))
+
+
+def past_move(past: PastEviction, accepted_at: float) -> Move:
+    """Return the move of an earlier process's eviction, whose end is not known."""
+    name = past.pod_name if past.replacing_kind == _STATEFUL_SET else ""
+    match_key = (past.replacing_uid, name) if past.replacing_uid else None
+    origin = origin_of_past(past)
+    move = Move(origin, match_key, scopes_of(origin.owner, past.node, past.zone))
+    move.accepted_at = accepted_at
+    move.request_id = past.request_id
+    return move
+
+
+def origin_of_past(past: PastEviction) -> MoveOrigin:
+    """Return the evicted pod of an earlier process's eviction."""
+    owner = MoveOwner(
+        past.namespace,
+        past.owner_kind or _POD,
+        past.owner_name or past.pod_name,
+        past.owner_uid or past.pod_uid,
+    )
+    return MoveOrigin(
+        past.pod_uid,
+        past.pod_name,
+        past.node,
+        past.template_hash,
+        past.plugin,
+        owner,
+        past.requested_s,
+    )
+
+
+def owner_of(pod: Pod, chain: Sequence[OwnerReference]) -> MoveOwner:
+    """Return the topmost controller of a pod, by its chain of owners; of a bare pod, itself."""
+    if not chain:
+        return MoveOwner(pod.namespace, _POD, pod.name, pod.uid)
+    return MoveOwner(pod.namespace, chain[-1].kind, chain[-1].name, chain[-1].uid)
+
+
+def scopes_of(owner: MoveOwner, node: str, zone: str) -> tuple[ScopeKey, ...]:
+    """Return every scope that a move counts in; a node without a zone counts in no zone."""
+    scopes = (
+        ("owner", owner.uid),
+        ("namespace", owner.namespace),
+        ("node", node),
+        ("zone", zone),
+        ("cluster", "cluster"),
+    )
+    return tuple(scope for scope in scopes if scope[1])
+
+
+def match_key_of(chain: Sequence[OwnerReference], name: str) -> MatchKey | None:
+    """Return what a pod and its replacement have in common; a StatefulSet keeps the name."""
+    if (owner := replacing_owner(chain)) is None:
+        return None
+    return owner.uid, name if owner.kind == _STATEFUL_SET else ""
+
+
+_POD: Final = "Pod"
+_STATEFUL_SET: Final = "StatefulSet"
+
+
+def _does_its_work(pod: Pod) -> bool:
+    return pod.status.is_ready or pod.status.phase == SUCCEEDED

@@ -1,0 +1,364 @@
+"""Follows each eviction to its end: evicted pod gone, replacement created, bound, Ready.
+
+It is synchronous and reads no clock: the time comes in as monotonic seconds. What it finds out is
+taken by the controller: moves that ended, and scopes in which fewer pods are moving.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from reactive_desched.model.changes import (
+    Change,
+    CompletedPodDeleted,
+    PendingPodAdded,
+    PendingPodDeleted,
+    PodBound,
+    PodGone,
+    PodStatusChanged,
+)
+from reactive_desched.model.findings import Finding
+from reactive_desched.model.history import PastEviction
+from reactive_desched.model.moves import (
+    MOVED,
+    NOT_FOLLOWED,
+    NOT_READY,
+    NOT_REPLACED,
+    OWNER_GONE,
+    RETURNED,
+    UNSCHEDULED,
+    EndedMove,
+    MoveOwner,
+)
+from reactive_desched.model.objects import SUCCEEDED, Job, Pod, PodKey, ReplicaSet
+from reactive_desched.model.outcomes import EVICTED, UNKNOWN, Outcome
+from reactive_desched.moves.memory import MoveMemory
+from reactive_desched.moves.move import MatchKey, Move, ScopeKey, match_key_of, new_move, past_move
+from reactive_desched.policy.policy import Configuration
+from reactive_desched.primitives.deadline_heap import Timers
+from reactive_desched.state.indexes.owners import OwnerIndex
+from reactive_desched.state.view import ClusterView
+from reactive_desched.telemetry.metrics import Histogram, Metric, counter, gauge, histogram
+
+MAX_MOVES: Final = 20_000
+"""So many moves are followed at once; beyond that the oldest is given up as not_followed."""
+
+CREATION_TIMEOUT_S: Final = 60.0
+"""An owner that created no pod so long after the evicted one was gone wants fewer pods now."""
+
+VERDICT_S: Final = 1.0
+"""How long beyond the quiet time a plugin has to find the same of a replacement."""
+
+MOVES = counter(
+    "moves",
+    "Evictions by what came of them, and by whether the finding ceased to hold: yes, no, or "
+    "unknown. The share of yes is the share of moves that helped.",
+    "result",
+    "helped",
+    "plugin",
+)
+MOVING = gauge("moving_pods", "Pods that are evicted and not yet replaced by a Ready pod.")
+TO_READY = histogram(
+    "eviction_to_ready_seconds", "From an accepted eviction until the replacement was Ready."
+)
+
+_READY_BOUNDS_S: Final = (0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0)
+_ACCEPTED: Final = frozenset({EVICTED, UNKNOWN})
+
+
+class MoveTracker:
+    """The moves under way, MAX_MOVES at most, and how many there are in each scope."""
+
+    indexes = (OwnerIndex,)
+
+    def __init__(self, view: ClusterView, config: Configuration, memory: MoveMemory) -> None:
+        self.moving: Counter[ScopeKey] = Counter()
+        self._view = view
+        self._memory = memory
+        self._moves: dict[PodKey, Move] = {}
+        self._by_replacement: dict[PodKey, Move] = {}
+        self._awaiting: dict[MatchKey, dict[PodKey, Move]] = {}
+        self._timers: Timers[PodKey] = Timers()
+        self._ended: list[EndedMove] = []
+        self._released: list[ScopeKey] = []
+        self._restored: list[Move] = []
+        self._undecided: dict[PodKey, PastEviction] = {}
+        self._results: Counter[tuple[str, ...]] = Counter()
+        self._to_ready = Histogram(_READY_BOUNDS_S)
+        self.reconfigure(config)
+
+    def __len__(self) -> int:
+        return len(self._moves)
+
+    def __iter__(self) -> Iterator[Move]:
+        return iter(self._moves.values())
+
+    def reconfigure(self, config: Configuration) -> None:
+        """Apply other settings, to the moves under way from their next step on."""
+        self._timeout_s = config.settings.moves.ready_timeout_s
+        debounce = config.settings.debounce
+        self._verdict_s = {
+            plugin.name: debounce.for_plugin(plugin.name).quiet_s + VERDICT_S
+            for profile in config.policy.profiles
+            for plugin in profile.plugins
+        }
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield what came of evictions, how long replacements took, and how many are moving."""
+        yield MOVES.by_labels(self._results)
+        yield MOVING.value(len(self._moves))
+        yield TO_READY.value(self._to_ready)
+
+    # --- evictions: decided, ended, restored ---
+
+    def begin(self, finding: Finding, now: float) -> None:
+        """Follow a pod from the decision to evict it on."""
+        pod = finding.pod
+        chain = self._view.index(OwnerIndex).chain(pod)
+        zone = self._view.zone(pod.node)
+        self._add(new_move(pod, finding.plugin, chain, zone, self._view.now_s), now)
+
+    def settle(self, pod: PodKey, outcome: Outcome, now: float) -> None:
+        """Take in the outcome: a pod that was not evicted is not followed."""
+        if (move := self._moves.get(pod)) is None:
+            return
+        if outcome.result not in _ACCEPTED:
+            self._remove(move)
+            return
+        self._accept(move, now)
+
+    def name_request(self, pod: PodKey, request_id: str) -> None:
+        """Say which record's eviction request is followed."""
+        if (move := self._moves.get(pod)) is not None:
+            move.request_id = request_id
+
+    def restore(self, past: Iterable[PastEviction], now: float, wall_now: float) -> None:
+        """Take in the evictions of earlier processes, oldest first.
+
+        Those whose end is not known are followed on: `adopt` looks for their replacements.
+        """
+        self._memory.restore(past, now, wall_now)
+        for eviction in past:
+            if eviction.follow_up is not None:
+                continue
+            if eviction.result in _ACCEPTED and eviction.ended_s is not None:
+                age_s = max(0.0, wall_now - eviction.ended_s)
+                self._restored.append(past_move(eviction, now - age_s))
+            elif not eviction.result:
+                self._undecided[eviction.pod_uid] = eviction
+
+    def end_inherited(self, pod: PodKey, outcome: Outcome, now: float) -> None:
+        """Follow a pod that an earlier process evicted, whose outcome was found only now."""
+        eviction = self._undecided.pop(pod, None)
+        if eviction is not None and outcome.result in _ACCEPTED:
+            move = past_move(eviction, now)
+            self._add(move, now)
+            self._accept(move, now)
+
+    def adopt(self, now: float) -> None:
+        """Look for the replacements of restored moves among the pods of the initial sync."""
+        restored, self._restored = self._restored, []
+        for move in restored:
+            self._add(move, now)
+        if self._awaiting:
+            pods = [pod for pod in self._view.store(Pod) if pod.owners]
+            for pod in sorted(pods, key=lambda pod: pod.created_s):
+                self._match(pod, now, is_new=False)
+        for move in restored:
+            if move.origin.pod_uid in self._moves:
+                if self._view.pod(move.origin.pod_uid) is None and move.gone_at is None:
+                    move.gone_at = now
+                self._advance(move, now)
+
+    # --- the cluster ---
+
+    def apply_changes(self, changes: Iterable[Change], now: float) -> None:
+        """Follow the pods of open moves."""
+        self._memory.apply_changes(changes, now)
+        if not self._moves:
+            return
+        for change in changes:
+            match change:
+                case PodStatusChanged(pod=pod):
+                    self._on_replacement(pod, now)
+                case PodBound(pod=pod):
+                    self._match(pod, now, is_new=False)
+                    self._on_replacement(pod, now)
+                case PendingPodAdded(pod=pod):
+                    self._match(pod, now, is_new=True)
+                case PodGone(pod=pod) | PendingPodDeleted(pod=pod) | CompletedPodDeleted(pod=pod):
+                    self._on_pod_gone(pod, now)
+
+    def observe(self, finding: Finding, now: float) -> None:
+        """Take in a finding: its plugin may find the same of the replacement of a pod."""
+        self._memory.observe(finding, now)
+        move = self._by_replacement.get(finding.pod.uid)
+        if move is not None and move.origin.plugin == finding.plugin:
+            move.finding_holds = True
+
+    def next_due(self) -> float | None:
+        """Return when the next move is given up, or has its verdict."""
+        return self._timers.next_due()
+
+    def expire(self, now: float) -> None:
+        """End the moves whose time has come."""
+        while (uid := self._timers.pop_due(now)) is not None:
+            self._advance(self._moves[uid], now)
+
+    def take_ended(self) -> Sequence[EndedMove]:
+        """Return, once, the moves that ended."""
+        ended, self._ended = self._ended, []
+        return ended
+
+    def take_released(self) -> Sequence[ScopeKey]:
+        """Return, once, the scopes in which fewer pods are moving than before."""
+        released, self._released = self._released, []
+        return released
+
+    def _add(self, move: Move, now: float) -> None:
+        if len(self._moves) >= MAX_MOVES:
+            oldest = next(iter(self._moves.values()))
+            self._end(oldest, now, NOT_FOLLOWED, "more moves are under way than are followed")
+        self._moves[move.origin.pod_uid] = move
+        self.moving.update(move.scopes)
+        self._await_replacement(move)
+
+    def _accept(self, move: Move, now: float) -> None:
+        move.accepted_at = now
+        if move.match_key is not None:
+            self._memory.evicted(move.origin, now)
+        if self._view.pod(move.origin.pod_uid) is None and move.gone_at is None:
+            move.gone_at = now
+        self._advance(move, now)
+
+    def _await_replacement(self, move: Move) -> None:
+        if move.match_key is not None:
+            self._awaiting.setdefault(move.match_key, {})[move.origin.pod_uid] = move
+
+    def _on_replacement(self, pod: Pod, now: float) -> None:
+        if (move := self._by_replacement.get(pod.uid)) is not None:
+            self._take_replacement(move, pod, now)
+
+    def _on_pod_gone(self, pod: Pod, now: float) -> None:
+        if (move := self._moves.get(pod.uid)) is not None:
+            move.gone_at = now
+            self._advance(move, now)
+        if (move := self._by_replacement.get(pod.uid)) is None:
+            return
+        if pod.status.phase == SUCCEEDED:
+            self._take_replacement(move, pod, now)
+            return
+        del self._by_replacement[pod.uid]
+        move.lose_replacement(now)
+        self._await_replacement(move)
+        self._advance(move, now)
+
+    def _match(self, pod: Pod, now: float, *, is_new: bool) -> None:
+        """Take a pod for the replacement of the first move that waits for one like it.
+
+        A pod that may have been there before, for it is not new, must say that it was not.
+        """
+        if not self._awaiting or pod.uid in self._by_replacement or pod.is_terminating:
+            return
+        key = match_key_of(self._view.index(OwnerIndex).chain(pod), pod.name)
+        waiting = {} if key is None else self._awaiting.get(key, {})
+        moves = (each for each in waiting.values() if is_new or each.precedes(pod))
+        move = next((each for each in moves if each.origin.pod_uid != pod.uid), None)
+        if move is not None:
+            self._stop_awaiting(move)
+            self._by_replacement[pod.uid] = move
+            self._take_replacement(move, pod, now)
+
+    def _take_replacement(self, move: Move, pod: Pod, now: float) -> None:
+        if move.take_replacement(pod, now):
+            self._memory.landed(pod.uid, move.origin.plugin, now)
+        self._advance(move, now)
+
+    def _stop_awaiting(self, move: Move) -> None:
+        if move.match_key is not None and (waiting := self._awaiting.get(move.match_key)):
+            waiting.pop(move.origin.pod_uid, None)
+            if not waiting:
+                del self._awaiting[move.match_key]
+
+    # --- one move's next step ---
+
+    def _advance(self, move: Move, now: float) -> None:
+        """End the move if it is over, else set its timer."""
+        if move.accepted_at is None:
+            return  # its outcome comes first
+        due = self._deadline(move) if move.ready_at is None else self._verdict_at(move)
+        if due > now:
+            self._timers.set(move.origin.pod_uid, due)
+        elif move.ready_at is None:
+            self._end(move, now, *self._given_up(move))
+        else:
+            assert move.replacement is not None
+            returned = move.replacement.node == move.origin.node
+            self._end(move, now, RETURNED if returned else MOVED)
+
+    def _verdict_at(self, move: Move) -> float:
+        """Return when the plugin has had the time to find the same of the Ready replacement."""
+        assert move.ready_at is not None
+        assert move.scheduled_at is not None
+        if move.finding_holds:
+            return move.ready_at
+        verdict_s = self._verdict_s.get(move.origin.plugin, 0.0)
+        return max(move.ready_at, move.scheduled_at + verdict_s)
+
+    def _deadline(self, move: Move) -> float:
+        """Return when a move without a Ready replacement is given up."""
+        assert move.accepted_at is not None
+        deadline = move.accepted_at + self._timeout_s
+        if move.replacement is None and move.gone_at is not None:
+            patience_s = 0.0 if move.match_key is None else CREATION_TIMEOUT_S
+            return min(deadline, move.gone_at + patience_s)
+        return deadline
+
+    def _given_up(self, move: Move) -> tuple[str, str]:
+        """Return the result of a move that is given up, and why."""
+        if (pod := move.replacement) is not None:
+            if not pod.node:
+                return UNSCHEDULED, "the replacement was bound to no node"
+            return NOT_READY, f"the replacement is not Ready on node {pod.node}"
+        if move.match_key is None:
+            return NOT_REPLACED, "no controller creates a bare pod again"
+        if self._owner_is_gone(move.origin.owner):
+            return OWNER_GONE, "the owner was deleted"
+        if move.gone_at is None:
+            return NOT_REPLACED, "the evicted pod is still terminating"
+        return NOT_REPLACED, "the owner created no other pod: it may want fewer now"
+
+    def _owner_is_gone(self, owner: MoveOwner) -> bool:
+        """Say whether an owner of a kind that is watched was deleted."""
+        if owner.kind == "ReplicaSet":
+            return (
+                self._view.is_readable("replicasets")
+                and self._view.store(ReplicaSet).get(owner.uid) is None
+            )
+        if owner.kind == "Job":
+            return self._view.is_readable("jobs") and self._view.store(Job).get(owner.uid) is None
+        return False
+
+    def _end(self, move: Move, now: float, result: str, message: str = "") -> None:
+        plugin = move.origin.plugin
+        end = move.ended(result, message, plugin_in_force=plugin in self._verdict_s)
+        self._remove(move)
+        helped = "unknown" if end.finding_holds is None else "no" if end.finding_holds else "yes"
+        self._results[result, helped, plugin] += 1
+        if end.ready_s is not None:
+            self._to_ready.observe(end.ready_s)
+        if move.match_key is not None:
+            self._memory.ended(move.origin, end, now)
+        self._ended.append(EndedMove(move.request_id, move.origin, end))
+
+    def _remove(self, move: Move) -> None:
+        del self._moves[move.origin.pod_uid]
+        self._timers.cancel(move.origin.pod_uid)
+        self._stop_awaiting(move)
+        if move.replacement is not None:
+            self._by_replacement.pop(move.replacement.uid, None)
+        for scope in move.scopes:
+            self.moving[scope] -= 1
+            if not self.moving[scope]:
+                del self.moving[scope]
+        self._released += move.scopes

@@ -1,0 +1,84 @@
+"""Settings of moves: how many at once, how long each may take, and how soon one may be repeated."""
+
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
+from reactive_desched.api.args import FieldError, FieldErrors, Seconds, Section
+from reactive_desched.primitives.hints import quote
+
+_MAX_COUNT = 1_000_000
+_PERCENT = 100
+
+
+def _check_count_or_percent(value: int | str) -> int | str:
+    """Refuse what is neither a count from 1 on nor a percentage from 1% to 100%."""
+    number = str(value).removesuffix("%")
+    is_percent = str(value).endswith("%")
+    highest = _PERCENT if is_percent else _MAX_COUNT
+    if not (number.isascii() and number.isdecimal() and 1 <= int(number) <= highest):
+        message = f"{quote(str(value))} is neither a number of pods nor a percentage"
+        raise FieldErrors([FieldError(message, "write for example 1 or 10%")])
+    return value if is_percent else int(number)
+
+
+CountOrPercent = Annotated[
+    int | str,
+    Field(json_schema_extra={"pattern": "^[1-9][0-9]*%?$"}),
+    AfterValidator(_check_count_or_percent),
+]
+PodCount = Annotated[int, Field(ge=1, le=_MAX_COUNT)]
+
+
+def count_of(limit: int | str, pods: int) -> int:
+    """Return a number of pods; of a percentage that share of `pods`, rounded down, at least 1."""
+    if isinstance(limit, int):
+        return limit
+    return max(1, pods * int(limit.removesuffix("%")) // _PERCENT)
+
+
+class MaxMovingSettings(Section):
+    """How many pods may be moving at once: evicted, and not yet replaced by a Ready pod.
+
+    `null` switches a scope off.
+    """
+
+    owner: CountOrPercent | None = Field(
+        default="10%",
+        description="Of one workload (its topmost controller): a number, or a percentage of its "
+        "pods, rounded down, but at least 1.",
+    )
+    namespace: PodCount | None = Field(default=20, description="Of one namespace.")
+    node: PodCount | None = Field(default=10, description="That left one node.")
+    zone: PodCount | None = Field(default=25, description="That left one zone.")
+    cluster: PodCount | None = Field(default=50, description="Of the whole cluster.")
+
+
+class MoveSettings(Section):
+    """Evicted pods are followed until their replacement is Ready, and moves are remembered."""
+
+    max_moving: MaxMovingSettings = Field(
+        default=MaxMovingSettings.model_construct(),
+        description="How many pods may be moving at once.",
+    )
+    ready_timeout_s: Seconds = Field(
+        default=600.0,
+        description="A replacement that is not Ready after this long is given up, and no longer "
+        "counts as moving.",
+    )
+    cooldown_s: Seconds = Field(
+        default=300.0,
+        description="A replacement stays at least this long before it is evicted again; it "
+        "doubles with each repetition, up to 12 hours. 0 switches it off.",
+    )
+    futile_backoff_s: Seconds = Field(
+        default=300.0,
+        description="A workload rests this long after a move that was futile: the finding holds "
+        "for the replacement, too, or the replacement does not run. It doubles each time, up to "
+        "12 hours. 0 switches it off.",
+    )
+    futile_after: Annotated[int, Field(ge=1, le=100)] = Field(
+        default=3,
+        description="After so many futile moves in a row, a plugin leaves a workload alone until "
+        "its template, a node or the policy changes, or a person clears it; a day at most.",
+    )

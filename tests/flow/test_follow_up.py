@@ -1,0 +1,341 @@
+"""What became of an evicted pod's place: its replacement is followed until it is Ready."""
+
+from typing import Any
+
+import anyio
+import msgspec
+import pytest
+import trio.testing
+
+from reactive_desched.model.history import PastEviction
+from reactive_desched.model.moves import MoveEnd
+from reactive_desched.model.objects import Pod, PodStatus
+from reactive_desched.model.outcomes import Denied, DryRun, EffectUnknown
+from reactive_desched.moves.tracker import CREATION_TIMEOUT_S
+from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
+from reactive_desched.policy.moves import MaxMovingSettings, MoveSettings
+from reactive_desched.testing.builders import node, pod
+from tests.support.configurations import UNLIMITED_MOVES
+from tests.support.flow import FakeEdgesController
+
+pytestmark = pytest.mark.anyio
+
+STARTING = PodStatus("Pending")
+TAINTED = node("n1", "gpu:NoSchedule")
+NODES = (TAINTED, node("n2"), node("n3"))
+
+
+@pytest.fixture
+def anyio_backend() -> tuple[str, dict[str, object]]:
+    """Run on virtual time: the clock jumps ahead whenever every task sleeps."""
+    return "trio", {"clock": trio.testing.MockClock(autojump_threshold=0)}
+
+
+def flow_of(moves: MoveSettings = UNLIMITED_MOVES, **settings: Any) -> FakeEdgesController:
+    return FakeEdgesController(NodeTaintsPlugin(NodeTaintsArgs()), moves=moves, **settings)
+
+
+def limits(**by_scope: Any) -> MoveSettings:
+    """Limit what is named, and nothing else."""
+    none: dict[str, Any] = dict.fromkeys(("owner", "namespace", "node", "zone", "cluster"))
+    return MoveSettings(
+        max_moving=MaxMovingSettings(**{**none, **by_scope}), cooldown_s=0, futile_backoff_s=0
+    )
+
+
+async def evicted(flow: FakeEdgesController, *pods: Pod, nodes: tuple[Any, ...] = NODES) -> None:
+    """Begin with these pods, and let those on the tainted node be evicted and go."""
+    flow.sync_and_resume(*nodes, *pods)
+    await anyio.sleep(1)
+    flow.delete(*[each for each in pods if each.name in flow.evicted_names])
+
+
+async def ready_on(flow: FakeEdgesController, name: str, node_name: str, **more: Any) -> None:
+    """Create a pod that is bound after a second, and Ready five seconds later."""
+    made = pod(name, status=STARTING, created=int(anyio.current_time()), **more)
+    flow.deliver(made)
+    await anyio.sleep(1)
+    bound = msgspec.structs.replace(made, node=node_name)
+    flow.deliver(bound)
+    await anyio.sleep(5)
+    flow.deliver(msgspec.structs.replace(bound, status=pod("any").status))
+    await anyio.sleep(2)
+
+
+async def test_a_replacement_on_another_node_has_moved_and_is_timed() -> None:
+    async with flow_of().running() as flow:
+        await evicted(flow, pod("web-1", on="n1"))
+        await ready_on(flow, "web-2", "n2")
+
+    assert flow.intent_store.lines[1:] == [
+        ("outcome", "web-1", "evicted"),
+        ("follow-up", "web-1", "moved"),
+    ]
+    assert flow.intent_store.follow_ups == [
+        MoveEnd(
+            "moved",
+            finding_holds=False,
+            scheduled_s=2,
+            ready_s=7,
+            replacement="web-2",
+            replacement_uid="web-2",
+            node="n2",
+        )
+    ]
+
+
+async def test_a_replacement_on_the_same_node_has_returned_and_the_finding_holds_for_it() -> None:
+    async with flow_of().running() as flow:
+        await evicted(flow, pod("web-1", on="n1"))
+        await ready_on(flow, "web-2", "n1")
+
+    assert [(end.result, end.finding_holds) for end in flow.intent_store.follow_ups] == [
+        ("returned", True)
+    ]
+
+
+async def test_the_finding_may_hold_on_another_node() -> None:
+    nodes = (TAINTED, node("n2", "gpu:NoSchedule"), node("n3"))
+    async with flow_of().running() as flow:
+        await evicted(flow, pod("web-1", on="n1"), nodes=nodes)
+        await ready_on(flow, "web-2", "n2")
+
+    assert [(end.result, end.finding_holds) for end in flow.intent_store.follow_ups] == [
+        ("moved", True)
+    ]
+
+
+async def test_a_replacement_that_no_node_takes_is_told_apart() -> None:
+    async with flow_of().running() as flow:
+        await evicted(flow, pod("web-1", on="n1"))
+        flow.deliver(pod("web-2", status=STARTING))
+        await anyio.sleep(598)
+        assert flow.intent_store.follow_ups == []
+
+        await anyio.sleep(3)
+
+    [end] = flow.intent_store.follow_ups
+    assert (end.result, end.replacement, end.node) == ("unscheduled", "web-2", "")
+
+
+async def test_a_replacement_that_does_not_become_ready_is_told_apart() -> None:
+    impatient = UNLIMITED_MOVES.model_copy(update={"ready_timeout_s": 60.0})
+    async with flow_of(impatient).running() as flow:
+        await evicted(flow, pod("web-1", on="n1"))
+        flow.deliver(pod("web-2", on="n2", status=STARTING))
+        await anyio.sleep(61)
+
+    [end] = flow.intent_store.follow_ups
+    assert (end.result, end.scheduled_s, end.ready_s) == ("not_ready", 1, None)
+
+
+@pytest.mark.parametrize(
+    ("owner", "result"),
+    [
+        pytest.param("CloneSet/web", "not_replaced", id="of a kind that is not watched"),
+        pytest.param("ReplicaSet/web", "owner_gone", id="a deleted one"),
+    ],
+)
+async def test_an_owner_that_creates_no_other_pod_is_told_apart(owner: str, result: str) -> None:
+    async with flow_of().running() as flow:
+        await evicted(flow, pod("web-1", on="n1", owner=owner))
+        await anyio.sleep(CREATION_TIMEOUT_S - 1)
+        assert flow.intent_store.follow_ups == []
+
+        await anyio.sleep(2)
+
+    assert [end.result for end in flow.intent_store.follow_ups] == [result]
+
+
+async def test_a_pod_that_is_long_terminating_is_waited_for() -> None:
+    leaving = pod("web-1", on="n1")
+    async with flow_of().running() as flow:
+        flow.sync_and_resume(*NODES, leaving)
+        await anyio.sleep(1)
+        flow.terminate(leaving)
+        await anyio.sleep(2 * CREATION_TIMEOUT_S)
+        assert flow.intent_store.follow_ups == []
+        flow.delete(leaving)
+        await ready_on(flow, "web-2", "n2")
+
+    assert [end.result for end in flow.intent_store.follow_ups] == ["moved"]
+
+
+async def test_when_a_replacement_is_lost_the_next_one_counts() -> None:
+    async with flow_of().running() as flow:
+        await evicted(flow, pod("web-1", on="n1"))
+        flow.deliver(pod("web-2", on="n3", status=STARTING))
+        flow.delete(pod("web-2", on="n3", status=STARTING))
+        await ready_on(flow, "web-3", "n2")
+
+    assert [(end.result, end.replacement) for end in flow.intent_store.follow_ups] == [
+        ("moved", "web-3")
+    ]
+
+
+async def test_replacements_come_in_order_and_older_siblings_are_none() -> None:
+    async with flow_of().running() as flow:
+        await anyio.sleep(100)
+        waiting = pod("older", status=STARTING, created=20)
+        flow.sync_and_resume(*NODES, waiting, pod("web-1", on="n1"), pod("web-2", on="n1"))
+        await anyio.sleep(1)
+        flow.deliver(msgspec.structs.replace(waiting, node="n2", status=pod("any").status))
+        await ready_on(flow, "web-3", "n2")
+        await ready_on(flow, "web-4", "n3")
+
+    assert [
+        (name, end.replacement)
+        for (_, name, _), end in zip(
+            [line for line in flow.intent_store.lines if line[0] == "follow-up"],
+            flow.intent_store.follow_ups,
+            strict=True,
+        )
+    ] == [("web-1", "web-3"), ("web-2", "web-4")]
+
+
+async def test_a_replacement_in_a_stateful_set_has_the_same_name() -> None:
+    db: dict[str, Any] = {"owner": "StatefulSet/db"}
+    async with flow_of().running() as flow:
+        await evicted(flow, pod("db-1", on="n1", uid="first", **db))
+        await ready_on(flow, "db-2", "n2", **db)
+        assert flow.intent_store.follow_ups == []
+        await ready_on(flow, "db-1", "n2", uid="second", **db)
+
+    assert [end.replacement_uid for end in flow.intent_store.follow_ups] == ["second"]
+
+
+@pytest.mark.parametrize("answer", [Denied(403, "no"), DryRun()], ids=["refused", "dry run"])
+async def test_a_pod_that_was_not_evicted_is_not_followed(answer: Any) -> None:
+    async with flow_of(limits(owner=1)).running() as flow:
+        flow.evictor.script["web-1"] = [answer]
+        await evicted(flow, pod("web-1", on="n1"))
+        await anyio.sleep(2000)
+
+    assert flow.intent_store.follow_ups == []
+
+
+async def test_a_pod_that_is_gone_after_a_lost_response_is_followed() -> None:
+    async with flow_of().running() as flow:
+        flow.evictor.script["web-1"] = [EffectUnknown("timeout")]
+        await evicted(flow, pod("web-1", on="n1"))
+        await ready_on(flow, "web-2", "n2")
+
+    assert flow.intent_store.lines[1:] == [
+        ("outcome", "web-1", "unknown"),
+        ("follow-up", "web-1", "moved"),
+    ]
+
+
+# --- moving: so many at once ---
+
+
+async def test_one_pod_of_an_owner_moves_after_the_other_was_replaced() -> None:
+    async with flow_of(limits(owner=1)).running() as flow:
+        await evicted(flow, pod("web-1", on="n1"), pod("web-2", on="n1"))
+        await anyio.sleep(30)
+        assert flow.evicted_names == ["web-1"]
+        reason = flow.observer.evaluations[-1].decision
+
+        await ready_on(flow, "web-3", "n2")
+        assert flow.evicted_names == ["web-1", "web-2"]
+
+    assert "1 pod is moving in owner default/ReplicaSet/web, and moves.maxMoving allows 1" in (
+        reason.message  # type: ignore[union-attr]  # a Refuse
+    )
+
+
+async def test_the_next_pod_moves_as_soon_as_the_replacement_is_ready_and_judged() -> None:
+    async with flow_of(limits(node=1)).running() as flow:
+        await evicted(flow, pod("web-1", on="n1"), pod("db-1", on="n1", owner="ReplicaSet/db"))
+        await ready_on(flow, "web-2", "n2")
+
+    [(_, first), (_, second)] = flow.evictor.calls
+    assert (first, second) == (0, 7)
+
+
+@pytest.mark.parametrize("scope", ["namespace", "node", "zone", "cluster"])
+async def test_every_scope_has_its_limit(scope: str) -> None:
+    nodes = (node("n1", "gpu:NoSchedule", zone="north"), *NODES[1:])
+    pods = [pod(f"p{i}", on="n1", owner=f"ReplicaSet/r{i}") for i in range(4)]
+    async with flow_of(limits(**{scope: 2})).running() as flow:
+        await evicted(flow, *pods, nodes=nodes)
+        assert sorted(flow.evicted_names) == ["p0", "p1"]
+
+        await anyio.sleep(CREATION_TIMEOUT_S + 1)
+        assert sorted(flow.evicted_names) == ["p0", "p1", "p2", "p3"]
+
+
+async def test_a_share_of_an_owners_pods_may_move() -> None:
+    pods = [pod(f"web-{i}", on="n1" if i < 5 else "n2") for i in range(20)]
+    async with flow_of(limits(owner="10%")).running() as flow:
+        await evicted(flow, *pods)
+
+    assert sorted(flow.evicted_names) == ["web-0", "web-1"]
+
+
+async def test_an_eviction_that_failed_makes_room_at_once() -> None:
+    async with flow_of(limits(owner=1)).running() as flow:
+        flow.evictor.script["web-1"] = [Denied(403, "no")]
+        flow.sync_and_resume(*NODES, pod("web-1", on="n1"), pod("web-2", on="n1"))
+        await anyio.sleep(1)
+
+    assert flow.evicted_names == ["web-1", "web-2"]
+
+
+# --- a restart ---
+
+
+def past(name: str, **more: Any) -> PastEviction:
+    """An eviction at the time 5, of a pod of the ReplicaSet web."""
+    return PastEviction(
+        f"request-{name}",
+        5,
+        name,
+        "default",
+        name,
+        "n1",
+        **{
+            "owner_uid": "owner-web",
+            "owner_kind": "ReplicaSet",
+            "owner_name": "web",
+            "replacing_uid": "owner-web",
+            "replacing_kind": "ReplicaSet",
+            "plugin": NodeTaintsPlugin.name,
+            "ended_s": 5,
+            "result": "evicted",
+            **more,
+        },
+    )
+
+
+async def test_after_a_restart_moves_are_followed_on_and_count() -> None:
+    async with flow_of(limits(owner=1)).running() as flow:
+        await anyio.sleep(10)
+        flow.controller.restore([past("web-0")])
+        flow.intent_store.adopt("request-web-0", "web-0")
+        flow.sync_and_resume(
+            *NODES, pod("web-1", on="n1"), pod("web-2", status=STARTING, created=6)
+        )
+        await anyio.sleep(10)
+        assert flow.evicted_names == []
+
+        flow.deliver(pod("web-2", on="n2", created=6))
+        await anyio.sleep(2)
+        assert flow.evicted_names == ["web-1"]
+
+    assert flow.intent_store.lines[0] == ("follow-up", "web-0", "moved")
+
+
+async def test_a_move_that_ended_while_nothing_ran_is_told_from_what_is_there() -> None:
+    async with flow_of().running() as flow:
+        await anyio.sleep(5000)
+        flow.controller.restore([past("web-0"), past("web-1")])
+        for name in ("web-0", "web-1"):
+            flow.intent_store.adopt(f"request-{name}", name)
+        flow.sync_and_resume(*NODES, pod("web-2", on="n2", created=6))
+        await anyio.sleep(2)
+
+    assert flow.intent_store.lines == [
+        ("follow-up", "web-1", "owner_gone"),
+        ("follow-up", "web-0", "moved"),
+    ]
