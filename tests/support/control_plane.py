@@ -179,6 +179,15 @@ class ControlPlane:
         finally:
             self.start_api_server()
 
+    @contextlib.contextmanager
+    def kubelets_silent(self) -> Iterator[None]:
+        """Stop the time of every kubelet, so that no node reports during the block."""
+        self._components["kwok"].freeze()
+        try:
+            yield
+        finally:
+            self._components["kwok"].thaw()
+
     def compact_history(self) -> int:
         """Make etcd forget all revisions up to now, so that older watches cannot resume."""
         status = json.loads(self._etcdctl("endpoint", "status", "-w", "json"))

@@ -77,6 +77,17 @@ class ControllerProcess:
         """Whether the process runs."""
         return self._component.alive
 
+    def page(self, path: str) -> str:
+        """Return the text of a page, whatever its status."""
+        try:
+            with urllib.request.urlopen(
+                f"http://127.0.0.1:{self._port}{path}", timeout=2
+            ) as answer:
+                return str(answer.read().decode())
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.read().decode()
+
     def probe(self, path: str) -> int | None:
         """Return the status of a probe endpoint; None when nobody answers."""
         try:

@@ -146,6 +146,13 @@ class E2ENamespace:
         """Add a taint written `key=value:Effect` to one of our nodes."""
         self.kubectl.run("taint", "node", self.node(name), taint)
 
+    def lose(self, *names: str) -> None:
+        """Have some of our nodes report that they are not Ready, until their kubelets report."""
+        condition = {"type": "Ready", "status": "False", "reason": "KubeletNotReady"}
+        patch = json.dumps({"status": {"conditions": [condition]}})
+        for name in names:
+            self.kubectl.run("patch", "node", self.node(name), "--subresource=status", "-p", patch)
+
     def cordon(self, name: str) -> None:
         """Cordon one of our nodes, and wait until it has the taint of a cordon."""
         self.kubectl.run("cordon", self.node(name))

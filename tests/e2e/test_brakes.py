@@ -1,0 +1,88 @@
+"""The brakes on a real control plane: nodes that are lost for real, evictions by the audit log."""
+
+import time
+
+import pytest
+
+from reactive_desched.api.event import BRAKE_ENGAGED, BRAKE_RELEASED
+from reactive_desched.journal.reading import read_events
+from tests.support import manifests
+from tests.support.control_plane import ControlPlane, wait_until
+from tests.support.controller_process import RunController
+from tests.support.playground import E2ENamespace
+from tests.support.referee import AuditCrosscheck
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
+
+ZONE = "topology.kubernetes.io/zone"
+ZONE_A = ("a0", "a1", "a2", "a3", "a4")
+
+
+def test_most_of_a_zone_is_lost_and_its_pods_stay_until_the_nodes_are_back(
+    control_plane: ControlPlane,
+    playground: E2ENamespace,
+    run_controller: RunController,
+    referee: AuditCrosscheck,
+) -> None:
+    zones = {name: f"{playground.namespace}-{name}" for name in "ab"}
+    playground.add_nodes(ZONE_A[0], **{ZONE: zones["a"], "pool": "a"})
+    playground.add_nodes("b0", **{ZONE: zones["b"], "pool": "b"})
+    here = {
+        pool: playground.deploy(f"w{pool}", 2, affinity=manifests.requires("pool", pool))
+        for pool in "ab"
+    }
+    playground.add_nodes(*ZONE_A[1:], **{ZONE: zones["a"], "pool": "a"})
+    playground.add_nodes("b1", **{ZONE: zones["b"], "pool": "b"})
+
+    with run_controller() as controller:
+        with control_plane.kubelets_silent():
+            playground.lose(*ZONE_A[2:])
+            wait_until(
+                lambda: f"3 of 5 nodes of zone {zones['a']}" in controller.page("/readyz?verbose"),
+                within_s=20,
+                what="the zone brake engages",
+            )
+            assert controller.probe("/readyz") == 200
+            playground.taint("a0", "gpu=yes:NoSchedule")
+            playground.taint("b0", "gpu=yes:NoSchedule")
+            wait_until(referee.evicted, within_s=20, what="an eviction in the other zone")
+            time.sleep(5)
+            assert {each.uid for each in referee.evicted()} <= here["b"].keys()
+        playground.await_healthy("wa", 2, off="a0", within_s=120)
+        playground.await_healthy("wb", 2, off="b0", within_s=120)
+        brakes = [
+            (event.type, event.data.scope)
+            for event in read_events(controller.journal)
+            if event.type in (BRAKE_ENGAGED, BRAKE_RELEASED)
+        ]
+
+    scope = f"zone {zones['a']}"
+    assert brakes == [(BRAKE_ENGAGED, scope), (BRAKE_RELEASED, scope)]
+    assert {each.uid for each in referee.evicted()} == here["a"].keys() | here["b"].keys()
+
+
+def test_no_kubelet_reports_and_everything_stops_until_one_does(
+    control_plane: ControlPlane,
+    playground: E2ENamespace,
+    run_controller: RunController,
+    referee: AuditCrosscheck,
+) -> None:
+    playground.add_nodes("n1")
+    web = playground.deploy("web", 3)
+    playground.add_nodes("n2")
+
+    with run_controller() as controller:
+        with control_plane.kubelets_silent():
+            wait_until(
+                lambda: (
+                    "[!]brake: no node of any zone is Ready" in controller.page("/readyz?verbose")
+                ),
+                within_s=120,
+                what="everything stops",
+            )
+            playground.taint("n1", "gpu=yes:NoSchedule")
+            time.sleep(3)
+            assert referee.audited() == []
+        playground.await_healthy("web", 3, off="n1", within_s=120)
+
+    assert {each.uid for each in referee.evicted()} == web.keys()
