@@ -439,6 +439,21 @@ async def test_a_pod_counts_only_after_some_time() -> None:
     assert flow.evicted_names == ["web"]
 
 
+async def test_time_alone_engages_and_releases_the_brake() -> None:
+    async with braked(pending={"pods": 3}).running() as flow:
+        flow.sync_and_resume(*NODES)
+        waiting = [pending(f"w{i}") for i in range(3)]
+        await anyio.sleep(1)
+        await arrive(flow, *waiting)
+        await anyio.sleep(MINUTE + 1)
+        assert notices(flow) == [(PENDING, CLUSTER, True)]
+
+        flow.delete(waiting[0])
+        await anyio.sleep(MINUTE + 1)
+
+    assert notices(flow) == [(PENDING, CLUSTER, True), (PENDING, CLUSTER, False)]
+
+
 async def test_pods_that_wait_since_before_the_start_count_at_once() -> None:
     async with braked(pending={"pods": 3}).running() as flow:
         await anyio.sleep(3600)
