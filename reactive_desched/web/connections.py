@@ -5,7 +5,10 @@ from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from typing import Final
 
-from aiohttp import web
+from aiohttp.web_protocol import RequestHandler
+from aiohttp.web_request import BaseRequest
+from aiohttp.web_response import Response, StreamResponse
+from aiohttp.web_server import Server
 
 from reactive_desched.telemetry.metrics import Metric, counter
 
@@ -49,7 +52,7 @@ class Connections:
     """
 
     def __init__(
-        self, server: web.Server, limit: int, streams: AbstractSet[object] = frozenset()
+        self, server: Server, limit: int, streams: AbstractSet[object] = frozenset()
     ) -> None:
         self.malformed = 0
         self.crowded_out = 0
@@ -80,10 +83,10 @@ class Connections:
         yield CROWDED_OUT.value(self.crowded_out)
 
 
-class HttpConnection(web.RequestHandler):
+class HttpConnection(RequestHandler):
     """One connection, closed when its time is up; `is_busy` while a request is under way."""
 
-    def __init__(self, connections: Connections, server: web.Server) -> None:
+    def __init__(self, connections: Connections, server: Server) -> None:
         loop = asyncio.get_running_loop()
         super().__init__(
             server,
@@ -118,8 +121,8 @@ class HttpConnection(web.RequestHandler):
             self._restart_timer()
 
     async def finish_response(
-        self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
-    ) -> tuple[web.StreamResponse, bool]:
+        self, request: BaseRequest, resp: StreamResponse, start_time: float | None
+    ) -> tuple[StreamResponse, bool]:
         """Send what is left of an answer; no request is under way then."""
         try:
             return await super().finish_response(request, resp, start_time)
@@ -128,16 +131,16 @@ class HttpConnection(web.RequestHandler):
 
     def handle_error(
         self,
-        request: web.BaseRequest,
+        request: BaseRequest,
         status: int = 500,
         exc: BaseException | None = None,
         message: str | None = None,
-    ) -> web.StreamResponse:
+    ) -> StreamResponse:
         """Return the answer to a failure; bytes that are no request are counted, not logged."""
         if self.is_busy:
             return super().handle_error(request, status, exc, message)
         self._connections.malformed += 1
-        response = web.Response(status=400, text=_MALFORMED)
+        response = Response(status=400, text=_MALFORMED)
         response.force_close()
         add_security_headers(response)
         return response
@@ -153,7 +156,7 @@ class HttpConnection(web.RequestHandler):
         self._timer = asyncio.get_running_loop().call_later(MAX_LIFETIME_S, self._expire)
 
 
-def close_connection(connection: web.RequestHandler, flush_timeout_s: float | None = None) -> None:
+def close_connection(connection: RequestHandler, flush_timeout_s: float | None = None) -> None:
     """Close a connection; the client has `flush_timeout_s`, or 5 s, to take what was written."""
     transport = connection.transport
     connection.force_close()
@@ -167,7 +170,7 @@ def _abort_unflushed(transport: asyncio.WriteTransport) -> None:
         transport.abort()
 
 
-def add_security_headers(response: web.StreamResponse) -> None:
+def add_security_headers(response: StreamResponse) -> None:
     """Add the headers that every answer has."""
     response.headers.update(_SECURITY_HEADERS)
     response.headers.setdefault("Cache-Control", "no-store")

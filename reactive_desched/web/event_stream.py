@@ -6,7 +6,8 @@ from datetime import datetime
 from typing import Final
 
 import anyio
-from aiohttp import web
+from aiohttp.web_request import BaseRequest
+from aiohttp.web_response import Response, StreamResponse
 from msgspec import Struct
 
 from reactive_desched.errors import ConfigError, RecordsExpired
@@ -81,28 +82,28 @@ class EventStream:
         """End all streams now, and accept no further client."""
         self.clients.close()
 
-    async def handle(self, request: web.Request) -> web.StreamResponse:
+    async def handle(self, request: BaseRequest) -> StreamResponse:
         """Answer a request for events."""
         try:
             stream_request = parse_stream_request(request, self._clock())
         except ConfigError as error:
-            return web.Response(status=400, text=f"{error}\n")
+            return Response(status=400, text=f"{error}\n")
         framing = (
             NdjsonFraming()
             if stream_request.ndjson
             else SseFraming(journal_epoch(self._records.source))
         )
         if request.method == "HEAD":
-            return web.Response(headers={"Content-Type": framing.media_type})
+            return Response(headers={"Content-Type": framing.media_type})
         if not self.clients.has_capacity:
             wait = {"Retry-After": str(RETRY_AFTER_S)}
-            return web.Response(status=503, text="all places are taken\n", headers=wait)
+            return Response(status=503, text="all places are taken\n", headers=wait)
         return await self._stream(request, stream_request, framing)
 
     async def _stream(
-        self, request: web.Request, stream_request: StreamRequest, framing: Framing
-    ) -> web.StreamResponse:
-        response = web.StreamResponse(
+        self, request: BaseRequest, stream_request: StreamRequest, framing: Framing
+    ) -> StreamResponse:
+        response = StreamResponse(
             headers={"Content-Type": framing.media_type, "X-Accel-Buffering": "no"}
         )
         response.force_close()
@@ -192,7 +193,7 @@ class EventStream:
         self.clients.counters.resets += 1
         await client.connection.send(client.framing.reset(gap))
 
-    async def _disconnect_stalled(self, client: "_Client", request: web.Request) -> None:
+    async def _disconnect_stalled(self, client: "_Client", request: BaseRequest) -> None:
         self.clients.counters.cut += 1
         message = f"cut: nothing was taken for {self._stall_timeout_s:g} s"
         await client.connection.disconnect(client.framing.goodbye(client.seq, message))

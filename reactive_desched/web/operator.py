@@ -5,15 +5,18 @@ Only clients on the controller's own machine or pod are answered, as `kubectl ex
 cannot send such a request: browsers name its `Origin`, and those requests are rejected.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 from ipaddress import IPv6Address, ip_address
 from typing import Any, Final
 
 import msgspec
-from aiohttp import web
+from aiohttp.web_exceptions import HTTPBadRequest, HTTPForbidden, HTTPUnsupportedMediaType
+from aiohttp.web_request import BaseRequest
+from aiohttp.web_response import Response, StreamResponse
 
 from reactive_desched.errors import ConfigError
+from reactive_desched.web.router import Handler, Router
 
 MAX_BODY_BYTES: Final = 4096
 """The longest body of an order; a longer one is answered with 413."""
@@ -55,7 +58,7 @@ class Operator(msgspec.Struct, frozen=True):
         """One line for each page, for `/`."""
         return "".join(f"{f'/debug/{page.name}':<16}{page.summary}\n" for page in self.pages)
 
-    def add_routes(self, router: web.UrlDispatcher) -> None:
+    def add_routes(self, router: Router) -> None:
         """Serve the pages to GET and the orders to POST."""
         for page in self.pages:
             router.add_get(f"/debug/{page.name}", _page_handler(page))
@@ -63,32 +66,27 @@ class Operator(msgspec.Struct, frozen=True):
             router.add_post(f"/operator/{order.name}", _order_handler(order))
 
 
-def order_paths(orders: Iterable[Order]) -> frozenset[str]:
-    """Return the paths to which something may be written."""
-    return frozenset(f"/operator/{order.name}" for order in orders)
-
-
-def _page_handler(page: DebugPage) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
-    async def handle(request: web.Request) -> web.StreamResponse:
+def _page_handler(page: DebugPage) -> Handler:
+    async def handle(request: BaseRequest) -> StreamResponse:
         _check_client(request)
         try:
             return _json_response(page.read(request.query))
         except ConfigError as error:
-            raise web.HTTPBadRequest(text=f"{error}\n") from error
+            raise HTTPBadRequest(text=f"{error}\n") from error
 
     return handle
 
 
-def _order_handler(order: Order) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
-    async def handle(request: web.Request) -> web.StreamResponse:
+def _order_handler(order: Order) -> Handler:
+    async def handle(request: BaseRequest) -> StreamResponse:
         _check_client(request)
         if request.content_type != JSON_TYPE:
-            raise web.HTTPUnsupportedMediaType(text=f"send an order as {JSON_TYPE}\n")
+            raise HTTPUnsupportedMediaType(text=f"send an order as {JSON_TYPE}\n")
         try:
             body = msgspec.json.decode(await request.read() or b"{}", type=dict[str, Any])
             return _json_response(await order.carry_out(body))
         except (ConfigError, msgspec.DecodeError) as error:
-            raise web.HTTPBadRequest(text=f"{error}\n") from error
+            raise HTTPBadRequest(text=f"{error}\n") from error
 
     return handle
 
@@ -102,22 +100,22 @@ def is_loopback(address: str) -> bool:
     return (mapped or ip).is_loopback
 
 
-def _check_client(request: web.Request) -> None:
+def _check_client(request: BaseRequest) -> None:
     """Reject clients elsewhere, and pages in a browser."""
     if not is_loopback(_peer_address(request)):
-        raise web.HTTPForbidden(
+        raise HTTPForbidden(
             text="only clients in the controller's own pod are answered here: "
             "use kubectl exec or kubectl port-forward\n"
         )
     if "Origin" in request.headers:
-        raise web.HTTPForbidden(text="pages in a browser are not answered here\n")
+        raise HTTPForbidden(text="pages in a browser are not answered here\n")
 
 
-def _peer_address(request: web.Request) -> str:
+def _peer_address(request: BaseRequest) -> str:
     peer = request.transport.get_extra_info("peername") if request.transport else None
     return peer[0] if peer else ""
 
 
-def _json_response(answer: object) -> web.Response:
+def _json_response(answer: object) -> Response:
     body = msgspec.json.format(msgspec.json.encode(answer), indent=1) + b"\n"
-    return web.Response(status=HTTPStatus.OK, body=body, content_type=JSON_TYPE)
+    return Response(status=HTTPStatus.OK, body=body, content_type=JSON_TYPE)

@@ -5,7 +5,10 @@ from collections.abc import Mapping
 from importlib.resources import files
 from typing import Final
 
-from aiohttp import web
+from aiohttp.web_request import BaseRequest
+from aiohttp.web_response import Response
+
+from reactive_desched.web.router import Router
 
 INDEX: Final = "/schemas/"
 _INDEX_FILE: Final = "index.json"
@@ -21,23 +24,23 @@ def read_schemas() -> Mapping[str, bytes]:
     return {one.name: one.read_bytes() for one in folder.iterdir() if one.name.endswith(_SUFFIX)}
 
 
-def add_routes(router: web.UrlDispatcher, schemas: Mapping[str, bytes]) -> None:
+def add_routes(router: Router, schemas: Mapping[str, bytes]) -> None:
     """Serve the index, and each schema under the name of its file."""
 
-    async def index(_: web.Request) -> web.Response:
+    async def index(_: BaseRequest) -> Response:
         return _schema_response(_INDEX_FILE, schemas)
 
-    async def schema(request: web.Request) -> web.Response:
-        return _schema_response(request.match_info["name"], schemas)
+    async def schema(request: BaseRequest) -> Response:
+        return _schema_response(request.path.removeprefix(INDEX), schemas)
 
     router.add_get(INDEX.rstrip("/"), index)
     router.add_get(INDEX, index)
-    router.add_get(INDEX + "{name}", schema)
+    router.add_folder(INDEX, schema)
 
 
-def _schema_response(name: str, schemas: Mapping[str, bytes]) -> web.Response:
+def _schema_response(name: str, schemas: Mapping[str, bytes]) -> Response:
     if (text := schemas.get(name)) is None:
-        return web.Response(status=404, text=f"there is no such schema; {INDEX} lists them\n")
+        return Response(status=404, text=f"there is no such schema; {INDEX} lists them\n")
     kind = "application/json" if name == _INDEX_FILE else "application/schema+json"
     caching = {"Cache-Control": _CACHE_FOREVER} if _WITH_REVISION.fullmatch(name) else {}
-    return web.Response(body=text, headers={"Content-Type": kind, **caching})
+    return Response(body=text, headers={"Content-Type": kind, **caching})

@@ -1,19 +1,23 @@
 """The HTTP server: small, and never in the way of an eviction."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+import asyncio
+from collections.abc import AsyncIterator
 from collections.abc import Set as AbstractSet
 from contextlib import asynccontextmanager, nullcontext
 
-from aiohttp import web
+from aiohttp.web_request import BaseRequest
+from aiohttp.web_response import Response
+from aiohttp.web_server import Server
 
 from reactive_desched.primitives.listen_address import ListenAddress
 from reactive_desched.telemetry.registry import MetricsRegistry
 from reactive_desched.web import schemas
-from reactive_desched.web.connections import Connections, HttpConnection, add_security_headers
+from reactive_desched.web.connections import Connections
 from reactive_desched.web.event_stream import EventStream
 from reactive_desched.web.health import Health, ProbeReport
 from reactive_desched.web.listen_socket import ListenSocket, bound
-from reactive_desched.web.operator import MAX_BODY_BYTES, Operator, order_paths
+from reactive_desched.web.operator import MAX_BODY_BYTES, Operator
+from reactive_desched.web.router import Handler, Router
 
 MAX_CONNECTIONS, MAX_PROBE_CONNECTIONS = 128, 16
 """Connections to the main address, besides event streams, and to the address of the probes."""
@@ -21,7 +25,6 @@ MAX_CONNECTIONS, MAX_PROBE_CONNECTIONS = 128, 16
 SHUTDOWN_S = 0.4
 """A request under way has this long to end, and again as long to be cancelled."""
 
-_READ_METHODS = ("GET", "HEAD")
 _NO_OPERATOR = Operator()
 _PROBES_INDEX = """reactive-desched
 
@@ -36,8 +39,6 @@ _INDEX_METRICS = "/metrics    numbers for Prometheus\n"
 _INDEX_EVENTS = (
     "/events     what is recorded, as it happens   add ?from=oldest for everything there is\n"
 )
-
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 @asynccontextmanager
@@ -67,10 +68,10 @@ async def serve_at(
 
     The address is free again after the block, which ends within a second.
     """
-    app = application(health, metrics, events, operator)
+    router = routes(health, metrics, events, operator)
     streams = frozenset() if events is None else events.clients.connections
     limit = MAX_CONNECTIONS + (0 if events is None else events.clients.limit)
-    async with _serve_app(listen_socket, app, limit, streams) as (url, connections):
+    async with _serve_routes(listen_socket, router, limit, streams) as (url, connections):
         if metrics is not None:
             metrics.register(connections, *(() if events is None else (events.clients,)))
         async with nullcontext() if events is None else events.open():
@@ -91,111 +92,90 @@ async def serve_probes_at(listen_socket: ListenSocket | None, health: Health) ->
     if listen_socket is None:
         yield ""
         return
-    app = _application(_PROBES_INDEX)
-    _add_probes(app, health)
-    async with _serve_app(listen_socket, app, MAX_PROBE_CONNECTIONS) as (url, _):
+    router = _routes(_PROBES_INDEX)
+    _add_probes(router, health)
+    async with _serve_routes(listen_socket, router, MAX_PROBE_CONNECTIONS) as (url, _):
         yield url
 
 
 @asynccontextmanager
-async def _serve_app(
+async def _serve_routes(
     listen_socket: ListenSocket,
-    app: web.Application,
+    router: Router,
     limit: int,
     streams: AbstractSet[object] = frozenset(),
 ) -> AsyncIterator[tuple[str, Connections]]:
-    runner = web.AppRunner(
-        app,
-        shutdown_timeout=SHUTDOWN_S,
+    server = Server(
+        router.handle,
+        request_factory=router.make_request,
         handler_cancellation=True,  # a stream's client that disconnects frees its slot
     )
-    await runner.setup()
-    assert runner.server is not None, "setup made it"
-    connections = Connections(runner.server, limit, streams)
+    connections = Connections(server, limit, streams)
     try:
         yield await listen_socket.serve(connections.new), connections
     finally:
         listen_socket.close()
-        await runner.cleanup()
+        await asyncio.sleep(0)  # what was read already is answered
+        server.pre_shutdown()
+        await server.shutdown(SHUTDOWN_S)
 
 
-def application(
+def routes(
     health: Health,
     metrics: MetricsRegistry | None,
     events: EventStream | None = None,
     operator: Operator = _NO_OPERATOR,
-) -> web.Application:
-    """Return the routes."""
+) -> Router:
+    """Return the handlers of everything that is served."""
     text = _INDEX + (_INDEX_METRICS if metrics else "") + (_INDEX_EVENTS if events else "")
 
-    app = _application(text + operator.index, order_paths(operator.orders))
-    operator.add_routes(app.router)
-    _add_probes(app, health)
-    schemas.add_routes(app.router, schemas.read_schemas())
+    router = _routes(text + operator.index, MAX_BODY_BYTES if operator.orders else 1)
+    operator.add_routes(router)
+    _add_probes(router, health)
+    schemas.add_routes(router, schemas.read_schemas())
     if metrics is not None:
-        app.router.add_get("/metrics", _metrics_handler(metrics))
-    app.router.add_get("/events", _no_events if events is None else events.handle)
-    return app
+        router.add_get("/metrics", _metrics_handler(metrics))
+    router.add_get("/events", _no_events if events is None else events.handle)
+    return router
 
 
-def _application(index_text: str, writable: AbstractSet[str] = frozenset()) -> web.Application:
-    async def index(_: web.Request) -> web.Response:
-        return web.Response(text=index_text)
+def _routes(index_text: str, max_body_bytes: int = 1) -> Router:
+    async def index(_: BaseRequest) -> Response:
+        return Response(text=index_text)
 
-    @web.middleware
-    async def reject_writes(request: web.Request, handler: Handler) -> web.StreamResponse:
-        if request.method not in _READ_METHODS and request.path not in writable:
-            raise web.HTTPMethodNotAllowed(request.method, _READ_METHODS)
-        return await handler(request)
-
-    app = web.Application(
-        middlewares=[_mark_request_started, reject_writes],
-        client_max_size=MAX_BODY_BYTES if writable else 1,
-    )
-    app.on_response_prepare.append(_add_security_headers)
-    app.router.add_get("/", index)
-    return app
+    router = Router(max_body_bytes)
+    router.add_get("/", index)
+    return router
 
 
-def _add_probes(app: web.Application, health: Health) -> None:
-    async def livez(request: web.Request) -> web.Response:
+def _add_probes(router: Router, health: Health) -> None:
+    async def livez(request: BaseRequest) -> Response:
         return _probe_response(request, health.livez())
 
-    async def readyz(request: web.Request) -> web.Response:
+    async def readyz(request: BaseRequest) -> Response:
         return _probe_response(request, health.readyz())
 
-    app.router.add_get("/livez", livez)
-    app.router.add_get("/healthz", livez)  # the path of the SIG descheduler's probes
-    app.router.add_get("/readyz", readyz)
+    router.add_get("/livez", livez)
+    router.add_get("/healthz", livez)  # the path of the SIG descheduler's probes
+    router.add_get("/readyz", readyz)
 
 
-async def _no_events(_: web.Request) -> web.Response:
+async def _no_events(_: BaseRequest) -> Response:
     """Explain how to switch the stream on: any client of this address could read every event."""
-    return web.Response(
+    return Response(
         status=404,
         text="there is no stream of events: write `sinks: {stream: {}}` into the settings\n",
     )
 
 
 def _metrics_handler(metrics: MetricsRegistry) -> Handler:
-    async def scrape(request: web.Request) -> web.Response:
+    async def scrape(request: BaseRequest) -> Response:
         body, media_type = metrics.exposition(",".join(request.headers.getall("Accept", [])))
-        return web.Response(body=body, headers={"Content-Type": media_type})
+        return Response(body=body, headers={"Content-Type": media_type})
 
     return scrape
 
 
-def _probe_response(request: web.Request, report: ProbeReport) -> web.Response:
+def _probe_response(request: BaseRequest, report: ProbeReport) -> Response:
     text = report.text(verbose="verbose" in request.query)
-    return web.Response(status=200 if report.ok else 503, text=text)
-
-
-@web.middleware
-async def _mark_request_started(request: web.Request, handler: Handler) -> web.StreamResponse:
-    assert isinstance(request.protocol, HttpConnection), "nothing else lets requests in"
-    request.protocol.mark_request_started()
-    return await handler(request)
-
-
-async def _add_security_headers(_: web.Request, response: web.StreamResponse) -> None:
-    add_security_headers(response)
+    return Response(status=200 if report.ok else 503, text=text)

@@ -6,8 +6,9 @@ from contextlib import suppress
 from typing import Final
 
 import anyio
-from aiohttp import web
 from aiohttp.http import StreamWriter
+from aiohttp.web_request import BaseRequest
+from aiohttp.web_response import StreamResponse
 
 from reactive_desched.web.connections import close_connection
 
@@ -38,7 +39,7 @@ class StreamConnection:
     stalled; one that takes a little now and then is slow, and is not.
     """
 
-    def __init__(self, request: web.Request, stall_timeout_s: float) -> None:
+    def __init__(self, request: BaseRequest, stall_timeout_s: float) -> None:
         self._request = request
         self._writer: StreamWriter | None = None
         self._stall_timeout_s = stall_timeout_s
@@ -46,7 +47,7 @@ class StreamConnection:
         self._written_bytes = self._sent_bytes = 0
         self._progress_at = anyio.current_time()
 
-    async def open(self, response: web.StreamResponse) -> None:
+    async def open(self, response: StreamResponse) -> None:
         """Begin the answer; raises ConnectionError when the client has gone."""
         if (transport := self._request.transport) is None:
             raise ConnectionResetError

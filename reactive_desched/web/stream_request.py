@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Final
 
-from aiohttp import web
+from aiohttp.web_request import BaseRequest
 from msgspec import Struct
 
 from reactive_desched.api.event import DATA_TYPES
@@ -46,7 +46,7 @@ class StreamRequest(Struct, frozen=True):
     ndjson: bool
 
 
-def parse_stream_request(request: web.Request, now: datetime) -> StreamRequest:
+def parse_stream_request(request: BaseRequest, now: datetime) -> StreamRequest:
     """Read a request; raises ConfigError naming what is wrong and what there is."""
     allowed = [*FILTERS, "from", "follow"]
     for key in request.query:
@@ -57,7 +57,7 @@ def parse_stream_request(request: web.Request, now: datetime) -> StreamRequest:
     )
 
 
-def _start(request: web.Request, now: datetime) -> Start:
+def _start(request: BaseRequest, now: datetime) -> Start:
     """Read the start position; the header counts first: a reconnecting client sends it."""
     if last_event_id := request.headers.get("Last-Event-ID", ""):
         return parse_id(last_event_id) or AfterSequence(0, epoch=last_event_id)
@@ -70,13 +70,13 @@ def _start(request: web.Request, now: datetime) -> Start:
     return parse_start(starts[0], now)
 
 
-def _filter(request: web.Request) -> EventFilter:
+def _filter(request: BaseRequest) -> EventFilter:
     chosen = {field: tuple(_values(request, key)) for key, field in FILTERS.items()}
     check_types(chosen["types"], tuple(DATA_TYPES))
     return EventFilter(**chosen)
 
 
-def _values(request: web.Request, key: str) -> Iterator[str]:
+def _values(request: BaseRequest, key: str) -> Iterator[str]:
     for value in request.query.getall(key, []):
         values = [item.strip() for item in value.split(",")]
         if not all(values):
@@ -84,7 +84,7 @@ def _values(request: web.Request, key: str) -> Iterator[str]:
         yield from values
 
 
-def _follow(request: web.Request) -> bool:
+def _follow(request: BaseRequest) -> bool:
     values = request.query.getall("follow", [""])
     if len(values) > 1:
         raise ConfigError("follow is given twice: write follow=true or follow=false")
@@ -93,6 +93,6 @@ def _follow(request: web.Request) -> bool:
     return _BOOLEANS[value]
 
 
-def _wants_ndjson(request: web.Request) -> bool:
+def _wants_ndjson(request: BaseRequest) -> bool:
     accepted = ",".join(request.headers.getall("Accept", []))
     return any(part.split(";")[0].strip().lower() == NDJSON for part in accepted.split(","))

@@ -167,9 +167,6 @@ async def test_an_outsized_or_senseless_request_is_refused_and_the_next_one_serv
     [
         pytest.param(b"GET / HTTP/1.1\r\nX: a\0b\r\n\r\n", id="a NUL in a header"),
         pytest.param(b"?\r\n\r\n", id="no HTTP at all"),
-        pytest.param(
-            b"GET / HTTP/1.1\r\nHost: h\r\nExpect: \xff\r\n\r\n", id="an expectation of no text"
-        ),
     ],
 )
 async def test_what_is_no_request_is_counted_not_logged_and_its_answer_says_little(
@@ -188,6 +185,24 @@ async def test_what_is_no_request_is_counted_not_logged_and_its_answer_says_litt
     assert not [line for line in caplog.messages if "request" in line.lower()]
     counted = b"reactive_desched_http_malformed_requests_total 1.0"
     assert counted in metrics.exposition("")[0]
+
+
+@pytest.mark.parametrize("expectation", [b"the unknown", b"\xff"])
+async def test_an_unknown_expectation_is_not_met(url: str, expectation: bytes) -> None:
+    head = b"GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\nExpect: " + expectation
+    with anyio.fail_after(4):
+        reply = await raw(url, head + b"\r\n\r\n")
+
+    assert reply.startswith(b"HTTP/1.1 417 ")
+    assert b"X-Content-Type-Options: nosniff" in reply
+
+
+async def test_a_client_that_waits_for_it_is_asked_to_go_on(url: str) -> None:
+    head = b"GET /livez HTTP/1.1\r\nHost: h\r\nConnection: close\r\nExpect: 100-continue"
+    with anyio.fail_after(4):
+        reply = await raw(url, head + b"\r\n\r\n")
+
+    assert reply.startswith(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n")
 
 
 async def test_a_fault_of_our_own_is_logged_and_answered_500(
