@@ -15,7 +15,7 @@ from reactive_desched.model.decisions import GateReason
 from reactive_desched.model.outcomes import RESULTS, OutcomeReason
 from reactive_desched.model.scheduling import FitReason
 from reactive_desched.plan.unaffected_pods import UNAFFECTED_REASONS
-from tools.write_reference import declared
+from tools.declared import declared
 
 PACKAGE = Path(reactive_desched.__file__).parent
 SOURCES = [path for path in sorted(PACKAGE.rglob("*.py")) if "sim" not in path.parts]

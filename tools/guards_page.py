@@ -3,8 +3,10 @@
 from typing import Final
 
 from reactive_desched.gate.guards import GUARDS
+from reactive_desched.model.decisions import GateReason
 from reactive_desched.model.node_marks import NODE_MARK_GROUPS
 from reactive_desched.policy.guards import GuardSettings
+from tools.declared import declared
 
 _DEFAULTS: Final = GuardSettings.model_construct()
 _PAGE: Final = """\
@@ -52,9 +54,12 @@ Next: [every step before an eviction](../explain/safety.md), [settings](settings
 
 def guards_page() -> str:
     """Return the page on guards and on the taints of nodes that others close or empty."""
+    reasons = sorted(declared(GateReason), key=lambda reason: reason.code)
     guards = [
-        f"| `{guard.name}` | `{guard.reason.code}` | {guard.reason.meaning} | {guard.source} |"
+        f"| `{guard.name}` | `{reason.code}` | {reason.meaning} | {guard.source} |"
         for guard in GUARDS
+        for reason in reasons
+        if reason.gate == guard.name
     ]
     marks = [
         f"| `guards.{group.name}` | `{_DEFAULTS.action(group.name)}` | `{key}` | {mark.set_by} |"

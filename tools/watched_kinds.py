@@ -61,7 +61,7 @@ def _row(kind: AnyWatchedKind) -> str:
 
 def verbs(kind: AnyWatchedKind) -> tuple[str, ...]:
     """Return the verbs that the controller's role grants for a kind."""
-    return ("list", "watch") if kind.purpose is Purpose.RECORDS else ("get", "list", "watch")
+    return ("list", "watch") if kind.purpose is Purpose.OWNERS else ("get", "list", "watch")
 
 
 def _rbac_rules() -> Iterator[str]:

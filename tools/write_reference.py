@@ -4,17 +4,14 @@ import inspect
 import re
 import textwrap
 from collections.abc import Iterator, Mapping
-from importlib import import_module
 from itertools import groupby
 from pathlib import Path
-from pkgutil import walk_packages
 from types import UnionType
-from typing import TypeVar, Union, get_args, get_origin
+from typing import Union, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-import reactive_desched
 from reactive_desched.api.args import needs_restart
 from reactive_desched.model.decisions import GateReason
 from reactive_desched.model.outcomes import OutcomeReason
@@ -24,6 +21,7 @@ from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.policy.settings import ReactiveSettings
 from reactive_desched.telemetry.metrics import PREFIX, Family
+from tools.declared import declared
 from tools.guards_page import guards_page
 from tools.plan_example import PAGES, page_with_answer
 from tools.watched_kinds import README, watched_kinds_page, written_files
@@ -31,7 +29,6 @@ from tools.watched_kinds import README, watched_kinds_page, written_files
 REFERENCE = Path(__file__).parent.parent / "docs" / "reference"
 _README_WIDTH = 130
 _SKIPPED = ("apiVersion", "kind")
-Declared = TypeVar("Declared")
 
 
 def settings_page() -> str:
@@ -198,13 +195,6 @@ def _next_links(links: Mapping[str, str]) -> list[str]:
 def declared_families() -> list[Family]:
     """Return the families that any module of the package declares, by name."""
     return sorted(declared(Family))
-
-
-def declared(kind: type[Declared]) -> set[Declared]:
-    """Return the values of this type that any module of the package declares."""
-    modules = walk_packages(reactive_desched.__path__, "reactive_desched.")
-    names = (vars(import_module(m.name)) for m in modules if not m.name.endswith("__main__"))
-    return {value for values in names for value in values.values() if isinstance(value, kind)}
 
 
 def _rows(model: type[BaseModel], prefix: str) -> Iterator[str]:

@@ -15,6 +15,7 @@ from reactive_desched.gate.plugin_limits import PluginNodeLimits
 from reactive_desched.gate.policy_limits import PolicyLimits
 from reactive_desched.gate.rate_limits import EvictionRateLimiter, EvictionScopes
 from reactive_desched.gate.schedules import EvictionSchedules
+from reactive_desched.gate.workloads import Workloads
 from reactive_desched.model.changes import Change
 from reactive_desched.model.history import PastEviction
 from reactive_desched.model.objects import PodKey
@@ -49,7 +50,8 @@ class GateFactory:
         self.policy_limits = PolicyLimits(config.policy.limits.by_scope(), window_s)
         self.schedules = EvictionSchedules(config.settings.budgets.schedules, view)
         self._pdb_filter = PdbFilter(view, clock)
-        self._guards = Guards(view, config.settings.guards)
+        self._workloads = Workloads(view, lambda _: 0, clock)
+        self._guards = Guards(view, config.settings.guards, self._workloads)
         self._policy = config.policy
         self.brakes = Brakes(view, clock, config.settings.brakes)
         self.memory = MoveMemory(view, config.settings.moves)
@@ -80,6 +82,14 @@ class GateFactory:
         )
         trackers = (self.in_flight, self.brakes.zones, self._pdb_filter, self.node_fit)
         return Gate(filters, self._limits, self.rate_limiter, trackers, self.moves)
+        trackers = (
+            self._workloads,
+            self.in_flight,
+            self.brakes.zones,
+            self._pdb_filter,
+            self.node_fit,
+        )
+        return Gate(filters, self._limits, self.rate_limiter, trackers)
 
     @property
     def _limits(self) -> tuple[EvictionLimit, ...]:

@@ -5,18 +5,44 @@ holds the pod and what may end that: the changes that wake the finding, or the t
 write its function and its line in `GUARDS`, and its name in `policy/guards.py`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from msgspec import Struct
 
 from reactive_desched.api.index import Index
+from reactive_desched.gate.workloads import Workloads, WorkloadState
 from reactive_desched.model.decisions import GateReason, Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.node_marks import NodeMark
-from reactive_desched.model.objects import Node
-from reactive_desched.model.wakes import WakeOn, WakeOnNode, WakeOnPod
+from reactive_desched.model.objects import (
+    Deployment,
+    IntermediateOwner,
+    Job,
+    Namespace,
+    Node,
+    Pod,
+    ReplicaSet,
+    StatefulSet,
+    Workload,
+)
+from reactive_desched.model.opt_outs import (
+    DO_NOT_DISRUPT,
+    DO_NOT_EVICT,
+    SAFE_TO_EVICT,
+    OptOut,
+    read_opt_out,
+)
+from reactive_desched.model.wakes import (
+    WakeOn,
+    WakeOnEviction,
+    WakeOnNamespace,
+    WakeOnNode,
+    WakeOnPod,
+    WakeOnWorkload,
+)
 from reactive_desched.policy.guards import GuardName, GuardSettings
+from reactive_desched.state.indexes.owners import OwnerIndex
 from reactive_desched.state.view import ClusterView
 
 
@@ -26,6 +52,7 @@ class GuardInputs(Struct, frozen=True):
     view: ClusterView
     settings: GuardSettings
     left_marks: Mapping[str, NodeMark]
+    workloads: Workloads
 
     def node(self, finding: Finding) -> Node | None:
         """Return the Node that the pod is on."""
@@ -36,54 +63,333 @@ class GuardInputs(Struct, frozen=True):
 class Hold(Struct, frozen=True):
     """Why a guard holds a pod, and what may end it besides a change of the pod itself.
 
-    `until_s` is the time at which it ends without any change, in seconds since the epoch.
+    `wait_s` is in how many seconds it ends without any change.
     """
 
+    reason: GateReason
     message: str
     wakes: tuple[WakeOn, ...] = ()
-    until_s: float | None = None
+    wait_s: float | None = None
 
 
 class Guard(Struct, frozen=True):
-    """A guard: the reason it gives, its check, and where the rule comes from."""
+    """A guard: its name in the settings, its check, and where the rule comes from."""
 
-    reason: GateReason
+    name: GuardName
     check: Callable[[Finding, GuardInputs], Hold | None]
     source: str
     indexes: tuple[type[Index], ...] = ()
 
-    @property
-    def name(self) -> GuardName:
-        """The name by which settings switch it off."""
-        return GuardName(self.reason.gate)
+
+DO_NOT_EVICT_ANNOTATION: Final = GateReason(
+    GuardName.DO_NOT_EVICT,
+    "DoNotEvict",
+    "The pod, its workload or its namespace has the annotation `reactive-desched/do-not-evict`.",
+)
+DO_NOT_EVICT_UNREADABLE: Final = GateReason(
+    GuardName.DO_NOT_EVICT,
+    "DoNotEvictUnreadable",
+    "The annotation `reactive-desched/do-not-evict` of the pod, its workload or its namespace has "
+    "a value that cannot be read; it protects until it is corrected.",
+)
+NOT_SAFE_TO_EVICT: Final = GateReason(
+    GuardName.SAFE_TO_EVICT,
+    "NotSafeToEvict",
+    "The pod has cluster-autoscaler's annotation `safe-to-evict` with the value `false`.",
+)
+MUST_NOT_BE_DISRUPTED: Final = GateReason(
+    GuardName.DO_NOT_DISRUPT,
+    "DoNotDisrupt",
+    "The pod or its node has Karpenter's annotation `do-not-disrupt`.",
+)
+NOMINATED: Final = GateReason(
+    GuardName.NOMINATED_PODS,
+    "PodNominated",
+    "The kube-scheduler makes room for the pod on a node, and has not bound it yet.",
+)
+POD_TOO_YOUNG: Final = GateReason(
+    GuardName.YOUNG_PODS,
+    "PodTooYoung",
+    "The pod started less than `guards.minPodAge` ago.",
+)
+READY_TOO_RECENTLY: Final = GateReason(
+    GuardName.NEWLY_READY_PODS,
+    "ReadyTooRecently",
+    "The pod is Ready for less than `guards.minReadyTime`.",
+)
+ROLLING_OUT: Final = GateReason(
+    GuardName.ROLLOUTS,
+    "RollingOut",
+    "The pod's Deployment or StatefulSet is rolling out.",
+)
+TOO_FEW_READY: Final = GateReason(
+    GuardName.UNREADY_WORKLOADS,
+    "TooFewReadyPods",
+    "The pod's workload has fewer Ready pods than it wants, other than those that the controller "
+    "evicted itself; for a StatefulSet, those count as well.",
+)
+NOT_ITS_TURN: Final = GateReason(
+    GuardName.STATEFUL_SET_ORDER,
+    "HigherOrdinalFirst",
+    "A pod of the StatefulSet with a higher ordinal has a finding as well, and leaves first.",
+)
+SINGLE_REPLICA_MOVING: Final = GateReason(
+    GuardName.SINGLE_REPLICAS,
+    "SingleReplicaMoving",
+    "Another workload of the namespace that wants a single pod was evicted, and is not Ready yet.",
+)
+
+
+def do_not_evict(finding: Finding, inputs: GuardInputs) -> Hold | None:
+    """Hold pods that ask for it by our annotation, or whose workload or namespace does."""
+    pod = finding.pod
+    for where, value, wake in _opt_outs(pod, inputs.view):
+        if (opt_out := read_opt_out(value, pod.created_s)) is None:
+            continue
+        message = f"{where} has the annotation {DO_NOT_EVICT}: {value}"
+        if opt_out.is_malformed:
+            hint = "write true, false, a time such as 2026-12-24T18:00:00Z, or a duration"
+            return Hold(DO_NOT_EVICT_UNREADABLE, f"{message}; {hint}", (wake,))
+        if (wait_s := _left_s(opt_out, inputs)) is None or wait_s > 0:
+            return Hold(DO_NOT_EVICT_ANNOTATION, message, (wake,), wait_s)
+    return None
+
+
+def _opt_outs(pod: Pod, view: ClusterView) -> Iterator[tuple[str, str | None, WakeOn]]:
+    """Yield what may carry our annotation, its value, and the wake of its change.
+
+    A Deployment copies its annotations to its ReplicaSets and never takes them away again, so a
+    ReplicaSet counts only where the Deployment is not known.
+    """
+    yield f"pod {pod}", pod.annotations.do_not_evict, WakeOnPod(pod.uid)
+    values: dict[str, str | None] = {}
+    chain = view.index(OwnerIndex).chain(pod)
+    for owner in chain:
+        if (known := _owner(owner.uid, view)) is not None:
+            if isinstance(known, Deployment):
+                values.clear()
+            values[owner.uid] = known.do_not_evict
+    for owner in chain:
+        where = f"{owner.kind} {pod.namespace}/{owner.name}"
+        yield where, values.get(owner.uid), WakeOnWorkload(owner.uid)
+    namespace = view.store(Namespace).get(pod.namespace)
+    value = None if namespace is None else namespace.do_not_evict
+    yield f"namespace {pod.namespace}", value, WakeOnNamespace(pod.namespace)
+
+
+def _owner(uid: str, view: ClusterView) -> IntermediateOwner | Workload | None:
+    store = view.store
+    between = store(ReplicaSet).get(uid) or store(Job).get(uid)
+    return between or store(Deployment).get(uid) or store(StatefulSet).get(uid)
+
+
+def safe_to_evict(finding: Finding, _: GuardInputs) -> Hold | None:
+    """Hold pods that cluster-autoscaler must not evict, unless they may be descheduled."""
+    annotations = finding.pod.annotations
+    if annotations.safe_to_evict != "false" or annotations.evict is not None:
+        return None
+    return Hold(NOT_SAFE_TO_EVICT, f"the pod has the annotation {SAFE_TO_EVICT}: false")
+
+
+def do_not_disrupt(finding: Finding, inputs: GuardInputs) -> Hold | None:
+    """Hold pods that Karpenter must not disrupt, and those on such nodes."""
+    pod, node = finding.pod, inputs.node(finding)
+    if pod.annotations.evict is None and (value := pod.annotations.do_not_disrupt) is not None:
+        opt_out = read_opt_out(value, pod.created_s)
+        if opt_out is not None and not opt_out.is_malformed:  # Karpenter reads nothing else either
+            wait_s = _left_s(opt_out, inputs)
+            if wait_s is None or wait_s > 0:
+                message = f"the pod has the annotation {DO_NOT_DISRUPT}: {value}"
+                return Hold(MUST_NOT_BE_DISRUPTED, message, (), wait_s)
+    if node is not None and node.do_not_disrupt == "true":
+        message = f"node {node.name} has the annotation {DO_NOT_DISRUPT}: true"
+        return Hold(MUST_NOT_BE_DISRUPTED, message, (WakeOnNode(node.name),))
+    return None
+
+
+def _left_s(opt_out: OptOut, inputs: GuardInputs) -> float | None:
+    """Return for how many seconds an opt-out still holds; None: until it is changed."""
+    return None if opt_out.until_s is None else opt_out.until_s - inputs.view.now_s
+
+
+def nominated_pod(finding: Finding, _: GuardInputs) -> Hold | None:
+    """Hold pods that wait for the node on which the kube-scheduler makes room for them."""
+    pod = finding.pod
+    if pod.node or not (nominated := pod.status.nominated_node):
+        return None
+    return Hold(NOMINATED, f"the kube-scheduler nominated node {nominated} for the pod")
+
+
+def young_pod(finding: Finding, inputs: GuardInputs) -> Hold | None:
+    """Hold pods that started a moment ago; a pod that has ended is of any age."""
+    pod, minimum_s = finding.pod, inputs.settings.min_pod_age_s
+    started_s = pod.created_s if pod.started_s is None else pod.started_s
+    age_s = inputs.view.now_s - started_s
+    if age_s >= minimum_s or pod.has_ended:
+        return None
+    message = f"the pod started {age_s:.0f} s ago, and minPodAge is {minimum_s:g} s"
+    return Hold(POD_TOO_YOUNG, message, (), minimum_s - age_s)
+
+
+def newly_ready_pod(finding: Finding, inputs: GuardInputs) -> Hold | None:
+    """Hold pods that became Ready a moment ago."""
+    pod, minimum_s = finding.pod, inputs.settings.min_ready_time_s
+    if pod.has_ended or (since_s := pod.ready_since_s) is None:
+        return None
+    ready_s = inputs.view.now_s - since_s
+    if ready_s >= minimum_s:
+        return None
+    message = f"the pod is Ready for {ready_s:.0f} s, and minReadyTime is {minimum_s:g} s"
+    return Hold(READY_TOO_RECENTLY, message, (), minimum_s - ready_s)
 
 
 DRAINED_NODE: Final = GateReason(
     GuardName.DRAINED_NODES,
     "NodeDrainedByOthers",
-    "A taint on the pod's node says that an autoscaler, the cloud or a maintenance operator "
-    "empties the node.",
+    "The pod's node is being deleted, or a taint on it says that an autoscaler, the cloud or a "
+    "maintenance operator empties it.",
 )
 
 
 def drained_node(finding: Finding, inputs: GuardInputs) -> Hold | None:
     """Hold pods on nodes that others empty, unless the finding is about their very taint."""
     node = inputs.node(finding)
-    if node is None or not node.taints:
+    if node is None:
         return None
+    if node.is_terminating:
+        message = f"node {node.name} is being deleted"
+        return Hold(DRAINED_NODE, message, (WakeOnNode(node.name),))
     for taint in node.taints:
         mark = inputs.left_marks.get(taint.key)
         if mark is not None and mark.empties and finding.details.get("taintKey") != taint.key:
             message = f"{mark.set_by} empties node {node.name} (taint {taint.key})"
-            return Hold(message, (WakeOnNode(node.name),))
+            return Hold(DRAINED_NODE, message, (WakeOnNode(node.name),))
     return None
+
+
+def rolling_out(finding: Finding, inputs: GuardInputs) -> Hold | None:
+    """Hold the pods of a workload that is rolling out: its controller replaces pods already."""
+    if (workload := _running(finding, inputs)) is None or not workload.rollout:
+        return None
+    message = f"{workload.owner} is rolling out: {workload.rollout}"
+    return Hold(ROLLING_OUT, message, (WakeOnWorkload(workload.owner.uid),))
+
+
+def unready_workload(finding: Finding, inputs: GuardInputs) -> Hold | None:
+    """Hold a Ready pod whose workload lacks Ready pods for another reason than our evictions.
+
+    A pod that is not Ready may leave: its workload does not lose a Ready one by that. Of a
+    StatefulSet one pod leaves at a time.
+    """
+    if (workload := _running(finding, inputs)) is None or not finding.pod.status.is_ready:
+        return None
+    lacking = workload.missing + len(workload.leaving)
+    if lacking <= (0 if workload.is_stateful_set else workload.moving):
+        return None
+    wakes = (
+        WakeOnWorkload(workload.controller_uid),
+        WakeOnWorkload(workload.owner.uid),
+        *map(WakeOnEviction, workload.leaving),
+    )
+    wanted = workload.wanted if workload.wanted is not None else workload.ready + workload.unready
+    message = f"{workload.ready} of {wanted} pods of {workload.owner} are Ready"
+    if workload.leaving:
+        message += f", and {len(workload.leaving)} of them are being evicted"
+    return Hold(TOO_FEW_READY, message, wakes)
+
+
+def stateful_set_order(finding: Finding, inputs: GuardInputs) -> Hold | None:
+    """Hold a pod of a StatefulSet while one of a higher ordinal has to leave, too."""
+    workload = _running(finding, inputs)
+    if workload is None or not workload.is_stateful_set:
+        return None
+    wait_s = inputs.workloads.seconds_to_turn(finding.pod, workload)
+    if wait_s <= 0:
+        return None
+    message = f"pods of {workload.owner} with a higher ordinal leave first"
+    return Hold(NOT_ITS_TURN, message, (WakeOnWorkload(workload.controller_uid),), wait_s)
+
+
+def single_replica(finding: Finding, inputs: GuardInputs) -> Hold | None:
+    """Hold the only pod of a workload while another such workload of its namespace is moving."""
+    workload = _running(finding, inputs)
+    if workload is None or workload.wanted != 1:
+        return None
+    if (found := inputs.workloads.single_before(finding.pod, workload)) is None:
+        return None
+    before, wait_s = found
+    message = f"{before.owner}, which wants a single pod as well, is not Ready yet"
+    wakes = WakeOnWorkload(before.controller_uid), WakeOnEviction(before.pod)
+    return Hold(SINGLE_REPLICA_MOVING, message, wakes, wait_s)
+
+
+def _running(finding: Finding, inputs: GuardInputs) -> WorkloadState | None:
+    """Return the workload of a pod that has not ended."""
+    return None if finding.pod.has_ended else inputs.workloads.of(finding.pod)
 
 
 GUARDS: Final = (
     Guard(
-        DRAINED_NODE,
+        GuardName.DO_NOT_EVICT,
+        do_not_evict,
+        f"`{DO_NOT_EVICT}` on the pod, its ReplicaSet, Job, Deployment or StatefulSet, or its "
+        "namespace: `true`, a time, or a duration since the pod's creation",
+        (OwnerIndex,),
+    ),
+    Guard(
+        GuardName.SAFE_TO_EVICT,
+        safe_to_evict,
+        f'`{SAFE_TO_EVICT}: "false"` on the pod; the `evict` annotation of the SIG descheduler '
+        "overrides it",
+    ),
+    Guard(
+        GuardName.DO_NOT_DISRUPT,
+        do_not_disrupt,
+        f"`{DO_NOT_DISRUPT}` on the pod (`true` or a duration since its creation; the `evict` "
+        "annotation overrides it) or on its node (`true`)",
+    ),
+    Guard(
+        GuardName.NOMINATED_PODS,
+        nominated_pod,
+        "`status.nominatedNodeName` of a pod that is not bound",
+    ),
+    Guard(
+        GuardName.YOUNG_PODS,
+        young_pod,
+        "`guards.minPodAge` and `status.startTime`, or the time of creation",
+    ),
+    Guard(
+        GuardName.NEWLY_READY_PODS,
+        newly_ready_pod,
+        "`guards.minReadyTime` and the pod's Ready condition",
+    ),
+    Guard(
+        GuardName.DRAINED_NODES,
         drained_node,
-        "the taints of `guards.scaledDownNodes` and `guards.maintenanceNodes`",
+        "the taints of `guards.scaledDownNodes` and `guards.maintenanceNodes`, or "
+        "`metadata.deletionTimestamp` of the node",
+    ),
+    Guard(
+        GuardName.ROLLOUTS,
+        rolling_out,
+        "Deployment and StatefulSet, as `kubectl rollout status` reads them",
+        Workloads.indexes,
+    ),
+    Guard(
+        GuardName.UNREADY_WORKLOADS,
+        unready_workload,
+        "`spec.replicas` of the Deployment or StatefulSet, else the pods of the same controller",
+        Workloads.indexes,
+    ),
+    Guard(
+        GuardName.STATEFUL_SET_ORDER,
+        stateful_set_order,
+        "the ordinals of a StatefulSet's pods, in the order in which it would replace them",
+    ),
+    Guard(
+        GuardName.SINGLE_REPLICAS,
+        single_replica,
+        "`spec.replicas: 1` of the Deployment or StatefulSet",
     ),
 )
 """Every guard, in the order in which they are asked."""
@@ -94,8 +400,9 @@ class Guards:
 
     name = "Guards"
 
-    def __init__(self, view: ClusterView, settings: GuardSettings) -> None:
+    def __init__(self, view: ClusterView, settings: GuardSettings, workloads: Workloads) -> None:
         self._view = view
+        self._workloads = workloads
         self.reconfigure(settings)
 
     @property
@@ -105,18 +412,16 @@ class Guards:
 
     def reconfigure(self, settings: GuardSettings) -> None:
         """Apply other settings."""
-        self._inputs = GuardInputs(self._view, settings, settings.left_marks)
+        self._inputs = GuardInputs(self._view, settings, settings.left_marks, self._workloads)
         self._by_plugin: dict[str, tuple[Guard, ...]] = {}
 
     def check(self, finding: Finding, now: float) -> Refuse | None:
         """Refuse with the first guard that holds the pod; `now` is monotonic seconds."""
         for guard in self._active(finding.plugin):
             if (hold := guard.check(finding, self._inputs)) is not None:
-                until = hold.until_s
-                if until is not None:
-                    until = now + max(0.0, until - self._view.now_s)
+                until = None if hold.wait_s is None else now + hold.wait_s
                 wakes = (WakeOnPod(finding.pod.uid), *hold.wakes)
-                return guard.reason.refuse(finding, hold.message, wakes, until)
+                return hold.reason.refuse(finding, hold.message, wakes, until)
         return None
 
     def _active(self, plugin: str) -> tuple[Guard, ...]:

@@ -110,8 +110,12 @@ class NodeCapacityDecreased(NodeChange, frozen=True, gc=False):
     """The node was cordoned or its allocatable shrank."""
 
 
+class NodeMetadataChanged(NodeChange, frozen=True, gc=False):
+    """Annotations of the node that guards read differ, or its deletion has begun."""
+
+
 class NamespaceChanged(Change, frozen=True, gc=False):
-    """A namespace was added or deleted, or its labels differ."""
+    """A namespace was added or deleted, or its labels or annotations differ."""
 
     namespace: str
 
@@ -146,6 +150,15 @@ class NodeUsageChanged(NodeChange, frozen=True, gc=False):
     """A source of metrics has a new sample of the node, or none any more."""
 
     source: str = ""
+
+
+class WorkloadChanged(Change, frozen=True, gc=False):
+    """A controller of pods, given by uid, differs, or more of its pods are Ready or fewer are not.
+
+    It differs in its size, its rollout or its annotations.
+    """
+
+    uid: str
 
 
 class PriorityClassChanged(Change, frozen=True, gc=False):

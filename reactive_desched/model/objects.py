@@ -116,6 +116,9 @@ class Annotations(Struct, frozen=True, gc=False):
     config_source: str | None = None
     deletion_cost: str | None = None
     eviction_cost: str | None = None
+    do_not_evict: str | None = None
+    safe_to_evict: str | None = None
+    do_not_disrupt: str | None = None
 
 
 class PodSpec(Struct, frozen=True, gc=False):
@@ -169,7 +172,10 @@ class ContainerStatus(Struct, frozen=True, gc=False):
 
 
 class PodStatus(Struct, frozen=True, gc=False):
-    """How a pod fares, without times, so that healthy siblings share one."""
+    """How a pod fares, without times, so that healthy siblings share one.
+
+    `nominated_node` is where the kube-scheduler makes room for a pod that waits; empty once bound.
+    """
 
     phase: str = ""
     reason: str = ""
@@ -178,6 +184,7 @@ class PodStatus(Struct, frozen=True, gc=False):
     containers: tuple[ContainerStatus, ...] = ()
     init_containers: tuple[ContainerStatus, ...] = ()
     ephemeral_containers: tuple[ContainerStatus, ...] = ()
+    nominated_node: str = ""
 
     def app_containers(self, *, include_init: bool) -> tuple[ContainerStatus, ...]:
         """Return the app containers, and the init containers if asked for; no ephemeral ones."""
@@ -235,9 +242,24 @@ class Pod(Struct, frozen=True, gc=False):
         return not self.node and self.status.phase not in _TERMINAL
 
     @property
+    def has_ended(self) -> bool:
+        """Say whether its containers have ended for good."""
+        return self.status.phase in _TERMINAL
+
+    @property
     def is_terminating(self) -> bool:
         """Say whether its deletion has begun."""
         return self.deletion_s is not None
+
+    @property
+    def ready_since_s(self) -> int | None:
+        """When the pod became Ready; None while it is not, or where its status does not say."""
+        for condition, changed in zip(
+            self.status.conditions, self.condition_transitions, strict=False
+        ):
+            if condition.type == "Ready" and condition.status == "True":
+                return None if changed is None else self.created_s + changed
+        return None
 
     @property
     def qos_class(self) -> str:
@@ -258,7 +280,7 @@ class Node(Struct, frozen=True, gc=False):
     """One node; `allocatable` is cpu in milli-cores and everything else in whole units.
 
     `load_capacity` is what measured use is a share of where koordinator's annotations say so, None
-    where it is `allocatable`.
+    where it is `allocatable`. `do_not_disrupt` is Karpenter's annotation.
     """
 
     name: str
@@ -270,6 +292,8 @@ class Node(Struct, frozen=True, gc=False):
     allocatable: Mapping[str, int] = {}
     ready_status: str | None = None
     load_capacity: Mapping[str, int] | None = None
+    do_not_disrupt: str | None = None
+    is_terminating: bool = False
 
     @property
     def key(self) -> str:
@@ -306,6 +330,7 @@ class Namespace(Struct, frozen=True, gc=False):
     uid: str = ""
     resource_version: int = 0
     labels: Labels = {}
+    do_not_evict: str | None = None
 
     @property
     def key(self) -> str:
@@ -410,11 +435,12 @@ class CSINode(Struct, frozen=True, gc=False):
 
 
 class IntermediateOwner(Struct, frozen=True, gc=False):
-    """An object between pods and a higher controller; only the controller is kept."""
+    """An object between pods and a higher controller; little more than the controller is kept."""
 
     uid: str
     resource_version: int = 0
     controller: OwnerReference | None = None
+    do_not_evict: str | None = None
 
     @property
     def key(self) -> str:
@@ -428,3 +454,31 @@ class ReplicaSet(IntermediateOwner, frozen=True, gc=False):
 
 class Job(IntermediateOwner, frozen=True, gc=False):
     """One Job; a CronJob may control it."""
+
+
+class Workload(Struct, frozen=True, gc=False):
+    """A controller of pods that is not controlled itself: how many it wants, and how it changes.
+
+    `rollout` says what of a change is under way, and is empty where nothing is.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: int = 0
+    replicas: int = 1
+    rollout: str = ""
+    do_not_evict: str | None = None
+
+    @property
+    def key(self) -> str:
+        """The uid."""
+        return self.uid
+
+
+class Deployment(Workload, frozen=True, gc=False):
+    """One Deployment."""
+
+
+class StatefulSet(Workload, frozen=True, gc=False):
+    """One StatefulSet."""

@@ -18,6 +18,7 @@ from reactive_desched.model.changes import (
     NodeCapacityIncreased,
     NodeGone,
     NodeLabelsChanged,
+    NodeMetadataChanged,
     NodeTaintsChanged,
     PdbChanged,
     PodBound,
@@ -29,6 +30,7 @@ from reactive_desched.model.changes import (
     PriorityClassChanged,
     PvcChanged,
     PvChanged,
+    WorkloadChanged,
 )
 from reactive_desched.model.objects import PodKey
 
@@ -93,6 +95,7 @@ class WakeOnNode(WakeOn, frozen=True, gc=False):
         NodeLabelsChanged,
         NodeCapacityIncreased,
         NodeCapacityDecreased,
+        NodeMetadataChanged,
         PodGone,
     )
     name: str
@@ -149,6 +152,18 @@ class WakeOnNamespace(WakeOn, frozen=True, gc=False):
     def fulfilled_by(cls, change: Any) -> Self:  # a NamespaceChanged
         """Return the wake of the changed namespace."""
         return cls(change.namespace)
+
+
+class WakeOnWorkload(WakeOn, frozen=True, gc=False):
+    """A controller of pods differs, or more of its pods are Ready or fewer are not."""
+
+    changes: ClassVar[ChangeTypes] = (WorkloadChanged,)
+    uid: str
+
+    @classmethod
+    def fulfilled_by(cls, change: Any) -> Self:  # a WorkloadChanged
+        """Return the wake of the changed controller."""
+        return cls(change.uid)
 
 
 class WakeOnPdb(WakeOn, frozen=True, gc=False):

@@ -119,9 +119,7 @@ class SnapshotBuilder:
         self._node_metrics_codec = ResourceCodec(NODE_METRICS, tables)
         self._pod_metrics_codec = ResourceCodec(POD_METRICS, tables)
         self._kinds = {
-            kind.kind: kind
-            for kind in WATCHED_KINDS.values()
-            if kind.purpose is not Purpose.RECORDS
+            kind.kind: kind for kind in WATCHED_KINDS.values() if kind.purpose is not Purpose.OWNERS
         }
         self._objects: dict[str, list[ClusterObject]] = {
             kind.resource: [] for kind in self._kinds.values()

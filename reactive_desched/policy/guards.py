@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from reactive_desched.api.args import Section
+from reactive_desched.api.args import Seconds, Section
 from reactive_desched.model.node_marks import NODE_MARK_GROUPS, NodeMark
 
 NodeMarkAction = Literal["leave", "drain"]
@@ -15,7 +15,17 @@ NodeMarkAction = Literal["leave", "drain"]
 class GuardName(StrEnum):
     """The guards by the names that decisions carry as their gate."""
 
+    DO_NOT_EVICT = "DoNotEvict"
+    SAFE_TO_EVICT = "SafeToEvict"
+    DO_NOT_DISRUPT = "DoNotDisrupt"
+    NOMINATED_PODS = "NominatedPods"
+    YOUNG_PODS = "YoungPods"
+    NEWLY_READY_PODS = "NewlyReadyPods"
     DRAINED_NODES = "DrainedNodes"
+    ROLLOUTS = "Rollouts"
+    UNREADY_WORKLOADS = "UnreadyWorkloads"
+    STATEFUL_SET_ORDER = "StatefulSetOrder"
+    SINGLE_REPLICAS = "SingleReplicas"
 
 
 class GuardSettings(Section):
@@ -34,6 +44,16 @@ class GuardSettings(Section):
         default="leave",
         description="The same for the taints of nodes that are shut down, taken back by the cloud, "
         "or repaired.",
+    )
+    min_pod_age_s: Seconds = Field(
+        default=10.0,
+        description="A pod that started less than so long ago is not evicted: the kube-scheduler "
+        "has only just placed it, and what it depends on may still be on its way; 0s: any age.",
+    )
+    min_ready_time_s: Seconds = Field(
+        default=5.0,
+        description="A pod that is Ready for less than so long is not evicted: what depends on it "
+        "has only just found it; 0s: any time.",
     )
     disabled: tuple[GuardName, ...] = Field(
         default=(), description="Guards that are switched off, by name."

@@ -10,6 +10,7 @@ from reactive_desched.model.changes import (
     NodeCapacityIncreased,
     NodeGone,
     NodeLabelsChanged,
+    NodeMetadataChanged,
     NodeTaintsChanged,
 )
 from reactive_desched.model.labels import Selector
@@ -215,7 +216,12 @@ def _equivalent(old: Node, new: Node) -> bool:
         and old.taints == new.taints
         and (old.allocatable is new.allocatable or old.allocatable == new.allocatable)
         and old.load_capacity == new.load_capacity
+        and _metadata(old) == _metadata(new)
     )
+
+
+def _metadata(node: Node) -> tuple[str | None, bool]:
+    return node.do_not_disrupt, node.is_terminating
 
 
 def _capacity_gains(old: Node | None, new: Node) -> Iterator[Change]:
@@ -233,6 +239,8 @@ def _differences(old: Node, new: Node) -> Iterator[Change]:
         yield NodeTaintsChanged(new.name)
     if old.labels != new.labels:
         yield NodeLabelsChanged(new.name, changed_keys(old.labels, new.labels))
+    if _metadata(old) != _metadata(new):
+        yield NodeMetadataChanged(new.name)
     if old.unschedulable != new.unschedulable or old.allocatable != new.allocatable:
         yield from _capacity_changes(old, new)
 

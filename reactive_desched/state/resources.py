@@ -78,7 +78,7 @@ def resources_read_for(purpose: Purpose) -> frozenset[str]:
 
 
 STORAGE_RESOURCES: Final = resources_read_for(Purpose.NODE_FIT)
-OWNER_RESOURCES: Final = resources_read_for(Purpose.RECORDS)
+OWNER_RESOURCES: Final = resources_read_for(Purpose.OWNERS)
 USAGE_RESOURCES: Final = resources_read_for(Purpose.MEASURED_USE)
 RESOURCES_TO_SYNC: Final = tuple(
     name for name, kind in WATCHED_KINDS.items() if kind.holds_evictions

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar
 
 from reactive_desched.api.index import ObjectT
-from reactive_desched.model.changes import Change
+from reactive_desched.model.changes import Change, WorkloadChanged
 from reactive_desched.model.objects import IntermediateOwner, OwnerReference
 from reactive_desched.state.index_registry import IndexHooks
 
@@ -67,40 +67,53 @@ class Store(Generic[ObjectT]):
 
 
 class ControllerStore(Generic[OwnerT]):
-    """ReplicaSets or Jobs, of which only the controller matters.
+    """ReplicaSets or Jobs, of which only the controller and an opt-out matter.
 
-    An object without a controller is not kept. Objects with the same controller share it, so that
-    the thousands of old ReplicaSets of a cluster take little memory.
+    An object without either is not kept. Objects with the same controller share it, so that the
+    thousands of old ReplicaSets of a cluster take little memory.
     """
 
     def __init__(self, kind: type[OwnerT]) -> None:
         self._kind = kind
         self._controllers: dict[str, OwnerReference] = {}
+        self._opt_outs: dict[str, str] = {}
 
     def __len__(self) -> int:
-        return len(self._controllers)
+        return len(self.keys())
 
     def __iter__(self) -> Iterator[OwnerT]:
-        return (self._kind(uid, controller=above) for uid, above in self._controllers.items())
+        return (owner for uid in self.keys() if (owner := self.get(uid)) is not None)
 
     def get(self, key: str, /) -> OwnerT | None:
-        """Return the object of this uid, with its controller."""
-        above = self._controllers.get(key)
-        return None if above is None else self._kind(key, controller=above)
+        """Return the object of this uid, with its controller and opt-out."""
+        above, opt_out = self._controllers.get(key), self._opt_outs.get(key)
+        if above is None and opt_out is None:
+            return None
+        return self._kind(key, controller=above, do_not_evict=opt_out)
 
     def keys(self) -> list[str]:
         """Return a snapshot of the uids."""
-        return list(self._controllers)
+        return [
+            *self._controllers,
+            *(uid for uid in self._opt_outs if uid not in self._controllers),
+        ]
 
     def upsert(self, obj: OwnerT) -> list[Change]:
-        """Store an object's controller; no decision depends on it, so nothing is announced."""
-        if obj.controller is not None:
-            self._controllers[obj.uid] = obj.controller
-        else:
-            self._controllers.pop(obj.uid, None)
-        return []
+        """Store an object's controller and opt-out; a new opt-out is announced."""
+        return self._store(obj.uid, obj.controller, obj.do_not_evict)
 
     def remove(self, obj: OwnerT) -> list[Change]:
         """Remove an object."""
-        self._controllers.pop(obj.uid, None)
-        return []
+        return self._store(obj.uid, None, None)
+
+    def _store(
+        self, uid: str, controller: OwnerReference | None, opt_out: str | None
+    ) -> list[Change]:
+        if controller is not None:
+            self._controllers[uid] = controller
+        else:
+            self._controllers.pop(uid, None)
+        before = self._opt_outs.pop(uid, None)
+        if opt_out is not None:
+            self._opt_outs[uid] = opt_out
+        return [] if before == opt_out else [WorkloadChanged(uid)]

@@ -135,6 +135,7 @@ def pod(  # noqa: PLR0913 -- each argument is one word of a test's sentence
     status: PodStatus = READY,
     version: int = 0,
     evict: str | None = None,
+    do_not_evict: str | None = None,
     created: int = 0,
     changed: Mapping[str, int] | None = None,
 ) -> Pod:
@@ -151,7 +152,7 @@ def pod(  # noqa: PLR0913 -- each argument is one word of a test's sentence
         resource_version=version,
         node=on or "",
         labels=dict(labels or {}),
-        annotations=Annotations(evict=evict),
+        annotations=Annotations(evict=evict, do_not_evict=do_not_evict),
         owners=(OwnerReference(kind, owner_name, f"owner-{owner_name}", controller=True),)
         if owner
         else (),

@@ -70,6 +70,10 @@ def ignores(taint: str) -> Effect:
     return effect
 
 
+def guarded(setting: str) -> Effect:
+    return lambda controller, _: getattr(controller.gates._guards._inputs.settings, setting)
+
+
 def guards_of(plugin: str) -> Effect:
     return lambda controller, _: {g.name for g in controller.gates._guards._active(plugin)}
 
@@ -166,12 +170,10 @@ RELOADABLE: dict[str, tuple[object, Effect, object]] = {
             "maintenanceNodes": "medik8s.io/drain",
         }.items()
     },
-    "guards.disabled": ((GuardName.DRAINED_NODES,), guards_of(TAINTS.name), set()),
-    "guards.ignoredBy": (
-        {TAINTS.name: (GuardName.DRAINED_NODES,)},
-        guards_of(TAINTS.name),
-        set(),
-    ),
+    "guards.minPodAge": ("1m", guarded("min_pod_age_s"), 60),
+    "guards.minReadyTime": ("1m", guarded("min_ready_time_s"), 60),
+    "guards.disabled": (tuple(GuardName), guards_of(TAINTS.name), set()),
+    "guards.ignoredBy": ({TAINTS.name: tuple(GuardName)}, guards_of(TAINTS.name), set()),
     "budgets.zone.evictions": (60, rate("zone"), TokenRate(1, 7)),
     "budgets.zone.per": ("20s", rate("zone"), TokenRate(1, 7)),
     "budgets.zone.burst": (9, rate("zone"), TokenRate(20 / 60, 9)),

@@ -1,5 +1,6 @@
 """After any sequence of changes, every index answers as one that is built anew."""
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
 from importlib import import_module
 from pkgutil import walk_packages
@@ -34,6 +35,7 @@ from reactive_desched.model.objects import (
     PodDisruptionBudget,
     PodStatus,
     ReplicaSet,
+    controller_of,
 )
 from reactive_desched.model.usage import NODE_METRIC, NodeMetric, NodeUsage
 from reactive_desched.model.zone_status import ZoneRule
@@ -46,6 +48,7 @@ from reactive_desched.state.indexes.node_loads import NodeLoads
 from reactive_desched.state.indexes.node_utilization import NodeUtilization
 from reactive_desched.state.indexes.pvc_users import PvcUsers
 from reactive_desched.state.indexes.terminating_pods import TerminatingPods
+from reactive_desched.state.indexes.workload_pods import WorkloadPods
 from reactive_desched.state.indexes.zone_health import ZoneHealth
 from reactive_desched.state.resources import RESOURCES
 from reactive_desched.testing.anti_affinity import anti_affinity_term, selector
@@ -123,13 +126,16 @@ OWNERS = tuple(
 NO_RESIZE: dict[str, int] = {}  # the same one, so that some updates differ in the status alone
 UNSCHEDULABLE = (PodCondition("PodScheduled", "False", "Unschedulable"),)
 STATUSES = {
-    (phase, qos): PodStatus(phase, qos_class=qos, conditions=conditions)
+    (phase, qos, ready): PodStatus(
+        phase, qos_class=qos, conditions=(*conditions, PodCondition("Ready", ready))
+    )
+    for ready in ("True", "False")
     for phase in ("Running", "Failed")
     for qos, conditions in ((BEST_EFFORT, ()), (GUARANTEED, UNSCHEDULABLE))
 }
 pods = st.builds(
-    lambda name, space, on, labels, spec, phase, qos, owners, claims, deletion_s: replace(
-        pod(name, namespace=space, on=on, status=STATUSES[phase, qos]),
+    lambda name, space, on, labels, spec, phase, qos, ready, owners, claims, deletion_s: replace(
+        pod(name, namespace=space, on=on, status=STATUSES[phase, qos, ready]),
         uid=f"{space}/{name}",
         labels=labels,
         spec=spec,
@@ -145,6 +151,7 @@ pods = st.builds(
     st.sampled_from(SPECS),
     st.sampled_from(["Running", "Running", "Failed"]),
     st.sampled_from([BEST_EFFORT, BEST_EFFORT, GUARANTEED]),
+    st.sampled_from(["True", "True", "False"]),
     st.sampled_from([*OWNERS, (*OWNERS[0], *OWNERS[1]), ()]),
     st.sampled_from([(), ("data",), ("data", "logs")]),
     st.sampled_from([None, None, 1]),
@@ -236,7 +243,7 @@ RELABELED = [
     *START,
     ("upsert", Namespace("shop", labels={"stage": "test"})),
     ("upsert", replace(P1, status=PodStatus("Running", qos_class=GUARANTEED))),
-    ("upsert", replace(P3, status=STATUSES["Running", GUARANTEED])),
+    ("upsert", replace(P3, status=STATUSES["Running", GUARANTEED, "True"])),
     ("ask", None),
 ]
 rest = st.lists(
@@ -275,6 +282,25 @@ EXPECTED: dict[type[Index], Callable[[ClusterState], object]] = {
         for claim in p.pvc_names
     ),
 }
+
+
+def _pods_by_readiness(state: ClusterState, *, ready: bool) -> dict[str, int]:
+    return dict(
+        Counter(
+            owner.uid
+            for each in state.store(Pod)
+            if (owner := controller_of(each.owners)) is not None
+            and each.deletion_s is None
+            and each.status.phase == "Running"
+            and each.status.is_ready is ready
+        )
+    )
+
+
+EXPECTED[WorkloadPods] = lambda state: (
+    _pods_by_readiness(state, ready=True),
+    _pods_by_readiness(state, ready=False),
+)
 
 
 def _contents(state: ClusterState) -> dict[str, object]:

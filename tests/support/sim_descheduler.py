@@ -13,6 +13,7 @@ from reactive_desched.model.decisions import Evict
 from reactive_desched.model.evaluation import Evaluation
 from reactive_desched.model.outcomes import EVICTED, PDB_REFUSED, Outcome
 from reactive_desched.policy.evictor import DefaultEvictorArgs
+from reactive_desched.policy.guards import GuardSettings
 from reactive_desched.policy.policy import AnyPlugin
 from reactive_desched.primitives.debounce import DebounceConfig
 from reactive_desched.sim.eviction import evict
@@ -25,7 +26,7 @@ from reactive_desched.state.kinds.interning import InternTables
 from reactive_desched.state.resources import WATCHED_KINDS
 from reactive_desched.state.view import ClusterView
 from reactive_desched.sweep.cycle import Cycle
-from tests.support.configurations import make_configuration, make_profile_of
+from tests.support.configurations import UNGUARDED, make_configuration, make_profile_of
 from tests.support.sim_world import SimulatedCluster
 
 SHORTLY = DebounceConfig(1, 5)
@@ -51,12 +52,13 @@ class SimulatedDescheduler:
         *plugins: AnyPlugin,
         evictor: DefaultEvictorArgs | None = None,
         debounce: DebounceConfig = SHORTLY,
+        guards: GuardSettings = UNGUARDED,
     ) -> None:
         self.world = world
         self.moves: list[Move] = []
         self._now = world.clock.now
         self._config = make_configuration(
-            (make_profile_of("test", plugins, evictor),), debounce=debounce
+            (make_profile_of("test", plugins, evictor),), debounce=debounce, guards=guards
         )
         tables = InternTables()
         self._codecs = {

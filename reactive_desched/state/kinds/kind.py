@@ -5,19 +5,22 @@ from datetime import datetime
 from enum import Enum
 from typing import Annotated, Final, Generic, Protocol, TypeVar
 
-from msgspec import Meta, Raw, Struct
+from msgspec import Meta, Raw, Struct, field
 
 from reactive_desched.model.changes import Change
 from reactive_desched.model.labels import Labels
 from reactive_desched.model.objects import ClusterObject
+from reactive_desched.model.opt_outs import DO_NOT_EVICT
 from reactive_desched.state.kinds.interning import InternTables
 
 __all__ = [
     "EMPTY_LIST",
     "EMPTY_OBJECT",
+    "NO_OPT_OUT",
     "NULL",
     "Metadata",
     "NonEmptyStr",
+    "OptOutAnnotation",
     "Presence",
     "Purpose",
     "Timestamp",
@@ -56,6 +59,15 @@ class Metadata(WireStruct, frozen=True, gc=False):
     labels: Labels = {}
 
 
+class OptOutAnnotation(WireStruct, frozen=True, gc=False):
+    """The annotation by which an object keeps its pods from being evicted."""
+
+    do_not_evict: str | None = field(name=DO_NOT_EVICT, default=None)
+
+
+NO_OPT_OUT: Final = OptOutAnnotation()
+
+
 class _HasResourceVersion(Protocol):
     @property
     def resource_version(self) -> str: ...
@@ -81,8 +93,8 @@ class Purpose(Enum):
     """Plugins and the gate: no pod is evicted while the kind is not in sync."""
     NODE_FIT = "node fit"
     """Only node fit in its scheduler mode."""
-    RECORDS = "records"
-    """Only the records, which name a pod's topmost owner."""
+    OWNERS = "owners"
+    """The records, which name a pod's topmost owner, and the guards of reactive mode."""
     MEASURED_USE = "measured use"
     """Only plugins that go by measured use. Evictions never wait for it: use that was not measured,
     or too long ago, is unknown."""

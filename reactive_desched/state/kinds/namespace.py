@@ -1,19 +1,31 @@
-"""Namespaces: their labels decide which pods a namespaceSelector selects."""
+"""Namespaces: their labels decide which pods a namespaceSelector selects; they can opt out."""
 
 from typing import Final
 
 from reactive_desched.model.changes import NamespaceChanged
 from reactive_desched.model.objects import Namespace
 from reactive_desched.state.kinds.interning import parse_resource_version
-from reactive_desched.state.kinds.kind import Metadata, WatchedKind, WireStruct
+from reactive_desched.state.kinds.kind import (
+    NO_OPT_OUT,
+    Metadata,
+    OptOutAnnotation,
+    WatchedKind,
+    WireStruct,
+)
 
 __all__ = ["NAMESPACE"]
+
+
+class NamespaceMetadata(Metadata, frozen=True, gc=False):
+    """A namespace's metadata."""
+
+    annotations: OptOutAnnotation = NO_OPT_OUT
 
 
 class WireNamespace(WireStruct, frozen=True, gc=False):
     """A namespace's JSON."""
 
-    metadata: Metadata
+    metadata: NamespaceMetadata
 
 
 def _read(wire: WireNamespace) -> Namespace:
@@ -23,6 +35,7 @@ def _read(wire: WireNamespace) -> Namespace:
         uid=metadata.uid,
         resource_version=parse_resource_version(metadata.resource_version),
         labels=metadata.labels,
+        do_not_evict=metadata.annotations.do_not_evict,
     )
 
 
@@ -35,5 +48,5 @@ NAMESPACE: Final = WatchedKind(
     wire=WireNamespace,
     make_reader=lambda _: _read,
     make_change=lambda namespace: NamespaceChanged(namespace.name),
-    read_for="label selectors of namespaces in policies and in pod affinity",
+    read_for="label selectors of namespaces in policies and in pod affinity, and opt-outs",
 )

@@ -8,6 +8,7 @@ from msgspec.json import Decoder
 
 from reactive_desched.errors import QuantityError
 from reactive_desched.model.objects import Node
+from reactive_desched.model.opt_outs import DO_NOT_DISRUPT
 from reactive_desched.model.resources import CPU, ResourceList, parse_resource_list
 from reactive_desched.model.taints import Taint
 from reactive_desched.primitives.decode_errors import DECODE_ERRORS
@@ -17,7 +18,13 @@ from reactive_desched.state.kinds.interning import (
     parse_resource_version,
     quantity_texts,
 )
-from reactive_desched.state.kinds.kind import EMPTY_OBJECT, Metadata, WatchedKind, WireStruct
+from reactive_desched.state.kinds.kind import (
+    EMPTY_OBJECT,
+    Metadata,
+    Timestamp,
+    WatchedKind,
+    WireStruct,
+)
 
 __all__ = ["NODE"]
 
@@ -29,10 +36,11 @@ _UNREADABLE: Final = (*DECODE_ERRORS, QuantityError)
 
 
 class NodeAnnotations(WireStruct, frozen=True, gc=False):
-    """The annotations of koordinator that say how much of a node measured use is a share of."""
+    """How much of a node measured use is a share of, by koordinator; Karpenter's opt-out."""
 
     raw_allocatable: str | None = field(name="node.koordinator.sh/raw-allocatable", default=None)
     reservation: str | None = field(name="node.koordinator.sh/reservation", default=None)
+    do_not_disrupt: str | None = field(name=DO_NOT_DISRUPT, default=None)
 
 
 class NodeReservation(WireStruct, frozen=True, gc=False):
@@ -47,6 +55,7 @@ class NodeMetadata(Metadata, frozen=True, gc=False):
     """A node's metadata."""
 
     annotations: NodeAnnotations = NodeAnnotations()
+    deletion_timestamp: Timestamp | None = None
 
 
 class NodeCondition(WireStruct, frozen=True, gc=False):
@@ -101,6 +110,8 @@ def _reader(tables: InternTables) -> Callable[[WireNode], Node]:
             allocatable=allocatable,
             ready_status=next((c.status for c in status.conditions if c.type == "Ready"), None),
             load_capacity=_load_capacity(metadata.annotations, allocatable),
+            do_not_disrupt=metadata.annotations.do_not_disrupt,
+            is_terminating=metadata.deletion_timestamp is not None,
         )
 
     return read

@@ -1,4 +1,4 @@
-"""ReplicaSets and Jobs: what controls them, so that a record names a pod's topmost owner."""
+"""ReplicaSets and Jobs: what controls them, and whether they keep their pods from eviction."""
 
 from collections.abc import Callable
 from typing import Final, TypeVar
@@ -7,7 +7,14 @@ from msgspec.structs import replace
 
 from reactive_desched.model.objects import Job, OwnerReference, ReplicaSet, controller_of
 from reactive_desched.state.kinds.interning import InternTables, parse_resource_version
-from reactive_desched.state.kinds.kind import NonEmptyStr, Purpose, WatchedKind, WireStruct
+from reactive_desched.state.kinds.kind import (
+    NO_OPT_OUT,
+    NonEmptyStr,
+    OptOutAnnotation,
+    Purpose,
+    WatchedKind,
+    WireStruct,
+)
 
 __all__ = ["JOB", "REPLICA_SET"]
 
@@ -20,6 +27,7 @@ class OwnerMetadata(WireStruct, frozen=True, gc=False):
     uid: NonEmptyStr
     resource_version: str = ""
     owner_references: tuple[OwnerReference, ...] = ()
+    annotations: OptOutAnnotation = NO_OPT_OUT
 
 
 class WireOwner(WireStruct, frozen=True, gc=False):
@@ -29,7 +37,7 @@ class WireOwner(WireStruct, frozen=True, gc=False):
 
 
 def _reader(record: type[R], tables: InternTables) -> Callable[[WireOwner], R]:
-    """Return a reader that keeps the controller alone; siblings share it."""
+    """Return a reader that keeps the controller, which siblings share, and the opt-out."""
     text, controllers = tables.texts.intern, tables.controllers
 
     def interned(reference: OwnerReference) -> OwnerReference:
@@ -47,12 +55,16 @@ def _reader(record: type[R], tables: InternTables) -> Callable[[WireOwner], R]:
             metadata.uid,
             parse_resource_version(metadata.resource_version),
             None if controller is None else interned(controller),
+            metadata.annotations.do_not_evict,
         )
 
     return read
 
 
-_NO_TOPMOST_OWNER: Final = "records name a pod's own controller instead of the topmost owner"
+_NO_TOPMOST_OWNER: Final = (
+    "records name a pod's own controller instead of the topmost owner, and guards do not know the"
+    " workload above it"
+)
 
 REPLICA_SET: Final = WatchedKind(
     kind="ReplicaSet",
@@ -62,7 +74,7 @@ REPLICA_SET: Final = WatchedKind(
     record=ReplicaSet,
     wire=WireOwner,
     make_reader=lambda tables: _reader(ReplicaSet, tables),
-    purpose=Purpose.RECORDS,
+    purpose=Purpose.OWNERS,
     read_for="the Deployment above a pod's ReplicaSet",
     if_forbidden=_NO_TOPMOST_OWNER,
     metadata_only=True,
@@ -75,7 +87,7 @@ JOB: Final = WatchedKind(
     record=Job,
     wire=WireOwner,
     make_reader=lambda tables: _reader(Job, tables),
-    purpose=Purpose.RECORDS,
+    purpose=Purpose.OWNERS,
     read_for="the CronJob above a pod's Job",
     if_forbidden=_NO_TOPMOST_OWNER,
     metadata_only=True,

@@ -8,6 +8,7 @@ from msgspec.json import Decoder
 from msgspec.structs import replace
 
 from reactive_desched.model.objects import Annotations, OwnerReference, Pod
+from reactive_desched.model.opt_outs import DO_NOT_DISRUPT, DO_NOT_EVICT, SAFE_TO_EVICT
 from reactive_desched.state.kinds.interning import (
     InternTables,
     epoch_seconds,
@@ -41,6 +42,9 @@ class PodAnnotations(WireStruct, frozen=True, gc=False):
         name="controller.kubernetes.io/pod-deletion-cost", default=None
     )
     eviction_cost: str | None = field(name="scheduling.koordinator.sh/eviction-cost", default=None)
+    do_not_evict: str | None = field(name=DO_NOT_EVICT, default=None)
+    safe_to_evict: str | None = field(name=SAFE_TO_EVICT, default=None)
+    do_not_disrupt: str | None = field(name=DO_NOT_DISRUPT, default=None)
 
 
 NO_ANNOTATIONS: Final = PodAnnotations()
@@ -132,6 +136,9 @@ class PodReader:
             wire.config_source,
             wire.deletion_cost,
             wire.eviction_cost,
+            wire.do_not_evict,
+            wire.safe_to_evict,
+            wire.do_not_disrupt,
         )
         return self._tables.annotations.put(wire, made)
 

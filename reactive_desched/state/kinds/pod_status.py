@@ -66,6 +66,7 @@ class WirePodStatus(WireStruct, frozen=True, gc=False):
     container_statuses: tuple[WireContainerStatus, ...] = ()
     init_container_statuses: tuple[WireContainerStatus, ...] = ()
     ephemeral_container_statuses: tuple[WireContainerStatus, ...] = ()
+    nominated_node_name: str = ""
 
 
 ConditionTexts = tuple[tuple[str, str, str], ...]
@@ -97,6 +98,7 @@ class StatusReader:
             tuple([container(status) for status in wire.container_statuses]),
             tuple([container(status) for status in wire.init_container_statuses]),
             tuple([container(status) for status in wire.ephemeral_container_statuses]),
+            wire.nominated_node_name,
         )
         found = self._tables.statuses.get(candidate)
         return self._intern_status(candidate) if found is None else found

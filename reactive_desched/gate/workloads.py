@@ -1,0 +1,212 @@
+"""What guards ask about a pod's workload: its size, its rollout, its Ready pods, whose turn it is.
+
+The size and the rollout come from the Deployment or StatefulSet. Where there is none that is known,
+such as for a custom controller, the pods that are there stand for the size.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+from msgspec import Struct
+
+from reactive_desched.model.objects import (
+    Deployment,
+    OwnerReference,
+    Pod,
+    PodKey,
+    StatefulSet,
+    Workload,
+    controller_of,
+)
+from reactive_desched.state.indexes.owners import OwnerIndex
+from reactive_desched.state.indexes.workload_pods import WorkloadPods
+from reactive_desched.state.view import ClusterView
+
+WITHOUT_REPLICAS: Final = frozenset({"Job", "DaemonSet", "Node"})
+"""The controllers whose pods do not stand in for each other."""
+
+GATHER_S: Final = 1.0
+"""How long the first pod of a StatefulSet with a finding waits for findings on others."""
+
+TURN_S: Final = 5.0
+"""How long a pod waits for one of a higher ordinal that has a finding, too, and is not evicted."""
+
+SINGLE_TIMEOUT_S: Final = 300.0
+"""How long a single-replica workload without a Ready pod holds up others of its namespace."""
+
+LEAVING_TIMEOUT_S: Final = 120.0
+"""How long a pod whose eviction was decided counts as leaving while the watch shows it unchanged,
+as it does for ever in a dry run."""
+
+MAX_REMEMBERED: Final = 10_000
+"""So many StatefulSets, controllers and namespaces are remembered each; then the oldest goes."""
+
+_ORDINAL: Final = re.compile(r"-([0-9]+)$")
+T = TypeVar("T")
+
+
+class WorkloadState(Struct, frozen=True):
+    """A pod's workload as it is now.
+
+    `owner` is the topmost controller and `controller_uid` the pod's own. `wanted` is None where it
+    is not known. `moving` counts the owner's pods that were evicted and are not replaced yet, and
+    `leaving` names those whose eviction was decided and that the watch still shows unchanged.
+    """
+
+    owner: OwnerReference
+    controller_uid: str
+    wanted: int | None
+    rollout: str
+    ready: int
+    unready: int
+    moving: int
+    leaving: tuple[PodKey, ...]
+
+    @property
+    def missing(self) -> int:
+        """How many Ready pods it lacks."""
+        return self.unready if self.wanted is None else self.wanted - self.ready
+
+    @property
+    def is_stateful_set(self) -> bool:
+        """Say whether its pods leave in order."""
+        return self.owner.kind == "StatefulSet"
+
+
+class _Round:
+    """The pods of one StatefulSet that had a finding within a few seconds, by ordinal."""
+
+    __slots__ = ("began_at", "ordinals")
+
+    def __init__(self, began_at: float) -> None:
+        self.began_at = began_at
+        self.ordinals: dict[PodKey, int] = {}
+
+
+class SingleMove(Struct, frozen=True, gc=False):
+    """The eviction of a single-replica workload's pod, decided at a monotonic time."""
+
+    pod: PodKey
+    owner: OwnerReference
+    controller_uid: str
+    began_at: float
+
+
+class Workloads:
+    """Answers about the workloads of pods, and remembers whose pods leave; times are monotonic.
+
+    `moving` counts the moves under way of a topmost controller, given by uid.
+    """
+
+    indexes = (OwnerIndex, WorkloadPods)
+
+    def __init__(
+        self, view: ClusterView, moving: Callable[[str], int], clock: Callable[[], float]
+    ) -> None:
+        self._view = view
+        self._moving = moving
+        self._clock = clock
+        self._rounds: dict[str, _Round] = {}
+        self._leaving: dict[str, dict[PodKey, float]] = {}
+        self._singles: dict[str, dict[PodKey, SingleMove]] = {}
+
+    def of(self, pod: Pod) -> WorkloadState | None:
+        """Return the workload of a pod; None for one without replicas, such as a Job's."""
+        own = controller_of(pod.owners)
+        if own is None or own.kind in WITHOUT_REPLICAS:
+            return None
+        owner = self._view.index(OwnerIndex).chain(pod)[-1]
+        known, pods = self._known(owner), self._view.index(WorkloadPods)
+        return WorkloadState(
+            owner,
+            own.uid,
+            None if known is None else known.replicas,
+            "" if known is None else known.rollout,
+            pods.ready(own.uid),
+            pods.unready(own.uid),
+            self._moving(owner.uid),
+            self._leaving_unseen(own.uid),
+        )
+
+    def seconds_to_turn(self, pod: Pod, workload: WorkloadState) -> float:
+        """Return for how long a pod of a StatefulSet waits for those of higher ordinals, or 0.
+
+        The first finding begins a round, in which others are gathered; the highest goes first. A
+        higher one that is not evicted after all holds up the lower ones for one round only.
+        """
+        uid, now = workload.controller_uid, self._clock()
+        current = self._rounds.get(uid)
+        if current is None or now - current.began_at >= TURN_S:
+            current = _Round(now)
+            self._rounds.pop(uid, None)
+            _put(self._rounds, uid, current)
+        ordinal = current.ordinals[pod.uid] = ordinal_of(pod)
+        if (gathering_s := current.began_at + GATHER_S - now) > 0:
+            return gathering_s
+        there = (other for key, other in current.ordinals.items() if self._view.pod(key))
+        return 0.0 if ordinal >= max(there, default=0) else current.began_at + TURN_S - now
+
+    def single_before(self, pod: Pod, workload: WorkloadState) -> tuple[SingleMove, float] | None:
+        """Return the single-replica workload of the namespace that a pod waits for, and how long.
+
+        That is another one whose pod was evicted and that has no Ready pod yet.
+        """
+        now, moves = self._clock(), self._singles.get(pod.namespace, {})
+        for uid, move in list(moves.items()):
+            until = move.began_at + SINGLE_TIMEOUT_S
+            unseen = uid in self._leaving_unseen(move.controller_uid)
+            ready = self._view.index(WorkloadPods).ready(move.controller_uid)
+            if now >= until or (not unseen and ready):
+                del moves[uid]
+            elif move.controller_uid != workload.controller_uid:
+                return move, until - now
+        return None
+
+    def reserve(self, pod: Pod) -> None:
+        """Take in that the pod's eviction was decided."""
+        if (workload := self.of(pod)) is None:
+            return
+        now, uid = self._clock(), workload.controller_uid
+        _put(self._leaving, uid, self._leaving.get(uid, {}))[pod.uid] = now
+        if workload.wanted == 1:
+            move = SingleMove(pod.uid, workload.owner, uid, now)
+            moves = self._singles.get(pod.namespace, {})
+            _put(self._singles, pod.namespace, moves)[pod.uid] = move
+
+    def release(self, pod: Pod, *, evicted: bool) -> None:
+        """Take in that the pod's eviction has its outcome."""
+        own = controller_of(pod.owners)
+        if evicted or own is None:
+            return
+        self._leaving.get(own.uid, {}).pop(pod.uid, None)
+        self._singles.get(pod.namespace, {}).pop(pod.uid, None)
+
+    def _leaving_unseen(self, controller_uid: str) -> tuple[PodKey, ...]:
+        """Return which pods that leave the cluster state still shows as if they did not."""
+        if not (decided := self._leaving.get(controller_uid)):
+            return ()
+        since = self._clock() - LEAVING_TIMEOUT_S
+        for uid, decided_at in list(decided.items()):
+            pod = self._view.pod(uid)
+            if pod is None or pod.is_terminating or pod.has_ended or decided_at < since:
+                del decided[uid]
+        return tuple(decided)
+
+    def _known(self, owner: OwnerReference) -> Workload | None:
+        store = self._view.store
+        return store(Deployment).get(owner.uid) or store(StatefulSet).get(owner.uid)
+
+
+def ordinal_of(pod: Pod) -> int:
+    """Return the ordinal in the name of a StatefulSet's pod; 0 where there is none."""
+    found = _ORDINAL.search(pod.name)
+    return int(found[1]) if found else 0
+
+
+def _put(remembered: dict[str, T], key: str, value: T) -> T:
+    """Remember a value, and drop the oldest at the bound; return what is remembered of the key."""
+    if key not in remembered and len(remembered) >= MAX_REMEMBERED:
+        del remembered[next(iter(remembered))]
+    remembered[key] = value
+    return value

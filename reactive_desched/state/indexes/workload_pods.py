@@ -1,0 +1,71 @@
+"""How many pods each controller has, and how many of them are not Ready."""
+
+from collections.abc import Hashable, Iterable
+
+from reactive_desched.api.index import Cluster, Index
+from reactive_desched.model.changes import Change, WorkloadChanged
+from reactive_desched.model.objects import Pod, controller_of
+
+
+class WorkloadPods(Index):
+    """The pods of each controller, by its uid, that neither terminate nor have ended.
+
+    It announces a controller when more of its pods are Ready or fewer are not: that is what may end
+    a wait. Numbers of zero are not kept.
+    """
+
+    announces = (WorkloadChanged,)
+
+    def __init__(self, cluster: Cluster, args: Hashable = None) -> None:
+        super().__init__(cluster, args)
+        self._ready: dict[str, int] = {}
+        self._unready: dict[str, int] = {}
+        for pod in cluster.store(Pod):
+            self._count(pod, 1)
+
+    def ready(self, controller_uid: str) -> int:
+        """Count the Ready pods of a controller."""
+        return self._ready.get(controller_uid, 0)
+
+    def unready(self, controller_uid: str) -> int:
+        """Count the other pods of a controller, those without a node included."""
+        return self._unready.get(controller_uid, 0)
+
+    def on_pod(self, old: Pod | None, new: Pod | None) -> Iterable[Change]:
+        """Follow a pod that appeared, disappeared, terminates, or has another controller."""
+        before = None if old is None else self._count(old, -1)
+        after = None if new is None else self._count(new, 1)
+        return _announced(before, after)
+
+    def on_pod_status(self, old: Pod, new: Pod) -> Iterable[Change]:
+        """Follow a pod that became Ready, or ceased to be."""
+        if old.status is new.status or old.status.is_ready == new.status.is_ready:
+            return ()
+        return self.on_pod(old, new)
+
+    def answers(self) -> object:
+        """Return both numbers by controller."""
+        return dict(self._ready), dict(self._unready)
+
+    def _count(self, pod: Pod, step: int) -> tuple[str, bool] | None:
+        """Count a pod in or out; return its controller, and whether it is Ready."""
+        controller = controller_of(pod.owners)
+        if controller is None or pod.is_terminating or pod.has_ended:
+            return None
+        is_ready = pod.status.is_ready
+        counts, uid = self._ready if is_ready else self._unready, controller.uid
+        count = counts.get(uid, 0) + step
+        if count:
+            counts[uid] = count
+        else:
+            del counts[uid]
+        return uid, is_ready
+
+
+def _announced(before: tuple[str, bool] | None, after: tuple[str, bool] | None) -> Iterable[Change]:
+    """Announce the controller that has fewer pods that are not Ready, or more that are."""
+    if before == after:
+        return ()
+    fewer = {before[0]} if before is not None and not before[1] else set()
+    more = {after[0]} if after is not None and after[1] else set()
+    return map(WorkloadChanged, sorted(fewer | more))

@@ -1,0 +1,175 @@
+"""Deployments and StatefulSets: how many pods they want, and whether they are rolling out."""
+
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+from reactive_desched.model.changes import WorkloadChanged
+from reactive_desched.model.objects import Deployment, StatefulSet, Workload
+from reactive_desched.state.kinds.interning import InternTables, parse_resource_version
+from reactive_desched.state.kinds.kind import (
+    NO_OPT_OUT,
+    NonEmptyStr,
+    OptOutAnnotation,
+    Purpose,
+    WatchedKind,
+    WireStruct,
+)
+
+__all__ = ["DEPLOYMENT", "STATEFUL_SET"]
+
+R = TypeVar("R", Deployment, StatefulSet)
+
+_UNOBSERVED: Final = "its latest change is not observed yet"
+_DEADLINE_EXCEEDED: Final = "ProgressDeadlineExceeded"
+_ON_DELETE: Final = "OnDelete"
+
+
+class WorkloadMetadata(WireStruct, frozen=True, gc=False):
+    """A workload's metadata."""
+
+    name: NonEmptyStr
+    uid: NonEmptyStr
+    namespace: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    annotations: OptOutAnnotation = NO_OPT_OUT
+
+
+class RollingUpdate(WireStruct, frozen=True, gc=False):
+    """Details of a rolling update."""
+
+    partition: int | None = None
+
+
+class UpdateStrategy(WireStruct, frozen=True, gc=False):
+    """How a StatefulSet replaces its pods."""
+
+    type: str = ""
+    rolling_update: RollingUpdate | None = None
+
+
+class WorkloadSpec(WireStruct, frozen=True, gc=False):
+    """The spec of a Deployment or StatefulSet; one pod is the API server's default."""
+
+    replicas: int | None = None
+    update_strategy: UpdateStrategy = UpdateStrategy()
+
+
+class WorkloadCondition(WireStruct, frozen=True, gc=False):
+    """A condition of a Deployment."""
+
+    type: str = ""
+    reason: str = ""
+
+
+class WorkloadStatus(WireStruct, frozen=True, gc=False):
+    """The status of a Deployment or StatefulSet."""
+
+    observed_generation: int = 0
+    replicas: int = 0
+    updated_replicas: int = 0
+    current_revision: str = ""
+    update_revision: str = ""
+    conditions: tuple[WorkloadCondition, ...] = ()
+
+
+class WireWorkload(WireStruct, frozen=True, gc=False):
+    """The JSON of a Deployment or StatefulSet."""
+
+    metadata: WorkloadMetadata
+    spec: WorkloadSpec = WorkloadSpec()
+    status: WorkloadStatus = WorkloadStatus()
+
+    @property
+    def replicas(self) -> int:
+        """How many pods it wants."""
+        return 1 if self.spec.replicas is None else self.spec.replicas
+
+
+def _deployment_rollout(wire: WireWorkload) -> str:
+    """Say what of a rollout is under way, as `kubectl rollout status` does.
+
+    Pods that are missing or not Ready yet are left to the pods themselves, and a rollout that
+    exceeded its deadline is over: nothing can be waited for.
+    """
+    status = wire.status
+    if status.observed_generation < wire.metadata.generation:
+        return _UNOBSERVED
+    if any(each.reason == _DEADLINE_EXCEEDED for each in status.conditions):
+        return ""
+    old = status.replicas - status.updated_replicas
+    return f"{old} pods of an older template are left" if old > 0 else ""
+
+
+def _stateful_set_rollout(wire: WireWorkload) -> str:
+    """Say what of a rollout is under way, as `kubectl rollout status` does."""
+    status, strategy = wire.status, wire.spec.update_strategy
+    if status.observed_generation < wire.metadata.generation:
+        return _UNOBSERVED
+    if strategy.type == _ON_DELETE:
+        return ""
+    rolling = strategy.rolling_update
+    if rolling is not None and rolling.partition:
+        wanted = max(0, wire.replicas - rolling.partition)
+        if status.updated_replicas < wanted:
+            return f"{status.updated_replicas} of {wanted} pods have the new revision"
+    elif status.update_revision and status.update_revision != status.current_revision:
+        return "its pods have not all the new revision"
+    return ""
+
+
+def _reader(
+    record: type[R], rollout: Callable[[WireWorkload], str], tables: InternTables
+) -> Callable[[WireWorkload], R]:
+    """Return a reader of the kind whose rollout is described by `rollout`."""
+    intern = tables.texts.intern
+
+    def read(wire: WireWorkload) -> R:
+        metadata = wire.metadata
+        return record(
+            intern(metadata.namespace),
+            metadata.name,
+            metadata.uid,
+            parse_resource_version(metadata.resource_version),
+            wire.replicas,
+            rollout(wire),
+            metadata.annotations.do_not_evict,
+        )
+
+    return read
+
+
+def _changed(workload: Workload) -> WorkloadChanged:
+    return WorkloadChanged(workload.uid)
+
+
+_NO_ROLLOUT: Final = (
+    "guards do not see rollouts, sizes and opt-outs of {}: they go by the pods that are there"
+)
+
+DEPLOYMENT: Final = WatchedKind(
+    kind="Deployment",
+    resource="deployments",
+    api_version="apps/v1",
+    namespaced=True,
+    record=Deployment,
+    wire=WireWorkload,
+    make_reader=lambda tables: _reader(Deployment, _deployment_rollout, tables),
+    make_change=_changed,
+    purpose=Purpose.OWNERS,
+    read_for="sizes, rollouts and opt-outs of Deployments",
+    if_forbidden=_NO_ROLLOUT.format("Deployments"),
+)
+STATEFUL_SET: Final = WatchedKind(
+    kind="StatefulSet",
+    resource="statefulsets",
+    api_version="apps/v1",
+    namespaced=True,
+    record=StatefulSet,
+    wire=WireWorkload,
+    make_reader=lambda tables: _reader(StatefulSet, _stateful_set_rollout, tables),
+    make_change=_changed,
+    purpose=Purpose.OWNERS,
+    read_for="sizes, rollouts and opt-outs of StatefulSets",
+    if_forbidden=_NO_ROLLOUT.format("StatefulSets"),
+)

@@ -1,0 +1,456 @@
+"""Every guard of reactive mode: what it holds, and that its end evicts the pod without polling."""
+
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+import msgspec
+import pytest
+import trio.testing
+
+from reactive_desched.gate.guards import GUARDS, Guards
+from reactive_desched.gate.workloads import Workloads
+from reactive_desched.model.findings import Finding
+from reactive_desched.model.objects import (
+    Annotations,
+    ClusterObject,
+    Deployment,
+    Job,
+    Namespace,
+    Node,
+    OwnerReference,
+    Pod,
+    PodCondition,
+    PodStatus,
+    ReplicaSet,
+    StatefulSet,
+)
+from reactive_desched.model.outcomes import Denied
+from reactive_desched.plugins.failed_pods import FailedPodsArgs, FailedPodsPlugin
+from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
+from reactive_desched.policy.guards import GuardName, GuardSettings
+from reactive_desched.state.cluster import ClusterState
+from reactive_desched.state.view import ClusterView
+from reactive_desched.testing.builders import READY, node, pod
+from tests.support.flow import FakeEdgesController
+
+pytestmark = pytest.mark.anyio
+
+HOUR_S = 3600
+UNREADY = PodStatus("Running", conditions=(PodCondition("Ready", "False"),))
+TAINTED, FREE = node("n1", "gpu:NoSchedule"), node("n2")
+DEPLOYMENT = OwnerReference("Deployment", "web", "d-web", controller=True)
+SET = ReplicaSet("owner-web", controller=DEPLOYMENT)
+WEB = pod("web", on="n1")
+
+
+@pytest.fixture
+def anyio_backend() -> tuple[str, dict[str, object]]:
+    """Run on virtual time: the clock jumps ahead whenever every task sleeps."""
+    return "trio", {"clock": trio.testing.MockClock(autojump_threshold=0)}
+
+
+def only(*names: GuardName, **settings: object) -> GuardSettings:
+    """Return settings with these guards alone."""
+    disabled = tuple(set(GuardName) - set(names))
+    return GuardSettings.model_validate({"disabled": disabled, **settings})
+
+
+def controller(guards: GuardSettings) -> FakeEdgesController:
+    failed = FailedPodsPlugin(FailedPodsArgs(min_pod_lifetime_seconds=0))
+    return FakeEdgesController(NodeTaintsPlugin(NodeTaintsArgs()), failed, guards=guards)
+
+
+async def held_until(
+    guards: GuardSettings, held: list[ClusterObject], free: ClusterObject | None, reason: str
+) -> None:
+    """Check that the only pod is held for an hour, by one decision, until an object differs."""
+    async with controller(guards).running() as flow:
+        flow.sync_and_resume(TAINTED, FREE, *held)
+        await anyio.sleep(HOUR_S)
+        assert flow.evicted_names == []
+        decisions = [each.decision for each in flow.observer.evaluations]
+        assert [getattr(each, "reason", "") for each in decisions] == [reason]
+
+        if free is None:
+            return
+        flow.deliver(free)
+        await anyio.sleep(1)
+
+    assert len(flow.evicted_names) == 1
+
+
+def evicted_at(flow: FakeEdgesController) -> float:
+    """Return when the only pod was evicted."""
+    [(_, at)] = flow.evictor.calls
+    return at
+
+
+def change(thing: Any, **fields: object) -> Any:  # any object
+    return msgspec.structs.replace(thing, **fields)
+
+
+def annotated(**annotations: str) -> Pod:
+    changed: Pod = change(WEB, annotations=Annotations(**annotations))
+    return changed
+
+
+SPACE = Namespace("default")
+CRON_JOB = OwnerReference("CronJob", "nightly", "c-nightly", controller=True)
+IN_JOB = pod("web", on="n1", owner="Job/nightly")
+IN_STATEFUL_SET = pod("web-0", on="n1", owner="StatefulSet/web")
+STATEFUL_SET = StatefulSet("default", "web", "owner-web")
+WEB_DEPLOYMENT = Deployment("default", "web", "d-web")
+DO_NOT_EVICT = only(GuardName.DO_NOT_EVICT)
+
+
+@pytest.mark.parametrize(
+    ("around", "carrier"),
+    [
+        pytest.param([], WEB, id="a pod"),
+        pytest.param([WEB, SET], WEB_DEPLOYMENT, id="its Deployment"),
+        pytest.param([WEB], ReplicaSet("owner-web"), id="its ReplicaSet alone"),
+        pytest.param([WEB], SET, id="its ReplicaSet, whose Deployment is not known"),
+        pytest.param([IN_JOB], Job("owner-nightly", controller=CRON_JOB), id="its Job"),
+        pytest.param([IN_STATEFUL_SET], STATEFUL_SET, id="its StatefulSet"),
+        pytest.param([WEB], SPACE, id="its namespace"),
+    ],
+)
+async def test_a_pod_its_workload_or_its_namespace_may_ask_for_no_eviction_until_it_asks_no_more(
+    around: list[ClusterObject], carrier: ClusterObject
+) -> None:
+    def asking(value: str | None) -> ClusterObject:
+        if isinstance(carrier, Pod):
+            return annotated(do_not_evict=value) if value is not None else WEB
+        changed: ClusterObject = change(carrier, do_not_evict=value)
+        return changed
+
+    await held_until(DO_NOT_EVICT, [*around, asking("true")], asking(None), "DoNotEvict")
+    await held_until(DO_NOT_EVICT, [*around, asking("true")], asking("false"), "DoNotEvict")
+
+
+async def test_a_replica_sets_copy_of_an_annotation_that_its_deployment_lost_counts_not() -> None:
+    copied = change(SET, do_not_evict="true")
+    async with controller(DO_NOT_EVICT).running() as flow:
+        flow.sync_and_resume(TAINTED, FREE, WEB, copied, WEB_DEPLOYMENT)
+        await anyio.sleep(1)
+
+    assert flow.evicted_names == ["web"]
+
+
+@pytest.mark.parametrize(
+    ("value", "created_s", "ends_s"),
+    [
+        pytest.param("1970-01-01T00:30:00Z", 0, 1800, id="a time"),
+        pytest.param("1970-01-01T02:30:00+02:00", 0, 1800, id="a time of a zone"),
+        pytest.param("40m", 600, 3000, id="a duration since the pod's creation"),
+        pytest.param("1969-12-24T18:00:00Z", 0, 0, id="a time that is over"),
+    ],
+)
+async def test_an_opt_out_ends_by_itself(value: str, created_s: int, ends_s: float) -> None:
+    asks = pod("web", on="n1", do_not_evict=value, created=created_s)
+    async with controller(DO_NOT_EVICT).running() as flow:
+        flow.sync_and_resume(TAINTED, FREE, asks)
+        await anyio.sleep(HOUR_S)
+
+    assert evicted_at(flow) == pytest.approx(ends_s, abs=0.1)
+    assert len(flow.observer.decisions) == (2 if ends_s else 1)
+
+
+@pytest.mark.parametrize("value", ["", "yes", "2026-12-24", "2026-12-24T18:00:00", "3d"])
+async def test_an_opt_out_that_cannot_be_read_protects_and_says_so_once(value: str) -> None:
+    asks = annotated(do_not_evict=value)
+
+    await held_until(DO_NOT_EVICT, [asks], WEB, "DoNotEvictUnreadable")
+
+
+async def test_a_pod_that_cluster_autoscaler_must_not_evict_is_held() -> None:
+    guards = only(GuardName.SAFE_TO_EVICT)
+
+    await held_until(guards, [annotated(safe_to_evict="false")], WEB, "NotSafeToEvict")
+
+
+@pytest.mark.parametrize("annotations", [{"safe_to_evict": "true"}, {"do_not_disrupt": "false"}])
+async def test_marks_that_allow_an_eviction_hold_nothing(annotations: dict[str, str]) -> None:
+    assert await evicted_with(annotated(**annotations)) == ["web"]
+
+
+@pytest.mark.parametrize(
+    "annotations", [{"safe_to_evict": "false"}, {"do_not_disrupt": "true"}], ids=str
+)
+async def test_the_evict_annotation_overrides_the_marks_for_other_tools(
+    annotations: dict[str, str],
+) -> None:
+    assert await evicted_with(annotated(evict="true", **annotations)) == ["web"]
+
+
+async def evicted_with(*objects: ClusterObject) -> list[str]:
+    async with controller(GuardSettings()).running() as flow:
+        await anyio.sleep(100)
+        flow.sync_and_resume(TAINTED, FREE, *objects)
+        await anyio.sleep(1)
+    return flow.evicted_names
+
+
+async def test_a_pod_that_karpenter_must_not_disrupt_is_held() -> None:
+    guards = only(GuardName.DO_NOT_DISRUPT)
+
+    await held_until(guards, [annotated(do_not_disrupt="true")], WEB, "DoNotDisrupt")
+
+
+async def test_karpenters_mark_may_be_a_duration() -> None:
+    async with controller(only(GuardName.DO_NOT_DISRUPT)).running() as flow:
+        flow.sync_and_resume(TAINTED, FREE, annotated(do_not_disrupt="30m"))
+        await anyio.sleep(HOUR_S)
+
+    assert evicted_at(flow) == pytest.approx(1800, abs=0.1)
+
+
+async def test_a_node_that_karpenter_must_not_disrupt_keeps_its_pods() -> None:
+    guards = only(GuardName.DO_NOT_DISRUPT)
+    held: Node = change(TAINTED, do_not_disrupt="true")
+
+    await held_until(guards, [held, WEB], TAINTED, "DoNotDisrupt")
+
+
+async def test_a_node_that_is_being_deleted_keeps_its_pods_for_what_deletes_it() -> None:
+    deleted: Node = change(TAINTED, is_terminating=True)
+
+    await held_until(only(GuardName.DRAINED_NODES), [deleted, WEB], None, "NodeDrainedByOthers")
+
+
+async def test_a_pod_that_was_nominated_for_a_node_and_is_not_bound_is_held() -> None:
+    state = ClusterState()
+    view = ClusterView(state, lambda: 100.0)
+    guards = Guards(view, GuardSettings(), Workloads(view, lambda _: 0, lambda: 0.0))
+    waiting = pod("web", status=PodStatus("Pending", nominated_node="n1"))
+
+    decision = guards.check(Finding(waiting, "Any", "why"), 0.0)
+
+    assert decision is not None
+    assert decision.reason == "PodNominated"
+    bound = change(waiting, node="n1")
+    assert guards.check(Finding(bound, "Any", "why"), 0.0) is None
+
+
+@pytest.mark.parametrize(
+    ("guards", "young", "reason", "at_s"),
+    [
+        pytest.param(
+            only(GuardName.YOUNG_PODS),
+            pod("web", on="n1", created=100),
+            "PodTooYoung",
+            110,
+            id="created",
+        ),
+        pytest.param(
+            only(GuardName.YOUNG_PODS, min_pod_age_s=60),
+            change(pod("web", on="n1", created=1), started_s=100),
+            "PodTooYoung",
+            160,
+            id="started",
+        ),
+        pytest.param(
+            only(GuardName.NEWLY_READY_PODS),
+            pod("web", on="n1", changed={"Ready": 102}),
+            "ReadyTooRecently",
+            107,
+            id="Ready",
+        ),
+    ],
+)
+async def test_a_pod_that_started_or_became_ready_a_moment_ago_is_evicted_a_moment_later(
+    guards: GuardSettings, young: Pod, reason: str, at_s: float
+) -> None:
+    async with controller(guards).running() as flow:
+        await anyio.sleep(103)
+        flow.sync_and_resume(TAINTED, FREE, young)
+        await anyio.sleep(HOUR_S)
+
+    assert evicted_at(flow) == pytest.approx(at_s, abs=0.1)
+    reasons = [getattr(each.decision, "reason", "") for each in flow.observer.evaluations]
+    assert reasons == [reason, ""]
+
+
+async def test_a_pod_that_has_ended_may_be_of_any_age_and_of_any_workload() -> None:
+    ended = pod("web", on="n1", created=100, status=PodStatus("Failed"))
+    rolling_out = change(WEB_DEPLOYMENT, rollout="half of it")
+    async with controller(GuardSettings()).running() as flow:
+        await anyio.sleep(103)
+        flow.sync_and_resume(node("n1"), FREE, ended, SET, rolling_out)
+        await anyio.sleep(1)
+
+    assert flow.evicted_names == ["web"]
+
+
+async def test_a_rollout_holds_the_pods_until_it_is_over() -> None:
+    rolling_out = change(WEB_DEPLOYMENT, rollout="2 pods of an older template are left")
+
+    await held_until(
+        only(GuardName.ROLLOUTS), [WEB, SET, rolling_out], WEB_DEPLOYMENT, "RollingOut"
+    )
+
+
+def three(*, ready: bool) -> list[ClusterObject]:
+    sibling = pod("c", on="n2", status=READY if ready else UNREADY)
+    return [WEB, pod("b", on="n2"), sibling]
+
+
+@pytest.mark.parametrize(
+    ("lacking", "whole"),
+    [
+        pytest.param([*three(ready=False)], three(ready=True)[-1], id="one that is not Ready"),
+        pytest.param(
+            [*three(ready=True), SET, change(WEB_DEPLOYMENT, replicas=4)],
+            change(WEB_DEPLOYMENT, replicas=3),
+            id="fewer than the Deployment wants",
+        ),
+        pytest.param(
+            [*three(ready=True), SET, change(WEB_DEPLOYMENT, replicas=4)],
+            pod("d", on="n2"),
+            id="until there is one more",
+        ),
+        pytest.param(
+            [*three(ready=False)],
+            change(three(ready=False)[-1], deletion_s=1),
+            id="until the one that is not Ready goes",
+        ),
+    ],
+)
+async def test_a_workload_that_lacks_ready_pods_keeps_those_it_has(
+    lacking: list[ClusterObject], whole: ClusterObject
+) -> None:
+    await held_until(only(GuardName.UNREADY_WORKLOADS), lacking, whole, "TooFewReadyPods")
+
+
+async def test_a_pod_that_is_not_ready_may_leave_whatever_its_workload_lacks() -> None:
+    async with controller(only(GuardName.UNREADY_WORKLOADS)).running() as flow:
+        unready = pod("a", on="n1", status=UNREADY)
+        flow.sync_and_resume(TAINTED, FREE, unready, pod("b", on="n1"))
+        await anyio.sleep(1)
+
+    assert flow.evicted_names == ["a"]
+
+
+async def test_one_ready_pod_of_a_workload_leaves_at_a_time() -> None:
+    async with controller(only(GuardName.UNREADY_WORKLOADS)).running() as flow:
+        flow.sync_and_resume(TAINTED, FREE, *(pod(name, on="n1") for name in "abc"))
+        await anyio.sleep(1)
+        [first] = flow.evicted_names
+
+        flow.terminate(pod(first, on="n1"))
+        flow.deliver(pod("replacement", on="n2", status=UNREADY))
+        await anyio.sleep(HOUR_S)
+        assert flow.evicted_names == [first]
+
+        flow.deliver(pod("replacement", on="n2"))
+        await anyio.sleep(1)
+
+    assert len(flow.evicted_names) == 2
+
+
+def numbered(ordinal: int, on: str = "n1") -> Pod:
+    return pod(f"db-{ordinal}", uid=f"db-{ordinal}@{on}", on=on, owner="StatefulSet/db")
+
+
+async def test_pods_of_a_stateful_set_leave_from_the_highest_ordinal_to_the_lowest() -> None:
+    db = StatefulSet("default", "db", "owner-db", replicas=12)
+    guards = only(GuardName.UNREADY_WORKLOADS, GuardName.STATEFUL_SET_ORDER)
+    leaving = [2, 10, 9]
+    async with controller(guards).running() as flow:
+        others = [numbered(each, "n2") for each in range(12) if each not in leaving]
+        flow.sync_and_resume(TAINTED, FREE, db, *others, *map(numbered, leaving))
+        for ordinal in (10, 9, 2):
+            await anyio.sleep(600)
+            assert flow.evicted_names[-1] == f"db-{ordinal}"
+            flow.delete(numbered(ordinal))
+            flow.deliver(numbered(ordinal, "n2"))
+
+    assert flow.evicted_names == ["db-10", "db-9", "db-2"]
+
+
+async def test_a_higher_ordinal_that_does_not_leave_holds_up_no_lower_one() -> None:
+    guards = only(GuardName.STATEFUL_SET_ORDER, GuardName.DO_NOT_EVICT)
+    stays = change(numbered(5), annotations=Annotations(do_not_evict="1s"))
+    async with controller(guards).running() as flow:
+        flow.sync_and_resume(TAINTED, FREE, stays, numbered(1))
+        await anyio.sleep(1.5)
+        flow.deliver(change(stays, annotations=Annotations(do_not_evict="true")))
+        await anyio.sleep(60)
+
+    assert flow.evicted_names[-1] == "db-1"
+
+
+def single(name: str) -> list[ClusterObject]:
+    return [
+        Deployment("default", name, f"d-{name}"),
+        ReplicaSet(
+            f"owner-{name}",
+            controller=OwnerReference("Deployment", name, f"d-{name}", controller=True),
+        ),
+        pod(name, on="n1", owner=f"ReplicaSet/{name}"),
+    ]
+
+
+async def test_workloads_of_a_single_replica_leave_one_after_the_other() -> None:
+    async with controller(only(GuardName.SINGLE_REPLICAS)).running() as flow:
+        flow.sync_and_resume(
+            TAINTED, FREE, *single("a"), *single("b"), *(pod(name, on="n1") for name in "xy")
+        )
+        await anyio.sleep(60)
+        first, second = sorted(set("ab") - set(flow.evicted_names)), sorted("ab")
+        [waits] = first
+        [left] = set(second) - {waits}
+        assert set(flow.evicted_names) == {left, "x", "y"}
+
+        flow.terminate(pod(left, on="n1", owner=f"ReplicaSet/{left}"))
+        flow.deliver(pod("new", on="n2", owner=f"ReplicaSet/{left}", status=UNREADY))
+        await anyio.sleep(60)
+        assert waits not in flow.evicted_names
+
+        flow.deliver(pod("new", on="n2", owner=f"ReplicaSet/{left}"))
+        await anyio.sleep(1)
+
+    assert waits in flow.evicted_names
+
+
+async def test_a_single_replica_that_is_not_ready_again_within_five_minutes_holds_up_no_other() -> (
+    None
+):
+    async with controller(only(GuardName.SINGLE_REPLICAS)).running() as flow:
+        flow.sync_and_resume(TAINTED, FREE, *single("a"), *single("b"))
+        await anyio.sleep(1)
+        [left] = flow.evicted_names
+        flow.delete(pod(left, on="n1", owner=f"ReplicaSet/{left}"))
+        await anyio.sleep(HOUR_S)
+
+    assert [round(at / 60) for _, at in flow.evictor.calls] == [0, 5]
+
+
+async def test_a_failed_eviction_holds_up_nothing() -> None:
+    guards = only(GuardName.SINGLE_REPLICAS, GuardName.UNREADY_WORKLOADS)
+    flow = controller(guards)
+    flow.evictor.script = {name: [Denied(403, "no")] * 99 for name in ("a", "c")}
+    async with flow.running():
+        flow.sync_and_resume(TAINTED, FREE, *single("a"), *single("b"), pod("c", on="n1"), WEB)
+        await anyio.sleep(60)
+
+    assert {"b", "web"} <= set(flow.evicted_names)
+
+
+def test_every_guard_of_the_settings_exists_once() -> None:
+    assert [guard.name for guard in GUARDS] == list(GuardName)
+
+
+@pytest.mark.parametrize("name", GuardName)
+async def test_each_guard_can_be_switched_off_and_ignored(name: GuardName) -> None:
+    view = ClusterView(ClusterState(), lambda: 0.0)
+    workloads = Workloads(view, lambda _: 0, lambda: 0.0)
+    active: Callable[[GuardSettings, str], set[GuardName]] = lambda settings, plugin: {  # noqa: E731
+        guard.name for guard in Guards(view, settings, workloads)._active(plugin)
+    }
+
+    assert active(GuardSettings(disabled=(name,)), "A") == set(GuardName) - {name}
+    ignoring = GuardSettings(ignored_by={"A": (name,)})
+    assert active(ignoring, "A") == set(GuardName) - {name}
+    assert active(ignoring, "B") == set(GuardName)
