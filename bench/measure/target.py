@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from reactive_desched.plugins.registry import plugin_registry
+from reactive_desched.policy.guards import GuardName
 from reactive_desched.policy.load import load_files
 from reactive_desched.policy.policy import Configuration
 
@@ -86,5 +87,6 @@ def _settings() -> dict[str, object]:
         "kind": "ReactiveSettings",
         "debounce": _NO_DEBOUNCE,
         "budgets": _UNLIMITED,
+        "guards": {"disabled": [str(guard) for guard in GuardName]},
         "client": _UNTHROTTLED,
     }

@@ -63,6 +63,7 @@ budgets:
   warmUp: null
 brakes: {storm: {pods: 20, window: 2s}}
 evictions: {retry: {initial: 500ms}}
+guards: {disabled: [YoungPods, NewlyReadyPods, UnreadyWorkloads]}
 sinks: {stream: {}}
 """
 

@@ -5,12 +5,16 @@ from typing import Any
 
 from reactive_desched.gate.rate_limits import SCOPES, EvictionRateLimiter, ScopeNames
 from reactive_desched.model.findings import Finding
+from reactive_desched.policy.guards import GuardName
 from reactive_desched.primitives.token_bucket import TokenRate
 from tests.support.configurations import make_rate_limits
 
 __all__ = ["UNLIMITED", "make_rate_limiter", "name_scopes"]
 
-UNLIMITED = f"budgets: {{{', '.join(f'{scope}: null' for scope in SCOPES)}, warmUp: null}}\n"
+UNLIMITED = (
+    f"budgets: {{{', '.join(f'{scope}: null' for scope in SCOPES)}, warmUp: null}}\n"
+    f"guards: {{disabled: [{', '.join(GuardName)}]}}\n"
+)
 """Settings of a controller that evicts as fast as it can, for tests of anything else."""
 
 
