@@ -6,6 +6,8 @@ BIN := $(VENV)/bin
 UV_VERSION := 0.13.9
 STAMP := $(VENV)/.installed
 BENCH ?= full
+SEEDS ?= 200
+FIRST ?= 0
 QUICK := $(addprefix tests/,api controller eviction fit gate model plugins primitives state sweep telemetry)
 unexport PYTHONDONTWRITEBYTECODE  # else each process compiles each module: half of a start, half of a collection
 
@@ -48,6 +50,9 @@ test: $(STAMP) ## everything that needs nothing but Python (under four minutes o
 test-deep: $(STAMP) ## the property tests with EXAMPLES=500 examples each, other ones in each run
 	TIER=deep $(BIN)/pytest -q -n 2 -m hypothesis tests --ignore tests/e2e --timeout 3000
 
+simulate: $(STAMP) ## play SEEDS=200 stories of a cluster in trouble, from seed FIRST=0, and check what must hold
+	$(BIN)/python -m tests.safety --first $(FIRST) --seeds $(SEEDS)
+
 real-tools: $(STAMP) ## build the control plane and KWOK, fetch Kafka and Prometheus, into a cache folder; install Chromium
 	$(BIN)/python tools/real/build.py
 
@@ -72,4 +77,4 @@ lock: | $(BIN)/uv ## renew the locks with hashes
 clean: ## remove what the targets made, except the cache of real parts
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build
 
-.PHONY: help install demo format lint check generated test test-deep real-tools test-real bench lock clean
+.PHONY: help install demo format lint check generated test test-deep simulate real-tools test-real bench lock clean

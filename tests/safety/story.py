@@ -1,0 +1,390 @@
+"""A story by a seed: a policy with settings, a cluster, and what happens to both."""
+
+import inspect
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+import anyio
+import trio
+from trio.testing import MockClock
+
+from reactive_desched.plugins.registry import plugin_registry
+from reactive_desched.policy.documents import SourceText
+from reactive_desched.policy.load import load_sources
+from reactive_desched.sim.objects import Obj
+from reactive_desched.sim.status import StatusError
+from tests.safety.referee import OPT_OUT, ZONE
+from tests.safety.world import World, remove_quietly
+from tests.support.sim_world import node, workload
+
+ZONES: Final = ("a", "b", "c")
+APPS: Final = ("web", "api", "batch")
+TAINTS: Final = ("gpu:NoSchedule", "spot:NoSchedule", "slow:PreferNoSchedule")
+WATCHED: Final = ("pods", "nodes", "namespaces", "poddisruptionbudgets")
+
+
+def policy_text(rng: Random) -> str:
+    """Write a policy and settings."""
+    others = ("RemoveDuplicates", "RemovePodsViolatingNodeAffinity")
+    plugins = ["RemovePodsViolatingNodeTaints", *(each for each in others if rng.random() < 0.3)]
+    deschedule = [name for name in plugins if name != "RemoveDuplicates"]
+    balance = [name for name in plugins if name == "RemoveDuplicates"]
+    limits = "".join(
+        f"{key}: {rng.choice([1, 2, 5])}\n"
+        for key in (
+            "maxNoOfPodsToEvictPerNode",
+            "maxNoOfPodsToEvictPerNamespace",
+            "maxNoOfPodsToEvictTotal",
+        )
+        if rng.random() < 0.2
+    )
+    budgets = "".join(
+        f"  {scope}: {rng.choice(choices)}\n"
+        for scope, choices in BUDGETS.items()
+        if rng.random() < 0.6
+    )
+    quiet = rng.choice(["0s", "500ms", "2s"])
+    return f"""\
+apiVersion: descheduler/v1alpha2
+kind: DeschedulerPolicy
+{limits}\
+profiles:
+- name: safety
+  pluginConfig:
+  - name: DefaultEvictor
+    args: {{nodeFit: {rng.choice(["true", "false"])}, noEvictionPolicy: Mandatory}}
+  - name: RemovePodsViolatingNodeTaints
+    args: {{includePreferNoSchedule: {rng.choice(["true", "false"])}}}
+  - name: RemovePodsViolatingNodeAffinity
+    args: {{nodeAffinityType: [requiredDuringSchedulingIgnoredDuringExecution]}}
+  plugins:
+    deschedule: {{enabled: [{", ".join(deschedule)}]}}
+    balance: {{enabled: [{", ".join(balance)}]}}
+---
+apiVersion: reactive-desched/v1alpha1
+kind: ReactiveSettings
+debounce: {{quiet: {quiet}, maxWait: 5s}}
+evictions: {{maxInFlight: {rng.choice([1, 5, 50])}}}
+{f"budgets:{chr(10)}{budgets}" if budgets else ""}\
+"""
+
+
+BUDGETS: Final = {
+    "cluster": (
+        "null",
+        "{evictions: 6, per: 1m, burst: 2}",
+        "{evictions: 30, per: 1m, burst: 10}",
+        "{evictions: 2, per: 5m, burst: 1}",
+    ),
+    "node": ("null", "{evictions: 2, per: 1m, burst: 1}"),
+    "namespace": ("null", "{evictions: 4, per: 1m, burst: 2}"),
+}
+
+
+@cache
+def _registry() -> Any:
+    return plugin_registry()
+
+
+class Story:
+    """What happens in one world, drawn step by step; `log` has each step as it was played."""
+
+    def __init__(self, world: World, rng: Random, steps: int) -> None:
+        self.world = world
+        self.rng = rng
+        self.log: list[str] = []
+        self._steps = steps
+        self._actions: list[Callable[[], Awaitable[None] | None]] = [
+            *(self.taint, self.taint, self.taint, self.taint, self.taint, self.taint, self.untaint),
+            *(self.wait, self.wait, self.wait, self.start_nodes, self.start_nodes, self.uncordon),
+            *(self.long_wait, self.cordon, self.uncordon, self.scale, self.roll_out, self.kill_pod),
+            *(self.add_node, self.remove_node, self.stop_node, self.stop_zone, self.start_nodes),
+            *(self.protect, self.unprotect, self.budget, self.lose_watch, self.silent_watch),
+            *(self.bad_replies, self.bad_replies, self.outage, self.crash, self.restart),
+            *(self.crash_with_requests_held, self.crash_with_requests_held),
+            *(self.step_clock, self.suspend, self.fill_disk, self.slow_disk),
+        ]
+
+    def prepare(self) -> None:
+        """Make the cluster: three zones, three workloads, one with a disruption budget."""
+        world, rng = self.world, self.rng
+        for zone in ZONES:
+            for number in range(rng.choice([1, 2, 2, 3])):
+                self._make_node(f"{zone}{number}", zone)
+        for app in APPS:
+            replicas = rng.choice([1, 4, 8, 16])
+            resource = "statefulsets" if rng.random() < 0.25 else "deployments"
+            spec = workload(app, replicas, cpu="100m")
+            spec |= {"serviceName": app} if resource == "statefulsets" else {}
+            metadata = {"name": app, "namespace": "default"}
+            world.store.create(resource, {"metadata": metadata, "spec": spec})
+        if rng.random() < 0.5:
+            self.budget()
+
+    async def play(self) -> None:
+        """Play the steps, end every trouble, and let the cluster come to rest."""
+        for _ in range(self._steps):
+            action = self.rng.choice(self._actions)
+            self._note(action.__name__)
+            done = action()
+            if inspect.isawaitable(done):
+                await done
+            await anyio.sleep(self.rng.choice([0, 0.01, 0.3, 2]))
+        self._note("calm")
+        await self._end_troubles()
+        await anyio.sleep(600)
+
+    async def _end_troubles(self) -> None:
+        world = self.world
+        world.is_down = world.disk_is_full = False
+        world.replies.clear()
+        world.disk_delay_s = 0.001
+        if world.life is None:
+            world.begin_life()
+        life = world.life
+        assert life is not None, "one began"
+        for resource in WATCHED:
+            life.list_again(resource)
+        await anyio.sleep(200)  # requests under way arrive
+
+    # --- the cluster ---
+
+    def taint(self) -> None:
+        if self.rng.random() < 0.6:
+            self.untaint()
+        key, _, effect = self.rng.choice(TAINTS).partition(":")
+        self._edit_node(
+            self._node(),
+            lambda spec: {
+                **spec,
+                "taints": [
+                    *[t for t in spec.get("taints") or [] if t["key"] != key],
+                    {"key": key, "effect": effect},
+                ],
+            },
+        )
+
+    def untaint(self) -> None:
+        for name in self._nodes():
+            self._edit_node(
+                name,
+                lambda spec: {
+                    **spec,
+                    "taints": [t for t in spec.get("taints") or [] if "/" in t["key"]],
+                },
+            )
+
+    def cordon(self) -> None:
+        self._edit_node(self._node(), lambda spec: {**spec, "unschedulable": True})
+
+    def uncordon(self) -> None:
+        for name in self._nodes():
+            self._edit_node(name, lambda spec: {**spec, "unschedulable": False})
+
+    def scale(self) -> None:
+        replicas = self.rng.choice([0, 2, 6, 12])
+        self._edit_workload(lambda spec: {**spec, "replicas": replicas})
+
+    def roll_out(self) -> None:
+        number = str(self.rng.randrange(1000))
+
+        def change(spec: Obj) -> Obj:
+            template = spec["template"]
+            metadata = {**template["metadata"], "annotations": {"revision": number}}
+            return {**spec, "template": {**template, "metadata": metadata}}
+
+        self._edit_workload(change)
+
+    def kill_pod(self) -> None:
+        if pods := self.world.store.list("pods", "default"):
+            remove_quietly(
+                self.world.store, "pods", "default", self.rng.choice(pods)["metadata"]["name"]
+            )
+
+    def add_node(self) -> None:
+        zone = self.rng.choice(ZONES)
+        self._make_node(f"{zone}-new{self.rng.randrange(10_000)}", zone)
+
+    def remove_node(self) -> None:
+        if len(self._nodes()) > 3:
+            remove_quietly(self.world.store, "nodes", "", self._node())
+
+    def stop_node(self) -> None:
+        self.world.cluster.stop_node(self._node())
+
+    def stop_zone(self) -> None:
+        zone = self.rng.choice(ZONES)
+        for stored in self.world.store.list("nodes"):
+            if (stored["metadata"].get("labels") or {}).get(ZONE) == zone:
+                self.world.cluster.stop_node(stored["metadata"]["name"])
+
+    def start_nodes(self) -> None:
+        for name in self._nodes():
+            self.world.cluster.start_node(name)
+
+    def protect(self) -> None:
+        self._annotate({OPT_OUT: "true"})
+
+    def unprotect(self) -> None:
+        self._annotate({})
+
+    def budget(self) -> None:
+        app = self.rng.choice(APPS)
+        remove_quietly(self.world.store, "poddisruptionbudgets", "default", app)
+        spec = {
+            "selector": {"matchLabels": {"app": app}},
+            **self.rng.choice([{"minAvailable": 1}, {"maxUnavailable": 1}, {"maxUnavailable": 0}]),
+        }
+        metadata = {"name": app, "namespace": "default"}
+        self.world.store.create("poddisruptionbudgets", {"metadata": metadata, "spec": spec})
+
+    # --- time and troubles ---
+
+    async def wait(self) -> None:
+        await anyio.sleep(self.rng.choice([1, 5, 20]))
+
+    async def long_wait(self) -> None:
+        await anyio.sleep(self.rng.choice([90, 310, 900]))
+
+    async def lose_watch(self) -> None:
+        if (life := self.world.life) is None:
+            return
+        resource = self.rng.choice(WATCHED)
+        life.lose(resource, noticed=True)
+        await anyio.sleep(self.rng.choice([0.1, 3, 40]))
+        if self.world.life is life:
+            life.list_again(resource)
+
+    async def silent_watch(self) -> None:
+        if (life := self.world.life) is None:
+            return
+        resource = self.rng.choice(WATCHED)
+        life.lose(resource, noticed=False)
+        await anyio.sleep(self.rng.choice([1, 25]))
+        if self.world.life is life:
+            life.list_again(resource)
+
+    def bad_replies(self) -> None:
+        for _ in range(self.rng.randrange(1, 6)):
+            fault = self.rng.choice(["overloaded", "broken", "lost before", "lost after", "", ""])
+            delay_s = self.rng.choice([0.005, 0.005, 2, 30, 80])
+            self.world.replies.append((fault, delay_s))
+
+    async def outage(self) -> None:
+        world = self.world
+        world.is_down = True
+        if life := world.life:
+            for resource in WATCHED:
+                life.lose(resource, noticed=True)
+        await anyio.sleep(self.rng.choice([2, 30]))
+        world.is_down = False
+        if world.life is not None and world.life is life:
+            for resource in WATCHED:
+                life.list_again(resource)
+
+    async def crash(self) -> None:
+        await self.world.end_life(crash=True)
+        await anyio.sleep(self.rng.choice([0, 1, 15, 120]))
+        self.world.begin_life()
+
+    async def crash_with_requests_held(self) -> None:
+        """Crash while a proxy holds requests: they arrive in the next life."""
+        self.world.replies[:0] = [("", self.rng.choice([20, 40, 80])) for _ in range(3)]
+        self.taint()
+        await anyio.sleep(self.rng.choice([1, 3, 8]))
+        await self.crash()
+
+    async def restart(self) -> None:
+        await self.world.end_life(crash=False)
+        await anyio.sleep(self.rng.choice([0.1, 5]))
+        self.world.begin_life()
+
+    def step_clock(self) -> None:
+        self.world.step_clock(self.rng.choice([-7200, -600, -30, 30, 600, 7200]))
+
+    def suspend(self) -> None:
+        if life := self.world.life:
+            life.suspended_s += 60
+
+    def slow_disk(self) -> None:
+        self.world.disk_delay_s = self.rng.choice([0.001, 0.5, 3])
+
+    async def fill_disk(self) -> None:
+        self.world.disk_is_full = True
+        await anyio.sleep(self.rng.choice([0.5, 10]))
+        self.world.disk_is_full = False
+
+    # --- helpers ---
+
+    def _note(self, action: str) -> None:
+        self.log.append(f"{anyio.current_time():9.3f} s  {action}")
+
+    def _nodes(self) -> list[str]:
+        return [stored["metadata"]["name"] for stored in self.world.store.list("nodes")]
+
+    def _node(self) -> str:
+        return self.rng.choice(self._nodes())
+
+    def _make_node(self, name: str, zone: str) -> None:
+        with suppress(StatusError):
+            self.world.store.create("nodes", node(f"{name}/{zone}", cpu="4"))
+
+    def _edit_node(self, name: str, change: Callable[[Obj], Obj]) -> None:
+        with suppress(StatusError):
+            self.world.store.modify(
+                "nodes", "", name, lambda stored: {**stored, "spec": change(stored["spec"])}
+            )
+
+    def _edit_workload(self, change: Callable[[Obj], Obj]) -> None:
+        for resource in ("deployments", "statefulsets"):
+            found: Sequence[Obj] = self.world.store.list(resource, "default")
+            if found and self.rng.random() < 0.7:
+                name = self.rng.choice(found)["metadata"]["name"]
+                self.world.store.modify(
+                    resource, "default", name, lambda o: {**o, "spec": change(o["spec"])}
+                )
+                return
+
+    def _annotate(self, annotations: dict[str, str]) -> None:
+        if pods := self.world.store.list("pods", "default"):
+            name = self.rng.choice(pods)["metadata"]["name"]
+            with suppress(StatusError):
+                self.world.store.modify(
+                    "pods",
+                    "default",
+                    name,
+                    lambda pod: {
+                        **pod,
+                        "metadata": {**pod["metadata"], "annotations": annotations},
+                    },
+                )
+
+
+def play_story(rng: Random, directory: Path, *, steps: int = 60) -> World:
+    """Play the story that a source of randomness draws; raises Violation.
+
+    The error has notes: the policy, and the last steps with the time at which each was played.
+    """
+    text = policy_text(rng)
+    config = load_sources([SourceText(text, "drawn policy")], _registry())
+    trio._core._run._r.seed(rng.randrange(1 << 30))  # the order in which trio runs its tasks
+    played: list[Story] = []
+
+    async def play() -> World:
+        world = World(directory, config, rng)
+        played.append(Story(world, rng, steps))
+        await world.live(played[0].prepare, played[0].play)
+        world.referee.check_end()
+        return world
+
+    try:
+        clock = MockClock(autojump_threshold=0)
+        return anyio.run(play, backend="trio", backend_options={"clock": clock})
+    except BaseException as error:
+        log = "\n".join(played[0].log[-80:]) if played else ""
+        error.add_note(f"{text}\n{log}")
+        raise

@@ -1,0 +1,63 @@
+"""Whatever happens to a cluster and to the controller, these properties hold.
+
+At each eviction request: one process sends it, which is synced and not paused; its intent is on
+disk; the pod was not evicted before and has not opted out. Of all evictions of a world: no scope
+is above its rate or limit in any stretch of time, over all lives of the process; each intent has
+one outcome. `make simulate SEEDS=10000` plays more stories; a failure names its seed.
+"""
+
+from pathlib import Path
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.safety.story import play_story
+
+SEEDS, BLOCK = 40, 5
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, BLOCK))
+def test_the_properties_hold_in_the_stories_of_these_seeds(first: int, tmp_path: Path) -> None:
+    for seed in range(first, first + BLOCK):
+        directory = tmp_path / str(seed)
+        directory.mkdir()
+        try:
+            play_story(Random(seed), directory)
+        except BaseException as error:
+            error.add_note(f"replay: make simulate FIRST={seed} SEEDS=1")
+            raise
+
+
+@settings(max_examples=10)
+@given(rng=st.randoms(use_true_random=False))
+def test_the_properties_hold_in_stories_that_hypothesis_shrinks(
+    rng: Random, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    play_story(rng, tmp_path_factory.mktemp("journal"), steps=15)
+
+
+def test_stories_evict_and_have_every_kind_of_trouble(tmp_path: Path) -> None:
+    worlds = []
+    for seed in range(10):
+        directory = tmp_path / str(seed)
+        directory.mkdir()
+        worlds.append(play_story(Random(seed), directory))
+
+    assert sum(len(world.referee.evictions) for world in worlds) > 20
+    assert sum(world.referee.requests for world in worlds) > 25
+    assert sum(world.lives for world in worlds) > 20
+
+
+def test_a_seed_replays_exactly(tmp_path: Path) -> None:
+    first, second = tmp_path / "1", tmp_path / "2"
+    first.mkdir()
+    second.mkdir()
+
+    one, other = play_story(Random(3), first), play_story(Random(3), second)
+
+    assert [tuple(each) for each in one.referee.evictions] == [
+        tuple(each) for each in other.referee.evictions
+    ]
+    assert one.referee.requests == other.referee.requests

@@ -1,0 +1,406 @@
+"""A simulated cluster, and lives of a controller over one journal, on one virtual clock.
+
+Everything between the watch events and the eviction requests is the real code: event handlers,
+state, plugins, gates, journal files, restore after a crash. A life that crashes loses its memory
+and what it had not written; the requests that it sent may arrive later.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from random import Random
+from typing import Any, Final, TypeVar
+from unittest.mock import patch
+
+import anyio
+import anyio.lowlevel
+from anyio.abc import TaskGroup
+
+from reactive_desched.app.recording import journal_config
+from reactive_desched.app.start_up import end_startup_pause
+from reactive_desched.controller.controller import Controller
+from reactive_desched.controller.pipeline import Pipeline, build_pipeline
+from reactive_desched.controller.suspend import SuspendDetector
+from reactive_desched.errors import ClusterError, JournalError
+from reactive_desched.eviction.executor import effect_timeout
+from reactive_desched.eviction.recorder import RecorderSlot
+from reactive_desched.journal import journal as journal_module
+from reactive_desched.journal import opened as opened_module
+from reactive_desched.journal.history import read_history
+from reactive_desched.journal.journal import open_journal
+from reactive_desched.journal.lock import DirectoryLock
+from reactive_desched.journal.recorder import JournalRecorder
+from reactive_desched.journal.segments import list_segments
+from reactive_desched.kube.codec import ResourceCodec
+from reactive_desched.model.observer import Observer
+from reactive_desched.model.outcomes import (
+    Accepted,
+    Conflict,
+    EffectUnknown,
+    EvictionRequest,
+    EvictionResponse,
+    NotFound,
+    PdbRefused,
+    PodFound,
+    PodLookup,
+    PodNotFound,
+    ServerError,
+    TooManyRequests,
+)
+from reactive_desched.policy.policy import Configuration
+from reactive_desched.primitives.token_bucket import TokenRate
+from reactive_desched.primitives.wakeup import Wakeup
+from reactive_desched.sim.cluster import ClusterOptions, SimCluster
+from reactive_desched.sim.eviction import evict
+from reactive_desched.sim.objects import Obj
+from reactive_desched.sim.profiles import Pace
+from reactive_desched.sim.resources import RESOURCES
+from reactive_desched.sim.seed import seed
+from reactive_desched.sim.status import StatusError
+from reactive_desched.sim.store import DeleteOptions, Event, Store
+from reactive_desched.state.kinds.interning import InternTables
+from reactive_desched.state.resources import WATCHED_KINDS
+from tests.safety.referee import OPT_OUT, Referee
+
+START_S: Final = 1_800_000_000.0
+REQUEST_TIMEOUT_S: Final = 60.0
+VERDICTS: Final = TokenRate(1000, 1000)
+_T = TypeVar("_T")
+
+
+class _SimulatedDisk:
+    """Takes the place of the journal's thread: a call takes virtual time, and fails when dead."""
+
+    world: "World"
+
+    def __init__(self, name: str = "") -> None:
+        self._life = self.world.life
+        self._is_opening = name == "journal opening"
+
+    async def run(self, work: Callable[[], _T]) -> _T:
+        await anyio.sleep(self.world.disk_delay_s)
+        if self._life is not None and self._life.has_crashed:
+            raise OSError(5, "the machine is gone")
+        if self.world.disk_is_full and not self._is_opening:
+            raise OSError(28, "No space left on device")
+        return work()
+
+    def close(self) -> None:
+        pass
+
+
+class _Lock(DirectoryLock):
+    """A journal's lock that can be closed twice: by the journal, and by the end of its process."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        self._is_open = True
+
+    def close(self) -> None:
+        if self._is_open:
+            self._is_open = False
+            super().close()
+
+
+class _StoreClock:
+    """The cluster's time of day."""
+
+    def now(self) -> float:
+        return START_S + anyio.current_time()
+
+
+class Life:
+    """One process of the controller, from its start to its end or crash."""
+
+    def __init__(self, world: "World", number: int) -> None:
+        self.number = number
+        self.has_crashed = False
+        self.unsynced: set[str] = set()
+        self.ended = anyio.Event()
+        self.observer = Observer()
+        self._world = world
+        self._recorder = RecorderSlot()
+        self._work_available = Wakeup()
+        self.suspended_s = 0.0
+        self.pipeline = self._build()
+        tables = InternTables()
+        self._codecs = {
+            resource: ResourceCodec(kind, tables)
+            for resource, kind in WATCHED_KINDS.items()
+            if resource in RESOURCES
+        }
+        self._scope = anyio.CancelScope()
+        self._inbox: list[Event] = []
+        self._has_mail = Wakeup()
+        self._lost: set[str] = set()
+        self.protected: set[str] = set()
+
+    @property
+    def controller(self) -> Controller:
+        return self.pipeline.controller
+
+    def _build(self) -> Pipeline:
+        world = self._world
+        return build_pipeline(
+            world.config,
+            recorder=self._recorder,
+            evictor=world,
+            observer=self.observer,
+            work_available=self._work_available,
+            suspend=SuspendDetector(lambda: self.suspended_s),
+            clock=anyio.current_time,
+            wall_clock=world.wall_now,
+        )
+
+    async def run(self) -> None:
+        """Live until crashed or stopped."""
+        world = self._world
+        try:
+            with self._scope:
+                async with open_journal(
+                    world.directory,
+                    journal_config(world.config.settings),
+                    clock=lambda: datetime.fromtimestamp(world.wall_now(), UTC),
+                    recovered=self._work_available,
+                ) as journal:
+                    recorder = JournalRecorder(
+                        journal,
+                        lambda: datetime.fromtimestamp(world.wall_now(), UTC),
+                        verdict_rate=VERDICTS,
+                    )
+                    with self._recorder.filled(recorder):
+                        await self._run_tasks(recorder)
+        except JournalError:
+            if not self.has_crashed:
+                raise
+        finally:
+            while world.locks:  # the end of a process frees its locks, whatever it did
+                world.locks.pop().close()
+            self.ended.set()
+
+    async def _run_tasks(self, recorder: JournalRecorder) -> None:
+        world = self._world
+        timeout_s = effect_timeout(world.config.settings.client.total_timeout_s)
+
+        async def read() -> Any:
+            return read_history(world.directory, world.wall_now())
+
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(self.pipeline.evictions.run)
+            tasks.start_soon(self.pipeline.worker.run)
+            tasks.start_soon(self._read_mail)
+            for resource in self.pipeline.event_handlers:
+                self.list_again(resource)
+            tasks.start_soon(
+                end_startup_pause, self.controller, recorder, world, world.log, timeout_s, read
+            )
+
+    def stop(self, *, crash: bool) -> None:
+        self.has_crashed = crash
+        self._scope.cancel()
+
+    # --- watches ---
+
+    def receive(self, event: Event) -> None:
+        if event.resource in self._codecs and event.resource not in self._lost:
+            self._inbox.append(event)
+            self._has_mail.notify()
+
+    def lose(self, resource: str, *, noticed: bool) -> None:
+        """Break a watch; a silent one is not noticed yet."""
+        self._lost.add(resource)
+        if noticed:
+            self.unsynced.add(resource)
+            self.pipeline.event_handlers[resource].mark_stale("the watch is lost")
+
+    def list_again(self, resource: str) -> None:
+        """List a resource, and open its watch."""
+        handler = self.pipeline.event_handlers[resource]
+        self.unsynced.add(resource)
+        self._lost.discard(resource)
+        self._inbox = [event for event in self._inbox if event.resource != resource]
+        handler.begin_replace()
+        if resource in self._codecs:
+            for obj in self._world.store.list(resource):
+                handler.upsert(self._decode(resource, obj))
+        handler.end_replace()
+        self.unsynced.discard(resource)
+        handler.mark_synced()
+
+    async def _read_mail(self) -> None:
+        while True:
+            if not self._inbox:
+                await self._has_mail.wait()
+                continue
+            await anyio.sleep(self._world.watch_delay_s)
+            if not self._inbox:
+                continue
+            event = self._inbox.pop(0)
+            handler = self.pipeline.event_handlers[event.resource]
+            obj = self._decode(event.resource, event.object)
+            if event.type == "DELETED":
+                handler.remove(obj)
+            else:
+                handler.upsert(obj)
+
+    def _decode(self, resource: str, obj: Obj) -> Any:
+        if resource == "pods":
+            is_protected = OPT_OUT in (obj["metadata"].get("annotations") or {})
+            (self.protected.add if is_protected else self.protected.discard)(obj["metadata"]["uid"])
+        return self._codecs[resource].decode_object(json.dumps(obj).encode())
+
+
+class World:
+    """The cluster, the API server's eviction endpoint, and the present life."""
+
+    def __init__(self, directory: Path, config: Configuration, rng: Random) -> None:
+        self.directory = directory
+        self.config = config
+        self.rng = rng
+        self.store = Store(_StoreClock(), rng)
+        seed(self.store)
+        pace = Pace(start_s=2.0, ready_s=1.0, shutdown_s=1.0, jitter_s=3.0)
+        self.cluster = SimCluster(self.store, rng, ClusterOptions(pace=pace, random_ties=True))
+        self.store.subscribe(self._publish)
+        self.life: Life | None = None
+        self.lives = 0
+        self.replies: list[tuple[str, float]] = []
+        self.disk_delay_s = 0.001
+        self.disk_is_full = False
+        self.watch_delay_s = 0.002
+        self.is_down = False
+        self.locks: list[_Lock] = []
+        self.referee = Referee(self)
+        self.log: Any = _Silent()
+        self.clock_steps: list[tuple[float, float]] = []
+        self._wall_offset_s = 0.0
+        self._tasks: TaskGroup | None = None
+
+    def wall_now(self) -> float:
+        """The time of day on the controller's machine, which can be set."""
+        return START_S + anyio.current_time() + self._wall_offset_s
+
+    def step_clock(self, seconds: float) -> None:
+        self.clock_steps.append((anyio.current_time(), seconds))
+        self._wall_offset_s += seconds
+
+    @contextmanager
+    def _simulated_disk(self) -> Iterator[None]:
+        disk = type("Disk", (_SimulatedDisk,), {"world": self})
+
+        def lock(directory: Path) -> _Lock:
+            self.locks.append(_Lock(directory))
+            return self.locks[-1]
+
+        with (
+            patch.object(journal_module, "DiskThread", disk),
+            patch.object(opened_module, "DirectoryLock", lock),
+        ):
+            yield
+
+    async def live(self, prepare: Callable[[], None], story: Callable[[], Any]) -> None:
+        """Run the cluster, begin the first life, and play the story."""
+        with self._simulated_disk():
+            async with anyio.create_task_group() as tasks:
+                self._tasks = tasks
+                prepare()
+                self.cluster.settle()
+                tasks.start_soon(self.cluster.run)
+                await anyio.sleep(20)
+                self.begin_life()
+                await story()
+                await self.end_life(crash=False)
+                tasks.cancel_scope.cancel()
+
+    def begin_life(self) -> None:
+        assert self.life is None, "one process at a time"
+        assert self._tasks is not None, "the world lives"
+        self.lives += 1
+        self.life = Life(self, self.lives)
+        self._tasks.start_soon(self.life.run)
+
+    async def end_life(self, *, crash: bool) -> None:
+        """End the present process; a crash may leave half a line in the journal."""
+        if (life := self.life) is None:
+            return
+        life.stop(crash=crash)
+        await life.ended.wait()
+        self.life = None
+        if crash and self.rng.random() < 0.3 and (segments := list_segments(self.directory)):
+            with segments[-1].path.open("ab") as file:
+                file.write(b'{"id":"torn')
+
+    def _publish(self, event: Event) -> None:
+        if self.life is not None:
+            self.life.receive(event)
+
+    # --- the API server's eviction endpoint; a request is its own task, as a proxy holds it ---
+
+    async def evict(self, request: EvictionRequest) -> EvictionResponse:
+        assert self._tasks is not None, "the world lives"
+        self.referee.requested(request)
+        fault, delay_s = self.replies.pop(0) if self.replies else ("", 0.005)
+        answered, answers = anyio.Event(), list[EvictionResponse]()
+
+        async def carry() -> None:
+            self.referee.under_way.add(request.uid)
+            await anyio.sleep(delay_s)
+            self.referee.under_way.discard(request.uid)
+            answers.append(self._answer(request, fault))
+            answered.set()
+
+        if self.is_down:
+            await anyio.sleep(1)
+            return EffectUnknown("connection refused")
+        self._tasks.start_soon(carry)
+        with anyio.move_on_after(REQUEST_TIMEOUT_S):
+            await answered.wait()
+            await anyio.sleep(0.003)
+            return EffectUnknown("connection reset") if fault == "lost after" else answers[0]
+        return EffectUnknown("timed out")
+
+    async def get_pod(self, namespace: str, name: str) -> PodLookup:
+        await anyio.sleep(0.005)
+        if self.is_down:
+            raise ClusterError("connection refused")
+        found = self.store.get("pods", namespace, name)
+        if found is None:
+            return PodNotFound()
+        meta = found["metadata"]
+        return PodFound(meta["uid"], "deletionTimestamp" in meta)
+
+    def _answer(self, request: EvictionRequest, fault: str) -> EvictionResponse:
+        match fault:
+            case "overloaded":
+                return TooManyRequests("slow down", 7.0)
+            case "broken":
+                return ServerError(500, "internal error")
+            case "lost before":
+                return EffectUnknown("connection reset")
+        pod = self.store.get("pods", request.namespace, request.name)
+        if pod is None:
+            return NotFound()
+        if pod["metadata"]["uid"] != request.uid:
+            return Conflict("the uid does not match")
+        was_terminating = "deletionTimestamp" in pod["metadata"]
+        try:
+            options = DeleteOptions(uid=request.uid)
+            evict(self.store, request.namespace, request.name, options)
+        except StatusError as error:
+            return PdbRefused(str(error)) if error.code == 429 else ServerError(500, str(error))
+        if not was_terminating:
+            self.referee.evicted(request, pod)
+        return Accepted()
+
+
+class _Silent:
+    def __getattr__(self, _: str) -> Callable[..., None]:
+        return lambda *args, **more: None
+
+
+def remove_quietly(store: Store, resource: str, namespace: str, name: str) -> None:
+    """Delete an object if it is there."""
+    with suppress(StatusError):
+        store.delete(resource, namespace, name, DeleteOptions())
