@@ -16,5 +16,10 @@ def build_operator(controller: Controller, pausing: Pausing) -> Operator:
                 "the findings that wait, and what each waits for",
                 lambda query: controller.pending(PendingQuery.parse(query)),
             ),
+            DebugPage(
+                "limits",
+                "what each limit of evictions allows now",
+                lambda _: controller.limit_status(),
+            ),
         ),
     )

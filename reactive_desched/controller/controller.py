@@ -19,6 +19,7 @@ from reactive_desched.controller.suspend import SuspendDetector
 from reactive_desched.eviction.executor import EvictionResult
 from reactive_desched.eviction.recorder import Recorder
 from reactive_desched.gate.factory import GateFactory
+from reactive_desched.gate.limit_status import LimitStatus
 from reactive_desched.gate.profile_view import ProfileView
 from reactive_desched.model.accounts import DecisionContext
 from reactive_desched.model.brakes import SavedBrakes
@@ -309,6 +310,10 @@ class Controller:
     def describe_brakes(self) -> dict[str, str]:
         """Say each brake in force to a person, as it is for the cluster of now."""
         return self._config.settings.brakes.describe(len(self.state.pods))
+
+    def limit_status(self) -> LimitStatus:
+        """Return what every limit allows now."""
+        return self.gates.limit_status(self._clock())
 
     def describe_limits(self) -> dict[str, str]:
         """Say each limit in force to a person, as it is for the cluster of now."""

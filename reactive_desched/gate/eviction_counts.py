@@ -1,7 +1,7 @@
 """How many evictions there were within a window, by whatever they are limited by."""
 
 from collections import Counter, deque
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator
 from typing import Generic, TypeVar
 
 KeyT = TypeVar("KeyT", bound=Hashable)
@@ -25,6 +25,12 @@ class EvictionCounts(Generic[KeyT]):
         while times and times[0] + self.window_s <= now:
             times.popleft()
         return len(times) + self._in_flight[key]
+
+    def counts(self, now: float) -> Iterator[tuple[KeyT, int]]:
+        """Yield each key for which evictions count, and how many do."""
+        for key in [*self._times, *(key for key in self._in_flight if key not in self._times)]:
+            if count := self.count(key, now):
+                yield key, count
 
     def retry_at(self, key: KeyT, limit: int, now: float) -> float:
         """Return when fewer than `limit` count, if none are added; ask right after `count`."""

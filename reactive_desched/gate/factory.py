@@ -11,6 +11,7 @@ from reactive_desched.gate.evictor import DefaultEvictor, MinReadyNodes
 from reactive_desched.gate.gate import EvictionLimit, Gate
 from reactive_desched.gate.guards import Guards
 from reactive_desched.gate.in_flight import InFlightEvictions
+from reactive_desched.gate.limit_status import LimitStatus, limit_status
 from reactive_desched.gate.plugin_limits import PluginNodeLimits
 from reactive_desched.gate.policy_limits import PolicyLimits
 from reactive_desched.gate.rate_limits import EvictionRateLimiter, EvictionScopes
@@ -131,6 +132,10 @@ class GateFactory:
             limit.release(pod, now, evicted=counts)
         self.rate_limiter.release(pod, now, consumed=counts)
         self.moves.end_inherited(pod, outcome, now)
+
+    def limit_status(self, now: float) -> LimitStatus:
+        """Return what every limit allows now, in monotonic seconds."""
+        return limit_status(self.rate_limiter, self.policy_limits, self.schedules, now)
 
     def reconfigure(self, config: Configuration, now: float) -> None:
         """Apply other rates and limits; every blocked pod is evaluated again.

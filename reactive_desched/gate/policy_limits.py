@@ -80,6 +80,12 @@ class PolicyLimits:
         )
         return reason.defer(finding, message, retry_at_s, scope_exhausted=key[0])
 
+    def counted(self, now: float) -> Iterator[tuple[str, str, int, int]]:
+        """Yield scope, name, limit and count of each name for which evictions count."""
+        for (scope, name), count in self._counts.counts(now):
+            if (limit := self._limits.get(scope)) is not None:
+                yield scope, name or scope, limit, count
+
     def reserve(self, finding: Finding) -> None:
         """Count an eviction that was decided."""
         self._begin(finding.pod.uid, (finding.pod.node, finding.pod.namespace))

@@ -187,15 +187,21 @@ class EvictionRateLimiter:
     def min_available(self, now: float) -> dict[str, float]:
         """Return the fewest free tokens in any bucket of each scope."""
         lowest = {scope.name: float(scope.pace.burst) for scope in self._limited}
-        for scope, _, level in self.available(now):
+        for scope, _, level, _ in self.available(now):
             lowest[scope] = min(lowest[scope], level)
         return lowest
 
-    def available(self, now: float) -> Iterator[tuple[str, str, float]]:
-        """Yield scope, name and free tokens of every bucket in use."""
+    @property
+    def warm_up_ratio(self) -> float:
+        """The share of the rates that counts, as it was at the last look: 1 when warmed up."""
+        return self._ratio
+
+    def available(self, now: float) -> Iterator[tuple[str, str, float, int]]:
+        """Yield scope, name, free tokens and held ones of every bucket in use."""
         for scope in self._limited:
             for name, bucket in scope.buckets.items():
-                yield scope.name, name, min(bucket.available(now), scope.pace.burst)
+                free = min(bucket.available(now), scope.pace.burst)
+                yield scope.name, name, free, bucket.reserved
 
     def rates(self, now: float) -> dict[str, TokenRate]:
         """Return the rate of each limited scope as it is now."""

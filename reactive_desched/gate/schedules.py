@@ -158,12 +158,22 @@ class EvictionSchedules:
 
     def collect(self) -> Iterator[Metric]:
         """Yield how many evictions each schedule still allows whose window is open."""
-        wall_s = self._view.now_s
-        left: dict[str, float] = {}
-        for window in self._windows:
-            if (opening := window.opening(wall_s)) is not None:
-                left[str(window.schedule)] = self._limit(window) - window.count(opening)
+        states = [(schedule, opened) for schedule, opened in self.states() if opened is not None]
+        left = {str(schedule): float(limit - count) for schedule, (_, limit, count) in states}
         yield ALLOWED.by_label(left)
+
+    def states(self) -> Iterator[tuple[EvictionSchedule, tuple[float, int, int] | None]]:
+        """Yield each schedule with the end, limit and count of its open window, if it is open.
+
+        The end is in seconds since the epoch.
+        """
+        wall_s = self._view.now_s
+        for window in self._windows:
+            if (opening := window.opening(wall_s)) is None:
+                yield window.schedule, None
+            else:
+                counted = window.count(opening)
+                yield window.schedule, (opening.end_s, self._limit(window), counted)
 
     def _count(self, pod: PodKey, plugin: str, wall_s: float) -> None:
         counted = [(w, opening.start_s) for w, opening in self._open_windows(plugin, wall_s)]

@@ -121,7 +121,7 @@ class World:
             await self.group.start(self.pipeline.evictions.run)
             self.group.start_soon(self.pipeline.worker.run)
             for name, pool in POOLS.items():
-                await self.node(name, {"labels": {"pool": pool}})
+                await self.node(name, {"labels": {"pool": pool}, "zone": f"zone-{pool}"})
             await self.run_story(start)
             for resource in RESOURCES:
                 await self.relist(resource)

@@ -36,6 +36,7 @@ from tests.support.configurations import make_configuration, make_profile_of
 
 Story = list[tuple[Any, ...]]  # verbs of World with their arguments
 Steps = st.SearchStrategy[tuple[Any, ...]]
+SCOPES = ("cluster", "zone", "node", "namespace", "owner")
 SLACK = 1e-6
 EXAMPLES = int(os.environ.get("EXAMPLES", "100"))  # tens of thousands find what is rare
 WEB = {"app": "web"}
@@ -90,7 +91,6 @@ def budget(allowed: int, labels: Mapping[str, str] = WEB, name: str = "a") -> Po
     return PodDisruptionBudget("default", name, name, 0, selector, allowed)
 
 
-NONE = {"cluster": None, "node": None, "namespace": None}
 BOTH = (
     NodeTaintsPlugin(NodeTaintsArgs()),
     NodeAffinityPlugin(NodeAffinityArgs(node_affinity_type=(REQUIRED, PREFERRED))),
@@ -114,7 +114,13 @@ def by_scope(evicted: list[tuple[float, Pod]], scope: str) -> Iterator[list[floa
     """Group the times of evictions, in order, by the names of a scope."""
     groups: dict[str, list[float]] = {}
     for at, gone in sorted(evicted, key=lambda pair: pair[0]):
-        name = {"cluster": "", "node": gone.node, "namespace": gone.namespace}[scope]
+        name = {
+            "cluster": "",
+            "zone": "a" if gone.node in ("n1", "n2") else "b",
+            "node": gone.node,
+            "namespace": gone.namespace,
+            "owner": str(gone.owners[0]) if gone.owners else gone.name,
+        }[scope]
         groups.setdefault(name, []).append(at)
     yield from groups.values()
 
@@ -136,10 +142,10 @@ def assert_all_is_well(world: Any) -> None:  # a World
     assert world.known() == world.truth
     assert world.disk.outcomes.keys() == world.disk.intents.keys()
     assert world.under_way == set()
-    for scope in ("cluster", "node", "namespace"):
+    for scope in SCOPES:
         for times in by_scope(world.evicted, scope):
             rate = world.plan.settings.budgets.by_scope()[scope]
-            limit = world.plan.policy.limits.by_scope()[scope]
+            limit = world.plan.policy.limits.by_scope().get(scope)
             assert rate is None or is_within_rate(times, rate), (scope, times)
             assert limit is None or is_within_limit(times, limit), (scope, times)
     assert world.allowed_afresh() == set()
@@ -162,10 +168,7 @@ FULL: Story = [("pod", name, {"on": "n1"}) for name in ("p1", "p2", "p3", "p4", 
 # --- pace ---
 
 rates = st.fixed_dictionaries(
-    {
-        scope: some(None, TokenRate(0.1, 1), TokenRate(0.5, 2))
-        for scope in ("cluster", "node", "namespace")
-    }
+    {scope: some(None, TokenRate(0.1, 1), TokenRate(0.5, 2)) for scope in SCOPES}
 )
 limits = st.fixed_dictionaries(
     {scope: some(None, None, 1, 2) for scope in ("cluster", "node", "namespace")}

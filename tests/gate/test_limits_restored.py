@@ -81,7 +81,7 @@ def test_every_scope_is_restored_by_the_name_that_it_had() -> None:
     limiter = make_rate_limiter(rates)
     limiter.restore([past(1, EPOCH)], now=3.0, wall_now=EPOCH)
 
-    names = {scope: name for scope, name, _ in limiter.available(3)}
+    names = {scope: name for scope, name, *_ in limiter.available(3)}
 
     assert tuple(names.values()) == scopes.of(finding("a"))
     assert set(limiter.min_available(3).values()) == {3}

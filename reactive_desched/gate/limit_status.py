@@ -1,0 +1,89 @@
+"""What every limit allows at this moment: the answer of `/debug/limits`."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Final
+
+from msgspec import Struct
+
+from reactive_desched.gate.policy_limits import PolicyLimits
+from reactive_desched.gate.rate_limits import EvictionRateLimiter
+from reactive_desched.gate.schedules import EvictionSchedules
+
+MAX_LISTED: Final = 500
+"""Buckets, and windows, listed in one answer: those with the least left."""
+
+
+class BucketStatus(Struct, frozen=True, rename="camel"):
+    """A token bucket that is not full: what it allows per minute and at once, and what is left."""
+
+    scope: str
+    name: str
+    per_minute: float
+    burst: int
+    available: float
+    held: int
+
+
+class WindowStatus(Struct, frozen=True, rename="camel"):
+    """How many evictions count against one of the policy's limits, for one name."""
+
+    scope: str
+    name: str
+    limit: int
+    counted: int
+
+
+class ScheduleStatus(Struct, frozen=True, rename="camel"):
+    """A schedule; `until`, `limit` and `counted` are None while its window is closed."""
+
+    schedule: str
+    until: datetime | None = None
+    limit: int | None = None
+    counted: int | None = None
+
+
+class LimitStatus(Struct, frozen=True, rename="camel"):
+    """Every limit as it is now; buckets and windows in which nothing counts are left out."""
+
+    warm_up_ratio: float
+    buckets: tuple[BucketStatus, ...]
+    windows: tuple[WindowStatus, ...]
+    schedules: tuple[ScheduleStatus, ...]
+
+
+def limit_status(
+    rates: EvictionRateLimiter,
+    windows: PolicyLimits,
+    schedules: EvictionSchedules,
+    now: float,
+) -> LimitStatus:
+    """Return the state of all limits; `now` is monotonic seconds."""
+    buckets = sorted(_bucket_statuses(rates, now), key=lambda each: each.available)
+    counted = (WindowStatus(*each) for each in windows.counted(now))
+    fullest = sorted(counted, key=lambda each: each.limit - each.counted)
+    return LimitStatus(
+        rates.warm_up_ratio,
+        tuple(buckets[:MAX_LISTED]),
+        tuple(fullest[:MAX_LISTED]),
+        tuple(_schedule_statuses(schedules)),
+    )
+
+
+def _bucket_statuses(rates: EvictionRateLimiter, now: float) -> Iterator[BucketStatus]:
+    paces = rates.rates(now)
+    for scope, name, available, held in rates.available(now):
+        pace = paces[scope]
+        if available < pace.burst:
+            left = round(available, 3)
+            yield BucketStatus(scope, name, pace.per_second * 60, pace.burst, left, held)
+
+
+def _schedule_statuses(schedules: EvictionSchedules) -> Iterator[ScheduleStatus]:
+    for schedule, opened in schedules.states():
+        if opened is None:
+            yield ScheduleStatus(str(schedule))
+        else:
+            end_s, limit, counted = opened
+            until = datetime.fromtimestamp(end_s, UTC)
+            yield ScheduleStatus(str(schedule), until, limit, counted)
