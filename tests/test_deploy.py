@@ -40,6 +40,12 @@ ADDED = {
     "job": {("Job", "reactive-desched")},
     "cronjob": {("CronJob", "reactive-desched")},
     "overlays/dry-run": CONTROLLER,
+    "overlays/ha": CONTROLLER
+    | {
+        ("Role", "reactive-desched-leader-election"),
+        ("RoleBinding", "reactive-desched-leader-election"),
+        ("PodDisruptionBudget", "reactive-desched"),
+    },
     "overlays/preview": {("Job", "reactive-desched")},
 }
 WORKLOADS = sorted(ADDED.keys() - {"base"})
@@ -313,6 +319,49 @@ def test_a_dry_overlay_adds_one_argument_and_changes_nothing_else(overlay: str, 
             pod_template(each)["spec"]["containers"][0]["args"].append("--dry-run")
 
     assert dry == live
+
+
+HA = "overlays/ha"
+
+
+def test_two_replicas_stand_for_one_lease_that_they_alone_may_write() -> None:
+    spec = one(HA, "Deployment")["spec"]
+    create, write = one(HA, "Role")["rules"]
+    given = parser().parse_args(container_of(HA)["args"])
+
+    assert (spec["replicas"], given.leader_elect) == (2, True)
+    assert create == {
+        "apiGroups": ["coordination.k8s.io"],
+        "resources": ["leases"],
+        "verbs": ["create"],
+    }
+    assert write == {**create, "resourceNames": [given.resource_name], "verbs": ["get", "update"]}
+    role, binding = one(HA, "Role")["metadata"], one(HA, "RoleBinding")
+    assert role["namespace"] == given.resource_namespace == binding["metadata"]["namespace"]
+    assert (binding["roleRef"]["kind"], binding["roleRef"]["name"]) == ("Role", role["name"])
+    assert binding["subjects"] == one(HA, "ClusterRoleBinding")["subjects"]
+
+
+def test_the_two_replicas_run_on_different_nodes_and_never_stop_together() -> None:
+    spec, budget = one(HA, "Deployment")["spec"], one(HA, "PodDisruptionBudget")["spec"]
+    by_node, by_zone = pod_of(HA)["topologySpreadConstraints"]
+
+    assert spec["strategy"]["rollingUpdate"] == {"maxUnavailable": 1, "maxSurge": 0}
+    assert (by_node["topologyKey"], by_node["whenUnsatisfiable"]) == (
+        "kubernetes.io/hostname",
+        "DoNotSchedule",
+    )
+    assert (by_zone["topologyKey"], by_zone["whenUnsatisfiable"]) == (
+        "topology.kubernetes.io/zone",
+        "ScheduleAnyway",
+    )
+    assert budget["minAvailable"] == 1
+    selectors = (by_node["labelSelector"], by_zone["labelSelector"], budget["selector"])
+    assert all(selector == spec["selector"] for selector in selectors)
+
+
+def test_both_replicas_can_have_the_journals_volume() -> None:
+    assert one(HA, "PersistentVolumeClaim")["spec"]["accessModes"] == ["ReadWriteMany"]
 
 
 @pytest.mark.parametrize("folder", WORKLOADS)

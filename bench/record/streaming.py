@@ -42,8 +42,9 @@ async def stream_speed_filtered(task: Task) -> Results:
 async def _measure_stream(task: Task, reading: str) -> Results:
     log, limits = WarningLog(), StreamLimits(stall_timeout_s=min(STALLED_AFTER_S, task.seconds / 2))
     async with open_bench_recording(task) as kept:
-        stream = EventStream(kept.journal.tail, limits, utc_now, log)
+        stream = EventStream(limits, utc_now, log)
         async with (
+            stream.following(kept.journal.tail),
             serve(ListenAddress("127.0.0.1", 0), Health(time.monotonic), None, stream) as url,
             _readers(task, reading, url) as readers,
         ):

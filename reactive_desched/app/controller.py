@@ -1,10 +1,10 @@
 """The composition root of `run`: every asynchronous edge of the controller is opened here."""
 
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import anyio
 from anyio.abc import TaskGroup
@@ -27,9 +27,15 @@ from reactive_desched.eviction.executor import effect_timeout
 from reactive_desched.eviction.recorder import RecorderSlot
 from reactive_desched.journal.history import read_history
 from reactive_desched.journal.recorder import JournalRecorder
+from reactive_desched.kube.client.events import EventRecorder
+from reactive_desched.kube.client.session import Session
 from reactive_desched.primitives.wakeup import Wakeup
+from reactive_desched.web.event_stream import EventStream
 from reactive_desched.web.listen_socket import bound, bound_if_set
 from reactive_desched.web.server import serve_at, serve_probes_at
+
+if TYPE_CHECKING:
+    from reactive_desched.app.election import OpenTerm
 
 SHUTDOWN_TIMEOUT_S: Final = 10.0
 """How long evictions under way may take to end at shutdown."""
@@ -49,7 +55,10 @@ class RunningController(Struct, frozen=True):
 
 @asynccontextmanager
 async def open_controller(deps: Dependencies) -> AsyncIterator[RunningController]:
-    """Run a controller while the block lasts; at its end let evictions under way finish."""
+    """Run a controller while the block lasts; at its end let evictions under way finish.
+
+    With leader election it stands by until it leads, and raises LeadershipLost after it led.
+    """
     work_available, recorder = Wakeup(), RecorderSlot()
     active = ActiveConfig(deps.configuration)
     async with (
@@ -60,35 +69,26 @@ async def open_controller(deps: Dependencies) -> AsyncIterator[RunningController
         edges.run_event_recorder(session, deps.log, edges.EVENT_FLUSH_TIMEOUT_S) as events,
     ):
         parts = build_parts(deps, session, active, recorder, work_available)
-        deps.metrics.register(parts.pipeline.controller, *parts.reflectors.values())
+        controller = parts.pipeline.controller
+        deps.metrics.register(controller, controller.leadership, *parts.reflectors.values())
         deps.metrics.register(events, active, parts.pulse, parts.usage)
         metrics = deps.metrics if deps.serve_metrics else None
-        # records -> journal.tail -> sinks
-        async with start_recording(deps, events, active, deps.log, work_available) as recording:
-            pausing = _build_pausing(deps, parts)
-            await pausing.restore()
-            stream = edges.build_event_stream(deps, recording.journal)
-            async with (
-                serve_probes_at(probe_address, parts.health),
-                serve_at(
-                    address,
-                    parts.health,
-                    metrics,
-                    stream,
-                    build_operator(parts.pipeline.controller, pausing),
-                ) as url,
-                edges.last_records(recording.journal, stream),
-                anyio.create_task_group() as tasks,
-            ):
-                with recorder.filled(recording.recorder):
-                    await _start_tasks(tasks, deps, parts, recording.recorder)
-                    # pause file -> controller.set_pause_file; brakes -> brakes.json
-                    tasks.start_soon(pausing.run)
-                    try:
-                        yield RunningController(parts.pipeline, url)
-                    finally:
-                        await _drain(parts.pipeline)
-                        tasks.cancel_scope.cancel()
+        pausing = _build_pausing(deps, parts)
+        stream = edges.build_event_stream(deps)
+        open_term = partial(
+            _open_term, deps, parts, events, recorder, stream, pausing, work_available
+        )
+        async with (
+            serve_probes_at(probe_address, parts.health),
+            serve_at(
+                address, parts.health, metrics, stream, build_operator(controller, pausing)
+            ) as url,
+            anyio.create_task_group() as tasks,
+        ):
+            _start_tasks(tasks, deps, parts, recorder)
+            async with _acting(deps, session, parts, open_term):
+                yield RunningController(parts.pipeline, url)
+            tasks.cancel_scope.cancel()
 
 
 def _build_pausing(deps: Dependencies, parts: Parts) -> Pausing:
@@ -96,14 +96,60 @@ def _build_pausing(deps: Dependencies, parts: Parts) -> Pausing:
     return Pausing(parts.pipeline.controller, deps.journal_dir, pause_file, deps.log)
 
 
-async def _start_tasks(
-    tasks: TaskGroup, deps: Dependencies, parts: Parts, recorder: JournalRecorder
-) -> None:
-    """Start every task of the controller; what flows through each stands beside it."""
-    pipeline, controller, log = parts.pipeline, parts.pipeline.controller, deps.log
+def _acting(
+    deps: Dependencies, session: Session, parts: Parts, open_term: "OpenTerm"
+) -> AbstractAsyncContextManager[object]:
+    """Act for the whole block; with leader election, while this process leads."""
+    if not deps.elects_leader:
+        return open_term(lambda: SHUTDOWN_TIMEOUT_S)
+    from reactive_desched.app.election import stand_for_leader
+
+    return stand_for_leader(deps, session, parts, open_term, SHUTDOWN_TIMEOUT_S)
+
+
+@asynccontextmanager
+async def _open_term(
+    deps: Dependencies,
+    parts: Parts,
+    events: EventRecorder,
+    slot: RecorderSlot,
+    stream: EventStream | None,
+    pausing: Pausing,
+    work_available: Wakeup,
+    drain_limit_s: Callable[[], float],
+) -> AsyncIterator[JournalRecorder]:
+    """Open the journal, and evict while the block lasts; at its end let evictions finish."""
+    pipeline, log = parts.pipeline, deps.log
     timeout_s = effect_timeout(deps.configuration.settings.client.total_timeout_s)
-    # intents -> outcomes -> controller.settle
-    await tasks.start(pipeline.evictions.run)
+    # records -> journal.tail -> sinks
+    async with (
+        start_recording(deps, events, parts.active, log, work_available) as recording,
+        edges.streamed(recording.journal, stream),
+        anyio.create_task_group() as tasks,
+    ):
+        await pausing.restore()
+        with slot.filled(recording.recorder):
+            # intents -> outcomes -> controller.settle
+            await tasks.start(pipeline.evictions.run)
+            # past evictions -> controller.restore; open intents -> outcomes -> readiness
+            reading = partial(read_history, deps.journal_dir, time.time())
+            history = partial(anyio.to_thread.run_sync, reading, abandon_on_cancel=True)
+            startup = recording.recorder, parts.evictor, log, timeout_s, history
+            tasks.start_soon(end_startup_pause, pipeline.controller, *startup)
+            # pause file -> controller.set_pause_file; brakes -> brakes.json
+            tasks.start_soon(pausing.run)
+            try:
+                yield recording.recorder
+            finally:
+                await _drain(pipeline, drain_limit_s())
+                tasks.cancel_scope.cancel()
+
+
+def _start_tasks(
+    tasks: TaskGroup, deps: Dependencies, parts: Parts, recorder: RecorderSlot
+) -> None:
+    """Start the tasks that run on a standby, too; what flows through each stands beside it."""
+    pipeline, controller, log = parts.pipeline, parts.pipeline.controller, deps.log
     # controller.work -> intents
     tasks.start_soon(pipeline.worker.run)
     # clock -> readiness
@@ -115,11 +161,6 @@ async def _start_tasks(
         tasks.start_soon(reflector.run)
     # metrics-server, Prometheus -> samples -> controller.apply
     tasks.start_soon(parts.usage.run)
-    # past evictions -> controller.restore; open intents of the last run -> outcomes -> readiness
-    reading = partial(read_history, deps.journal_dir, time.time())
-    history = partial(anyio.to_thread.run_sync, reading, abandon_on_cancel=True)
-    startup = controller, recorder, parts.evictor, log, timeout_s, history
-    tasks.start_soon(end_startup_pause, *startup)
     # files -> controller.reconfigure
     if deps.reload is not None:
         files, initial = deps.reload.files, deps.reload.initial_fingerprint
@@ -134,8 +175,8 @@ async def _start_tasks(
     tasks.start_soon(freeze_gc_after_sync, controller, parts.interned, log)
 
 
-async def _drain(pipeline: Pipeline) -> None:
+async def _drain(pipeline: Pipeline, limit_s: float) -> None:
     """Begin no more evictions, and wait a bounded time for those under way."""
     pipeline.controller.readiness.pause(STOPPING, "the controller is stopping")
-    with anyio.move_on_after(SHUTDOWN_TIMEOUT_S, shield=True):
+    with anyio.move_on_after(limit_s, shield=True):
         await pipeline.evictions.drained()

@@ -2,7 +2,7 @@
 
 import socket
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from typing import Any, Final
 
 import anyio
@@ -60,24 +60,25 @@ async def run_event_recorder(
                 await events.drained()
 
 
-def build_event_stream(deps: Dependencies, journal: Journal) -> EventStream | None:
+def build_event_stream(deps: Dependencies) -> EventStream | None:
     """Build the HTTP stream of events, if the settings ask for one."""
     config = deps.configuration.settings.sinks.stream
     if config is None:
         return None
     limits = StreamLimits(config.max_clients, config.heartbeat_s, config.stalled_after_s)
-    return EventStream(journal.tail, limits, utc_now, deps.log)
+    return EventStream(limits, utc_now, deps.log)
 
 
 @asynccontextmanager
-async def last_records(journal: Journal, stream: EventStream | None) -> AsyncIterator[None]:
-    """Write the last checkpoint after the block, and send it to the open streams."""
-    try:
-        yield
-    finally:
-        await journal.finish()
-        if stream is not None:
-            await stream.finish()
+async def streamed(journal: Journal, stream: EventStream | None) -> AsyncIterator[None]:
+    """Stream the journal's records; after the block write the last checkpoint, and send it."""
+    async with nullcontext() if stream is None else stream.following(journal.tail):
+        try:
+            yield
+        finally:
+            await journal.finish()
+            if stream is not None:
+                await stream.finish()
 
 
 @asynccontextmanager

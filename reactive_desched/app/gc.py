@@ -22,7 +22,9 @@ async def freeze_gc_after_sync(controller: Controller, interned: InternTables, l
     """
     gc.disable()
     try:
-        await controller.initial_sync_done.wait()
+        await controller.readiness.synced.wait()
+        if not controller.leadership.is_standby:  # which evaluates nothing, perhaps for months
+            await controller.initial_sync_done.wait()
     finally:
         gc.freeze()
         gc.set_threshold(*_THRESHOLDS)

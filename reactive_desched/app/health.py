@@ -6,16 +6,22 @@ from typing import Final
 
 from reactive_desched.app.config_reload import ActiveConfig
 from reactive_desched.controller.controller import Controller
-from reactive_desched.controller.readiness import INTENTIONAL
+from reactive_desched.controller.readiness import INTENTIONAL, JOURNAL, LEADER, STARTUP
 from reactive_desched.model.brakes import PENDING, STORM, ZONE
 from reactive_desched.web.health import CheckResult, Health
 
 CHECKED_BRAKES: Final = (ZONE, STORM, PENDING)
 """The brakes with a line of their own; the pause `manual` is the line of the other one."""
 
+_OF_THE_LEADER: Final = frozenset({LEADER, STARTUP, JOURNAL})
+"""Pauses that hold on every standby: it is ready without them."""
+
 
 def build_health(controller: Controller, active: ActiveConfig) -> Health:
-    """Return the checks of both probes: /readyz lists every pause of the controller."""
+    """Return the checks of both probes: /readyz lists every pause of the controller.
+
+    A standby is ready when it could take over: in sync, and not stopping.
+    """
     health = Health(time.monotonic)
     for name in controller.readiness.pauses:
         if name in INTENTIONAL:
@@ -43,4 +49,6 @@ def _brake_check(controller: Controller, brake: str) -> CheckResult:
 def _pause_check(controller: Controller, name: str) -> CheckResult:
     controller.pause_reason()  # a suspend, or a fault of the journal, pauses when it is looked for
     status = controller.readiness.pauses[name]
+    if controller.leadership.is_standby and name in _OF_THE_LEADER:
+        return CheckResult(ok=True, message=status.reason or status.note)
     return CheckResult(not status.reason, status.reason or status.note)

@@ -3,6 +3,7 @@
 import os
 import sys
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from reactive_desched.policy.policy import Configuration
 from reactive_desched.primitives.listen_address import ListenAddress, parse_listen_address
 from reactive_desched.telemetry import logs
 from reactive_desched.telemetry.deferred_log import DeferredLogger
+from reactive_desched.telemetry.logs import Logger
 from reactive_desched.telemetry.observer import TelemetryObserver
 from reactive_desched.telemetry.registry import MetricsRegistry
 
@@ -51,6 +53,14 @@ class ReloadConfig(Struct, frozen=True):
     initial_fingerprint: Fingerprint
 
 
+EndProcessAt = Callable[[float], None]
+"""Sets when this process must have ended, in seconds of the clock that counts suspended time."""
+
+
+def _no_kill_timer(_: Logger) -> EndProcessAt:
+    return lambda _: None
+
+
 class Dependencies(Struct, frozen=True):
     """What a controller needs from outside; `node_fit` is the mode of the flag --node-fit."""
 
@@ -65,6 +75,12 @@ class Dependencies(Struct, frozen=True):
     serve_metrics: bool = True
     reload: ReloadConfig | None = None
     node_fit: str | None = None
+    open_kill_timer: Callable[[Logger], EndProcessAt] = _no_kill_timer
+
+    @property
+    def elects_leader(self) -> bool:
+        """Whether the controller acts only while it holds the Lease; a dry run never takes it."""
+        return self.configuration.settings.leader_election.leader_elect and not self.dry_run
 
 
 def load_dependencies(options: Options) -> Dependencies:
@@ -111,4 +127,17 @@ def _build_dependencies(
         options.serve_metrics,
         reload,
         options.overrides.node_fit,
+        open_kill_timer,
     )
+
+
+def open_kill_timer(log: Logger) -> EndProcessAt:
+    """Return how to have the kernel end this process; where it cannot, a warning says so."""
+    from reactive_desched.election.kill_timer import KillTimer
+
+    try:
+        return KillTimer().set
+    except OSError as error:
+        message = "no timer of the kernel can end this process when its Lease runs out"
+        log.warning(message, reason=str(error))
+        return _no_kill_timer(log)

@@ -1,13 +1,17 @@
 """Flags for what files may say too, and which of the two counts."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 from msgspec.structs import replace
+from pydantic import ValidationError
 
+from reactive_desched.api.args import FieldErrors, file_key
+from reactive_desched.errors import ConfigError
 from reactive_desched.fit.upstream import SCHEDULER, UPSTREAM
 from reactive_desched.model.labels import Selector
 from reactive_desched.policy.diagnostics import Diagnostic
+from reactive_desched.policy.leader_election import LeaderElectionSettings
 from reactive_desched.policy.policy import Configuration, Policy
 from reactive_desched.policy.recording import JournalSettings
 from reactive_desched.policy.settings import ClientSettings, ReactiveSettings, ServerSettings
@@ -16,9 +20,10 @@ from reactive_desched.policy.settings import ClientSettings, ReactiveSettings, S
 class FlagOverrides(Struct, frozen=True):
     """Flags beside the files; None says nothing.
 
-    Requests and burst count before the files; the node selector, the address to listen on and the
-    journal's directory only where the files say nothing about them. `node_fit` is for one sweep: a
-    controller that reacts checks nodes as the kube-scheduler does, whatever flags and files say.
+    `leader_election` has values by the fields of its settings. It, requests and burst count before
+    the files; the node selector, the address to listen on and the journal's directory only where
+    the files say nothing about them. `node_fit` is for one sweep: a controller that reacts checks
+    nodes as the kube-scheduler does, whatever flags and files say.
     """
 
     node_selector: Selector | None = None
@@ -28,6 +33,7 @@ class FlagOverrides(Struct, frozen=True):
     health_probe_bind_address: str | None = None
     default_listen: str | None = None
     default_journal_dir: str | None = None
+    leader_election: Mapping[str, object] = {}
 
     def apply_to(self, configuration: Configuration) -> Configuration:
         """Return what the files say with these flags beside it."""
@@ -64,6 +70,7 @@ class FlagOverrides(Struct, frozen=True):
             "client": self._client(settings.client),
             "server": self._server(settings.server),
             "journal": self._journal(settings.journal),
+            "leader_election": self._leader_election(settings.leader_election),
             "node_fit": SCHEDULER,
         }
         return settings.model_copy(update=updates)
@@ -80,7 +87,34 @@ class FlagOverrides(Struct, frozen=True):
             updates["listen"] = self.default_listen
         return server.model_copy(update=updates) if updates else server
 
+    def _leader_election(self, written: LeaderElectionSettings) -> LeaderElectionSettings:
+        """Check files and flags together; raises ConfigError naming the field."""
+        if not self.leader_election:
+            return written
+        try:
+            return LeaderElectionSettings.model_validate(
+                {**written.model_dump(), **self.leader_election}
+            )
+        except ValidationError as error:
+            raise ConfigError(_election_problems(error)) from error
+
     def _journal(self, journal: JournalSettings) -> JournalSettings:
         if self.default_journal_dir is None or journal.directory:
             return journal
         return journal.model_copy(update={"directory": self.default_journal_dir})
+
+
+def _election_problems(error: ValidationError) -> str:
+    """Say on one line for each field of leader election what is wrong with it."""
+    lines = []
+    for problem in error.errors():
+        cause = problem.get("ctx", {}).get("error")
+        field = ".".join(str(step) for step in problem["loc"])
+        if isinstance(cause, FieldErrors):
+            lines += [
+                f"leaderElection.{'.'.join(map(str, each.path)) or file_key(field)}: {each.message}"
+                for each in cause.errors
+            ]
+        else:
+            lines.append(f"leaderElection.{file_key(field)}: {problem['msg']}")
+    return "\n".join(lines)

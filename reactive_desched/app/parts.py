@@ -31,6 +31,9 @@ LIVENESS_TIMEOUT_S: Final = 10.0
 BOOTTIME_CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 """The clock that also counts suspended time, where the system has one."""
 
+boottime: Final = partial(time.clock_gettime, BOOTTIME_CLOCK)
+"""Returns seconds of that clock."""
+
 
 class Parts(Struct, frozen=True):
     """What runs in tasks, built before any of them starts."""
@@ -65,7 +68,7 @@ def build_parts(
         evictor=DryRunEvictor() if deps.dry_run else evictor,
         observer=deps.observer,
         work_available=work_available,
-        suspend=SuspendDetector(partial(time.clock_gettime, BOOTTIME_CLOCK)),
+        suspend=SuspendDetector(boottime),
         clock=time.monotonic,
         wall_clock=time.time,
     )

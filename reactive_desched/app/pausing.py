@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from reactive_desched.controller.controller import Controller
+from reactive_desched.errors import ConfigError
 from reactive_desched.journal import durable
 from reactive_desched.model.brakes import SavedBrakes, SavedPause
 from reactive_desched.primitives.decode_errors import DECODE_ERRORS
@@ -107,13 +108,20 @@ class Pausing:
 
     async def _pause(self, body: Mapping[str, Any]) -> BrakesAnswer:
         order = msgspec.convert(body, PauseOrder)
+        self._check_leading()
         self._controller.pause(order.by, order.reason, order.for_seconds)
         return await self._answer()
 
     async def _resume(self, body: Mapping[str, Any]) -> BrakesAnswer:
         order = msgspec.convert(body, ResumeOrder)
+        self._check_leading()
         self._controller.resume(order.by, order.reason)
         return await self._answer()
+
+    def _check_leading(self) -> None:
+        """Reject orders on a standby: the leader would not learn of them."""
+        if fault := self._controller.leadership.fault:
+            raise ConfigError(f"only the leader takes orders: {fault}")
 
     async def _answer(self) -> BrakesAnswer:
         not_kept = await self._keep()

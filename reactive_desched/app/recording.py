@@ -158,7 +158,7 @@ async def start_recording(
         work_available=work_available,
     ) as recording:
         _log_recovery(recording.journal, log)
-        policy = deps.configuration.policy
+        policy = active.policy
         recording.recorder.policy_loaded(policy.source, policy.revision)
         yield recording
 

@@ -36,6 +36,8 @@ async def _until_stopped(deps: Dependencies) -> None:
             is_serving.set()
             for note in node_mark_notes(configuration.policy, configuration.settings.guards):
                 deps.log.info(note)
+            if configuration.settings.leader_election.leader_elect and deps.dry_run:
+                deps.log.warning("a dry run evicts nothing: it takes no part in leader election")
             deps.log.info("serving", url=running.url, dry_run=deps.dry_run)
             await stop_requested.wait()
         tasks.cancel_scope.cancel()

@@ -89,7 +89,13 @@ def run(options: Options) -> int:
     Raises ConfigError where something a person wrote is wrong, and CannotLook when the cluster
     cannot be looked at whole; then nothing was evicted.
     """
-    return anyio.run(_until_done, load_dependencies(options))
+    deps = load_dependencies(options)
+    if deps.configuration.settings.leader_election.leader_elect:
+        raise ConfigError(
+            "leader election is for a controller that keeps running: take --once away, or"
+            " --leader-elect (leaderElection.leaderElect of the settings)"
+        )
+    return anyio.run(_until_done, deps)
 
 
 async def _until_done(deps: Dependencies) -> int:

@@ -131,4 +131,5 @@ def _overrides(arguments: argparse.Namespace, upstream: "UpstreamOptions") -> "F
         health_probe_bind_address=arguments.health_probe_bind_address,
         default_listen=upstream.default_listen,
         default_journal_dir=upstream.default_journal_dir,
+        leader_election=upstream.leader_election,
     )

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from reactive_desched.cli import flag_values as read
 
+ELECTION_FAMILY = "leader election"
 GROUP_TITLE = "flags of the SIG descheduler"
 DEFAULT_HOST, DEFAULT_PORT = "0.0.0.0", 10258  # noqa: S104 -- where the SIG descheduler listens
 
@@ -13,7 +14,8 @@ DEFAULT_HOST, DEFAULT_PORT = "0.0.0.0", 10258  # noqa: S104 -- where the SIG des
 class UpstreamFlag(NamedTuple):
     """A flag and what it does here; without `takes` it is a yes or no.
 
-    `own` is the flag of ours that it is another name of.
+    `alias_of` is the flag of ours that it is another name of. One of a `family` has no line of its
+    own in the help.
     """
 
     name: str
@@ -22,6 +24,7 @@ class UpstreamFlag(NamedTuple):
     parse: Callable[[str], Any] = str  # what a flag's text turns into
     alias_of: str = ""
     dest: str = ""
+    family: str = ""
 
 
 class IgnoredFlags(NamedTuple):
@@ -41,6 +44,11 @@ class RemovedFlag(NamedTuple):
 
     name: str
     replacement: str
+
+
+def as_typed(name: str) -> str:
+    """Return a flag as it is typed."""
+    return f"-{name}" if len(name) == 1 else f"--{name}"
 
 
 SUPPORTED_FLAGS = (
@@ -109,6 +117,55 @@ SUPPORTED_FLAGS = (
         dest="disable_metrics",
     ),
     UpstreamFlag(
+        "leader-elect",
+        "",
+        "`leaderElection.leaderElect` of the settings",
+        read.parse_bool,
+        dest="leader_elect",
+    ),
+    UpstreamFlag(
+        "leader-elect-lease-duration",
+        "DURATION",
+        "`leaderElection.leaseDuration`, 15s if neither says so",
+        dest="lease_duration_s",
+        family=ELECTION_FAMILY,
+    ),
+    UpstreamFlag(
+        "leader-elect-renew-deadline",
+        "DURATION",
+        "`leaderElection.renewDeadline`, 10s if neither says so",
+        dest="renew_deadline_s",
+        family=ELECTION_FAMILY,
+    ),
+    UpstreamFlag(
+        "leader-elect-retry-period",
+        "DURATION",
+        "`leaderElection.retryPeriod`, 2s if neither says so",
+        dest="retry_period_s",
+        family=ELECTION_FAMILY,
+    ),
+    UpstreamFlag(
+        "leader-elect-resource-lock",
+        "LOCK",
+        "the same: only `leases`",
+        dest="resource_lock",
+        family=ELECTION_FAMILY,
+    ),
+    UpstreamFlag(
+        "leader-elect-resource-name",
+        "NAME",
+        "`leaderElection.resourceName`, descheduler",
+        dest="resource_name",
+        family=ELECTION_FAMILY,
+    ),
+    UpstreamFlag(
+        "leader-elect-resource-namespace",
+        "NAME",
+        "`leaderElection.resourceNamespace`, kube-system",
+        dest="resource_namespace",
+        family=ELECTION_FAMILY,
+    ),
+    UpstreamFlag(
         "logging-format",
         "FORMAT",
         "`text` is `--log-format console`, `json` is `--log-format json`",
@@ -125,16 +182,6 @@ SUPPORTED_FLAGS = (
 )
 
 IGNORED_FLAGS = (
-    IgnoredFlags(
-        "--leader-elect…",
-        "there is no leader election in this version, so run one replica",
-        ["leader-elect"],
-        [
-            *("leader-elect-lease-duration", "leader-elect-renew-deadline"),
-            *("leader-elect-retry-period", "leader-elect-resource-lock"),
-            *("leader-elect-resource-name", "leader-elect-resource-namespace"),
-        ],
-    ),
     IgnoredFlags(
         "--tls-…, --cert-dir, --…http2…",
         "health and metrics are served over plain HTTP/1.1",
@@ -179,17 +226,19 @@ IGNORED_FLAGS = (
     ),
 )
 
+LEADER_ELECTION_FLAGS = {
+    flag.dest: as_typed(flag.name)
+    for flag in SUPPORTED_FLAGS
+    if flag.name.startswith("leader-elect")
+}
+"""The flags of leader election by the field of the settings that each sets."""
+
 REMOVED_FLAGS = (
     RemovedFlag("max-pods-to-evict-per-node", "write maxNoOfPodsToEvictPerNode into the policy"),
     RemovedFlag(
         "evict-local-storage-pods", "set evictLocalStoragePods in the args of DefaultEvictor"
     ),
 )
-
-
-def as_typed(name: str) -> str:
-    """Return a flag as it is typed."""
-    return f"-{name}" if len(name) == 1 else f"--{name}"
 
 
 def add(command: argparse.ArgumentParser) -> None:
@@ -238,7 +287,12 @@ def _description() -> str:
         "A command line that begins with a flag is read as the SIG descheduler reads it: without an"
         " interval it means --once. Underscores may stand for hyphens. Also taken, though they do"
         f" nothing but warn at start: {', '.join(idle.family for idle in IGNORED_FLAGS)}."
+        f" The rest of {ELECTION_FAMILY}: {', '.join(as_typed(each.name) for each in _family())}."
     )
+
+
+def _family() -> Iterator[UpstreamFlag]:
+    return (flag for flag in SUPPORTED_FLAGS if flag.family == ELECTION_FAMILY)
 
 
 def _names(name: str) -> tuple[str, ...]:
@@ -247,11 +301,11 @@ def _names(name: str) -> tuple[str, ...]:
 
 def _argparse_kwargs(flag: UpstreamFlag) -> dict[str, Any]:
     """Return the arguments of argparse for a flag."""
-    text = flag.effect.replace("`", "").replace("%", "%%")
+    text = _HIDDEN if flag.family else flag.effect.replace("`", "").replace("%", "%%")
     kwargs = {"dest": flag.dest, "type": flag.parse, "help": text}
     if flag.metavar:
         return {**kwargs, "metavar": flag.metavar}
-    return {**kwargs, "nargs": "?", "const": True, "default": False, "metavar": "BOOL"}
+    return {**kwargs, "nargs": "?", "const": True, "default": None, "metavar": "BOOL"}
 
 
 class _RecordIgnoredFlag(argparse.Action):

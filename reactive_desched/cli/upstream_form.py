@@ -6,7 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from reactive_desched.cli.upstream_flags import DEFAULT_HOST, DEFAULT_PORT, ignored_flag_notices
+from reactive_desched.cli.upstream_flags import (
+    DEFAULT_HOST,
+    DEFAULT_PORT,
+    LEADER_ELECTION_FLAGS,
+    ignored_flag_notices,
+)
 
 IN_MEMORY_JOURNAL = Path("/dev/shm/reactive-desched")  # noqa: S108 -- a pod's own memory, not a shared /tmp
 """Where the journal goes in a pod that was given no volume: every container can write there."""
@@ -21,6 +26,7 @@ class UpstreamOptions(NamedTuple):
     listen: str | None
     default_listen: str | None
     default_journal_dir: str | None
+    leader_election: Mapping[str, object]
     notices: tuple[str, ...]
 
 
@@ -49,6 +55,7 @@ def read_upstream_options(arguments: argparse.Namespace) -> UpstreamOptions:
         listen=arguments.listen or _listen(arguments),
         default_listen=f"{DEFAULT_HOST}:{DEFAULT_PORT}" if arguments.bare else None,
         default_journal_dir=spare,
+        leader_election=_leader_election(arguments),
         notices=(*ignored_flag_notices(arguments.idle), *_notices(arguments, spare)),
     )
 
@@ -57,6 +64,12 @@ def _once(arguments: argparse.Namespace) -> bool:
     """Return whether to sweep once: by flag, or as the SIG descheduler would."""
     is_upstream_default = arguments.interval is None and arguments.bare
     return bool(arguments.once or is_upstream_default or arguments.interval == 0)
+
+
+def _leader_election(arguments: argparse.Namespace) -> dict[str, object]:
+    """Return what the flags of leader election say, by the fields of its settings."""
+    values = {name: getattr(arguments, name) for name in LEADER_ELECTION_FLAGS}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _listen(arguments: argparse.Namespace) -> str | None:

@@ -13,9 +13,10 @@ from reactive_desched.controller.backoff import PodBackoff
 from reactive_desched.controller.evaluator import NEVER_FLAPPING, Evaluator
 from reactive_desched.controller.flapping import FlappingConfig
 from reactive_desched.controller.pending import PendingList, PendingQuery, list_pending
-from reactive_desched.controller.readiness import BRAKE, JOURNAL, MANUAL, Readiness
+from reactive_desched.controller.readiness import BRAKE, JOURNAL, LEADER, MANUAL, Readiness
 from reactive_desched.controller.subscriptions import PluginInstance
 from reactive_desched.controller.suspend import SuspendDetector
+from reactive_desched.election.leadership import Leadership
 from reactive_desched.eviction.executor import EvictionResult
 from reactive_desched.eviction.recorder import Recorder
 from reactive_desched.gate.factory import GateFactory
@@ -53,7 +54,8 @@ class Controller:
     """Turns changes of the cluster into decisions and intents, and settles their outcomes.
 
     `clock` is the event loop's monotonic clock, `wall_clock` the time of day, both in seconds.
-    While a pause holds, or the recorder has a fault, changes are taken in and nothing is decided.
+    While a pause holds, another process leads, or the recorder has a fault, changes are taken in
+    and nothing is decided.
     """
 
     def __init__(
@@ -77,6 +79,7 @@ class Controller:
         self.evaluator = Evaluator(
             instances, self._backoff, self.gates.node_fit, flapping_config(config)
         )
+        self.leadership = Leadership(suspend.clock)
         self.initial_sync_done = anyio.Event()
         self._config = config
         self._recorder = recorder
@@ -85,7 +88,7 @@ class Controller:
         self._suspend = suspend
         self._clock = clock
         self._wall_clock = wall_clock
-        self._recorder_fault = ""
+        self._recorder_fault = self._leader_fault = ""
         self._evicting: dict[PodKey, Evaluation] = {}
         self._superseded: set[PodKey] = set()
 
@@ -203,7 +206,8 @@ class Controller:
     def pause_reason(self) -> str:
         """Name the first pause; empty for none.
 
-        Before that, checks for a suspend, a fault of the recorder, and brakes whose time has come.
+        Before that, checks for a suspend, a fault of the recorder, the end of a term, and brakes
+        whose time has come.
         """
         if suspended_s := self._suspend.check():
             self._observer.on_suspend(suspended_s)
@@ -214,6 +218,12 @@ class Controller:
                 self.readiness.pause(JOURNAL, fault)
             else:
                 self.readiness.resume(JOURNAL)
+        if (fault := self.leadership.fault) != self._leader_fault:
+            self._leader_fault = fault
+            if fault:
+                self.readiness.pause(LEADER, fault)
+            else:
+                self.readiness.resume(LEADER)
         if self.gates.brakes.is_due(now := self._clock()):
             self._update_brakes(now)
         return self.readiness.reason

@@ -4,7 +4,7 @@
 |---|---|
 | `startup` | the start of the process, until the open intents of the last run are resolved |
 | `stopping` | shutdown; it is never ended |
-| `leader` | leader election, while another replica holds the Lease |
+| `leader` | the controller, while leader election lets it not act: another replica may |
 | `manual` | a person, who paused the controller by a command or the pause file |
 | `brake` | the zone brake, while no node of any zone is Ready |
 | `journal` | the controller, while the journal is not open or its disk takes no records |
@@ -14,6 +14,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+import anyio
 from msgspec import Struct
 
 from reactive_desched.model.observer import Observer
@@ -54,20 +55,22 @@ class Readiness:
 
     Each change of the first reason goes to the observer; `work_available` is notified when the
     last pause ends. `epoch` advances when the process was suspended: every reflector then opens
-    its watch anew before its resource counts as synced.
+    its watch anew before its resource counts as synced. `synced` is set when every resource was in
+    sync for the first time.
     """
 
     def __init__(
         self, resources: Iterable[str], observer: Observer, work_available: Wakeup
     ) -> None:
         self.epoch = Epoch()
+        self.synced = anyio.Event()
         self._observer = observer
         self._work_available = work_available
         self._sync_pauses = tuple(map(sync_pause, resources))
         self._pauses = {
             STOPPING: _RESUMED,
-            STARTUP: PauseStatus("the controller is starting"),
             LEADER: _RESUMED,
+            STARTUP: PauseStatus("the controller is starting"),
             MANUAL: _RESUMED,
             BRAKE: _RESUMED,
             JOURNAL: _RESUMED,
@@ -117,7 +120,13 @@ class Readiness:
     def _set(self, name: str, status: PauseStatus) -> None:
         if self._pauses[name] != status:
             self._pauses[name] = status
+            if name in self._sync_pauses and not self.synced.is_set():
+                self._check_synced()
             self._report()
+
+    def _check_synced(self) -> None:
+        if not any(self._pauses[name].reason for name in self._sync_pauses):
+            self.synced.set()
 
     def _report(self) -> None:
         reason = self._first_reason()

@@ -16,12 +16,12 @@ class SuspendDetector:
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
+        self.clock = clock
         self._checked_at: float | None = None
 
     def check(self) -> float:
         """Return how many seconds the process was suspended since the last check, 0 if it ran."""
-        now = self._clock()
+        now = self.clock()
         before, self._checked_at = self._checked_at, now
         if before is not None and now - before > SUSPEND_THRESHOLD_S:
             return now - before

@@ -17,11 +17,12 @@ from msgspec import Struct
 from reactive_desched.election.leadership import Leadership
 from reactive_desched.election.lease import Lease, LeaseClient, LeaseRecord, micro_time
 from reactive_desched.errors import ClusterError, LeadershipLost
+from reactive_desched.policy.leader_election import JITTER_FACTOR
 from reactive_desched.telemetry.logs import DebugLogger
 from reactive_desched.telemetry.metrics import Metric, counter, gauge
 
-JITTER_FACTOR: Final = 1.2
-"""A candidate waits for the retry period and up to so many times it again, as client-go's do."""
+DRAIN_SHARE: Final = 0.4
+"""So much of the time between renew deadline and lease duration is left to evictions under way."""
 
 KILL_MARGIN: Final = 0.2
 """The process ends so much of the time between renew deadline and lease duration before the end."""
@@ -39,6 +40,16 @@ class ElectionTiming(Struct, frozen=True):
     lease_duration_s: float = 15.0
     renew_deadline_s: float = 10.0
     retry_period_s: float = 2.0
+
+    @property
+    def request_timeout_s(self) -> float:
+        """How long one request may take: so one that hangs does not use up the renew deadline."""
+        return self.renew_deadline_s / 2
+
+    @property
+    def drain_s(self) -> float:
+        """How long evictions under way may take to end after the Lease was lost."""
+        return DRAIN_SHARE * (self.lease_duration_s - self.renew_deadline_s)
 
     @property
     def kill_after_s(self) -> float:
@@ -78,9 +89,9 @@ class LeaderElector:
         end_process_at: Callable[[float], None] = lambda _: None,
     ) -> None:
         self.identity = identity
+        self.timing = timing
         self.previous_holder = ""
         self._client = client
-        self._timing = timing
         self._leadership = leadership
         self._clock = clock
         self._rng = rng
@@ -90,7 +101,7 @@ class LeaderElector:
         self._observed_at = -math.inf
         self._sent_at = -math.inf
         self._error = ""
-        self._in_term = False
+        self._in_term, self._acquired_at = False, -math.inf
         self._results = {"ok": 0, "failed": 0}
 
     def collect(self) -> Iterator[Metric]:
@@ -98,6 +109,11 @@ class LeaderElector:
         yield RENEWALS.by_label(self._results)
         if self._lease is not None:
             yield TRANSITIONS.value(self._lease.record.transitions)
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether this candidate holds the Lease, and its term has not lapsed."""
+        return self._in_term and not self._leadership.has_lapsed()
 
     @property
     def transitions(self) -> int:
@@ -111,9 +127,15 @@ class LeaderElector:
             self._stand_by()
             await self._clock.sleep(self._wait_s())
         self._leadership.stand_by("elected: the journal is being opened")
-        self._in_term = True
+        self._in_term, self._acquired_at = True, self._clock.now()
         self._extend()
         self._log.info("acquired the lease", identity=self.identity, before=self.previous_holder)
+
+    def wait_for_journal(self, reason: str) -> bool:
+        """Say whether a new leader may wait on: not longer than for the earlier one's Lease."""
+        self._leadership.stand_by(f"elected: {reason}")
+        waited_s = self._clock.now() - self._acquired_at
+        return self.is_leader and waited_s < self.timing.lease_duration_s
 
     async def begin_term(self) -> None:
         """Read the Lease again, and let this process act if the Lease is still its own.
@@ -126,7 +148,7 @@ class LeaderElector:
                     lease = await self._client.get()
                 except ClusterError as error:
                     self._error = str(error)
-                    await self._clock.sleep(self._timing.retry_period_s)
+                    await self._clock.sleep(self.timing.retry_period_s)
                     continue
                 if lease is None or lease.record.holder != self.identity:
                     self._lease = lease or self._lease
@@ -139,7 +161,7 @@ class LeaderElector:
     async def keep(self) -> None:
         """Renew until the Lease is lost, and then raise LeadershipLost; nothing may act by then."""
         while not self._leadership.has_lapsed():
-            await self._clock.sleep(self._timing.retry_period_s)
+            await self._clock.sleep(self.timing.retry_period_s)
             if self._leadership.has_lapsed():
                 break
             with anyio.move_on_after(self._leadership.remaining_s()):
@@ -152,7 +174,7 @@ class LeaderElector:
     async def release(self) -> None:
         """Let another candidate take the Lease at once; everything that acts must have stopped."""
         self._leadership.end("the Lease was given up")
-        with anyio.move_on_after(self._timing.renew_deadline_s, shield=True):
+        with anyio.move_on_after(self.timing.renew_deadline_s, shield=True):
             try:
                 lease = await self._client.get()
                 if lease is not None and lease.record.holder == self.identity:
@@ -210,7 +232,7 @@ class LeaderElector:
         is_renewal = before.holder == self.identity
         return LeaseRecord(
             self.identity,
-            math.ceil(self._timing.lease_duration_s),
+            math.ceil(self.timing.lease_duration_s),
             before.acquire_time if is_renewal else now,
             now,
             before.transitions + (0 if is_renewal or is_new else 1),
@@ -238,15 +260,15 @@ class LeaderElector:
         return self._clock.now() >= self._observed_at + self._lease.record.duration_s
 
     def _deadline(self) -> float:
-        return self._sent_at + self._timing.renew_deadline_s
+        return self._sent_at + self.timing.renew_deadline_s
 
     def _extend(self) -> None:
         self._leadership.renew(self._deadline())
-        self._end_process_at(self._sent_at + self._timing.kill_after_s)
+        self._end_process_at(self._sent_at + self.timing.kill_after_s)
 
     def _wait_s(self) -> float:
         """Return how long to wait before the next attempt: not beyond the end of the Lease."""
-        retry_s = self._timing.retry_period_s * (1 + JITTER_FACTOR * self._rng.random())
+        retry_s = self.timing.retry_period_s * (1 + JITTER_FACTOR * self._rng.random())
         if self._lease is None or not self._is_held_by_another():
             return retry_s
         ends_at = self._observed_at + self._lease.record.duration_s
@@ -272,7 +294,7 @@ class LeaderElector:
         if self._lease is not None and not self._is_own():
             reason = f"{self._lease.record.holder or 'no process'} holds the Lease"
         else:
-            deadline_s = self._timing.renew_deadline_s
+            deadline_s = self.timing.renew_deadline_s
             reason = f"the Lease was not renewed for {deadline_s:g} s"
             reason += f": {self._error}" if self._error else ""
         self._leadership.end(f"no longer the leader: {reason}")

@@ -48,6 +48,18 @@ class Recorder(Protocol):
         ...
 
 
+class PolicyRecorder(Recorder, Protocol):
+    """A recorder that also takes which policy is in force."""
+
+    def policy_loaded(self, source: str, revision: str) -> None:
+        """Have it written that another policy, or other settings, are in force."""
+        ...
+
+    def policy_rejected(self, source: str, problems: tuple[str, ...]) -> None:
+        """Have it written that changed files were refused."""
+        ...
+
+
 class RecorderSlot:
     """Holds the recorder of the open journal, for parts that are constructed before it opens.
 
@@ -55,10 +67,10 @@ class RecorderSlot:
     """
 
     def __init__(self) -> None:
-        self._recorder: Recorder | None = None
+        self._recorder: PolicyRecorder | None = None
 
     @contextmanager
-    def filled(self, recorder: Recorder) -> Iterator[None]:
+    def filled(self, recorder: PolicyRecorder) -> Iterator[None]:
         """Record to this recorder while the block lasts."""
         assert self._recorder is None, "one journal is open at a time"
         self._recorder = recorder
@@ -90,9 +102,20 @@ class RecorderSlot:
 
     def record_follow_up(self, intent_id: str, end: MoveEnd) -> None:
         """Have what came of an eviction written soon; nothing is while there is no recorder."""
-        self._open().record_follow_up(intent_id, end)
+        if self._recorder is not None:
+            self._recorder.record_follow_up(intent_id, end)
 
-    def _open(self) -> Recorder:
+    def policy_loaded(self, source: str, revision: str) -> None:
+        """Have it written; a standby writes it when its term begins."""
+        if self._recorder is not None:
+            self._recorder.policy_loaded(source, revision)
+
+    def policy_rejected(self, source: str, problems: tuple[str, ...]) -> None:
+        """Have it written; a standby writes nothing."""
+        if self._recorder is not None:
+            self._recorder.policy_rejected(source, problems)
+
+    def _open(self) -> PolicyRecorder:
         if self._recorder is None:
             raise JournalUnavailable(NOT_OPEN)
         return self._recorder

@@ -14,6 +14,7 @@ from reactive_desched.api.event import (
     EVICTION_REQUESTED,
     FINDING_MADE,
     JOURNAL_LOST,
+    LEADER_CHANGED,
     MODE_DRY_RUN,
     MODE_LIVE,
     POLICY_LOADED,
@@ -26,6 +27,7 @@ from reactive_desched.api.event import (
     EvictionRequested,
     FindingMade,
     JournalLost,
+    LeaderChanged,
     PolicyLoaded,
     PolicyRejected,
 )
@@ -175,6 +177,11 @@ class JournalRecorder:
         )
         self._journal.append_nowait(event)
 
+    def leader_changed(self, holder: str, previous: str, transitions: int) -> None:
+        """Write down which process acts from now on; an empty holder: none that is known."""
+        data = LeaderChanged(holder=holder, previous=previous, transitions=transitions)
+        self._record_own_event(LEADER_CHANGED, data, "leader", str(transitions), "lease")
+
     async def record_loss(self, sink: str, first: int, last: int) -> None:
         """Write down, durably, that records are removed which a sink has not read."""
         data = JournalLost(first=first, last=last, sink=sink)
@@ -184,10 +191,16 @@ class JournalRecorder:
         await self._journal.append_until_durable(event)
 
     def _record_policy_event(self, type_: str, data: Any, revision: str) -> None:
+        self._record_own_event(type_, data, "policy", revision, "policy files")
+
+    def _record_own_event(
+        self, type_: str, data: Any, subject: str, version: str, cause: str
+    ) -> None:
+        """Write down what concerns the controller itself; `version` names the state it is in."""
         self._id_counter += 1
         epoch = journal_epoch(self._journal.source)
-        correlation = Correlation(f"{epoch}.policy.{revision}", "policy", epoch)
-        id_ = f"{epoch}.policy.{self._start_seq}.{self._id_counter}"
+        correlation = Correlation(f"{epoch}.{subject}.{version}", subject, epoch)
+        id_ = f"{epoch}.{subject}.{self._start_seq}.{self._id_counter}"
         event = build_event(
             self._journal.source,
             type_,
@@ -195,7 +208,7 @@ class JournalRecorder:
             self._clock(),
             data,
             id_=id_,
-            causation_id="policy files",
+            causation_id=cause,
         )
         self._journal.append_nowait(event)
 

@@ -18,6 +18,7 @@ from reactive_desched.policy.brakes import BrakeSettings
 from reactive_desched.policy.debounce import DebounceSettings
 from reactive_desched.policy.detect_kind import DocumentKind
 from reactive_desched.policy.guards import GuardSettings
+from reactive_desched.policy.leader_election import LeaderElectionSettings
 from reactive_desched.policy.limits import EvictionRateLimits, PositiveCount
 from reactive_desched.policy.moves import MoveSettings
 from reactive_desched.policy.recording import EventSettings, JournalSettings, SinkSettings
@@ -267,6 +268,9 @@ class ReactiveSettings(Section):
     )
     server: Annotated[ServerSettings, NEEDS_RESTART] = Field(
         default=ServerSettings.model_construct(), description="What we serve."
+    )
+    leader_election: Annotated[LeaderElectionSettings, NEEDS_RESTART] = Field(
+        default=LeaderElectionSettings.model_construct(), description="Which replica acts."
     )
     journal: Annotated[JournalSettings, NEEDS_RESTART] = Field(
         default=JournalSettings.model_construct(), description="The durable record."

@@ -27,6 +27,9 @@ LAST_RECORDS_S: Final = 1.0
 """At shutdown a stream has this long to get the last records."""
 
 
+NOT_OPEN: Final = "no journal is open here: a standby records nothing, the leader does\n"
+
+
 class StreamLimits(Struct, frozen=True):
     """The most clients, the heartbeat interval, and how long a client may take nothing."""
 
@@ -39,34 +42,40 @@ class EventStream:
     """Answers GET /events from the journal.
 
     A client costs a bounded amount of memory, and no other client waits for it: see
-    `Clients`, `Link` and `Latest` for the bounds. `clock` is the time of day.
+    `Clients`, `Link` and `Latest` for the bounds. `clock` is the time of day. Before the journal is
+    open, and on a standby, clients are asked to come back.
     """
+
+    _records: RecordSource
+    _live: LiveBuffer
+    _pages: PageCache
 
     def __init__(
         self,
-        records: RecordSource,
         limits: StreamLimits,
         clock: Callable[[], datetime],
         log: Logger,
     ) -> None:
         self.clients = StreamClients(limits.max_clients)
-        self._records = records
         self._heartbeat_s = max(MIN_INTERVAL_S, limits.heartbeat_s)
         self._stall_timeout_s = max(MIN_INTERVAL_S, limits.stall_timeout_s)
         self._clock = clock
         self._log = log
         self._is_finishing = False
-        self._live = LiveBuffer(records)
-        self._pages = PageCache(records)
+        self._is_open = False
 
     @asynccontextmanager
-    async def open(self) -> AsyncIterator[None]:
-        """Follow the journal for all clients while the block runs."""
+    async def following(self, records: RecordSource) -> AsyncIterator[None]:
+        """Follow an open journal for all clients while the block runs; at its end close them."""
+        self._records = records
+        self._live, self._pages = LiveBuffer(records), PageCache(records)
         async with anyio.create_task_group() as group:
             group.start_soon(self._live.run)
+            self._is_open = True
             try:
                 yield
             finally:
+                self.close()
                 group.cancel_scope.cancel()
 
     async def finish(self, within_s: float = LAST_RECORDS_S) -> None:
@@ -88,6 +97,9 @@ class EventStream:
             stream_request = parse_stream_request(request, self._clock())
         except ConfigError as error:
             return Response(status=400, text=f"{error}\n")
+        if not self._is_open:
+            wait = {"Retry-After": str(RETRY_AFTER_S)}
+            return Response(status=503, text=NOT_OPEN, headers=wait)
         framing = (
             NdjsonFraming()
             if stream_request.ndjson

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from collections.abc import Set as AbstractSet
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager
 
 from aiohttp.web_request import BaseRequest
 from aiohttp.web_response import Response
@@ -74,13 +74,12 @@ async def serve_at(
     async with _serve_routes(listen_socket, router, limit, streams) as (url, connections):
         if metrics is not None:
             metrics.register(connections, *(() if events is None else (events.clients,)))
-        async with nullcontext() if events is None else events.open():
-            try:
-                yield url
-            finally:
-                listen_socket.close()
-                if events is not None:
-                    events.close()
+        try:
+            yield url
+        finally:
+            listen_socket.close()
+            if events is not None:
+                events.close()
 
 
 @asynccontextmanager

@@ -1,7 +1,10 @@
+import re
+
 import pytest
 from msgspec.structs import replace
 
 from reactive_desched.app.overrides import FlagOverrides
+from reactive_desched.errors import ConfigError
 from reactive_desched.model.labels import EVERYTHING, Selector, parse_selector
 from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.documents import SourceText
@@ -107,3 +110,47 @@ def test_a_controller_that_reacts_checks_as_the_scheduler_and_says_that_upstream
     assert (plain.settings.node_fit, weaker.settings.node_fit) == ("scheduler", "scheduler")
     assert "nodeFit" not in [warning.path for warning in plain.warnings]
     assert "nodeFit" in [warning.path for warning in weaker.warnings]
+
+
+ELECTION = "leaderElection: {leaderElect: true, leaseDuration: 30s, resourceName: mine}"
+
+
+def test_flags_of_leader_election_count_before_the_settings_and_leave_the_others() -> None:
+    overrides = FlagOverrides(leader_election={"lease_duration_s": "20s", "resource_name": "x"})
+    found = overrides.apply_to(files(settings=ELECTION)).settings.leader_election
+
+    assert (found.leader_elect, found.lease_duration_s, found.resource_name) == (True, 20.0, "x")
+    assert (found.renew_deadline_s, found.retry_period_s) == (10.0, 2.0)
+    assert (found.resource_lock, found.resource_namespace) == ("leases", "kube-system")
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({"lease_duration_s": "10s"}, "leaseDuration: must be greater than renewDeadline"),
+        ({"renew_deadline_s": "2.4s"}, "renewDeadline: must be greater than 1.2 times retryPeriod"),
+        ({"retry_period_s": "0s"}, "retryPeriod: must be longer than 0s"),
+        ({"resource_name": ""}, "resourceName: must not be empty"),
+        ({"resource_namespace": ""}, "resourceNamespace: must not be empty"),
+        ({"resource_lock": "configmaps"}, "resourceLock: Input should be 'leases'"),
+        ({"retry_period_s": "2"}, 'retryPeriod: "2" is not a duration'),
+        (
+            {"lease_duration_s": "0.5s", "renew_deadline_s": "0.4s", "retry_period_s": "0.1s"},
+            "leaseDuration: must be at least 1s",
+        ),
+    ],
+)
+def test_an_election_in_which_two_could_act_is_refused(given: dict[str, str], problem: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(f"leaderElection.{problem}")):
+        FlagOverrides(leader_election=given).apply_to(files(settings=ELECTION))
+
+
+def test_the_settings_of_an_election_that_is_off_are_not_weighed_against_each_other() -> None:
+    overrides = FlagOverrides(leader_election={"lease_duration_s": "1s"})
+
+    assert overrides.apply_to(files()).settings.leader_election.lease_duration_s == 1.0
+
+
+def test_settings_in_which_two_could_act_are_refused_with_their_place() -> None:
+    with pytest.raises(ConfigError, match=r"leaderElection\.leaseDuration"):
+        files(settings="leaderElection: {leaderElect: true, leaseDuration: 5s}")

@@ -9,7 +9,7 @@ import pytest
 
 from reactive_desched.app.options import Options
 from reactive_desched.app.overrides import FlagOverrides
-from reactive_desched.cli import main, parser, upstream_flags, upstream_form
+from reactive_desched.cli import main, parser, upstream_form
 
 RUN = ("run", "--policy", "p.yaml")
 BARE = ("--policy-config-file", "p.yaml")
@@ -81,11 +81,10 @@ def test_a_command_line_that_only_changes_its_image_is_taken_whole(asked: Asked)
         policy="/policy-dir/policy.yaml",
         dry_run=True,
         log_level="info",
-        overrides=FlagOverrides(default_listen="0.0.0.0:10258"),
-        warnings=(
-            f"--leader-elect does nothing here: {upstream_flags.IGNORED_FLAGS[0].message}",
-            "--descheduling-interval does nothing here: changes are acted on as they come",
+        overrides=FlagOverrides(
+            default_listen="0.0.0.0:10258", leader_election={"leader_elect": True}
         ),
+        warnings=("--descheduling-interval does nothing here: changes are acted on as they come",),
     )
 
 

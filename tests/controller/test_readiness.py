@@ -48,7 +48,7 @@ def test_at_first_the_start_and_every_sync_pause_the_controller() -> None:
     held = [name for name, status in readiness.pauses.items() if status.reason]
     assert held == [STARTUP, "sync/nodes", "sync/pods"]
     assert list(readiness.pauses) == [
-        *(STOPPING, STARTUP, LEADER, MANUAL, BRAKE, JOURNAL),
+        *(STOPPING, LEADER, STARTUP, MANUAL, BRAKE, JOURNAL),
         *("sync/nodes", "sync/pods"),
     ]
 
@@ -116,3 +116,15 @@ def test_a_doubt_about_the_sync_pauses_what_was_in_sync_and_advances_the_epoch()
     assert bench.readiness.pauses["sync/nodes"] == PauseStatus(note="not watched: 403")
     assert bench.readiness.reason == "sync/pods: the process was suspended for 40 s"
     assert bench.readiness.epoch.number == 1
+
+
+def test_the_first_sync_of_every_resource_is_an_event_of_its_own() -> None:
+    readiness = Bench(ready=False).readiness
+    readiness.pause(LEADER, "another replica leads")
+    readiness.resume("sync/nodes")
+    assert not readiness.synced.is_set()
+
+    readiness.resume("sync/pods")
+
+    assert readiness.synced.is_set()
+    assert readiness.reason

@@ -6,9 +6,9 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
-from reactive_desched.election.elector import JITTER_FACTOR
 from reactive_desched.election.lease import LeaseRecord, micro_time
 from reactive_desched.errors import LeadershipLost
+from reactive_desched.policy.leader_election import JITTER_FACTOR
 from tests.support.candidates import TIMING, Candidate, LeaseServer, held_by, renewed
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]

@@ -62,12 +62,15 @@ class Controller:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         stream = EventStream(
-            self.tail,
             StreamLimits(),
             lambda: datetime(2026, 1, 1, tzinfo=UTC),
             structlog.get_logger(),
         )
-        async with serve(ListenAddress("127.0.0.1", self._port), Health(lambda: 0.0), None, stream):
+        listen = ListenAddress("127.0.0.1", self._port)
+        async with (
+            stream.following(self.tail),
+            serve(listen, Health(lambda: 0.0), None, stream),
+        ):
             yield
 
 

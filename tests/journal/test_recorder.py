@@ -293,3 +293,19 @@ async def test_no_text_is_so_long_that_its_record_is_refused(
     *_, ended = told(tmp_path)
     assert ended.data.outcome.message.endswith("… (295904 more characters)")
     assert ended.data.why.numbers["bytes"] == str(2**63)  # doubles hold no such number
+
+
+async def test_a_change_of_leader_is_written_with_both_names(
+    running: Running, make: Callable[..., JournalRecorder], tmp_path: Path
+) -> None:
+    async with running() as journal:
+        ledger = make(journal)
+        ledger.leader_changed("a_1", "b_2", 4)
+        ledger.leader_changed("", "a_1", 4)
+
+    first, second = told(tmp_path)
+    assert (first.type, first.subject, first.causationid) == (api.LEADER_CHANGED, "leader", "lease")
+    assert first.data == api.LeaderChanged(holder="a_1", previous="b_2", transitions=4)
+    assert second.data == api.LeaderChanged(holder="", previous="a_1", transitions=4)
+    assert first.correlationid == second.correlationid
+    assert first.id != second.id

@@ -63,8 +63,11 @@ async def serve_stream(
 ) -> AsyncIterator[ServedStream]:
     """Serve the stream of these records' tail while the block runs."""
     log = RecordingLogger()
-    stream = EventStream(tail, StreamLimits(**limits), lambda: NOW, log)
-    async with serve(listen, Health(lambda: 0.0), None, stream) as url:
+    stream = EventStream(StreamLimits(**limits), lambda: NOW, log)
+    async with (
+        serve(listen, Health(lambda: 0.0), None, stream) as url,
+        stream.following(tail),
+    ):
         yield ServedStream(url, tail, records, stream, log)
 
 

@@ -1,0 +1,143 @@
+"""Stands for leader beside a running controller: the journal is open only while it leads."""
+
+import socket
+import time
+import uuid
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from random import Random
+from typing import Final
+
+import anyio
+
+from reactive_desched.app.options import Dependencies
+from reactive_desched.app.parts import Parts, boottime
+from reactive_desched.election.elector import ElectionClock, ElectionTiming, LeaderElector
+from reactive_desched.errors import JournalInUse, LeadershipLost
+from reactive_desched.journal.recorder import JournalRecorder
+from reactive_desched.kube.client.leases import ApiLeaseClient
+from reactive_desched.kube.client.session import Transport
+from reactive_desched.telemetry.logs import Logger
+
+JOURNAL_RETRY_S: Final = 0.25
+"""How often a new leader tries a journal that the earlier leader has not closed yet."""
+
+OpenTerm = Callable[[Callable[[], float]], AbstractAsyncContextManager[JournalRecorder]]
+"""Opens the journal, and lets the controller act while the block lasts.
+
+At its end it asks how many seconds the evictions under way may take to end.
+"""
+
+
+@asynccontextmanager
+async def stand_for_leader(
+    deps: Dependencies, session: Transport, parts: Parts, open_term: OpenTerm, drain_s: float
+) -> AsyncIterator[None]:
+    """Stand for leader while the block lasts, and act while this process leads.
+
+    At the end the term is closed, and then the Lease is released. Raises LeadershipLost when the
+    Lease was lost, and JournalError when this process leads and cannot open the journal.
+    """
+    elector = _build_elector(deps, session, parts)
+    deps.metrics.register(elector)
+    campaign = Campaign(elector, open_term, drain_s, deps.log)
+    try:
+        async with anyio.create_task_group() as renewals:
+            async with anyio.create_task_group() as terms:
+                terms.start_soon(campaign.lead, renewals)
+                try:
+                    yield
+                finally:
+                    campaign.stop()
+            renewals.cancel_scope.cancel()
+    finally:
+        if elector.is_leader:
+            await elector.release()
+
+
+class Campaign:
+    """One candidate's way to a term, and through it.
+
+    `drain_s` is how long evictions under way may take to end at a clean stop. After a loss they
+    have less: the journal must be closed before the Lease may pass to another.
+    """
+
+    def __init__(
+        self, elector: LeaderElector, open_term: OpenTerm, drain_s: float, log: Logger
+    ) -> None:
+        self._elector = elector
+        self._open_term = open_term
+        self._drain_s = drain_s
+        self._log = log
+        self._acquiring = anyio.CancelScope()
+        self._ending = anyio.Event()
+        self._lost: LeadershipLost | None = None
+
+    def stop(self) -> None:
+        """Have `lead` end: at once while it waits for the Lease, else with the term closed."""
+        self._acquiring.cancel()
+        self._ending.set()
+
+    async def lead(self, renewals: anyio.abc.TaskGroup) -> None:
+        """Wait for the Lease and act until `stop`; raises LeadershipLost when it was lost."""
+        with self._acquiring:
+            await self._elector.acquire()
+        if not self._elector.is_leader:
+            return
+        renewals.start_soon(self._keep)
+        async with AsyncExitStack() as stack:
+            recorder = await self._open_journal(stack)
+            if not self._ending.is_set():
+                await self._elector.begin_term()
+                recorder.leader_changed(
+                    self._elector.identity,
+                    self._elector.previous_holder,
+                    self._elector.transitions,
+                )
+                await self._ending.wait()
+                recorder.leader_changed("", self._elector.identity, self._elector.transitions)
+        if self._lost is not None:
+            raise self._lost
+
+    async def _keep(self) -> None:
+        """Renew the Lease; when it is lost, have the term end in order."""
+        try:
+            await self._elector.keep()
+        except LeadershipLost as lost:
+            self._lost = lost
+            self._log.warning("stopped leading", reason=str(lost))
+            self._ending.set()
+
+    async def _open_journal(self, stack: AsyncExitStack) -> JournalRecorder:
+        """Open the journal; the earlier leader may still be closing it."""
+        while True:
+            try:
+                return await stack.enter_async_context(self._open_term(self._drain_limit_s))
+            except JournalInUse as error:
+                if not self._elector.wait_for_journal(str(error)):
+                    raise
+                await anyio.sleep(JOURNAL_RETRY_S)
+
+    def _drain_limit_s(self) -> float:
+        return self._drain_s if self._lost is None else self._elector.timing.drain_s
+
+
+def _build_elector(deps: Dependencies, session: Transport, parts: Parts) -> LeaderElector:
+    config = deps.configuration.settings.leader_election
+    timing = ElectionTiming(config.lease_duration_s, config.renew_deadline_s, config.retry_period_s)
+    leases = ApiLeaseClient(
+        session,
+        config.resource_namespace,
+        config.resource_name,
+        timeout_s=timing.request_timeout_s,
+    )
+    return LeaderElector(
+        leases,
+        f"{socket.gethostname()}_{uuid.uuid4()}",
+        timing,
+        parts.pipeline.controller.leadership,
+        clock=ElectionClock(boottime, time.time),
+        rng=Random(),  # noqa: S311 -- spreads retries, no secret
+        log=deps.log,
+        end_process_at=deps.open_kill_timer(deps.log),
+    )

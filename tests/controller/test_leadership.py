@@ -1,0 +1,89 @@
+"""A controller acts in its term alone, up to the moment before the request."""
+
+import anyio
+import pytest
+
+from reactive_desched.app.config_reload import ActiveConfig
+from reactive_desched.app.health import build_health
+from reactive_desched.controller.readiness import STARTUP, STOPPING
+from reactive_desched.election.leadership import LAPSED
+from reactive_desched.model.outcomes import CANCELLED
+from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
+from reactive_desched.testing.builders import node, pod
+from tests.support.flow import FakeEdgesController
+
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
+
+PAST, FUTURE = -1.0, 1.0  # of the clock that these controllers have, which stands still at 0
+TAINTED, WEB = node("n1", "gpu:NoSchedule"), pod("web", on="n1")
+
+
+def standby() -> FakeEdgesController:
+    flow = FakeEdgesController(NodeTaintsPlugin(NodeTaintsArgs()))
+    flow.controller.leadership.stand_by("standby: the leader is x")
+    return flow
+
+
+async def test_a_standby_follows_the_cluster_and_acts_when_its_term_begins() -> None:
+    flow = standby()
+    async with flow.running():
+        flow.sync_and_resume(TAINTED, node("n2"), WEB)
+        await anyio.sleep(60)
+        assert flow.controller.pause_reason() == "leader: standby: the leader is x"
+        assert flow.evicted_names == []
+
+        flow.controller.leadership.renew(FUTURE)
+        flow.controller.leadership.begin()
+        flow.controller.pause_reason()
+        await anyio.sleep(1)
+
+    assert flow.evicted_names == ["web"]
+
+
+@pytest.mark.parametrize("ending", ["lapse", "loss"])
+async def test_no_request_is_sent_when_the_term_ends_while_its_intent_is_written(
+    ending: str,
+) -> None:
+    flow = FakeEdgesController(NodeTaintsPlugin(NodeTaintsArgs()))
+    flow.intent_store.slow_s = 1.0
+    leadership = flow.controller.leadership
+    leadership.renew(FUTURE)
+    async with flow.running():
+        flow.sync_and_resume(TAINTED, node("n2"), WEB)
+        await anyio.sleep(0.5)
+        leadership.renew(PAST) if ending == "lapse" else leadership.end("x holds the Lease")
+        await anyio.sleep(60)
+
+    assert flow.evictor.calls == []
+    assert [line[:2] for line in flow.intent_store.lines] == [("intent", "web"), ("outcome", "web")]
+    assert [result for _, result in flow.observer.outcomes] == [CANCELLED]
+    reason = LAPSED if ending == "lapse" else "x holds the Lease"
+    assert flow.controller.pause_reason() == f"leader: {reason}"
+
+
+async def test_a_standby_is_ready_when_it_is_in_sync_and_not_stopping() -> None:
+    flow = standby()
+    health = build_health(flow.controller, ActiveConfig(flow.config))
+    assert not health.readyz().ok
+
+    flow.deliver_list(TAINTED)
+    report = health.readyz()
+    assert report.ok
+    assert report.results["leader"].message == "standby: the leader is x"
+    assert report.results["startup"].message == "the controller is starting"
+
+    flow.readiness.pause(STOPPING, "the controller is stopping")
+    assert not health.readyz().ok
+
+
+async def test_a_leader_is_not_ready_before_it_could_evict_nor_after_its_term() -> None:
+    flow = FakeEdgesController(NodeTaintsPlugin(NodeTaintsArgs()))
+    health = build_health(flow.controller, ActiveConfig(flow.config))
+    flow.deliver_list(TAINTED)
+    assert not health.readyz().ok
+
+    flow.resume(STARTUP)
+    assert health.readyz().ok
+
+    flow.controller.leadership.end("x holds the Lease")
+    assert not health.readyz().ok

@@ -1,0 +1,192 @@
+"""Two controllers on one simulated cluster: one acts, and the other takes over."""
+
+import json
+import re
+import signal
+import time
+import urllib.error
+import urllib.request
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reactive_desched.api.event import EVICTION_REQUESTED, LEADER_CHANGED
+from reactive_desched.journal.reading import read_events
+
+LEASE_S = 3
+ELECTION = (
+    "--leader-elect",
+    f"--leader-elect-lease-duration={LEASE_S}s",
+    "--leader-elect-renew-deadline=2s",
+    "--leader-elect-retry-period=400ms",
+)
+NODE, OTHER = "node-1", "node-2"
+LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/descheduler"
+ACQUIRED = "acquired the lease"
+
+Start = Callable[..., Any]  # programs of conftest.py, as in the other tests here
+
+
+@pytest.fixture
+def leader(cluster: Any, controller: Start) -> Any:
+    program = controller(*ELECTION)
+    program.wait_for(ACQUIRED)
+    program.wait_for("synced")
+    return program
+
+
+@pytest.fixture
+def standby(leader: Any, controller: Start) -> Any:
+    program = controller(*ELECTION)
+    program.wait_for("synced")
+    return program
+
+
+def get(program: Any, path: str) -> tuple[int, str]:
+    url = program.wait_for(r"url=(http://\S+)").group(1)
+    try:
+        with urllib.request.urlopen(f"{url}{path}", timeout=10) as reply:
+            return reply.status, reply.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+
+
+def holder(cluster: Any) -> str:
+    return str(cluster.call("GET", LEASE)["spec"]["holderIdentity"])
+
+
+def requested(folder: Path) -> list[str]:
+    """Return the uid of each pod whose eviction was requested, oldest first."""
+    return [e.data.who.uid for e in read_events(folder) if e.type == EVICTION_REQUESTED]
+
+
+def leaders(folder: Path) -> list[tuple[str, str, int]]:
+    """Return holder, previous holder and transitions of each record of a change."""
+    changes = (event.data for event in read_events(folder) if event.type == LEADER_CHANGED)
+    return [(each.holder, each.previous, each.transitions) for each in changes]
+
+
+def all_left(cluster: Any, uids: object, node: str) -> bool:
+    return not set(cluster.pods_on(node)) & set(uids)  # type: ignore[call-overload]  # a dict
+
+
+def movable(cluster: Any, node: str) -> list[str]:
+    """Return the pods on a node that a taint makes leave."""
+    return [uid for uid, kind in cluster.pods_on(node).items() if kind != "DaemonSet"]
+
+
+def test_a_standby_is_ready_follows_the_cluster_and_evicts_nothing(
+    cluster: Any, leader: Any, standby: Any, tmp_path: Path
+) -> None:
+    pods = movable(cluster, NODE)
+    cluster.taint(NODE, "gpu")
+    leader.wait_until(lambda: all_left(cluster, pods, NODE))
+
+    code, text = get(standby, "/readyz?verbose")
+    assert code == 200
+    assert f"[!]leader: standby: the leader is {holder(cluster)}\n" in text
+    assert get(standby, "/readyz") == (200, "ok")
+    assert "reactive_desched_leader 0.0\n" in get(standby, "/metrics")[1]
+    assert "reactive_desched_leader 1.0\n" in get(leader, "/metrics")[1]
+    assert "[+]leader ok\n" in get(leader, "/readyz?verbose")[1]
+    assert "] evicted " not in standby.output
+    assert leaders(tmp_path / "journal") == [(holder(cluster), "", 0)]
+
+
+def test_after_a_kill_the_standby_goes_on_with_limits_and_open_intents_known(
+    cluster: Any, leader: Any, standby: Any, tmp_path: Path
+) -> None:
+    first, pods = holder(cluster), movable(cluster, NODE)
+    cluster.taint(NODE, "gpu")
+    leader.wait_until(lambda: "] evicted " in leader.output)
+    leader.process.send_signal(signal.SIGKILL)
+    standby.wait_for(ACQUIRED)
+    standby.wait_until(lambda: all_left(cluster, pods, NODE))
+
+    journal = tmp_path / "journal"
+    standby.wait_until(lambda: len(leaders(journal)) == 2)
+    assert not [uid for uid, calls in Counter(requested(journal)).items() if calls > 1]
+    assert leaders(journal) == [
+        (first, "", 0),
+        (holder(cluster), first, 1),
+    ]
+
+
+def test_a_clean_stop_gives_the_lease_up_and_the_standby_takes_over_at_once(
+    cluster: Any, leader: Any, standby: Any, tmp_path: Path
+) -> None:
+    first = holder(cluster)
+    assert leader.stop() == 0
+    standby.wait_for(ACQUIRED)
+
+    assert "released the lease" in leader.output
+    standby.wait_until(lambda: len(leaders(tmp_path / "journal")) == 3)
+    assert leaders(tmp_path / "journal") == [
+        (first, "", 0),
+        ("", first, 0),
+        (holder(cluster), "", 1),
+    ]
+
+
+def test_a_leader_that_was_stopped_is_dead_before_it_wakes(
+    cluster: Any, leader: Any, standby: Any, tmp_path: Path
+) -> None:
+    leader.process.send_signal(signal.SIGSTOP)
+    standby.wait_for(ACQUIRED)
+    pods = movable(cluster, NODE)
+    cluster.taint(NODE, "gpu")
+    standby.wait_until(lambda: all_left(cluster, pods, NODE))
+    leader.process.send_signal(signal.SIGCONT)
+
+    assert leader.process.wait(20) == -signal.SIGKILL
+    assert "] evicted " not in leader.output
+    assert sorted(requested(tmp_path / "journal")) == sorted(pods)
+
+
+def test_a_leader_whose_lease_another_took_stops_acting_and_ends_with_status_1(
+    cluster: Any, leader: Any
+) -> None:
+    cluster.call("PATCH", LEASE, {"spec": {"holderIdentity": "thief"}})
+    leader.process.wait(20)
+    pods = movable(cluster, OTHER)
+    cluster.taint(OTHER, "gpu")
+    time.sleep(1)
+
+    assert leader.process.wait(20) == 1
+    assert "reactive-desched: leadership is lost: thief holds the Lease" in leader.output
+    assert set(movable(cluster, OTHER)) == set(pods)
+
+
+def test_a_new_leader_whose_journal_is_in_use_gives_the_lease_up(
+    cluster: Any, controller: Start
+) -> None:
+    owner = controller()  # without election: it has the journal, and stands for no Lease
+    owner.wait_for("synced")
+    candidate = controller(*ELECTION)
+    candidate.wait_for(ACQUIRED)
+    url = candidate.wait_for(r"url=(http://\S+)").group(1)
+    with urllib.request.urlopen(f"{url}/readyz?verbose", timeout=10) as reply:
+        assert "the journal is in use by process" in reply.read().decode()
+
+    assert candidate.process.wait(30) == 1
+    assert re.search(r"reactive-desched: .*the journal is in use", candidate.output)
+    assert holder(cluster) == ""
+
+
+def test_a_dry_run_takes_no_lease(cluster: Any, controller: Start) -> None:
+    program = controller(*ELECTION, "--dry-run")
+    program.wait_for("it takes no part in leader election")
+    program.wait_for("synced")
+
+    assert json.dumps(cluster.call("GET", LEASE.rpartition("/")[0])["items"]) == "[]"
+
+
+def test_one_sweep_with_leader_election_is_refused(controller: Start) -> None:
+    program = controller(*ELECTION, "--once")
+
+    assert program.process.wait(30) == 2
+    assert "leader election is for a controller that keeps running" in program.output
