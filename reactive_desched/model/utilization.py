@@ -86,11 +86,15 @@ def is_within(used: Percentages, thresholds: Percentages) -> bool:
 
 def percentages(used: ResourceList, node: Node, resources: Iterable[str]) -> dict[str, float]:
     """Return the use of those resources of which use and capacity are known, in per cent."""
-    return {
-        r: float(used[r]) / float(capacity) * ALL if capacity else 0.0
-        for r in resources
-        if r in used and (capacity := capacity_of(node, r)) is not None
-    }
+    found: dict[str, float] = {}
+    for resource in resources:
+        if (amount := used.get(resource)) is None:
+            continue
+        capacity = node.allocatable.get(resource)
+        if capacity is None and (capacity := capacity_of(node, resource)) is None:
+            continue
+        found[resource] = float(amount) / float(capacity) * ALL if capacity else 0.0
+    return found
 
 
 def capacity_of(node: Node, resource: str) -> int | None:

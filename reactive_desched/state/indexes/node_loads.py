@@ -71,7 +71,8 @@ class NodeLoads(Index):
         self._metrics = cluster.store(NodeMetric)
         self._selected: set[str] = set()
         self._standings: dict[str, Standing] = {}
-        self._by_class: dict[LoadClass, dict[str, Standing]] = {of: {} for of in LoadClass}
+        self._by_class: dict[LoadClass, dict[str, None]] = {of: {} for of in LoadClass}
+        self._has_sources = self._rule.deviation
         for info in cluster.node_infos():
             self._follow(info.name)
 
@@ -94,8 +95,9 @@ class NodeLoads(Index):
         if self._rule.deviation:
             return self._around_means(selected, left_out)
         if not left_out:
-            by_class = {of: tuple(found.values()) for of, found in self._by_class.items() if found}
-            return PoolStandings(selected, by_class)
+            every = self._standings
+            by_class = {of: [every[n] for n in names] for of, names in self._by_class.items()}
+            return PoolStandings(selected, {of: found for of, found in by_class.items() if found})
         kept = (each for name, each in self._standings.items() if name not in left_out)
         return PoolStandings(selected, _grouped(kept))
 
@@ -119,18 +121,12 @@ class NodeLoads(Index):
 
     # --- what changes ---
 
-    def on_pod(self, old: Pod | None, new: Pod | None) -> list[Change]:
+    def on_pod(self, old: Pod | None, new: Pod | None) -> Iterable[Change]:
         """Follow which pods are on a node, which of them may leave, and what they request."""
-        is_other = _requests(old) != _requests(new)
-        changes: list[Change] = []
-        for name in {pod.node for pod in (old, new) if pod is not None and pod.node}:
-            always = self.is_source(name) or (is_other and self._takes_part(name))
-            before = self._standings.get(name)
-            after = (
-                None if before is None else self._with_pods(before, _on(name, old), _on(name, new))
-            )
-            changes += self._replace(name, before, after, always=always)
-        return changes
+        before, after = "" if old is None else old.node, "" if new is None else new.node
+        if before and after and before != after:
+            return [*self._follow_pod(before, old, None), *self._follow_pod(after, None, new)]
+        return self._follow_pod(before or after, old, new)
 
     def on_pod_status(self, old: Pod, new: Pod) -> Iterable[Change]:
         """Follow which pods are production pods, and in which order those of a node leave."""
@@ -160,26 +156,38 @@ class NodeLoads(Index):
             return self._replace(name, old, new, always=always)
         return ()
 
+    def _follow_pod(self, name: str, old: Pod | None, new: Pod | None) -> Iterable[Change]:
+        """Let a pod leave a node and one come, without measuring the others again."""
+        if (standing := self._standings.get(name)) is None:
+            return ()
+        left = old if old is not None and old.is_active else None
+        came = new if new is not None and new.is_active else None
+        load, limits = with_pods_changed(self._rule, standing.load, left, came), standing.limits
+        now = Standing(load, limits, classify(self._rule, load, limits))
+        always = self._has_sources and (
+            self.is_source(name)
+            or (standing.load_class is not LoadClass.BETWEEN and _requests(left) != _requests(came))
+        )
+        return self._replace(name, standing, now, always=always)
+
     def _replace(
         self, name: str, old: Standing | None, new: Standing | None, *, always: bool
     ) -> Iterable[Change]:
         """Let a node stand otherwise; announce it where pods may move, or could until now."""
         could_move = self._has_sources
-        if old is not None:
-            del self._standings[name], self._by_class[old.load_class][name]
         if new is not None:
-            self._standings[name] = self._by_class[new.load_class][name] = new
+            self._standings[name] = new
+        elif old is not None:
+            del self._standings[name]
+        if old is None or new is None or old.load_class is not new.load_class:
+            if old is not None:
+                del self._by_class[old.load_class][name]
+            if new is not None:
+                self._by_class[new.load_class][name] = None
+            self._has_sources = self._rule.deviation or any(self._by_class[of] for of in SOURCES)
         if not (could_move or self._has_sources) or (old == new and not always):
             return ()
         return (NodeLoadChanged(name),)
-
-    @property
-    def _has_sources(self) -> bool:
-        return self._rule.deviation or any(self._by_class[of] for of in SOURCES)
-
-    def _takes_part(self, name: str) -> bool:
-        standing = self._standings.get(name)
-        return standing is not None and standing.load_class is not LoadClass.BETWEEN
 
     def _measure(self, name: str) -> Standing | None:
         info = self._cluster.node_info(name)
@@ -193,12 +201,6 @@ class NodeLoads(Index):
         load = measure(self._rule, node, info.active.values(), metric)
         return _standing(self._rule, load, self._no_means)
 
-    def _with_pods(self, standing: Standing, left: Pod | None, came: Pod | None) -> Standing:
-        """Return how a node stands after a pod left it and one came."""
-        load = with_pods_changed(self._rule, standing.load, left, came)
-        limits = standing.limits
-        return Standing(load, limits, classify(self._rule, load, limits))
-
     def _around_means(self, selected: int, left_out: Collection[str]) -> PoolStandings:
         loads = [each.load for name, each in self._standings.items() if name not in left_out]
         means = mean_use(self._rule, loads)
@@ -207,11 +209,7 @@ class NodeLoads(Index):
 
 
 def _requests(pod: Pod | None) -> ResourceList | None:
-    return None if pod is None or not pod.is_active else pod.spec.requests
-
-
-def _on(node: str, pod: Pod | None) -> Pod | None:
-    return pod if pod is not None and pod.is_active and pod.node == node else None
+    return None if pod is None else pod.spec.requests
 
 
 def _standing(rule: LoadRule, load: NodeLoad, means: Means | None) -> Standing:

@@ -8,8 +8,6 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Collection, Hashable, Iterable, Mapping
 from typing import Final
 
-from msgspec.structs import replace
-
 from reactive_desched.api.index import Cluster, Index, KubeObject, NodeInfo, NodeState
 from reactive_desched.model.changes import Change, NodeChange
 from reactive_desched.model.objects import Pod
@@ -61,6 +59,7 @@ class NodeUtilization(Index):
         self._destinations: dict[str, NodeStanding] = {}
         self._destination_names: frozenset[str] | None = None
         self._unknown: set[str] = set()
+        self._stale: set[str] = set()
         self._means = _Means(self._limited) if args.deviation else None
         self.thresholds = self._written = args.thresholds
         for info in cluster.node_infos():
@@ -91,14 +90,17 @@ class NodeUtilization(Index):
 
     def standings(self) -> Mapping[str, NodeStanding]:
         """Return how each eligible node stands, by name."""
+        self._measure_stale()
         return self._standings
 
     def sources(self) -> Mapping[str, NodeStanding]:
         """Return the nodes that give pods away, by name."""
+        self._measure_stale()
         return self._sources
 
     def destinations(self) -> Mapping[str, NodeStanding]:
         """Return the nodes that take pods, by name."""
+        self._measure_stale()
         return self._destinations
 
     def destination_names(self) -> frozenset[str]:
@@ -149,10 +151,10 @@ class NodeUtilization(Index):
     def answers(self) -> object:
         """Return every standing, the thresholds, and which nodes give and take pods."""
         return (
-            self._standings,
+            self.standings(),
             self.thresholds,
-            self._sources,
-            self._destinations,
+            self.sources(),
+            self.destinations(),
             self.destination_names(),
             self._unknown,
         )
@@ -164,8 +166,8 @@ class NodeUtilization(Index):
         before = "" if old is None else old.node
         after = "" if new is None else new.node
         if before and after and before != after:
-            return (*self._follow(before), *self._follow(after))
-        return self._follow(before or after)
+            return (*self._follow_pods(before), *self._follow_pods(after))
+        return self._follow_pods(before or after)
 
     def on_node(self, old: NodeState | None, new: NodeState | None) -> tuple[Change, ...]:
         """Follow capacity, taints, cordons, and which nodes are eligible."""
@@ -180,12 +182,37 @@ class NodeUtilization(Index):
 
     # --- inside ---
 
+    def _follow_pods(self, name: str) -> tuple[Change, ...]:
+        """Follow a node with other pods; where that can alter no plan, measure it when asked."""
+        if self._keeps_class(name) and not (self._takes_part(name) and self.can_act):
+            self._stale.add(name)
+            return ()
+        return self._follow(name)
+
+    def _measure_stale(self) -> None:
+        while self._stale:
+            self._follow(self._stale.pop())
+
+    def _keeps_class(self, name: str) -> bool:
+        """Say whether a node is of the same class with the pods that it has now."""
+        standing = self._standings.get(name)
+        if standing is None or self._means is not None:
+            return False
+        if self.rule.source != REQUESTS:
+            return PODS not in self._limited
+        info = self._cluster.node_info(name)
+        if info is None:
+            return False
+        percent = percentages(info.requested, standing.node, self._limited)
+        return self.thresholds.classify(percent) is standing.node_class
+
     def _follow(self, name: str) -> tuple[Change, ...]:
         """Measure a node again; announce it where pods may move, or could until now."""
         if not name:
             return ()
         parts_before = len(self._sources), len(self._destinations)
         concerned = self._takes_part(name)
+        self._stale.discard(name)
         old, info = self._standings.pop(name, None), self._cluster.node_info(name)
         new = None if info is None else self._measure(info)
         if self._means is not None:
@@ -239,12 +266,12 @@ class NodeUtilization(Index):
 
     def _classify(self, standing: NodeStanding) -> None:
         """Give a node its class and its part."""
-        node = standing.node
-        name, node_class = node.name, NodeClass.UNKNOWN
+        node, percent, node_class = standing.node, standing.percent, NodeClass.UNKNOWN
+        name = node.name
         if standing.used:
-            node_class = self.thresholds.classify(standing.percent)
+            node_class = self.thresholds.classify(percent)
         if node_class is not standing.node_class:
-            standing = replace(standing, node_class=node_class)
+            standing = NodeStanding(node, standing.used, percent, node_class, standing.sample)
         self._standings[name] = standing
         if self.rule.is_source(node, node_class):
             self._remove_part(name)
@@ -260,10 +287,13 @@ class NodeUtilization(Index):
                 self._unknown.add(name)
 
     def _remove_part(self, name: str) -> None:
-        self._sources.pop(name, None)
-        self._unknown.discard(name)
-        if self._destinations.pop(name, None) is not None:
+        if name in self._sources:
+            del self._sources[name]
+        elif name in self._destinations:
+            del self._destinations[name]
             self._destination_names = None
+        else:
+            self._unknown.discard(name)
 
     def _names_of_pods(self, node: str) -> dict[str, Pod]:
         info = self._cluster.node_info(node)
