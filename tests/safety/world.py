@@ -79,13 +79,17 @@ class _SimulatedDisk:
         self._life = self.world.life
         self._is_opening = name == "journal opening"
 
-    async def run(self, work: Callable[[], _T]) -> _T:
+    async def run(self, work: Callable[[], _T], then: Callable[[_T], None] | None = None) -> _T:
         await anyio.sleep(self.world.disk_delay_s)
         if self._life is not None and self._life.has_crashed:
             raise OSError(5, "the machine is gone")
         if self.world.disk_is_full and not self._is_opening:
             raise OSError(28, "No space left on device")
-        return work()
+        result = work()
+        if then is not None:
+            then(result)
+        await anyio.lowlevel.checkpoint()
+        return result
 
     def close(self) -> None:
         pass
