@@ -201,7 +201,7 @@ class DrainingPlugin(BalancePlugin[str, ArgsT]):
         """
         removable = [pod for pod in pods if view.evictable(pod) and self.may_leave(pod)]
         for pod in sorted(removable, key=pod_importance):
-            amounts = room.pool.used_by(pod)
+            amounts = room.used_by(pod)
             if amounts is None or pod.namespace in spent_namespaces:
                 continue
             if room.admits(pod, amounts):

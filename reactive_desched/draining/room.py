@@ -60,6 +60,10 @@ class SharedRoom:
         """Return what is used of a source, and its pods."""
         return dict(source.used), self._pods_on(source)
 
+    def used_by(self, pod: Pod) -> ResourceList | None:
+        """Return what a pod uses; None if that is not known."""
+        return self.pool.used_by(pod)
+
     def admits(self, pod: Pod, amounts: ResourceList) -> bool:
         """Say whether a destination takes the pod, by its taints."""
         del amounts
@@ -83,7 +87,7 @@ class BookedRoom(SharedRoom):
     """Each pod needs a destination that stays within what is allowed there.
 
     A pod that is leaving already does not count as use of its node. What was promised to the
-    replacements of evicted pods counts as used, and so do pods newer than a sample.
+    replacements of evicted pods counts as used, and so do pods newer than a sample, which stay.
     """
 
     needs_fit = True
@@ -121,10 +125,14 @@ class BookedRoom(SharedRoom):
         subtract(used, self.pool.left_since(source))
         for pod in self._pods_on(source):
             if self._view.is_leaving(pod):
-                subtract(used, self.pool.used_by(pod) or {})
+                subtract(used, self.used_by(pod) or {})
             else:
                 staying.append(pod)
         return used, staying
+
+    def used_by(self, pod: Pod) -> ResourceList | None:
+        """Return what a pod uses; None for one that came after the last sample of its node."""
+        return None if self.pool.came_later(pod) else self.pool.used_by(pod)
 
     def admits(self, pod: Pod, amounts: ResourceList) -> bool:
         """Say whether a destination takes the pod and stays within what is allowed there."""

@@ -29,7 +29,6 @@ __all__ = [
     "PodMetrics",
     "make_sample",
     "make_samples",
-    "use_of_pods",
 ]
 
 KUBERNETES_METRICS: Final = "KubernetesMetrics"
@@ -166,14 +165,9 @@ def make_samples(
     `pods` is what each pod uses, by "namespace/name"; `pods_on` returns the pods of a node.
     """
     for node in nodes:
-        yield make_sample(node, use_of_pods(pods_on(node.key), pods))
-
-
-def use_of_pods(
-    pods: Iterable[Pod], measured: Mapping[str, ResourceList]
-) -> Mapping[str, ResourceList]:
-    """Return what these pods use, without those that were not measured."""
-    return {name: used for name in map(str, pods) if (used := measured.get(name)) is not None}
+        names = map(str, pods_on(node.key))
+        used = {name: amounts for name in names if (amounts := pods.get(name)) is not None}
+        yield make_sample(node, used)
 
 
 def make_sample(node: NodeMetrics, pods: Mapping[str, ResourceList]) -> NodeUsage:

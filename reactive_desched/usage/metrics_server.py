@@ -17,8 +17,8 @@ from reactive_desched.usage.metrics_api import (
     NODE_METRICS,
     POD_METRICS,
     NodeMetrics,
+    PodMetrics,
     make_sample,
-    use_of_pods,
 )
 
 __all__ = ["MetricsServer"]
@@ -54,7 +54,7 @@ class MetricsServer:
         tables = InternTables()
         self._node_codec: AnyCodec = ResourceCodec(NODE_METRICS, tables)
         self._pod_codec: AnyCodec = ResourceCodec(POD_METRICS, tables)
-        self._pods: dict[str, ResourceList] = {}
+        self._pods: dict[str, PodMetrics] = {}
         self._last_by_node: dict[str, tuple[tuple[Pod, ...], Mapping[str, ResourceList]]] = {}
         self._pods_listed_at = float("-inf")
 
@@ -63,7 +63,7 @@ class MetricsServer:
         nodes = await self._list(self._node_codec)
         began_at, interval_s = self._clock.now(), self._pod_interval_s
         if interval_s is not None and began_at >= self._pods_listed_at + interval_s:
-            self._pods = {pod.key: pod.usage for pod in await self._list(self._pod_codec)}
+            self._pods = {pod.key: pod for pod in await self._list(self._pod_codec)}
             self._pods_listed_at = began_at
             self._last_by_node = {}
         return self._samples(nodes)
@@ -75,9 +75,18 @@ class MetricsServer:
             pods, before = tuple(self._pods_on(node.key)), last.get(node.key)
             used = before[1] if before is not None and before[0] == pods else None
             if used is None:
-                used = use_of_pods(pods, self._pods)
+                used = self._use_of(pods)
             self._last_by_node[node.key] = pods, used
             yield make_sample(node, used)
+
+    def _use_of(self, pods: Iterable[Pod]) -> Mapping[str, ResourceList]:
+        """Return what pods use; not what one of the same name used before a pod was created."""
+        return {
+            measured.key: measured.usage
+            for pod in pods
+            if (measured := self._pods.get(str(pod))) is not None
+            and measured.sampled_s > pod.created_s
+        }
 
     async def _list(self, codec: AnyCodec) -> list[Any]:  # records of the codec's kind
         call = f"list {codec.path}"

@@ -1,5 +1,7 @@
 """LowNodeUtilization by metrics-server, in the virtual time of a simulated cluster."""
 
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from functools import partial
 from random import Random
 from types import SimpleNamespace
@@ -14,25 +16,27 @@ from reactive_desched.app.config_reload import ActiveConfig
 from reactive_desched.app.usage import UsagePolling
 from reactive_desched.kube.client.responses import ApiResponse
 from reactive_desched.model.changes import Change
+from reactive_desched.model.quantities import milli_value
 from reactive_desched.plugins.low_node_utilization import (
     LowNodeUtilizationArgs,
     LowNodeUtilizationPlugin,
 )
 from reactive_desched.policy.settings import UsageSettings
 from reactive_desched.sim.http.usage import metrics_answer
-from reactive_desched.sim.objects import Obj, name_of
-from reactive_desched.sim.profiles import PREFIX
-from reactive_desched.sim.usage import SimulatedUsage
+from reactive_desched.sim.objects import Obj, labels_of, name_of
+from reactive_desched.sim.pods import phase_of
 from reactive_desched.testing.scenario import plugin_from_policy
 from reactive_desched.usage.metrics_server import MetricsServer
 from tests.support.descheduled import STEP_S, DescheduledCluster
 from tests.support.log_book import RecordingLogger
-from tests.support.sim_world import SimulatedCluster
+from tests.support.sim_world import HOSTNAME, SimulatedCluster
 
 INTERVAL_S: Final = 15
+# A pod with a constraint of its own has none of the scheduler's default ones. This one never binds:
+INDIFFERENT = {"maxSkew": 100, "topologyKey": HOSTNAME, "whenUnsatisfiable": "DoNotSchedule"}
 TEN_MINUTES_S: Final = 600
-USE_CPU: Final = f"{PREFIX}usage-cpu"
-NOTHING: Final = {USE_CPU: "0", f"{PREFIX}usage-memory": "0"}
+TARGET_M: Final = 2400  # of the 4 cores of a node
+OWN_CPU_M: Final = 100  # used by a node without any pod
 
 
 class WorldClock:
@@ -46,12 +50,35 @@ class WorldClock:
         await anyio.lowlevel.checkpoint()
 
 
+class UseByApp:
+    """What pods use of cpu, by their label app, in milli-cores; they use nothing else."""
+
+    def __init__(self, world: SimulatedCluster, **cpu_m: int) -> None:
+        self._world = world
+        self.cpu_m = cpu_m
+
+    def node(self, name: str) -> Mapping[str, str]:
+        pods = self._world.cluster.index.on_node(name)
+        return _quantities(OWN_CPU_M + sum(map(self._used, pods)))
+
+    def pod(self, namespace: str, name: str) -> Sequence[tuple[str, Mapping[str, str]]] | None:
+        assert namespace == "default"
+        pod = self._world.get("pods", name)
+        return [("main", _quantities(self._used(pod)))] if phase_of(pod) == "Running" else None
+
+    def _used(self, pod: Obj) -> int:
+        return self.cpu_m[labels_of(pod)["app"]] if phase_of(pod) == "Running" else 0
+
+
+def _quantities(cpu_m: int) -> Mapping[str, str]:
+    return {"cpu": f"{cpu_m}m", "memory": "0"}
+
+
 class SimulatedMetricsServer:
     """Answers as the simulator does over HTTP; nodes in `unmeasured` are left out."""
 
-    def __init__(self, world: SimulatedCluster) -> None:
-        usage = SimulatedUsage(world.store, world.cluster.index)
-        parts = SimpleNamespace(usage=usage, store=world.store)
+    def __init__(self, world: SimulatedCluster, use: UseByApp) -> None:
+        parts = SimpleNamespace(usage=use, store=world.store)
         self._answer = partial(metrics_answer, cast("Any", parts))  # of the parts it uses these
         self.unmeasured: set[str] = set()
 
@@ -66,7 +93,7 @@ class SimulatedMetricsServer:
 class MeasuredCluster(DescheduledCluster):
     """Moves pods by what metrics-server measures, which is polled every 15 seconds."""
 
-    def __init__(self, world: SimulatedCluster, **smoothing: float) -> None:
+    def __init__(self, world: SimulatedCluster, use: Mapping[str, int], **smoothing: float) -> None:
         plugin = plugin_from_policy(
             LowNodeUtilizationPlugin,
             LowNodeUtilizationArgs,
@@ -75,7 +102,8 @@ class MeasuredCluster(DescheduledCluster):
             metricsUtilization={"source": "KubernetesMetrics"},
         )
         super().__init__(world, plugin)
-        self.server = SimulatedMetricsServer(world)
+        self.use = UseByApp(world, **use)
+        self.server = SimulatedMetricsServer(world, self.use)
         clock = WorldClock(world)
         controller = SimpleNamespace(state=self.state, apply=self._take)
         pipeline = SimpleNamespace(controller=controller, worker=SimpleNamespace(wake=lambda: None))
@@ -104,27 +132,17 @@ class MeasuredCluster(DescheduledCluster):
             super().run(STEP_S)
         return self
 
-    def use(self, app: str, cpu: str) -> None:
-        """Let each pod of a workload use so much, and its replacements as well."""
-
-        def annotate(pod: Obj) -> Obj:
-            pod["metadata"]["annotations"][USE_CPU] = cpu
-            return pod
-
-        for name in self.world.names(app):
-            self.world.store.modify("pods", "default", name, annotate)
-
     def _take(self, changes: list[Change], _version: int) -> bool:
         self.apply(changes)
         return True
 
 
-def hot_node(cpu: str = "400m", pods: int = 8) -> SimulatedCluster:
-    """Return a world of three nodes with 4 cores, of which n1 has all pods."""
+def hot_node(cpu_m: int, **smoothing: float) -> MeasuredCluster:
+    """Return three nodes with 4 cores, of which n1 has all eight pods; each uses so much."""
     world = SimulatedCluster().nodes("n1")
-    annotations = {**NOTHING, USE_CPU: cpu}
-    world.deployment("web", pods, cpu="100m", annotations=annotations)
-    return world.advance(30).nodes("n2", "n3").advance(30)
+    world.deployment("web", 8, cpu="100m")
+    world.advance(30).nodes("n2", "n3").advance(30)
+    return MeasuredCluster(world, {"web": cpu_m}, **smoothing)
 
 
 @pytest.mark.parametrize("weight", [1, 0.27, 0.05])
@@ -132,7 +150,7 @@ def test_as_many_pods_leave_as_bring_the_node_to_its_target_however_slow_the_ave
     weight: float,
 ) -> None:
     """n1 uses 3.3 of 4 cores with its own 0.1; without three pods 2.1, below the target of 2.4."""
-    cluster = MeasuredCluster(hot_node(), weight=weight).run(TEN_MINUTES_S)
+    cluster = hot_node(400, weight=weight).run(TEN_MINUTES_S)
 
     assert len(cluster.evicted) == 3
     assert cluster.pods_by_node("web")["n1"] == 5
@@ -140,19 +158,19 @@ def test_as_many_pods_leave_as_bring_the_node_to_its_target_however_slow_the_ave
 
 def test_one_spike_moves_nothing_and_a_load_that_lasts_does() -> None:
     """The pods request a tenth of what they use in the spike."""
-    cluster = MeasuredCluster(hot_node(cpu="100m")).run(TEN_MINUTES_S)
-    cluster.use("web", "480m")
+    cluster = hot_node(100).run(TEN_MINUTES_S)
+    cluster.use.cpu_m["web"] = 480
     cluster.run(INTERVAL_S)
-    cluster.use("web", "100m")
+    cluster.use.cpu_m["web"] = 100
     assert cluster.run(TEN_MINUTES_S).evicted == []
 
-    cluster.use("web", "480m")
+    cluster.use.cpu_m["web"] = 480
     assert len(cluster.run(TEN_MINUTES_S).evicted) >= 4
 
 
 def test_a_spike_in_the_first_sample_moves_nothing() -> None:
-    cluster = MeasuredCluster(hot_node(cpu="480m")).run(1)
-    cluster.use("web", "100m")
+    cluster = hot_node(480).run(1)
+    cluster.use.cpu_m["web"] = 100
 
     assert cluster.run(TEN_MINUTES_S).evicted == []
 
@@ -162,10 +180,10 @@ def test_with_hysteresis_a_node_that_hovers_at_its_threshold_moves_nothing(
     hysteresis: float, moved: int
 ) -> None:
     """n1 uses 59 % and 61 % in turn, each for a minute."""
-    cluster = MeasuredCluster(hot_node(cpu="283m"), hysteresis=hysteresis, weight=1)
+    cluster = hot_node(283, hysteresis=hysteresis, weight=1)
     for _ in range(10):
-        for cpu in ("292m", "283m"):
-            cluster.use("web", cpu)
+        for cpu_m in (292, 283):
+            cluster.use.cpu_m["web"] = cpu_m
             cluster.run(60)
 
     assert len(cluster.evicted) == moved
@@ -175,11 +193,46 @@ def test_with_hysteresis_a_node_that_hovers_at_its_threshold_moves_nothing(
     "unmeasured", [{"n1"}, {"n2", "n3"}], ids=["the source", "the destinations"]
 )
 def test_a_node_that_is_not_measured_any_more_neither_gives_nor_takes(unmeasured: set[str]) -> None:
-    cluster = MeasuredCluster(hot_node(cpu="100m")).run(TEN_MINUTES_S)
+    cluster = hot_node(100).run(TEN_MINUTES_S)
     cluster.server.unmeasured = unmeasured
     cluster.run(130)  # older than maxAge
-    cluster.use("web", "400m")
+    cluster.use.cpu_m["web"] = 400
     assert cluster.run(TEN_MINUTES_S).evicted == []
 
     cluster.server.unmeasured = set()
     assert len(cluster.run(TEN_MINUTES_S).evicted) == 3
+
+
+def test_a_pod_that_comes_back_with_its_name_is_not_moved_before_it_is_measured() -> None:
+    """The scheduler spreads a workload, and puts its pods back."""
+    world = SimulatedCluster().nodes("n1/a", "n2/b", "n3/b")
+    world.pod("filler", cpu="100m", nodeName="n1")
+    world.stateful_set("web", 3, {"podManagementPolicy": "Parallel"}, cpu="500m", memory="1Gi")
+    cluster = MeasuredCluster(world.advance(30), {"filler": 2200, "web": 400}).run(TEN_MINUTES_S)
+
+    assert 0 < len(cluster.evicted) <= TEN_MINUTES_S / 60 + 1
+
+
+@pytest.mark.parametrize("chance", range(5))
+def test_after_a_load_that_lasts_no_node_is_above_its_target_and_nobody_moves_again(
+    chance: int,
+) -> None:
+    """Pods of StatefulSets, whose names tell how often they moved, use what chance gives them."""
+    rng = Random(chance)
+    world = SimulatedCluster(chance=chance).nodes("n1", "n2")
+    apps, parallel = ("web", "db", "queue", "cache"), {"podManagementPolicy": "Parallel"}
+    for app in apps:
+        own = {**INDIFFERENT, "labelSelector": {"matchLabels": {"app": app}}}
+        spread = {"topologySpreadConstraints": [own]}
+        world.stateful_set(app, rng.randint(4, 8), parallel, cpu="200m", **spread)
+    world.advance(30).nodes("n3", "n4", "n5").advance(30)
+    cluster = MeasuredCluster(world, dict.fromkeys(apps, 10)).run(120)
+
+    cluster.use.cpu_m |= {app: rng.randrange(200, 350, 50) for app in apps}
+    calm = cluster.run(TEN_MINUTES_S).evicted.copy()
+
+    assert calm, "the load gave the plugin nothing to do"
+    for node in world.store.list("nodes"):
+        assert milli_value(cluster.use.node(name_of(node))["cpu"]) <= TARGET_M
+    assert cluster.run(2 * TEN_MINUTES_S).evicted == calm
+    assert max(Counter(calm).values(), default=0) <= 1, "a replacement moved"

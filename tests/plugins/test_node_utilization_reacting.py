@@ -267,6 +267,32 @@ def test_a_pod_that_left_after_the_sample_is_not_paid_for_twice() -> None:
     assert cluster.flagged() == {"n1-1"}
 
 
+def test_a_replacement_of_the_same_name_on_the_same_node_stays_until_it_is_measured() -> None:
+    """So it is with pods of a StatefulSet; the sample has what the one before used."""
+    gone, *pods = tenths(6, "n1")
+    cluster = measured([N1, N2, gone, *pods], use("n1", 600, gone, *pods), use("n2", 0))
+    assert cluster.flagged() == {"n1-0"}
+
+    cluster.remove(gone)
+    cluster.apply(pod("n1-0", on="n1", uid="another", requests={"cpu": "100m"}, created=1))
+    assert cluster.flagged() == set(), "the node uses 500 without it"
+
+    cluster.apply(use("n1", 700, gone, *pods))
+    assert cluster.flagged() == {"n1-1"}
+
+
+def test_a_replacement_of_the_same_name_fills_a_destination_by_its_requests() -> None:
+    pods, there = tenths(6, "n1"), tenths(2, "n2")
+    cluster = measured([N1, N2, *pods, *there], use("n1", 600, *pods), use("n2", 300, *there))
+    assert cluster.flagged() == {"n1-0"}
+
+    for each in there:
+        cluster.remove(each)
+        cluster.apply(replace(each, uid=f"{each.uid}-new", created_s=1))
+
+    assert cluster.flagged() == set()
+
+
 def test_pods_that_came_after_the_sample_fill_a_destination_by_their_requests() -> None:
     pods = tenths(6, "n1")
     cluster = measured([N1, N2, *pods], use("n1", 600, *pods), use("n2", 300))

@@ -110,6 +110,16 @@ async def test_pods_that_are_listed_anew_are_taken_in() -> None:
     assert await measured(server) == {"n1": (1000, {"shop/a": {"cpu": 90}})}
 
 
+async def test_what_a_pod_of_the_same_name_used_before_is_not_the_new_ones() -> None:
+    session = Session(nodes=[node("n1", "1")], pods=[pod("a", "100m")])
+    measured_s = 1795245422  # 2026-11-21T07:17:02Z
+    on: dict[str, tuple[Pod, ...]] = {}
+    server, _ = source(session, on)
+    for created_s, used in ((measured_s - 1, {"shop/a": {"cpu": 100}}), (measured_s, {})):
+        on["n1"] = (make_pod("a", namespace="shop", uid=f"{created_s}", created=created_s),)
+        assert await measured(server) == {"n1": (1000, used)}
+
+
 async def test_an_object_that_cannot_be_read_is_left_out() -> None:
     session = Session(nodes=[node("n1", "much"), node("n2", "2")])
     server, _ = source(session)

@@ -126,6 +126,16 @@ class NodeUtilization(Index):
         except KeyError:
             return None
 
+    def came_later(self, pod: Pod) -> bool:
+        """Say whether a pod is younger than its node's sample.
+
+        What the sample has under its name is then what another pod used, of which it may be the
+        replacement: pods of a StatefulSet keep their names.
+        """
+        standing = self._standings.get(pod.node)
+        sample = None if standing is None else standing.sample
+        return sample is not None and pod.created_s >= sample.sampled_s
+
     def left_since(self, standing: NodeStanding) -> ResourceList:
         """Return what the node's sample still counts of pods that have left since."""
         if standing.sample is None or PODS not in self._tracked:
@@ -133,7 +143,7 @@ class NodeUtilization(Index):
         present = self._names_of_pods(standing.name)
         total: dict[str, int] = {}
         for name, amounts in standing.sample.pods.items():
-            if name not in present:
+            if (pod := present.get(name)) is None or self.came_later(pod):
                 add_resources(total, {r: amounts.get(r, 0) for r in self._tracked if r != PODS})
         return total
 
@@ -143,7 +153,7 @@ class NodeUtilization(Index):
             return {}
         total: dict[str, int] = {}
         for name, pod in self._names_of_pods(standing.name).items():
-            if name not in standing.sample.pods:
+            if name not in standing.sample.pods or self.came_later(pod):
                 requests = pod.spec.requests
                 add_resources(total, {r: requests.get(r, 0) for r in self._tracked if r != PODS})
         return total
