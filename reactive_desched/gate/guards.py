@@ -84,13 +84,14 @@ class Guard(Struct, frozen=True):
 DO_NOT_EVICT_ANNOTATION: Final = GateReason(
     GuardName.DO_NOT_EVICT,
     "DoNotEvict",
-    "The pod, its workload or its namespace has the annotation `reactive-desched/do-not-evict`.",
+    "The pod, its workload, its node or its namespace has the annotation "
+    "`reactive-desched/do-not-evict`.",
 )
 DO_NOT_EVICT_UNREADABLE: Final = GateReason(
     GuardName.DO_NOT_EVICT,
     "DoNotEvictUnreadable",
-    "The annotation `reactive-desched/do-not-evict` of the pod, its workload or its namespace has "
-    "a value that cannot be read; it protects until it is corrected.",
+    "The annotation `reactive-desched/do-not-evict` of the pod, its workload, node or namespace "
+    "has a value that cannot be read; it protects until it is corrected.",
 )
 NOT_SAFE_TO_EVICT: Final = GateReason(
     GuardName.SAFE_TO_EVICT,
@@ -141,9 +142,9 @@ SINGLE_REPLICA_MOVING: Final = GateReason(
 
 
 def do_not_evict(finding: Finding, inputs: GuardInputs) -> Hold | None:
-    """Hold pods that ask for it by our annotation, or whose workload or namespace does."""
+    """Hold pods that ask for it by our annotation, or whose node, workload or namespace does."""
     pod = finding.pod
-    for where, value, wake in _opt_outs(pod, inputs.view):
+    for where, value, wake in _opt_outs(pod, inputs.node(finding), inputs.view):
         if (opt_out := read_opt_out(value, pod.created_s)) is None:
             continue
         message = f"{where} has the annotation {DO_NOT_EVICT}: {value}"
@@ -155,13 +156,17 @@ def do_not_evict(finding: Finding, inputs: GuardInputs) -> Hold | None:
     return None
 
 
-def _opt_outs(pod: Pod, view: ClusterView) -> Iterator[tuple[str, str | None, WakeOn]]:
+def _opt_outs(
+    pod: Pod, node: Node | None, view: ClusterView
+) -> Iterator[tuple[str, str | None, WakeOn]]:
     """Yield what may carry our annotation, its value, and the wake of its change.
 
     A Deployment copies its annotations to its ReplicaSets and never takes them away again, so a
     ReplicaSet counts only where the Deployment is not known.
     """
     yield f"pod {pod}", pod.annotations.do_not_evict, WakeOnPod(pod.uid)
+    if node is not None:
+        yield f"node {node.name}", node.do_not_evict, WakeOnNode(node.name)
     values: dict[str, str | None] = {}
     chain = view.index(OwnerIndex).chain(pod)
     for owner in chain:
@@ -332,8 +337,8 @@ GUARDS: Final = (
     Guard(
         GuardName.DO_NOT_EVICT,
         do_not_evict,
-        f"`{DO_NOT_EVICT}` on the pod, its ReplicaSet, Job, Deployment or StatefulSet, or its "
-        "namespace: `true`, a time, or a duration since the pod's creation",
+        f"`{DO_NOT_EVICT}` on the pod, its ReplicaSet, Job, Deployment or StatefulSet, its "
+        "node, or its namespace: `true`, a time, or a duration since the pod's creation",
         (OwnerIndex,),
     ),
     Guard(

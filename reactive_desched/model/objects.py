@@ -280,7 +280,8 @@ class Node(Struct, frozen=True, gc=False):
     """One node; `allocatable` is cpu in milli-cores and everything else in whole units.
 
     `load_capacity` is what measured use is a share of where koordinator's annotations say so, None
-    where it is `allocatable`. `do_not_disrupt` is Karpenter's annotation.
+    where it is `allocatable`. `do_not_disrupt` is Karpenter's annotation, and
+    `do_not_evict` ours.
     """
 
     name: str
@@ -294,6 +295,7 @@ class Node(Struct, frozen=True, gc=False):
     load_capacity: Mapping[str, int] | None = None
     do_not_disrupt: str | None = None
     is_terminating: bool = False
+    do_not_evict: str | None = None
 
     @property
     def key(self) -> str:

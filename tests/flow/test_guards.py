@@ -213,6 +213,21 @@ async def test_a_node_that_karpenter_must_not_disrupt_keeps_its_pods() -> None:
     await held_until(guards, [held, WEB], TAINTED, "DoNotDisrupt")
 
 
+async def test_a_node_with_our_annotation_keeps_its_pods_until_it_is_removed() -> None:
+    held: Node = change(TAINTED, do_not_evict="true")
+
+    await held_until(only(GuardName.DO_NOT_EVICT), [held, WEB], TAINTED, "DoNotEvict")
+
+
+async def test_a_node_with_our_annotation_keeps_its_pods_until_a_time() -> None:
+    held: Node = change(TAINTED, do_not_evict="1970-01-01T00:30:00Z")
+    async with controller(only(GuardName.DO_NOT_EVICT)).running() as flow:
+        flow.sync_and_resume(held, FREE, WEB)
+        await anyio.sleep(HOUR_S)
+
+    assert evicted_at(flow) == pytest.approx(1800, abs=0.1)
+
+
 async def test_a_node_that_is_being_deleted_keeps_its_pods_for_what_deletes_it() -> None:
     deleted: Node = change(TAINTED, is_terminating=True)
 

@@ -125,6 +125,8 @@ def test_a_node_has_karpenters_opt_out_and_its_deletion() -> None:
     assert (marked.do_not_disrupt, marked.is_terminating) == ("true", True)
     plain = read(NODE)
     assert (plain.do_not_disrupt, plain.is_terminating) == (None, False)
+    assert plain.do_not_evict is None
+    assert read(NODE, metadata={"annotations": OPT_OUT}).do_not_evict == "true"
 
 
 def test_a_pod_has_the_annotations_of_all_three_and_the_node_it_is_nominated_for() -> None:

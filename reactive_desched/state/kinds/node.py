@@ -8,7 +8,7 @@ from msgspec.json import Decoder
 
 from reactive_desched.errors import QuantityError
 from reactive_desched.model.objects import Node
-from reactive_desched.model.opt_outs import DO_NOT_DISRUPT
+from reactive_desched.model.opt_outs import DO_NOT_DISRUPT, DO_NOT_EVICT
 from reactive_desched.model.resources import CPU, ResourceList, parse_resource_list
 from reactive_desched.model.taints import Taint
 from reactive_desched.primitives.decode_errors import DECODE_ERRORS
@@ -36,11 +36,12 @@ _UNREADABLE: Final = (*DECODE_ERRORS, QuantityError)
 
 
 class NodeAnnotations(WireStruct, frozen=True, gc=False):
-    """How much of a node measured use is a share of, by koordinator; Karpenter's opt-out."""
+    """How much of a node measured use is a share of, by koordinator; opt-outs."""
 
     raw_allocatable: str | None = field(name="node.koordinator.sh/raw-allocatable", default=None)
     reservation: str | None = field(name="node.koordinator.sh/reservation", default=None)
     do_not_disrupt: str | None = field(name=DO_NOT_DISRUPT, default=None)
+    do_not_evict: str | None = field(name=DO_NOT_EVICT, default=None)
 
 
 class NodeReservation(WireStruct, frozen=True, gc=False):
@@ -111,6 +112,7 @@ def _reader(tables: InternTables) -> Callable[[WireNode], Node]:
             ready_status=next((c.status for c in status.conditions if c.type == "Ready"), None),
             load_capacity=_load_capacity(metadata.annotations, allocatable),
             do_not_disrupt=metadata.annotations.do_not_disrupt,
+            do_not_evict=metadata.annotations.do_not_evict,
             is_terminating=metadata.deletion_timestamp is not None,
         )
 
