@@ -20,6 +20,13 @@ contexts: [{{name: bench, context: {{cluster: bench, user: bench}}}}]
 _NO_DEBOUNCE = {"quiet": "0s", "maxWait": "0s"}
 _SCOPES = ("cluster", "zone", "node", "namespace", "owner", "plugin")
 _UNLIMITED = {**dict.fromkeys(_SCOPES), "warmUp": None}
+_NO_STORM = {"storm": {"pods": 10**6}}
+_UNHINDERED = {
+    "maxMoving": dict.fromkeys(("owner", "namespace", "node", "zone", "cluster")),
+    "cooldown": "0s",
+    "futileBackoff": "0s",
+}
+"""A bound pod looks like the replacement of one that was evicted before."""
 _UNTHROTTLED = {"requestsPerSecond": 10_000, "burst": 100_000}
 _ARGS = {
     "RemovePodsViolatingNodeAffinity": {
@@ -88,5 +95,7 @@ def _settings() -> dict[str, object]:
         "debounce": _NO_DEBOUNCE,
         "budgets": _UNLIMITED,
         "guards": {"disabled": [str(guard) for guard in GuardName]},
+        "brakes": _NO_STORM,
+        "moves": _UNHINDERED,
         "client": _UNTHROTTLED,
     }
