@@ -24,6 +24,7 @@ from reactive_desched.model.changes import Change
 from reactive_desched.model.evaluation import Evaluation
 from reactive_desched.model.objects import Pod
 from reactive_desched.policy.brakes import BrakeSettings
+from reactive_desched.primitives.deadline_heap import earliest
 from reactive_desched.state.indexes.unschedulable_pods import PodUnschedulableChanged
 from reactive_desched.state.indexes.zone_health import ZoneDisruptionChanged
 from reactive_desched.state.view import ClusterView
@@ -151,12 +152,11 @@ class Brakes:
 
     def next_due(self, now: float) -> float | None:
         """Return when time alone engages or releases a brake."""
-        dues = (
+        return earliest(
             self.storm.next_due(),
             self.pending.next_due(),
             self.pause.next_due(now, self._view.now_s),
         )
-        return min((due for due in dues if due is not None), default=None)
 
     def messages(self) -> dict[str, str]:
         """Return why each brake holds evictions; empty for one that does not."""

@@ -38,6 +38,7 @@ from reactive_desched.model.outcomes import (
     Outcome,
 )
 from reactive_desched.policy.policy import Configuration
+from reactive_desched.primitives.deadline_heap import earliest
 from reactive_desched.primitives.debounce import DebounceConfig
 from reactive_desched.primitives.wakeup import Wakeup
 from reactive_desched.state.cluster import ClusterState
@@ -104,10 +105,8 @@ class Controller:
         now = self._clock()
         concerns_brakes = self.gates.apply_changes(changes)
         enqueued = self.evaluator.apply_changes(changes, now, version)
-        due = self.gates.moves.next_due()
-        self.gates.moves.apply_changes(changes, now)
-        is_due_otherwise = self.gates.moves.next_due() != due
-        return self._follow_up(now) or enqueued or concerns_brakes or is_due_otherwise
+        concerns_moves = self.gates.moves.apply_changes(changes, now)
+        return self._follow_up(now) or enqueued or concerns_brakes or concerns_moves
 
     def next_due(self, now: float) -> float | None:
         """Return when there is work, or a brake may be released; None where neither is foreseen.
@@ -117,12 +116,10 @@ class Controller:
         is_paused = bool(self.pause_reason())
         if not is_paused and not self.evaluator.started:
             return now
-        dues = (
-            self.gates.brakes.next_due(now),
-            None if is_paused else self.evaluator.next_due(now),
-            None if is_paused else self.gates.moves.next_due(),
-        )
-        return min((due for due in dues if due is not None), default=None)
+        brakes_due = self.gates.brakes.next_due(now)
+        if is_paused:
+            return brakes_due
+        return earliest(brakes_due, self.evaluator.next_due(now), self.gates.moves.next_due())
 
     def work(self, now: float, should_yield: Callable[[], bool]) -> Iterator[Intent]:
         """Evaluate due subjects and yield an intent for each pod to evict, until `should_yield`."""
@@ -196,6 +193,8 @@ class Controller:
 
     def _follow_up(self, now: float) -> bool:
         """Record the moves that ended, and wake what waited for that; say whether any did."""
+        if not self.gates.moves.has_news:
+            return False
         for ended in () if self._recorder.fault else self.gates.moves.take_ended():
             if ended.request_id:
                 self._recorder.record_follow_up(ended.request_id, ended.end)

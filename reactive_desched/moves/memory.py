@@ -245,8 +245,9 @@ class MoveMemory:
 
     def apply_changes(self, changes: Iterable[Change], now: float) -> None:
         """Note that nodes differ: a parked owner may be tried once more."""
-        if any(type(change) in WakeOnAnyNode.changes for change in changes):
-            self._nodes_changed_at = now
+        for change in changes:
+            if type(change) in WakeOnAnyNode.changes:
+                self._nodes_changed_at = now
 
     def evicted(self, origin: MoveOrigin, now: float) -> None:
         """Remember that a pod was evicted; one that replaced another is a repetition."""

@@ -172,11 +172,17 @@ class MoveTracker:
 
     # --- the cluster ---
 
-    def apply_changes(self, changes: Iterable[Change], now: float) -> None:
-        """Follow the pods of open moves."""
+    @property
+    def has_news(self) -> bool:
+        """Whether `take_ended` or `take_released` has something to return."""
+        return bool(self._ended or self._released)
+
+    def apply_changes(self, changes: Iterable[Change], now: float) -> bool:
+        """Follow the pods of open moves; say whether the time of `next_due` changed."""
         self._memory.apply_changes(changes, now)
         if not self._moves:
-            return
+            return False
+        due = self.next_due()
         for change in changes:
             match change:
                 case PodStatusChanged(pod=pod):
@@ -188,6 +194,7 @@ class MoveTracker:
                     self._match(pod, now, is_new=True)
                 case PodGone(pod=pod) | PendingPodDeleted(pod=pod) | CompletedPodDeleted(pod=pod):
                     self._on_pod_gone(pod, now)
+        return self.next_due() != due
 
     def observe(self, finding: Finding, now: float) -> None:
         """Take in a finding: its plugin may find the same of the replacement of a pod."""

@@ -10,6 +10,15 @@ STALE_PER_LIVE = 4
 """How many outdated heap entries a live one may drag along before the heap is rebuilt."""
 
 
+def earliest(*times: float | None) -> float | None:
+    """Return the earliest of these times; None stands for never."""
+    first = None
+    for time in times:
+        if time is not None and (first is None or time < first):
+            first = time
+    return first
+
+
 class Timers(Generic[K]):
     """At most one timer per key; a new one replaces the old. Times are monotonic seconds."""
 

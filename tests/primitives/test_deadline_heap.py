@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reactive_desched.primitives.deadline_heap import Timers
+from reactive_desched.primitives.deadline_heap import Timers, earliest
 
 
 def test_a_timer_rings_at_its_time_and_once() -> None:
@@ -103,3 +103,8 @@ def test_timers_ring_as_a_plain_table_would(steps: list[tuple[str, str, int]]) -
     while (ringing := timers.pop_due(20)) is not None:
         rung.append(table[ringing])
     assert rung == sorted(table.values())
+
+
+def test_the_earliest_time_is_that_of_those_that_come_at_all() -> None:
+    assert earliest(None, 3.0, 2.0, None) == 2.0
+    assert earliest(None, None) is None
