@@ -71,7 +71,10 @@ class OwnerReference(Struct, frozen=True, gc=False, rename="camel"):
 
 def controller_of(owners: Iterable[OwnerReference]) -> OwnerReference | None:
     """Return the one of an object's owners that controls it, or None."""
-    return next((owner for owner in owners if owner.controller), None)
+    for owner in owners:
+        if owner.controller:
+            return owner
+    return None
 
 
 class PodAffinityTerm(Struct, frozen=True, gc=False, rename="camel"):
@@ -193,7 +196,10 @@ class PodStatus(Struct, frozen=True, gc=False):
     @property
     def is_ready(self) -> bool:
         """Say whether the Ready condition is True."""
-        return any(c.type == "Ready" and c.status == "True" for c in self.conditions)
+        for condition in self.conditions:
+            if condition.type == "Ready":
+                return condition.status == "True"
+        return False
 
 
 _NO_ANNOTATIONS: Final = Annotations()

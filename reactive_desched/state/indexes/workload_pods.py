@@ -39,9 +39,15 @@ class WorkloadPods(Index):
 
     def on_pod_status(self, old: Pod, new: Pod) -> Iterable[Change]:
         """Follow a pod that became Ready, or ceased to be."""
-        if old.status is new.status or old.status.is_ready == new.status.is_ready:
+        if old.status is new.status:
             return ()
-        return self.on_pod(old, new)
+        is_ready = new.status.is_ready
+        if old.status.is_ready == is_ready or (controller := _controller_counted(new)) is None:
+            return ()
+        gains, loses = (self._ready, self._unready) if is_ready else (self._unready, self._ready)
+        _add(gains, controller, 1)
+        _add(loses, controller, -1)
+        return (WorkloadChanged(controller),) if is_ready else ()
 
     def answers(self) -> object:
         """Return both numbers by controller."""
@@ -49,17 +55,27 @@ class WorkloadPods(Index):
 
     def _count(self, pod: Pod, step: int) -> tuple[str, bool] | None:
         """Count a pod in or out; return its controller, and whether it is Ready."""
-        controller = controller_of(pod.owners)
-        if controller is None or pod.is_terminating or pod.has_ended:
+        if (controller := _controller_counted(pod)) is None:
             return None
         is_ready = pod.status.is_ready
-        counts, uid = self._ready if is_ready else self._unready, controller.uid
-        count = counts.get(uid, 0) + step
-        if count:
-            counts[uid] = count
-        else:
-            del counts[uid]
-        return uid, is_ready
+        _add(self._ready if is_ready else self._unready, controller, step)
+        return controller, is_ready
+
+
+def _controller_counted(pod: Pod) -> str | None:
+    """Return the uid of the controller for which a pod counts."""
+    controller = controller_of(pod.owners)
+    if controller is None or pod.is_terminating or pod.has_ended:
+        return None
+    return controller.uid
+
+
+def _add(counts: dict[str, int], uid: str, step: int) -> None:
+    count = counts.get(uid, 0) + step
+    if count:
+        counts[uid] = count
+    else:
+        del counts[uid]
 
 
 def _announced(before: tuple[str, bool] | None, after: tuple[str, bool] | None) -> Iterable[Change]:
