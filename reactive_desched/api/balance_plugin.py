@@ -6,6 +6,7 @@ before it goes on, so that its numbers follow what really leaves.
 
 from abc import abstractmethod
 from collections.abc import Generator, Iterable
+from enum import Enum, auto
 from typing import ClassVar
 
 from reactive_desched.api.index import Cluster
@@ -15,10 +16,25 @@ from reactive_desched.model.decisions import Decision
 from reactive_desched.model.findings import Finding, RequeueAfter, YieldPoint
 from reactive_desched.model.node_table import NodeTable
 
-__all__ = ["BalancePlugin", "Plan"]
+__all__ = ["BalancePlugin", "Plan", "SweepFilters"]
 
 Plan = Generator[Finding | RequeueAfter | YieldPoint, Decision, None]
 """What `balance` returns; `decision = yield finding`."""
+
+
+class SweepFilters(Enum):
+    """The evictor's filters that are left for a sweep to apply to each finding.
+
+    A plugin applies others itself where upstream filters many pods before it evicts the first: one
+    may not pass any more by then, as when its owner has fewer than `minReplicas` pods left.
+    """
+
+    ALL = auto()
+    """Every filter."""
+    PRE_EVICTION = auto()
+    """Node fit and namespace labels: `sweep` asks `View.evictable` itself."""
+    NONE = auto()
+    """No filter: `sweep` asks `View.passes_pre_eviction`, too."""
 
 
 class BalancePlugin(Plugin[SubjectT, ArgsT]):
@@ -40,12 +56,8 @@ class BalancePlugin(Plugin[SubjectT, ArgsT]):
 
     extension_point: ClassVar[str] = "balance"
 
-    sweep_is_filtered: ClassVar[bool] = False
-    """Whether `sweep` itself leaves out the pods that the evictor protects or that fit nowhere.
-
-    The evictor's filters are then not applied again before each eviction, as upstream does where it
-    filters all pods before it evicts the first: one may not pass any more by then.
-    """
+    sweep_filters: ClassVar[SweepFilters] = SweepFilters.ALL
+    """Which filters of the evictor a sweep applies to each finding before the eviction."""
 
     @abstractmethod
     def balance(self, subject: SubjectT, view: View) -> Plan:

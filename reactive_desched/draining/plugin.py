@@ -9,7 +9,7 @@ from collections.abc import Collection, Generator, Hashable, Iterable, Iterator,
 from operator import itemgetter
 from typing import Final
 
-from reactive_desched.api.balance_plugin import BalancePlugin, Plan
+from reactive_desched.api.balance_plugin import BalancePlugin, Plan, SweepFilters
 from reactive_desched.api.index import Cluster, Index
 from reactive_desched.api.plugin import ArgsT, View
 from reactive_desched.draining.node_table import node_table
@@ -59,6 +59,7 @@ class DrainingPlugin(BalancePlugin[str, ArgsT]):
     `SharedRoom`, else as `BookedRoom` says.
     """
 
+    sweep_filters = SweepFilters.PRE_EVICTION
     indexes = (NodeUtilization,)
     reacts_to = (
         Resynced,

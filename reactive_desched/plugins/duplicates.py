@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from pydantic import Field
 
-from reactive_desched.api.balance_plugin import BalancePlugin, Plan
+from reactive_desched.api.balance_plugin import BalancePlugin, Plan, SweepFilters
 from reactive_desched.api.plugin import View
 from reactive_desched.api.scope import NamespacedArgs
 from reactive_desched.model.changes import Change, PodChange, PodEvictabilityChanged, Resynced
@@ -58,7 +58,7 @@ class DuplicatesPlugin(BalancePlugin[ReplicaGroup, DuplicatesArgs]):
     name = "RemoveDuplicates"
     indexes = (ReplicaSpread,)
     reacts_to = (Resynced, ReplicaSpreadChanged, PodEvictabilityChanged)
-    sweep_is_filtered = True
+    sweep_filters = SweepFilters.NONE
 
     def matters(self, change: Change) -> bool:
         """Ignore pods that the arguments leave out."""

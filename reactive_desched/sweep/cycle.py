@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from reactive_desched.api.balance_plugin import BalancePlugin
+from reactive_desched.api.balance_plugin import BalancePlugin, SweepFilters
 from reactive_desched.api.plugin import DeschedulePlugin, next_opinion
 from reactive_desched.fit.upstream import NodeFit, UpstreamNodeFit
 from reactive_desched.gate.evictor import DefaultEvictor
@@ -57,7 +57,8 @@ class _Profile:
         self.plugins = plugins
         self.view = view
         self.node_fit_filter = evictor.node_fit_filter
-        self.filters = (evictor.filters, evictor.node_fit_filter, *evictor.namespace_filters)
+        self.pre_eviction_filters = (evictor.node_fit_filter, *evictor.namespace_filters)
+        self.filters = (evictor.filters, *self.pre_eviction_filters)
 
 
 class Cycle:
@@ -131,10 +132,7 @@ class Cycle:
         plugin: BalancePlugin[Any, Any],  # of any subjects and arguments
     ) -> Iterator[CycleDecision]:
         """Decide one finding after the other, and send the plugin what came of each."""
-        filters: tuple[GateFilter, ...] = (*profile.filters, self._limits)
-        if plugin.sweep_is_filtered:
-            reserved = (profile.node_fit_filter,) if self._reserves_capacity else ()
-            filters = (*reserved, self._limits)
+        filters = (*self._filters_of(profile, plugin.sweep_filters), self._limits)
         opinions = plugin.sweep(profile.view)
         sent: Decision | None = None
         while (opinion := next_opinion(opinions, sent)) is not None:
@@ -145,6 +143,16 @@ class Cycle:
                 decided = CycleDecision(profile.name, refusal or Evict(opinion))
                 yield decided
                 sent = decided.decision if refusal or self._left(decided) else _failed(opinion)
+
+    def _filters_of(self, profile: _Profile, left: SweepFilters) -> tuple[GateFilter, ...]:
+        """Return the filters that a plugin leaves to the sweep; fit, wherever capacity is booked."""
+        match left:
+            case SweepFilters.ALL:
+                return profile.filters
+            case SweepFilters.PRE_EVICTION:
+                return profile.pre_eviction_filters
+            case SweepFilters.NONE:
+                return (profile.node_fit_filter,) if self._reserves_capacity else ()
 
     def _run_portion(self, profile: _Profile, findings: list[Finding]) -> Iterator[CycleDecision]:
         """Filter a whole portion before the first of its pods is evicted, as upstream does."""

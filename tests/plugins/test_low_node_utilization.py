@@ -86,6 +86,12 @@ def test_pods_that_the_evictor_protects_stay() -> None:
     assert swept(BALANCING, N1, N2, N3, *PROTECTED, P9) == []
 
 
+def test_pods_are_protected_as_they_were_before_the_first_eviction_from_their_node() -> None:
+    """Eight pods have one owner: all pass minReplicas of n1, before any of them leaves."""
+    assert swept(BALANCING, *full(), minReplicas=8) == ["p1", "p2", "p3", "p4"]
+    assert swept(BALANCING, *full(), minReplicas=9) == []
+
+
 def test_excluded_namespaces_count_as_use_and_stay() -> None:
     excluding = both(30, 50, "cpu", "pods", evictableNamespaces={"exclude": ["ns"]})
 
