@@ -145,7 +145,7 @@ class Cycle:
                 sent = decided.decision if refusal or self._left(decided) else _failed(opinion)
 
     def _filters_of(self, profile: _Profile, left: SweepFilters) -> tuple[GateFilter, ...]:
-        """Return the filters that a plugin leaves to the sweep; fit, wherever capacity is booked."""
+        """Return the filters left to the sweep, and node fit wherever capacity is booked."""
         match left:
             case SweepFilters.ALL:
                 return profile.filters
