@@ -13,7 +13,10 @@ from reactive_desched.journal.follower import JournalFollower
 from reactive_desched.journal.reading import read_events
 from reactive_desched.model.outcomes import EvictionRequest
 from reactive_desched.primitives.token_bucket import TokenRate
+from reactive_desched.sim.clock import parse_time
+from reactive_desched.sim.conditions import condition_status
 from reactive_desched.sim.objects import Obj
+from reactive_desched.sim.store import Event
 
 if TYPE_CHECKING:
     from tests.safety.world import World
@@ -22,6 +25,9 @@ SLACK: Final = 1e-6
 ZONE: Final = "topology.kubernetes.io/zone"
 REQUEST_S: Final = 90.0
 """So long before a pod leaves its eviction may have been requested."""
+
+READY_TIMEOUT_S: Final = 600.0
+"""So long a controller waits for a replacement by default."""
 
 OPT_OUT: Final = "descheduler.alpha.kubernetes.io/prefer-no-eviction"
 
@@ -61,6 +67,10 @@ class Referee:
         self._open_intents: dict[str, str] = {}
         self.evictions: list[Eviction] = []
         self.under_way: set[str] = set()
+        self._became_ready: defaultdict[str, list[float]] = defaultdict(list)
+        self._ready: set[str] = set()
+        self._replicas: dict[str, int] = {}
+        world.store.subscribe(self._observe)
         self.requests = 0
         self.violations: list[str] = []
 
@@ -80,6 +90,7 @@ class Referee:
         self._expect(not is_second, f"{request.name} was requested twice at once")
         evicted = any(each.uid == request.uid for each in self.evictions)
         self._expect(not evicted, f"{request.name} was requested again after its eviction")
+        self._check_previous_move(request)
         self._read_journal()
         intents = list(self._open_intents.values())
         self._expect(
@@ -95,6 +106,8 @@ class Referee:
         self._expect(
             all(each.uid != meta["uid"] for each in self.evictions), f"{request.name} left twice"
         )
+        owner = self._topmost_owner(pod)
+        self._replicas[owner] = self._replicas_of(owner)
         plugin = request.message.partition("/")[2].partition(":")[0]
         life = self._world.life
         self.evictions.append(
@@ -105,11 +118,43 @@ class Referee:
                 meta["name"],
                 node,
                 labels.get(ZONE, ""),
-                self._topmost_owner(pod),
+                owner,
                 plugin,
                 0 if life is None else life.number,
             )
         )
+
+    def _observe(self, event: Event) -> None:
+        """Remember when the pods of each owner were created that became Ready."""
+        if event.resource != "pods" or event.type == "DELETED":
+            return
+        meta = event.object["metadata"]
+        if meta["uid"] in self._ready or condition_status(event.object, "Ready") != "True":
+            return
+        self._ready.add(meta["uid"])
+        created = parse_time(meta["creationTimestamp"]) - self._world.start_s
+        self._became_ready[self._topmost_owner(event.object)].append(created)
+
+    def _check_previous_move(self, request: EvictionRequest) -> None:
+        """Expect that the owner's last eviction has its replacement: at most 10 %, here one."""
+        pod = self._world.store.get("pods", request.namespace, request.name)
+        owner = "" if pod is None else self._topmost_owner(pod)
+        last = next((each for each in reversed(self.evictions) if each.owner == owner), None)
+        if not owner or last is None or anyio.current_time() - last.at > READY_TIMEOUT_S:
+            return
+        is_replaced = any(created >= int(last.at) for created in self._became_ready[owner])
+        is_scaled_down = self._replicas_of(owner) < self._replicas[owner]
+        self._expect(
+            is_replaced or is_scaled_down,
+            f"{request.name} was requested before the replacement of {last.name} was Ready",
+        )
+
+    def _replicas_of(self, owner: str) -> int:
+        for resource in ("deployments", "statefulsets"):
+            for obj in self._world.store.list(resource):
+                if obj["metadata"]["uid"] == owner:
+                    return int(obj["spec"]["replicas"])
+        return 0
 
     def check_end(self) -> None:
         """Check what holds of a whole world, once its last life has ended; raises Violation."""

@@ -261,6 +261,7 @@ class World:
 
     def __init__(self, directory: Path, config: Configuration, rng: Random) -> None:
         self.directory = directory
+        self.start_s = START_S
         self.config = config
         self.rng = rng
         self.store = Store(_StoreClock(), rng)
