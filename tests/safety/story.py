@@ -69,6 +69,7 @@ apiVersion: reactive-desched/v1alpha1
 kind: ReactiveSettings
 debounce: {{quiet: {quiet}, maxWait: 5s}}
 evictions: {{maxInFlight: {rng.choice([1, 5, 50])}}}
+guards: {rng.choice(["{}", GUARDS])}
 {f"budgets:{chr(10)}{budgets}" if budgets else ""}\
 """
 
@@ -82,7 +83,10 @@ BUDGETS: Final = {
     ),
     "node": ("null", "{evictions: 2, per: 1m, burst: 1}"),
     "namespace": ("null", "{evictions: 4, per: 1m, burst: 2}"),
+    "owner": ("null",),
+    "warmUp": ("null",),
 }
+GUARDS: Final = "{disabled: [UnreadyWorkloads, Rollouts, StatefulSetOrder], minPodAge: 0s}"
 
 
 @cache
