@@ -51,13 +51,13 @@ class GateFactory:
         self.policy_limits = PolicyLimits(config.policy.limits.by_scope(), window_s)
         self.schedules = EvictionSchedules(config.settings.budgets.schedules, view)
         self._pdb_filter = PdbFilter(view, clock)
-        self._workloads = Workloads(view, lambda _: 0, clock)
-        self._guards = Guards(view, config.settings.guards, self._workloads)
         self._policy = config.policy
         self.brakes = Brakes(view, clock, config.settings.brakes)
         self.memory = MoveMemory(view, config.settings.moves)
         self.moves = MoveTracker(view, config, self.memory)
         self._moving_limits = MovingLimits(view, self.moves, config.settings.moves)
+        self._workloads = Workloads(view, self._moving_of, clock)
+        self._guards = Guards(view, config.settings.guards, self._workloads)
         self._policy_revision = config.policy.revision
         self._view = view
         self.node_fit = SchedulerNodeFit(view, clock)
@@ -81,16 +81,9 @@ class GateFactory:
             evictor.node_fit_filter,
             self._pdb_filter,
         )
-        trackers = (self.in_flight, self.brakes.zones, self._pdb_filter, self.node_fit)
+        followed = self._workloads, self.brakes.zones
+        trackers = (self.in_flight, *followed, self._pdb_filter, self.node_fit)
         return Gate(filters, self._limits, self.rate_limiter, trackers, self.moves)
-        trackers = (
-            self._workloads,
-            self.in_flight,
-            self.brakes.zones,
-            self._pdb_filter,
-            self.node_fit,
-        )
-        return Gate(filters, self._limits, self.rate_limiter, trackers)
 
     @property
     def _limits(self) -> tuple[EvictionLimit, ...]:
@@ -106,6 +99,9 @@ class GateFactory:
             self.node_fit.apply_changes(concerned)
             return self.brakes.apply_changes(concerned)
         return False
+
+    def _moving_of(self, owner_uid: str) -> int:
+        return self.moves.moving["owner", owner_uid]
 
     def room_for_moves(self) -> list[Change]:
         """Return, once, a change for each full scope in which a move ended."""

@@ -277,7 +277,7 @@ def rolling_out(finding: Finding, inputs: GuardInputs) -> Hold | None:
     if (workload := _running(finding, inputs)) is None or not workload.rollout:
         return None
     message = f"{workload.owner} is rolling out: {workload.rollout}"
-    return Hold(ROLLING_OUT, message, (WakeOnWorkload(workload.owner.uid),))
+    return Hold(ROLLING_OUT, message, _wakes(workload))
 
 
 def unready_workload(finding: Finding, inputs: GuardInputs) -> Hold | None:
@@ -291,11 +291,7 @@ def unready_workload(finding: Finding, inputs: GuardInputs) -> Hold | None:
     lacking = workload.missing + len(workload.leaving)
     if lacking <= (0 if workload.is_stateful_set else workload.moving):
         return None
-    wakes = (
-        WakeOnWorkload(workload.controller_uid),
-        WakeOnWorkload(workload.owner.uid),
-        *map(WakeOnEviction, workload.leaving),
-    )
+    wakes = (*_wakes(workload), *map(WakeOnEviction, workload.leaving))
     wanted = workload.wanted if workload.wanted is not None else workload.ready + workload.unready
     message = f"{workload.ready} of {wanted} pods of {workload.owner} are Ready"
     if workload.leaving:
@@ -326,6 +322,10 @@ def single_replica(finding: Finding, inputs: GuardInputs) -> Hold | None:
     message = f"{before.owner}, which wants a single pod as well, is not Ready yet"
     wakes = WakeOnWorkload(before.controller_uid), WakeOnEviction(before.pod)
     return Hold(SINGLE_REPLICA_MOVING, message, wakes, wait_s)
+
+
+def _wakes(workload: WorkloadState) -> tuple[WakeOn, ...]:
+    return WakeOnWorkload(workload.controller_uid), WakeOnWorkload(workload.owner.uid)
 
 
 def _running(finding: Finding, inputs: GuardInputs) -> WorkloadState | None:

@@ -99,7 +99,7 @@ class ControllerStore(Generic[OwnerT]):
         ]
 
     def upsert(self, obj: OwnerT) -> list[Change]:
-        """Store an object's controller and opt-out; a new opt-out is announced."""
+        """Store an object's controller and opt-out; a difference is announced."""
         return self._store(obj.uid, obj.controller, obj.do_not_evict)
 
     def remove(self, obj: OwnerT) -> list[Change]:
@@ -109,11 +109,9 @@ class ControllerStore(Generic[OwnerT]):
     def _store(
         self, uid: str, controller: OwnerReference | None, opt_out: str | None
     ) -> list[Change]:
+        before = self._controllers.pop(uid, None), self._opt_outs.pop(uid, None)
         if controller is not None:
             self._controllers[uid] = controller
-        else:
-            self._controllers.pop(uid, None)
-        before = self._opt_outs.pop(uid, None)
         if opt_out is not None:
             self._opt_outs[uid] = opt_out
-        return [] if before == opt_out else [WorkloadChanged(uid)]
+        return [] if before == (controller, opt_out) else [WorkloadChanged(uid)]

@@ -347,21 +347,23 @@ async def test_a_pod_that_is_not_ready_may_leave_whatever_its_workload_lacks() -
     assert flow.evicted_names == ["a"]
 
 
-async def test_one_ready_pod_of_a_workload_leaves_at_a_time() -> None:
+async def test_our_own_moves_hold_no_other_pod_and_what_else_is_missing_does() -> None:
     async with controller(only(GuardName.UNREADY_WORKLOADS)).running() as flow:
-        flow.sync_and_resume(TAINTED, FREE, *(pod(name, on="n1") for name in "abc"))
+        flow.sync_and_resume(TAINTED, FREE, WEB, *(pod(name, on="n2") for name in "bcd"))
         await anyio.sleep(1)
-        [first] = flow.evicted_names
+        assert flow.evicted_names == ["web"]
+        flow.terminate(WEB)
+        flow.deliver(pod("replacement", on="n2", status=UNREADY, created=1))
 
-        flow.terminate(pod(first, on="n1"))
-        flow.deliver(pod("replacement", on="n2", status=UNREADY))
-        await anyio.sleep(HOUR_S)
-        assert flow.evicted_names == [first]
+        flow.deliver(pod("d", on="n2", status=UNREADY), node("n3", "gpu:NoSchedule"))
+        flow.deliver(pod("e", on="n3"), pod("f", on="n3"))
+        await anyio.sleep(60)
+        assert flow.evicted_names == ["web"]
 
-        flow.deliver(pod("replacement", on="n2"))
+        flow.deliver(pod("d", on="n2"))
         await anyio.sleep(1)
 
-    assert len(flow.evicted_names) == 2
+    assert set(flow.evicted_names) == {"web", "e", "f"}
 
 
 def numbered(ordinal: int, on: str = "n1") -> Pod:

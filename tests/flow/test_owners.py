@@ -10,7 +10,7 @@ from reactive_desched.model.objects import Job, OwnerReference, ReplicaSet
 from reactive_desched.model.triggers import Trigger
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
 from reactive_desched.state.indexes.owners import OwnerIndex
-from reactive_desched.state.resources import JOBS, NODES, OWNER_RESOURCES, PODS, REPLICA_SETS
+from reactive_desched.state.resources import NODES, OWNER_RESOURCES, PODS, REPLICA_SETS
 from reactive_desched.testing.builders import node, pod
 from tests.support.flow import FakeEdgesController
 
@@ -80,14 +80,14 @@ async def test_owners_that_nobody_may_tell_of_are_done_without() -> None:
         flow.resume(STARTUP)
         assert flow.controller.pause_reason() in {"sync/jobs: 403", "sync/replicasets: 403"}
 
-        for resource in (REPLICA_SETS, JOBS):
+        for resource in sorted(OWNER_RESOURCES):
             flow.handlers[resource].mark_denied("403")
         missing = [(resource, reason) for resource, _, reason in flow.observer.missing]
-        assert missing == [(REPLICA_SETS, "403"), (JOBS, "403")]
+        assert missing == [(resource, "403") for resource in sorted(OWNER_RESOURCES)]
         assert "403" in flow.readiness.pauses[sync_pause(REPLICA_SETS)].note
         flow.deliver(node("n1", "gpu:NoSchedule"))
         await anyio.sleep(1)
 
     assert flow.evicted_names == ["web"]
     assert flow.controller.view.index(OwnerIndex).chain(WEB) == (SET,)
-    assert not any(map(flow.controller.state.is_readable, (REPLICA_SETS, JOBS)))
+    assert not any(map(flow.controller.state.is_readable, OWNER_RESOURCES))

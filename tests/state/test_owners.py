@@ -5,6 +5,7 @@ from itertools import pairwise
 import msgspec
 import pytest
 
+from reactive_desched.model.changes import WorkloadChanged
 from reactive_desched.model.objects import (
     ClusterObject,
     Job,
@@ -44,7 +45,7 @@ def owned(*owners: OwnerReference) -> Pod:
 def seen(*things: ClusterObject) -> ClusterView:
     state = ClusterState()
     for thing in things:
-        assert state.upsert(thing) == []
+        state.upsert(thing)
     return ClusterView(state, lambda: 0)
 
 
@@ -110,7 +111,7 @@ def test_what_is_released_or_deleted_leads_nowhere_any_more(
 
     state.upsert(kind(SET.uid, 3, CRON))
     assert view.index(OwnerIndex).chain(owned(SET)) == (SET, CRON)
-    assert state.remove(kind(SET.uid, 4, CRON)) == []
+    assert state.remove(kind(SET.uid, 4, CRON)) == [WorkloadChanged(SET.uid)]
     assert view.index(OwnerIndex).chain(owned(SET)) == (SET,)
     assert state.remove(kind(SET.uid, 5, None)) == []
     assert (list(state.keys(resource)), state.get(resource, SET.uid)) == ([], None)
