@@ -6,7 +6,14 @@ from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.readiness import PauseStatus, Readiness, sync_pause
 from reactive_desched.controller.sync import ResourceEventHandler
 from reactive_desched.errors import Malformed
-from reactive_desched.model.changes import Change, NodeAdded, NodeGone, NodeTaintsChanged, PodGone
+from reactive_desched.model.changes import (
+    Change,
+    NodeAdded,
+    NodeGone,
+    NodeTaintsChanged,
+    PodGone,
+    WorkloadChanged,
+)
 from reactive_desched.model.node_load import make_rule
 from reactive_desched.model.objects import (
     Job,
@@ -117,13 +124,15 @@ def test_changes_come_with_the_version_of_the_object_that_was_told() -> None:
     ("resource", "thing"),
     [("replicasets", ReplicaSet("r", 5, ABOVE)), ("jobs", Job("r", 5, ABOVE))],
 )
-def test_what_controls_an_owner_is_taken_in_without_a_word(
+def test_what_controls_an_owner_is_taken_in_and_announced_by_its_uid(
     resource: str, thing: ReplicaSet | Job
 ) -> None:
     bench = Bench()
     feed = bench.handlers[resource]
     feed.upsert(thing)
     assert list(bench.state.keys(resource)) == ["r"]
+    feed.upsert(thing)
+    assert bench.news() == [WorkloadChanged("r")]
     feed.remove(thing)
     assert list(bench.state.keys(resource)) == []
 
@@ -132,7 +141,8 @@ def test_what_controls_an_owner_is_taken_in_without_a_word(
     feed.upsert(type(thing)("s", 6, ABOVE))
     feed.end_replace()
     assert list(bench.state.keys(resource)) == ["s"]
-    assert bench.news() == []
+    uids = [change.uid for change in bench.news() if isinstance(change, WorkloadChanged)]
+    assert sorted(uids) == ["r", "r", "r", "s"]
 
 
 def test_what_a_whole_new_picture_lacks_is_gone_at_its_end_and_not_before() -> None:

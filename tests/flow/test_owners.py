@@ -78,7 +78,8 @@ async def test_owners_that_nobody_may_tell_of_are_done_without() -> None:
                 feed.end_replace()
                 feed.mark_synced()
         flow.resume(STARTUP)
-        assert flow.controller.pause_reason() in {"sync/jobs: 403", "sync/replicasets: 403"}
+        pauses = {f"sync/{resource}: 403" for resource in OWNER_RESOURCES}
+        assert flow.controller.pause_reason() in pauses
 
         for resource in sorted(OWNER_RESOURCES):
             flow.handlers[resource].mark_denied("403")
