@@ -101,6 +101,17 @@ class ControllerProcess:
         except OSError:
             return None
 
+    def metric(self, name: str) -> float | None:
+        """Return the value of a metric without labels; None when nobody answers, or has it."""
+        try:
+            url = f"http://127.0.0.1:{self._port}/metrics"
+            with urllib.request.urlopen(url, timeout=2) as answer:
+                lines = answer.read().decode().splitlines()
+        except OSError:
+            return None
+        values = (line.rpartition(" ") for line in lines)
+        return next((float(v) for n, _, v in values if n == f"reactive_desched_{name}"), None)
+
     def tail(self, lines: int = 40) -> str:
         """Return the last lines it logged."""
         return self._component.tail(lines)

@@ -1,0 +1,232 @@
+"""Two controllers on a real control plane: killed, stopped or cut off, one leader at a time.
+
+The times are a fifth of those that people run: 3 s, 2 s and 0.4 s. `LEASE_S=15` runs the real ones.
+"""
+
+import logging
+import os
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from reactive_desched.api.event import EVICTION_REQUESTED, LEADER_CHANGED
+from reactive_desched.journal.reading import read_events
+from tests.e2e.conftest import NAMESPACE, ROOT, SETTINGS
+from tests.support.control_plane import ControlPlane, wait_until
+from tests.support.controller_process import ControllerProcess
+from tests.support.playground import E2ENamespace
+from tests.support.referee import AuditCrosscheck
+from tests.support.tcp_link import TcpLink
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(400)]
+
+LEASE_S = float(os.environ.get("LEASE_S", "3"))
+TAKE_OVER_S = 20 / 15 * LEASE_S + 1
+"""20 s with the real times; and a second for the processes of a busy machine."""
+PAUSE_S = 4 * LEASE_S
+ELECTION = (
+    "--leader-elect",
+    f"--leader-elect-lease-duration={LEASE_S:g}s",
+    f"--leader-elect-renew-deadline={LEASE_S * 2 / 3:g}s",
+    f"--leader-elect-retry-period={LEASE_S * 2 / 15:g}s",
+    f"--leader-elect-resource-namespace={NAMESPACE}",
+    f"--leader-elect-resource-name={NAMESPACE}",
+)
+# One eviction in half a second, so that a fault comes between two of them.
+PACED = SETTINGS.replace("cluster: null", "cluster: {evictions: 120, per: 1m, burst: 1}")
+PODS = 40
+FIGURES = logging.getLogger("figures")  # shown by --log-cli-level=INFO
+
+
+class Call(NamedTuple):
+    """One eviction request, by the journal of who sent it."""
+
+    at_s: float
+    who: str
+    uid: str
+
+
+@dataclass
+class Replicas:
+    """Two controllers over one playground; `shared` says whether they have one journal."""
+
+    folder: Path
+    kubeconfig: Path
+    policy: str
+    link: TcpLink
+    names: tuple[str, str] = ("a", "b")
+    shared: bool = False
+    processes: dict[str, ControllerProcess] = field(default_factory=dict)
+    _stack: ExitStack = field(default_factory=ExitStack)
+
+    def start(self, name: str) -> ControllerProcess:
+        folder = self.folder / name
+        folder.mkdir()
+        kubeconfig = self.kubeconfig
+        if name == self.names[0]:  # its way to the API server can be cut
+            kubeconfig = folder / "kubeconfig"
+            text, port = self.kubeconfig.read_text(), self.link.port
+            server = text.partition('"server": "https://127.0.0.1:')[2].partition('"')[0]
+            kubeconfig.write_text(text.replace(f"127.0.0.1:{server}", f"127.0.0.1:{port}"))
+        options = (*ELECTION, f"--journal-dir={self.journal(name)}")
+        process = ControllerProcess(folder, kubeconfig, self.policy, PACED, options)
+        self.processes[name] = self._stack.enter_context(process)
+        return process
+
+    def journal(self, name: str) -> Path:
+        return self.folder / ("shared" if self.shared else name) / "journal"
+
+    def calls(self) -> list[Call]:
+        """Return the requests of all, oldest first."""
+        journals = {self.journal(name): name for name in self.names}
+        return sorted(
+            Call(event.time.timestamp(), name, event.data.who.uid)
+            for folder, name in journals.items()
+            for event in read_events(folder)
+            if event.type == EVICTION_REQUESTED
+        )
+
+    def end(self) -> None:
+        self._stack.close()
+
+
+@pytest.fixture
+def lease_role(control_plane: ControlPlane, kubeconfig: Path) -> None:
+    """Grant what the overlay of two replicas grants, and no more."""
+    del kubeconfig  # which has the namespace and the account
+    path = ROOT / "deploy" / "overlays" / "ha" / "lease-rbac.yaml"
+    control_plane.kubectl().run("apply", "-f", str(path))
+
+
+@pytest.fixture
+def replicas(
+    lease_role: None,
+    control_plane: ControlPlane,
+    kubeconfig: Path,
+    playground: E2ENamespace,
+    tmp_path: Path,
+) -> Iterator[Replicas]:
+    """Two controllers, and a node with forty pods that could run on two others."""
+    playground.add_nodes("n1")
+    playground.deploy("web", PODS, cpu="10m")
+    playground.add_nodes("n2", "n3")
+    port = int(control_plane.url.rpartition(":")[2])
+    with TcpLink(port) as link:
+        both = Replicas(tmp_path, kubeconfig, playground.policy(), link)
+        yield both
+        both.end()
+
+
+def holder(control_plane: ControlPlane) -> str:
+    lease = ("get", "lease", NAMESPACE, "-n", NAMESPACE, "-o", "jsonpath={.spec.holderIdentity}")
+    return control_plane.kubectl().run(*lease)
+
+
+def lead_and_follow(both: Replicas, control_plane: ControlPlane) -> None:
+    """Start `a`, wait until it leads, and start `b`, which stands by."""
+    leader = both.start("a")
+    wait_until(
+        lambda: leader.metric("leader") == 1, within_s=3 * LEASE_S + 10, what="a leads", every_s=0.1
+    )
+    both.start("b")
+    assert both.processes["b"].metric("leader") == 0
+
+
+def begin_evictions(playground: E2ENamespace, referee: AuditCrosscheck) -> None:
+    """Have forty pods wait for an eviction, and return when some are evicted."""
+    playground.taint("n1", "gpu=yes:NoSchedule")
+    wait_until(lambda: len(referee.evicted()) >= 5, within_s=60, what="evictions", every_s=0.05)
+
+
+def await_take_over(both: Replicas, since: float) -> float:
+    """Wait until `b` acts, and return how many seconds after `since` it was."""
+    standby = both.processes["b"]
+    wait_until(
+        lambda: standby.metric("leader") == 1,
+        within_s=2 * TAKE_OVER_S + 10,
+        what="b leads",
+        every_s=0.05,
+    )
+    return time.monotonic() - since
+
+
+def check_the_books(both: Replicas, referee: AuditCrosscheck, took_s: float) -> None:
+    """Never two calls for one pod, and never did the one act after the other had begun."""
+    calls = both.calls()
+    asked = Counter(request.uid for request in referee.audit.evictions(referee.user, referee.since))
+    assert len(asked) >= PODS
+    assert {uid: count for uid, count in asked.items() if count > 1} == {}
+    if not both.shared:
+        last_of_a = max(call.at_s for call in calls if call.who == "a")
+        first_of_b = min(call.at_s for call in calls if call.who == "b")
+        FIGURES.info("the two's requests are %.1f s apart", first_of_b - last_of_a)
+        assert last_of_a < first_of_b
+    FIGURES.info("take-over after %.1f s; %s requests, %s pods", took_s, asked.total(), len(asked))
+    assert took_s <= TAKE_OVER_S
+
+
+@pytest.mark.parametrize("shared", [True, False], ids=["one journal", "two journals"])
+@pytest.mark.parametrize("fault", ["killed", "stopped", "cut off"])
+def test_a_leader_that_fails_is_followed_by_one_and_no_pod_is_asked_for_twice(
+    replicas: Replicas,
+    control_plane: ControlPlane,
+    playground: E2ENamespace,
+    referee: AuditCrosscheck,
+    fault: str,
+    *,
+    shared: bool,
+) -> None:
+    replicas.shared = shared
+    lead_and_follow(replicas, control_plane)
+    begin_evictions(playground, referee)
+    first, leader = holder(control_plane), replicas.processes["a"]
+    failed_at = time.monotonic()
+    match fault:
+        case "killed":
+            leader.kill()
+        case "stopped":
+            leader.freeze()
+        case _:
+            replicas.link.cut()
+    took_s = await_take_over(replicas, failed_at)
+    second = holder(control_plane)
+    if fault == "stopped":
+        time.sleep(max(0.0, failed_at + PAUSE_S - time.monotonic()))
+        leader.thaw()
+    wait_until(lambda: not leader.alive, within_s=TAKE_OVER_S, what="a has ended")
+    playground.await_healthy("web", PODS, off="n1", within_s=120)
+    assert replicas.processes["b"].stop() == 0, replicas.processes["b"].tail()
+
+    check_the_books(replicas, referee, took_s)
+    assert first != second
+    assert holder(control_plane) == ""
+    changes = [
+        (event.data.holder, event.data.previous)
+        for event in read_events(replicas.journal("b"))
+        if event.type == LEADER_CHANGED
+    ]
+    assert changes[-2:] == [(second, first), ("", second)]
+    assert referee.always_forbidden() == set()
+
+
+def test_a_leader_that_is_asked_to_end_is_followed_at_once(
+    replicas: Replicas,
+    control_plane: ControlPlane,
+    playground: E2ENamespace,
+    referee: AuditCrosscheck,
+) -> None:
+    lead_and_follow(replicas, control_plane)
+    begin_evictions(playground, referee)
+    assert replicas.processes["a"].stop() == 0
+    took_s = await_take_over(replicas, time.monotonic())
+    playground.await_healthy("web", PODS, off="n1", within_s=120)
+    assert replicas.processes["b"].stop() == 0
+
+    check_the_books(replicas, referee, took_s)
+    assert took_s < LEASE_S

@@ -1,0 +1,61 @@
+"""A link to a server that can be cut as a network is: nothing arrives, and nothing says so."""
+
+import contextlib
+import socket
+import threading
+from typing import Self
+
+
+class TcpLink:
+    """Carries connections from a loopback port to a server on loopback while the block lasts.
+
+    While it is cut, connections stay open, new ones are accepted, and every byte is lost.
+    """
+
+    def __init__(self, target_port: int) -> None:
+        self._target = ("127.0.0.1", target_port)
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._cut = threading.Event()
+        self._sockets: list[socket.socket] = []
+        self._threads = [threading.Thread(target=self._accept, daemon=True)]
+
+    @property
+    def port(self) -> int:
+        """Where clients connect."""
+        return int(self._listener.getsockname()[1])
+
+    def __enter__(self) -> Self:
+        """Begin to carry."""
+        self._threads[0].start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close every connection."""
+        for each in (self._listener, *self._sockets):
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+            each.close()
+        for thread in self._threads:
+            thread.join(5)
+
+    def cut(self) -> None:
+        """Lose every byte from now on."""
+        self._cut.set()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = self._listener.accept()
+                server = socket.create_connection(self._target)
+                self._sockets += (client, server)
+                for source, sink in ((client, server), (server, client)):
+                    thread = threading.Thread(target=self._pump, args=(source, sink), daemon=True)
+                    self._threads.append(thread)
+                    thread.start()
+
+    def _pump(self, source: socket.socket, sink: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(1 << 16):
+                if not self._cut.is_set():
+                    sink.sendall(data)
+            sink.shutdown(socket.SHUT_WR)
