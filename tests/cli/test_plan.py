@@ -18,7 +18,7 @@ from reactive_desched.plan import command, live
 from reactive_desched.plan.command import PlanOptions
 from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.registry import PluginSpec
-from reactive_desched.state.resources import RESOURCES
+from reactive_desched.state.resources import OWNER_RESOURCES, RESOURCES
 
 NOW = "2026-05-01T12:00:00Z"
 POLICY = """\
@@ -249,10 +249,10 @@ def test_what_no_decision_asks_about_is_not_listed(
     monkeypatch.setattr(live, "read_live_snapshot", read_cluster)
 
     assert plan("--node-fit", node_fit) == (1, "", "reactive-desched: far away\n")
-    assert set(RESOURCES) - set(asked) == spared | {"replicasets", "jobs", "nodemetrics"}
+    assert set(RESOURCES) - set(asked) == spared | OWNER_RESOURCES | {"nodemetrics"}
 
     assert plan("--node-fit", node_fit, "--nodes") == (1, "", "reactive-desched: far away\n")
-    assert set(RESOURCES) - set(asked) == spared | {"replicasets", "jobs"}
+    assert set(RESOURCES) - set(asked) == spared | OWNER_RESOURCES
     assert shown == [False, True]
 
 
