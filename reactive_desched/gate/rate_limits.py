@@ -134,11 +134,14 @@ class EvictionRateLimiter:
     def reserve(self, finding: Finding, now: float) -> BucketEmpty | None:
         """Reserve one token in every scope of the pod, or none and return a bucket without one.
 
-        Where several have none, it is the one that has a token for this caller last. The pod must
-        hold no tokens yet.
+        Where several have none, it is the one that has a token for this caller last, but the
+        cluster's at once in a storm, when as many wait for it as may. The pod must hold no tokens
+        yet.
         """
         if now >= self._paces_until:
             self._update_paces(now)
+        if (booked := self._booked_up_cluster(now)) is not None:
+            return booked
         names = self._scopes_of(finding)
         found: list[TokenBucket | None] = []
         empty: list[tuple[_Scope, TokenBucket]] = []
@@ -151,7 +154,7 @@ class EvictionRateLimiter:
                     empty.append((scope, bucket))
             found.append(bucket)
         if empty:
-            return self._refuse(empty, names, now)
+            return self._refuse_longest(empty, names, now)
         for scope, bucket in zip(self._limited, found, strict=True):
             if bucket is None:
                 scope.hold(names[scope.index], now)
@@ -226,16 +229,27 @@ class EvictionRateLimiter:
         ]
         self._ratio, self._paces_until = _FULL, -inf
 
-    def _refuse(
+    def _booked_up_cluster(self, now: float) -> BucketEmpty | None:
+        """Refuse for the cluster where so many wait that no other bucket need be looked at."""
+        scope = self._limited[0] if self._limited else None
+        if scope is None or scope.index or (bucket := scope.buckets.get(scope.name)) is None:
+            return None
+        if bucket.rate is not scope.pace:
+            bucket.adjust(scope.pace, now)
+        return self._refuse(scope, bucket, scope.name, now) if bucket.is_booked_up(now) else None
+
+    def _refuse_longest(
         self, empty: list[tuple["_Scope", TokenBucket]], names: ScopeNames, now: float
     ) -> BucketEmpty:
         scope, bucket = empty[0]
         if len(empty) > 1:
             scope, bucket = max(empty, key=lambda pair: pair[1].next_unclaimed(now))
+        return self._refuse(scope, bucket, names[scope.index], now)
+
+    def _refuse(self, scope: "_Scope", bucket: TokenBucket, name: str, now: float) -> BucketEmpty:
         self._refusals[scope.name] += 1
         held, spent = bucket.reserved, bucket.rate.burst - bucket.available(now) - bucket.reserved
         available_at = bucket.next_available(now)
-        name = names[scope.index]
         return BucketEmpty(scope.name, name, bucket.rate, spent, held, available_at, self._ratio)
 
     def _update_paces(self, now: float) -> None:

@@ -106,6 +106,16 @@ def test_of_several_empty_buckets_the_one_that_is_empty_for_longest_says_when() 
     )
 
 
+def test_in_a_storm_the_cluster_refuses_at_once_and_goes_by_the_others_when_it_has_room() -> None:
+    budgets = limiter({"cluster": TokenRate(1, 1), "owner": TokenRate(0.001, 1)})
+    evict(budgets, WEB, 0)
+    others = [finding(f"p{number}", on="n1", owner=f"o{number}") for number in range(60)]
+    assert [budgets.reserve(other, 0) for other in others].count(None) == 0
+
+    assert empty(budgets.reserve(WEB, 0)) == ("cluster", "cluster", MAX_WAIT_S)
+    assert empty(budgets.reserve(WEB, 30)) == ("owner", "web", 1000.0)
+
+
 def test_a_pod_without_a_zone_or_an_owner_is_limited_by_the_other_scopes_alone() -> None:
     rates = {"zone": TokenRate(1, 1), "owner": TokenRate(1, 1), "node": TokenRate(1, 2)}
     names = ("cluster", "", "n1", "default", "", "Test")
