@@ -133,7 +133,10 @@ class Brakes:
 
     def reason_to_keep(self, pod: Pod) -> str:
         """Say why a pod whose eviction was decided must stay after all; empty where it need not."""
-        return next(filter(None, (brake.reason_to_keep(pod) for brake in self.filters)), "")
+        for brake in self.filters:
+            if reason := brake.reason_to_keep(pod):
+                return reason
+        return ""
 
     def pause_by_command(self, by: str, reason: str, for_s: float | None) -> None:
         """Pause everything until `resume_by_command`, or for so many seconds."""

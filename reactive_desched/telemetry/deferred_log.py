@@ -13,6 +13,8 @@ MAX_LINES = 10_000
 WRITE_DELAY_S = 0.02
 """The pause before each batch of lines: the eviction that a line reports goes first, and a line
 costs a quarter in a batch of what it costs alone."""
+IDLE_PAUSES = 5
+"""After so many pauses without a line the next line has to wake the writer."""
 MIN_BATCH_LINES, BATCH_SHARE = 10, 50
 """A batch has so many lines, and one in so many of the lines that wait."""
 
@@ -49,8 +51,10 @@ class DeferredLogger:
             while True:
                 while not self._lines:
                     await self._has_lines.wait()
-                while self._lines:
+                pauses_left = IDLE_PAUSES
+                while pauses_left:
                     await anyio.sleep(WRITE_DELAY_S)
+                    pauses_left = IDLE_PAUSES if self._lines else pauses_left - 1
                     self._write_batch(MIN_BATCH_LINES + len(self._lines) // BATCH_SHARE)
         finally:
             self._write_batch(MAX_LINES)
