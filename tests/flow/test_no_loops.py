@@ -15,6 +15,7 @@ from reactive_desched.plugins.high_node_utilization import (
     HighNodeUtilizationArgs,
     HighNodeUtilizationPlugin,
 )
+from reactive_desched.plugins.low_node_load import LowNodeLoadArgs, LowNodeLoadPlugin
 from reactive_desched.plugins.low_node_utilization import (
     LowNodeUtilizationArgs,
     LowNodeUtilizationPlugin,
@@ -28,6 +29,7 @@ from tests.support.sim_world import HOSTNAME, ZONE, SimulatedCluster
 
 TEN_MINUTES_S = 600
 BETWEEN_S = 30
+REPORTS_EVERY_S = 10
 WORKLOADS = ("web", "db", "queue", "cache")
 FEWEST_NODES, ENOUGH = 3, 5
 SIZES = (("250m", "512Mi"), ("500m", "1Gi"), ("1", "2Gi"))  # in the ratio of the nodes' own
@@ -43,6 +45,16 @@ def low(**args: Any) -> AnyPlugin:
 
 def high(**args: Any) -> AnyPlugin:
     return plugin_from_policy(HighNodeUtilizationPlugin, HighNodeUtilizationArgs, **args)
+
+
+def load() -> AnyPlugin:
+    return plugin_from_policy(
+        LowNodeLoadPlugin,
+        LowNodeLoadArgs,
+        lowThresholds={"cpu": 40},
+        highThresholds={"cpu": 60},
+        anomalyCondition={"consecutiveAbnormalities": 1},
+    )
 
 
 def duplicates() -> AnyPlugin:
@@ -67,6 +79,7 @@ CASES = [
         INDIFFERENT,
         id="low, around the mean",
     ),
+    pytest.param(load(), LEAST_ALLOCATED, INDIFFERENT, id="load"),
     pytest.param(high(thresholds={"cpu": 40}), MOST_ALLOCATED, INDIFFERENT, id="high"),
     pytest.param(duplicates(), LEAST_ALLOCATED, EVEN, id="duplicates"),
     pytest.param(spread(), LEAST_ALLOCATED, EVEN, id="spread, preferred"),
@@ -122,6 +135,14 @@ class Churn:
         return sorted(node["metadata"]["name"] for node in self._world.store.list("nodes"))
 
 
+def watch(cluster: DescheduledCluster, seconds: float) -> DescheduledCluster:
+    """Let time pass, while agents report the use of each node every ten seconds."""
+    for _ in range(round(seconds / REPORTS_EVERY_S)):
+        cluster.report_use()
+        cluster.run(REPORTS_EVERY_S)
+    return cluster
+
+
 @pytest.mark.parametrize(("plugin", "scoring", "spread"), CASES)
 def test_in_ten_minutes_of_churn_no_replacement_is_moved_again_for_one_reason(
     plugin: AnyPlugin, scoring: str, spread: dict[str, object]
@@ -134,12 +155,12 @@ def test_in_ten_minutes_of_churn_no_replacement_is_moved_again_for_one_reason(
         for _ in range(TEN_MINUTES_S // BETWEEN_S):
             before = len(cluster.evicted)
             churn.happen()
-            cluster.run(BETWEEN_S)
+            watch(cluster, BETWEEN_S)
             moves = Counter(cluster.evicted[before:])
             assert max(moves.values(), default=1) == 1, (chance, moves)
         moved += len(cluster.evicted)
-        calm = cluster.run(BETWEEN_S).evicted.copy()
-        assert cluster.run(TEN_MINUTES_S).evicted == calm, chance
+        calm = watch(cluster, BETWEEN_S).evicted.copy()
+        assert watch(cluster, TEN_MINUTES_S).evicted == calm, chance
     assert moved >= ENOUGH, "the churn gave the plugin nothing to do"
 
 

@@ -20,6 +20,8 @@ from reactive_desched.model.evaluation import Evaluation
 from reactive_desched.model.moves import EndedMove
 from reactive_desched.model.objects import Node
 from reactive_desched.model.outcomes import EVICTION_ACCEPTED, PDB_REFUSED_EVICTION
+from reactive_desched.model.resources import add_resources
+from reactive_desched.model.usage import NODE_METRIC, NodeMetric
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.policy.moves import MoveSettings
 from reactive_desched.policy.policy import Configuration
@@ -93,6 +95,18 @@ class DescheduledCluster:
             self.world.advance(min(until, max(due, now + STEP_S)) - now)
         self._work()
         return self
+
+    def report_use(self) -> None:
+        """Report each node as koordinator's agent does; a pod uses what it requests."""
+        for info in list(self.state.node_infos()):
+            if info.node is None:
+                continue
+            pods = {str(each): each.spec.requests for each in info.active.values()}
+            use: dict[str, int] = {}
+            for requests in pods.values():
+                add_resources(use, requests)
+            now_s = self._now()
+            self.apply(self.state.upsert(NodeMetric(NODE_METRIC, info.name, use, now_s, pods)))
 
     def pods_by_node(self, app: str) -> dict[str, int]:
         """Count the pods of a workload on each node."""
