@@ -154,7 +154,8 @@ def run_controller(
     @contextmanager
     def run(*options: str) -> Generator[ControllerProcess]:
         policy = playground.policy()
-        with ControllerProcess(tmp_path, kubeconfig, policy, SETTINGS, options) as controller:
+        settings = SETTINGS if playground.settings is None else playground.settings
+        with ControllerProcess(tmp_path, kubeconfig, policy, settings, options) as controller:
             yield controller
             assert controller.stop() == 0, controller.tail()
         assert disagreements(referee.evicted(), journalled_evictions(controller.journal)) == []

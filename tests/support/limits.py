@@ -9,12 +9,12 @@ from reactive_desched.policy.guards import GuardName
 from reactive_desched.primitives.token_bucket import TokenRate
 from tests.support.configurations import make_rate_limits
 
-__all__ = ["UNLIMITED", "make_rate_limiter", "name_scopes"]
+__all__ = ["NO_BUDGETS", "UNLIMITED", "make_rate_limiter", "name_scopes"]
 
-UNLIMITED = (
-    f"budgets: {{{', '.join(f'{scope}: null' for scope in SCOPES)}, warmUp: null}}\n"
-    f"guards: {{disabled: [{', '.join(GuardName)}]}}\n"
-)
+NO_BUDGETS = f"budgets: {{{', '.join(f'{scope}: null' for scope in SCOPES)}, warmUp: null}}\n"
+"""Settings without rates of eviction, but with all else by default."""
+
+UNLIMITED = f"{NO_BUDGETS}guards: {{disabled: [{', '.join(GuardName)}]}}\n"
 """Settings of a controller that evicts as fast as it can, for tests of anything else."""
 
 

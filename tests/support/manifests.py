@@ -63,6 +63,12 @@ def deployment(
     }
 
 
+def stateful_set(namespace_name: str, name: str, replicas: int, **pod_spec: object) -> Object:
+    """Return a StatefulSet of such pods."""
+    made = deployment(namespace_name, name, replicas, cpu="100m", **pod_spec)
+    return made | {"kind": "StatefulSet", "spec": made["spec"] | {"serviceName": name}}
+
+
 def pod_disruption_budget(namespace_name: str, app: str, max_unavailable: int) -> Object:
     """Return a PodDisruptionBudget over the pods of one app."""
     return {

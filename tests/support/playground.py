@@ -53,6 +53,7 @@ class E2ENamespace:
     namespace: str
     plugins: dict[str, Object] = field(default_factory=dict)
     balance: dict[str, Object] = field(default_factory=dict)
+    settings: str | None = None
     metrics_providers: list[Object] = field(default_factory=list)
 
     def __enter__(self) -> Self:
@@ -109,6 +110,22 @@ class E2ENamespace:
             manifests.deployment(self.namespace, app, replicas, cpu=cpu, **on_our_nodes)
         )
         return self.await_healthy(app, replicas)
+
+    def deploy_stateful(self, app: str, replicas: int) -> dict[str, PodSnapshot]:
+        """Create a StatefulSet on our nodes and return its pods once all are healthy."""
+        ours = {"nodeSelector": {OWNER: self.namespace}}
+        self.kubectl.apply(manifests.stateful_set(self.namespace, app, replicas, **ours))
+        return self.await_healthy(app, replicas)
+
+    def roll_out(self, app: str) -> None:
+        """Begin a rollout of a Deployment that replaces a pod every two seconds."""
+        changed = {
+            "minReadySeconds": 2,
+            "strategy": {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
+            "template": {"metadata": {"annotations": {"e2e.reactive-desched.example/rolled": "1"}}},
+        }
+        patch = json.dumps({"spec": changed})
+        self.kubectl.run("patch", "deployment", app, "-n", self.namespace, "-p", patch)
 
     def deploy_each(self, *apps: str, cpu: str) -> None:
         """Create Deployments of one pod each on our nodes; nobody waits for them."""
