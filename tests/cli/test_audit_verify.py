@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from reactive_desched.api.event import EPOCH_BEGAN
 from reactive_desched.cli import main
 from reactive_desched.journal.records import JournalRecord, digest
 from reactive_desched.journal.segments import list_segments
@@ -21,8 +22,10 @@ def journal(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def records(journal: Path) -> list[JournalRecord]:
-    """A journal of 11 records in two files, the last two behind the last checkpoint."""
-    return write_journal(journal, some_events(8), per_segment=5, checkpoint_every=4)
+    """A journal of 11 records in two files, a change of epoch among them; checkpoints cover 8."""
+    (epoch,) = (event for event in some_events(20) if event.type == EPOCH_BEGAN)
+    events = [*some_events(7), epoch]
+    return write_journal(journal, events, per_segment=5, checkpoint_every=4)
 
 
 def damage(journal: Path, records: list[JournalRecord], seq: int) -> None:
@@ -41,7 +44,7 @@ def test_a_whole_journal_is_told_and_what_no_signature_covers(
     said = capsys.readouterr().out
     assert said.startswith(f"whole: {journal}\n")
     assert "\n11 records in 2 files\n" in said
-    assert "no record is known to be missing" in said  # the sample names a change of epoch
+    assert "no record is known to be missing" in said  # at the change of epoch
     assert "from 1 of 2026-03-29T01:30:01.000000Z to 11 of 2026-03-29T01:30:11.000000Z" in said
     assert "3 checkpoints verified, in records 1 to 8, signed by kubernetes/" in said
     assert f"keys trusted: {journal / 'checkpoint.pub'} (who can change the journal" in said
