@@ -46,7 +46,8 @@ class Brakes:
     """The brakes of one controller; times are monotonic seconds.
 
     A brake engages and is released in `update`, which is to be called when `is_due` says so. What
-    it held is evaluated again by the BrakeLifted that `update` returns.
+    it held is evaluated again by the BrakeLifted that `update` returns. `next_due` is when time
+    alone engages or releases one, as of the last update; None where it does not.
     """
 
     reacts_to = (ZoneDisruptionChanged, PodUnschedulableChanged)
@@ -63,6 +64,7 @@ class Brakes:
         self._notices: deque[BrakeNotice] = deque(maxlen=MAX_NOTICES)
         self._released: list[Change] = []
         self._due = _NOW
+        self.next_due: float | None = None
         self._engagements = dict.fromkeys((ZONE, STORM, PENDING, MANUAL), 0)
 
     @property
@@ -120,10 +122,9 @@ class Brakes:
         self._take_in(self.storm.update(now))
         self._take_in(self.pending.update(now))
         self._take_in(self.pause.update(now, self._view.now_s))
-        due = self.next_due(now)
-        self._due = (
-            now + MAX_UPDATE_INTERVAL_S if due is None else min(due, now + MAX_UPDATE_INTERVAL_S)
-        )
+        self.next_due = self._foresee(now)
+        latest = now + MAX_UPDATE_INTERVAL_S
+        self._due = latest if self.next_due is None else min(self.next_due, latest)
         released, self._released = self._released, []
         return released
 
@@ -153,7 +154,7 @@ class Brakes:
         self.pause.set_file(text)
         self._due = _NOW
 
-    def next_due(self, now: float) -> float | None:
+    def _foresee(self, now: float) -> float | None:
         """Return when time alone engages or releases a brake."""
         return earliest(
             self.storm.next_due(),

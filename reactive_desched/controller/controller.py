@@ -116,7 +116,7 @@ class Controller:
         is_paused = bool(self.pause_reason())
         if not is_paused and not self.evaluator.started:
             return now
-        brakes_due = self.gates.brakes.next_due(now)
+        brakes_due = self.gates.brakes.next_due
         if is_paused:
             return brakes_due
         return earliest(brakes_due, self.evaluator.next_due(now), self.gates.moves.next_due())
