@@ -6,9 +6,9 @@ docs/explain/safety.md explains each number.
 from math import ceil
 from typing import Annotated, Final
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
-from reactive_desched.api.args import NEEDS_RESTART, Seconds, Section
+from reactive_desched.api.args import NEEDS_RESTART, FieldError, FieldErrors, Seconds, Section
 from reactive_desched.model.zone_status import ZoneRule
 from reactive_desched.policy.limits import PositiveCount, RateLimitSettings
 
@@ -64,6 +64,13 @@ class StormBrakeSettings(Section):
         description="Released after so long without new findings, a tenth of a storm excepted; "
         "null: only by a person (`reactive-desched resume`).",
     )
+
+    @field_validator("window_s")
+    @classmethod
+    def _check_not_zero(cls, seconds: float) -> float:
+        if seconds <= 0:
+            raise FieldErrors([FieldError("must be longer than 0s", "write for example 1m")])
+        return seconds
 
     def threshold(self, pods: int) -> int:
         """Return how many pods are a storm in a cluster of so many."""
