@@ -2,12 +2,14 @@
 
 import time
 from collections import Counter
-from datetime import timedelta
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tests.support.control_plane import PACKING
+from tests.support.control_plane import PACKING, wait_until
 from tests.support.controller_process import RunController
+from tests.support.kubectl import Object
 from tests.support.playground import OWNER, E2ENamespace
 from tests.support.referee import AuditCrosscheck
 
@@ -143,3 +145,98 @@ def test_a_skewed_spread_is_repaired_and_stays_repaired(
     moved = evicted(referee)
     assert len(moved) == 3
     assert set(moved) <= before.keys(), "a replacement moved"
+
+
+NODE_METRIC_CRD: Object = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "nodemetrics.slo.koordinator.sh"},
+    "spec": {
+        "group": "slo.koordinator.sh",
+        "scope": "Cluster",
+        "names": {"kind": "NodeMetric", "plural": "nodemetrics", "singular": "nodemetric"},
+        "versions": [
+            {
+                "name": "v1alpha1",
+                "served": True,
+                "storage": True,
+                "schema": {
+                    "openAPIV3Schema": {
+                        "type": "object",
+                        "x-kubernetes-preserve-unknown-fields": True,
+                    }
+                },
+            }
+        ],
+    },
+}
+
+
+@pytest.fixture
+def node_metrics(playground: E2ENamespace) -> Iterator[None]:
+    """Serve NodeMetrics, as with koordinator installed, while the test lasts."""
+    name = NODE_METRIC_CRD["metadata"]["name"]
+    playground.kubectl.apply(NODE_METRIC_CRD)
+    playground.kubectl.run("wait", "--for=condition=Established", "crd", name)
+    yield
+    playground.kubectl.run("delete", "crd", name, "--wait=false")
+
+
+@pytest.mark.usefixtures("node_metrics")
+def test_a_node_that_agents_report_as_overloaded_gives_pods_to_one_with_room(
+    playground: E2ENamespace, run_controller: RunController, referee: AuditCrosscheck
+) -> None:
+    """Each pod is reported to use 1.5 of the 8 CPUs of its node, whatever it requests."""
+    playground.add_nodes("n1")
+    before = playground.deploy("web", 4)
+    playground.add_nodes("n2")
+    playground.balance = {
+        "LowNodeLoad": {
+            "lowThresholds": {"cpu": 40},
+            "highThresholds": {"cpu": 60},
+            "anomalyCondition": {"consecutiveAbnormalities": 1},
+        }
+    }
+
+    def reported() -> bool:
+        report_use(playground, "n1", "n2", app="web", cpu="1500m")
+        return playground.pods_by_node() == {"n1": 3, "n2": 1}
+
+    with run_controller():
+        wait_until(reported, within_s=60, what="one pod has moved to n2")
+        for _ in range(5):
+            time.sleep(1)
+            report_use(playground, "n1", "n2", app="web", cpu="1500m")
+
+    moved = evicted(referee)
+    assert len(moved) == 1
+    assert set(moved) <= before.keys()
+
+
+def report_use(playground: E2ENamespace, *nodes: str, app: str, cpu: str) -> None:
+    """Write what koordinator's agents report: this use of every pod of an app, and no other."""
+    moment = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    pods = playground.pods(app).values()
+    playground.kubectl.apply(
+        *(
+            {
+                "apiVersion": "slo.koordinator.sh/v1alpha1",
+                "kind": "NodeMetric",
+                "metadata": {"name": playground.node(name)},
+                "status": {
+                    "updateTime": moment,
+                    "nodeMetric": {"systemUsage": {"resources": {"cpu": "0", "memory": "0"}}},
+                    "podsMetric": [
+                        {
+                            "namespace": playground.namespace,
+                            "name": pod.name,
+                            "podUsage": {"resources": {"cpu": cpu, "memory": "64Mi"}},
+                        }
+                        for pod in pods
+                        if pod.node == playground.node(name)
+                    ],
+                },
+            }
+            for name in nodes
+        )
+    )
