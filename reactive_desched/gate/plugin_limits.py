@@ -72,8 +72,11 @@ class PluginNodeLimits:
         Those of plugins without a limit count too, for one window: a record does not say it.
         """
         for eviction in past:
+            ended_at = eviction.ended_at(now, wall_now)
+            if ended_at is not None and ended_at + self._counts.window_s <= now:
+                continue
             self._begin(eviction.pod_uid, eviction.plugin, eviction.node)
-            if (ended_at := eviction.ended_at(now, wall_now)) is not None:
+            if ended_at is not None:
                 self.release(eviction.pod_uid, ended_at, evicted=True)
 
     def _begin(self, pod: PodKey, plugin: str, node: str) -> None:

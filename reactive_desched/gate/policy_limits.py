@@ -100,8 +100,11 @@ class PolicyLimits:
     def restore(self, past: Iterable[PastEviction], now: float, wall_now: float) -> None:
         """Count evictions of earlier processes, in the order of their ends."""
         for eviction in past:
+            ended_at = eviction.ended_at(now, wall_now)
+            if ended_at is not None and ended_at + self.window_s <= now:
+                continue
             self._begin(eviction.pod_uid, (eviction.node, eviction.namespace))
-            if (ended_at := eviction.ended_at(now, wall_now)) is not None:
+            if ended_at is not None:
                 self.release(eviction.pod_uid, ended_at, evicted=True)
 
     def _begin(self, pod: PodKey, place: "_Place") -> None:
