@@ -238,7 +238,9 @@ class EvictionFollowedUp(PodData, frozen=True, gc=False, kw_only=True, rename="c
 class FutileCleared(Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
     """A person had the controller forget what it remembers of an owner's moves, or of all."""
 
+    by: Annotated[str, _described("Who did so, as they named themselves.")]
     cleared: Annotated[int, _described("How many owners it had a memory of, and forgot.")]
+    message: Annotated[str, _described("Why, as they said; may be empty.")]
     owner: Annotated[str, _described("NAMESPACE/KIND/NAME of the owner; empty: every owner.")]
     owner_uid: Annotated[str, _described("The uid of the owner; empty: every owner.")]
 

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from reactive_desched.app import edges
 from reactive_desched.app.config_reload import ActiveConfig, ConfigReloader
+from reactive_desched.app.futile import FutileMoves
 from reactive_desched.app.gc import freeze_gc_after_sync
 from reactive_desched.app.operator import build_operator
 from reactive_desched.app.options import Dependencies
@@ -81,7 +82,11 @@ async def open_controller(deps: Dependencies) -> AsyncIterator[RunningController
         async with (
             serve_probes_at(probe_address, parts.health),
             serve_at(
-                address, parts.health, metrics, stream, build_operator(controller, pausing)
+                address,
+                parts.health,
+                metrics,
+                stream,
+                build_operator(controller, pausing, FutileMoves(controller, recorder)),
             ) as url,
             anyio.create_task_group() as tasks,
         ):

@@ -1,15 +1,16 @@
 """The debug pages and orders of a running controller, each beside what answers it."""
 
+from reactive_desched.app.futile import FutileMoves
 from reactive_desched.app.pausing import Pausing
 from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.pending import PendingQuery
 from reactive_desched.web.operator import DebugPage, Operator
 
 
-def build_operator(controller: Controller, pausing: Pausing) -> Operator:
+def build_operator(controller: Controller, pausing: Pausing, futile: FutileMoves) -> Operator:
     """Return what commands may ask of this controller, and have it do."""
     return Operator(
-        orders=pausing.orders,
+        orders=(*pausing.orders, *futile.orders),
         pages=(
             DebugPage(
                 "pending",
@@ -21,5 +22,6 @@ def build_operator(controller: Controller, pausing: Pausing) -> Operator:
                 "what each limit of evictions allows now",
                 lambda _: controller.limit_status(),
             ),
+            *futile.pages,
         ),
     )

@@ -78,4 +78,5 @@ async def log_limits(controller: Controller, log: Logger) -> None:
     """Log every limit and every brake in force once the size of the cluster is known."""
     await controller.initial_sync_done.wait()
     log.info("eviction limits", **controller.describe_limits())
+    log.info("moving pods", **controller.describe_moves())
     log.info("brakes", **controller.describe_brakes())

@@ -175,7 +175,9 @@ def _describe_controller_event(event: AnyEvent) -> str:
                 f"retention removed records {data.first} to {data.last}, unread by sink {data.sink}"
             )
         case FutileCleared() as data:
-            return f"{data.owner or 'every owner'}: {format_count(data.cleared, 'owner')} cleared"
+            why = f": {data.message}" if data.message else ""
+            owner = data.owner or format_count(data.cleared, "owner")
+            return f"{data.by} cleared the memory of {owner}{why}"
         case EpochBegan() as data:
             return f"{format_missing(data.first_missing, data.last_missing)}: {data.message}"
         case _:

@@ -15,7 +15,7 @@ from reactive_desched.cli.upstream_form import normalize_argv
 from reactive_desched.errors import ConfigError, ReactiveDeschedError
 
 _COMMANDS = (
-    *("run", "plan", "nodes", "pending", "pause", "resume"),
+    *("run", "plan", "nodes", "pending", "pause", "resume", "futile"),
     *("policy", "events", "audit", "demo", "sim", "version"),
 )
 """Each is a module here, whose `add` describes the command to the parser."""

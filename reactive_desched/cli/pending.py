@@ -70,14 +70,14 @@ def _row(finding: Mapping[str, Any], now: datetime) -> tuple[str, ...]:
         f"{finding['namespace']}/{finding['pod']}",
         finding["node"],
         finding["plugin"],
-        _duration(now - datetime.fromisoformat(finding["since"])),
-        _duration(datetime.fromisoformat(until) - now) if until else "",
+        format_span(now - datetime.fromisoformat(finding["since"])),
+        format_span(datetime.fromisoformat(until) - now) if until else "",
         finding["reason"],
         f"{finding['message']} [waits for: {awaited}]" if awaited else finding["message"],
     )
 
 
-def _duration(span: timedelta) -> str:
+def format_span(span: timedelta) -> str:
     """Write a time span as kubectl writes ages."""
     seconds = max(0, round(span.total_seconds()))
     for unit, size in (("d", 86_400), ("h", 3_600), ("m", 60)):

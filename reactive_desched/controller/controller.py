@@ -295,6 +295,17 @@ class Controller:
             self.gates.apply_changes(changes)
         self._work_available.notify()
 
+    def clear_futile(self, owner_uid: str) -> int:
+        """Forget an owner's moves, or with an empty uid all, and evaluate everything again.
+
+        Returns of how many owners there was a memory.
+        """
+        cleared = self.gates.memory.clear(owner_uid)
+        if self.evaluator.started:
+            self.evaluator.resync(self._clock())
+        self._work_available.notify()
+        return cleared
+
     def pending(self, query: PendingQuery) -> PendingList:
         """List the findings that wait, and what each waits for."""
         return list_pending(
@@ -323,6 +334,10 @@ class Controller:
     def limit_status(self) -> LimitStatus:
         """Return what every limit allows now."""
         return self.gates.limit_status(self._clock())
+
+    def describe_moves(self) -> dict[str, str]:
+        """Say to a person how many pods may be moving, and how long they are left alone."""
+        return self._config.settings.moves.describe()
 
     def describe_limits(self) -> dict[str, str]:
         """Say each limit in force to a person, as it is for the cluster of now."""

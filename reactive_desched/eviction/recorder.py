@@ -9,7 +9,7 @@ from reactive_desched.model.accounts import DecisionContext
 from reactive_desched.model.brakes import BrakeNotice
 from reactive_desched.model.decisions import Decision
 from reactive_desched.model.intents import Intent
-from reactive_desched.model.moves import MoveEnd
+from reactive_desched.model.moves import FutileClearing, MoveEnd
 from reactive_desched.model.outcomes import Outcome
 
 NOT_OPEN: Final = "the journal is not open"
@@ -45,6 +45,10 @@ class Recorder(Protocol):
 
     def record_follow_up(self, intent_id: str, end: MoveEnd) -> None:
         """Have what came of an eviction written soon; does not wait for it."""
+        ...
+
+    async def record_futile_cleared(self, clearing: FutileClearing) -> None:
+        """Return once it is on disk; raises JournalError when it cannot be."""
         ...
 
 
@@ -114,6 +118,10 @@ class RecorderSlot:
         """Have it written; a standby writes nothing."""
         if self._recorder is not None:
             self._recorder.policy_rejected(source, problems)
+
+    async def record_futile_cleared(self, clearing: FutileClearing) -> None:
+        """Return once it is on disk; raises JournalError when it cannot be."""
+        await self._open().record_futile_cleared(clearing)
 
     def _open(self) -> PolicyRecorder:
         if self._recorder is None:

@@ -13,6 +13,7 @@ from reactive_desched.api.event import (
     EVICTION_FOLLOWED_UP,
     EVICTION_REQUESTED,
     FINDING_MADE,
+    FUTILE_CLEARED,
     JOURNAL_LOST,
     LEADER_CHANGED,
     MODE_DRY_RUN,
@@ -26,6 +27,7 @@ from reactive_desched.api.event import (
     EvictionFollowedUp,
     EvictionRequested,
     FindingMade,
+    FutileCleared,
     JournalLost,
     LeaderChanged,
     PolicyLoaded,
@@ -61,7 +63,7 @@ from reactive_desched.model.accounts import DecisionContext
 from reactive_desched.model.brakes import BrakeNotice
 from reactive_desched.model.decisions import Decision, Evict
 from reactive_desched.model.intents import Intent
-from reactive_desched.model.moves import MoveEnd
+from reactive_desched.model.moves import FutileClearing, MoveEnd
 from reactive_desched.model.outcomes import EVICTED, POD_LEAVES, UNKNOWN, Outcome
 from reactive_desched.primitives.token_bucket import TokenBucket, TokenRate
 
@@ -189,6 +191,30 @@ class JournalRecorder:
             self._journal.source, JOURNAL_LOST, last, self._clock(), data, id_suffix=sink
         )
         await self._journal.append_until_durable(event)
+
+    async def record_futile_cleared(self, clearing: FutileClearing) -> None:
+        """Write down, durably, that a person has moves forgotten.
+
+        Raises JournalUnavailable, at once, while the journal cannot write.
+        """
+        self._id_counter += 1
+        data = FutileCleared(
+            by=clearing.by,
+            cleared=clearing.cleared,
+            message=clearing.message,
+            owner=clearing.owner,
+            owner_uid=clearing.owner_uid,
+        )
+        suffix = f"{self._start_seq}.{self._id_counter}"
+        event = journal_event(
+            self._journal.source,
+            FUTILE_CLEARED,
+            self._journal.tail.last_seq,
+            self._clock(),
+            data,
+            id_suffix=suffix,
+        )
+        await self._journal.append(event)
 
     def _record_policy_event(self, type_: str, data: Any, revision: str) -> None:
         self._record_own_event(type_, data, "policy", revision, "policy files")

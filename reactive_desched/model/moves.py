@@ -19,6 +19,16 @@ FAILED_RESULTS: Final = frozenset({NOT_READY, UNSCHEDULED})
 """The replacement does not run: to evict it, or a sibling, again would not help either."""
 
 
+class FutileClearing(Struct, frozen=True, gc=False):
+    """A person has the moves of an owner forgotten; without an owner and its uid, of all."""
+
+    owner: str
+    owner_uid: str
+    cleared: int
+    by: str
+    message: str
+
+
 class OwnerLike(Protocol):
     """One owner of a chain, nearest first, as references and records have them."""
 

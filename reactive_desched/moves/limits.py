@@ -6,11 +6,11 @@ from typing import Any, ClassVar, Final, Self
 from reactive_desched.model.changes import Change
 from reactive_desched.model.decisions import GateReason, Refuse
 from reactive_desched.model.findings import Finding
-from reactive_desched.model.objects import Pod
+from reactive_desched.model.moves import MoveOwner
 from reactive_desched.model.wakes import ChangeTypes, WakeOn, WakeOnPod
 from reactive_desched.moves.move import ScopeKey, owner_of, scopes_of
 from reactive_desched.moves.tracker import MoveTracker
-from reactive_desched.policy.moves import MaxMovingSettings, MoveSettings, count_of
+from reactive_desched.policy.moves import MoveSettings, count_of
 from reactive_desched.state.indexes.owners import OwnerIndex, ReplicaCounts
 from reactive_desched.state.view import ClusterView
 
@@ -64,29 +64,46 @@ class MovingLimits:
     def __init__(self, view: ClusterView, tracker: MoveTracker, settings: MoveSettings) -> None:
         self._view = view
         self._tracker = tracker
-        self._limits: MaxMovingSettings = settings.max_moving
-        self._timeout_s = settings.ready_timeout_s
         self._awaited: set[ScopeKey] = set()
+        self.reconfigure(settings)
 
     def reconfigure(self, settings: MoveSettings) -> None:
         """Apply other limits; every blocked pod is evaluated again."""
-        self._limits, self._timeout_s = settings.max_moving, settings.ready_timeout_s
+        limits: dict[str, int | str | None] = dict(settings.max_moving)
+        self.limits = {scope: limit for scope, limit in limits.items() if limit is not None}
+        self._timeout_s = settings.ready_timeout_s
         self._awaited.clear()
 
     def check(self, finding: Finding, _: float) -> Refuse | None:
         """Refuse the pod when one of its scopes has no room for another move."""
-        for key, limit, label in self._limits_of(finding.pod):
-            if (moving := self._tracker.moving[key]) >= limit:
-                self._awaited.add(key)
-                pods = "pod is" if moving == 1 else "pods are"
-                message = (
-                    f"{moving} {pods} moving in {label}, and moves.maxMoving allows {limit}; there "
-                    f"is room when a replacement is Ready, or after {self._timeout_s:g} s"
-                )
-                wakes = (WakeOnMoveEnded(*key), WakeOnPod(finding.pod.uid))
-                exhausted = _EXHAUSTED[key[0]]
-                return TOO_MANY_MOVING.refuse(finding, message, wakes, scope_exhausted=exhausted)
+        if not (moving := self._tracker.moving):
+            return None  # a limit is 1 at least
+        pod = finding.pod
+        chain = self._view.index(OwnerIndex).chain(pod)
+        owner = owner_of(pod, chain)
+        for key in scopes_of(owner, pod.node, self._view.zone(pod.node)):
+            limit = self.limits.get(key[0])
+            if limit is None or not (count := moving.get(key, 0)):
+                continue
+            pods = self._view.index(ReplicaCounts).count(chain[0].uid) if chain else 1
+            if count >= (allowed := count_of(limit, pods)):
+                return self._refuse(finding, key, count, allowed, owner)
         return None
+
+    def _refuse(
+        self, finding: Finding, key: ScopeKey, count: int, allowed: int, owner: MoveOwner
+    ) -> Refuse:
+        self._awaited.add(key)
+        scope, name = key
+        label = {"cluster": "the cluster", "owner": f"owner {owner}"}.get(scope, f"{scope} {name}")
+        pods = "pod is" if count == 1 else "pods are"
+        message = (
+            f"{count} {pods} moving in {label}, and moves.maxMoving allows {allowed}; there "
+            f"is room when a replacement is Ready, or after {self._timeout_s:g} s"
+        )
+        wakes = (WakeOnMoveEnded(scope, name), WakeOnPod(finding.pod.uid))
+        exhausted = _EXHAUSTED[scope]
+        return TOO_MANY_MOVING.refuse(finding, message, wakes, scope_exhausted=exhausted)
 
     def wakes(self, released: Iterable[ScopeKey]) -> Iterator[Change]:
         """Yield a change for each scope that has room again and was found full before."""
@@ -94,18 +111,3 @@ class MovingLimits:
             if key in self._awaited:
                 self._awaited.discard(key)
                 yield MoveEnded(*key)
-
-    def _limits_of(self, pod: Pod) -> Iterator[tuple[ScopeKey, int, str]]:
-        """Yield each limited scope of a pod, its limit, and how people call it."""
-        chain = self._view.index(OwnerIndex).chain(pod)
-        owner = owner_of(pod, chain)
-        for key in scopes_of(owner, pod.node, self._view.zone(pod.node)):
-            scope, name = key
-            limit = getattr(self._limits, scope)
-            if limit is None:
-                continue
-            if scope == "owner":
-                pods = self._view.index(ReplicaCounts).count(chain[0].uid) if chain else 1
-                yield key, count_of(limit, pods), f"owner {owner}"
-            else:
-                yield key, limit, "the cluster" if scope == "cluster" else f"{scope} {name}"

@@ -6,9 +6,10 @@ Two rules, both per owner and pod template:
   replacement does not run. The owner then rests from that plugin, twice as long each time; after
   `futile_after` futile moves in a row it is parked until something changes that may matter.
 - A replacement stays for the cool-down before any plugin evicts it again, and so does a pod on a
-  node that one of its siblings was evicted from before it was created. The time doubles whenever
-  a replacement is evicted although it has not stayed twice as long as it had to: two plugins that
-  disagree, or a scheduler that puts pods back, slow each other down.
+  node that one of its siblings was evicted from before it was created, unless the labels or taints
+  of the node change. The time doubles whenever a replacement is evicted although it has not stayed
+  twice as long as it had to: two plugins that disagree, or a scheduler that puts pods back, slow
+  each other down.
 """
 
 from collections import deque
@@ -21,6 +22,7 @@ from reactive_desched.model.changes import (
     Change,
     NodeAdded,
     NodeCapacityIncreased,
+    NodeChange,
     NodeGone,
     NodeLabelsChanged,
     NodeTaintsChanged,
@@ -43,6 +45,9 @@ MAX_OWNERS: Final = 10_000
 
 MAX_REPLACEMENTS: Final = 50_000
 """So many replacements are remembered; beyond that the oldest is forgotten."""
+
+MAX_NODES: Final = 20_000
+"""So many nodes' last changes are remembered; beyond that the oldest is forgotten."""
 
 MAX_MOVES_LISTED: Final = 10
 """So many moves of each owner are kept for people to read, and so many nodes that it left."""
@@ -170,6 +175,7 @@ class MoveMemory:
         self._owners: dict[_OwnerKey, _OwnerMemory] = {}  # the one moved last comes last
         self._landings: dict[PodKey, _Landing] = {}
         self._nodes_changed_at = float("-inf")
+        self._node_changed_at: dict[str, float] = {}
 
     def reconfigure(self, settings: MoveSettings, *, policy_changed: bool) -> None:
         """Apply other settings; under another policy no owner is futile before it proves so."""
@@ -219,7 +225,7 @@ class MoveMemory:
         left_at, left_wall_s = memory.left.get(pod.node, (float("-inf"), float("inf")))
         since = left_at if pod.created_s > left_wall_s else float("-inf")
         since = max(since, float("-inf") if landing is None else landing.at)
-        if now >= (until := since + stays_s):
+        if now >= (until := since + stays_s) or self._changed_since(pod.node, since):
             return None
         message = (
             f"the pod replaced an evicted one of {memory.owner} {now - since:.0f} s ago; it stays "
@@ -238,23 +244,34 @@ class MoveMemory:
         rest_s = min(MAX_REST_S, self._settings.futile_backoff_s * 2.0 ** min(30, streak.count - 1))
         return streak.last_at + rest_s
 
+    def _changed_since(self, node: str, at: float) -> bool:
+        """Say whether a node became another place since a pod landed there."""
+        return self._node_changed_at.get(node, float("-inf")) > at
+
     def _cooldown_s(self, memory: _OwnerMemory) -> float:
         return min(MAX_REST_S, self._settings.cooldown_s * 2.0 ** min(30, memory.level))
 
     # --- what happens ---
 
     def apply_changes(self, changes: Iterable[Change], now: float) -> None:
-        """Note that nodes differ: a parked owner may be tried once more."""
+        """Note which nodes differ: a parked owner may be tried once more, and pods may leave."""
         for change in changes:
-            if type(change) in WakeOnAnyNode.changes:
+            if type(change) in WakeOnAnyNode.changes and isinstance(change, NodeChange):
                 self._nodes_changed_at = now
+                self._node_changed_at.pop(change.node, None)
+                self._node_changed_at[change.node] = now
+                if len(self._node_changed_at) > MAX_NODES:
+                    del self._node_changed_at[next(iter(self._node_changed_at))]
 
     def evicted(self, origin: MoveOrigin, now: float) -> None:
         """Remember that a pod was evicted; one that replaced another is a repetition."""
         memory = self._memory_of(origin.owner, origin.template_hash)
         if (landing := self._landings.pop(origin.pod_uid, None)) is not None:
             stayed_long = now - landing.at >= 2 * self._cooldown_s(memory)
-            memory.level = 0 if stayed_long else memory.level + 1
+            if stayed_long:
+                memory.level = 0
+            elif not self._changed_since(origin.node, landing.at):
+                memory.level += 1
         memory.left.pop(origin.node, None)
         memory.left[origin.node] = now, origin.began_s
         if len(memory.left) > MAX_MOVES_LISTED:
@@ -266,17 +283,22 @@ class MoveMemory:
         if len(self._landings) > MAX_REPLACEMENTS:
             del self._landings[next(iter(self._landings))]
 
-    def observe(self, finding: Finding, now: float) -> None:
-        """Take in a finding: one that its plugin makes of a replacement which landed is futile."""
-        landing = self._landings.get(finding.pod.uid)
-        if landing is None or landing.is_futile or landing.plugin != finding.plugin:
-            return
+    def observe(self, finding: Finding, now: float) -> bool:
+        """Take in a finding; say whether its plugin moved the pod to where it finds the same.
+
+        Then the move was futile. It was not when the node has become another place since.
+        """
+        landing, pod = self._landings.get(finding.pod.uid), finding.pod
+        if landing is None or landing.plugin != finding.plugin:
+            return False
         if landing.ended_at is not None and now > landing.ended_at + LATE_FINDING_S:
-            return
-        pod = finding.pod
-        owner = owner_of(pod, self._view.index(OwnerIndex).chain(pod))
-        memory = self._memory_of(owner, pod.template_hash)
-        self._add_futile(memory, landing, now)
+            return False
+        if self._changed_since(pod.node, landing.at):
+            return False
+        if not landing.is_futile:
+            owner = owner_of(pod, self._view.index(OwnerIndex).chain(pod))
+            self._add_futile(self._memory_of(owner, pod.template_hash), landing, now)
+        return True
 
     def ended(self, origin: MoveOrigin, end: MoveEnd, now: float) -> None:
         """Remember how a move ended; one that helped ends a streak of futile ones."""
@@ -289,6 +311,11 @@ class MoveMemory:
                 self._add_futile(memory, landing, now)
         elif end.helped and (streak := memory.streaks.pop(origin.plugin, None)) is not None:
             landing.streak_before = streak.count
+
+    def owners_called(self, name: str) -> list[MoveOwner]:
+        """Return the owners of this name (NAMESPACE/KIND/NAME) or uid; of an empty one, all."""
+        owners = {memory.owner.uid: memory.owner for memory in self._owners.values()}
+        return [each for each in owners.values() if name in ("", str(each), each.uid)]
 
     def clear(self, owner_uid: str) -> int:
         """Forget an owner's moves, or with an empty uid all; return how many owners had any."""

@@ -33,7 +33,15 @@ from reactive_desched.model.moves import (
 from reactive_desched.model.objects import SUCCEEDED, Job, Pod, PodKey, ReplicaSet
 from reactive_desched.model.outcomes import EVICTED, UNKNOWN, Outcome
 from reactive_desched.moves.memory import MoveMemory
-from reactive_desched.moves.move import MatchKey, Move, ScopeKey, match_key_of, new_move, past_move
+from reactive_desched.moves.move import (
+    CLOCK_SKEW_S,
+    MatchKey,
+    Move,
+    ScopeKey,
+    match_key_of,
+    new_move,
+    past_move,
+)
 from reactive_desched.policy.policy import Configuration
 from reactive_desched.primitives.deadline_heap import Timers
 from reactive_desched.state.indexes.owners import OwnerIndex
@@ -161,7 +169,8 @@ class MoveTracker:
         for move in restored:
             self._add(move, now)
         if self._awaiting:
-            pods = [pod for pod in self._view.store(Pod) if pod.owners]
+            since_s = min(move.origin.began_s for move in self._moves.values()) - CLOCK_SKEW_S
+            pods = [pod for pod in self._view.store(Pod) if pod.created_s >= int(since_s)]
             for pod in sorted(pods, key=lambda pod: pod.created_s):
                 self._match(pod, now, is_new=False)
         for move in restored:
@@ -198,10 +207,10 @@ class MoveTracker:
 
     def observe(self, finding: Finding, now: float) -> None:
         """Take in a finding: its plugin may find the same of the replacement of a pod."""
-        self._memory.observe(finding, now)
-        move = self._by_replacement.get(finding.pod.uid)
-        if move is not None and move.origin.plugin == finding.plugin:
-            move.finding_holds = True
+        if self._memory.observe(finding, now):
+            move = self._by_replacement.get(finding.pod.uid)
+            if move is not None:
+                move.finding_holds = True
 
     def next_due(self) -> float | None:
         """Return when the next move is given up, or has its verdict."""
@@ -227,7 +236,8 @@ class MoveTracker:
             oldest = next(iter(self._moves.values()))
             self._end(oldest, now, NOT_FOLLOWED, "more moves are under way than are followed")
         self._moves[move.origin.pod_uid] = move
-        self.moving.update(move.scopes)
+        for scope in move.scopes:
+            self.moving[scope] += 1
         self._await_replacement(move)
 
     def _accept(self, move: Move, now: float) -> None:

@@ -82,3 +82,15 @@ class MoveSettings(Section):
         description="After so many futile moves in a row, a plugin leaves a workload alone until "
         "its template, a node or the policy changes, or a person clears it; a day at most.",
     )
+
+    def describe(self) -> dict[str, str]:
+        """Say to a person how many pods may be moving, and how long they are left alone."""
+        limits: dict[str, int | str | None] = dict(self.max_moving)
+        return {
+            **{
+                scope: "any number" if limit is None else f"{limit} pods".replace("% pods", " %")
+                for scope, limit in limits.items()
+            },
+            "cooldown": f"{self.cooldown_s:g} s",
+            "futile": f"after {self.futile_after} moves",
+        }

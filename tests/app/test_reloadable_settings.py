@@ -79,7 +79,7 @@ def guards_of(plugin: str) -> Effect:
 
 
 def max_moving(scope: str) -> Effect:
-    return lambda controller, _: getattr(controller.gates._moving_limits._limits, scope)
+    return lambda controller, _: controller.gates._moving_limits.limits[scope]
 
 
 def moves(name: str) -> Effect:

@@ -48,7 +48,9 @@ def eviction(
 
 
 def cleared(minute: float, owner_uid: str = "") -> AnyEvent:
-    data = api.FutileCleared(cleared=1, owner="shop/Deployment/web", owner_uid=owner_uid)
+    data = api.FutileCleared(
+        by="ada", cleared=1, message="", owner="shop/Deployment/web", owner_uid=owner_uid
+    )
     time = START + timedelta(minutes=minute)
     id_ = f"cleared-{minute}"
     return make_pod_event(api.FUTILE_CLEARED, correlation_of(WEB, id_), time, data, id_, "request")

@@ -7,7 +7,7 @@ from reactive_desched.model.accounts import DecisionContext
 from reactive_desched.model.brakes import BrakeNotice
 from reactive_desched.model.decisions import Decision
 from reactive_desched.model.intents import Intent
-from reactive_desched.model.moves import MoveEnd
+from reactive_desched.model.moves import FutileClearing, MoveEnd
 from reactive_desched.model.outcomes import Outcome
 from reactive_desched.primitives.wakeup import Wakeup
 
@@ -55,6 +55,9 @@ class FailingIntentStore:
         assert intent_id in self.intents
         assert intent_id not in self.outcomes, "a second outcome"
         self.outcomes[intent_id] = outcome.result
+
+    async def record_futile_cleared(self, clearing: FutileClearing) -> None:
+        """Remember nothing."""
 
     def record_follow_up(self, intent_id: str, end: MoveEnd) -> None:
         """Remember nothing: nobody waits for it."""

@@ -19,7 +19,7 @@ from reactive_desched.model.brakes import BrakeNotice
 from reactive_desched.model.decisions import Decision, Defer, Refuse
 from reactive_desched.model.evaluation import Evaluation
 from reactive_desched.model.intents import Intent
-from reactive_desched.model.moves import MoveEnd
+from reactive_desched.model.moves import FutileClearing, MoveEnd
 from reactive_desched.model.objects import ClusterObject, Pod
 from reactive_desched.model.observer import Observer
 from reactive_desched.model.outcomes import (
@@ -62,6 +62,7 @@ class MemoryIntentStore:
         self.brakes: list[BrakeNotice] = []
         self.verdicts: list[tuple[DecisionContext, Decision]] = []
         self.follow_ups: list[MoveEnd] = []
+        self.cleared: list[FutileClearing] = []
         self._names: dict[str, str] = {}
 
     def record_decision(self, context: DecisionContext, decision: Decision) -> None:
@@ -95,6 +96,10 @@ class MemoryIntentStore:
     def adopt(self, intent_id: str, name: str) -> None:
         """Take over an intent of an earlier process, on a pod of this name."""
         self._names[intent_id] = name
+
+    async def record_futile_cleared(self, clearing: FutileClearing) -> None:
+        """Remember who cleared what."""
+        self.cleared.append(clearing)
 
     def record_follow_up(self, intent_id: str, end: MoveEnd) -> None:
         """Write what came of an eviction."""

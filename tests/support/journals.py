@@ -288,15 +288,21 @@ class _EventGenerator:
             api.JOURNAL_RESUMED,
             api.JournalResumed(down_ms=5300, message="No space left on device", refused=2),
         )
-        yield make_event(
-            api.FUTILE_CLEARED,
-            api.FutileCleared(cleared=1, owner="shop/Deployment/web", owner_uid="uid-top"),
-        )
         yield make_event(api.JOURNAL_LOST, api.JournalLost(first=3, last=9, sink="kafka"))
         yield make_event(
             api.EPOCH_BEGAN,
             api.EpochBegan(
                 previous=self._source, message="the source of its last record is unknown"
+            ),
+        )
+        yield make_event(
+            api.FUTILE_CLEARED,
+            api.FutileCleared(
+                by="ada@laptop",
+                cleared=1,
+                message="more room",
+                owner="shop/Deployment/web",
+                owner_uid="uid-top",
             ),
         )
 

@@ -9,12 +9,19 @@ from reactive_desched.policy.guards import GuardName
 from reactive_desched.primitives.token_bucket import TokenRate
 from tests.support.configurations import make_rate_limits
 
-__all__ = ["NO_BUDGETS", "UNLIMITED", "make_rate_limiter", "name_scopes"]
+__all__ = ["ANY_MOVES", "NO_BUDGETS", "UNLIMITED", "make_rate_limiter", "name_scopes"]
 
 NO_BUDGETS = f"budgets: {{{', '.join(f'{scope}: null' for scope in SCOPES)}, warmUp: null}}\n"
 """Settings without rates of eviction, but with all else by default."""
 
-UNLIMITED = f"{NO_BUDGETS}guards: {{disabled: [{', '.join(GuardName)}]}}\n"
+_SCOPES_OF_MOVES = ("owner", "namespace", "node", "zone", "cluster")
+ANY_MOVES = (
+    f"moves: {{maxMoving: {{{', '.join(f'{scope}: ~' for scope in _SCOPES_OF_MOVES)}}}, "
+    "cooldown: 0s, futileBackoff: 0s}\n"
+)
+"""Settings of a controller that lets any number of pods move, again and again."""
+
+UNLIMITED = f"{NO_BUDGETS}guards: {{disabled: [{', '.join(GuardName)}]}}\n{ANY_MOVES}"
 """Settings of a controller that evicts as fast as it can, for tests of anything else."""
 
 

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from reactive_desched.cli import main
+from tests.support.limits import ANY_MOVES
 from tests.system.conftest import wait_until
 
 NODE = "node-1"
@@ -13,7 +14,7 @@ NODE = "node-1"
 @pytest.fixture
 def settings() -> str:
     """Allow one eviction in an hour."""
-    return "budgets: {cluster: {evictions: 1, per: 1h, burst: 1}}\n"
+    return f"budgets: {{cluster: {{evictions: 1, per: 1h, burst: 1}}}}\n{ANY_MOVES}"
 
 
 def test_pending_says_what_a_running_controller_waits_for(

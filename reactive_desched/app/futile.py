@@ -1,0 +1,91 @@
+"""What people ask of the memory of moves, and have it forget: `futile list` and `futile clear`."""
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct
+
+from reactive_desched.controller.controller import Controller
+from reactive_desched.errors import ConfigError, JournalError
+from reactive_desched.eviction.recorder import Recorder
+from reactive_desched.model.moves import FutileClearing
+from reactive_desched.moves.listing import FutileList, list_futile, list_moves
+from reactive_desched.primitives.hints import quote
+from reactive_desched.web.operator import DebugPage, Order
+
+
+class ClearOrder(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """The body of the order `futile-clear`; without an owner everything is forgotten.
+
+    `owner` is NAMESPACE/KIND/NAME or a uid; `by` names the person.
+    """
+
+    owner: Annotated[str, Meta(max_length=1000)] = ""
+    by: Annotated[str, Meta(max_length=200)] = "command"
+    reason: Annotated[str, Meta(max_length=1000)] = ""
+
+
+class ClearAnswer(Struct, frozen=True, rename="camel"):
+    """How many owners were forgotten."""
+
+    cleared: int
+
+
+class FutileMoves:
+    """Lists and clears the memory of one controller's moves; a clearing is recorded first."""
+
+    def __init__(
+        self,
+        controller: Controller,
+        recorder: Recorder,
+        clock: Callable[[], float] = time.monotonic,
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._controller = controller
+        self._recorder = recorder
+        self._clock = clock
+        self._wall_clock = wall_clock
+
+    @property
+    def pages(self) -> tuple[DebugPage, ...]:
+        """The pages `futile` and `moves`."""
+        moves = self._controller.gates.moves
+        return (
+            DebugPage("futile", "the owners whose moves came to nothing", self._list),
+            DebugPage(
+                "moves",
+                "the evicted pods whose replacement is awaited",
+                lambda _: list_moves(moves),
+            ),
+        )
+
+    @property
+    def orders(self) -> tuple[Order, ...]:
+        """The order `futile-clear`."""
+        return (Order("futile-clear", "forget moves that came to nothing", self._clear),)
+
+    def _list(self, query: Mapping[str, str]) -> FutileList:
+        if query:
+            raise ConfigError(f"{quote(next(iter(query)))} is no filter; there are none")
+        now = self._clock()
+        return list_futile(self._controller.gates.memory.rows(now), now, self._wall_clock())
+
+    async def _clear(self, body: Mapping[str, Any]) -> ClearAnswer:
+        try:
+            order = msgspec.convert(body, ClearOrder)
+        except msgspec.ValidationError as error:
+            raise ConfigError(str(error)) from error
+        memory = self._controller.gates.memory
+        owners = memory.owners_called(order.owner)
+        if order.owner and not owners:
+            raise ConfigError(f"nothing is remembered of an owner {quote(order.owner)}")
+        name = next((str(owner) for owner in owners), "") if order.owner else ""
+        uid = next((owner.uid for owner in owners), "") if order.owner else ""
+        try:
+            clearing = FutileClearing(name, uid, len(owners), order.by, order.reason)
+            await self._recorder.record_futile_cleared(clearing)
+        except JournalError as error:
+            raise ConfigError(f"it cannot be recorded, so nothing was cleared: {error}") from error
+        return ClearAnswer(self._controller.clear_futile(uid))

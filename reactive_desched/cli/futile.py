@@ -1,0 +1,114 @@
+"""`futile`: which workloads a running controller leaves alone because moving them was in vain."""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from reactive_desched.cli import controller_client
+from reactive_desched.cli.commands import Commands
+from reactive_desched.cli.pause import add_person, person
+from reactive_desched.cli.pending import format_span
+
+_WHERE = (
+    "The controller answers on its own machine or pod only: use kubectl exec or kubectl "
+    "port-forward."
+)
+_STATUS = "exit status: 0 an answer came, 1 no controller answers, 2 a wrong argument"
+
+
+def add(commands: Commands) -> None:
+    """Describe `futile list` and `futile clear` to the parser."""
+    command = commands.add_parser("futile", help="list or clear moves that came to nothing")
+    command.description = (
+        "A plugin whose evictions do not help a workload leaves it alone, for longer each time. "
+        "List these workloads, or have the controller forget that."
+    )
+    command.allow_abbrev = False
+    actions = command.add_subparsers(metavar="ACTION", required=True)
+    _add_list(actions)
+    _add_clear(actions)
+
+
+def _add_list(actions: Any) -> None:  # argparse has no public name for it
+    command = actions.add_parser("list", help="list workloads whose moves came to nothing")
+    command.description = f"List the workloads that a plugin leaves alone, and until when. {_WHERE}"
+    command.epilog = _STATUS
+    command.allow_abbrev = False
+    controller_client.add_server(command)
+    command.add_argument("-o", "--output", choices=["table", "json"], default="table")
+    command.set_defaults(command=_list)
+
+
+def _add_clear(actions: Any) -> None:  # argparse has no public name for it
+    command = actions.add_parser("clear", help="have moves that came to nothing tried again")
+    command.description = (
+        "Have the controller forget what it remembers of one workload's moves, or of all, and "
+        f"evaluate its findings again; who did so is recorded. {_WHERE}"
+    )
+    command.epilog = _STATUS
+    command.allow_abbrev = False
+    which = command.add_mutually_exclusive_group(required=True)
+    which.add_argument(
+        "owner",
+        nargs="?",
+        metavar="NAMESPACE/KIND/NAME",
+        help="the workload as `futile list` names it, for example shop/Deployment/web, or its uid",
+    )
+    which.add_argument("--all", action="store_true", help="every workload")
+    add_person(command)
+    controller_client.add_server(command)
+    command.set_defaults(command=_clear)
+
+
+def _list(arguments: argparse.Namespace) -> int:
+    answer = controller_client.read_page(arguments.server, "futile")
+    if arguments.output == "json":
+        sys.stdout.write(json.dumps(answer, indent=1) + "\n")
+    else:
+        sys.stdout.writelines(f"{line}\n" for line in _table(answer, datetime.now(UTC)))
+    return 0
+
+
+def _clear(arguments: argparse.Namespace) -> int:
+    body = {**person(arguments), "owner": arguments.owner or ""}
+    answer = controller_client.send_order(arguments.server, "futile-clear", body)
+    count = answer["cleared"]
+    sys.stdout.write(f"forgot the moves of {count} workload{'' if count == 1 else 's'}\n")
+    return 0
+
+
+def _table(answer: Mapping[str, Any], now: datetime) -> Iterator[str]:
+    from reactive_desched.audit.layout import layout_for
+    from reactive_desched.plan.columns import align
+
+    owners = answer["owners"]
+    if not owners:
+        yield "no workload is left alone because of moves that came to nothing"
+        return
+    rows: list[tuple[str, ...]] = [("OWNER", "PLUGIN", "MOVES", "STATE", "SINCE", "UNTIL", "LAST")]
+    rows += (_row(owner, now) for owner in owners)
+    yield from align(rows, width=layout_for(sys.stdout).width, indent="")
+    if (unlisted := answer["total"] - len(owners)) > 0:
+        yield f"{unlisted} more are left alone: -o json has the oldest 500, too"
+
+
+def _row(owner: Mapping[str, Any], now: datetime) -> tuple[str, ...]:
+    moves = owner["moves"]
+    return (
+        owner["owner"],
+        owner["plugin"],
+        str(owner["futileMoves"]),
+        "futile" if owner["parked"] else "resting",
+        format_span(now - datetime.fromisoformat(owner["since"])),
+        format_span(datetime.fromisoformat(owner["until"]) - now),
+        _last_move(moves[-1]) if moves else "under way",
+    )
+
+
+def _last_move(move: Mapping[str, Any]) -> str:
+    where = f"{move['fromNode']} to {move.get('toNode') or 'no node'}"
+    holds = ", the finding holds" if move.get("findingHolds") else ""
+    return f"{move['pod']}: {where}: {move['result']}{holds}"

@@ -1,0 +1,134 @@
+"""What a person asks of moves: which are under way, and which owners are left alone, and why."""
+
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from heapq import nsmallest
+from typing import Final
+
+from msgspec import Struct
+
+from reactive_desched.moves.memory import FutileRow, RememberedMove
+from reactive_desched.moves.move import Move
+
+MAX_LISTED: Final = 500
+"""Rows of one answer, the oldest first; the others are only counted."""
+
+
+class FutileMove(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """One remembered move of an owner, as `/debug/futile` lists it."""
+
+    ended: datetime
+    pod: str
+    from_node: str
+    result: str
+    replacement: str = ""
+    to_node: str = ""
+    finding_holds: bool | None = None
+
+
+class FutileOwner(Struct, frozen=True, rename="camel"):
+    """An owner that a plugin leaves alone: as futile (`parked`), or until it has rested."""
+
+    owner: str
+    owner_uid: str
+    template_hash: str
+    plugin: str
+    futile_moves: int
+    parked: bool
+    since: datetime
+    until: datetime
+    moves: tuple[FutileMove, ...]
+
+
+class FutileList(Struct, frozen=True, rename="camel"):
+    """What `futile list` shows: `total` owners and plugins, and the oldest of them."""
+
+    total: int
+    owners: tuple[FutileOwner, ...]
+
+
+class MoveRow(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """One move under way, as `/debug/moves` lists it."""
+
+    owner: str
+    pod: str
+    from_node: str
+    plugin: str
+    since: datetime
+    accepted: bool
+    replacement: str = ""
+    to_node: str = ""
+    ready: bool = False
+    finding_holds: bool = False
+
+
+class MoveList(Struct, frozen=True, rename="camel"):
+    """The moves under way: how many there are, and the oldest of them."""
+
+    total: int
+    moves: tuple[MoveRow, ...]
+
+
+def list_futile(rows: Iterable[FutileRow], now: float, wall_now: float) -> FutileList:
+    """Return the owners that are left alone, longest first.
+
+    `now` is monotonic seconds and `wall_now` the time of day at the same moment.
+    """
+    found = list(rows)
+    oldest = nsmallest(MAX_LISTED, found, key=lambda row: row.last_at)
+    return FutileList(len(found), tuple(_futile_owners(oldest, wall_now - now)))
+
+
+def list_moves(moves: Iterable[Move]) -> MoveList:
+    """Return the moves under way, the oldest first."""
+    found = list(moves)
+    oldest = nsmallest(MAX_LISTED, found, key=lambda move: move.origin.began_s)
+    return MoveList(len(found), tuple(map(_move_row, oldest)))
+
+
+def _futile_owners(rows: Iterable[FutileRow], wall_offset: float) -> Iterator[FutileOwner]:
+    for row in rows:
+        yield FutileOwner(
+            str(row.owner),
+            row.owner.uid,
+            row.template_hash,
+            row.plugin,
+            row.futile_moves,
+            row.is_parked,
+            _time_of_day(row.last_at + wall_offset),
+            _time_of_day(row.until + wall_offset),
+            tuple(_futile_move(move, wall_offset) for move in row.moves),
+        )
+
+
+def _futile_move(move: RememberedMove, wall_offset: float) -> FutileMove:
+    origin, end = move.origin, move.end
+    return FutileMove(
+        _time_of_day(move.ended_at + wall_offset),
+        origin.pod_name,
+        origin.node,
+        end.result,
+        end.replacement,
+        end.node,
+        end.finding_holds,
+    )
+
+
+def _move_row(move: Move) -> MoveRow:
+    origin, pod = move.origin, move.replacement
+    return MoveRow(
+        str(origin.owner),
+        origin.pod_name,
+        origin.node,
+        origin.plugin,
+        _time_of_day(origin.began_s),
+        move.accepted_at is not None,
+        "" if pod is None else pod.name,
+        "" if pod is None else pod.node,
+        move.ready_at is not None,
+        move.finding_holds,
+    )
+
+
+def _time_of_day(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)

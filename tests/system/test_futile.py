@@ -1,0 +1,67 @@
+"""`futile` against a running controller: a workload that is moved in vain, and cleared."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reactive_desched.api.event import EVICTION_FOLLOWED_UP, FUTILE_CLEARED
+from reactive_desched.cli import main
+from reactive_desched.journal.reading import read_events
+from reactive_desched.plugins.node_taints import NodeTaintsPlugin
+from tests.support.limits import UNLIMITED
+from tests.system.conftest import POLICY, wait_until
+
+NODES = [f"node-{number}" for number in range(1, 7)]
+FUTILE = "cooldown: 0s, futileBackoff: 1h, futileAfter: 1"
+
+
+@pytest.fixture
+def policy(tmp_path: Path) -> Path:
+    """Evict for soft taints, and leave a workload alone after one move that came to nothing."""
+    soft = f"name: {NodeTaintsPlugin.name}\n    args: {{includePreferNoSchedule: true}}"
+    settings = UNLIMITED.replace("cooldown: 0s, futileBackoff: 0s", FUTILE)
+    path = tmp_path / "policy.yaml"
+    text = POLICY.replace("name: DefaultEvictor\n    args: {nodeFit: true}", soft)
+    path.write_text(text + settings, encoding="utf-8")
+    return path
+
+
+def test_a_workload_moved_in_vain_is_listed_and_tried_again_when_cleared(
+    cluster: Any,
+    controller: Callable[..., Any],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    program = controller("--log-format", "json")
+    program.wait_for('"synced"')
+    lines = map(json.loads, program.output.splitlines())
+    server = next(line["url"] for line in lines if "url" in line)
+    taints = [{"key": "gpu", "effect": "PreferNoSchedule"}]
+    for name in NODES:
+        cluster.call("PATCH", f"/api/v1/nodes/{name}", {"spec": {"taints": taints}})
+
+    def parked() -> Any:
+        assert main(["futile", "list", "--server", server, "-o", "json"]) == 0
+        owners = json.loads(capsys.readouterr().out)["owners"]
+        return [owner for owner in owners if owner["parked"]] or None
+
+    owner = wait_until(parked, program)[0]
+    assert main(["futile", "list", "--server", server]) == 0
+    table = capsys.readouterr().out
+    assert owner["owner"] in table
+    assert "futile" in table
+
+    assert main(["futile", "clear", owner["owner"], "--by", "ada", "--server", server]) == 0
+    assert capsys.readouterr().out == "forgot the moves of 1 workload\n"
+    events = list(read_events(tmp_path / "journal"))
+    [cleared] = [event.data for event in events if event.type == FUTILE_CLEARED]
+    assert (cleared.owner, cleared.by) == (owner["owner"], "ada")
+    followed = [event.data for event in events if event.type == EVICTION_FOLLOWED_UP]
+    assert True in {each.follow_up.finding_holds for each in followed}
+
+    assert main(["futile", "clear", "--all", "--server", server]) == 0
+    assert main(["futile", "clear", "no/such/owner", "--server", server]) == 2
+    assert "nothing is remembered" in capsys.readouterr().err
