@@ -1,5 +1,8 @@
 """A controller acts in its term alone, up to the moment before the request."""
 
+import subprocess
+import sys
+
 import anyio
 import pytest
 
@@ -87,3 +90,22 @@ async def test_a_leader_is_not_ready_before_it_could_evict_nor_after_its_term() 
 
     flow.controller.leadership.end("x holds the Lease")
     assert not health.readyz().ok
+
+
+def test_a_controller_that_stands_for_no_lease_loads_nothing_of_the_election() -> None:
+    program = (
+        "import sys; import reactive_desched.app.run;"
+        "print(*(name for name in sys.modules if name.startswith('reactive_desched')))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True
+    )
+
+    loaded = set(done.stdout.split())
+    assert "reactive_desched.app.controller" in loaded
+    assert not loaded & {
+        "reactive_desched.app.election",
+        "reactive_desched.election.elector",
+        "reactive_desched.election.kill_timer",
+        "reactive_desched.kube.client.leases",
+    }

@@ -29,6 +29,12 @@ ADDED = {
     "job": JOB,
     "cronjob": CRON_JOB,
     "overlays/dry-run": CONTROLLER,
+    "overlays/ha": CONTROLLER
+    | {
+        "role.rbac.authorization.k8s.io/reactive-desched-leader-election",
+        "rolebinding.rbac.authorization.k8s.io/reactive-desched-leader-election",
+        "poddisruptionbudget.policy/reactive-desched",
+    },
     "overlays/preview": JOB,
 }
 
