@@ -59,8 +59,12 @@ def test_a_workload_moved_in_vain_is_listed_and_tried_again_when_cleared(
     events = list(read_events(tmp_path / "journal"))
     [cleared] = [event.data for event in events if event.type == FUTILE_CLEARED]
     assert (cleared.owner, cleared.by) == (owner["owner"], "ada")
-    followed = [event.data for event in events if event.type == EVICTION_FOLLOWED_UP]
-    assert True in {each.follow_up.finding_holds for each in followed}
+
+    def followed_up() -> bool | None:
+        found = [e for e in read_events(tmp_path / "journal") if e.type == EVICTION_FOLLOWED_UP]
+        return any(event.data.follow_up.finding_holds for event in found) or None
+
+    wait_until(followed_up, program)
 
     assert main(["futile", "clear", "--all", "--server", server]) == 0
     assert main(["futile", "clear", "no/such/owner", "--server", server]) == 2
