@@ -23,7 +23,7 @@ from reactive_desched.audit.index import AuditIndex
 from reactive_desched.journal import durable, recovery
 from reactive_desched.journal.cursors import Cursors
 from reactive_desched.journal.disk import Disk
-from reactive_desched.journal.journal import Journal
+from reactive_desched.journal.journal import PendingRecord
 from reactive_desched.journal.log import SegmentWriter
 from reactive_desched.journal.recorder import JournalRecorder
 from reactive_desched.journal.signing import key_file
@@ -171,15 +171,15 @@ def record_promises(path: Path) -> None:
     def write(line: str) -> None:
         os.write(file, f"{line}\n".encode())
 
-    append, begin, end = (
-        Journal.append,
+    durable, begin, end = (
+        PendingRecord.durable,
         JournalRecorder.begin_intent,
         JournalRecorder.record_outcome,
     )
 
-    async def appended(self: Journal, event: Any) -> int:  # any kind of data
-        seq = await append(self, event)
-        write(f"appended {seq} {event.id}")
+    async def appended(self: PendingRecord) -> int:
+        seq = await durable(self)
+        write(f"appended {seq} {self.event.id}")
         return seq
 
     async def begun(self: JournalRecorder, intent: Any) -> str:  # as begin_intent
@@ -193,7 +193,7 @@ def record_promises(path: Path) -> None:
         await end(self, intent_id, outcome)
         write(f"ended {intent_id} {outcome.result}")
 
-    monkeypatch(Journal, "append", appended)
+    monkeypatch(PendingRecord, "durable", appended)
     monkeypatch(JournalRecorder, "begin_intent", begun)
     monkeypatch(JournalRecorder, "record_outcome", outcome_recorded)
 

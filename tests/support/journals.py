@@ -218,6 +218,7 @@ class _EventGenerator:
         while True:
             for who in self._pods:
                 yield from self._case_events(who)
+            yield from self._operator_events()
             yield from self._controller_events()
 
     def _case_events(self, who: api.Who) -> Iterator[AnyEvent]:
@@ -270,6 +271,21 @@ class _EventGenerator:
             ),
         )
         yield make_event(
+            api.JOURNAL_RESUMED,
+            api.JournalResumed(down_ms=5300, message="No space left on device", refused=2),
+        )
+        yield make_event(api.JOURNAL_LOST, api.JournalLost(first=3, last=9, sink="kafka"))
+        yield make_event(
+            api.EPOCH_BEGAN,
+            api.EpochBegan(
+                previous=self._source, message="the source of its last record is unknown"
+            ),
+        )
+
+    def _operator_events(self) -> Iterator[AnyEvent]:
+        """Yield what brakes and people did."""
+        make_event = self._event_factory(Correlation(self._epoch, "journal", self._epoch))
+        yield make_event(
             api.BRAKE_ENGAGED,
             api.BrakeEngaged(
                 brake="manual",
@@ -283,17 +299,6 @@ class _EventGenerator:
         yield make_event(
             api.BRAKE_RELEASED,
             api.BrakeReleased(brake="storm", message="quiet", mode=api.MODE_LIVE, scope="cluster"),
-        )
-        yield make_event(
-            api.JOURNAL_RESUMED,
-            api.JournalResumed(down_ms=5300, message="No space left on device", refused=2),
-        )
-        yield make_event(api.JOURNAL_LOST, api.JournalLost(first=3, last=9, sink="kafka"))
-        yield make_event(
-            api.EPOCH_BEGAN,
-            api.EpochBegan(
-                previous=self._source, message="the source of its last record is unknown"
-            ),
         )
         yield make_event(
             api.FUTILE_CLEARED,
