@@ -21,7 +21,7 @@ TAINTED = [f"node-{number}" for number in range(1, 6)]
 def settings() -> str:
     """Limit the cluster alone, and without a warm-up: what is restored has to do it."""
     limit = f"cluster: {{evictions: {60 * PER_SECOND:.0f}, per: 1m, burst: {BURST}}}"
-    return UNLIMITED.replace("cluster: null", limit)
+    return UNLIMITED.replace("cluster: null", limit, 1)
 
 
 @pytest.fixture

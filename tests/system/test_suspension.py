@@ -17,7 +17,7 @@ SUSPENDED_S = 6
 
 @pytest.fixture
 def settings() -> str:
-    return UNLIMITED.replace("cluster: null", "cluster: {evictions: 15, per: 1m, burst: 2}")
+    return UNLIMITED.replace("cluster: null", "cluster: {evictions: 15, per: 1m, burst: 2}", 1)
 
 
 def evicted(program: Any) -> int:  # from the fixture
