@@ -21,8 +21,7 @@ LIVES, LIFE_S = 6, 6.0
 LIMITS = (
     "apiVersion: reactive-desched/v1alpha1\nkind: ReactiveSettings\n"
     "debounce: {quiet: 200ms, maxWait: 2s}\n"
-    "moves: {maxMoving: {owner: null}, cooldown: 0s}\n"
-) + UNLIMITED.replace("cluster: null", f"cluster: {{evictions: 30, per: 1m, burst: {BURST}}}")
+) + UNLIMITED.replace("cluster: null", f"cluster: {{evictions: 30, per: 1m, burst: {BURST}}}", 1)
 
 
 def test_a_controller_killed_every_six_seconds_keeps_to_thirty_a_minute(
