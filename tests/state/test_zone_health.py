@@ -73,3 +73,16 @@ def test_a_zone_is_named_with_its_region() -> None:
     assert zone_key(node("n", zone="a", labels={REGION_LABEL: "eu"})) == "eu/a"
     assert zone_key(node("n", zone="a")) == "a"
     assert zone_key(node("n")) == ""
+
+
+def test_a_node_that_has_not_reported_yet_disrupts_nothing_before_or_after_it_does() -> None:
+    state = ClusterState()
+    state.upsert(node("n1", zone="a", ready=None))
+    index = state.index(ZoneHealth, RULE)
+    assert not index.are_all_lost
+
+    state.upsert(node("n1", zone="a", ready="True"))
+    assert not index.are_all_lost
+
+    state.upsert(node("n1", zone="a", ready="False"))
+    assert index.are_all_lost

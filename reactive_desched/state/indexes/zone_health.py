@@ -39,7 +39,8 @@ class ZoneHealth(Index):
     """The status of each zone by a ZoneRule, kept from node to node.
 
     Every node counts, whatever the policy selects, but for those labelled
-    `node.kubernetes.io/exclude-disruption`. A node is Ready when its Ready condition is True.
+    `node.kubernetes.io/exclude-disruption`. A node without a Ready condition counts as Ready, as
+    everywhere: its first report changes nothing then.
     """
 
     announces = (ZoneDisruptionChanged,)
@@ -113,7 +114,7 @@ def _counted_as(node: Node) -> tuple[str, bool] | None:
     """Return the zone and the readiness of a node that counts."""
     if EXCLUDE_DISRUPTION_LABEL in node.labels:
         return None
-    return zone_key(node), node.ready_status == "True"
+    return zone_key(node), node.is_ready
 
 
 def _effect(status: ZoneStatus | None) -> tuple[Disruption, bool] | None:
