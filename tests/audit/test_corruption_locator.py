@@ -56,7 +56,7 @@ def test_each_part_of_a_record_is_covered(made: SampleJournal, seq: int, part: s
 
 def test_the_last_record_is_covered_by_nothing_and_that_is_said(made: SampleJournal) -> None:
     name, offset = made.file_and_offset(23)
-    at = offset + made.raw(23).index(b"reason")
+    at = offset + made.raw(23).index(b"message")
     files = {**made.files, name: with_flipped_byte(made.files[name], at)}
 
     report = verify_intact(files, made.signer)
