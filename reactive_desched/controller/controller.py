@@ -170,8 +170,8 @@ class Controller:
         evaluation = self._evicting.pop(uid)
         self._superseded.discard(uid)
         now = self._clock()
-        self.evaluator.settle(evaluation, result.outcome, now)
         self.gates.moves.name_request(uid, result.request_id)
+        self.evaluator.settle(evaluation, result.outcome, now)
         self._follow_up(now)
         self._observer.on_outcome(evaluation, result.outcome, result.sent_at)
         self._work_available.notify()
@@ -189,6 +189,7 @@ class Controller:
         now = self._clock()
         self.gates.end_inherited(pod, outcome, now)
         self.evaluator.eviction_ended(pod, now)
+        self._follow_up(now)
         self._work_available.notify()
 
     def _follow_up(self, now: float) -> bool:

@@ -23,7 +23,6 @@ from reactive_desched.model.objects import (
     Node,
     Pod,
     ReplicaSet,
-    StatefulSet,
     Workload,
 )
 from reactive_desched.model.opt_outs import (
@@ -185,7 +184,7 @@ def _opt_outs(
 def _owner(uid: str, view: ClusterView) -> IntermediateOwner | Workload | None:
     store = view.store
     between = store(ReplicaSet).get(uid) or store(Job).get(uid)
-    return between or store(Deployment).get(uid) or store(StatefulSet).get(uid)
+    return between or view.workload(uid)
 
 
 def safe_to_evict(finding: Finding, _: GuardInputs) -> Hold | None:

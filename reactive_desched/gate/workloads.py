@@ -11,12 +11,9 @@ from typing import Final, TypeVar
 from msgspec import Struct
 
 from reactive_desched.model.objects import (
-    Deployment,
     OwnerReference,
     Pod,
     PodKey,
-    StatefulSet,
-    Workload,
     controller_of,
 )
 from reactive_desched.state.indexes.owners import OwnerIndex
@@ -117,7 +114,7 @@ class Workloads:
         if own is None or own.kind in WITHOUT_REPLICAS:
             return None
         owner = self._view.index(OwnerIndex).chain(pod)[-1]
-        known, pods = self._known(owner), self._view.index(WorkloadPods)
+        known, pods = self._view.workload(owner.uid), self._view.index(WorkloadPods)
         return WorkloadState(
             owner,
             own.uid,
@@ -192,10 +189,6 @@ class Workloads:
             if pod is None or pod.is_terminating or pod.has_ended or decided_at < since:
                 del decided[uid]
         return tuple(decided)
-
-    def _known(self, owner: OwnerReference) -> Workload | None:
-        store = self._view.store
-        return store(Deployment).get(owner.uid) or store(StatefulSet).get(owner.uid)
 
 
 def ordinal_of(pod: Pod) -> int:

@@ -1,17 +1,19 @@
 """How many pods may be moving at once, by owner, namespace, node, zone and cluster."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar, Final, Self
 
 from reactive_desched.model.changes import Change
 from reactive_desched.model.decisions import GateReason, Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.moves import MoveOwner
+from reactive_desched.model.objects import OwnerReference
 from reactive_desched.model.wakes import ChangeTypes, WakeOn, WakeOnPod
 from reactive_desched.moves.move import ScopeKey, owner_of, scopes_of
 from reactive_desched.moves.tracker import MoveTracker
 from reactive_desched.policy.moves import MoveSettings, count_of
-from reactive_desched.state.indexes.owners import OwnerIndex, ReplicaCounts
+from reactive_desched.state.indexes.owners import OwnerIndex
+from reactive_desched.state.indexes.workload_pods import WorkloadPods
 from reactive_desched.state.view import ClusterView
 
 TOO_MANY_MOVING: Final = GateReason(
@@ -59,7 +61,7 @@ class MovingLimits:
     """
 
     name = TOO_MANY_MOVING.gate
-    indexes = (OwnerIndex, ReplicaCounts)
+    indexes = MoveTracker.indexes
 
     def __init__(self, view: ClusterView, tracker: MoveTracker, settings: MoveSettings) -> None:
         self._view = view
@@ -85,10 +87,18 @@ class MovingLimits:
             limit = self.limits.get(key[0])
             if limit is None or not (count := moving.get(key, 0)):
                 continue
-            pods = self._view.index(ReplicaCounts).count(chain[0].uid) if chain else 1
-            if count >= (allowed := count_of(limit, pods)):
+            if count >= (allowed := count_of(limit, self._pods_of(chain))):
                 return self._refuse(finding, key, count, allowed, owner)
         return None
+
+    def _pods_of(self, chain: Sequence[OwnerReference]) -> int:
+        """Return how many pods an owner wants, or where that is not known, has."""
+        if not chain:
+            return 1
+        if (workload := self._view.workload(chain[-1].uid)) is not None:
+            return workload.replicas
+        pods, uid = self._view.index(WorkloadPods), chain[0].uid
+        return pods.ready(uid) + pods.unready(uid)
 
     def _refuse(
         self, finding: Finding, key: ScopeKey, count: int, allowed: int, owner: MoveOwner

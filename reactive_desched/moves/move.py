@@ -1,5 +1,6 @@
 """One evicted pod and the pod that takes its place."""
 
+from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
@@ -12,10 +13,13 @@ from reactive_desched.model.moves import (
     MoveOwner,
     replacing_owner,
 )
-from reactive_desched.model.objects import SUCCEEDED, OwnerReference, Pod
+from reactive_desched.model.objects import SUCCEEDED, OwnerReference, Pod, PodKey
 
 CLOCK_SKEW_S: Final = 2.0
 """So far may the API server's clock be behind ours where it says when a pod was created."""
+
+MAX_PASSED_OVER: Final = 20
+"""So many pods that came too early are remembered of one move; then the earliest is dropped."""
 
 MatchKey = tuple[str, str]
 """The uid of the owner that creates the replacement, and the pod's name where it keeps that."""
@@ -30,6 +34,8 @@ class Move:
     `match_key` is None for a bare pod, which no controller replaces. `accepted_at` is None until
     the API server accepted the eviction, `gone_at` until the evicted pod is gone, and
     `replacement` until there is one. `request_id` is empty until the outcome is recorded.
+    `passed_over` are the last pods of the same controller that came while the evicted pod was
+    still there.
     """
 
     __slots__ = (
@@ -38,6 +44,7 @@ class Move:
         "gone_at",
         "match_key",
         "origin",
+        "passed_over",
         "ready_at",
         "replacement",
         "request_id",
@@ -58,6 +65,7 @@ class Move:
         self.scheduled_at: float | None = None
         self.ready_at: float | None = None
         self.finding_holds = False
+        self.passed_over: deque[PodKey] = deque(maxlen=MAX_PASSED_OVER)
 
     def precedes(self, pod: Pod) -> bool:
         """Say whether a pod was created after the decision to evict, by the server's clock."""
@@ -110,8 +118,11 @@ def new_move(
     return Move(origin, match_key_of(chain, pod.name), scopes_of(owner, pod.node, zone))
 
 
-def past_move(past: PastEviction, accepted_at: float) -> Move:
-    """Return the move of an earlier process's eviction, whose end is not known."""
+def past_move(past: PastEviction, accepted_at: float | None) -> Move:
+    """Return the move of an earlier process's eviction, whose end is not known.
+
+    `accepted_at` is None where it is not known either whether the API server accepted it.
+    """
     name = past.pod_name if past.replacing_kind == _STATEFUL_SET else ""
     match_key = (past.replacing_uid, name) if past.replacing_uid else None
     origin = origin_of_past(past)

@@ -45,6 +45,7 @@ from reactive_desched.moves.move import (
 from reactive_desched.policy.policy import Configuration
 from reactive_desched.primitives.deadline_heap import Timers
 from reactive_desched.state.indexes.owners import OwnerIndex
+from reactive_desched.state.indexes.workload_pods import WorkloadPods
 from reactive_desched.state.view import ClusterView
 from reactive_desched.telemetry.metrics import Histogram, Metric, counter, gauge, histogram
 
@@ -52,7 +53,8 @@ MAX_MOVES: Final = 20_000
 """So many moves are followed at once; beyond that the oldest is given up as not_followed."""
 
 CREATION_TIMEOUT_S: Final = 60.0
-"""An owner that created no pod so long after the evicted one was gone wants fewer pods now."""
+"""An owner that created no pod so long after the evicted one was gone wants no other one, unless
+it is known to have fewer than it wants."""
 
 VERDICT_S: Final = 1.0
 """How long beyond the quiet time a plugin has to find the same of a replacement."""
@@ -77,7 +79,7 @@ _ACCEPTED: Final = frozenset({EVICTED, UNKNOWN})
 class MoveTracker:
     """The moves under way, MAX_MOVES at most, and how many there are in each scope."""
 
-    indexes = (OwnerIndex,)
+    indexes = (OwnerIndex, WorkloadPods)
 
     def __init__(self, view: ClusterView, config: Configuration, memory: MoveMemory) -> None:
         self.moving: Counter[ScopeKey] = Counter()
@@ -89,8 +91,7 @@ class MoveTracker:
         self._timers: Timers[PodKey] = Timers()
         self._ended: list[EndedMove] = []
         self._released: list[ScopeKey] = []
-        self._restored: list[Move] = []
-        self._undecided: dict[PodKey, PastEviction] = {}
+        self._restored: dict[PodKey, Move] = {}
         self._results: Counter[tuple[str, ...]] = Counter()
         self._to_ready = Histogram(_READY_BOUNDS_S)
         self.reconfigure(config)
@@ -143,7 +144,8 @@ class MoveTracker:
     def restore(self, past: Iterable[PastEviction], now: float, wall_now: float) -> None:
         """Take in the evictions of earlier processes, oldest first.
 
-        Those whose end is not known are followed on: `adopt` looks for their replacements.
+        Those whose end is not known are followed on, also where the outcome is not known yet:
+        `adopt` looks for their replacements.
         """
         self._memory.restore(past, now, wall_now)
         for eviction in past:
@@ -151,21 +153,22 @@ class MoveTracker:
                 continue
             if eviction.result in _ACCEPTED and eviction.ended_s is not None:
                 age_s = max(0.0, wall_now - eviction.ended_s)
-                self._restored.append(past_move(eviction, now - age_s))
+                self._restored[eviction.pod_uid] = past_move(eviction, now - age_s)
             elif not eviction.result:
-                self._undecided[eviction.pod_uid] = eviction
+                self._restored[eviction.pod_uid] = past_move(eviction, None)
 
     def end_inherited(self, pod: PodKey, outcome: Outcome, now: float) -> None:
-        """Follow a pod that an earlier process evicted, whose outcome was found only now."""
-        eviction = self._undecided.pop(pod, None)
-        if eviction is not None and outcome.result in _ACCEPTED:
-            move = past_move(eviction, now)
-            self._add(move, now)
-            self._accept(move, now)
+        """Take in the outcome of an earlier process's eviction, which was found only now."""
+        if (move := self._restored.get(pod)) is None:
+            self.settle(pod, outcome, now)
+        elif outcome.result in _ACCEPTED:
+            self._remember(move, now)
+        else:
+            del self._restored[pod]
 
     def adopt(self, now: float) -> None:
         """Look for the replacements of restored moves among the pods of the initial sync."""
-        restored, self._restored = self._restored, []
+        restored, self._restored = list(self._restored.values()), {}
         for move in restored:
             self._add(move, now)
         if self._awaiting:
@@ -241,12 +244,15 @@ class MoveTracker:
         self._await_replacement(move)
 
     def _accept(self, move: Move, now: float) -> None:
-        move.accepted_at = now
-        if move.match_key is not None:
-            self._memory.evicted(move.origin, now)
+        self._remember(move, now)
         if self._view.pod(move.origin.pod_uid) is None and move.gone_at is None:
             move.gone_at = now
         self._advance(move, now)
+
+    def _remember(self, move: Move, now: float) -> None:
+        move.accepted_at = now
+        if move.match_key is not None:
+            self._memory.evicted(move.origin, now)
 
     def _await_replacement(self, move: Move) -> None:
         if move.match_key is not None:
@@ -259,6 +265,8 @@ class MoveTracker:
     def _on_pod_gone(self, pod: Pod, now: float) -> None:
         if (move := self._moves.get(pod.uid)) is not None:
             move.gone_at = now
+            if not pod.is_terminating:  # a new list lacks it, and had its replacement before
+                self._match_passed_over(move, now)
             self._advance(move, now)
         if (move := self._by_replacement.get(pod.uid)) is None:
             return
@@ -273,18 +281,38 @@ class MoveTracker:
     def _match(self, pod: Pod, now: float, *, is_new: bool) -> None:
         """Take a pod for the replacement of the first move that waits for one like it.
 
-        A pod that may have been there before, for it is not new, must say that it was not.
+        A pod that may have been there before, for it is not new, must say that it was not. A move
+        passes it over while the evicted pod is still there: its controller creates it for another
+        reason then.
         """
         if not self._awaiting or pod.uid in self._by_replacement or pod.is_terminating:
             return
         key = match_key_of(self._view.index(OwnerIndex).chain(pod), pod.name)
         waiting = {} if key is None else self._awaiting.get(key, {})
-        moves = (each for each in waiting.values() if is_new or each.precedes(pod))
-        move = next((each for each in moves if each.origin.pod_uid != pod.uid), None)
-        if move is not None:
-            self._stop_awaiting(move)
-            self._by_replacement[pod.uid] = move
-            self._take_replacement(move, pod, now)
+        for move in waiting.values():
+            if move.origin.pod_uid == pod.uid or not (is_new or move.precedes(pod)):
+                continue
+            if self._is_leaving(move):
+                self._replace(move, pod, now)
+                return
+            move.passed_over.append(pod.uid)
+
+    def _match_passed_over(self, move: Move, now: float) -> None:
+        for uid in move.passed_over:
+            if (pod := self._view.pod(uid)) is not None and move.replacement is None:
+                self._match(pod, now, is_new=True)
+
+    def _is_leaving(self, move: Move) -> bool:
+        """Say whether the eviction has happened, as far as is known."""
+        if move.accepted_at is not None or move.gone_at is not None:
+            return True
+        pod = self._view.pod(move.origin.pod_uid)
+        return pod is None or pod.is_terminating
+
+    def _replace(self, move: Move, pod: Pod, now: float) -> None:
+        self._stop_awaiting(move)
+        self._by_replacement[pod.uid] = move
+        self._take_replacement(move, pod, now)
 
     def _take_replacement(self, move: Move, pod: Pod, now: float) -> None:
         if move.take_replacement(pod, now):
@@ -326,10 +354,22 @@ class MoveTracker:
         """Return when a move without a Ready replacement is given up."""
         assert move.accepted_at is not None
         deadline = move.accepted_at + self._timeout_s
-        if move.replacement is None and move.gone_at is not None:
+        if move.replacement is None and move.gone_at is not None and not self._is_missed(move):
             patience_s = 0.0 if move.match_key is None else CREATION_TIMEOUT_S
             return min(deadline, move.gone_at + patience_s)
         return deadline
+
+    def _is_missed(self, move: Move) -> bool:
+        """Say whether the owner wants more pods than it has, and will create one when it can.
+
+        A StatefulSet creates none while one of a lower ordinal is not Ready. Which of a
+        Deployment's ReplicaSets wants it is not known while it is rolling out.
+        """
+        workload = self._view.workload(move.origin.owner.uid)
+        if workload is None or workload.rollout or move.match_key is None:
+            return False
+        pods, controller_uid = self._view.index(WorkloadPods), move.match_key[0]
+        return workload.replicas > pods.ready(controller_uid) + pods.unready(controller_uid)
 
     def _given_up(self, move: Move) -> tuple[str, str]:
         """Return the result of a move that is given up, and why."""
@@ -343,6 +383,8 @@ class MoveTracker:
             return OWNER_GONE, "the owner was deleted"
         if move.gone_at is None:
             return NOT_REPLACED, "the evicted pod is still terminating"
+        if self._is_missed(move):
+            return NOT_REPLACED, "the owner has fewer pods than it wants, and created no other one"
         return NOT_REPLACED, "the owner created no other pod: it may want fewer now"
 
     def _owner_is_gone(self, owner: MoveOwner) -> bool:

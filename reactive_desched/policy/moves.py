@@ -45,8 +45,8 @@ class MaxMovingSettings(Section):
 
     owner: CountOrPercent | None = Field(
         default="10%",
-        description="Of one workload (its topmost controller): a number, or a percentage of its "
-        "pods, rounded down, but at least 1.",
+        description="Of one workload (its topmost controller): a number, or a percentage of the "
+        "pods it wants, rounded down, but at least 1.",
     )
     namespace: PodCount | None = Field(default=20, description="Of one namespace.")
     node: PodCount | None = Field(default=10, description="That left one node.")

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable
 
 from reactive_desched.api.index import IndexT, NodeInfo, Objects, ObjectT
 from reactive_desched.model.labels import Selector
-from reactive_desched.model.objects import Node, Pod, PodKey
+from reactive_desched.model.objects import Deployment, Node, Pod, PodKey, StatefulSet, Workload
 from reactive_desched.model.subjects import NodeOrPod, PodSubject
 from reactive_desched.state.cluster import ClusterState
 
@@ -97,6 +97,10 @@ class ClusterView:
     def store(self, kind: type[ObjectT], /) -> Objects[ObjectT]:
         """Return the objects of a kind."""
         return self._state.store(kind)
+
+    def workload(self, uid: str, /) -> Workload | None:
+        """Return the Deployment or StatefulSet of that uid, where there is one."""
+        return self.store(Deployment).get(uid) or self.store(StatefulSet).get(uid)
 
     def is_readable(self, resource: str) -> bool:
         """Say whether the API server lets us list it: else a missing object means nothing."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from reactive_desched.api.event import EVICTION_FOLLOWED_UP
 from tests.support.control_plane import wait_until
 from tests.support.controller_process import ControllerProcess
 from tests.support.kafka_broker import KafkaBroker
@@ -61,10 +62,11 @@ def test_a_taint_becomes_evictions_whose_whole_story_arrives_in_kafka(
 
     evicted = {}
     for case in cases(broker, topic).values():
-        assert [event["type"].removeprefix(PREFIX) for event in case] == WAY
+        assert [event["type"].removeprefix(PREFIX) for event in case[: len(WAY)]] == WAY
+        assert {event["type"] for event in case[len(WAY) :]} <= {EVICTION_FOLLOWED_UP}
         assert len({event["partitionkey"] for event in case}) == 1
         assert [event["causationid"] for event in case[1:]] == [event["id"] for event in case[:-1]]
-        finding, ending = case[0], case[-1]
+        finding, ending = case[0], case[len(WAY) - 1]
         assert finding["data"]["trigger"]["change"] == "NodeTaintsChanged"
         evicted[ending["data"]["who"]["uid"]] = ending["data"]["outcome"]["result"]
     assert evicted == dict.fromkeys(web, "evicted")
@@ -97,5 +99,7 @@ def test_the_controller_works_without_the_broker_and_tells_it_all_later(
 
 def told(broker: KafkaBroker, topic: str) -> set[str]:
     """Return the pods of whose eviction Kafka knows."""
-    ends = [case[-1]["data"] for case in cases(broker, topic).values()]
-    return {end["who"]["uid"] for end in ends if end.get("outcome", {}).get("result") == "evicted"}
+    events = (event["data"] for case in cases(broker, topic).values() for event in case)
+    return {
+        data["who"]["uid"] for data in events if data.get("outcome", {}).get("result") == "evicted"
+    }

@@ -24,7 +24,10 @@ NEEDED = {
     "poddisruptionbudgets",
 }
 # A server that denies these for long is obeyed.
-DISPENSABLE = {"persistentvolumes", "csinodes", "replicasets", "jobs", "nodemetrics"}
+DISPENSABLE = {
+    *("persistentvolumes", "csinodes", "nodemetrics"),
+    *("replicasets", "jobs", "deployments", "statefulsets"),
+}
 
 
 def brings_up_to_date(request: AuditedRequest) -> bool:

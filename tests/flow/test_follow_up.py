@@ -3,14 +3,21 @@
 from typing import Any
 
 import anyio
-import msgspec
 import pytest
 import trio.testing
+from msgspec.structs import replace
 
 from reactive_desched.model.history import PastEviction
 from reactive_desched.model.moves import MoveEnd
-from reactive_desched.model.objects import Pod, PodStatus
-from reactive_desched.model.outcomes import Denied, DryRun, EffectUnknown
+from reactive_desched.model.objects import Pod, PodStatus, StatefulSet
+from reactive_desched.model.outcomes import (
+    FAILED,
+    UNKNOWN,
+    Denied,
+    DryRun,
+    EffectUnknown,
+    Outcome,
+)
 from reactive_desched.moves.tracker import CREATION_TIMEOUT_S
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
 from reactive_desched.policy.moves import MaxMovingSettings, MoveSettings
@@ -55,10 +62,10 @@ async def ready_on(flow: FakeEdgesController, name: str, node_name: str, **more:
     made = pod(name, status=STARTING, created=int(anyio.current_time()), **more)
     flow.deliver(made)
     await anyio.sleep(1)
-    bound = msgspec.structs.replace(made, node=node_name)
+    bound = replace(made, node=node_name)
     flow.deliver(bound)
     await anyio.sleep(5)
-    flow.deliver(msgspec.structs.replace(bound, status=pod("any").status))
+    flow.deliver(replace(bound, status=pod("any").status))
     await anyio.sleep(2)
 
 
@@ -147,6 +154,21 @@ async def test_an_owner_that_creates_no_other_pod_is_told_apart(owner: str, resu
     assert [end.result for end in flow.intent_store.follow_ups] == [result]
 
 
+@pytest.mark.parametrize(("wanted", "result"), [(2, "not_replaced"), (3, "moved")])
+async def test_an_owner_with_fewer_pods_than_it_wants_is_waited_for(
+    wanted: int, result: str
+) -> None:
+    db: dict[str, Any] = {"owner": "StatefulSet/db"}
+    others = [pod(f"db-{i}", on="n2", **db) for i in range(2)]
+    nodes = (*NODES, StatefulSet("default", "db", "owner-db", replicas=wanted))
+    async with flow_of().running() as flow:
+        await evicted(flow, pod("db-2", on="n1", **db), *others, nodes=nodes)
+        await anyio.sleep(CREATION_TIMEOUT_S + 1)
+        await ready_on(flow, "db-2", "n2", uid="second", **db)
+
+    assert [end.result for end in flow.intent_store.follow_ups] == [result]
+
+
 async def test_a_pod_that_is_long_terminating_is_waited_for() -> None:
     leaving = pod("web-1", on="n1")
     async with flow_of().running() as flow:
@@ -179,7 +201,7 @@ async def test_replacements_come_in_order_and_older_siblings_are_none() -> None:
         waiting = pod("older", status=STARTING, created=20)
         flow.sync_and_resume(*NODES, waiting, pod("web-1", on="n1"), pod("web-2", on="n1"))
         await anyio.sleep(1)
-        flow.deliver(msgspec.structs.replace(waiting, node="n2", status=pod("any").status))
+        flow.deliver(replace(waiting, node="n2", status=pod("any").status))
         await ready_on(flow, "web-3", "n2")
         await ready_on(flow, "web-4", "n3")
 
@@ -191,6 +213,31 @@ async def test_replacements_come_in_order_and_older_siblings_are_none() -> None:
             strict=True,
         )
     ] == [("web-1", "web-3"), ("web-2", "web-4")]
+
+
+async def test_a_pod_that_was_created_before_the_eviction_happened_is_no_replacement() -> None:
+    leaving = pod("web-1", on="n1")
+    async with flow_of().running() as flow:
+        flow.evictor.slow_s = 20
+        flow.sync_and_resume(*NODES, leaving)
+        await ready_on(flow, "scaled-up", "n2")
+        flow.terminate(leaving)
+        flow.delete(leaving)
+        await ready_on(flow, "web-2", "n2")
+        await anyio.sleep(20)
+
+    assert [end.replacement for end in flow.intent_store.follow_ups] == ["web-2"]
+
+
+async def test_a_new_list_may_have_the_replacement_before_it_lacks_the_pod() -> None:
+    async with flow_of().running() as flow:
+        flow.evictor.slow_s = 20
+        flow.sync_and_resume(*NODES, pod("web-1", on="n1"))
+        await anyio.sleep(1)
+        flow.deliver_list(*NODES, pod("web-2", on="n2", created=1))
+        await anyio.sleep(30)
+
+    assert [end.replacement for end in flow.intent_store.follow_ups] == ["web-2"]
 
 
 async def test_a_replacement_in_a_stateful_set_has_the_same_name() -> None:
@@ -273,6 +320,16 @@ async def test_a_share_of_an_owners_pods_may_move() -> None:
     assert sorted(flow.evicted_names) == ["web-0", "web-1"]
 
 
+async def test_a_share_is_of_the_pods_that_the_owner_wants() -> None:
+    here = [pod(f"web-{i}", on="n1", owner="StatefulSet/web") for i in range(19)]
+    leaving = [replace(pod(f"old-{i}", on="n2"), deletion_s=1) for i in range(10)]
+    wants_19 = StatefulSet("default", "web", "owner-web", replicas=19)
+    async with flow_of(limits(owner="10%")).running() as flow:
+        await evicted(flow, *here, *leaving, nodes=(*NODES, wants_19))
+
+    assert len(flow.evicted_names) == 1
+
+
 async def test_an_eviction_that_failed_makes_room_at_once() -> None:
     async with flow_of(limits(owner=1)).running() as flow:
         flow.evictor.script["web-1"] = [Denied(403, "no")]
@@ -339,3 +396,39 @@ async def test_a_move_that_ended_while_nothing_ran_is_told_from_what_is_there() 
         ("follow-up", "web-1", "owner_gone"),
         ("follow-up", "web-0", "moved"),
     ]
+
+
+async def test_after_a_restart_a_request_without_an_outcome_counts_and_is_followed() -> None:
+    web_0 = pod("web-0", on="n3")
+    async with flow_of(limits(owner=1)).running() as flow:
+        await anyio.sleep(10)
+        flow.controller.restore([past("web-0", ended_s=None, result="")])
+        flow.intent_store.adopt("request-web-0", "web-0")
+        flow.sync_and_resume(*NODES, web_0, pod("web-1", on="n1"))
+        await anyio.sleep(30)
+        flow.delete(web_0)
+        flow.deliver(pod("web-2", status=STARTING, created=40))
+        await anyio.sleep(10)
+        flow.controller.end_inherited_eviction("web-0", Outcome(UNKNOWN))
+        await anyio.sleep(CREATION_TIMEOUT_S + 1)
+        assert flow.evicted_names == []
+
+        flow.deliver(pod("web-2", on="n2", created=40))
+        await anyio.sleep(2)
+        assert flow.evicted_names == ["web-1"]
+
+    assert flow.intent_store.lines[0] == ("follow-up", "web-0", "moved")
+
+
+async def test_after_a_restart_a_request_that_evicted_nobody_makes_room() -> None:
+    async with flow_of(limits(owner=1)).running() as flow:
+        await anyio.sleep(10)
+        flow.controller.restore([past("web-0", ended_s=None, result="")])
+        flow.sync_and_resume(*NODES, pod("web-0", on="n3"), pod("web-1", on="n1"))
+        await anyio.sleep(30)
+        assert flow.evicted_names == []
+
+        flow.controller.end_inherited_eviction("web-0", Outcome(FAILED))
+        await anyio.sleep(2)
+
+    assert flow.evicted_names == ["web-1"]
