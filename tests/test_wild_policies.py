@@ -14,6 +14,7 @@ from typing import Any, Final
 import pytest
 import yaml  # type: ignore[import-untyped]  # it ships no types
 
+from reactive_desched.cli import main
 from reactive_desched.plan.command import PlanOptions, build_report
 from reactive_desched.plan.progress import Progress
 from reactive_desched.plugins.registry import plugin_registry
@@ -58,6 +59,25 @@ def test_a_lenient_reading_takes_what_a_release_of_upstream_takes(entry: Judged)
     errors = check_source(FOLDER / entry["file"], plugin_registry(), lenient=True).errors
 
     assert (not errors) == (runs_upstream(entry) or entry["file"] in ACCEPTED_HERE), errors
+
+
+@pytest.mark.parametrize("lenient", [False, True], ids=["strict", "lenient"])
+@pytest.mark.parametrize("entry", tuple(collection()))
+def test_the_check_fails_for_exactly_the_policies_that_run_refuses(
+    entry: Judged, tmp_path: Path, capsys: pytest.CaptureFixture[str], *, lenient: bool
+) -> None:
+    policy, flags = str(FOLDER / entry["file"]), ["--lenient-policy"] if lenient else []
+    no_cluster = f"kubeconfig {tmp_path / 'none'} does not exist: check the path given\n"
+
+    checked = main(["policy", "check", policy, *flags])
+    said = capsys.readouterr().out
+    run = ["run", "--policy", policy, "--kubeconfig", str(tmp_path / "none"), *flags]
+    assert main(run) == 2
+    refusal = capsys.readouterr().err
+
+    assert checked == (0 if refusal.endswith(no_cluster) else 2)
+    errors = [line.replace(" error:", "") for line in said.splitlines() if " error: " in line]
+    assert (refusal.splitlines() == errors) == bool(checked)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from reactive_desched.cli import policy_convert, policy_schema
 from reactive_desched.cli.commands import Commands
-from reactive_desched.cli.messages import print_warning
 
 if TYPE_CHECKING:
     from reactive_desched.policy.documents import SourceText
@@ -27,10 +26,7 @@ with "severity" (error or warning), "file", "line" and "column" (from 1; 0 where
 "notes", each with "file" and "message": what the policy does about cordoned nodes and others that
 are soon gone, with the settings of the same file or the default ones
 
-a plugin that this version cannot run yet is a warning, and also reported on standard error: `run`
-refuses a policy that enables it
-
-exit status: 0 no file has an error, 2 a file has errors"""
+exit status: 0 no file has an error, 2 a file has errors: `run` refuses such a policy with 2, too"""
 
 
 def add(commands: Commands) -> None:
@@ -70,12 +66,6 @@ def _check(arguments: argparse.Namespace) -> int:
         name: check_source(_stdin() if name == STDIN else name, plugins, lenient=lenient)
         for name in arguments.files
     }
-    for name, verdict in verdicts.items():
-        if verdict.unimplemented_plugins:
-            print_warning(
-                f"warning: {name}: `run` refuses it as long as it enables"
-                f" {', '.join(verdict.unimplemented_plugins)}: this version cannot run them yet"
-            )
     write = as_json if arguments.output == "json" else as_text
     sys.stdout.write(write(verdicts, {name: _notes(each) for name, each in verdicts.items()}))
     return 0 if has_no_errors(verdicts) else _WRONG_INPUT

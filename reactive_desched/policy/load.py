@@ -27,15 +27,13 @@ _IDENTITY: Final = frozenset(("apiVersion", "kind"))
 class PolicyCheckResult(Struct, frozen=True):
     """The errors and warnings of one text.
 
-    `complete` is False when reading stopped at the hundredth error; `unimplemented` names the
-    plugins that keep a valid policy from running. `policy` and `settings` are what was read, None
-    where the text has none or has errors.
+    `complete` is False when reading stopped at the hundredth error. `policy` and `settings` are
+    what was read, None where the text has none or has errors.
     """
 
     errors: tuple[Diagnostic, ...] = ()
     warnings: tuple[Diagnostic, ...] = ()
     complete: bool = True
-    unimplemented_plugins: tuple[str, ...] = ()
     policy: Policy | None = None
     settings: "ReactiveSettings | None" = None
 
@@ -94,7 +92,7 @@ def check_source(
 ) -> PolicyCheckResult:
     """Say everything there is to say of one file or text: a policy, settings, or both.
 
-    What is sound and cannot run yet is a warning.
+    A policy has errors exactly where `load_runnable` refuses it.
     """
     diagnostics = DiagnosticList(lenient=lenient)
     try:
@@ -103,14 +101,13 @@ def check_source(
         if source is not None:
             read, settings = _check_documents(source, registry, diagnostics)
         diagnostics.raise_if_errors()
+        for problem in () if read is None else find_unimplemented(read.location, registry):
+            diagnostics.add(problem)
+        diagnostics.raise_if_errors()
     except PolicyErrors as errors:
         return PolicyCheckResult(errors.diagnostics, errors.warnings, errors.complete)
-    cannot_run = () if read is None else tuple(find_unimplemented(read.location, registry))
-    for _, problem in cannot_run:
-        diagnostics.warn(problem)
     return PolicyCheckResult(
         warnings=diagnostics.warnings,
-        unimplemented_plugins=tuple(dict.fromkeys(name for name, _ in cannot_run)),
         policy=None if read is None else read.policy,
         settings=settings,
     )
@@ -153,7 +150,7 @@ def _load(
     diagnostics.raise_if_errors()
     if read is None:
         raise PolicyErrors([_missing_policy(sources)], warnings=diagnostics.warnings)
-    cannot_run = tuple(problem for _, problem in find_unimplemented(read.location, registry))
+    cannot_run = tuple(find_unimplemented(read.location, registry))
     return Configuration(read.policy, settings, diagnostics.warnings, cannot_run)
 
 

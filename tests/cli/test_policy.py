@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from reactive_desched.cli import main
+from tests.support.policy_messages import TOPICS, cases
 
 TAINTS = "RemovePodsViolatingNodeTaints"
 SOUND = f"""\
@@ -137,28 +138,50 @@ def test_warnings_alone_are_fine(files: Files) -> None:
     assert said.endswith("1 file: 0 errors, 3 warnings\n")
 
 
-@pytest.mark.parametrize("output", ["text", "json"])
-def test_plugins_that_keep_a_sound_policy_from_running_are_named_on_standard_error(
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    output: str,
+def test_a_plugin_that_this_version_cannot_run_is_an_error_at_each_place_that_enables_it(
+    files: Files, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     planned = dict.fromkeys(("Later", "MuchLater"), "low_node_load:LowNodeLoadArgs")
     monkeypatch.setattr("reactive_desched.plugins.registry.PLANNED_PLUGINS", planned)
-    to_come = "{balance: {enabled: [Later, MuchLater]}}"
-    (tmp_path / "new").write_text(
+    enabled = "{balance: {enabled: [Later, MuchLater]}}"
+    policy = (
         "apiVersion: descheduler/v1alpha2\nkind: DeschedulerPolicy\n"
-        f"profiles: [{{name: p, plugins: {to_come}}}, {{name: q, plugins: {to_come}}}]\n"
+        f"profiles: [{{name: p, plugins: {enabled}}}]\n"
     )
-    (tmp_path / "sound").write_text(SOUND)
-    paths = [str(tmp_path / name) for name in ("new", "sound")]
 
-    assert main(["policy", "check", *paths, "-o", output]) == 0
-    assert capsys.readouterr().err == (
-        f"reactive-desched: warning: {paths[0]}: `run` refuses it as long as it enables"
-        " Later, MuchLater: this version cannot run them yet\n"
-    )
+    status, said = files.check(p=policy, sound=SOUND)
+
+    assert status == 2
+    remedy = "remove it from the policy, or upgrade to a version that has it (in profile p)"
+    at = "error: profiles[0].plugins.balance.enabled"
+    assert said.splitlines()[:2] == [
+        f"p:3:52: {at}[0]: this version cannot run Later yet; {remedy}",
+        f"p:3:59: {at}[1]: this version cannot run MuchLater yet; {remedy}",
+    ]
+
+
+@pytest.mark.parametrize("topic", TOPICS)
+@pytest.mark.parametrize("lenient", [False, True], ids=["strict", "lenient"])
+def test_the_check_fails_for_exactly_the_policies_that_run_refuses(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], topic: str, *, lenient: bool
+) -> None:
+    flags = ["--lenient-policy"] if lenient else []
+    no_cluster = f"kubeconfig {tmp_path / 'none'} does not exist: check the path given\n"
+    for case in cases(topic):
+        file = tmp_path / "p.yaml"
+        file.write_bytes(TOPICS[topic](case.text).encode(errors="surrogateescape"))
+
+        checked = main(["policy", "check", str(file), *flags])
+        said = capsys.readouterr().out
+        run = ["run", "--policy", str(file), "--kubeconfig", str(tmp_path / "none")]
+        assert main([*run, *flags]) == 2
+        refusal = capsys.readouterr().err
+
+        assert checked == (0 if refusal.endswith(no_cluster) else 2), case.name
+        errors = [line.replace(" error:", "") for line in said.splitlines() if " error: " in line]
+        assert len(errors) == len(set(errors))
+        if checked:
+            assert refusal.splitlines() == errors
 
 
 def test_a_lenient_check_warns_of_what_is_not_read(files: Files) -> None:

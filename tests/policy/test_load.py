@@ -122,13 +122,12 @@ def test_warnings_are_told_beside_what_is_wrong(registry: Registry, head: str) -
     assert [warning.path for warning in caught.value.warnings] == ["profiles[0]"]
 
 
-def test_what_cannot_run_yet_is_sound_and_warned_of(registry: Registry, head: str) -> None:
+def test_a_plugin_that_cannot_run_yet_is_an_error_of_the_check(
+    registry: Registry, head: str
+) -> None:
     text = f"{head}profiles: [{{plugins: {{balance: {{enabled: [RemoveDuplicates]}}}}}}]"
     verdict = check_source(SourceText(text, "p.yaml"), registry)
-    assert verdict.errors == ()
-    assert [warning.path for warning in verdict.warnings] == [
-        "profiles[0].plugins.balance.enabled[0]"
-    ]
+    assert [error.path for error in verdict.errors] == ["profiles[0].plugins.balance.enabled[0]"]
 
 
 def test_json_is_read_as_yaml_is(registry: Registry) -> None:

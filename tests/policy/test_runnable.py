@@ -10,7 +10,8 @@ from reactive_desched.policy.runnable import require_runnable
 
 Read = Callable[[str], Configuration]
 
-SAYS = "can be checked, but not run yet by this version; take it out, or wait for a version that"
+RUN = "this version cannot run"
+SAYS = "; remove it from the policy, or upgrade to a version that has it"
 POLICY = """\
 profiles:
 - name: day
@@ -33,9 +34,9 @@ def test_a_policy_that_enables_plugins_to_come_is_read_and_each_is_told_where_it
     told = [str(problem) for problem in read(head + POLICY).unimplemented]
 
     assert [line.split(SAYS)[0] for line in told] == [
-        "p.yaml:8:59: profiles[0].plugins.deschedule.enabled[1]: PodLifeTime ",
-        "p.yaml:14:28: profiles[1].plugins.deschedule.enabled[0]: PodLifeTime ",
-        "p.yaml:13:9: profiles[1].plugins.balance.enabled[0]: RemoveDuplicates ",
+        f"p.yaml:8:59: profiles[0].plugins.deschedule.enabled[1]: {RUN} PodLifeTime yet",
+        f"p.yaml:14:28: profiles[1].plugins.deschedule.enabled[0]: {RUN} PodLifeTime yet",
+        f"p.yaml:13:9: profiles[1].plugins.balance.enabled[0]: {RUN} RemoveDuplicates yet",
     ]
 
 
@@ -86,4 +87,4 @@ def test_strategies_of_the_legacy_format_are_told_only_where_they_are_enabled(re
     ).unimplemented
 
     assert (problem.line, problem.path) == (4, "strategies.RemoveDuplicates")
-    assert problem.message.startswith("RemoveDuplicates can be checked")
+    assert problem.message == "this version cannot run RemoveDuplicates yet"
