@@ -101,7 +101,7 @@ class GateFactory:
         return False
 
     def _moving_of(self, owner_uid: str) -> int:
-        return self.moves.moving["owner", owner_uid]
+        return len(self.moves.moving.get(("owner", owner_uid), ()))
 
     def room_for_moves(self) -> list[Change]:
         """Return, once, a change for each full scope in which a move ended."""

@@ -57,7 +57,8 @@ class MovingLimits:
     """Refuses a pod while as many pods are moving in one of its scopes as the settings allow.
 
     Each limit that refuses remembers its scope, at most one for each name of a pod, node, zone or
-    namespace, until a move in it ends.
+    namespace, until a move in it ends; and when there is room at the latest, as that takes a look
+    at every move in it.
     """
 
     name = TOO_MANY_MOVING.gate
@@ -66,17 +67,16 @@ class MovingLimits:
     def __init__(self, view: ClusterView, tracker: MoveTracker, settings: MoveSettings) -> None:
         self._view = view
         self._tracker = tracker
-        self._awaited: set[ScopeKey] = set()
+        self._awaited: dict[ScopeKey, tuple[int, float]] = {}
         self.reconfigure(settings)
 
     def reconfigure(self, settings: MoveSettings) -> None:
         """Apply other limits; every blocked pod is evaluated again."""
         limits: dict[str, int | str | None] = dict(settings.max_moving)
         self.limits = {scope: limit for scope, limit in limits.items() if limit is not None}
-        self._timeout_s = settings.ready_timeout_s
         self._awaited.clear()
 
-    def check(self, finding: Finding, _: float) -> Refuse | None:
+    def check(self, finding: Finding, now: float) -> Refuse | None:
         """Refuse the pod when one of its scopes has no room for another move."""
         if not (moving := self._tracker.moving):
             return None  # a limit is 1 at least
@@ -85,10 +85,10 @@ class MovingLimits:
         owner = owner_of(pod, chain)
         for key in scopes_of(owner, pod.node, self._view.zone(pod.node)):
             limit = self.limits.get(key[0])
-            if limit is None or not (count := moving.get(key, 0)):
+            if limit is None or not (count := len(moving.get(key, ()))):
                 continue
             if count >= (allowed := count_of(limit, self._pods_of(chain))):
-                return self._refuse(finding, key, count, allowed, owner)
+                return self._refuse(finding, key, (count, allowed), owner, now)
         return None
 
     def _pods_of(self, chain: Sequence[OwnerReference]) -> int:
@@ -100,24 +100,40 @@ class MovingLimits:
         pods, uid = self._view.index(WorkloadPods), chain[0].uid
         return pods.ready(uid) + pods.unready(uid)
 
+    def _room_at(self, key: ScopeKey, ends: int, now: float) -> float:
+        """Return when so many moves of a full scope, which make room, have ended at the latest.
+
+        It is worked out again after a move in the scope has ended, and when the time has come.
+        """
+        known = self._awaited.get(key)
+        if known is None or known[0] != ends or known[1] <= now:
+            known = self._awaited[key] = ends, self._tracker.ended_by(key, ends, now)
+        return known[1]
+
     def _refuse(
-        self, finding: Finding, key: ScopeKey, count: int, allowed: int, owner: MoveOwner
+        self,
+        finding: Finding,
+        key: ScopeKey,
+        use: tuple[int, int],
+        owner: MoveOwner,
+        now: float,
     ) -> Refuse:
-        self._awaited.add(key)
         scope, name = key
+        count, allowed = use
+        room_at = self._room_at(key, count - allowed + 1, now)
         label = {"cluster": "the cluster", "owner": f"owner {owner}"}.get(scope, f"{scope} {name}")
         pods = "pod is" if count == 1 else "pods are"
         message = (
             f"{count} {pods} moving in {label}, and moves.maxMoving allows {allowed}; there "
-            f"is room when a replacement is Ready, or after {self._timeout_s:g} s"
+            f"is room when a replacement is Ready, or in {room_at - now:.0f} s at the latest"
         )
         wakes = (WakeOnMoveEnded(scope, name), WakeOnPod(finding.pod.uid))
         exhausted = _EXHAUSTED[scope]
-        return TOO_MANY_MOVING.refuse(finding, message, wakes, scope_exhausted=exhausted)
+        return TOO_MANY_MOVING.refuse(finding, message, wakes, room_at, scope_exhausted=exhausted)
 
     def wakes(self, released: Iterable[ScopeKey]) -> Iterator[Change]:
         """Yield a change for each scope that has room again and was found full before."""
         for key in released:
             if key in self._awaited:
-                self._awaited.discard(key)
+                del self._awaited[key]
                 yield MoveEnded(*key)

@@ -6,6 +6,7 @@ taken by the controller: moves that ended, and scopes in which fewer pods are mo
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from heapq import nsmallest
 from typing import Final
 
 from reactive_desched.model.changes import (
@@ -77,12 +78,12 @@ _ACCEPTED: Final = frozenset({EVICTED, UNKNOWN})
 
 
 class MoveTracker:
-    """The moves under way, MAX_MOVES at most, and how many there are in each scope."""
+    """The moves under way, MAX_MOVES at most, and `moving`: the evicted pods of each scope."""
 
     indexes = (OwnerIndex, WorkloadPods)
 
     def __init__(self, view: ClusterView, config: Configuration, memory: MoveMemory) -> None:
-        self.moving: Counter[ScopeKey] = Counter()
+        self.moving: dict[ScopeKey, set[PodKey]] = {}
         self._view = view
         self._memory = memory
         self._moves: dict[PodKey, Move] = {}
@@ -234,13 +235,21 @@ class MoveTracker:
         released, self._released = self._released, []
         return released
 
+    def ended_by(self, scope: ScopeKey, count: int, now: float) -> float:
+        """Return when so many moves of a scope have ended at the latest, as far as is known.
+
+        A move whose eviction has no outcome yet has `moves.readyTimeout` from now on.
+        """
+        longest = now + self._timeout_s
+        return nsmallest(count, (self._timers.due(u) or longest for u in self.moving[scope]))[-1]
+
     def _add(self, move: Move, now: float) -> None:
         if len(self._moves) >= MAX_MOVES:
             oldest = next(iter(self._moves.values()))
             self._end(oldest, now, NOT_FOLLOWED, "more moves are under way than are followed")
         self._moves[move.origin.pod_uid] = move
         for scope in move.scopes:
-            self.moving[scope] += 1
+            self.moving.setdefault(scope, set()).add(move.origin.pod_uid)
         self._await_replacement(move)
 
     def _accept(self, move: Move, now: float) -> None:
@@ -417,7 +426,8 @@ class MoveTracker:
         if move.replacement is not None:
             self._by_replacement.pop(move.replacement.uid, None)
         for scope in move.scopes:
-            self.moving[scope] -= 1
-            if not self.moving[scope]:
+            pods = self.moving[scope]
+            pods.discard(move.origin.pod_uid)
+            if not pods:
                 del self.moving[scope]
         self._released += move.scopes

@@ -48,6 +48,10 @@ class Timers(Generic[K]):
         """Do not ring for this key."""
         self._deadlines.pop(key, None)
 
+    def due(self, key: K) -> float | None:
+        """Return when the timer of this key rings; None where it has none."""
+        return self._deadlines[key][0] if key in self._deadlines else None
+
     def pop_due(self, now: float) -> K | None:
         """Take out one key whose time has come."""
         self._drop_stale()

@@ -291,6 +291,37 @@ async def test_one_pod_of_an_owner_moves_after_the_other_was_replaced() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("gone", "seconds"),
+    [
+        pytest.param(False, 570, id="ten minutes after the first eviction"),
+        pytest.param(True, 60, id="a minute after an evicted pod that nobody replaces was gone"),
+    ],
+)
+async def test_a_full_scope_says_when_it_has_room_at_the_latest_and_that_is_a_timer(
+    seconds: float, *, gone: bool
+) -> None:
+    first, *others = (pod(f"p{i}", on="n1", owner=f"ReplicaSet/r{i}") for i in range(4))
+    async with flow_of(limits(node=2)).running() as flow:
+        flow.sync_and_resume(*NODES, first)
+        await anyio.sleep(20)
+        flow.deliver(others[0])
+        await anyio.sleep(10)
+        if gone:
+            flow.delete(others[0])
+        flow.deliver(*others[1:])
+        await anyio.sleep(0)
+        waits = list(flow.controller.evaluator.pending())
+        assert {wait.decision.finding.pod.name for wait in waits} == {"p2", "p3"}
+        for wait in waits:
+            assert wait.until == pytest.approx(wait.since + seconds)
+            assert f"or in {seconds} s at the latest" in wait.decision.message
+
+        flow.controller.gates.room_for_moves = list  # type: ignore[method-assign]  # no wakes
+        await anyio.sleep(seconds + 1)
+        assert flow.evicted_names == ["p0", "p1", "p2"]
+
+
 async def test_the_next_pod_moves_as_soon_as_the_replacement_is_ready_and_judged() -> None:
     async with flow_of(limits(node=1)).running() as flow:
         await evicted(flow, pod("web-1", on="n1"), pod("db-1", on="n1", owner="ReplicaSet/db"))
