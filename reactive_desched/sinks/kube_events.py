@@ -15,6 +15,7 @@ from reactive_desched.api.event import (
     BrakeReleased,
     DecisionMade,
     EvictionEnded,
+    LeaderChanged,
     PodData,
     PolicyLoaded,
     PolicyRejected,
@@ -37,6 +38,8 @@ from reactive_desched.policy.policy import Configuration
 DESCHEDULED, EVICTION_FAILED, POD_EVICTED = "Descheduled", "EvictionFailed", "PodEvicted"
 RELOAD, RELOADED, REJECTED = "ReloadPolicy", "PolicyReloaded", "PolicyRejected"
 BRAKE, ENGAGED, RELEASED = "Brake", "BrakeEngaged", "BrakeReleased"
+LEADER_ELECTION: Final = "LeaderElection"
+"""The reason of client-go's Events on a Lease."""
 
 MAX_EVENT_AGE_S: Final = 600.0
 """Older records get no Event, for example after an outage or a restart."""
@@ -52,7 +55,7 @@ _RELEVANT_TYPES: Final = frozenset(
         *(events.EVICTION_SUCCEEDED, events.EVICTION_REFUSED, events.EVICTION_UNKNOWN),
         *(events.DECISION_DEFER, events.DECISION_REFUSE),
         *(events.POLICY_LOADED, events.POLICY_REJECTED),
-        *(events.BRAKE_ENGAGED, events.BRAKE_RELEASED),
+        *(events.BRAKE_ENGAGED, events.BRAKE_RELEASED, events.LEADER_CHANGED),
     }
 )
 
@@ -64,7 +67,7 @@ class KubeEventsSink:
     failed, or that a limit of the policy stopped, gets an Event on the pod if the policy sets
     `evictionFailureEventNotification`. A policy that was loaded or rejected since this sink was
     made gets an Event on `own_pod`, if that is known, and so does a brake that engages or
-    is released. `wall_clock` returns seconds since the epoch.
+    is released. A change of the leader gets one on the Lease. `wall_clock` returns seconds since the epoch.
 
     It acknowledges every record at once and loses Events that cannot be written: the journal has
     all of them.
@@ -126,6 +129,8 @@ class KubeEventsSink:
                 self._on_policy_loaded(data)
             case PolicyRejected() if time.timestamp() >= self._started_at:
                 self._on_policy_rejected(data)
+            case LeaderChanged() if time.timestamp() >= self._started_at:
+                self._on_leader_changed(data)
 
     def _on_eviction_ended(self, data: EvictionEnded) -> None:
         """Write the Event of an eviction or its failure; a pod that was gone already gets none."""
@@ -181,6 +186,18 @@ class KubeEventsSink:
                 note = f"{note} (by {data.by})"
             event = KubeEvent(self._own_pod, reason, BRAKE, note, is_warning=is_engaged)
             self._record_event(event)
+
+    def _on_leader_changed(self, data: LeaderChanged) -> None:
+        """Write client-go's Event on the Lease: who became the leader, or leads no more."""
+        election = self._active_config().settings.leader_election
+        lease = Regarding(
+            "Lease",
+            election.resource_namespace,
+            election.resource_name,
+            api_version="coordination.k8s.io/v1",
+        )
+        note = f"{data.holder} became leader" if data.holder else f"{data.previous} stopped leading"
+        self._record_event(KubeEvent(lease, LEADER_ELECTION, LEADER_ELECTION, note))
 
     def _record_event(self, event: KubeEvent) -> None:
         if self._active_config().settings.events.kubernetes:

@@ -128,6 +128,13 @@ def holder(control_plane: ControlPlane) -> str:
     return control_plane.kubectl().run(*lease)
 
 
+def events_of_the_lease(control_plane: ControlPlane) -> set[str]:
+    """Return what Kubernetes Events say of the Lease."""
+    about = f"regarding.kind=Lease,regarding.name={NAMESPACE}"
+    options = ("-n", NAMESPACE, "--field-selector", about)
+    return {each["note"] for each in control_plane.kubectl().get("events.events.k8s.io", *options)}
+
+
 def lead_and_follow(both: Replicas, control_plane: ControlPlane) -> None:
     """Start `a`, wait until it leads, and start `b`, which stands by."""
     leader = both.start("a")
@@ -212,6 +219,7 @@ def test_a_leader_that_fails_is_followed_by_one_and_no_pod_is_asked_for_twice(
         if event.type == LEADER_CHANGED
     ]
     assert changes[-2:] == [(second, first), ("", second)]
+    assert f"{second} became leader" in events_of_the_lease(control_plane)
     assert referee.always_forbidden() == set()
 
 

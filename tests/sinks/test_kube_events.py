@@ -235,6 +235,21 @@ async def test_settings_switch_all_of_it_off_while_it_runs() -> None:
     assert [event.reason for event in await bench.hand(*some)] == [TAINTS, "PolicyRejected"]
 
 
+def leader_changed(holder: str, previous: str) -> tuple[str, api.EventData]:
+    return api.LEADER_CHANGED, api.LeaderChanged(holder=holder, previous=previous, transitions=3)
+
+
+async def test_who_leads_is_told_beside_the_lease_in_the_words_of_client_go() -> None:
+    lease = Regarding("Lease", "kube-system", "descheduler", "", "coordination.k8s.io/v1")
+
+    assert await Bench().hand(leader_changed("a_1", "b_2"), leader_changed("", "a_1")) == [
+        KubeEvent(lease, "LeaderElection", "LeaderElection", "a_1 became leader"),
+        KubeEvent(lease, "LeaderElection", "LeaderElection", "a_1 stopped leading"),
+    ]
+    assert await Bench(wanted=False).hand(leader_changed("a_1", "")) == []
+    assert await Bench().hand(leader_changed("a_1", ""), after_s=-1) == []  # of an earlier process
+
+
 async def test_a_dry_run_is_not_told() -> None:
     dry: Any = api.MODE_DRY_RUN
     told = await Bench(failures=True).hand(
