@@ -259,7 +259,10 @@ class Controller:
         self.pause_reason()
 
     def _update_brakes(self, now: float) -> None:
-        """Engage and release brakes, record that, and evaluate again what they held."""
+        """Engage and release brakes, record that, and evaluate again what they held.
+
+        The rates warm up again: all that a brake of the whole cluster held may be due at once.
+        """
         brakes = self.gates.brakes
         released = brakes.update(now)
         for name, reason in ((MANUAL, brakes.pause.reason), (BRAKE, brakes.zones.stop_reason)):
@@ -272,6 +275,7 @@ class Controller:
                 self._recorder.record_brake(notice)
                 self._observer.on_brake(notice)
         if released:
+            self.gates.rate_limiter.begin_warm_up(now)
             self.evaluator.apply_changes(released, now)
             self._work_available.notify()
 

@@ -8,10 +8,11 @@ from msgspec.structs import replace
 
 from reactive_desched.model.decisions import Defer
 from reactive_desched.model.objects import Pod
+from reactive_desched.policy.brakes import BrakeSettings
 from reactive_desched.policy.limits import EvictionRateLimits, EvictionSchedule
 from reactive_desched.testing.builders import node, pod
 from tests.support.assembly_bench import ControllerBench, make_config, make_profile
-from tests.support.configurations import make_rate_limits
+from tests.support.configurations import NO_BRAKES, make_rate_limits
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
@@ -71,6 +72,51 @@ async def test_a_quiet_time_after_the_start_warms_up_too_and_a_changed_policy_be
             make_config(make_profile("other"), budgets=EvictionRateLimits())
         )
         assert warm_up_ratio(bench) == pytest.approx(0.2)
+
+
+STORM = BrakeSettings.model_validate({"zones": None, "pending": None, "storm": {"pods": 5}})
+
+
+@pytest.mark.parametrize("brake", ["storm", "pause"])
+async def test_what_a_brake_held_leaves_slowly_at_first(brake: str) -> None:
+    bench = ControllerBench(
+        budgets=EvictionRateLimits(), brakes=STORM if brake == "storm" else NO_BRAKES
+    )
+    async with bench.running():
+        bench.sync_and_resume(*NODES, *some_pods(per_node=40))
+        await anyio.sleep(400)
+        if brake == "pause":
+            bench.controller.pause("ann", "network upgrade", None)
+        bench.deliver(*TAINTED[:11])
+        await anyio.sleep(400)
+        assert (bench.evicted_names, warm_up_ratio(bench)) == ([], 1)
+
+        bench.controller.resume("ann", "the taints are meant")
+        assert warm_up_ratio(bench) == pytest.approx(0.2)
+        counts = [await evicted_within(bench, 60) for _ in range(6)]
+
+    assert counts[0] <= 1 + 20 * 0.28  # the plugin's 20 a minute, from a fifth upwards
+    assert counts[0] < counts[1] < counts[2]
+    assert counts[-1] >= 15
+
+
+async def test_a_zone_that_comes_back_slows_down_no_other() -> None:
+    zones = BrakeSettings.model_validate({"zones": {}, "storm": None, "pending": None})
+    bench = ControllerBench(budgets=EvictionRateLimits(), brakes=zones)
+    lost = [
+        replace(each, ready_status="Unknown") for each in NODES if each.name in {"n0", "n3", "n6"}
+    ]
+    async with bench.running():
+        bench.sync_and_resume(*NODES, *some_pods())
+        await anyio.sleep(400)
+        bench.deliver(*lost)
+        await anyio.sleep(1)
+        assert bench.controller.brake_messages()["zone"]
+        bench.deliver(*NODES)
+        await anyio.sleep(1)
+        assert not bench.controller.brake_messages()["zone"]
+
+        assert warm_up_ratio(bench) == 1
 
 
 @pytest.mark.parametrize("scope", NAMES)
