@@ -67,7 +67,8 @@ class KubeEventsSink:
     failed, or that a limit of the policy stopped, gets an Event on the pod if the policy sets
     `evictionFailureEventNotification`. A policy that was loaded or rejected since this sink was
     made gets an Event on `own_pod`, if that is known, and so does a brake that engages or
-    is released. A change of the leader gets one on the Lease. `wall_clock` returns seconds since the epoch.
+    is released. A change of the leader gets one on the Lease.
+    `wall_clock` returns seconds since the epoch.
 
     It acknowledges every record at once and loses Events that cannot be written: the journal has
     all of them.
