@@ -18,6 +18,7 @@ import yaml  # type: ignore[import-untyped]  # it ships no types
 
 from reactive_desched.errors import ConfigError
 from reactive_desched.plan.command import PlanOptions, build_report
+from reactive_desched.plan.mode import PlanMode
 from reactive_desched.plan.progress import Progress
 from reactive_desched.plugins.registry import plugin_registry
 
@@ -78,6 +79,7 @@ def answered(comparing: ModuleType, case: Case, folder: Path) -> tuple[Any, int,
     options = PlanOptions(
         policy=written["policy"],
         files=(written["cluster"],),
+        mode=PlanMode.UPSTREAM,
         now=written["now"],
         passes=int(written["passes"]),
     )
@@ -90,7 +92,7 @@ def answered(comparing: ModuleType, case: Case, folder: Path) -> tuple[Any, int,
 def answered_by_the_command(comparing: ModuleType, case: Case, _: Path) -> Any:
     """Answer as the command does, by running it."""
     command = (
-        f"{sys.executable} -m reactive_desched plan -f {{cluster}} --policy {{policy}}"
+        f"{sys.executable} -m reactive_desched plan --as upstream -f {{cluster}} --policy {{policy}}"
         " --now {now} --passes {passes} -o json"
     )
     return comparing.run(case, command)

@@ -62,7 +62,7 @@ def _no_kill_timer(_: Logger) -> EndProcessAt:
 
 
 class Dependencies(Struct, frozen=True):
-    """What a controller needs from outside; `node_fit` is the mode of the flag --node-fit."""
+    """What a controller needs from outside."""
 
     configuration: Configuration
     kube: KubeConfigOptions
@@ -74,7 +74,6 @@ class Dependencies(Struct, frozen=True):
     dry_run: bool = False
     serve_metrics: bool = True
     reload: ReloadConfig | None = None
-    node_fit: str | None = None
     open_kill_timer: Callable[[Logger], EndProcessAt] = _no_kill_timer
 
     @property
@@ -126,7 +125,6 @@ def _build_dependencies(
         options.dry_run,
         options.serve_metrics,
         reload,
-        options.overrides.node_fit,
         open_kill_timer,
     )
 

@@ -8,7 +8,6 @@ from pydantic import ValidationError
 
 from reactive_desched.api.args import FieldErrors, file_key
 from reactive_desched.errors import ConfigError
-from reactive_desched.fit.upstream import SCHEDULER, UPSTREAM
 from reactive_desched.model.labels import Selector
 from reactive_desched.policy.diagnostics import Diagnostic
 from reactive_desched.policy.leader_election import LeaderElectionSettings
@@ -22,14 +21,12 @@ class FlagOverrides(Struct, frozen=True):
 
     `leader_election` has values by the fields of its settings. It, requests and burst count before
     the files; the node selector, the address to listen on and the journal's directory only where
-    the files say nothing about them. `node_fit` is for one sweep: a controller that reacts checks
-    nodes as the kube-scheduler does, whatever flags and files say.
+    the files say nothing about them.
     """
 
     node_selector: Selector | None = None
     requests_per_second: float | None = None
     burst: int | None = None
-    node_fit: str | None = None
     health_probe_bind_address: str | None = None
     default_listen: str | None = None
     default_journal_dir: str | None = None
@@ -51,7 +48,7 @@ class FlagOverrides(Struct, frozen=True):
         return replace(policy, node_selector=self.node_selector)
 
     def _warnings(self, configuration: Configuration) -> Iterator[Diagnostic]:
-        """Yield which flag or setting has no effect.
+        """Yield which flag has no effect.
 
         The policy's node selector counts before the flag, as in the SIG descheduler.
         """
@@ -60,10 +57,6 @@ class FlagOverrides(Struct, frozen=True):
             message = "counts, and --node-selector does not"
             hint = "take one of them away"
             yield Diagnostic(policy.source, 0, 0, "nodeSelector", message, hint)
-        if configuration.settings.node_fit == UPSTREAM:
-            message = "upstream has no effect: a controller that reacts uses scheduler"
-            hint = "take it away; `run --once` and `plan` have --node-fit"
-            yield Diagnostic("settings", 0, 0, "nodeFit", message, hint)
 
     def _settings(self, settings: ReactiveSettings) -> ReactiveSettings:
         updates: dict[str, object] = {
@@ -71,7 +64,6 @@ class FlagOverrides(Struct, frozen=True):
             "server": self._server(settings.server),
             "journal": self._journal(settings.journal),
             "leader_election": self._leader_election(settings.leader_election),
-            "node_fit": SCHEDULER,
         }
         return settings.model_copy(update=updates)
 

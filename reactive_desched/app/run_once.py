@@ -25,7 +25,7 @@ from reactive_desched.app.options import (
 from reactive_desched.app.recording import start_recording
 from reactive_desched.controller.controller import decision_context
 from reactive_desched.errors import ConfigError
-from reactive_desched.eviction.dry_run import DryRunEvictor
+from reactive_desched.eviction.dry_run import StillClusterEvictor
 from reactive_desched.eviction.executor import Cancelled, EvictionExecutor, effect_timeout
 from reactive_desched.eviction.recorder import Recorder
 from reactive_desched.eviction.recovery import resolve_open_intents
@@ -57,6 +57,7 @@ from reactive_desched.plan.needed_resources import needed_resources
 from reactive_desched.plan.progress import Progress
 from reactive_desched.plan.snapshot import Snapshot
 from reactive_desched.policy.policy import AnyPlugin, Policy
+from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.resources import (
     OWNER_RESOURCES,
     USAGE_RESOURCES,
@@ -112,7 +113,7 @@ async def _until_done(deps: Dependencies) -> int:
         effect_timeout_s = effect_timeout(deps.configuration.settings.client.total_timeout_s)
         with stop.cancellable:
             await resolve_open_intents(recorder, evictor, log, effect_timeout_s)
-        node_fit = deps.node_fit or UPSTREAM
+        node_fit = deps.configuration.settings.node_fit
         snapshot = await list_snapshot(
             session,
             needed_resources(deps.configuration.policy, node_fit),
@@ -120,11 +121,13 @@ async def _until_done(deps: Dependencies) -> int:
             optional_resources=OWNER_RESOURCES | USAGE_RESOURCES,
         )
         snapshot = await with_measured_use(snapshot, deps.configuration, session, SystemClock())
+        state = snapshot.build_state(deps.configuration.policy.node_selector)
+        view = ClusterView(state, time.time)
         one_shot = OneShotRun(
             deps.configuration.policy,
             EvictionExecutor(
                 recorder,
-                DryRunEvictor() if deps.dry_run else evictor,
+                StillClusterEvictor(state, view) if deps.dry_run else evictor,
                 time.monotonic,
                 effect_timeout_s=effect_timeout_s,
             ),
@@ -135,7 +138,7 @@ async def _until_done(deps: Dependencies) -> int:
             node_fit,
         )
         _log_snapshot(snapshot, deps, log)
-        status = await one_shot.run(snapshot, log)
+        status = await one_shot.run(state, view, log)
         tasks.cancel_scope.cancel()
     return status
 
@@ -165,13 +168,12 @@ class OneShotRun:
         self._timings = timings
         self._results: Counter[str] = Counter()
 
-    async def run(self, snapshot: Snapshot, log: Logger) -> int:
-        """Sweep a snapshot of the cluster once and return the exit status.
+    async def run(self, state: ClusterState, view: ClusterView, log: Logger) -> int:
+        """Sweep the state of a cluster once and return the exit status; evicted pods leave it.
 
         Raises ConfigError when the policy names a PriorityClass that the cluster does not have.
         """
-        started_at, state = time.monotonic(), snapshot.build_state(self._policy.node_selector)
-        view = ClusterView(state, time.time)
+        started_at = time.monotonic()
         check_thresholds(self._policy.profiles, view)
         fit = SchedulerNodeFit(view, time.monotonic) if self._node_fit == SCHEDULER else None
         cycle = Cycle(self._policy, state, view, fit, plugin_context=self._timed)

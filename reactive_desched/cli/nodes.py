@@ -22,11 +22,12 @@ def add(commands: Commands) -> None:
     policy_flags.add(command)
     command.add_argument("--profile", metavar="NAME", help="show this profile of the policy only")
     snapshot_flags.add(command)
-    snapshot_flags.add_sweep(command)
+    snapshot_flags.add_preview(command)
     command.set_defaults(command=_call)
 
 
 def _call(arguments: argparse.Namespace) -> int:
+    from reactive_desched.plan.mode import PlanMode
     from reactive_desched.plan.command import PlanOptions, run_nodes
 
     return run_nodes(
@@ -38,9 +39,9 @@ def _call(arguments: argparse.Namespace) -> int:
             kubeconfig=arguments.kubeconfig,
             context=arguments.context,
             now=arguments.now,
-            passes=arguments.passes,
+            mode=PlanMode(snapshot_flags.mode_of(arguments)),
+            passes=arguments.passes or 1,
             profile=arguments.profile,
-            node_fit=arguments.node_fit,
             show_nodes=True,
             output=arguments.output,
         )

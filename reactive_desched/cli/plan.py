@@ -1,4 +1,4 @@
-"""`plan`: a preview of one sweep."""
+"""`plan`: a preview of what would be evicted."""
 
 import argparse
 
@@ -31,11 +31,12 @@ def add(commands: Commands) -> None:
         action="store_true",
         help="show how nodes stand beside the thresholds of the policy, as `nodes` does",
     )
-    snapshot_flags.add_sweep(command)
+    snapshot_flags.add_preview(command)
     command.set_defaults(command=_call)
 
 
 def _call(arguments: argparse.Namespace) -> int:
+    from reactive_desched.plan.mode import PlanMode
     from reactive_desched.plan.command import PlanOptions, run
 
     return run(
@@ -47,9 +48,9 @@ def _call(arguments: argparse.Namespace) -> int:
             kubeconfig=arguments.kubeconfig,
             context=arguments.context,
             now=arguments.now,
-            passes=arguments.passes,
+            mode=PlanMode(snapshot_flags.mode_of(arguments)),
+            passes=arguments.passes or 1,
             profile=arguments.profile,
-            node_fit=arguments.node_fit,
             show_unaffected=arguments.all,
             show_nodes=arguments.nodes,
             output=arguments.output,

@@ -44,12 +44,6 @@ def _add_what(command: argparse.ArgumentParser) -> None:
         type=parse_bool,
         help="do everything but evict",
     )
-    command.add_argument(
-        "--node-fit",
-        choices=["scheduler", "upstream"],
-        help="with --once: whose rules nodeFit checks nodes by (default upstream);"
-        " without it nodeFit always checks as the kube-scheduler",
-    )
 
 
 def _add_where(command: argparse.ArgumentParser) -> None:
@@ -95,7 +89,7 @@ def _call(arguments: argparse.Namespace) -> int:
             lenient=arguments.lenient_policy,
             serve_metrics=not arguments.disable_metrics,
             overrides=_overrides(arguments, also),
-            warnings=(*also.notices, *_ineffective(arguments, once=also.once)),
+            warnings=also.notices,
         ),
         once=also.once,
     )
@@ -111,15 +105,6 @@ def _run(options: "Options", *, once: bool) -> int:
     return run(options)
 
 
-def _ineffective(arguments: argparse.Namespace, *, once: bool) -> tuple[str, ...]:
-    if once or arguments.node_fit != "upstream":
-        return ()
-    text = (
-        "--node-fit upstream has no effect without --once: a controller that reacts uses scheduler"
-    )
-    return (text,)
-
-
 def _overrides(arguments: argparse.Namespace, upstream: "UpstreamOptions") -> "FlagOverrides":
     from reactive_desched.app.overrides import FlagOverrides
 
@@ -127,7 +112,6 @@ def _overrides(arguments: argparse.Namespace, upstream: "UpstreamOptions") -> "F
         node_selector=arguments.node_selector,
         requests_per_second=arguments.requests_per_second,
         burst=arguments.burst,
-        node_fit=arguments.node_fit,
         health_probe_bind_address=arguments.health_probe_bind_address,
         default_listen=upstream.default_listen,
         default_journal_dir=upstream.default_journal_dir,

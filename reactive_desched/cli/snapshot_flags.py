@@ -2,6 +2,8 @@
 
 import argparse
 
+from reactive_desched.errors import ConfigError
+
 
 def add(command: argparse.ArgumentParser) -> None:
     """Describe them to a command's parser."""
@@ -23,8 +25,15 @@ def add(command: argparse.ArgumentParser) -> None:
     command.add_argument("--context", metavar="NAME", help="a context of the kubeconfig")
 
 
-def add_sweep(command: argparse.ArgumentParser) -> None:
-    """Describe how to sweep what was looked at, and in which form to write the result."""
+def add_preview(command: argparse.ArgumentParser) -> None:
+    """Describe whose decisions to preview, and in which form to write them."""
+    command.add_argument(
+        "--as",
+        dest="mode",
+        choices=["once", "upstream"],
+        help="whose decisions: once, `run --once` (the default); upstream, a dry run of the SIG"
+        " descheduler (the default with --passes)",
+    )
     command.add_argument(
         "--now", metavar="TIME", help="judge as of this RFC 3339 time (default: the present)"
     )
@@ -32,14 +41,7 @@ def add_sweep(command: argparse.ArgumentParser) -> None:
         "--passes",
         metavar="N",
         type=_passes,
-        default=1,
-        help="sweep the same objects N times and report the last sweep (default 1)",
-    )
-    command.add_argument(
-        "--node-fit",
-        choices=["upstream", "scheduler"],
-        default="upstream",
-        help="whether a pod fits elsewhere: as the SIG descheduler or the scheduler judges it",
+        help="with --as upstream: sweep the same objects N times and report the last sweep",
     )
     command.add_argument(
         "-o", "--output", choices=["table", "wide", "json", "yaml"], default="table"
@@ -50,3 +52,14 @@ def _passes(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is no number of times to look")
     return int(text)
+
+
+def mode_of(arguments: argparse.Namespace) -> str:
+    """Return whose decisions to preview: passes are something that only upstream has."""
+    if arguments.passes is None:
+        return str(arguments.mode or "once")
+    if arguments.mode not in (None, "upstream"):
+        raise ConfigError(
+            f"--passes: --as {arguments.mode} looks once; take it away, or write --as upstream"
+        )
+    return "upstream"

@@ -361,7 +361,10 @@ class PriorityClass(Struct, frozen=True, gc=False):
 
 
 class PodDisruptionBudget(Struct, frozen=True, gc=False):
-    """How many of the selected pods may be disrupted now; an absent selector selects none."""
+    """How many of the selected pods may be disrupted now; an absent selector selects none.
+
+    The last four are what the eviction endpoint reads: see `model.disruption.BudgetState`.
+    """
 
     namespace: str
     name: str
@@ -369,6 +372,9 @@ class PodDisruptionBudget(Struct, frozen=True, gc=False):
     resource_version: int = 0
     selector: LabelSelector | None = None
     disruptions_allowed: int = 0
+    is_processed: bool = True
+    unready_may_go: bool = False
+    is_backlogged: bool = False
 
     @property
     def key(self) -> str:

@@ -14,9 +14,9 @@ import msgspec
 from msgspec import Struct
 
 from reactive_desched.errors import ConfigError
-from reactive_desched.fit.upstream import UPSTREAM
 from reactive_desched.plan.evaluation import PlanResult, run_sweeps
 from reactive_desched.plan.missing_inputs import missing_inputs, missing_measurements, missing_nodes
+from reactive_desched.plan.mode import PlanMode
 from reactive_desched.plan.needed_resources import needed_resources
 from reactive_desched.plan.node_report import NodesReport
 from reactive_desched.plan.node_tables import rule_tables
@@ -49,11 +49,13 @@ _FETCH: Final = f"kubectl get {','.join(sorted(resources_read_for(Purpose.DECISI
 class PlanOptions(Struct, frozen=True, kw_only=True):
     """What the command line said; no `files` means a live cluster, no `now` the present moment.
 
+    `mode` is whose decisions to preview; a dry run of upstream may make several `passes`.
     `profile` names the only one to run, `show_unaffected` asks for the pods nothing was decided
     about, `show_nodes` for how nodes stand beside thresholds.
     """
 
     policy: str
+    mode: PlanMode = PlanMode.ONCE
     settings: str | None = None
     lenient: bool = False
     files: tuple[str, ...] = ()
@@ -62,7 +64,6 @@ class PlanOptions(Struct, frozen=True, kw_only=True):
     now: str | None = None
     passes: int = 1
     profile: str | None = None
-    node_fit: str = UPSTREAM
     show_unaffected: bool = False
     show_nodes: bool = False
     output: str = "table"
@@ -136,6 +137,7 @@ def build_report(options: PlanOptions, progress: Progress) -> PlanReport:
     return PlanReport(
         looked_at=swept.looked_at,
         warnings=swept.warnings,
+        mode=options.mode,
         skipped=swept.result.skipped,
         decisions=swept.result.decisions,
         others=None if unaffected is None else tuple(unaffected),
@@ -152,6 +154,7 @@ def build_nodes_report(options: PlanOptions, progress: Progress) -> NodesReport:
     return NodesReport(
         looked_at=swept.looked_at,
         warnings=swept.warnings,
+        mode=options.mode,
         skipped=swept.result.skipped,
         tables=tables,
         decisions=tuple(
@@ -167,7 +170,14 @@ def _sweep(options: PlanOptions, progress: Progress) -> SweptSnapshot:
     loaded = _load_snapshot(options, configuration, progress)
     moment = moment or datetime.now(UTC)
     measured = loaded.snapshot.measured_by(policy.metrics_sources)
-    result = run_sweeps(policy, measured, moment.timestamp(), options.node_fit, options.passes)
+    result = run_sweeps(
+        policy,
+        measured,
+        moment.timestamp(),
+        options.mode.node_fit(configuration.settings),
+        passes=options.passes,
+        asks_budgets=options.mode.asks_budgets,
+    )
     now = format_timestamp(moment)
     return SweptSnapshot(
         policy=policy,
@@ -223,7 +233,8 @@ def _load_live_snapshot(
     from reactive_desched.kube.auth.kubeconfig import KubeConfigOptions
     from reactive_desched.plan.live import read_live_snapshot
 
-    resources = needed_resources(configuration.policy, options.node_fit, OWNER_RESOURCES)
+    node_fit = options.mode.node_fit(configuration.settings)
+    resources = needed_resources(configuration.policy, node_fit, OWNER_RESOURCES)
     if options.show_nodes:
         resources = list(dict.fromkeys((*resources, *sorted(USAGE_RESOURCES))))
     kube = KubeConfigOptions(options.kubeconfig, options.context)
@@ -273,7 +284,7 @@ def _describe_inputs(
         files=options.files,
         server=loaded.server,
         policy=PolicyRef(policy.source, policy.revision),
-        node_fit=options.node_fit,
+        node_fit=options.mode.node_fit(configuration.settings),
         passes=options.passes,
         whole=snapshot.is_complete,
         nodes=NodeCounts(counts.pop(NODES), result.view.eligible_node_count),

@@ -1,5 +1,6 @@
 """What `nodes` says, once for every form it is written in; docs/reference/nodes.md shows it."""
 
+from reactive_desched.plan.mode import PlanMode
 from reactive_desched.plan.report import API_VERSION, PlanInputs, PlannedDecision
 from reactive_desched.plan.report_part import ReportPart
 from reactive_desched.plan.rule_table import RuleTable
@@ -12,11 +13,12 @@ NODES_KIND = "Nodes"
 class NodesReport(ReportPart, frozen=True, gc=False, kw_only=True):
     """Every table, and the decisions of the plugins that have one, in their order.
 
-    `skipped` says why a sweep does nothing at all, if so.
+    `mode` is whose decisions they are. `skipped` says why a sweep does nothing at all, if so.
     """
 
     api_version: str = API_VERSION
     kind: str = NODES_KIND
+    mode: PlanMode
     looked_at: PlanInputs
     warnings: tuple[str, ...] = ()
     skipped: str | None

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from reactive_desched.plan.mode import PlanMode
 from reactive_desched.plan.report_part import DecisionCounts, ReportPart
 from reactive_desched.plan.rule_table import RuleTable
 
@@ -140,12 +141,14 @@ class PlanInputs(ReportPart, frozen=True, gc=False):
 class PlanReport(ReportPart, frozen=True, gc=False, kw_only=True):
     """A whole preview: decisions in the order in which they are made.
 
+    `mode` is whose decisions they are.
     `skipped` says why nothing was judged at all, if so. `others` has the pods about which nothing
     was decided, and `nodes` the tables that `nodes` shows; each null where it was not asked for.
     """
 
     api_version: str = API_VERSION
     kind: str = KIND
+    mode: PlanMode
     looked_at: PlanInputs
     warnings: tuple[str, ...] = ()
     skipped: str | None

@@ -65,11 +65,13 @@ def _parts(report: PlanReport, style: TextStyle) -> Iterator[Iterable[str]]:
 
 def _headline(report: PlanReport) -> str:
     leaving = report.summary.total.evict
+    actor = report.mode.actor
     if report.skipped is not None:
-        return f"Nothing would be evicted: {report.skipped}."
+        return f"Nothing would be evicted by {actor}: {report.skipped}."
     if not leaving:
-        return f"Nothing would be evicted ({_pods(report.looked_at.pods)} looked at)."
-    return f"{leaving} of {_pods(report.looked_at.pods)} would be evicted, in this order:"
+        return f"Nothing would be evicted by {actor} ({_pods(report.looked_at.pods)} looked at)."
+    pods = _pods(report.looked_at.pods)
+    return f"{leaving} of {pods} would be evicted by {actor}, in this order:"
 
 
 def _eviction_tables(report: PlanReport, style: TextStyle) -> Iterator[Iterable[str]]:

@@ -286,10 +286,10 @@ class ReactiveSettings(Section):
         description="What becomes of evicted pods: limits and memory.",
     )
     node_fit: Literal["scheduler", "upstream"] = Field(
-        default="scheduler",
-        description="The controller checks nodes for nodeFit by the kube-scheduler's filters and "
-        "counts reservations. `upstream` only causes a warning: it is for `run "
-        "--once` and `plan` (`--node-fit`).",
+        default="upstream",
+        description="How `run --once` and `plan --as once` check nodes for nodeFit: `upstream` as "
+        "the SIG descheduler does, `scheduler` by the kube-scheduler's filters, counting "
+        "reservations. A controller that keeps running always does the latter.",
     )
     usage: UsageSettings = Field(
         default=UsageSettings.model_construct(), description="Measured use of nodes and pods."

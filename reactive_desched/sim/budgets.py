@@ -1,7 +1,13 @@
 """The side of a disruption budget that the eviction endpoint reads and spends."""
 
-from msgspec import convert
+from msgspec import Struct, convert
 
+from reactive_desched.model.disruption import (
+    MAX_UNCONFIRMED,
+    BudgetAnswer,
+    BudgetState,
+    lets_unready_go,
+)
 from reactive_desched.model.labels import LabelSelector
 from reactive_desched.sim.clock import rfc3339
 from reactive_desched.sim.conditions import find_condition, with_condition
@@ -10,9 +16,8 @@ from reactive_desched.sim.resources import RESOURCES
 from reactive_desched.sim.status import StatusError, cause, forbidden
 from reactive_desched.sim.store import Store
 
-__all__ = ["check", "covering", "skips_unready", "spend", "too_many"]
+__all__ = ["check", "covering", "spend", "state_of", "too_many"]
 
-_MOST_UNCONFIRMED = 2000
 _STALE_RETRY_S = 10
 _MESSAGE = "Cannot evict pod as it would violate the pod's disruption budget."
 
@@ -28,27 +33,45 @@ def covering(store: Store, pod: Obj) -> list[Obj]:
     ]
 
 
-def skips_unready(budget: Obj) -> bool:
-    """Tell whether a pod that is not ready may go without asking the budget."""
-    if budget["spec"].get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
-        return True
-    desired = _count(budget, "desiredHealthy")
-    return desired > 0 and _count(budget, "currentHealthy") >= desired
+class _State(Struct, frozen=True):
+    """A budget as the eviction endpoint's rule reads it."""
+
+    disruptions_allowed: int
+    is_processed: bool
+    unready_may_go: bool
+    is_backlogged: bool
 
 
-def check(budget: Obj) -> None:
-    """Raise the refusal that keeps this budget from being spent now, if there is one."""
-    kind, status = RESOURCES["poddisruptionbudgets"], budget.get("status", {})
-    if _count(budget, "observedGeneration") < budget["metadata"].get("generation", 0):
-        text = f"The disruption budget {name_of(budget)} is still being processed by the server."
-        raise too_many(text, _STALE_RETRY_S)
-    if _count(budget, "disruptionsAllowed") < 0:
-        raise forbidden(kind, name_of(budget), "pdb disruptions allowed is negative")
-    if len(status.get("disruptedPods") or ()) > _MOST_UNCONFIRMED:
-        text = "DisruptedPods map too big - too many evictions not confirmed by PDB controller"
-        raise forbidden(kind, name_of(budget), text)
-    if _count(budget, "disruptionsAllowed") == 0:
-        raise too_many(_explained(budget), 0)
+def state_of(budget: Obj) -> BudgetState:
+    """Return what the eviction endpoint reads of a budget."""
+    return _State(
+        disruptions_allowed=_count(budget, "disruptionsAllowed"),
+        is_processed=_count(budget, "observedGeneration") >= budget["metadata"].get("generation", 0),
+        unready_may_go=lets_unready_go(
+            budget["spec"].get("unhealthyPodEvictionPolicy") or "",
+            _count(budget, "currentHealthy"),
+            _count(budget, "desiredHealthy"),
+        ),
+        is_backlogged=len(budget.get("status", {}).get("disruptedPods") or ()) > MAX_UNCONFIRMED,
+    )
+
+
+def check(budget: Obj, answer: BudgetAnswer) -> None:
+    """Raise the refusal that the only budget of a pod leads to, if this is one."""
+    kind = RESOURCES["poddisruptionbudgets"]
+    match answer:
+        case BudgetAnswer.STALE:
+            text = (
+                f"The disruption budget {name_of(budget)} is still being processed by the server."
+            )
+            raise too_many(text, _STALE_RETRY_S)
+        case BudgetAnswer.NEGATIVE:
+            raise forbidden(kind, name_of(budget), "pdb disruptions allowed is negative")
+        case BudgetAnswer.BACKLOGGED:
+            text = "DisruptedPods map too big - too many evictions not confirmed by PDB controller"
+            raise forbidden(kind, name_of(budget), text)
+        case BudgetAnswer.EXHAUSTED:
+            raise too_many(_explained(budget), 0)
 
 
 def spend(budget: Obj, pod: str, now: float) -> Obj:

@@ -1,12 +1,16 @@
 """The eviction endpoint: the one way to delete a pod that disruption budgets can refuse."""
 
+from collections.abc import Sequence
+
 from msgspec import structs
 
+from reactive_desched.model.disruption import BudgetAnswer, ask_budgets
 from reactive_desched.sim import budgets
 from reactive_desched.sim.clock import rfc3339
-from reactive_desched.sim.conditions import condition_status, with_condition
+from reactive_desched.sim.conditions import with_condition
 from reactive_desched.sim.deletion import DeleteOptions, check_preconditions
 from reactive_desched.sim.objects import Obj
+from reactive_desched.sim.pods import is_ready, is_terminating
 from reactive_desched.sim.resources import RESOURCES
 from reactive_desched.sim.status import StatusError, not_found
 from reactive_desched.sim.store import Store
@@ -14,7 +18,6 @@ from reactive_desched.sim.store import Store
 __all__ = ["evict"]
 
 _PODS = RESOURCES["pods"]
-_UNPROTECTED = ("Succeeded", "Failed", "Pending")
 _RACE_RETRY_S = 10
 _MARK = {
     "type": "DisruptionTarget",
@@ -33,10 +36,23 @@ def evict(store: Store, namespace: str, name: str, options: DeleteOptions) -> No
     pod = store.get("pods", namespace, name)
     if pod is None:
         raise not_found(_PODS, name)
-    if _may_ignore_budgets(pod):
+    found = budgets.covering(store, pod)
+    answer = _ask_budgets(pod, found)
+    if answer is BudgetAnswer.NOT_RUNNING:
         _delete_unprotected(store, pod, options)
         return
-    past_budget = _pass_budget(store, pod, dry_run=options.dry_run)
+    if answer is BudgetAnswer.SEVERAL_BUDGETS:
+        raise StatusError(
+            500,
+            "",
+            "This pod has more than one PodDisruptionBudget, which the eviction subresource does"
+            " not support.",
+        )
+    for budget in found:
+        budgets.check(budget, answer)
+        if answer is BudgetAnswer.SPENDS and not options.dry_run:
+            _spend(store, budget, pod)
+    past_budget = answer is BudgetAnswer.UNREADY
     if not options.dry_run:
         pod = _mark(store, pod, options)
         if past_budget or options.resource_version:
@@ -46,35 +62,18 @@ def evict(store: Store, namespace: str, name: str, options: DeleteOptions) -> No
     store.delete("pods", namespace, name, options)
 
 
-def _may_ignore_budgets(pod: Obj) -> bool:
-    terminating = "deletionTimestamp" in pod["metadata"]
-    return terminating or pod.get("status", {}).get("phase") in _UNPROTECTED
+def _ask_budgets(pod: Obj, found: Sequence[Obj]) -> BudgetAnswer:
+    return ask_budgets(
+        pod.get("status", {}).get("phase") or "",
+        is_ready=is_ready(pod),
+        is_terminating=is_terminating(pod),
+        budgets=[budgets.state_of(budget) for budget in found],
+    )
 
 
 def _delete_unprotected(store: Store, pod: Obj, options: DeleteOptions) -> None:
     meta = pod["metadata"]
     store.delete("pods", meta["namespace"], meta["name"], options)
-
-
-def _pass_budget(store: Store, pod: Obj, *, dry_run: bool) -> bool:
-    """Spend the pod's budget; tell whether it was passed by because the pod is not ready."""
-    found = budgets.covering(store, pod)
-    if len(found) > 1:
-        raise StatusError(
-            500,
-            "",
-            "This pod has more than one PodDisruptionBudget, which the eviction subresource does"
-            " not support.",
-        )
-    if not found:
-        return False
-    budget = found[0]
-    if condition_status(pod, "Ready") != "True" and budgets.skips_unready(budget):
-        return True
-    budgets.check(budget)
-    if not dry_run:
-        _spend(store, budget, pod)
-    return False
 
 
 def _spend(store: Store, budget: Obj, pod: Obj) -> None:

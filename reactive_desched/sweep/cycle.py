@@ -2,7 +2,7 @@
 
 The plugins, filters and limits are those of the reactive path. Upstream's cycle differs in this:
 limits count per cycle, a pod that was evicted is gone at once, PodDisruptionBudgets are left to
-the API server, and nothing runs unless two nodes are eligible.
+the API server (`outcome_refusal`), and nothing runs unless two nodes are eligible.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -19,8 +19,15 @@ from reactive_desched.gate.gate import GateFilter
 from reactive_desched.gate.in_flight import InFlightEvictions
 from reactive_desched.gate.policy_limits import CYCLE, PolicyLimits
 from reactive_desched.gate.profile_view import ProfileView
-from reactive_desched.model.decisions import Decision, Evict, GateReason, Refuse
+from reactive_desched.model.decisions import (
+    DISRUPTION_BUDGET,
+    Decision,
+    Evict,
+    GateReason,
+    Refuse,
+)
 from reactive_desched.model.findings import Finding
+from reactive_desched.model.outcomes import PDB_REFUSED, Outcome
 from reactive_desched.policy.policy import AnyPlugin, Policy
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.view import ClusterView
@@ -197,6 +204,12 @@ def _first_refusal(finding: Finding, filters: Iterable[GateFilter]) -> Refuse | 
     refusal = next((decision for decision in refusals if decision is not None), None)
     assert refusal is None or isinstance(refusal, Refuse), "nothing in a cycle can wait"
     return refusal
+
+
+def outcome_refusal(finding: Finding, outcome: Outcome) -> Refuse:
+    """Return the refusal that an eviction which did not happen comes to."""
+    reason = DISRUPTION_BUDGET if outcome.result == PDB_REFUSED else EVICTION_FAILED
+    return reason.refuse(finding, outcome.message or outcome.result)
 
 
 def _failed(finding: Finding) -> Refuse:

@@ -100,18 +100,6 @@ def test_the_usual_journal_counts_where_the_settings_name_none(settings: str, fo
     assert found.settings.journal.directory == folder
 
 
-@pytest.mark.parametrize("flag", [None, "upstream", "scheduler"])
-def test_a_controller_that_reacts_checks_as_the_scheduler_and_says_that_upstream_has_no_effect(
-    flag: str | None,
-) -> None:
-    plain = FlagOverrides(node_fit=flag).apply_to(files(settings="nodeFit: scheduler"))
-    weaker = FlagOverrides(node_fit=flag).apply_to(files(settings="nodeFit: upstream"))
-
-    assert (plain.settings.node_fit, weaker.settings.node_fit) == ("scheduler", "scheduler")
-    assert "nodeFit" not in [warning.path for warning in plain.warnings]
-    assert "nodeFit" in [warning.path for warning in weaker.warnings]
-
-
 ELECTION = "leaderElection: {leaderElect: true, leaseDuration: 30s, resourceName: mine}"
 
 

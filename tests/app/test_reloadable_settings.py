@@ -234,8 +234,8 @@ RELOADABLE: dict[str, tuple[object, Effect, object]] = {
     },
 }
 
-WARNS_ONLY = {"nodeFit"}
-"""Settings that a reload reads again and that only warn: see tests/app/test_overrides.py."""
+OF_ONE_SWEEP = {"nodeFit"}
+"""Settings that only `run --once` reads, which reloads nothing."""
 
 
 def section(annotation: object) -> type[BaseModel] | None:
@@ -256,7 +256,7 @@ def fields_without_mark(model: type[BaseModel], prefix: str = "") -> Iterator[st
 
 
 def test_every_field_is_marked_or_shown_to_take_effect() -> None:
-    assert set(fields_without_mark(ReactiveSettings)) == RELOADABLE.keys() | WARNS_ONLY
+    assert set(fields_without_mark(ReactiveSettings)) == RELOADABLE.keys() | OF_ONE_SWEEP
 
 
 @pytest.mark.virtual_time

@@ -1,3 +1,4 @@
+import time
 from collections.abc import Iterable
 from typing import Any
 
@@ -8,6 +9,7 @@ from reactive_desched.app.run_once import COMPLETED, NOT_COMPLETED, OneShotRun
 from reactive_desched.errors import ConfigError
 from reactive_desched.eviction.executor import EvictionExecutor
 from reactive_desched.fit.upstream import SCHEDULER, UPSTREAM
+from reactive_desched.model.labels import EVERYTHING
 from reactive_desched.model.objects import ClusterObject
 from reactive_desched.model.outcomes import (
     SHUTTING_DOWN,
@@ -24,6 +26,7 @@ from reactive_desched.model.outcomes import (
 from reactive_desched.plan.snapshot import SnapshotBuilder
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
 from reactive_desched.policy.evictor import DefaultEvictorArgs
+from reactive_desched.state.view import ClusterView
 from reactive_desched.telemetry.sig_compat import UpstreamMetrics
 from reactive_desched.testing.builders import node, pod
 from tests.support.configurations import make_policy, make_profile_of
@@ -83,7 +86,8 @@ class Bench:
         gathering = SnapshotBuilder()
         for thing in things:
             gathering.add(RESOURCE_OF[type(thing).__name__], thing)
-        return await self.sweep.run(gathering.build(), self.log)
+        state = gathering.build().build_state(EVERYTHING)
+        return await self.sweep.run(state, ClusterView(state, time.time), self.log)
 
     @property
     def asked(self) -> list[str]:

@@ -16,6 +16,7 @@ from reactive_desched.cli import main
 from reactive_desched.errors import SnapshotUnavailable
 from reactive_desched.plan import command, live
 from reactive_desched.plan.command import PlanOptions
+from reactive_desched.plan.mode import PlanMode
 from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.registry import PluginSpec
 from reactive_desched.state.resources import OWNER_RESOURCES, RESOURCES
@@ -105,7 +106,7 @@ def test_what_would_go_is_printed_and_the_status_is_0(plan: Plan, cluster: Path)
     status, output, errors = plan("-f", str(cluster))
 
     assert status == 0
-    assert output.startswith("2 of 3 pods would be evicted, in this order:\n")
+    assert output.startswith("2 of 3 pods would be evicted by `run --once`, in this order:\n")
     assert errors == ""
 
 
@@ -230,12 +231,20 @@ def test_a_plugin_that_is_not_built_yet_is_status_2(
 
 
 @pytest.mark.parametrize(
-    ("node_fit", "spared"),
-    [("upstream", {"persistentvolumes", "csinodes"}), ("scheduler", set())],
+    ("settings", "spared"),
+    [
+        pytest.param("", {"persistentvolumes", "csinodes"}, id="as upstream"),
+        pytest.param("nodeFit: scheduler\n", set(), id="as the kube-scheduler"),
+    ],
 )
 def test_what_no_decision_asks_about_is_not_listed(
-    plan: Plan, monkeypatch: pytest.MonkeyPatch, node_fit: str, spared: set[str]
+    plan: Plan,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    settings: str,
+    spared: set[str],
 ) -> None:
+    (tmp_path / "policy.yaml").write_text(POLICY + settings, encoding="utf-8")
     asked: list[str] = []
     shown: list[bool] = []
 
@@ -248,10 +257,10 @@ def test_what_no_decision_asks_about_is_not_listed(
 
     monkeypatch.setattr(live, "read_live_snapshot", read_cluster)
 
-    assert plan("--node-fit", node_fit) == (1, "", "reactive-desched: far away\n")
+    assert plan("--as", "once") == (1, "", "reactive-desched: far away\n")
     assert set(RESOURCES) - set(asked) == spared | OWNER_RESOURCES | {"nodemetrics"}
 
-    assert plan("--node-fit", node_fit, "--nodes") == (1, "", "reactive-desched: far away\n")
+    assert plan("--as", "once", "--nodes") == (1, "", "reactive-desched: far away\n")
     assert set(RESOURCES) - set(asked) == spared | OWNER_RESOURCES
     assert shown == [False, True]
 
@@ -298,7 +307,7 @@ def test_every_flag_arrives(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command, "run", run)
     words = (
         "plan --policy p --settings s --lenient-policy -f a -f b --kubeconfig k --context c"
-        " --now n --passes 3 --profile one --node-fit scheduler --all -o yaml"
+        " --now n --as upstream --passes 3 --profile one --all -o yaml"
     )
 
     assert main(words.split()) == 7
@@ -314,7 +323,7 @@ def test_every_flag_arrives(monkeypatch: pytest.MonkeyPatch) -> None:
             now="n",
             passes=3,
             profile="one",
-            node_fit="scheduler",
+            mode=PlanMode.UPSTREAM,
             show_unaffected=True,
             output="yaml",
         ),
@@ -328,7 +337,7 @@ def test_every_flag_arrives(monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.param(["plan"], "--policy", id="no policy"),
         pytest.param(["plan", "--policy", "p", "-o", "xml"], "'xml'", id="no such form"),
         pytest.param(["plan", "--policy", "p", "--passes", "0"], "'0' is no number", id="no pass"),
-        pytest.param(["plan", "--policy", "p", "--node-fit", "x"], "'x'", id="no such fit"),
+        pytest.param(["plan", "--policy", "p", "--as", "x"], "'x'", id="no such mode"),
     ],
 )
 def test_words_that_make_no_sense_are_status_2(
@@ -339,6 +348,31 @@ def test_words_that_make_no_sense_are_status_2(
 
     assert ended.value.code == 2
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "mode"),
+    [
+        pytest.param([], "once", id="the default"),
+        pytest.param(["--as", "upstream"], "upstream", id="upstream"),
+        pytest.param(["--passes", "1"], "upstream", id="only upstream has passes"),
+    ],
+)
+@pytest.mark.parametrize("form", ["json", "yaml"])
+def test_whose_decisions_they_are_stands_in_the_heading_and_in_json_and_yaml(
+    plan: Plan, cluster: Path, words: list[str], mode: str, form: str
+) -> None:
+    actor = {"once": "`run --once`", "upstream": "a dry run of the SIG descheduler"}[mode]
+
+    assert f"would be evicted by {actor}" in plan("-f", str(cluster), *words)[1].splitlines()[0]
+    assert yaml.safe_load(plan("-f", str(cluster), *words, "-o", form)[1])["mode"] == mode
+
+
+def test_passes_are_refused_for_what_looks_once(plan: Plan, cluster: Path) -> None:
+    status, output, errors = plan("-f", str(cluster), "--as", "once", "--passes", "2")
+
+    assert (status, output) == (2, "")
+    assert "--passes: --as once looks once" in errors
 
 
 def test_a_file_is_looked_at_without_any_network(tmp_path: Path, cluster: Path) -> None:

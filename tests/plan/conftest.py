@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from reactive_desched.plan.command import PlanOptions, build_report
+from reactive_desched.plan.mode import PlanMode
 from reactive_desched.plan.progress import Progress
 from reactive_desched.plan.report import PlanReport
 
@@ -87,11 +88,11 @@ class World:
         return str(path)
 
     def look(self, *files: str, policy: str | None = None, **more: Any) -> PlanReport:
-        """Look at files as `plan` does; without any, at the small cluster."""
+        """Look at files as `plan --as once` does; without any, at the small cluster."""
         if policy is not None:
             self.policy.write_text(policy, encoding="utf-8")
         named = files or (self.file(self.listed(self.small())),)
-        options = PlanOptions(policy=str(self.policy), files=named, **{"now": NOW, **more})
+        options = PlanOptions(policy=str(self.policy), files=named, **{"now": NOW, "mode": PlanMode.ONCE, **more})
         return build_report(options, Progress())
 
     def gone(self, *files: str, **more: Any) -> list[str]:

@@ -180,7 +180,7 @@ def test_plugins_remember_from_pass_to_pass_and_the_last_is_told(
     profile = dataclasses.replace(ours.profiles[0], plugins=(Patient(),))
     picture = read_files([path], Progress())
     judged = run_sweeps(
-        structs.replace(ours, profiles=(profile,)), picture, 0.0, "upstream", passes
+        structs.replace(ours, profiles=(profile,)), picture, 0.0, "upstream", passes=passes
     )
 
     assert [each.pod.name for each in judged.decisions] == gone

@@ -29,7 +29,7 @@ def test_evictions_come_first_and_what_it_rests_on_last(world: Any) -> None:
     assert (
         text
         == """\
-2 of 3 pods would be evicted, in this order:
+2 of 3 pods would be evicted by `run --once`, in this order:
 
 RemovePodsViolatingNodeTaints (profile taints)
   POD     NODE  FINDING
@@ -53,13 +53,13 @@ policy     policy.yaml, revision 000000000000"""
 def test_nothing_to_evict_is_said_plainly(world: Any) -> None:
     path = world.file(world.listed(world.small()[1:]))
 
-    assert shown(world.look(path)).startswith("Nothing would be evicted (3 pods looked at).\n")
+    assert shown(world.look(path)).startswith("Nothing would be evicted by `run --once` (3 pods looked at).\n")
 
 
 def test_why_nothing_was_judged_is_the_headline(world: Any) -> None:
     path = world.file(world.listed([world.node("n1"), world.pod("a")]))
 
-    assert shown(world.look(path)).startswith("Nothing would be evicted: fewer than two nodes")
+    assert shown(world.look(path)).startswith("Nothing would be evicted by `run --once`: fewer than two nodes")
 
 
 def protected(world: Any) -> list[Any]:

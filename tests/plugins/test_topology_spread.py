@@ -53,7 +53,7 @@ def decided(
     plugin = TopologySpreadPlugin(TopologySpreadArgs.model_validate(args))
     profile = make_profile_of("p", (plugin,), DefaultEvictorArgs.model_validate(evictor or {}))
     snapshot = cast("Snapshot", SimpleNamespace(build_state=lambda _: state))
-    result = run_sweeps(make_policy((profile,), limits=limits), snapshot, 0.0, UPSTREAM, 1)
+    result = run_sweeps(make_policy((profile,), limits=limits), snapshot, 0.0, UPSTREAM)
     return [f"{each.action} {each.pod.name}" for each in result.decisions]
 
 

@@ -11,7 +11,7 @@ HEAD = "apiVersion: reactive-desched/v1alpha1\nkind: ReactiveSettings\n"
 @pytest.mark.parametrize(
     ("text", "strength"),
     [
-        pytest.param("", "scheduler", id="the stricter one by default"),
+        pytest.param("", "upstream", id="as the SIG descheduler by default"),
         pytest.param("nodeFit: upstream\n", "upstream", id="as upstream"),
         pytest.param("nodeFit: scheduler\n", "scheduler", id="as the kube-scheduler"),
     ],

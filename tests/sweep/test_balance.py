@@ -64,7 +64,7 @@ def planned(
 ) -> list[str]:
     """Run what `plan` runs on such a cluster."""
     snapshot = SimpleNamespace(build_state=lambda _: state_of(objects))
-    result = run_sweeps(policy, cast("Snapshot", snapshot), 0.0, node_fit, 1)
+    result = run_sweeps(policy, cast("Snapshot", snapshot), 0.0, node_fit)
     return [f"{each.action} {each.pod.name}" for each in result.decisions]
 
 

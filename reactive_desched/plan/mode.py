@@ -1,0 +1,43 @@
+"""Whose decisions a preview shows."""
+
+from enum import StrEnum
+
+from reactive_desched.fit.upstream import SCHEDULER, UPSTREAM
+from reactive_desched.policy.settings import ReactiveSettings
+
+__all__ = ["PlanMode"]
+
+
+class PlanMode(StrEnum):
+    """What `--as` names: the controller, `run --once`, or a dry run of the SIG descheduler."""
+
+    RUN = "run"
+    ONCE = "once"
+    UPSTREAM = "upstream"
+
+    @property
+    def asks_budgets(self) -> bool:
+        """Say whether PodDisruptionBudgets count: in upstream's dry run they do not."""
+        return self is not PlanMode.UPSTREAM
+
+    @property
+    def actor(self) -> str:
+        """Name who would evict, for a heading."""
+        return _ACTORS[self]
+
+    def node_fit(self, settings: ReactiveSettings) -> str:
+        """Return whose rules `nodeFit` checks nodes by."""
+        match self:
+            case PlanMode.RUN:
+                return SCHEDULER
+            case PlanMode.ONCE:
+                return settings.node_fit
+            case _:
+                return UPSTREAM
+
+
+_ACTORS = {
+    PlanMode.RUN: "`run`",
+    PlanMode.ONCE: "`run --once`",
+    PlanMode.UPSTREAM: "a dry run of the SIG descheduler",
+}
