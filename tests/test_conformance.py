@@ -92,8 +92,8 @@ def answered(comparing: ModuleType, case: Case, folder: Path) -> tuple[Any, int,
 def answered_by_the_command(comparing: ModuleType, case: Case, _: Path) -> Any:
     """Answer as the command does, by running it."""
     command = (
-        f"{sys.executable} -m reactive_desched plan --as upstream -f {{cluster}} --policy {{policy}}"
-        " --now {now} --passes {passes} -o json"
+        f"{sys.executable} -m reactive_desched plan --as upstream -f {{cluster}}"
+        " --policy {policy} --now {now} --passes {passes} -o json"
     )
     return comparing.run(case, command)
 

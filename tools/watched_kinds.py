@@ -16,7 +16,7 @@ DOCS = ROOT / "docs"
 _ROLE = "../../deploy/base/rbac.yaml"
 _PLAN_LIST = re.compile(r"(kubectl get )\S+,\S+( -A -o json)")
 _PLAN_RIGHT = re.compile(
-    r"(the right to list ).*( is all it takes\n\(where node fit is the kube-scheduler's, ).*( as well\))"
+    r"(the right to list ).*( is all it takes\n\(if node fit is the scheduler's, ).*( as well\))"
 )
 _MORE_RIGHTS = re.compile(r"(kubectl create clusterrole reactive-desched-more .*--resource=)\S+()")
 _GRANTED_BY_UPSTREAM = {
@@ -45,8 +45,7 @@ def watched_kinds_page() -> str:
         *map(_row, WATCHED_KINDS.values()),
         "",
         "Of ReplicaSets and Jobs only the metadata is requested.",
-        "`run --once` and `plan --as once` read what is for node fit only with `nodeFit: scheduler` in "
-        "the settings.",
+        "`run --once` and `plan --as once` read what is for node fit if `nodeFit` is scheduler.",
         "",
         f"Next: [what keeps it safe](../explain/safety.md), [the role to grant]({_ROLE}).",
     ]

@@ -36,8 +36,8 @@ def add(commands: Commands) -> None:
 
 
 def _call(arguments: argparse.Namespace) -> int:
-    from reactive_desched.plan.mode import PlanMode
     from reactive_desched.plan.command import PlanOptions, run
+    from reactive_desched.plan.mode import PlanMode
 
     return run(
         PlanOptions(

@@ -20,8 +20,8 @@ class BudgetState(Protocol):
     """What the endpoint reads of a PodDisruptionBudget.
 
     `is_processed` says that its controller has seen the last change of its spec, `unready_may_go`
-    that its pods which are not Ready need no allowance, `is_backlogged` that too many evictions wait
-    for the controller to confirm them.
+    that its pods which are not Ready need no allowance, `is_backlogged` that too many evictions
+    wait for the controller to confirm them.
     """
 
     @property

@@ -36,7 +36,10 @@ def nodes_lines(report: NodesReport, style: TextStyle) -> Iterator[str]:
     if not report.tables:
         yield from (style.heading(_NO_RULE), "")
     if report.skipped is not None:
-        yield from (style.heading(f"Nothing would be evicted by {report.mode.actor}: {report.skipped}."), "")
+        yield from (
+            style.heading(f"Nothing would be evicted by {report.mode.actor}: {report.skipped}."),
+            "",
+        )
     for table in report.tables:
         yield from table_lines(table, report.decisions, style)
         yield ""

@@ -46,7 +46,8 @@ def state_of(budget: Obj) -> BudgetState:
     """Return what the eviction endpoint reads of a budget."""
     return _State(
         disruptions_allowed=_count(budget, "disruptionsAllowed"),
-        is_processed=_count(budget, "observedGeneration") >= budget["metadata"].get("generation", 0),
+        is_processed=_count(budget, "observedGeneration")
+        >= budget["metadata"].get("generation", 0),
         unready_may_go=lets_unready_go(
             budget["spec"].get("unhealthyPodEvictionPolicy") or "",
             _count(budget, "currentHealthy"),

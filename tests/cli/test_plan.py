@@ -227,7 +227,7 @@ def test_a_plugin_that_is_not_built_yet_is_status_2(
     status, output, errors = plan("-f", str(cluster))
 
     assert (status, output) == (2, "")
-    assert "Later can be checked, but not run yet" in errors
+    assert "this version cannot run Later yet" in errors
 
 
 @pytest.mark.parametrize(

@@ -92,7 +92,9 @@ class World:
         if policy is not None:
             self.policy.write_text(policy, encoding="utf-8")
         named = files or (self.file(self.listed(self.small())),)
-        options = PlanOptions(policy=str(self.policy), files=named, **{"now": NOW, "mode": PlanMode.ONCE, **more})
+        options = PlanOptions(
+            policy=str(self.policy), files=named, **{"now": NOW, "mode": PlanMode.ONCE, **more}
+        )
         return build_report(options, Progress())
 
     def gone(self, *files: str, **more: Any) -> list[str]:

@@ -31,6 +31,7 @@ class Silent:
     """Takes log lines and forgets them."""
 
     def debug(self, event: str, **_: Any) -> None: ...
+
     info = warning = debug
 
 

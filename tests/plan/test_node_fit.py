@@ -14,7 +14,9 @@ profiles:
 
 def with_fit(node_fit: str) -> str:
     """Return the policy beside settings that say how `run --once` checks nodes."""
-    settings = f"apiVersion: reactive-desched/v1alpha1\nkind: ReactiveSettings\nnodeFit: {node_fit}\n"
+    settings = (
+        f"apiVersion: reactive-desched/v1alpha1\nkind: ReactiveSettings\nnodeFit: {node_fit}\n"
+    )
     return f"{POLICY}---\n{settings}"
 
 

@@ -53,13 +53,17 @@ policy     policy.yaml, revision 000000000000"""
 def test_nothing_to_evict_is_said_plainly(world: Any) -> None:
     path = world.file(world.listed(world.small()[1:]))
 
-    assert shown(world.look(path)).startswith("Nothing would be evicted by `run --once` (3 pods looked at).\n")
+    assert shown(world.look(path)).startswith(
+        "Nothing would be evicted by `run --once` (3 pods looked at).\n"
+    )
 
 
 def test_why_nothing_was_judged_is_the_headline(world: Any) -> None:
     path = world.file(world.listed([world.node("n1"), world.pod("a")]))
 
-    assert shown(world.look(path)).startswith("Nothing would be evicted by `run --once`: fewer than two nodes")
+    assert shown(world.look(path)).startswith(
+        "Nothing would be evicted by `run --once`: fewer than two nodes"
+    )
 
 
 def protected(world: Any) -> list[Any]:
