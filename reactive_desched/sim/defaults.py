@@ -200,6 +200,26 @@ def _priority_class(obj: Obj) -> None:
     obj.setdefault("value", 0)
 
 
+def _binding(obj: Obj) -> None:
+    """Say which group a role and its subjects belong to, as clients may leave it out."""
+    group = obj["apiVersion"].partition("/")[0]
+    if obj.get("roleRef"):
+        obj["roleRef"].setdefault("apiGroup", group)
+    for subject in obj.get("subjects") or ():
+        subject.setdefault("apiGroup", "" if subject.get("kind") == "ServiceAccount" else group)
+        if not subject["apiGroup"]:
+            del subject["apiGroup"]
+
+
+def _network_policy(obj: Obj) -> None:
+    spec = obj.setdefault("spec", {})
+    spec.setdefault("podSelector", {})
+    spec.setdefault("policyTypes", ["Ingress", *(["Egress"] if spec.get("egress") else [])])
+    for rule in (*(spec.get("ingress") or ()), *(spec.get("egress") or ())):
+        for port in rule.get("ports") or ():
+            port.setdefault("protocol", "TCP")
+
+
 def _secret(obj: Obj) -> None:
     """Keep what was written as plain text where the rest is, in base64."""
     obj.setdefault("type", "Opaque")
@@ -228,6 +248,9 @@ _EVERY_WRITE: Mapping[str, Callable[[Obj], None]] = MappingProxyType(
         "persistentvolumeclaims": _claim,
         "priorityclasses": _priority_class,
         "secrets": _secret,
+        "networkpolicies": _network_policy,
+        "rolebindings": _binding,
+        "clusterrolebindings": _binding,
     }
 )
 _ON_CREATE: Mapping[str, Callable[[Obj], None]] = MappingProxyType(

@@ -5,9 +5,11 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
-__all__ = ["READ_WRITE", "RESOURCES", "Resource", "served"]
+__all__ = ["READ_WRITE", "RESOURCES", "STREAMS", "Resource", "served"]
 
 READ_WRITE = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+STREAMS = ("attach", "ephemeralcontainers", "exec", "log", "portforward", "proxy")
+"""The subresources of pods that need a container, of which there is none here."""
 
 
 class Resource(Struct, frozen=True, kw_only=True):
@@ -56,7 +58,7 @@ def _core() -> Iterator[Resource]:
         kind="Pod",
         short_names=("po",),
         categories=("all",),
-        subresources=("status", "binding", "eviction", "resize"),
+        subresources=("status", "binding", "eviction", "resize", *STREAMS),
         has_generation=True,
         returns_deleted=True,
     )
@@ -103,7 +105,11 @@ def _core_storage_only() -> Iterator[Resource]:
     yield Resource(plural="secrets", kind="Secret")
     yield Resource(plural="configmaps", kind="ConfigMap", short_names=("cm",))
     yield Resource(
-        plural="serviceaccounts", kind="ServiceAccount", short_names=("sa",), returns_deleted=True
+        plural="serviceaccounts",
+        kind="ServiceAccount",
+        short_names=("sa",),
+        subresources=("token",),
+        returns_deleted=True,
     )
     yield Resource(
         plural="replicationcontrollers",
@@ -187,6 +193,44 @@ def _policies() -> Iterator[Resource]:
     )
 
 
+def _network() -> Iterator[Resource]:
+    group = "networking.k8s.io"
+    yield Resource(
+        plural="networkpolicies",
+        kind="NetworkPolicy",
+        group=group,
+        short_names=("netpol",),
+        has_generation=True,
+    )
+    yield Resource(
+        plural="ingresses",
+        kind="Ingress",
+        group=group,
+        short_names=("ing",),
+        subresources=("status",),
+        has_generation=True,
+    )
+    yield Resource(
+        plural="ingressclasses",
+        kind="IngressClass",
+        group=group,
+        namespaced=False,
+        has_generation=True,
+    )
+
+
+def _rights() -> Iterator[Resource]:
+    for plural, kind, namespaced in (
+        ("clusterroles", "ClusterRole", False),
+        ("clusterrolebindings", "ClusterRoleBinding", False),
+        ("roles", "Role", True),
+        ("rolebindings", "RoleBinding", True),
+    ):
+        yield Resource(
+            plural=plural, kind=kind, group="rbac.authorization.k8s.io", namespaced=namespaced
+        )
+
+
 def _storage() -> Iterator[Resource]:
     for plural, kind, names in (
         ("storageclasses", "StorageClass", ("sc",)),
@@ -220,6 +264,8 @@ def _stored() -> Iterator[Resource]:
     yield from _core()
     yield from _workloads()
     yield from _policies()
+    yield from _network()
+    yield from _rights()
     yield from _storage()
     yield from _devices()
 

@@ -1,5 +1,10 @@
 """What every cluster holds before anybody has created anything."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from reactive_desched.sim.objects import Obj
+from reactive_desched.sim.resources import RESOURCES
 from reactive_desched.sim.store import Store
 
 __all__ = ["seed"]
@@ -11,8 +16,45 @@ _SYSTEM_CLASSES = (
 )
 
 
+_RBAC = RESOURCES["roles"].group
+_BASIC_REVIEWS = ("selfsubjectaccessreviews", "selfsubjectrulesreviews")
+_PUBLIC_URLS = ("/healthz", "/livez", "/readyz", "/version", "/version/")
+_DISCOVERY_URLS = ("/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*", *_PUBLIC_URLS)
+_ROLES: Mapping[str, tuple[str, list[Obj]]] = MappingProxyType(
+    {
+        "cluster-admin": (
+            "system:masters",
+            [
+                {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]},
+                {"verbs": ["*"], "nonResourceURLs": ["*"]},
+            ],
+        ),
+        "system:basic-user": (
+            "system:authenticated",
+            [
+                {
+                    "verbs": ["create"],
+                    "apiGroups": ["authorization.k8s.io"],
+                    "resources": list(_BASIC_REVIEWS),
+                },
+                {
+                    "verbs": ["create"],
+                    "apiGroups": ["authentication.k8s.io"],
+                    "resources": ["selfsubjectreviews"],
+                },
+            ],
+        ),
+        "system:discovery": (
+            "system:authenticated",
+            [{"verbs": ["get"], "nonResourceURLs": list(_DISCOVERY_URLS)}],
+        ),
+    }
+)
+"""Roles that every cluster has, the group that each is bound to, and what it allows."""
+
+
 def seed(store: Store) -> None:
-    """Create the namespaces, their default service accounts and the system priority classes."""
+    """Create what every cluster has: namespaces, system priority classes, the first roles."""
     for name in _NAMESPACES:
         store.create("namespaces", {"metadata": {"name": name}})
         store.create("serviceaccounts", {"metadata": {"name": "default", "namespace": name}})
@@ -24,4 +66,12 @@ def seed(store: Store) -> None:
                 "value": value,
                 "description": "Used for system critical pods.",
             },
+        )
+    for name, (group, rules) in _ROLES.items():
+        store.create("clusterroles", {"metadata": {"name": name}, "rules": rules})
+        role = {"apiGroup": _RBAC, "kind": "ClusterRole", "name": name}
+        subject = {"apiGroup": _RBAC, "kind": "Group", "name": group}
+        store.create(
+            "clusterrolebindings",
+            {"metadata": {"name": name}, "roleRef": role, "subjects": [subject]},
         )

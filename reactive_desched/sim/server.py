@@ -9,6 +9,7 @@ from aiohttp import web
 from reactive_desched.sim.faults import FaultPlan
 from reactive_desched.sim.http.app import api_application
 from reactive_desched.sim.http.discovery import Catalogue
+from reactive_desched.sim.http.identity import Identities
 from reactive_desched.sim.http.paging import Pages
 from reactive_desched.sim.http.parts import Parts, Usage
 from reactive_desched.sim.http.settings import Settings
@@ -39,13 +40,15 @@ async def serve(
     plan = faults or FaultPlan()
     hub = WatchHub(store, settings.watch_buffer)
     plan.attach(hub.cut_all, store.compact)
+    rng = random.Random(store.rv)  # noqa: S311 -- a simulator on loopback has nothing to guard
     parts = Parts(
         store,
         hub,
         Pages(store, settings.page_snapshots),
         settings,
         Catalogue(metrics=usage is not None),
-        random.Random(store.rv),  # noqa: S311 -- spreads the ends of watches, guards nothing
+        Identities(store, rng.randbytes(32)),
+        rng,
         usage,
     )
     runner = web.AppRunner(

@@ -16,6 +16,7 @@ __all__ = [
     "conflict",
     "forbidden",
     "invalid",
+    "no_such_resource",
     "not_found",
     "too_large_version",
 ]
@@ -76,6 +77,13 @@ def not_found(resource: Resource, name: str) -> StatusError:
     """Say that nothing has that name."""
     message = f'{resource.qualified} "{name}" not found'
     return StatusError(404, "NotFound", message, details=_details(resource, name))
+
+
+def no_such_resource(group: str, plural: str) -> StatusError:
+    """Say that the URL names nothing that is served, with the details that kubectl relies on."""
+    text = "the server could not find the requested resource"
+    details = {"group": group, "kind": plural} if group else {"kind": plural}
+    return StatusError(404, "NotFound", text, details=details)
 
 
 def already_exists(resource: Resource, name: str) -> StatusError:

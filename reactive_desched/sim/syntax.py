@@ -14,6 +14,7 @@ _LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _NAME_PART: Final = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
 _VALUE: Final = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
+_RBAC: Final = "rbac.authorization.k8s.io"
 _LABEL_NAMED: Final = ("namespaces", "services")
 _LONGEST_LABEL: Final = 63
 _LONGEST_SUBDOMAIN: Final = 253
@@ -43,6 +44,8 @@ def name_faults(kind: Resource, name: str) -> Iterator[Obj]:
     if not name:
         text = "Required value: name or generateName is required"
         yield cause("FieldValueRequired", "metadata.name", text)
+    elif kind.group == _RBAC:
+        yield from _path_segment_fault(name)
     elif kind.plural in _LABEL_NAMED:
         yield from _form_fault(name, _LABEL, _LONGEST_LABEL, _LABEL_FORM)
     else:
@@ -55,6 +58,15 @@ def _form_fault(name: str, form: re.Pattern[str], longest: int, says: str) -> It
     elif form.fullmatch(name):
         return
     yield cause("FieldValueInvalid", "metadata.name", f'Invalid value: "{name}": {says}')
+
+
+def _path_segment_fault(name: str) -> Iterator[Obj]:
+    """Yield why the name of a role cannot be a part of a URL."""
+    says = f"may not be '{name}'" if name in (".", "..") else ""
+    for character in "/%":
+        says = says or (f"may not contain '{character}'" if character in name else "")
+    if says:
+        yield cause("FieldValueInvalid", "metadata.name", f'Invalid value: "{name}": {says}')
 
 
 def label_faults(obj: Obj) -> Iterator[Obj]:

@@ -18,6 +18,8 @@ _SYSTEM_CLASSES = ("system-cluster-critical", "system-node-critical")
 _HIGHEST_USER_PRIORITY = 1_000_000_000
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _WHOLE = 100
+_ROLE_KINDS = ("ClusterRole", "Role")
+_ONE = MappingProxyType({"apiGroups": "api group", "resources": "resource"})
 _POD_MAY_CHANGE = (
     "activeDeadlineSeconds",
     "terminationGracePeriodSeconds",
@@ -127,6 +129,38 @@ def _priority_faults(obj: Obj) -> Iterator[Obj]:
         yield cause("FieldValueForbidden", "value", text)
 
 
+def _role_faults(role: Obj) -> Iterator[Obj]:
+    """Yield what makes a rule no rule; those of a namespace reach no URL beside resources."""
+    for index, rule in enumerate(role.get("rules") or ()):
+        place = f"rules[{index}]"
+        if not rule.get("verbs"):
+            text = "Required value: verbs must contain at least one value"
+            yield cause("FieldValueRequired", f"{place}.verbs", text)
+        if rule.get("nonResourceURLs"):
+            if role["kind"] == "Role":
+                text = "Invalid value: namespaced rules cannot apply to non-resource URLs"
+                yield cause("FieldValueInvalid", f"{place}.nonResourceURLs", text)
+            continue
+        for field in ("apiGroups", "resources"):
+            if not rule.get(field):
+                text = f"Required value: resource rules must supply at least one {_ONE[field]}"
+                yield cause("FieldValueRequired", f"{place}.{field}", text)
+
+
+def _binding_faults(binding: Obj) -> Iterator[Obj]:
+    role = binding.get("roleRef") or {}
+    known = ("ClusterRole",) if binding["kind"] == "ClusterRoleBinding" else _ROLE_KINDS
+    if role.get("kind") not in known:
+        said = ", ".join(f'"{each}"' for each in known)
+        text = f'Unsupported value: "{role.get("kind") or ""}": supported values: {said}'
+        yield cause("FieldValueNotSupported", "roleRef.kind", text)
+    if not role.get("name"):
+        yield cause("FieldValueRequired", "roleRef.name", "Required value")
+    for index, subject in enumerate(binding.get("subjects") or ()):
+        if subject.get("kind") == "ServiceAccount" and not subject.get("namespace"):
+            yield cause("FieldValueRequired", f"subjects[{index}].namespace", "Required value")
+
+
 def _selector_faults(spec: Obj) -> Iterator[Obj]:
     wanted = (spec.get("selector") or {}).get("matchLabels") or {}
     if not spec.get("selector"):
@@ -145,6 +179,9 @@ def _immutable_faults(kind: Resource, current: Obj, new: Obj) -> Iterator[Obj]:
     elif kind.plural == "priorityclasses" and current.get("value") != new.get("value"):
         text = "Forbidden: may not be changed in an update."
         yield cause("FieldValueForbidden", "value", text)
+    elif "roleRef" in current and current["roleRef"] != new.get("roleRef"):
+        text = f"Invalid value: {_json(new.get('roleRef'))}: cannot change roleRef"
+        yield cause("FieldValueInvalid", "roleRef", text)
     elif kind.plural == "nodes" and _replaced(before, after, "providerID"):
         text = "Forbidden: node updates may not change providerID except from empty to valid"
         yield cause("FieldValueForbidden", "spec.providerID", text)
@@ -167,6 +204,10 @@ _CHECKS: Mapping[str, Callable[[Obj], Iterator[Obj]]] = MappingProxyType(
         "jobs": _job_faults,
         "events": _event_faults,
         "priorityclasses": _priority_faults,
+        "roles": _role_faults,
+        "clusterroles": _role_faults,
+        "rolebindings": _binding_faults,
+        "clusterrolebindings": _binding_faults,
     }
 )
 

@@ -202,3 +202,58 @@ def test_each_kind_of_patch_and_each_way_to_delete(kubectl: Kubectl) -> None:
     assert not any("ownerReferences" in each["metadata"] for each in orphans)
     kubectl.run("delete", "replicasets", "-n", "patched", "--all", "--cascade=foreground")
     assert kubectl.get("pods", "-n", "patched") == []
+
+
+ACCOUNT = "system:serviceaccount:rights:reader"
+
+
+def test_least_privilege_can_be_tried(kubectl: Kubectl) -> None:
+    def may(verb: str, kind: str, *how: str) -> str:
+        try:
+            return kubectl.run("auth", "can-i", verb, kind, "--as", ACCOUNT, *how).strip()
+        except KubectlError:
+            return "no"
+
+    kubectl.apply(namespace("rights"))
+    kubectl.run("create", "serviceaccount", "reader", "-n", "rights")
+    made = ("--verb=get,list", "--resource=pods", "-n", "rights")
+    kubectl.run("create", "role", "reader", *made)
+    bound = ("--role=reader", "--serviceaccount=rights:reader", "-n", "rights")
+    kubectl.run("create", "rolebinding", "reader", *bound)
+
+    assert may("list", "pods", "-n", "rights") == "yes"
+    assert may("list", "pods", "-A") == "no"
+    assert may("create", "pods", "--subresource=eviction", "-n", "rights") == "no"
+    kubectl.run("get", "pods", "-n", "rights", "--as", ACCOUNT)
+    with pytest.raises(KubectlError, match=f'User "{ACCOUNT}" cannot list resource "nodes"'):
+        kubectl.run("get", "nodes", "--as", ACCOUNT)
+    assert ACCOUNT in kubectl.run("auth", "whoami", "--as", ACCOUNT)
+    assert kubectl.run("create", "token", "reader", "-n", "rights").count(".") == 2
+
+
+def test_kubectl_explains_the_fields_of_a_kind(kubectl: Kubectl) -> None:
+    told = kubectl.run("explain", "deployment.spec.template.spec.containers.resources")
+    assert "requests\t<map[string]Quantity>" in told
+    assert "podSelector\t<LabelSelector>" in kubectl.run("explain", "netpol.spec")
+    with pytest.raises(KubectlError, match='field "nonsense" does not exist'):
+        kubectl.run("explain", "pod.nonsense")
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        ("logs", "{pod}"),
+        ("exec", "{pod}", "--", "true"),
+        ("attach", "{pod}"),
+        ("port-forward", "{pod}", "8080:80"),
+        ("debug", "{pod}", "--image=busybox"),
+    ],
+    ids=lambda asked: asked[0],
+)
+def test_what_needs_a_container_says_so_in_a_sentence(
+    kubectl: Kubectl, asked: tuple[str, ...]
+) -> None:
+    (pod, *_) = kubectl.get("pods", "-n", "kube-system")
+    words = (word.format(pod=pod["metadata"]["name"]) for word in asked)
+    with pytest.raises(KubectlError, match="the pods of a simulated cluster run no containers"):
+        kubectl.run("-n", "kube-system", *words)

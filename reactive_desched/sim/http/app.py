@@ -9,16 +9,18 @@ from aiohttp.typedefs import Handler, Middleware
 from reactive_desched.errors import ReactiveDeschedError
 from reactive_desched.sim.faults import Fault, FaultPlan
 from reactive_desched.sim.http import openapi, pod_actions, reading, watching, writing
-from reactive_desched.sim.http.messages import answer, json_body, refusal
+from reactive_desched.sim.http.messages import answer, refusal
 from reactive_desched.sim.http.negotiate import accepted, wants_aggregated_discovery
 from reactive_desched.sim.http.options import ListOptions, parse_list_options
 from reactive_desched.sim.http.parts import Parts
 from reactive_desched.sim.http.rendering import Rendering, rendering_for
-from reactive_desched.sim.http.reviews import is_review, review
+from reactive_desched.sim.http.reviews import Reviews
 from reactive_desched.sim.http.target import Target, parse_target
 from reactive_desched.sim.http.usage import ROOT, metrics_answer
 from reactive_desched.sim.objects import Obj
-from reactive_desched.sim.status import StatusError, bad_request
+from reactive_desched.sim.rbac import User
+from reactive_desched.sim.resources import STREAMS
+from reactive_desched.sim.status import StatusError, no_such_resource
 
 __all__ = ["api_application"]
 
@@ -86,14 +88,16 @@ class _Server:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
+        self._reviews = Reviews(parts.store, parts.identities)
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """Answer one request."""
         path = request.path
+        user = self._parts.identities.admit(request)
         if (target := parse_target(path)) is not None:
             return await self._resource(request, target)
         if request.method == "POST":
-            return await self._review(request)
+            return await self._review(request, user)
         if request.method != "GET":
             return self._nothing(path)
         return self._about(request, path.rstrip("/") or "/")
@@ -114,10 +118,12 @@ class _Server:
     def _nothing(self, path: str) -> web.Response:
         """Answer 404: a `Status` below a group that is served, plain text elsewhere."""
         match path.strip("/").split("/"):
-            case ["api", "v1", _, *_]:
-                raise _no_such_resource()
-            case ["apis", group, version, _, *_] if self._parts.catalogue.kinds_of(group, version):
-                raise _no_such_resource()
+            case ["api", "v1", *rest] if rest:
+                raise no_such_resource("", _plural(rest))
+            case ["apis", group, version, *rest] if rest and self._parts.catalogue.kinds_of(
+                group, version
+            ):
+                raise no_such_resource(group, _plural(rest))
         return web.Response(text="404 page not found\n", status=404)
 
     def _roots(self, request: web.Request, path: str) -> web.Response:
@@ -147,19 +153,17 @@ class _Server:
                 return openapi.document(catalogue, "/".join(rest))
         return None
 
-    async def _review(self, request: web.Request) -> web.Response:
-        if not is_review(request.path):
-            return self._nothing(request.path)
-        body = await json_body(request)
-        if not isinstance(body, dict):
-            raise bad_request("the request body must be an object")
-        return answer(request, review(request.path, body), 201)
+    async def _review(self, request: web.Request, user: User) -> web.Response:
+        answered = await self._reviews.answer(request, user)
+        return self._nothing(request.path) if answered is None else answered
 
     async def _resource(self, request: web.Request, target: Target) -> web.StreamResponse:
         form = accepted(request.headers.get("Accept", ""))
         rendering = rendering_for(target.view, form, request.query.get("includeObject", ""))
-        if target.subresource in ("binding", "eviction"):
-            return await self._pod_action(request, target)
+        if target.subresource in STREAMS:
+            return pod_actions.reach_container(self._parts, target)
+        if target.subresource in ("binding", "eviction", "token"):
+            return await self._action(request, target)
         if request.method in ("GET", "HEAD"):
             return await self._read(request, target, rendering)
         if not _is_allowed(request.method, target):
@@ -172,9 +176,11 @@ class _Server:
             raise _not_allowed()
         return await handler(self._parts, request, target, rendering)
 
-    async def _pod_action(self, request: web.Request, target: Target) -> web.StreamResponse:
+    async def _action(self, request: web.Request, target: Target) -> web.StreamResponse:
         if request.method != "POST":
             raise _not_allowed()
+        if target.subresource == "token":
+            return await writing.create_token(self._parts, request, target)
         if target.subresource == "binding":
             return await pod_actions.bind_pod(self._parts, request, target)
         return await pod_actions.evict_pod(self._parts, request, target)
@@ -212,8 +218,9 @@ def _is_allowed(method: str, target: Target) -> bool:
     return target.namespace is not None and not (method == "DELETE" and target.subresource)
 
 
-def _no_such_resource() -> StatusError:
-    return StatusError(404, "NotFound", "the server could not find the requested resource")
+def _plural(parts: list[str]) -> str:
+    """Return what names the kind in the rest of a resource's URL."""
+    return parts[2] if parts[0] == "namespaces" and len(parts) > 2 else parts[0]  # noqa: PLR2004
 
 
 def _not_allowed() -> StatusError:

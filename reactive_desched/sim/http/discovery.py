@@ -15,10 +15,25 @@ _SUBRESOURCE_KINDS: Mapping[str, tuple[str, str, str]] = MappingProxyType(
         "binding": ("", "v1", "Binding"),
         "eviction": ("policy", "v1", "Eviction"),
         "scale": ("autoscaling", "v1", "Scale"),
+        "token": ("authentication.k8s.io", "v1", "TokenRequest"),
+        "attach": ("", "v1", "PodAttachOptions"),
+        "exec": ("", "v1", "PodExecOptions"),
+        "portforward": ("", "v1", "PodPortForwardOptions"),
+        "proxy": ("", "v1", "PodProxyOptions"),
     }
 )
 _SUBRESOURCE_VERBS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {"binding": ("create",), "eviction": ("create",), "finalize": ("update",)}
+    {
+        "binding": ("create",),
+        "eviction": ("create",),
+        "token": ("create",),
+        "finalize": ("update",),
+        "attach": ("create", "get"),
+        "exec": ("create", "get"),
+        "portforward": ("create", "get"),
+        "proxy": ("create", "get"),
+        "log": ("get",),
+    }
 )
 _READ_CHANGE = ("get", "patch", "update")
 _CREATE_ONLY = ("create",)
@@ -27,6 +42,7 @@ _REVIEWS = (
     ("authorization.k8s.io", "selfsubjectaccessreviews", "SelfSubjectAccessReview"),
     ("authorization.k8s.io", "selfsubjectrulesreviews", "SelfSubjectRulesReview"),
     ("authorization.k8s.io", "subjectaccessreviews", "SubjectAccessReview"),
+    ("authorization.k8s.io", "localsubjectaccessreviews", "LocalSubjectAccessReview"),
     ("authentication.k8s.io", "selfsubjectreviews", "SelfSubjectReview"),
     ("authentication.k8s.io", "tokenreviews", "TokenReview"),
 )
@@ -90,7 +106,11 @@ class Catalogue(Struct, frozen=True):
         yield from served()
         for group, plural, kind in _REVIEWS:
             yield Resource(
-                plural=plural, kind=kind, group=group, namespaced=False, verbs=_CREATE_ONLY
+                plural=plural,
+                kind=kind,
+                group=group,
+                namespaced=plural.startswith("local"),
+                verbs=_CREATE_ONLY,
             )
         if self.metrics:
             for plural, kind in (("nodes", "NodeMetrics"), ("pods", "PodMetrics")):

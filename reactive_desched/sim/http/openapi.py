@@ -1,15 +1,55 @@
-"""Just enough OpenAPI for kubectl to trust the server with validation."""
+"""OpenAPI for kubectl: `explain`, and enough to trust the server with validation."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 
 from aiohttp import web
 
 from reactive_desched.sim.http.discovery import Catalogue
 from reactive_desched.sim.http.rendering import encode
+from reactive_desched.sim.http.schema import message_for, named_fields
 from reactive_desched.sim.objects import Obj
 from reactive_desched.sim.resources import Resource
 
 __all__ = ["document", "index", "second_version"]
 
 _INFO = {"title": "Simulated Kubernetes", "version": "v1.36"}
+_REFERENCE, _PREFIX = "#/components/schemas/", "io.k8s.api."
+_KIND_TEXT = (
+    "{}, with the fields that the simulated cluster takes. What each field means is said in"
+    " https://kubernetes.io/docs/reference/kubernetes-api/"
+)
+_BASE_NAMES: Mapping[str, str] = MappingProxyType(
+    {
+        "Q": "io.k8s.apimachinery.pkg.api.resource.Quantity",
+        "I": "io.k8s.apimachinery.pkg.util.intstr.IntOrString",
+    }
+)
+_BASE_SCHEMAS: Mapping[str, Obj] = MappingProxyType(
+    {
+        _BASE_NAMES["Q"]: {"oneOf": [{"type": "string"}, {"type": "number"}]},
+        _BASE_NAMES["I"]: {
+            "format": "int-or-string",
+            "oneOf": [{"type": "integer"}, {"type": "string"}],
+        },
+    }
+)
+_SCALARS: Mapping[str, Obj] = MappingProxyType(
+    {
+        "s": {"type": "string"},
+        "i": {"type": "integer"},
+        "b": {"type": "boolean"},
+        "d": {"type": "number", "format": "double"},
+        "y": {"type": "string", "format": "byte"},
+        "T": {"type": "string", "format": "date-time"},
+        "U": {"type": "string", "format": "date-time"},
+        "D": {"type": "string"},
+    }
+)
+_TYPE_FIELDS = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}}
+_METADATA_ALONE = {
+    "properties": {"metadata": {"allOf": [{"$ref": f"{_REFERENCE}{_PREFIX}meta.ObjectMeta"}]}}
+}
 _PROTOBUF = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 
 
@@ -34,8 +74,9 @@ def document(catalogue: Catalogue, path: str) -> Obj | None:
     kinds = catalogue.kinds_of(group, version)
     if not kinds:
         return None
-    paths = {_url(kind): {"patch": _patch(kind)} for kind in kinds if "patch" in kind.verbs}
-    return {"openapi": "3.0.0", "info": _INFO, "paths": paths, "components": {"schemas": {}}}
+    paths = {_url(kind): _operations(kind) for kind in kinds}
+    parts = {"schemas": _schemas(kinds)}
+    return {"openapi": "3.0.0", "info": _INFO, "paths": paths, "components": parts}
 
 
 def second_version(accept: str) -> web.Response:
@@ -55,20 +96,84 @@ def _url(kind: Resource) -> str:
     return f"{root}{within}/{kind.plural}/{{name}}"
 
 
-def _patch(kind: Resource) -> Obj:
-    """Describe one PATCH; the parameter is what tells kubectl to leave validation to us."""
+def _operations(kind: Resource) -> Obj:
+    """Describe what kubectl looks for: which kind a URL serves, and whether PATCH validates."""
+    found = {"get": _operation(kind, "get", "get", [])} if "get" in kind.verbs else {}
+    if "patch" in kind.verbs:
+        # The last parameter is what tells kubectl to leave validation to us.
+        names = ("dryRun", "fieldManager", "fieldValidation")
+        found["patch"] = _operation(kind, "patch", "patch", names)
+    if not found:
+        found["post"] = _operation(kind, "create", "post", [])
+    return found
+
+
+def _operation(kind: Resource, verb: str, action: str, queried: Iterable[str]) -> Obj:
     parameters = [
         {"name": name, "in": "query", "schema": {"type": "string", "uniqueItems": True}}
-        for name in ("dryRun", "fieldManager", "fieldValidation")
+        for name in queried
     ]
     return {
-        "operationId": f"patch{kind.kind}",
+        "operationId": f"{verb}{kind.kind}",
         "parameters": parameters,
         "responses": {"200": {"description": "OK"}},
-        "x-kubernetes-action": "patch",
-        "x-kubernetes-group-version-kind": {
-            "group": kind.group,
-            "version": kind.version,
-            "kind": kind.kind,
-        },
+        "x-kubernetes-action": action,
+        "x-kubernetes-group-version-kind": _gvk(kind),
     }
+
+
+def _gvk(kind: Resource) -> Obj:
+    return {"group": kind.group, "version": kind.version, "kind": kind.kind}
+
+
+def _schemas(kinds: Iterable[Resource]) -> Obj:
+    """Describe kinds and every message inside them, from the table that bodies are read with."""
+    found: Obj = dict(_BASE_SCHEMAS)
+    for kind in kinds:
+        message = message_for(kind.api_version, kind.kind)
+        schema = _METADATA_ALONE if message is None else _schema(message)
+        fields = {**_TYPE_FIELDS, **schema["properties"]}
+        found[f"{_PREFIX}{kind.group or 'core'}.{kind.version}.{kind.kind}"] = {
+            "type": "object",
+            "description": _KIND_TEXT.format(kind.kind),
+            "properties": fields,
+            "x-kubernetes-group-version-kind": [_gvk(kind)],
+        }
+        for needed in _messages_in(schema):
+            _add_message(needed, found)
+    return found
+
+
+def _add_message(message: str, found: Obj) -> None:
+    if f"{_PREFIX}{message}" in found:
+        return
+    found[f"{_PREFIX}{message}"] = schema = _schema(message)
+    for needed in _messages_in(schema):
+        _add_message(needed, found)
+
+
+def _messages_in(schema: Obj) -> Iterator[str]:
+    """Yield the messages that the fields of a schema refer to."""
+    for field in schema["properties"].values():
+        inner = field.get("items") or field.get("additionalProperties") or field
+        inner = inner.get("items") or inner
+        for part in inner.get("allOf", ()):
+            name = part["$ref"].removeprefix(_REFERENCE)
+            if name not in _BASE_SCHEMAS:
+                yield name.removeprefix(_PREFIX)
+
+
+def _schema(message: str) -> Obj:
+    fields = {name: _field(field.kind) for name, field in named_fields(message).items()}
+    return {"type": "object", "properties": fields}
+
+
+def _field(kind: str) -> Obj:
+    """Describe a field by the letters of the table."""
+    form, inner = kind[0], kind[1:]
+    if form == "*":
+        return {"type": "array", "items": _field(inner)}
+    if form == "%":
+        return {"type": "object", "additionalProperties": _field(inner)}
+    name = _BASE_NAMES.get(form) or (f"{_PREFIX}{inner}" if form == "@" else "")
+    return {"allOf": [{"$ref": f"{_REFERENCE}{name}"}]} if name else dict(_SCALARS[form])

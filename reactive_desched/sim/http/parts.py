@@ -7,6 +7,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from reactive_desched.sim.http.discovery import Catalogue
+from reactive_desched.sim.http.identity import Identities
 from reactive_desched.sim.http.paging import Pages
 from reactive_desched.sim.http.settings import Settings
 from reactive_desched.sim.http.watchers import WatchHub
@@ -35,5 +36,6 @@ class Parts(Struct, frozen=True, eq=False):
     pages: Pages
     settings: Settings
     catalogue: Catalogue
+    identities: Identities
     rng: random.Random
     usage: Usage | None = None

@@ -1,4 +1,6 @@
-"""Answers to the two subresources that act on pods: binding and eviction."""
+"""Answers to the subresources that act on pods: binding, eviction, and what needs a container."""
+
+from types import MappingProxyType
 
 from aiohttp import web
 
@@ -10,10 +12,20 @@ from reactive_desched.sim.http.parts import Parts
 from reactive_desched.sim.http.target import Target
 from reactive_desched.sim.http.writing import options_from
 from reactive_desched.sim.objects import Obj
-from reactive_desched.sim.status import bad_request
+from reactive_desched.sim.status import StatusError, bad_request, not_found
 
-__all__ = ["bind_pod", "evict_pod"]
+__all__ = ["bind_pod", "evict_pod", "reach_container"]
 
+_WANTED = MappingProxyType(
+    {
+        "attach": "nothing to attach to",
+        "ephemeralcontainers": "nothing to debug",
+        "exec": "nothing to run a command in",
+        "log": "no log",
+        "portforward": "no port to forward to",
+        "proxy": "nothing to proxy to",
+    }
+)
 _EVICTION_VERSIONS = (None, "", "policy/v1", "policy/v1beta1")
 
 
@@ -40,6 +52,17 @@ async def evict_pod(parts: Parts, request: web.Request, target: Target) -> web.S
     options = options_from(asked, queried)
     evict(parts.store, target.key_namespace, target.name, options)
     return answer(request, success(201), 201)
+
+
+def reach_container(parts: Parts, target: Target) -> web.StreamResponse:
+    """Refuse with 501 and a sentence, or with 404 where there is not even a pod."""
+    if parts.store.get("pods", target.key_namespace, target.name) is None:
+        raise not_found(target.resource, target.name)
+    text = (
+        f"the pods of a simulated cluster run no containers, so there is"
+        f" {_WANTED[target.subresource]}"
+    )
+    raise StatusError(501, "NotImplemented", text)
 
 
 def _check(body: Obj, target: Target) -> None:

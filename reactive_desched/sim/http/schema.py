@@ -25,6 +25,8 @@ _PACKAGES = MappingProxyType(
         "discovery.k8s.io/v1": "disc",
         "storage.k8s.io/v1": "storage",
         "node.k8s.io/v1": "node",
+        "networking.k8s.io/v1": "net",
+        "rbac.authorization.k8s.io/v1": "rbac",
     }
 )
 _INLINED = "."

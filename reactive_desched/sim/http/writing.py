@@ -17,7 +17,15 @@ from reactive_desched.sim.patches import APPLY, PATCHES
 from reactive_desched.sim.status import StatusError, bad_request, cause, invalid, not_found
 from reactive_desched.sim.views import scale_of, with_scale
 
-__all__ = ["create", "delete_many", "delete_one", "delete_options", "patch", "update"]
+__all__ = [
+    "create",
+    "create_token",
+    "delete_many",
+    "delete_one",
+    "delete_options",
+    "patch",
+    "update",
+]
 
 _CREATED_BY_UPDATE = ("leases", "events")
 _POLICIES = ("Background", "Foreground", "Orphan")
@@ -31,6 +39,17 @@ async def create(
     stored = _create(parts, request, target, _placed(sent.obj, target))
     shown = rendering.one(stored, parts.store.clock.now())
     return answer(request, shown, 201, warnings=sent.warnings)
+
+
+async def create_token(parts: Parts, request: web.Request, target: Target) -> web.StreamResponse:
+    """Issue a token for a ServiceAccount: 201."""
+    body = await json_body(request)
+    if not isinstance(body, dict) or not isinstance(body.get("spec") or {}, dict):
+        raise bad_request("the request body must be a TokenRequest object")
+    status = parts.identities.issue(target.key_namespace, target.name, body.get("spec") or {})
+    head = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest"}
+    meta = {"name": target.name, "namespace": target.namespace}
+    return answer(request, {**body, **head, "metadata": meta, "status": status}, 201)
 
 
 async def update(

@@ -97,6 +97,25 @@ def _lease(lease: Obj, now: float) -> list[object]:
     return [name_of(lease), lease.get("spec", {}).get("holderIdentity", ""), age_of(lease, now)]
 
 
+def _binding(binding: Obj, now: float) -> list[object]:
+    role, subjects = binding.get("roleRef") or {}, binding.get("subjects") or ()
+    by_kind = {
+        kind: [
+            "/".join(filter(None, (each.get("namespace"), each.get("name"))))
+            for each in subjects
+            if each.get("kind") == kind
+        ]
+        for kind in ("User", "Group", "ServiceAccount")
+    }
+    listed = [", ".join(names) for names in by_kind.values()]
+    return [
+        name_of(binding),
+        f"{role.get('kind')}/{role.get('name')}",
+        age_of(binding, now),
+        *listed,
+    ]
+
+
 def _event(event: Obj, now: float) -> list[object]:
     about, series = event.get("involvedObject") or {}, event.get("series") or {}
     first = event.get("firstTimestamp") or event.get("eventTime")
@@ -159,6 +178,12 @@ TABLES: Mapping[str, Table] = MappingProxyType(
                 *text("PreemptionPolicy"),
             ),
             _priority_class,
+        ),
+        **dict.fromkeys(
+            ("rolebindings", "clusterrolebindings"),
+            Table(
+                (NAME, *text("Role"), AGE, *wide("Users", "Groups", "ServiceAccounts")), _binding
+            ),
         ),
         "leases": Table((NAME, *text("Holder"), AGE), _lease),
         "events": Table(

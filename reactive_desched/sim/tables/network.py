@@ -81,12 +81,34 @@ def _shortened(found: Sequence[str], nothing: str) -> str:
     return f"{said} + {rest} more..." if rest > 0 else said
 
 
+def _network_policy(policy: Obj, now: float) -> list[object]:
+    chosen = selectors(policy.get("spec", {}).get("podSelector"))
+    return [name_of(policy), chosen, age_of(policy, now)]
+
+
+def _ingress(ingress: Obj, now: float) -> list[object]:
+    spec = ingress.get("spec", {})
+    hosts = [rule["host"] for rule in spec.get("rules") or () if rule.get("host")]
+    balanced = (ingress.get("status", {}).get("loadBalancer") or {}).get("ingress") or ()
+    addresses = [str(each.get("ip") or each.get("hostname") or "") for each in balanced]
+    return [
+        name_of(ingress),
+        or_none(spec.get("ingressClassName")),
+        or_none(hosts) if hosts else "*",
+        ",".join(filter(None, addresses)),
+        "80, 443" if spec.get("tls") else "80",
+        age_of(ingress, now),
+    ]
+
+
 NETWORK_TABLES: Mapping[str, Table] = MappingProxyType(
     {
         "services": Table(
             (NAME, *text("Type", "Cluster-IP", "External-IP", "Port(s)"), AGE, *wide("Selector")),
             _service,
         ),
+        "networkpolicies": Table((NAME, *text("Pod-Selector"), AGE), _network_policy),
+        "ingresses": Table((NAME, *text("Class", "Hosts", "Address", "Ports"), AGE), _ingress),
         "endpoints": Table((NAME, *text("Endpoints"), AGE), _endpoints),
         "endpointslices": Table((NAME, *text("AddressType", "Ports", "Endpoints"), AGE), _slice),
     }

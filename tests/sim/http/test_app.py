@@ -1,3 +1,5 @@
+import json
+import re
 from typing import Any
 
 import aiohttp
@@ -46,6 +48,7 @@ async def test_an_unknown_kind_of_a_known_group_is_a_status(
     status, body = await api.ask(method, path, {})
     assert (status, body["reason"]) == (404, "NotFound")
     assert body["message"] == "the server could not find the requested resource"
+    assert body["details"]["kind"] in ("widgets", "nodes", "pods")
 
 
 async def test_plain_discovery_names_groups_kinds_and_the_eviction(api: Any) -> None:
@@ -118,7 +121,33 @@ async def test_openapi_lets_kubectl_leave_validation_to_the_server(api: Any) -> 
     assert operation["x-kubernetes-group-version-kind"]["kind"] == "Deployment"
 
 
-async def test_everybody_may_do_everything(api: Any) -> None:
+@pytest.mark.parametrize("group", ["api/v1", "apis/apps/v1", "apis/networking.k8s.io/v1"])
+async def test_openapi_describes_every_kind_down_to_its_last_field(api: Any, group: str) -> None:
+    document = await api.get(f"/openapi/v3/{group}")
+    schemas = document["components"]["schemas"]
+    described = {
+        known["kind"]
+        for schema in schemas.values()
+        for known in schema.get("x-kubernetes-group-version-kind", ())
+    }
+    listed = {r["kind"] for r in (await api.get(f"/{group}"))["resources"] if "list" in r["verbs"]}
+
+    assert listed <= described
+    references = set(re.findall(r'"#/components/schemas/([^"]+)"', json.dumps(document)))
+    assert references <= schemas.keys()
+
+
+async def test_openapi_says_what_a_container_may_ask_for(api: Any) -> None:
+    schemas = (await api.get("/openapi/v3/api/v1"))["components"]["schemas"]
+    container = schemas["io.k8s.api.core.Container"]["properties"]
+    amounts = schemas["io.k8s.api.core.ResourceRequirements"]["properties"]["requests"]
+
+    assert container["resources"]["allOf"][0]["$ref"].endswith("core.ResourceRequirements")
+    assert container["args"] == {"type": "array", "items": {"type": "string"}}
+    assert amounts["additionalProperties"]["allOf"][0]["$ref"].endswith("resource.Quantity")
+
+
+async def test_without_credentials_a_client_may_do_everything(api: Any) -> None:
     question = {"kind": "SelfSubjectAccessReview", "spec": {"resourceAttributes": {"verb": "get"}}}
     path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
     status, body = await api.ask("POST", path, question)
@@ -200,7 +229,7 @@ async def test_the_older_openapi_describes_nothing_in_either_form(api: Any) -> N
 
 
 async def test_what_is_posted_to_an_unknown_kind_is_not_even_read(api: Any) -> None:
-    path = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles"
+    path = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
     headers = {"Content-Type": "application/vnd.kubernetes.protobuf"}
     status, _ = await api.ask("POST", path, data=b"k8s\x00\xff", headers=headers)
     assert status == 404
