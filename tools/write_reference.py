@@ -130,6 +130,11 @@ def metrics_page() -> str:
     return "\n".join(lines) + "\n"
 
 
+def _code(text: str) -> str:
+    """Return a text as code; a dash where there is none."""
+    return f"`{text}`" if text else "-"
+
+
 def reasons_page() -> str:
     """Return the page on reason codes."""
     lines = [
@@ -141,12 +146,17 @@ def reasons_page() -> str:
         "## Decisions",
         "",
         "A gate defers or refuses an eviction; `gate` and `reason` identify the decision.",
+        "The setting, or the field of the policy, is what the log names as `setting`: changing it",
+        "would change the decision.",
         "",
-        "| gate | reason | meaning |",
-        "|---|---|---|",
+        "| gate | reason | meaning | setting |",
+        "|---|---|---|---|",
     ]
     gates = sorted(declared(GateReason), key=lambda each: (each.gate, each.code))
-    lines += [f"| `{each.gate}` | `{each.code}` | {each.meaning} |" for each in gates]
+    lines += [
+        f"| `{each.gate}` | `{each.code}` | {each.meaning} | {_code(each.setting)} |"
+        for each in gates
+    ]
     lines += [
         *("", "## Outcomes", ""),
         "`result` decides what happens next; `reason` says how it came about.",

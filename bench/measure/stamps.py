@@ -19,7 +19,7 @@ class StampingObserver(TelemetryObserver):
     """The application's own observer, with nanoseconds of the monotonic clock by pod name."""
 
     def __init__(self, metrics: MetricsRegistry, log: DebugLogger) -> None:
-        super().__init__(metrics, log)
+        super().__init__(metrics, log, time.time)
         self.line_ns = 0
         self.evicting = 0
         self.resumed_ns = 0

@@ -31,6 +31,8 @@ class WarningLog:
     def info(self, event: str, **values: Any) -> None:  # as structlog takes them
         """Forget it."""
 
+    debug = info
+
     def warning(self, event: str, **values: Any) -> None:  # as above
         """Keep it."""
         self.warnings.append(f"{event} {values}")

@@ -19,7 +19,12 @@ from reactive_desched.app.options import Dependencies
 from reactive_desched.app.parts import Parts, build_parts
 from reactive_desched.app.pausing import Pausing
 from reactive_desched.app.recording import log_pauses, start_recording
-from reactive_desched.app.start_up import end_startup_pause, log_limits
+from reactive_desched.app.start_up import (
+    end_startup_pause,
+    log_api_server,
+    log_identity,
+    log_start,
+)
 from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.pipeline import Pipeline
 from reactive_desched.controller.readiness import STOPPING
@@ -60,6 +65,9 @@ async def open_controller(deps: Dependencies) -> AsyncIterator[RunningController
 
     With leader election it stands by until it leads, and raises LeadershipLost after it led.
     """
+    log_identity(deps.configuration.policy, deps.log, dry_run=deps.dry_run)
+    if deps.dry_run and deps.configuration.settings.leader_election.leader_elect:
+        deps.log.info("a dry run evicts nothing: it takes no part in leader election")
     work_available, recorder = Wakeup(), RecorderSlot()
     active = ActiveConfig(deps.configuration)
     async with (
@@ -69,6 +77,7 @@ async def open_controller(deps: Dependencies) -> AsyncIterator[RunningController
         edges.open_api_session(deps) as session,
         edges.run_event_recorder(session, deps.log, edges.EVENT_FLUSH_TIMEOUT_S) as events,
     ):
+        log_api_server(session, deps.log)
         parts = build_parts(deps, session, active, recorder, work_available)
         controller = parts.pipeline.controller
         deps.metrics.register(controller, controller.leadership, *parts.reflectors.values())
@@ -90,6 +99,7 @@ async def open_controller(deps: Dependencies) -> AsyncIterator[RunningController
             ) as url,
             anyio.create_task_group() as tasks,
         ):
+            deps.log.info("serving", url=url)
             _start_tasks(tasks, deps, parts, recorder)
             async with _acting(deps, session, parts, open_term):
                 yield RunningController(parts.pipeline, url)
@@ -173,11 +183,11 @@ def _start_tasks(
         tasks.start_soon(reloader.run)
     # readiness -> log
     tasks.start_soon(log_pauses, controller.readiness, log)
-    # limits -> log
-    tasks.start_soon(log_limits, controller, log)
+    # what was synced, limits, findings -> log
+    tasks.start_soon(log_start, controller, deps.configuration, log)
     # event loop -> /livez
     tasks.start_soon(parts.pulse.run)
-    tasks.start_soon(freeze_gc_after_sync, controller, parts.interned, log)
+    tasks.start_soon(freeze_gc_after_sync, controller, parts.interned)
 
 
 async def _drain(pipeline: Pipeline, limit_s: float) -> None:

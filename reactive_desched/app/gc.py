@@ -6,7 +6,6 @@ import anyio
 
 from reactive_desched.controller.controller import Controller
 from reactive_desched.state.kinds.interning import InternTables
-from reactive_desched.telemetry.logs import Logger
 
 _THRESHOLDS = (700, 10, 10)
 """Python's own: often and little. `__main__` sets a higher one, which is for loading."""
@@ -14,7 +13,7 @@ _THRESHOLDS = (700, 10, 10)
 SWEEP_INTERVAL_S, SWEEP_BATCH_SIZE = 1.0, 2_000
 
 
-async def freeze_gc_after_sync(controller: Controller, interned: InternTables, log: Logger) -> None:
+async def freeze_gc_after_sync(controller: Controller, interned: InternTables) -> None:
     """Freeze what the initial sync allocated; then drop unused interned parts, until cancelled.
 
     None of the cluster state is garbage and all of it lives long: a collection during the initial
@@ -29,7 +28,6 @@ async def freeze_gc_after_sync(controller: Controller, interned: InternTables, l
         gc.freeze()
         gc.set_threshold(*_THRESHOLDS)
         gc.enable()
-    log.info("synced", **controller.size())
     while True:
         await anyio.sleep(SWEEP_INTERVAL_S)
         interned.sweep(SWEEP_BATCH_SIZE)

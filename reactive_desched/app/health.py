@@ -13,12 +13,15 @@ from reactive_desched.web.health import CheckResult, Health
 CHECKED_BRAKES: Final = (ZONE, STORM, PENDING)
 """The brakes with a line of their own; the pause `manual` is the line of the other one."""
 
+MODES: Final = {False: "live: evicts pods", True: "dry run: sends no eviction request"}
+"""What /readyz and the log say of the mode, by whether it is a dry run."""
+
 _OF_THE_LEADER: Final = frozenset({LEADER, STARTUP, JOURNAL})
 """Pauses that hold on every standby: it is ready without them."""
 
 
-def build_health(controller: Controller, active: ActiveConfig) -> Health:
-    """Return the checks of both probes: /readyz lists every pause of the controller.
+def build_health(controller: Controller, active: ActiveConfig, *, dry_run: bool) -> Health:
+    """Return the checks of both probes: /readyz lists every pause of the controller, and the mode.
 
     A standby is ready when it could take over: in sync, and not stopping.
     """
@@ -30,6 +33,7 @@ def build_health(controller: Controller, active: ActiveConfig) -> Health:
             health.add_readiness_check(name, partial(_pause_check, controller, name))
     for brake in CHECKED_BRAKES:
         health.add_info_check(f"brake/{brake}", partial(_brake_check, controller, brake))
+    health.add_info_check("mode", lambda: CheckResult(not dry_run, MODES[dry_run]))
     health.add_info_check(
         "policy", lambda: CheckResult(not active.problems, active.status_message())
     )

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from reactive_desched.api.event import MODE_DRY_RUN, MODE_LIVE
 from reactive_desched.app.config_reload import ConfigFiles, Fingerprint, fingerprint
 from reactive_desched.app.overrides import FlagOverrides
 from reactive_desched.journal.paths import default_journal_directory
@@ -77,6 +78,11 @@ class Dependencies(Struct, frozen=True):
     open_kill_timer: Callable[[Logger], EndProcessAt] = _no_kill_timer
 
     @property
+    def mode(self) -> str:
+        """The mode, as records call it: live, or dry_run."""
+        return MODE_DRY_RUN if self.dry_run else MODE_LIVE
+
+    @property
     def elects_leader(self) -> bool:
         """Whether the controller acts only while it holds the Lease; a dry run never takes it."""
         return self.configuration.settings.leader_election.leader_elect and not self.dry_run
@@ -94,7 +100,8 @@ def load_dependencies(options: Options) -> Dependencies:
     logging = configuration.settings.logging
     style = options.log_format or logging.format
     level = options.log_level or logging.level
-    logs.configure(level=level, style=style, stream=sys.stderr)
+    mode = MODE_DRY_RUN if options.dry_run else None
+    logs.configure(level=level, style=style, stream=sys.stderr, mode=mode)
     for notice in options.warnings:
         logs.logger("flags").warning(notice)
     for warning in configuration.warnings:
@@ -111,7 +118,7 @@ def _load_config(options: Options, paths: tuple[str, ...]) -> Configuration:
 def _build_dependencies(
     options: Options, configuration: Configuration, reload: ReloadConfig
 ) -> Dependencies:
-    settings, metrics = configuration.settings, MetricsRegistry()
+    settings, metrics = configuration.settings, MetricsRegistry(dry_run=options.dry_run)
     log = DeferredLogger(logs.logger("controller"), time.time)
     directory = options.journal_dir or settings.journal.directory
     return Dependencies(
@@ -120,7 +127,7 @@ def _build_dependencies(
         Path(directory) if directory else default_journal_directory(os.environ),
         parse_listen_address(options.listen or settings.server.listen),
         metrics,
-        TelemetryObserver(metrics, log),
+        TelemetryObserver(metrics, log, time.time),
         log,
         options.dry_run,
         options.serve_metrics,

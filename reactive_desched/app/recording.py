@@ -69,7 +69,7 @@ async def open_recording(
     directory: Path,
     settings: ReactiveSettings,
     metrics: MetricsRegistry,
-    log: Logger,
+    log: DebugLogger,
     best_effort_sinks: Sequence[Sink],
     *,
     dry_run: bool,
@@ -96,7 +96,7 @@ def _build_recording(
     directory: Path,
     settings: ReactiveSettings,
     journal: Journal,
-    log: Logger,
+    log: DebugLogger,
     best_effort_sinks: Sequence[Sink],
     *,
     dry_run: bool,
@@ -199,9 +199,12 @@ def _log_recovery(journal: Journal, log: DebugLogger) -> None:
 
 
 async def log_pauses(readiness: Readiness, log: Logger) -> None:
-    """Log when evictions are paused, and when they resume."""
+    """Log when evictions are paused, and when they resume; as a warning what is no normal start."""
     messages = ("evictions paused", "evictions resumed")
-    await log_transitions(readiness.message, log, *messages, stable_polls=STABLE_POLLS)
+    is_normal = readiness.is_starting
+    await log_transitions(
+        readiness.message, log, *messages, stable_polls=STABLE_POLLS, is_normal=is_normal
+    )
 
 
 async def log_transitions(
@@ -210,10 +213,12 @@ async def log_transitions(
     fault_message: str,
     recovery_message: str,
     stable_polls: int = 1,
+    is_normal: Callable[[], bool] = lambda: False,
 ) -> None:
     """Log each reason for a pause or fault, and its end; one between two polls is not logged.
 
-    A reason is logged once `stable_polls` polls in a row found it.
+    A reason is logged once `stable_polls` polls in a row found it, as a warning unless it
+    `is_normal`.
     """
     last_reason, polled, polls = "", "", 0
     while True:
@@ -221,7 +226,7 @@ async def log_transitions(
         reason = get_reason()
         polls, polled = polls + 1 if reason == polled else 1, reason
         if reason and reason != last_reason and polls >= stable_polls:
-            log.warning(fault_message, reason=reason)
+            (log.info if is_normal() else log.warning)(fault_message, reason=reason)
             last_reason = reason
         elif last_reason and not reason:
             log.info(recovery_message, after=last_reason)
@@ -262,7 +267,7 @@ def _sinks(settings: SinkSettings, log: Logger) -> Iterable[Sink]:
         yield StdoutSink(settings.stdout, standard_output())
 
 
-def _sink_runner(sink: Sink, journal: Journal, directory: Path, log: Logger) -> SinkRunner:
+def _sink_runner(sink: Sink, journal: Journal, directory: Path, log: DebugLogger) -> SinkRunner:
     return SinkRunner(
         sink,
         journal.tail,
@@ -281,7 +286,7 @@ def _retention_worker(
     journal: Journal,
     recorder: JournalRecorder,
     sink_runners: Sequence[SinkRunner],
-    log: Logger,
+    log: DebugLogger,
 ) -> RetentionWorker:
     followed = RetentionInputs(
         active_first_seq=lambda: journal.active_first_seq,

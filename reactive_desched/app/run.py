@@ -6,7 +6,6 @@ import anyio
 from anyio.abc import TaskStatus
 
 from reactive_desched.app.controller import open_controller
-from reactive_desched.app.node_mark_notes import node_mark_notes
 from reactive_desched.app.options import Dependencies, Options, load_dependencies
 
 
@@ -18,7 +17,6 @@ def run(options: Options) -> int:
 
 async def _until_stopped(deps: Dependencies) -> None:
     """Serve until a signal arrives; one that arrives during the start cancels the start."""
-    configuration = deps.configuration
     is_serving, stop_requested = anyio.Event(), anyio.Event()
 
     async def listen(*, task_status: TaskStatus[None]) -> None:
@@ -32,12 +30,7 @@ async def _until_stopped(deps: Dependencies) -> None:
 
     async with anyio.create_task_group() as tasks:
         await tasks.start(listen)
-        async with open_controller(deps) as running:
+        async with open_controller(deps):
             is_serving.set()
-            for note in node_mark_notes(configuration.policy, configuration.settings.guards):
-                deps.log.info(note)
-            if configuration.settings.leader_election.leader_elect and deps.dry_run:
-                deps.log.warning("a dry run evicts nothing: it takes no part in leader election")
-            deps.log.info("serving", url=running.url, dry_run=deps.dry_run)
             await stop_requested.wait()
         tasks.cancel_scope.cancel()

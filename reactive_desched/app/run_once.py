@@ -132,7 +132,7 @@ async def _until_done(deps: Dependencies) -> int:
                 effect_timeout_s=effect_timeout_s,
             ),
             recorder,
-            TelemetryObserver(deps.metrics, log),
+            TelemetryObserver(deps.metrics, log, time.time),
             partial(_stopped, stop, journal),
             deps.metrics.upstream,
             node_fit,

@@ -1,9 +1,14 @@
-"""What a controller does before its first eviction: learn what became of the last run's."""
+"""What a controller does at its start: it says what it is, and ends what the last run left open."""
 
+import platform
 from collections.abc import Awaitable, Callable
+from typing import Final
 
 import anyio
 
+from reactive_desched._version import __version__
+from reactive_desched.app.health import MODES
+from reactive_desched.app.node_mark_notes import node_mark_notes
 from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.readiness import STARTUP
 from reactive_desched.eviction.executor import Evictor
@@ -11,7 +16,12 @@ from reactive_desched.eviction.recovery import end_pending_intent, read_open_int
 from reactive_desched.journal.history import History
 from reactive_desched.journal.recorder import JournalRecorder
 from reactive_desched.journal.recovery import OpenIntent
+from reactive_desched.kube.client.session import Session
+from reactive_desched.policy.policy import Configuration, Policy
 from reactive_desched.telemetry.logs import Logger
+
+FOUND_POLL_S: Final = 0.1
+"""How often `log_start` looks whether everything was evaluated."""
 
 
 async def end_startup_pause(
@@ -74,9 +84,46 @@ async def _restore(
     controller.restore(history.evictions)
 
 
-async def log_limits(controller: Controller, log: Logger) -> None:
-    """Log every limit and every brake in force once the size of the cluster is known."""
+def log_identity(policy: Policy, log: Logger, *, dry_run: bool) -> None:
+    """Log what runs, in which mode, and by which policy: one line each."""
+    plugins = dict.fromkeys(plugin.name for each in policy.profiles for plugin in each.plugins)
+    log.info("reactive-desched starts", version=__version__, python=platform.python_version())
+    log.info(MODES[dry_run])
+    log.info(
+        "policy in force",
+        revision=policy.revision,
+        files=policy.source,
+        profiles=[profile.name for profile in policy.profiles],
+        plugins=list(plugins),
+    )
+
+
+def log_api_server(session: Session, log: Logger) -> None:
+    """Log with which cluster the controller speaks, by which context of the kubeconfig."""
+    context = session.context
+    log.info(
+        "API server",
+        server=session.server,
+        context=context,
+        account="the pod's own" if context is None else None,
+    )
+
+
+async def log_start(controller: Controller, configuration: Configuration, log: Logger) -> None:
+    """Log what was synced, the limits in force, and what the first evaluation found; then end.
+
+    The limits depend on the size of the cluster.
+    """
+    await controller.readiness.synced.wait()
+    if not controller.leadership.is_standby:  # which evaluates nothing, perhaps for months
+        await controller.initial_sync_done.wait()
+    log.info("synced", **controller.size())
     await controller.initial_sync_done.wait()
     log.info("eviction limits", **controller.describe_limits())
     log.info("moving pods", **controller.describe_moves())
     log.info("brakes", **controller.describe_brakes())
+    for note in node_mark_notes(configuration.policy, configuration.settings.guards):
+        log.info(note)
+    while controller.is_busy():  # noqa: ASYNC110 -- nobody is told when there is no more to do
+        await anyio.sleep(FOUND_POLL_S)
+    log.info("found", **controller.count_findings())

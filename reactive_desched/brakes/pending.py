@@ -26,6 +26,7 @@ TOO_MANY_PENDING: Final = GateReason(
     "PendingBrake",
     "TooManyPodsPending",
     "The scheduler finds no node for many pods already: an evicted pod would wait with them.",
+    "brakes.pending",
 )
 
 

@@ -26,6 +26,7 @@ FINDING_STORM: Final = GateReason(
     "StormBrake",
     "FindingStorm",
     "Far more pods were found in a short time than a change should concern: a person has to look.",
+    "brakes.storm",
 )
 _QUIET_SHARE: Final = 10
 """While fewer pods than this part of a storm are found within the window, it is quiet."""

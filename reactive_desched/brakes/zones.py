@@ -25,12 +25,14 @@ ZONE_DISRUPTED: Final = GateReason(
     _GATE,
     "ZoneDisrupted",
     "Many nodes of the pod's zone are not Ready, and the zone is small: nothing is evicted there.",
+    "brakes.zones.unhealthyPercent",
 )
 ZONE_SLOWED: Final = GateReason(
     _GATE,
     "ZoneSlowed",
     "Many nodes of the pod's zone are not Ready, and the zone is large: its slower rate of "
     "evictions has no token left.",
+    "brakes.zones.largeZoneRate",
 )
 
 

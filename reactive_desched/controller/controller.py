@@ -349,6 +349,21 @@ class Controller:
         limits, nodes = self._config.policy.limits, self.view.eligible_node_count
         return self._config.settings.budgets.describe(limits, nodes)
 
+    def is_busy(self) -> bool:
+        """Say whether subjects wait for their evaluation now."""
+        due = self.next_due(now := self._clock())
+        return due is not None and due <= now
+
+    def count_findings(self) -> dict[str, int | dict[str, int]]:
+        """Count the findings of now: those whose pods are being evicted, and the others by gate."""
+        blocked = self.evaluator.blocked_by_gate
+        evicting = len(self._evicting)
+        return {
+            "findings": evicting + sum(blocked.values()),
+            "evicting": evicting,
+            "blocked": blocked,
+        }
+
     def size(self) -> dict[str, int]:
         """Count the nodes that the policy selects, and all pods."""
         return {"nodes": self.state.nodes.eligible_count, "pods": len(self.state.pods)}

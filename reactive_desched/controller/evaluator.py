@@ -53,6 +53,7 @@ BACKING_OFF: Final = GateReason(
     "EvictionBackoff",
     "BackingOff",
     "The last eviction of the pod failed; the next attempt waits, doubling each time.",
+    "evictions.retry",
 )
 
 

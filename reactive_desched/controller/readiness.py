@@ -48,6 +48,8 @@ class PauseStatus(Struct, frozen=True):
 
 
 _RESUMED: Final = PauseStatus()
+_STARTING: Final = PauseStatus("the controller is starting")
+_NOT_LISTED: Final = PauseStatus("not listed yet")
 
 
 class Readiness:
@@ -70,11 +72,11 @@ class Readiness:
         self._pauses = {
             STOPPING: _RESUMED,
             LEADER: _RESUMED,
-            STARTUP: PauseStatus("the controller is starting"),
+            STARTUP: _STARTING,
             MANUAL: _RESUMED,
             BRAKE: _RESUMED,
             JOURNAL: _RESUMED,
-            **dict.fromkeys(self._sync_pauses, PauseStatus("not listed yet")),
+            **dict.fromkeys(self._sync_pauses, _NOT_LISTED),
         }
         self._reason = self._first_reason()
 
@@ -103,6 +105,13 @@ class Readiness:
                 self._pauses[name] = PauseStatus(reason)
         self._report()
         self.epoch.advance(reason)
+
+    def is_starting(self) -> bool:
+        """Say whether every pause that holds is one of a normal start, or of a standby."""
+        return all(
+            status in (_RESUMED, _STARTING, _NOT_LISTED) or name == LEADER
+            for name, status in self._pauses.items()
+        )
 
     def message(self) -> str:
         """Name all pauses that hold by their reasons, and each denial; empty when none holds.

@@ -97,7 +97,7 @@ async def _run_scenes(
 ) -> list[SceneResult]:
     metrics = MetricsRegistry()
     log = DeferredLogger(logs.logger("demo"), time.time)
-    observer = ConsoleObserver(console, time.monotonic, TelemetryObserver(metrics, log))
+    observer = ConsoleObserver(console, time.monotonic, TelemetryObserver(metrics, log, time.time))
     deps = Dependencies(
         load_sources([SourceText(POLICY, "the demo's policy")], plugin_registry()),
         KubeConfigOptions(str(folder / "kubeconfig")),

@@ -55,11 +55,13 @@ PRIORITY_TOO_HIGH: Final = GateReason(
     "PriorityThreshold",
     "PriorityTooHigh",
     "The pod's priority is not below the policy's `priorityThreshold`.",
+    "priorityThreshold",
 )
 PRIORITY_CLASS_NOT_FOUND: Final = GateReason(
     "PriorityThreshold",
     "PriorityClassNotFound",
     "The cluster has no PriorityClass of the name in the policy's `priorityThreshold`.",
+    "priorityThreshold",
 )
 NO_CONTROLLER: Final = GateReason(
     Protection.FAILED_BARE,
@@ -108,12 +110,19 @@ LABELS_NOT_SELECTED: Final = GateReason(
     "LabelSelector",
     "LabelsNotSelected",
     "The evictor's `labelSelector` does not match the pod's labels.",
+    "labelSelector",
 )
 TOO_FEW_REPLICAS: Final = GateReason(
-    "MinReplicas", "MinReplicas", "The pod's owner has fewer pods than `minReplicas`."
+    "MinReplicas",
+    "MinReplicas",
+    "The pod's owner has fewer pods than `minReplicas`.",
+    "minReplicas",
 )
 TOO_YOUNG: Final = GateReason(
-    "MinPodAge", "MinPodAge", "The pod started less than `minPodAge` ago, or has not started."
+    "MinPodAge",
+    "MinPodAge",
+    "The pod started less than `minPodAge` ago, or has not started.",
+    "minPodAge",
 )
 
 

@@ -17,6 +17,7 @@ RATE_LIMITED: Final = GateReason(
     "EvictionRateLimited",
     "The rate limit of the cluster, of the pod's zone, node, namespace or topmost controller, or "
     "of the plugin has no token left; the message names it.",
+    "budgets",
 )
 
 
@@ -108,7 +109,13 @@ class Gate:
         if empty is not None:
             exhausted = _EXHAUSTED_FOR_PLUGINS[empty.scope]
             message, retry_at_s = empty.message(now), empty.available_at
-            return RATE_LIMITED.defer(finding, message, retry_at_s, scope_exhausted=exhausted)
+            return RATE_LIMITED.defer(
+                finding,
+                message,
+                retry_at_s,
+                scope_exhausted=exhausted,
+                setting=f"budgets.{empty.scope}",
+            )
         for limit in self._limits:
             limit.reserve(finding)
         for tracker in self._trackers:

@@ -111,11 +111,13 @@ POD_TOO_YOUNG: Final = GateReason(
     GuardName.YOUNG_PODS,
     "PodTooYoung",
     "The pod started less than `guards.minPodAge` ago.",
+    "guards.minPodAge",
 )
 READY_TOO_RECENTLY: Final = GateReason(
     GuardName.NEWLY_READY_PODS,
     "ReadyTooRecently",
     "The pod is Ready for less than `guards.minReadyTime`.",
+    "guards.minReadyTime",
 )
 ROLLING_OUT: Final = GateReason(
     GuardName.ROLLOUTS,

@@ -20,6 +20,7 @@ PLUGIN_NODE_LIMIT_REACHED: Final = GateReason(
     "PluginLimit",
     "PluginNodeLimitReached",
     "The plugin evicted as many pods from the node as its own limit allows.",
+    "evictionLimits.node",
 )
 
 

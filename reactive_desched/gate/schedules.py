@@ -32,11 +32,13 @@ SCHEDULE_CLOSED: Final = GateReason(
     SCHEDULE_GATE,
     "ScheduleAllowsNone",
     "A schedule of the settings allows no evictions at this time; the message names it.",
+    "budgets.schedules",
 )
 SCHEDULE_SPENT: Final = GateReason(
     SCHEDULE_GATE,
     "ScheduleLimitReached",
     "There were as many evictions as a schedule of the settings allows while its window is open.",
+    "budgets.schedules",
 )
 
 CLOCK_CHECK_S: Final = 3600.0

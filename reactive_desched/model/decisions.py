@@ -36,6 +36,8 @@ class Defer(Struct, frozen=True, gc=False):
     `gate` and `reason`, a CamelCase code, identify the decision; `message` is for people.
     `scope_exhausted` is "cluster", "node" or "namespace" when a limit of that scope is spent:
     further pods of the same scope get the same answer, so a balance plugin stops proposing them.
+    `setting` names the field of the settings or the policy that would change the decision; empty
+    where none would.
     """
 
     finding: Finding
@@ -44,6 +46,7 @@ class Defer(Struct, frozen=True, gc=False):
     message: str
     retry_at_s: float
     scope_exhausted: str = ""
+    setting: str = ""
     pod_leaves: ClassVar[bool] = False
 
 
@@ -51,8 +54,8 @@ class Refuse(Struct, frozen=True, gc=False):
     """A gate refuses the eviction until one of `wake_on` changes, or until `retry_at_s`.
 
     `gate` and `reason`, a CamelCase code, identify the decision; `message` is for people.
-    `scope_exhausted` is as in Defer. `pod_leaves` says that the pod leaves all the same: it is
-    terminating, or its eviction is under way.
+    `scope_exhausted` and `setting` are as in Defer. `pod_leaves` says that the pod leaves all the
+    same: it is terminating, or its eviction is under way.
     """
 
     finding: Finding
@@ -63,6 +66,7 @@ class Refuse(Struct, frozen=True, gc=False):
     retry_at_s: float | None = None
     scope_exhausted: str = ""
     pod_leaves: bool = False
+    setting: str = ""
 
 
 Decision = Evict | Defer | Refuse
@@ -71,18 +75,34 @@ Decision = Evict | Defer | Refuse
 class GateReason(Struct, frozen=True, gc=False):
     """One reason of one gate not to evict a pod: `code` is what decisions carry as `reason`.
 
-    `meaning` explains the code in docs/reference/reasons.md.
+    `meaning` explains the code in docs/reference/reasons.md. `setting` names the field of the
+    settings or the policy that would change the decision; a decision may name it more exactly.
     """
 
     gate: str
     code: str
     meaning: str
+    setting: str = ""
 
     def defer(
-        self, finding: Finding, message: str, retry_at_s: float, *, scope_exhausted: str = ""
+        self,
+        finding: Finding,
+        message: str,
+        retry_at_s: float,
+        *,
+        scope_exhausted: str = "",
+        setting: str = "",
     ) -> Defer:
         """Return a decision to judge the finding again at a time (monotonic seconds)."""
-        return Defer(finding, self.gate, self.code, message, retry_at_s, scope_exhausted)
+        return Defer(
+            finding,
+            self.gate,
+            self.code,
+            message,
+            retry_at_s,
+            scope_exhausted,
+            setting or self.setting,
+        )
 
     def refuse(
         self,
@@ -93,6 +113,7 @@ class GateReason(Struct, frozen=True, gc=False):
         *,
         scope_exhausted: str = "",
         pod_leaves: bool = False,
+        setting: str = "",
     ) -> Refuse:
         """Return a refusal that holds until a wake key changes or the time comes."""
         return Refuse(
@@ -104,6 +125,7 @@ class GateReason(Struct, frozen=True, gc=False):
             retry_at_s,
             scope_exhausted,
             pod_leaves,
+            setting or self.setting,
         )
 
 
@@ -113,16 +135,19 @@ TOTAL_LIMIT_REACHED: Final = GateReason(
     EVICTION_LIMIT_GATE,
     "TotalLimitReached",
     "The cluster had as many evictions as `maxNoOfPodsToEvictTotal` allows.",
+    "maxNoOfPodsToEvictTotal",
 )
 NODE_LIMIT_REACHED: Final = GateReason(
     EVICTION_LIMIT_GATE,
     "NodeLimitReached",
     "The pod's node had as many evictions as `maxNoOfPodsToEvictPerNode` allows.",
+    "maxNoOfPodsToEvictPerNode",
 )
 NAMESPACE_LIMIT_REACHED: Final = GateReason(
     EVICTION_LIMIT_GATE,
     "NamespaceLimitReached",
     "The pod's namespace had as many evictions as `maxNoOfPodsToEvictPerNamespace` allows.",
+    "maxNoOfPodsToEvictPerNamespace",
 )
 LIMIT_REASONS: Final = {
     "cluster": TOTAL_LIMIT_REACHED,

@@ -21,6 +21,7 @@ TOO_MANY_MOVING: Final = GateReason(
     "TooManyMoving",
     "As many pods of the owner, namespace, node, zone or cluster as `moves.maxMoving` allows are "
     "evicted and not yet replaced by a Ready pod.",
+    "moves.maxMoving",
 )
 
 _EXHAUSTED: Final = {
@@ -129,7 +130,10 @@ class MovingLimits:
         )
         wakes = (WakeOnMoveEnded(scope, name), WakeOnPod(finding.pod.uid))
         exhausted = _EXHAUSTED[scope]
-        return TOO_MANY_MOVING.refuse(finding, message, wakes, room_at, scope_exhausted=exhausted)
+        setting = f"{TOO_MANY_MOVING.setting}.{scope}"
+        return TOO_MANY_MOVING.refuse(
+            finding, message, wakes, room_at, scope_exhausted=exhausted, setting=setting
+        )
 
     def wakes(self, released: Iterable[ScopeKey]) -> Iterator[Change]:
         """Yield a change for each scope that has room again and was found full before."""

@@ -68,18 +68,21 @@ FUTILE: Final = GateReason(
     "Moving the owner's pods came to nothing several times in a row; the plugin leaves the owner "
     "alone until its pod template, a node or the policy changes, or `futile clear` clears it; for "
     "a day at most.",
+    "moves.futileAfter",
 )
 RESTING: Final = GateReason(
     _MEMORY_GATE,
     "LastMoveFutile",
     "The finding held for the last replacement, too, or it did not run: the owner rests, twice "
     "as long each time.",
+    "moves.futileBackoff",
 )
 COOLING_DOWN: Final = GateReason(
     _MEMORY_GATE,
     "CoolingDown",
     "The pod replaced an evicted one a short time ago; it stays for `moves.cooldown`, twice as "
     "long after each repetition.",
+    "moves.cooldown",
 )
 
 FUTILE_OWNERS: Final = gauge("futile_owners", "Owners that a plugin leaves alone as futile.")

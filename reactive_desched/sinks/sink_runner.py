@@ -17,7 +17,7 @@ from reactive_desched.primitives.wakeup import Wakeup
 from reactive_desched.sinks.dead_letters import DeadLetterFiles
 from reactive_desched.sinks.retry_backoff import LOG_EVERY_S, RetryBackoff
 from reactive_desched.sinks.sink import Sink
-from reactive_desched.telemetry.logs import Logger
+from reactive_desched.telemetry.logs import DebugLogger
 from reactive_desched.telemetry.metrics import Metric, counter, gauge
 
 SAVE_EVERY_S: Final = 1.0
@@ -66,7 +66,7 @@ class SinkRunner:
         clock: Callable[[], float],
         wall: Callable[[], datetime],
         rng: Random,
-        log: Logger,
+        log: DebugLogger,
     ) -> None:
         self.delivered = 0
         self.retries = 0
@@ -183,7 +183,7 @@ class SinkRunner:
             self._log.warning(text, sink=name, begins_behind=self.cursor)
         else:
             self._advance(self._initial_cursor())
-            self._log.info(
+            self._log.debug(
                 "the sink starts without a saved cursor", sink=name, begins_behind=self.cursor
             )
 

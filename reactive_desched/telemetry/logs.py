@@ -4,10 +4,11 @@ structlog is imported inside the functions: its import is what `--help` must not
 """
 
 import logging
+import os
 import re
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 import msgspec
@@ -38,10 +39,14 @@ _SECRET_TEXTS = (
     re.compile(r"()\beyJ[\w-]{8,}\.[\w-]+\.[\w-]*"),
     re.compile(r"(?s)()-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*-----|\Z)"),
 )
+_NEEDS_QUOTES = re.compile(r"[\s\"'=\\\x00-\x1f]")
 _MAX_DEPTH = 6
 """Values nested deeper are left out."""
 
-_LEADING_FIELDS = ("timestamp", "level", "event")
+_FIELD_ORDER = ("timestamp", "level", "event", "mode", "pod", "node", "plugin", "reason")
+"""The fields that every line begins with, where it has them; the others keep their order."""
+
+_EVENT_WIDTH = 30
 
 
 class Logger(Protocol):
@@ -64,10 +69,19 @@ class DebugLogger(Logger, Protocol):
         ...
 
 
-def configure(level: str, style: str, stream: TextIO) -> None:
+def configure(
+    level: str,
+    style: str,
+    stream: TextIO,
+    *,
+    environ: Mapping[str, str] | None = None,
+    mode: str | None = None,
+) -> None:
     """Send everything logged, by structlog or the standard library, to the stream.
 
-    Styles are "console" (in colour on a terminal) and "json" (one object per line).
+    Styles are "console" (in colour on a terminal, unless $NO_COLOR is set) and "json" (one object
+    per line). Every line has `mode` as a field, where there is one. `environ` are the environment's
+    variables; without them those of the process count.
 
     Replaces what an earlier call set up. Raises ConfigError for a level or style unknown here.
     """
@@ -75,13 +89,15 @@ def configure(level: str, style: str, stream: TextIO) -> None:
     _require_choice("log format", style, FORMATS)
     import structlog
 
+    colours = _wants_colours(stream, os.environ if environ is None else environ)
     handler = logging.StreamHandler(stream)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=_common_processors(),
             processors=[
                 structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                *_render_processors(style, colours=stream.isatty()),
+                partial(_put_in_order, mode),
+                *_render_processors(style, colours=colours),
             ],
         )
     )
@@ -113,6 +129,11 @@ def format_timestamp(epoch_s: float) -> str:
     return time.removesuffix("+00:00") + "Z"
 
 
+def format_second(epoch_s: float) -> str:
+    """Format a moment to come, in seconds since 1970, to the second."""
+    return datetime.fromtimestamp(epoch_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
 def redact(_logger: object, _method: str, fields: Fields) -> Fields:
     """Blank the values of fields named like secrets, and what looks like one inside any text."""
     return {name: _redact_value(name, value, _MAX_DEPTH) for name, value in fields.items()}
@@ -121,6 +142,19 @@ def redact(_logger: object, _method: str, fields: Fields) -> Fields:
 def _drop_none(_logger: object, _method: str, fields: Fields) -> Fields:
     """Leave out what is None: that there is nothing to say needs no words."""
     return {name: value for name, value in fields.items() if value is not None}
+
+
+def _wants_colours(stream: TextIO, environ: Mapping[str, str]) -> bool:
+    """Say whether to use colours: https://no-color.org counts any value but the empty one."""
+    return stream.isatty() and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
+
+
+def _put_in_order(mode: str | None, _logger: object, _method: str, fields: Fields) -> Fields:
+    """Begin with what everybody looks for, and end with the name of the logger."""
+    given = {**fields, "mode": mode}
+    name = given.pop("logger", None)
+    first = {field: given[field] for field in _FIELD_ORDER if field in given}
+    return {**first, **given, "logger": name}
 
 
 def _require_choice(what: str, given: str, choices: tuple[str, ...]) -> None:
@@ -144,17 +178,54 @@ def _common_processors() -> "list[Processor]":
 
 def _render_processors(style: str, *, colours: bool) -> "list[Processor]":
     """Return the last processors; tracebacks show no local variables, which may hold secrets."""
-    from structlog.dev import ConsoleRenderer, plain_traceback
     from structlog.processors import JSONRenderer, StackInfoRenderer, format_exc_info
 
-    readable = ConsoleRenderer(colors=colours, exception_formatter=plain_traceback)
-    last: list[Processor] = [readable] if style == "console" else [JSONRenderer(_json)]
-    return [StackInfoRenderer(), format_exc_info, _drop_none, redact, *last]
+    last = _console_renderer(colours=colours) if style == "console" else JSONRenderer(_json)
+    return [StackInfoRenderer(), format_exc_info, _drop_none, redact, last]
+
+
+def _console_renderer(*, colours: bool) -> "Processor":
+    """Return what writes a line for people: the level is in colour, values are like in JSON."""
+    from structlog.dev import (
+        Column,
+        ConsoleRenderer,
+        KeyValueColumnFormatter,
+        LogLevelColumnFormatter,
+    )
+
+    styles = ConsoleRenderer.get_default_column_styles(colors=colours)
+    levels = ConsoleRenderer.get_default_level_styles(colors=colours)
+
+    def column(
+        key_style: str | None, value_style: str, write: Callable[[object], str], width: int = 0
+    ) -> KeyValueColumnFormatter:
+        return KeyValueColumnFormatter(key_style, value_style, styles.reset, write, width=width)
+
+    return ConsoleRenderer(
+        columns=[
+            Column("", column(styles.kv_key, styles.kv_value, _console_value)),
+            Column("timestamp", column(None, styles.timestamp, _to_millisecond)),
+            Column("level", LogLevelColumnFormatter(levels, styles.reset)),
+            Column("event", column(None, styles.bright, str, width=_EVENT_WIDTH)),
+        ],
+        sort_keys=False,
+    )
+
+
+def _to_millisecond(timestamp: object) -> str:
+    """Cut a timestamp: a person compares lines by the second."""
+    return re.sub(r"(\.\d{3})\d+", r"\1", str(timestamp))
+
+
+def _console_value(value: object) -> str:
+    """Write a value; quotes stand around a text in which its end could be mistaken."""
+    if isinstance(value, str) and value and not _NEEDS_QUOTES.search(value):
+        return value
+    return msgspec.json.encode(value).decode()
 
 
 def _json(fields: Mapping[str, object], **_options: object) -> str:
-    first = {name: fields[name] for name in _LEADING_FIELDS if name in fields}
-    return msgspec.json.encode({**first, **fields}).decode()
+    return msgspec.json.encode(fields).decode()
 
 
 def _redact_value(name: str, value: object, depth: int) -> object:

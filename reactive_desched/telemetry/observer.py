@@ -1,7 +1,8 @@
 """Counts and logs what a controller does."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final
 
 from reactive_desched.errors import Malformed
 from reactive_desched.model.brakes import BrakeNotice
@@ -16,10 +17,11 @@ from reactive_desched.model.decisions import (
 )
 from reactive_desched.model.evaluation import Evaluation
 from reactive_desched.model.moves import EndedMove
+from reactive_desched.model.objects import PodKey
 from reactive_desched.model.observer import Observer
 from reactive_desched.model.outcomes import CANCELLED, DRY_RUN, EVICTED, Outcome
 from reactive_desched.telemetry import sig_compat as upstream
-from reactive_desched.telemetry.logs import DebugLogger
+from reactive_desched.telemetry.logs import DebugLogger, format_second
 from reactive_desched.telemetry.metrics import Histogram, Metric, counter, histogram
 from reactive_desched.telemetry.registry import MetricsRegistry
 
@@ -53,14 +55,29 @@ _LIMIT_RESULTS = {
 }
 _SUCCESS_EVENTS = {EVICTED: "evicted", DRY_RUN: "would be evicted"}
 """The log events of success; the SIG descheduler counts both as success."""
+_NEVER: Final = float("inf")
+
+MAX_LOGGED: Final = 20_000
+"""The log remembers so many findings with the decisions that were logged; of further ones, the
+finding that was decided on longest ago is forgotten, and its next decision is logged again."""
+
+LOG_AGAIN_S: Final = 3600.0
+"""A finding is blocked by turns for several reasons: each of them is logged once in this time."""
 
 
 class TelemetryObserver(Observer):
-    """Counts everything, and logs each decision that differs from the last on its finding."""
+    """Counts everything, and logs a decision once an hour for each pod, plugin and reason.
 
-    def __init__(self, metrics: MetricsRegistry, log: DebugLogger) -> None:
+    `wall_clock` is the time of day in seconds since 1970.
+    """
+
+    def __init__(
+        self, metrics: MetricsRegistry, log: DebugLogger, wall_clock: Callable[[], float]
+    ) -> None:
         self._upstream = metrics.upstream
         self._log = log
+        self._wall_clock = wall_clock
+        self._logged: dict[tuple[PodKey, str], dict[tuple[str, str], float]] = {}
         self._changes: defaultdict[type[Change], int] = defaultdict(int)
         self._findings: defaultdict[str, int] = defaultdict(int)
         self._decisions: defaultdict[tuple[str, ...], int] = defaultdict(int)
@@ -84,14 +101,14 @@ class TelemetryObserver(Observer):
             self._changes[type(change)] += 1
 
     def on_decision(self, evaluation: Evaluation) -> None:
-        """Count a decision, and log it; one that repeats the last is logged at debug level."""
+        """Count a decision, and log it: one that was logged already at debug level."""
         decision, finding = evaluation.decision, evaluation.finding
         self._findings[finding.plugin] += 1
         self._change_to_decision.observe(evaluation.decided_at - evaluation.trigger.seen_at)
         match decision:
             case Evict():
                 self._decisions["evict", "", ""] += 1
-                self._log_decision(evaluation, "decided to evict")
+                self._log_decision(evaluation, "decided to evict", ("", ""), {})
             case Defer():
                 self._on_blocked(evaluation, decision, "defer", "deferred")
             case Refuse():
@@ -104,7 +121,10 @@ class TelemetryObserver(Observer):
         self._decisions[verdict, gate, reason] += 1
         if (result := _LIMIT_RESULTS.get(reason)) is not None:  # as the SIG descheduler counts
             self._count_upstream(evaluation, result)
-        self._log_decision(evaluation, event, gate=gate, reason=reason, message=decision.message)
+        until = self._time_of_day(decision.retry_at_s, evaluation.decided_at)
+        setting = decision.setting or None
+        more = {"until": until, "setting": setting, "message": decision.message, "gate": gate}
+        self._log_decision(evaluation, event, (gate, reason), more)
 
     def on_outcome(self, evaluation: Evaluation, outcome: Outcome, sent_at: float) -> None:
         """Count and log the end of an eviction."""
@@ -114,6 +134,8 @@ class TelemetryObserver(Observer):
         if outcome.result != CANCELLED:
             result = upstream.SUCCESS if outcome.result in _SUCCESS_EVENTS else upstream.ERROR
             self._count_upstream(evaluation, result)
+        if outcome.result in _SUCCESS_EVENTS:
+            self._logged.pop((finding.pod.uid, finding.plugin), None)
         log = self._log.info if outcome.result in _SUCCESS_EVENTS else self._log.warning
         log(
             _SUCCESS_EVENTS.get(outcome.result, outcome.result),
@@ -122,7 +144,7 @@ class TelemetryObserver(Observer):
             plugin=finding.plugin,
             reason=outcome.reason or None,
             message=outcome.message or None,
-            after_ms=round(took_s * 1000, 3),
+            change_to_eviction_s=round(took_s, 6),
         )
 
     def on_move_ended(self, ended: EndedMove) -> None:
@@ -163,7 +185,7 @@ class TelemetryObserver(Observer):
     def on_suspend(self, seconds: float) -> None:
         """Log a suspend."""
         self._log.warning(
-            "the process was suspended: every watch is reopened", duration_s=round(seconds, 1)
+            "the process was suspended: every watch is reopened", suspended_s=round(seconds, 1)
         )
 
     def on_resource_missing(self, resource: str, effect: str, reason: str) -> None:
@@ -184,15 +206,40 @@ class TelemetryObserver(Observer):
         finding, profile = evaluation.finding, evaluation.profile
         self._upstream.count_eviction(profile, finding.plugin, finding.pod, result)
 
-    def _log_decision(self, evaluation: Evaluation, event: str, **more: str) -> None:
+    def _log_decision(
+        self,
+        evaluation: Evaluation,
+        event: str,
+        decided: tuple[str, str],
+        more: dict[str, Any],  # structlog takes values of any type
+    ) -> None:
         finding = evaluation.finding
-        log = self._log.info if evaluation.changed else self._log.debug
+        log = self._log.info if self._is_news(evaluation, decided) else self._log.debug
         log(
             event,
             pod=str(finding.pod),
             node=finding.pod.node,
             plugin=finding.plugin,
+            reason=decided[1] or None,
+            **more,
             finding=finding.message,
             trigger=str(evaluation.trigger),
-            **more,
         )
+
+    def _is_news(self, evaluation: Evaluation, decided: tuple[str, str]) -> bool:
+        """Say whether this gate and reason were not logged of this finding for a while."""
+        key, now = (evaluation.finding.pod.uid, evaluation.plugin), evaluation.decided_at
+        logged = self._logged.pop(key, {})
+        if len(self._logged) >= MAX_LOGGED:
+            del self._logged[next(iter(self._logged))]
+        self._logged[key] = logged
+        is_news = evaluation.changed and now - logged.get(decided, -_NEVER) >= LOG_AGAIN_S
+        if is_news:
+            logged[decided] = now
+        return is_news
+
+    def _time_of_day(self, at: float | None, now: float) -> str | None:
+        """Return a moment of the monotonic clock, now `now`, as people write it."""
+        if at is None or at == _NEVER:
+            return None
+        return format_second(self._wall_clock() + max(0.0, at - now))

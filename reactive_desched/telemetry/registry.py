@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import prometheus_client
 
 BUILD = gauge("build_info", "Always 1.", "version", "python")
+DRY_RUN = gauge("dry_run", "1 in a dry run, which sends no eviction request; else 0.")
 
 
 class MetricsRegistry:
@@ -27,7 +28,8 @@ class MetricsRegistry:
     `upstream` exposes some of the same under the names of the SIG descheduler.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, dry_run: bool = False) -> None:
+        self._dry_run = dry_run
         self.upstream = UpstreamMetrics()
         self._collectors: list[Collector] = []
         self._process: prometheus_client.CollectorRegistry | None = None
@@ -44,6 +46,7 @@ class MetricsRegistry:
                 samples.setdefault(metric.family, {}).update(metric.samples)
         yield from (Metric(family, values) for family, values in samples.items())
         yield BUILD.value(1, __version__, platform.python_version())
+        yield DRY_RUN.value(self._dry_run)
 
     def exposition(self, accept: str) -> tuple[bytes, str]:
         """Return everything in the text format the Accept header asks for, and its media type."""

@@ -129,7 +129,7 @@ class UpstreamMetrics:
                 labels = {"profile": profile, "strategy": plugin}
                 yield from _buckets(family.name, labels, timing, openmetrics=openmetrics)
         yield from _head(BUILD_FAMILY)
-        ours = f"reactive-desched {__version__}"
+        ours = f"reactive-desched-{__version__}"
         version = {"AppVersion": __version__, "DeschedulerVersion": ours}
         yield f"{BUILD_FAMILY.name}{_labels(version)} 1"
 

@@ -1,6 +1,5 @@
 import gc
 from collections.abc import Iterator
-from typing import Any
 
 import anyio
 import pytest
@@ -29,18 +28,6 @@ def collector() -> Iterator[None]:
     gc.enable()
 
 
-class Log:
-    """Keeps the lines."""
-
-    def __init__(self) -> None:
-        self.lines: list[tuple[str, dict[str, Any]]] = []
-
-    def info(self, event: str, **values: Any) -> None:  # as structlog
-        self.lines.append((event, values))
-
-    debug = warning = info
-
-
 class Shared:
     """Counts sweeps, and may tell when."""
 
@@ -51,35 +38,34 @@ class Shared:
         self.sweeps.append((anyio.current_time(), entries))
 
 
-async def keep_house(flow: FakeEdgesController, shared: Shared, log: Log) -> None:
-    await keep_house_on(flow.controller, shared, log)  # type: ignore[arg-type]  # what it uses of them
+async def keep_house(flow: FakeEdgesController, shared: Shared) -> None:
+    await keep_house_on(flow.controller, shared)  # type: ignore[arg-type]  # what it uses of them
 
 
 def whole_flow() -> FakeEdgesController:
     return FakeEdgesController(NodeTaintsPlugin(NodeTaintsArgs()))
 
 
-async def test_the_first_picture_is_kept_from_the_collector_and_told_once_it_is_whole() -> None:
-    log, shared, flow = Log(), Shared(), whole_flow()
+async def test_the_first_picture_is_kept_from_the_collector() -> None:
+    shared, flow = Shared(), whole_flow()
     frozen = gc.get_freeze_count()
     async with flow.running(), anyio.create_task_group() as group:
-        group.start_soon(keep_house, flow, shared, log)
+        group.start_soon(keep_house, flow, shared)
         await anyio.sleep(60)
         assert not gc.isenabled()
-        assert (log.lines, shared.sweeps) == ([], [])
+        assert shared.sweeps == []
 
         flow.sync_and_resume(node("n1"), node("n2", ready="False"), pod("web", on="n1"))
         await anyio.sleep(0.1)
         assert gc.isenabled()
         assert gc.get_freeze_count() > frozen
-        assert log.lines == [("synced", {"nodes": 1, "pods": 1})]
         group.cancel_scope.cancel()
 
 
 async def test_unused_parts_are_swept_a_few_at_a_time_for_ever() -> None:
     shared, flow = Shared(), whole_flow()
     async with flow.running(), anyio.create_task_group() as group:
-        group.start_soon(keep_house, flow, shared, Log())
+        group.start_soon(keep_house, flow, shared)
         flow.sync_and_resume()
         await anyio.lowlevel.checkpoint()
         began = anyio.current_time()
@@ -92,7 +78,7 @@ async def test_unused_parts_are_swept_a_few_at_a_time_for_ever() -> None:
 async def test_the_collector_works_again_when_the_first_picture_never_came() -> None:
     flow = whole_flow()
     async with anyio.create_task_group() as group:
-        group.start_soon(keep_house, flow, Shared(), Log())
+        group.start_soon(keep_house, flow, Shared())
         await anyio.sleep(1)
         assert not gc.isenabled()
         group.cancel_scope.cancel()

@@ -7,7 +7,7 @@ import pytest
 import trio.testing
 from msgspec import Struct
 
-from reactive_desched.app.start_up import end_startup_pause
+from reactive_desched.app.start_up import end_startup_pause, log_identity, log_start
 from reactive_desched.controller.readiness import STARTUP
 from reactive_desched.errors import ClusterError
 from reactive_desched.eviction.executor import EFFECT_TIMEOUT_S
@@ -226,3 +226,31 @@ async def test_a_pod_that_an_earlier_life_evicted_after_all_is_not_evicted_again
         assert [(key, outcome.result) for key, outcome in ledger.ends] == [("i-web", "evicted")]
         assert flow.evicted_names == []
         group.cancel_scope.cancel()
+
+
+async def test_a_start_says_what_runs_what_was_synced_the_limits_and_what_was_found() -> None:
+    log, flow = Log(), whole_flow()
+    log_identity(flow.config.policy, log, dry_run=True)
+    async with flow.running(), anyio.create_task_group() as group:
+        group.start_soon(log_start, flow.controller, flow.config, log)
+        await anyio.sleep(60)
+        said = [event for event, _ in log.lines]
+        assert said == [
+            "reactive-desched starts",
+            "dry run: sends no eviction request",
+            "policy in force",
+        ]
+
+        tainted = node("n1", "gpu:NoSchedule")
+        flow.sync_and_resume(
+            tainted, node("n2"), pod("web", on="n1"), pod("own", on="n1", owner="")
+        )
+        await anyio.sleep(60)
+
+    said = [event for event, _ in log.lines[3:] if not event.startswith("RemovePods")]
+    assert said == ["synced", "eviction limits", "moving pods", "brakes", "found"]
+    values = dict(log.lines)
+    assert values["policy in force"]["plugins"] == ["RemovePodsViolatingNodeTaints"]
+    assert values["synced"] == {"nodes": 2, "pods": 2}
+    assert values["found"]["findings"] == 2
+    assert sum(values["found"]["blocked"].values()) + values["found"]["evicting"] == 2

@@ -66,7 +66,7 @@ async def test_no_request_is_sent_when_the_term_ends_while_its_intent_is_written
 
 async def test_a_standby_is_ready_when_it_is_in_sync_and_not_stopping() -> None:
     flow = standby()
-    health = build_health(flow.controller, ActiveConfig(flow.config))
+    health = build_health(flow.controller, ActiveConfig(flow.config), dry_run=False)
     assert not health.readyz().ok
 
     flow.deliver_list(TAINTED)
@@ -81,7 +81,7 @@ async def test_a_standby_is_ready_when_it_is_in_sync_and_not_stopping() -> None:
 
 async def test_a_leader_is_not_ready_before_it_could_evict_nor_after_its_term() -> None:
     flow = FakeEdgesController(NodeTaintsPlugin(NodeTaintsArgs()))
-    health = build_health(flow.controller, ActiveConfig(flow.config))
+    health = build_health(flow.controller, ActiveConfig(flow.config), dry_run=False)
     flow.deliver_list(TAINTED)
     assert not health.readyz().ok
 
@@ -109,3 +109,20 @@ def test_a_controller_that_stands_for_no_lease_loads_nothing_of_the_election() -
         "reactive_desched.election.kill_timer",
         "reactive_desched.kube.client.leases",
     }
+
+
+@pytest.mark.parametrize(
+    ("dry_run", "line"),
+    [
+        pytest.param(False, "[+]mode: live: evicts pods\n", id="live"),
+        pytest.param(True, "[!]mode: dry run: sends no eviction request\n", id="dry run"),
+    ],
+)
+async def test_readyz_says_whether_pods_are_evicted(*, dry_run: bool, line: str) -> None:
+    flow = FakeEdgesController(NodeTaintsPlugin(NodeTaintsArgs()))
+    health = build_health(flow.controller, ActiveConfig(flow.config), dry_run=dry_run)
+    flow.deliver_list(TAINTED)
+    flow.resume(STARTUP)
+
+    assert health.readyz().ok
+    assert line in health.readyz().text(verbose=True)

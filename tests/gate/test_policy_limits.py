@@ -32,6 +32,7 @@ def test_a_limit_holds_for_any_stretch_of_the_window() -> None:
         "cluster had 2 evictions in 5m, and the policy allows 2; the next is possible in 50 s",
         300,
         "cluster",
+        "maxNoOfPodsToEvictTotal",
     )
     assert windows.check(finding(), 299.9) is not None
     assert windows.check(finding(), 300) is None

@@ -35,6 +35,8 @@ def test_a_taint_moves_the_pods_that_do_not_tolerate_it_and_every_move_is_on_rec
 
     assert moved(cluster, before) == movable
     assert program.stop() == 0
+    assert "[warning" not in program.output
+    assert "mode=" not in program.output
     records = list(read_events(tmp_path / "journal"))
     intents = {e.id: e.data.who.uid for e in records if e.type == EVICTION_REQUESTED}
     outcomes = [e for e in records if e.type in EVICTION_OUTCOME_TYPES]
@@ -54,9 +56,34 @@ def test_a_dry_run_moves_nobody_and_says_who_would_have_moved(
 
     assert moved(cluster, before) == set()
     assert program.stop() == 0
+    assert [line for line in program.output.splitlines() if " mode=dry_run " not in line] == []
     intents = [e for e in read_events(tmp_path / "journal") if e.type == EVICTION_REQUESTED]
     assert intents
     assert {intent.data.mode for intent in intents} == {MODE_DRY_RUN}
+
+
+def test_a_start_says_in_a_line_each_what_runs_where_how_and_by_which_policy(
+    cluster: Any, controller: Callable[..., Any], policy: Path
+) -> None:
+    program = controller("--log-format", "json")
+    program.wait_for('"found"')
+    lines = [json.loads(line) for line in program.output.splitlines()]
+
+    said = [line["event"] for line in lines if not line["event"].startswith("RemovePods")]
+    assert said[:4] == [
+        "reactive-desched starts",
+        "live: evicts pods",
+        "policy in force",
+        "API server",
+    ]
+    assert {"serving", "synced", "eviction limits", "moving pods", "brakes"} < set(said)
+    assert said[-1] == "found"
+    values = {line["event"]: line for line in lines}
+    assert values["API server"]["context"] == "sim"
+    assert values["API server"]["server"].startswith("http://127.0.0.1:")
+    assert values["policy in force"]["files"] == str(policy)
+    assert {line["level"] for line in lines} == {"info"}
+    assert [key for line in lines for key in line if " " in key] == []
 
 
 def test_health_and_metrics_are_served(cluster: Any, controller: Callable[..., Any]) -> None:

@@ -1,6 +1,7 @@
 import io
 import json
 import logging
+import re
 import subprocess
 import sys
 import warnings
@@ -99,13 +100,90 @@ def test_the_console_shows_the_same_for_eyes() -> None:
     assert "\x1b" not in text
 
 
-def test_a_terminal_gets_colours() -> None:
+def test_a_terminal_gets_colours_that_differ_by_severity() -> None:
     stream = Terminal()
-    logs.configure("info", "console", stream)
+    logs.configure("info", "console", stream, environ={"TERM": "xterm"})
+
+    logs.logger("act").info("same")
+    logs.logger("act").warning("same")
+    logs.logger("act").error("same")
+
+    colours = re.findall(r"\[(\x1b\[\S+?m)\w+ *\x1b", stream.getvalue())
+    assert len(set(colours)) == 3
+
+
+@pytest.mark.parametrize("environ", [{"NO_COLOR": "1"}, {"TERM": "dumb"}], ids=str)
+def test_a_terminal_without_colours_gets_none(environ: dict[str, str]) -> None:
+    stream = Terminal()
+    logs.configure("info", "console", stream, environ=environ)
+
+    logs.logger("act").error("evicted")
+
+    assert "\x1b" not in stream.getvalue()
+
+
+LINE = {
+    "gate": "G",
+    "reason": "R",
+    "trigger": "a change",
+    "node": "n1",
+    "plugin": "P",
+    "pod": "a/b",
+}
+
+
+def test_fields_have_an_order_in_which_a_person_looks_for_them() -> None:
+    stream = io.StringIO()
+    logs.configure("info", "console", stream, mode="dry_run")
+
+    logs.logger("act").info("deferred", timestamp=logs.format_timestamp(0.25), **LINE)
+
+    assert stream.getvalue() == (
+        "1970-01-01T00:00:00.250Z [info     ] deferred                       mode=dry_run pod=a/b"
+        ' node=n1 plugin=P reason=R gate=G trigger="a change" logger=act\n'
+    )
+
+
+def test_the_fields_of_json_have_the_same_order() -> None:
+    stream = io.StringIO()
+    logs.configure("info", "json", stream, mode="dry_run")
+
+    logs.logger("act").info("deferred", **LINE)
+
+    assert list(json_lines(stream)[0]) == [
+        *("timestamp", "level", "event", "mode", "pod", "node", "plugin", "reason"),
+        *("gate", "trigger", "logger"),
+    ]
+
+
+@pytest.mark.parametrize("style", logs.FORMATS)
+def test_without_a_mode_no_line_names_one(style: str) -> None:
+    stream = io.StringIO()
+    logs.configure("info", style, stream)
 
     logs.logger("act").info("evicted")
 
-    assert "\x1b[" in stream.getvalue()
+    assert "mode" not in stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        pytest.param("web-1", "web-1", id="a word"),
+        pytest.param("", '""', id="nothing"),
+        pytest.param('say "no"', r'"say \"no\""', id="quotes"),
+        pytest.param("a\nb", r'"a\nb"', id="two lines"),
+        pytest.param(True, "true", id="a truth"),
+        pytest.param(["a", "b c"], '["a","b c"]', id="a list"),
+    ],
+)
+def test_a_value_stands_on_the_console_so_that_its_end_is_seen(value: Any, written: str) -> None:
+    stream = io.StringIO()
+    logs.configure("info", "console", stream)
+
+    logs.logger("act").info("looked", value=value)
+
+    assert f" value={written} logger=act\n" in stream.getvalue()
 
 
 def test_less_than_the_level_is_silent() -> None:

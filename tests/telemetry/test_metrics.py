@@ -142,6 +142,11 @@ def test_label_values_are_escaped() -> None:
     assert rb'resource="odd\"\n\\name"' in registry.exposition("")[0]
 
 
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_a_dry_run_is_a_metric(*, dry_run: bool) -> None:
+    assert samples_of(MetricsRegistry(dry_run=dry_run))["dry_run"] == dry_run
+
+
 def test_no_two_families_share_a_name() -> None:
     names = [family.name for family in declared_families()]
 

@@ -33,6 +33,7 @@ from reactive_desched.testing.builders import pod
 WEB = pod("web", on="n1", namespace="shop")
 FINDING = Finding(WEB, "NodeTaints", "does not tolerate gpu")
 ABOUT = {"pod": "shop/web", "node": "n1", "plugin": "NodeTaints"}
+NO_END = {"until": None, "setting": None}
 WHY = {"finding": "does not tolerate gpu", "trigger": "NodeTaintsChanged node n1"}
 
 
@@ -57,7 +58,7 @@ class Bench:
 
     def __init__(self) -> None:
         self.log, self.metrics = Log(), MetricsRegistry()
-        self.reporter = TelemetryObserver(self.metrics, self.log)
+        self.reporter = TelemetryObserver(self.metrics, self.log, lambda: 60.0)
 
     def numbers(self) -> dict[str, float]:
         """Return every number that is not zero."""
@@ -75,9 +76,9 @@ class Bench:
         return {result: int(number) for result, number in found}
 
 
-def judgement(decision: Decision, *, is_news: bool = True) -> Evaluation:
+def judgement(decision: Decision, *, is_news: bool = True, decided_at: float = 10.5) -> Evaluation:
     cause = ChangeTrigger(NodeTaintsChanged("n1"), seen_at=10.0)
-    return Evaluation("default", PodSubject("web"), decision, cause, 10.5, is_news)
+    return Evaluation("default", PodSubject("web"), decision, cause, decided_at, is_news)
 
 
 @pytest.mark.parametrize(
@@ -86,21 +87,28 @@ def judgement(decision: Decision, *, is_news: bool = True) -> Evaluation:
         pytest.param(
             Evict(FINDING),
             "decided to evict",
-            {},
+            {"reason": None},
             'decisions_total{decision="evict",gate="",reason=""}',
             id="evict",
         ),
         pytest.param(
-            Defer(FINDING, "Rates", "RateLimited", "no token", 9.0),
+            Defer(FINDING, "Rates", "RateLimited", "no token", 40.5, setting="budgets.node"),
             "deferred",
-            {"gate": "Rates", "reason": "RateLimited", "message": "no token"},
+            {
+                "gate": "Rates",
+                "reason": "RateLimited",
+                "message": "no token",
+                "until": "1970-01-01T00:01:30Z",
+                "setting": "budgets.node",
+            },
             'decisions_total{decision="defer",gate="Rates",reason="RateLimited"}',
             id="defer",
         ),
         pytest.param(
             Refuse(FINDING, "MirrorPods", "MirrorPod", "the pod is a mirror pod"),
             "refused",
-            {"gate": "MirrorPods", "reason": "MirrorPod", "message": "the pod is a mirror pod"},
+            {"gate": "MirrorPods", "reason": "MirrorPod", "message": "the pod is a mirror pod"}
+            | NO_END,
             'decisions_total{decision="refuse",gate="MirrorPods",reason="MirrorPod"}',
             id="refuse",
         ),
@@ -133,6 +141,39 @@ def test_what_repeats_the_last_decision_is_counted_and_only_whispered() -> None:
     )
 
 
+def test_reasons_that_alternate_are_logged_once_each_in_an_hour() -> None:
+    bench = Bench()
+    rates = Defer(FINDING, "Rates", "RateLimited", "no token", 40.5)
+    budget = Refuse(FINDING, "Budgets", "DisruptionBudget", "no disruption allowed")
+    for at in range(0, 3600, 600):
+        bench.reporter.on_decision(judgement(rates, decided_at=at))
+        bench.reporter.on_decision(judgement(budget, decided_at=at + 300))
+
+    loud = [values["reason"] for level, _, values in bench.log.lines if level == "info"]
+    assert loud == ["RateLimited", "DisruptionBudget"]
+
+    bench.reporter.on_decision(judgement(rates, decided_at=3600))
+    assert bench.log.lines[-1][0] == "info"
+
+
+def test_a_pod_that_was_evicted_is_forgotten_by_the_log() -> None:
+    bench = Bench()
+    rates = Defer(FINDING, "Rates", "RateLimited", "no token", 40.5)
+    bench.reporter.on_decision(judgement(rates))
+    bench.reporter.on_outcome(judgement(Evict(FINDING)), EVICTION_ACCEPTED.outcome(), 10.75)
+    bench.reporter.on_decision(judgement(rates))
+
+    assert [level for level, event, _ in bench.log.lines if event == "deferred"] == ["info", "info"]
+
+
+def test_a_line_begins_with_the_pod_its_node_the_plugin_and_the_reason() -> None:
+    bench = Bench()
+    bench.reporter.on_decision(judgement(Defer(FINDING, "Rates", "RateLimited", "no", 40.5)))
+
+    [(_, _, values)] = bench.log.lines
+    assert list(values)[:6] == ["pod", "node", "plugin", "reason", "until", "setting"]
+
+
 @pytest.mark.parametrize(
     ("outcome", "said", "level"),
     [
@@ -148,7 +189,7 @@ def test_the_end_of_an_eviction_is_counted_timed_to_the_request_and_logged(
     bench.reporter.on_outcome(judgement(Evict(FINDING)), outcome, 10.75)
 
     more = ABOUT | {"reason": outcome.reason, "message": outcome.message or None}
-    assert bench.log.lines == [(level, said, more | {"after_ms": 750.0})]
+    assert bench.log.lines == [(level, said, more | {"change_to_eviction_s": 0.75})]
     numbers = bench.numbers()
     labels = f'plugin="NodeTaints",reason="{outcome.reason}",result="{outcome.result}"'
     assert numbers[f"outcomes_total{{{labels}}}"] == 1

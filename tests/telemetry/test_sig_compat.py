@@ -126,7 +126,7 @@ def test_the_kinds_are_those_that_a_format_can_say(how: str, counter: str) -> No
 
 def test_the_build_is_ours_and_its_value_is_one() -> None:
     found = samples(served(MetricsRegistry(), "plain"))
-    version = {"AppVersion": __version__, "DeschedulerVersion": f"reactive-desched {__version__}"}
+    version = {"AppVersion": __version__, "DeschedulerVersion": f"reactive-desched-{__version__}"}
 
     assert found[labelled("descheduler_build_info", **version)] == 1
 

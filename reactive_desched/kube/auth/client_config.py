@@ -25,13 +25,17 @@ _USER_INFO = re.compile(r"//[^/]*@")
 
 
 class ClientConfig(Struct, frozen=True):
-    """What a request needs to reach the server; `tls` is None for a plain http server."""
+    """What a request needs to reach the server; `tls` is None for a plain http server.
+
+    `context` is the kubeconfig's; None for the service account of a pod.
+    """
 
     server: str
     headers: dict[str, str]
     tls: ssl.SSLContext | None
     tls_server_name: str | None
     proxy: str | None
+    context: str | None = None
 
 
 class ClientConfigLoader:
@@ -106,6 +110,7 @@ class ClientConfigLoader:
             tls=self._tls_context(configuration) if server.startswith("https:") else None,
             tls_server_name=configuration.tls_server_name,
             proxy=self._require_http_url("proxy", proxy) if proxy else None,
+            context=None if self._kubeconfig is None else self._kubeconfig.context,
         )
 
     def _require_http_url(self, field: str, url: str) -> str:
@@ -138,6 +143,7 @@ class _LoadedKubeconfig:
         merged = loaders.kubeconfig.KubeConfigMerger(":".join(source.paths)).config
         _redact_entry_names(merged.value)
         context = _context_name(merged.value, source)
+        self.context = str(context)
         user = _user(merged.value, context)
         self._has_exec_plugin = "exec" in user
         self._command = (user.get("exec") or {}).get("command")

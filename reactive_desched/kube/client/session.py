@@ -123,6 +123,11 @@ class Session:
         """The server's address, for messages."""
         return self.credentials.config.server
 
+    @property
+    def context(self) -> str | None:
+        """The kubeconfig's context; None where the service account of our pod is used."""
+        return self.credentials.config.context
+
     async def request(
         self,
         method: str,
