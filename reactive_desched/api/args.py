@@ -5,6 +5,7 @@ reader adds file, line and column.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Annotated, Any, Final, Protocol, runtime_checkable
 
 from msgspec import Struct, structs
@@ -102,6 +103,7 @@ def prefixed(step: str | int, errors: Iterable[FieldError]) -> Iterator[FieldErr
         yield structs.replace(each, path=(step, *each.path))
 
 
+@cache  # a model asks twice for each field
 def file_key(field: str) -> str:
     """Return the key of a field in a file: `max_wait_s` is written `maxWait`."""
     return to_camel(field.removesuffix("_s"))

@@ -77,12 +77,15 @@ def _notes(verdict: "PolicyCheckResult") -> tuple[str, ...]:
     if policy is None or not any(profile.plugins for profile in policy.profiles):
         return ()
     from reactive_desched.app.node_mark_notes import node_mark_notes
-    from reactive_desched.policy.settings import ReactiveSettings
+    from reactive_desched.policy.guards import GuardSettings
+    from reactive_desched.policy.limits import EvictionRateLimits
 
-    settings = verdict.settings or ReactiveSettings.model_construct()
-    limits = settings.budgets.describe(policy.limits).items()
-    said = "; ".join(f"{name} {limit}" for name, limit in limits)
-    return (*node_mark_notes(policy, settings.guards), f"limits in reactive mode: {said}")
+    if (settings := verdict.settings) is not None:
+        guards, rates = settings.guards, settings.budgets
+    else:  # the defaults of two sections need no model of the others
+        guards, rates = GuardSettings.model_construct(), EvictionRateLimits.model_construct()
+    said = "; ".join(f"{name} {limit}" for name, limit in rates.describe(policy.limits).items())
+    return (*node_mark_notes(policy, guards), f"limits in reactive mode: {said}")
 
 
 def _stdin() -> "SourceText":

@@ -1,16 +1,18 @@
 """Every gate in its order: the first refusal or deferral decides, and none means an eviction."""
 
 from collections.abc import Iterable
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from reactive_desched.api.index import Index
-from reactive_desched.gate.rate_limits import EvictionRateLimiter
 from reactive_desched.model.decisions import Decision, Defer, Evict, GateReason, Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.history import PastEviction
 from reactive_desched.model.objects import Pod, PodKey
 from reactive_desched.model.outcomes import COUNTS_AGAINST_LIMITS, POD_LEAVES, Outcome
-from reactive_desched.moves.tracker import MoveTracker
+
+if TYPE_CHECKING:  # a sweep has neither, and their settings are a tenth of its start
+    from reactive_desched.gate.rate_limits import EvictionRateLimiter
+    from reactive_desched.moves.tracker import MoveTracker
 
 RATE_LIMITED: Final = GateReason(
     "EvictionRateLimit",
@@ -83,9 +85,9 @@ class Gate:
         self,
         filters: tuple[GateFilter, ...],
         limits: tuple[EvictionLimit, ...],
-        rate_limiter: EvictionRateLimiter,
+        rate_limiter: "EvictionRateLimiter",
         trackers: tuple[EvictionTracker, ...] = (),
-        moves: MoveTracker | None = None,
+        moves: "MoveTracker | None" = None,
     ) -> None:
         self.filters = (*filters, *limits)
         self._limits = limits

@@ -13,7 +13,7 @@ from reactive_desched.model.findings import Finding
 from reactive_desched.model.history import PastEviction
 from reactive_desched.model.objects import PodKey
 from reactive_desched.model.wakes import WakeOnPod
-from reactive_desched.policy.limits import WINDOW_S
+from reactive_desched.policy.policy import WINDOW_S
 from reactive_desched.primitives.ages import format_age
 
 PLUGIN_NODE_LIMIT_REACHED: Final = GateReason(

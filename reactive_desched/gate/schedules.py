@@ -17,7 +17,6 @@ from reactive_desched.model.findings import Finding
 from reactive_desched.model.history import PastEviction
 from reactive_desched.model.objects import PodKey
 from reactive_desched.policy.limits import EvictionSchedule
-from reactive_desched.primitives.cron import CronSchedule
 from reactive_desched.state.view import ClusterView
 from reactive_desched.telemetry.metrics import Metric, gauge
 
@@ -60,6 +59,8 @@ class _Window:
     """One entry of the settings, and its evictions by the opening in which they were decided."""
 
     def __init__(self, schedule: EvictionSchedule) -> None:
+        from reactive_desched.primitives.cron import CronSchedule  # most settings have no schedule
+
         self.schedule = schedule
         self._cron = CronSchedule(schedule.schedule, schedule.time_zone)
         self._counts: dict[float, int] = {}

@@ -12,12 +12,9 @@ from typing import Annotated, Final
 from pydantic import Field, PlainValidator, ValidationInfo, WithJsonSchema, field_validator
 
 from reactive_desched.api.args import FieldError, FieldErrors, Seconds, Section
-from reactive_desched.policy.policy import PolicyEvictionLimits
+from reactive_desched.policy.policy import WINDOW_S, PolicyEvictionLimits
 from reactive_desched.primitives.ages import format_age
 from reactive_desched.primitives.token_bucket import TokenRate
-
-WINDOW_S: Final = 300.0
-"""The SIG descheduler's default interval: what its limits per cycle come to."""
 
 PositiveCount = Annotated[int, Field(ge=1, le=1_000_000)]
 

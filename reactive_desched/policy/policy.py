@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 from pydantic import BaseModel
@@ -15,6 +15,9 @@ from reactive_desched.policy.evictor import DefaultEvictorArgs
 
 if TYPE_CHECKING:
     from reactive_desched.policy.settings import ReactiveSettings
+
+WINDOW_S: Final = 300.0
+"""The SIG descheduler's default interval: what its limits per cycle come to."""
 
 AnyPlugin = Plugin[Any, Any]  # plugins of every subject and argument type stand side by side
 

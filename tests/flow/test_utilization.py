@@ -14,7 +14,7 @@ from reactive_desched.plugins.low_node_utilization import (
     LowNodeUtilizationArgs,
     LowNodeUtilizationPlugin,
 )
-from reactive_desched.policy.limits import WINDOW_S
+from reactive_desched.policy.policy import WINDOW_S
 from reactive_desched.testing.builders import node, pod
 from reactive_desched.testing.scenario import plugin_from_policy
 from tests.support.flow import FakeEdgesController

@@ -73,7 +73,7 @@ class RetentionStats(Struct, kw_only=True):
 class RetentionConfig(Struct, frozen=True, kw_only=True):
     """How closed segments are kept."""
 
-    retention: RetentionSettings = RetentionSettings()
+    retention: RetentionSettings = RetentionSettings.model_construct()
     compress: bool = True
 
 
