@@ -22,7 +22,7 @@ from reactive_desched.telemetry.logs import Logger
 from reactive_desched.web.operator import Order
 
 POLL_INTERVAL_S: Final = 1.0
-"""How often the pause file is read, and what changed is kept."""
+"""How often the pause file is read, and what could not be kept is tried again."""
 
 MAX_FILE_BYTES: Final = 4096
 """What is behind this in a pause file is not read."""
@@ -99,12 +99,13 @@ class Pausing:
         await self._read_pause_file()
 
     async def run(self) -> None:
-        """Follow the pause file and keep what changes, until cancelled."""
+        """Follow the pause file and keep what changes at once, until cancelled."""
         while True:
-            await anyio.sleep(POLL_INTERVAL_S)
             await self._read_pause_file()
             if not_kept := await self._keep():
                 self._log.warning("the brakes cannot be kept over a restart", reason=not_kept)
+            with anyio.move_on_after(POLL_INTERVAL_S):
+                await self._controller.brakes_changed()
 
     async def _pause(self, body: Mapping[str, Any]) -> BrakesAnswer:
         order = msgspec.convert(body, PauseOrder)
@@ -132,15 +133,13 @@ class Pausing:
     async def _keep(self) -> str:
         """Write what differs from the file; return why that failed, or the empty text."""
         async with self._keeping:
-            saved = self._controller.saved_brakes()
-            if saved == self._kept:
-                return ""
-            content = msgspec.json.encode(saved)
-            try:
-                await anyio.to_thread.run_sync(durable.replace, self._path, content)
-            except OSError as error:
-                return f"{self._path}: {error.strerror or error}"
-            self._kept = saved
+            while (saved := self._controller.saved_brakes()) != self._kept:
+                content = msgspec.json.encode(saved)
+                try:
+                    await anyio.to_thread.run_sync(durable.replace, self._path, content)
+                except OSError as error:
+                    return f"{self._path}: {error.strerror or error}"
+                self._kept = saved
             return ""
 
     async def _read_pause_file(self) -> None:

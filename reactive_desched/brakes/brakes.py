@@ -25,6 +25,7 @@ from reactive_desched.model.evaluation import Evaluation
 from reactive_desched.model.objects import Pod
 from reactive_desched.policy.brakes import BrakeSettings
 from reactive_desched.primitives.deadline_heap import earliest
+from reactive_desched.primitives.wakeup import Wakeup
 from reactive_desched.state.indexes.unschedulable_pods import PodUnschedulableChanged
 from reactive_desched.state.indexes.zone_health import ZoneDisruptionChanged
 from reactive_desched.state.view import ClusterView
@@ -47,7 +48,8 @@ class Brakes:
 
     A brake engages and is released in `update`, which is to be called when `is_due` says so. What
     it held is evaluated again by the BrakeLifted that `update` returns. `next_due` is when time
-    alone engages or releases one, as of the last update; None where it does not.
+    alone engages or releases one, as of the last update; None where it does not. `changed` wakes
+    who waits for one to engage or to be released.
     """
 
     reacts_to = (ZoneDisruptionChanged, PodUnschedulableChanged)
@@ -65,6 +67,7 @@ class Brakes:
         self._released: list[Change] = []
         self._due = _NOW
         self.next_due: float | None = None
+        self.changed = Wakeup()
         self._engagements = dict.fromkeys((ZONE, STORM, PENDING, MANUAL), 0)
 
     @property
@@ -186,6 +189,7 @@ class Brakes:
         for notice in notices:
             self._due = _NOW
             self._notices.append(notice)
+            self.changed.notify()
             self._engagements[notice.brake] += notice.engaged
             if not notice.engaged and notice.scope == CLUSTER:
                 self._released.append(BrakeLifted(notice.brake))

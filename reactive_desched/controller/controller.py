@@ -1,6 +1,6 @@
 """The way of a change: cluster state -> subjects -> findings -> decisions -> intents -> outcomes.
 
-Everything here is synchronous. Reflectors call `apply` through a `ResourceEventHandler`, the
+All that decides is synchronous. Reflectors call `apply` through a `ResourceEventHandler`, the
 `Worker` drains `work`, and the `EvictionPool` executes the intents and calls `settle`.
 """
 
@@ -248,6 +248,10 @@ class Controller:
     def saved_brakes(self) -> SavedBrakes:
         """Return what of the brakes is to outlive a restart."""
         return self.gates.brakes.saved
+
+    async def brakes_changed(self) -> None:
+        """Return when a brake engages or is released."""
+        await self.gates.brakes.changed.wait()
 
     def brake_messages(self) -> Mapping[str, str]:
         """Return why each brake holds evictions; empty for one that does not."""

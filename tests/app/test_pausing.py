@@ -1,6 +1,7 @@
 """The orders `pause` and `resume`, the pause file, and what a restart goes on with."""
 
 from pathlib import Path
+from typing import Any
 
 import anyio
 import msgspec
@@ -8,7 +9,10 @@ import pytest
 
 from reactive_desched.app.pausing import FILE, BrakesAnswer, Pausing
 from reactive_desched.controller.readiness import MANUAL, STARTUP
-from tests.support.assembly_bench import ControllerBench
+from reactive_desched.model.brakes import STORM
+from reactive_desched.policy.brakes import BrakeSettings
+from reactive_desched.testing.builders import node, pod
+from tests.support.assembly_bench import TAINTED, ControllerBench
 from tests.support.log_book import RecordingLogger
 
 pytestmark = pytest.mark.anyio
@@ -17,8 +21,8 @@ pytestmark = pytest.mark.anyio
 class Life:
     """A controller's life, with its pausing in a folder."""
 
-    def __init__(self, folder: Path, pause_file: str = "") -> None:
-        self.bench = ControllerBench()
+    def __init__(self, folder: Path, pause_file: str = "", **settings: Any) -> None:
+        self.bench = ControllerBench(**settings)
         self.log = RecordingLogger()
         self.pausing = Pausing(self.bench.controller, folder, pause_file, self.log)
         self.bench.readiness.resume(STARTUP)
@@ -50,6 +54,27 @@ async def test_a_pause_by_command_is_kept_before_it_is_answered(tmp_path: Path) 
     last = Life(tmp_path)
     await last.pausing.restore()
     assert last.pause == ""
+
+
+async def test_a_storm_is_kept_at_once_for_the_process_may_crash_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("reactive_desched.app.pausing.POLL_INTERVAL_S", 3600)
+    storm = BrakeSettings.model_validate({"zones": None, "pending": None, "storm": {"pods": 2}})
+    life = Life(tmp_path, brakes=storm)
+    pods = pod("web", on="n1"), pod("api", on="n1")
+    async with life.bench.running(), anyio.create_task_group() as group:
+        group.start_soon(life.pausing.run)
+        life.bench.sync_and_resume(node("n1"), node("n2"), *pods)
+        life.bench.deliver(TAINTED)
+        with anyio.fail_after(20):
+            while not (tmp_path / FILE).exists():  # noqa: ASYNC110 -- another thread writes it
+                await anyio.sleep(0.01)
+        group.cancel_scope.cancel()
+
+    later = Life(tmp_path, brakes=storm)
+    await later.pausing.restore()
+    assert "2 pods were found within 60 s" in later.bench.controller.brake_messages()[STORM]
 
 
 async def test_a_pause_that_cannot_be_kept_holds_and_says_so(tmp_path: Path) -> None:

@@ -71,7 +71,8 @@ def test_the_sig_deschedulers_role_is_enough_to_evict_and_what_it_lacks_is_said(
 ) -> None:
     kubectl = control_plane.kubectl()
     playground.add_nodes("n1", "n2")
-    playground.deploy("web", 4)
+    playground.deploy("web", 2)
+    assert len(playground.pods_on("web", "n1")) == 1, "the scheduler spread no web pod to n1"
     for resource in ("persistentvolumes", "csinodes", "replicasets", "jobs"):
         lacks = f"cannot list resource .{resource}.[^\n]*resource={resource}"
         wait_until(
@@ -80,7 +81,7 @@ def test_the_sig_deschedulers_role_is_enough_to_evict_and_what_it_lacks_is_said(
             what=f"it goes without {resource}",
         )
     playground.taint("n1", "gpu=yes:NoSchedule")
-    playground.await_healthy("web", 4, off="n1")
+    playground.await_healthy("web", 2, off="n1")
 
     lines = [line.strip() for line in PAGE.read_text("utf-8").splitlines()]
     commands = [line.split()[2:] for line in lines if line.startswith("$ kubectl create ")]

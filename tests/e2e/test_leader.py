@@ -38,9 +38,14 @@ ELECTION = (
     f"--leader-elect-resource-namespace={NAMESPACE}",
     f"--leader-elect-resource-name={NAMESPACE}",
 )
-# One eviction in half a second, so that a fault comes between two of them.
-PACED = SETTINGS.replace("cluster: null", "cluster: {evictions: 120, per: 1m, burst: 1}")
-PODS = 40
+# One eviction in half a second, so that a fault comes between two of them. A pod whose request the
+# former leader left open in one journal is evicted 30 s after `totalTimeout`, which is a minute
+# unless set: it is longer than a Lease here, as there.
+PACED = (
+    SETTINGS.replace("cluster: null", "cluster: {evictions: 120, per: 1m, burst: 1}")
+    + f"client: {{readTimeout: {2 * LEASE_S:g}s, totalTimeout: {2 * LEASE_S:g}s}}\n"
+)
+PODS = 30
 FIGURES = logging.getLogger("figures")  # shown by --log-cli-level=INFO
 
 
@@ -112,7 +117,7 @@ def replicas(
     playground: E2ENamespace,
     tmp_path: Path,
 ) -> Iterator[Replicas]:
-    """Two controllers, and a node with forty pods that could run on two others."""
+    """Two controllers, and a node with thirty pods that could run on two others."""
     playground.add_nodes("n1")
     playground.deploy("web", PODS, cpu="10m")
     playground.add_nodes("n2", "n3")
@@ -146,7 +151,7 @@ def lead_and_follow(both: Replicas, control_plane: ControlPlane) -> None:
 
 
 def begin_evictions(playground: E2ENamespace, referee: AuditCrosscheck) -> None:
-    """Have forty pods wait for an eviction, and return when some are evicted."""
+    """Have thirty pods wait for an eviction, and return when some are evicted."""
     playground.taint("n1", "gpu=yes:NoSchedule")
     wait_until(lambda: len(referee.evicted()) >= 5, within_s=60, what="evictions", every_s=0.05)
 

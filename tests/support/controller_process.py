@@ -77,12 +77,15 @@ class ControllerProcess:
         """Whether the process runs."""
         return self._component.alive
 
+    @property
+    def url(self) -> str:
+        """Where it serves its pages, and takes orders."""
+        return f"http://127.0.0.1:{self._port}"
+
     def page(self, path: str) -> str:
         """Return the text of a page, whatever its status."""
         try:
-            with urllib.request.urlopen(
-                f"http://127.0.0.1:{self._port}{path}", timeout=2
-            ) as answer:
+            with urllib.request.urlopen(f"{self.url}{path}", timeout=2) as answer:
                 return str(answer.read().decode())
         except urllib.error.HTTPError as error:
             with error:
@@ -91,9 +94,7 @@ class ControllerProcess:
     def probe(self, path: str) -> int | None:
         """Return the status of a probe endpoint; None when nobody answers."""
         try:
-            with urllib.request.urlopen(
-                f"http://127.0.0.1:{self._port}{path}", timeout=2
-            ) as answer:
+            with urllib.request.urlopen(f"{self.url}{path}", timeout=2) as answer:
                 return int(answer.status)
         except urllib.error.HTTPError as error:
             with error:
@@ -104,8 +105,7 @@ class ControllerProcess:
     def metric(self, name: str) -> float | None:
         """Return the value of a metric without labels; None when nobody answers, or has it."""
         try:
-            url = f"http://127.0.0.1:{self._port}/metrics"
-            with urllib.request.urlopen(url, timeout=2) as answer:
+            with urllib.request.urlopen(f"{self.url}/metrics", timeout=2) as answer:
                 lines = answer.read().decode().splitlines()
         except OSError:
             return None

@@ -69,12 +69,14 @@ def stateful_set(namespace_name: str, name: str, replicas: int, **pod_spec: obje
     return made | {"kind": "StatefulSet", "spec": made["spec"] | {"serviceName": name}}
 
 
-def pod_disruption_budget(namespace_name: str, app: str, max_unavailable: int) -> Object:
-    """Return a PodDisruptionBudget over the pods of one app."""
+def pod_disruption_budget(
+    namespace_name: str, app: str, max_unavailable: int, name: str = ""
+) -> Object:
+    """Return a PodDisruptionBudget over the pods of one app; it has the app's name, or another."""
     return {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
-        "metadata": {"namespace": namespace_name, "name": app},
+        "metadata": {"namespace": namespace_name, "name": name or app},
         "spec": {
             "maxUnavailable": max_unavailable,
             "selector": {"matchLabels": {"app": app}},

@@ -138,16 +138,22 @@ class E2ENamespace:
         named = [f"deployment/{app}" for app in apps]
         self.kubectl.run("scale", *named, "-n", self.namespace, f"--replicas={replicas}")
 
-    def create_pdb(self, app: str, max_unavailable: int) -> None:
+    def create_pdb(self, app: str, max_unavailable: int, name: str = "") -> None:
         """Give an app a disruption budget and wait until the server has worked it out."""
-        self.kubectl.apply(manifests.pod_disruption_budget(self.namespace, app, max_unavailable))
+        name = name or app
+        budget = manifests.pod_disruption_budget(self.namespace, app, max_unavailable, name)
+        self.kubectl.apply(budget)
 
         def counted() -> bool:
-            (budget,) = self.kubectl.get("poddisruptionbudget", "-n", self.namespace, app)
+            (budget,) = self.kubectl.get("poddisruptionbudget", "-n", self.namespace, name)
             allowed: int = budget.get("status", {}).get("disruptionsAllowed", 0)
             return allowed == max_unavailable
 
-        wait_until(counted, within_s=30, what=f"the disruption budget of {app} is worked out")
+        wait_until(counted, within_s=30, what=f"the disruption budget {name} is worked out")
+
+    def delete_pdb(self, name: str) -> None:
+        """Delete a disruption budget."""
+        self.kubectl.run("delete", "poddisruptionbudget", name, "-n", self.namespace)
 
     def forbid_evictions(self, app: str) -> None:
         """Deny evictions of an app by admission policy, and wait until the server applies it."""
@@ -183,6 +189,14 @@ class E2ENamespace:
     def relabel(self, name: str, label: str) -> None:
         """Set a label written `key=value` on one of our nodes."""
         self.kubectl.run("label", "--overwrite", "node", self.node(name), label)
+
+    def relabel_all(self, *names: str, label: str) -> None:
+        """Set a label written `key=value` on several of our nodes, by one command."""
+        self.kubectl.run("label", "--overwrite", "nodes", *map(self.node, names), label)
+
+    def await_rollout(self, app: str) -> None:
+        """Wait until a rollout of a Deployment is over."""
+        self.kubectl.run("rollout", "status", f"deployment/{app}", "-n", self.namespace)
 
     def pods(self, app: str) -> dict[str, PodSnapshot]:
         """Return the app's pods by uid, those on their way out included."""

@@ -1,6 +1,7 @@
 """Holds the controller's journal against the API server's audit log: two books, one truth."""
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -50,7 +51,7 @@ class AuditCrosscheck:
 
     def audited(self) -> list[AuditedEviction]:
         """Return the evictions the server answered, oldest first."""
-        return [_as_eviction(each) for each in self.audit.evictions(self.user, self.since)]
+        return [_as_eviction(each) for each in self._evictions()]
 
     def evicted(self) -> list[AuditedEviction]:
         """Return the evictions the server agreed to, oldest first."""
@@ -61,6 +62,23 @@ class AuditCrosscheck:
         requests = self.audit.evictions(self.user, self.since)
         moments = (datetime.fromisoformat(each.at) for each in requests if each.uid == uid)
         return next(moments, None)
+
+    def evicted_at(self) -> dict[str, float]:
+        """Return when the server agreed to evict each pod, by uid, in seconds since the epoch.
+
+        Fails where it agreed twice.
+        """
+        agreed = [each for each in self._evictions() if _as_eviction(each).result == EVICTED]
+        uids = [str(each.uid) for each in agreed]
+        assert len(uids) == len({*uids}), f"evicted twice: {Counter(uids) - Counter({*uids})}"
+        return dict(zip(uids, (_time_of(each) for each in agreed), strict=True))
+
+    def asked_at(self, uid: str) -> list[float]:
+        """Return when the server had answered each eviction request for a pod, oldest first."""
+        return sorted(_time_of(each) for each in self._evictions() if each.uid == uid)
+
+    def _evictions(self) -> list[AuditedRequest]:
+        return self.audit.evictions(self.user, self.since)
 
     def always_forbidden(self) -> set[tuple[str, str]]:
         """Return the verbs and resources that were asked for, and refused each time for rights.
@@ -111,6 +129,24 @@ def unpaired_intents(folder: Path) -> list[str]:
     begun = [event.id for event in events if event.type == EVICTION_REQUESTED]
     ends = Counter(event.causationid for event in events if event.type in EVICTION_OUTCOME_TYPES)
     return [key for key in {*begun, *ends} if begun.count(key) != 1 or ends[key] != 1]
+
+
+def above_rate(times: Iterable[float], per_minute: float, burst: int) -> list[str]:
+    """Return the windows with more evictions than a rate gives; `times` are in seconds.
+
+    A window may have one more, as the server's times are not quite the controller's.
+    """
+    in_order = sorted(times)
+    return [
+        f"{count} within {later - earlier:.1f} s"
+        for start, earlier in enumerate(in_order)
+        for count, later in enumerate(in_order[start:], 1)
+        if count > burst + per_minute / 60 * (later - earlier) + 1
+    ]
+
+
+def _time_of(request: AuditedRequest) -> float:
+    return datetime.fromisoformat(request.at).timestamp()
 
 
 def _as_eviction(request: AuditedRequest) -> AuditedEviction:

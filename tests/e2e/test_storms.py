@@ -1,0 +1,198 @@
+"""Trouble on a real control plane, and the evictions in its audit log against the limits set."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from reactive_desched.cli import main
+from reactive_desched.model.outcomes import EVICTED, FAILED
+from tests.support import manifests
+from tests.support.control_plane import ControlPlane, wait_until
+from tests.support.controller_process import RunController
+from tests.support.limits import UNLIMITED
+from tests.support.playground import E2ENamespace
+from tests.support.referee import AuditCrosscheck, above_rate
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
+
+ZONE = "topology.kubernetes.io/zone"
+HEAD = """
+apiVersion: reactive-desched/v1alpha1
+kind: ReactiveSettings
+debounce: {quiet: 200ms, maxWait: 2s}
+client: {readTimeout: 5s, totalTimeout: 5s}
+"""
+"""A pod whose request a killed controller left open is evicted 30 s after `totalTimeout`."""
+OLD, APPS, REPLICAS = ("o1", "o2", "o3"), ("web", "api", "db"), 8
+PER_MINUTE, BURST, MOVING = 120, 4, 2
+STORM = f"""{HEAD}
+guards: {{minPodAge: 0s, minReadyTime: 0s}}
+brakes: {{storm: {{pods: 10}}}}
+moves: {{maxMoving: {{owner: {MOVING}}}}}
+budgets:
+  cluster: {{evictions: {PER_MINUTE}, per: 1m, burst: {BURST}}}
+  node: {{evictions: {PER_MINUTE / 2:g}, per: 1m, burst: 2}}
+  owner: {{evictions: {PER_MINUTE / 2:g}, per: 1m, burst: 2}}
+  zone: null
+  namespace: null
+  plugin: null
+  warmUp: null
+"""
+
+
+def test_a_mass_relabel_is_held_over_a_restart_and_then_goes_at_the_rates_over_another(
+    playground: E2ENamespace,
+    run_controller: RunController,
+    referee: AuditCrosscheck,
+    tmp_path: Path,
+) -> None:
+    playground.settings = STORM
+    playground.add_nodes(*OLD, pool="a")
+    affinity = manifests.requires("pool", "a")
+    before = {app: playground.deploy(app, REPLICAS, affinity=affinity) for app in APPS}
+    playground.add_nodes("f1", "f2", pool="a")
+
+    with (
+        playground.watch_health("web", tmp_path / "pods.log") as watch,
+        run_controller() as controller,
+    ):
+        playground.relabel_all(*OLD, label="pool=b")
+        storm = "[!]brake/storm: 10 pods were found within 60 s"
+        wait_until(
+            lambda: storm in controller.page("/readyz?verbose"), within_s=20, what="the brake holds"
+        )
+        controller.kill()
+        controller.start()
+        assert storm in controller.page("/readyz?verbose")
+        held = len(referee.evicted())
+        time.sleep(3)
+        assert len(referee.evicted()) == held <= BURST  # those before the tenth was found
+        assert "FindingStorm" in controller.page("/debug/pending")
+
+        assert main(["resume", "--server", controller.url, "--reason", "it was meant"]) == 0
+        wait_until(lambda: len(referee.evicted()) >= held + BURST, within_s=30, what="evictions")
+        controller.kill()
+        controller.start()
+        wait_until(
+            lambda: playground.pods_by_node().keys() <= {"f1", "f2"},
+            within_s=90,
+            what="all have left",
+        )
+        for app in APPS:
+            playground.await_healthy(app, REPLICAS)
+
+    evicted = referee.evicted_at()
+    pods = {uid: pod for app in APPS for uid, pod in before[app].items()}
+    assert evicted.keys() == pods.keys()
+    assert above_rate(evicted.values(), PER_MINUTE, BURST) == []
+    for node in {pod.node for pod in pods.values()}:
+        here = [at for uid, at in evicted.items() if pods[uid].node == node]
+        assert above_rate(here, PER_MINUTE / 2, 2) == []
+    for app in APPS:
+        of_app = [evicted[uid] for uid in before[app]]
+        assert above_rate(of_app, PER_MINUTE / 2, 2) == []
+    counts = watch.healthy_counts()
+    assert min(counts[counts.index(REPLICAS) :]) >= REPLICAS - MOVING
+
+
+def test_a_large_zone_that_loses_most_nodes_gives_pods_at_its_slower_rate(
+    control_plane: ControlPlane,
+    playground: E2ENamespace,
+    run_controller: RunController,
+    referee: AuditCrosscheck,
+) -> None:
+    slow = "{largeZoneNodes: 4, largeZoneRate: {evictions: 30, per: 1m, burst: 1}}"
+    playground.settings = f"{HEAD}{UNLIMITED}brakes: {{zones: {slow}}}\n"
+    zones = {name: f"{playground.namespace}-{name}" for name in "ab"}
+    here = {}
+    for name in "ab":
+        playground.add_nodes(f"{name}0", **{ZONE: zones[name], "pool": name})
+        affinity = manifests.requires("pool", name)
+        here[name] = playground.deploy(f"w{name}", 4, affinity=affinity)
+        more = [f"{name}{number}" for number in range(1, 6)]
+        playground.add_nodes(*more, **{ZONE: zones[name], "pool": name})
+
+    with run_controller() as controller, control_plane.kubelets_silent():
+        playground.lose("a2", "a3", "a4", "a5")
+        wait_until(
+            lambda: f"4 of 6 nodes of zone {zones['a']}" in controller.page("/readyz?verbose"),
+            within_s=20,
+            what="the zone brake engages",
+        )
+        playground.taint("a0", "gpu=yes:NoSchedule")
+        playground.taint("b0", "gpu=yes:NoSchedule")
+        wait_until(
+            lambda: len(referee.evicted()) == 8, within_s=30, what="all are evicted in the end"
+        )
+
+    evicted = referee.evicted_at()
+    assert evicted.keys() == here["a"].keys() | here["b"].keys()
+    assert above_rate([evicted[uid] for uid in here["a"]], 30, 1) == []
+    assert max(evicted[uid] for uid in here["b"]) < max(evicted[uid] for uid in here["a"]) - 3
+
+
+def test_two_disruption_budgets_on_one_pod_have_it_asked_for_ever_more_rarely(
+    playground: E2ENamespace, run_controller: RunController, referee: AuditCrosscheck
+) -> None:
+    playground.settings = f"{HEAD}evictions: {{retry: {{initial: 1s, max: 1m}}}}\n{UNLIMITED}"
+    playground.add_nodes("n1")
+    web = playground.deploy("web", 2)
+    playground.create_pdb("web", 2)
+    playground.create_pdb("web", 2, "another")
+    playground.add_nodes("n2")
+
+    with run_controller():
+        playground.taint("n1", "gpu=yes:NoSchedule")
+        wait_until(
+            lambda: all(len(referee.asked_at(uid)) >= 4 for uid in web),
+            within_s=40,
+            what="four requests for each",
+        )
+        assert {each.result for each in referee.audited()} == {FAILED}
+        assert playground.pods("web") == web
+        for uid in web:
+            first, second, third, fourth = referee.asked_at(uid)[:4]
+            assert second - first >= 0.8  # 1 s, 2 s and 4 s, each by up to a fifth shorter
+            assert third - second >= 1.6
+            assert fourth - third >= 3.2
+        playground.delete_pdb("another")
+        playground.await_healthy("web", 2, off="n1")
+
+    assert referee.evicted_at().keys() == web.keys()
+    assert {each.result for each in referee.audited()} == {FAILED, EVICTED}
+
+
+def test_a_rollout_during_a_drain_is_waited_for_and_one_pod_is_missing_at_most(
+    playground: E2ENamespace,
+    run_controller: RunController,
+    referee: AuditCrosscheck,
+    tmp_path: Path,
+) -> None:
+    playground.settings = f"{HEAD}guards: {{minPodAge: 0s, minReadyTime: 0s}}\n"
+    playground.add_nodes("n1")
+    old = playground.deploy("web", 6)
+    playground.add_nodes("n2")
+
+    with (
+        playground.watch_health("web", tmp_path / "pods.log") as watch,
+        run_controller() as controller,
+    ):
+        playground.taint("n1", "gpu=yes:NoSchedule")
+        wait_until(referee.evicted, within_s=60, what="the drain has begun")
+        playground.roll_out("web")
+        wait_until(
+            lambda: "RollingOut" in controller.page("/debug/pending"),
+            within_s=20,
+            what="the drain waits for the rollout",
+        )
+        seen_at = time.time()
+        playground.await_rollout("web")
+        over_at = time.time()
+        playground.await_healthy("web", 6, off="n1")
+
+    evicted = referee.evicted_at()
+    assert evicted.keys() < old.keys()
+    assert [at for at in evicted.values() if seen_at < at < over_at] == []
+    counts = watch.healthy_counts()
+    assert min(counts[counts.index(6) :]) == 5
