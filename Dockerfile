@@ -1,6 +1,10 @@
 # syntax=docker/dockerfile:1
-# The controller's image: docker build -t reactive-desched .
-FROM python:3.13-slim AS build
+# The controller's image: docker build -t reactive-desched:0.1.0 .
+# To build the same image again, and to take a newer base on purpose, name the base with its digest:
+#   docker pull python:3.13-slim && docker inspect --format '{{index .RepoDigests 0}}' python:3.13-slim
+#   docker build --build-arg BASE=python:3.13-slim@sha256:... .
+ARG BASE=python:3.13-slim
+FROM ${BASE} AS build
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
 RUN python -m venv /opt/reactive-desched
 # The locked dependencies first: this layer changes only when the lock does.
@@ -11,7 +15,18 @@ COPY reactive_desched /opt/reactive-desched/lib/python3.13/site-packages/reactiv
 RUN /opt/reactive-desched/bin/python -m compileall -q /opt/reactive-desched/lib \
     && /opt/reactive-desched/bin/pip uninstall --yes --quiet pip
 
-FROM python:3.13-slim
+FROM ${BASE}
+ARG BASE
+ARG VERSION=0.1.0
+ARG REVISION=
+ARG SOURCE=
+LABEL org.opencontainers.image.title="reactive-desched" \
+      org.opencontainers.image.description="A descheduler for Kubernetes that reacts to changes instead of polling" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}" \
+      org.opencontainers.image.source="${SOURCE}" \
+      org.opencontainers.image.base.name="${BASE}"
 COPY --from=build /opt/reactive-desched /opt/reactive-desched
 # The command, and the name by which the manifests of the SIG descheduler start it: they run this image too.
 RUN printf '#!/bin/sh\nexec python -m reactive_desched "$@"\n' > /bin/reactive-desched \

@@ -5,12 +5,14 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from reactive_desched.cli import parser
+from reactive_desched.journal.paths import default_journal_directory
 from reactive_desched.model.kube_events import Regarding
 from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.documents import SourceText
@@ -31,14 +33,26 @@ BASE = {
     ("ClusterRole", "reactive-desched"),
     ("ClusterRoleBinding", "reactive-desched"),
     ("ConfigMap", "reactive-desched"),
-    ("PersistentVolumeClaim", "reactive-desched-journal"),
+    ("NetworkPolicy", "reactive-desched"),
 }
-CONTROLLER = {("Deployment", "reactive-desched"), ("Service", "reactive-desched")}
+JOURNAL = {("PersistentVolumeClaim", "reactive-desched-journal")}
+STATELESS = {
+    ("Deployment", "reactive-desched"),
+    ("Service", "reactive-desched"),
+    ("NetworkPolicy", "reactive-desched-controller"),
+}
+CONTROLLER = STATELESS | JOURNAL
 ADDED = {
     "base": set(),
     "controller": CONTROLLER,
-    "job": {("Job", "reactive-desched")},
-    "cronjob": {("CronJob", "reactive-desched")},
+    "job": {("Job", "reactive-desched"), ("PersistentVolumeClaim", "reactive-desched-job-journal")},
+    "cronjob": {
+        ("CronJob", "reactive-desched"),
+        ("PersistentVolumeClaim", "reactive-desched-cronjob-journal"),
+    },
+    "examples/kafka": CONTROLLER,
+    "examples/policy": CONTROLLER,
+    "examples/resources": CONTROLLER | {("PriorityClass", "reactive-desched")},
     "overlays/dry-run": CONTROLLER,
     "overlays/ha": CONTROLLER
     | {
@@ -46,11 +60,14 @@ ADDED = {
         ("RoleBinding", "reactive-desched-leader-election"),
         ("PodDisruptionBudget", "reactive-desched"),
     },
+    "overlays/no-volume": STATELESS,
     "overlays/preview": {("Job", "reactive-desched")},
 }
+SUFFIXES = {"overlays/preview": "-preview"}
 WORKLOADS = sorted(ADDED.keys() - {"base"})
 SWEEPS = ["cronjob", "job", "overlays/preview"]
-DRY = {"overlays/dry-run", "overlays/preview"}
+DRY = ["overlays/dry-run", "overlays/preview"]
+WITHOUT_VOLUME = ["overlays/no-volume", "overlays/preview"]
 
 
 def one(folder: str, kind: str) -> Manifest:
@@ -100,7 +117,11 @@ def test_every_folder_lists_every_file_in_it(folder: Path) -> None:
     (kustomization,) = documents(folder / "kustomization.yaml")
     beside = {path.name for path in folder.glob("*.yaml")} - {"kustomization.yaml"}
 
-    assert {name for name in kustomization["resources"] if "/" not in name} == beside
+    named = {name for name in kustomization["resources"] if "/" not in name}
+    named |= {
+        name for each in kustomization.get("configMapGenerator", ()) for name in each["files"]
+    }
+    assert named == beside
 
 
 def test_every_folder_is_known_here() -> None:
@@ -112,8 +133,11 @@ def test_every_folder_creates_the_base_and_one_way_of_running(
     folder: str, added: set[tuple[str, str]]
 ) -> None:
     found = [(each["kind"], each["metadata"]["name"]) for each in render(DEPLOY / folder)]
+    suffix = SUFFIXES.get(folder, "")
 
-    assert set(found) == BASE | added
+    assert set(found) == {
+        (kind, name if kind == "Namespace" else name + suffix) for kind, name in BASE | added
+    }
     assert len(found) == len(set(found))
 
 
@@ -189,15 +213,37 @@ def test_the_pods_say_what_they_need_and_are_bounded_in_memory(folder: str) -> N
     assert resources["limits"].keys() == {"memory"}
 
 
-@pytest.mark.parametrize("folder", WORKLOADS)
-def test_the_journal_outlives_the_pod(folder: str) -> None:
+def journal_of(folder: str) -> Manifest:
+    """Return the volume on which every command in the container finds the journal."""
     container = container_of(folder)
-    folder_inside = container["args"][container["args"].index("--journal-dir") + 1]
-    (mount,) = (each for each in container["volumeMounts"] if each["mountPath"] == folder_inside)
+    (state,) = (each for each in container["env"] if each["name"] == "STATE_DIRECTORY")
+    place = str(default_journal(state["value"]))
+    (mount,) = (each for each in container["volumeMounts"] if each["mountPath"] == place)
     (volume,) = (each for each in pod_of(folder)["volumes"] if each["name"] == mount["name"])
+    assert not {"--journal", "--journal-dir"} & set(container["args"])
+    return dict(volume)
 
+
+def default_journal(state: str) -> Path:
+    return default_journal_directory({"STATE_DIRECTORY": state})
+
+
+@pytest.mark.parametrize("folder", sorted(set(WORKLOADS) - set(WITHOUT_VOLUME)))
+def test_the_journal_outlives_the_pod(folder: str) -> None:
     claim = one(folder, "PersistentVolumeClaim")["metadata"]["name"]
-    assert volume["persistentVolumeClaim"] == {"claimName": claim}
+
+    assert journal_of(folder)["persistentVolumeClaim"] == {"claimName": claim}
+
+
+@pytest.mark.parametrize("folder", WITHOUT_VOLUME)
+def test_without_a_volume_the_journal_is_bounded(folder: str) -> None:
+    assert journal_of(folder)["emptyDir"] == {"sizeLimit": "2Gi"}
+
+
+def test_the_controller_and_sweeps_have_a_journal_each() -> None:
+    claims = [one(each, "PersistentVolumeClaim") for each in ("controller", "job", "cronjob")]
+
+    assert len({claim["metadata"]["name"] for claim in claims}) == 3
 
 
 def test_one_controller_at_a_time_writes_the_journal() -> None:
@@ -218,17 +264,58 @@ def test_the_policy_argument_leads_to_the_policy_in_the_config_map(folder: str) 
     assert path.name in config["data"]
 
 
-def test_our_own_reader_takes_the_policy_in_the_config_map_without_a_warning() -> None:
-    text = one("base", "ConfigMap")["data"]["policy.yaml"]
+@pytest.mark.parametrize("folder", ["base", "examples/kafka", "examples/policy"])
+def test_our_own_reader_takes_the_policy_in_the_config_map_without_a_warning(folder: str) -> None:
+    text = one(folder, "ConfigMap")["data"]["policy.yaml"]
     configuration = load_sources([SourceText(text, "policy.yaml")], plugin_registry())
 
     assert configuration.warnings == ()
     (profile,) = configuration.policy.profiles
-    assert set(profile.deschedule) == {
-        "RemovePodsViolatingNodeTaints",
-        "RemovePodsViolatingNodeAffinity",
-    }
+    assert "RemovePodsViolatingNodeTaints" in set(profile.deschedule)
     assert profile.evictor.node_fit
+    assert configuration.settings.brakes.pause_file
+
+
+def test_the_files_that_the_kafka_example_names_come_from_its_secret() -> None:
+    text = one("examples/kafka", "ConfigMap")["data"]["policy.yaml"]
+    kafka = load_sources([SourceText(text, "policy.yaml")], plugin_registry()).settings.sinks.kafka
+    assert kafka is not None
+    assert kafka.sasl is not None
+    assert kafka.tls is not None
+    mounts = container_of("examples/kafka")["volumeMounts"]
+    (mount,) = (each for each in mounts if each["name"] == "kafka")
+
+    assert {Path(str(kafka.tls.ca_file)).parent, Path(kafka.sasl.password_file).parent} == {
+        Path(mount["mountPath"])
+    }
+    inside = [each for each in mounts if Path(mount["mountPath"]).is_relative_to(each["mountPath"])]
+    assert inside == [mount], "nothing can be mounted inside a ConfigMap, which is read-only"
+
+
+def test_no_pod_has_a_priority_class_that_clusters_keep_to_themselves() -> None:
+    named = {folder: pod_of(folder).get("priorityClassName") for folder in WORKLOADS}
+    own = one("examples/resources", "PriorityClass")["metadata"]["name"]
+
+    assert named == dict.fromkeys(WORKLOADS) | {"examples/resources": own}
+
+
+@pytest.mark.parametrize("folder", WORKLOADS)
+def test_the_pods_run_on_linux(folder: str) -> None:
+    assert pod_of(folder)["nodeSelector"]["kubernetes.io/os"] == "linux"
+
+
+def test_connections_reach_the_probes_and_for_monitoring_the_metrics_and_nothing_else() -> None:
+    everything, controller = (
+        each["spec"] for each in render(DEPLOY / "controller") if each["kind"] == "NetworkPolicy"
+    )
+    assert everything == {"podSelector": {}, "policyTypes": ["Ingress"]}
+    assert selects(controller["podSelector"]["matchLabels"], "controller")
+    assert not any(selects(controller["podSelector"]["matchLabels"], each) for each in SWEEPS)
+    probes, metrics = controller["ingress"]
+    assert probes == {"ports": [{"protocol": "TCP", "port": "probes"}]}
+    assert metrics["ports"] == [{"protocol": "TCP", "port": "http"}]
+    (monitoring,) = metrics["from"]
+    assert monitoring["namespaceSelector"]["matchLabels"]
 
 
 def test_the_key_paused_of_the_config_map_is_the_pause_file() -> None:
@@ -258,11 +345,13 @@ def test_probes_and_service_meet_the_port_the_controller_listens_on() -> None:
         container["args"][container["args"].index(flag) + 1]
         for flag in ("--listen", "--health-probe-bind-address")
     )
-    probes = {name: container[f"{name}Probe"]["httpGet"] for name in ("liveness", "readiness")}
+    names = ("startup", "liveness", "readiness")
+    probes = {name: container[f"{name}Probe"]["httpGet"] for name in names}
 
     assert listen.endswith(f":{port['containerPort']}")
     assert probe_listen.endswith(f":{probe_port['containerPort']}")
     assert probes == {
+        "startup": {"path": "/livez", "port": probe_port["name"]},
         "liveness": {"path": "/livez", "port": probe_port["name"]},
         "readiness": {"path": "/readyz", "port": probe_port["name"]},
     }
@@ -309,16 +398,33 @@ def test_no_two_sweeps_of_the_cron_job_overlap() -> None:
     assert spec["schedule"] == "*/2 * * * *"
 
 
-@pytest.mark.parametrize(
-    ("overlay", "over"), [("overlays/dry-run", "controller"), ("overlays/preview", "job")]
-)
-def test_a_dry_overlay_adds_one_argument_and_changes_nothing_else(overlay: str, over: str) -> None:
-    dry, live = render(DEPLOY / overlay), render(DEPLOY / over)
+@pytest.mark.parametrize("folder", DRY)
+def test_a_dry_overlay_may_not_evict_and_may_do_all_else(folder: str) -> None:
+    evict = {"apiGroups": [""], "resources": ["pods/eviction"], "verbs": ["create"]}
+    live = of_kind("ClusterRole")["rules"]
+
+    assert evict in live
+    assert one(folder, "ClusterRole")["rules"] == [rule for rule in live if rule != evict]
+
+
+def test_the_dry_run_overlay_adds_one_argument_takes_one_right_and_changes_nothing_else() -> None:
+    dry, live = render(DEPLOY / "overlays/dry-run"), render(DEPLOY / "controller")
     for each in live:
-        if each["kind"] == workload(over)["kind"]:
+        if each["kind"] == "Deployment":
             pod_template(each)["spec"]["containers"][0]["args"].append("--dry-run")
+        elif each["kind"] == "ClusterRole":
+            each["rules"] = one("overlays/dry-run", "ClusterRole")["rules"]
 
     assert dry == live
+
+
+def test_a_preview_leaves_everything_of_a_controller_beside_it_alone() -> None:
+    ours = {(each["kind"], each["metadata"]["name"]) for each in render(DEPLOY / "controller")}
+    previews = render(DEPLOY / "overlays/preview")
+    shared = ours & {(each["kind"], each["metadata"]["name"]) for each in previews}
+
+    assert shared == {("Namespace", "reactive-desched")}
+    assert container_of("overlays/preview")["args"] == [*container_of("job")["args"], "--dry-run"]
 
 
 HA = "overlays/ha"
@@ -365,14 +471,20 @@ def test_both_replicas_can_have_the_journals_volume() -> None:
 
 
 @pytest.mark.parametrize("folder", WORKLOADS)
-def test_the_image_is_set_in_one_place_of_each_folder(folder: str) -> None:
-    assert container_of(folder)["image"] == "reactive-desched:latest"
+def test_each_folder_pins_the_image_of_this_version(folder: str) -> None:
+    image = container_of(folder)["image"]
+
+    if folder == "examples/resources":
+        assert re.fullmatch(r"[a-z./-]+@sha256:[0-9a-f]{64}", image)
+    else:
+        assert image == f"reactive-desched:{version('reactive-desched')}"
 
 
 def test_the_controller_is_told_which_pod_it_is() -> None:
     told = {
         variable["name"]: variable["valueFrom"]["fieldRef"]["fieldPath"]
         for variable in container_of("controller")["env"]
+        if "valueFrom" in variable
     }
 
     assert own_pod(dict.fromkeys(told, "x")) == Regarding("Pod", "x", "x", "x")
@@ -381,6 +493,21 @@ def test_the_controller_is_told_which_pod_it_is() -> None:
         "POD_NAMESPACE": "metadata.namespace",
         "POD_UID": "metadata.uid",
     }
+
+
+def test_the_image_says_what_it_is_and_on_which_base_it_stands() -> None:
+    text = (DEPLOY.parent / "Dockerfile").read_text(encoding="utf-8")
+    labels = dict(re.findall(r'org\.opencontainers\.image\.([a-z.]+)="([^"]*)"', text))
+    arguments = dict(re.findall(r"^ARG (\w+)=(.*)$", text, re.MULTILINE))
+    bases = re.findall(r"^FROM (\S+)", text, re.MULTILINE)
+
+    assert set(bases) == {"${BASE}"}
+    assert arguments["BASE"].startswith("python:")
+    assert arguments["VERSION"] == version("reactive-desched")
+    assert (labels["version"], labels["base.name"]) == ("${VERSION}", "${BASE}")
+    assert {"title", "description", "licenses", "revision", "source"} <= labels.keys()
+    inside = text[text.rindex("FROM") :]
+    assert all(f"ARG {name}" in inside for name in re.findall(r"\$\{(\w+)\}", inside)[1:])
 
 
 @pytest.mark.parametrize("name", ["reactive-desched", "descheduler"])

@@ -204,6 +204,41 @@ def test_each_kind_of_patch_and_each_way_to_delete(kubectl: Kubectl) -> None:
     assert kubectl.get("pods", "-n", "patched") == []
 
 
+DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
+FOLDERS = [
+    *("overlays/preview", "overlays/dry-run", "controller", "job", "cronjob"),
+    *("overlays/no-volume", "overlays/ha", "examples/policy", "examples/kafka"),
+    "examples/resources",
+]
+
+
+def test_the_manifests_apply_one_after_the_other_as_on_a_real_cluster(kubectl: Kubectl) -> None:
+    assert set(FOLDERS) == {
+        str(path.parent.relative_to(DEPLOY)) for path in DEPLOY.rglob("kustomization.yaml")
+    } - {"base"}
+    for folder in FOLDERS:
+        _, warned = kubectl.run_loud("apply", "--validate=strict", "-k", str(DEPLOY / folder))
+        assert (folder, warned) == (folder, "")
+    again = kubectl.run("apply", "-k", str(DEPLOY / FOLDERS[-1])).splitlines()
+    assert [line for line in again if not line.endswith("unchanged")] == []
+
+
+def test_a_dry_run_may_not_evict_and_the_controller_may(kubectl: Kubectl) -> None:
+    def may_evict(folder: str, account: str) -> str:
+        kubectl.run("apply", "-k", str(DEPLOY / folder))
+        user = f"system:serviceaccount:reactive-desched:{account}"
+        asked = ("auth", "can-i", "create", "pods", "--subresource=eviction", "-A", "--as", user)
+        try:
+            return kubectl.run(*asked).strip()
+        except KubectlError:
+            return "no"
+
+    assert may_evict("overlays/dry-run", "reactive-desched") == "no"
+    assert may_evict("controller", "reactive-desched") == "yes"
+    assert may_evict("overlays/preview", "reactive-desched-preview") == "no"
+    assert may_evict("overlays/preview", "reactive-desched") == "yes"
+
+
 ACCOUNT = "system:serviceaccount:rights:reader"
 
 
@@ -253,6 +288,7 @@ def test_kubectl_explains_the_fields_of_a_kind(kubectl: Kubectl) -> None:
 def test_what_needs_a_container_says_so_in_a_sentence(
     kubectl: Kubectl, asked: tuple[str, ...]
 ) -> None:
+    kubectl.run("wait", "--for=condition=Ready", "pods", "--all", "-n", "kube-system")
     (pod, *_) = kubectl.get("pods", "-n", "kube-system")
     words = (word.format(pod=pod["metadata"]["name"]) for word in asked)
     with pytest.raises(KubectlError, match="the pods of a simulated cluster run no containers"):

@@ -10,7 +10,11 @@ from reactive_desched.sim.patches.json_patch import apply_json_patch
 
 Object = dict[str, Any]  # a Kubernetes object, or a part of one, as JSON
 
-_SUPPORTED_FIELDS = {"apiVersion", "kind", "namespace", "resources", "labels", "images", "patches"}
+_SUPPORTED_FIELDS = {
+    *("apiVersion", "kind", "namespace", "nameSuffix", "resources"),
+    *("labels", "images", "patches", "configMapGenerator"),
+}
+_KEEP_THEIR_NAMES = ("Namespace",)
 
 
 def render(folder: Path) -> list[Object]:
@@ -19,12 +23,14 @@ def render(folder: Path) -> list[Object]:
     if unknown := unsupported.keys() - _SUPPORTED_FIELDS:
         raise ValueError(f"{folder}: {', '.join(sorted(unknown))} cannot be rendered here")
     manifests = [each for name in unsupported["resources"] for each in _resource(folder / name)]
+    for generated in unsupported.get("configMapGenerator", ()):
+        _merged(manifests, generated, folder)
     for patch in unsupported.get("patches", ()):
         manifests = _patched(manifests, patch)
     for each in manifests:
         _labelled(each, unsupported.get("labels", ()))
         _with_images(each, unsupported.get("images", ()))
-    return manifests
+    return _renamed(manifests, unsupported.get("nameSuffix", ""))
 
 
 def documents(path: Path) -> list[Object]:
@@ -45,13 +51,61 @@ def _resource(path: Path) -> list[Object]:
     return render(path) if path.is_dir() else documents(path)
 
 
+def _merged(manifests: list[Object], generated: Object, folder: Path) -> None:
+    """Put files into a ConfigMap that is there, under its own name."""
+    expected = {"behavior": "merge", "options": {"disableNameSuffixHash": True}}
+    if {field: generated.get(field) for field in expected} != expected:
+        raise ValueError(f"{folder}: a generator of new ConfigMaps cannot be rendered here")
+    target = {"kind": "ConfigMap", "name": generated["name"]}
+    (found,) = (each for each in manifests if _matches(each, target))
+    for name in generated["files"]:
+        found["data"][name] = (folder / name).read_text(encoding="utf-8")
+
+
 def _patched(manifests: list[Object], patch: Object) -> list[Object]:
     """Patch exactly one object: a patch that meets none would be lost without a word."""
-    target, steps = patch["target"], yaml.safe_load(patch["patch"])
+    steps = yaml.safe_load(patch["patch"])
+    deletes = isinstance(steps, dict)
+    target = {"kind": steps["kind"], **steps["metadata"]} if deletes else patch["target"]
+    if deletes and steps.pop("$patch", None) != "delete":
+        raise ValueError("of merge patches only $patch: delete can be rendered here")
     wanted = [each for each in manifests if _matches(each, target)]
     if len(wanted) != 1:
         raise ValueError(f"{target} is met {len(wanted)} times")
+    if deletes:
+        return [each for each in manifests if each is not wanted[0]]
     return [apply_json_patch(each, steps) if each is wanted[0] else each for each in manifests]
+
+
+def _renamed(manifests: list[Object], suffix: str) -> list[Object]:
+    """Add a suffix to every name, and to what refers to it by name."""
+    if not suffix:
+        return manifests
+    named = {(each["kind"], each["metadata"]["name"]) for each in manifests}
+    named = {key for key in named if key[0] not in _KEEP_THEIR_NAMES}
+    for each in manifests:
+        if each["kind"] not in _KEEP_THEIR_NAMES:
+            each["metadata"]["name"] += suffix
+        for holder, field, kind in _references(each):
+            if (kind, holder[field]) in named:
+                holder[field] += suffix
+    return manifests
+
+
+def _references(manifest: Object) -> Iterator[tuple[Object, str, str]]:
+    """Yield where another object is named: the holder, the field, and that object's kind."""
+    if role := manifest.get("roleRef"):
+        yield role, "name", role["kind"]
+        for subject in manifest["subjects"]:
+            yield subject, "name", subject["kind"]
+    if manifest["kind"] in {"Deployment", "Job", "CronJob"}:
+        spec = pod_template(manifest)["spec"]
+        yield spec, "serviceAccountName", "ServiceAccount"
+        for volume in spec["volumes"]:
+            if "configMap" in volume:
+                yield volume["configMap"], "name", "ConfigMap"
+            if "persistentVolumeClaim" in volume:
+                yield volume["persistentVolumeClaim"], "claimName", "PersistentVolumeClaim"
 
 
 def _matches(manifest: Object, target: Object) -> bool:
@@ -66,9 +120,11 @@ def _labelled(manifest: Object, labels: list[Object]) -> None:
 
 
 def _with_images(manifest: Object, images: list[Object]) -> None:
-    named = {image["name"]: f"{image['newName']}:{image['newTag']}" for image in images}
+    named = {image["name"]: image for image in images}
     for container in _containers(manifest):
-        container["image"] = named.get(container["image"], container["image"])
+        if image := named.get(container["image"].partition(":")[0]):
+            version = f"@{image['digest']}" if "digest" in image else f":{image['newTag']}"
+            container["image"] = image["newName"] + version
 
 
 def _containers(manifest: Object) -> Iterator[Object]:
