@@ -3,6 +3,7 @@
 import errno
 import os
 from pathlib import Path
+from typing import TypeAlias
 
 from reactive_desched.journal.durable import sync_directory
 
@@ -11,6 +12,9 @@ PROBE_BYTES = 1 << 18
 
 _RESTART = "or restart this process, which begins another journal there"
 _PROBE_FILE = "room"
+FileId: TypeAlias = tuple[int, int]
+"""The device and inode of a file."""
+
 _WRITE_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_DSYNC
 
 
@@ -47,16 +51,21 @@ class Disk:
         while rest:
             rest = rest[os.write(descriptor, rest) :]
 
-    def check_same_file(self, descriptor: int, path: Path) -> None:
+    def file_id(self, descriptor: int) -> FileId:
+        """Return what identifies an open file for as long as it is open."""
+        ours = os.fstat(descriptor)
+        return ours.st_dev, ours.st_ino
+
+    def check_same_file(self, file_id: FileId, path: Path) -> None:
         """Raise OSError unless the path still names this file: else no reader finds the records.
 
         A folder that is removed, moved away or unmounted takes writes as before.
         """
         try:
-            current, ours = path.stat(), os.fstat(descriptor)
+            current = path.stat()
         except FileNotFoundError as error:
             raise _removed_error(path) from error
-        if (current.st_dev, current.st_ino) != (ours.st_dev, ours.st_ino):
+        if (current.st_dev, current.st_ino) != file_id:
             message = f"another file has the name of the journal's: put ours back, {_RESTART}"
             raise OSError(errno.ESTALE, message, str(path))
 

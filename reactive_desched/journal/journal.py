@@ -263,6 +263,7 @@ class Journal:
         flushing = anyio.CancelScope(shield=True)
         async with anyio.create_task_group() as group:
             group.start_soon(self._write_loop, flushing)
+            group.start_soon(self._wake_for_checkpoints)
             task_status.started()
             try:
                 await self._stop.wait()
@@ -319,10 +320,10 @@ class Journal:
         try:
             with flushing:
                 while not (self._stop.is_set() and not self._buffer):
-                    if self._buffer:
+                    if self._buffer or self._writer.checkpoint_due():
                         await self._commit(self._take_pending(MAX_BATCH))
                     else:
-                        await self._wait_for_work()
+                        await self._work_available.wait()
                     if self._stop.is_set() and self._health.reason(anyio.current_time):
                         break
                 if self._health.reason(anyio.current_time) == "":
@@ -332,12 +333,12 @@ class Journal:
             self._health.notify_waiters()
             self._stopped.set()
 
-    async def _wait_for_work(self) -> None:
-        """Wait for work; a checkpoint may come due meanwhile."""
-        with anyio.move_on_after(self.checkpointer.every_s):
-            await self._work_available.wait()
-        if not self._buffer and self._writer.checkpoint_due():
-            await self._commit([])
+    async def _wake_for_checkpoints(self) -> None:
+        """Wake the writer when time alone may make a checkpoint due, until stopped."""
+        while not self._stop.is_set():
+            with anyio.move_on_after(self.checkpointer.due_in_s):
+                await self._stop.wait()
+            self._work_available.notify()
 
     async def _commit(self, batch: list[PendingRecord], *, force_checkpoint: bool = False) -> None:
         try:
@@ -374,12 +375,12 @@ class Journal:
         if self._segment_first_seq != self._writer.first_seq:
             self._segment_first_seq = self._writer.first_seq
             self.segments.advance("a segment was begun")
-        if written.records:
-            self.tail.publish(written.records)
         for seq, pending in enumerate(batch, written.first_seq):
             pending.seq = seq
             self._intents.committed(pending.event, seq)
-            self._release(pending)
+            self._release(pending)  # who waits here goes before who follows the tail
+        if written.records:
+            self.tail.publish(written.records)
 
     async def _retry_until_recovered(self, error: OSError, refused_before: int) -> None:
         """Try the disk again until it accepts a record of the fault, or until stopped."""

@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from msgspec import Struct
 
-from reactive_desched.journal.disk import Disk
+from reactive_desched.journal.disk import Disk, FileId
 from reactive_desched.journal.records import (
     GENESIS,
     EncodedEvent,
@@ -38,6 +38,8 @@ class CommitResult(NamedTuple):
     first_seq: int
     unrecorded_reported: int
 
+
+_MICROSECONDS: Final = len("2026-01-01T00:00:00.000000")
 
 ContextProvider = Callable[[int | None], CheckpointContext]
 """The context of a checkpoint behind the batch that begins at this sequence; before it, if None."""
@@ -69,6 +71,7 @@ class SegmentWriter:
         self._clock = clock
         self._path = directory
         self._descriptor: int | None = None
+        self._file_id: FileId = (0, 0)
         self._size = 0
         self._started = clock()
         self._next_seq = 1
@@ -118,7 +121,7 @@ class SegmentWriter:
         if self._is_full():
             self._begin_segment(context_for(None))
         first = self._next_seq
-        entries, prev = self._chain_records(events)
+        entries, root = self._chain_records(events)
         since_checkpoint, size = (
             self._records_since_checkpoint + len(entries),
             self.last_seq + len(entries),
@@ -127,13 +130,12 @@ class SegmentWriter:
             force_checkpoint and since_checkpoint > 0
         ):
             context = context_for(first)
-            body = self._encode_checkpoint(size, prev, context)
-            entries.append(
-                JournalRecord(size + 1, format_line(body, prev, self._recorded_time(), size + 1))
-            )
-        self._write(entries)
+            body = self._encode_checkpoint(size, root, context)
+            raw = format_line(body, root, self._recorded_time(), size + 1)
+            entries.append(JournalRecord(size + 1, raw))
+        self._write(entries, digest(raw) if checkpoint_is_due else root)
         if checkpoint_is_due:
-            self._checkpoint_written(size, prev, context)
+            self._checkpoint_written(size, root, context)
         self._records_since_checkpoint = 0 if checkpoint_is_due else since_checkpoint
         return self._take_result(entries, first)
 
@@ -142,6 +144,7 @@ class SegmentWriter:
         self._must_repair = True
         self.close()
         self._descriptor = self._disk.reopen(self._path, self._size)
+        self._file_id = self._disk.file_id(self._descriptor)
         self._must_repair = False
 
     def check_space_and_repair(self) -> None:
@@ -186,22 +189,19 @@ class SegmentWriter:
         return entries, prev
 
     def _recorded_time(self) -> str:
-        return self._clock().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        return f"{self._clock().isoformat(timespec='microseconds')[:_MICROSECONDS]}Z"
 
-    def _write(self, entries: Sequence[JournalRecord]) -> None:
+    def _write(self, entries: Sequence[JournalRecord], last_digest: str) -> None:
         if not entries:
             return
         assert self._descriptor is not None, "it is open unless it must be repaired first"
         data = _join_lines(entries)
         self._must_repair = True
         self._disk.append(self._descriptor, data)
-        self._disk.check_same_file(self._descriptor, self._path)
+        self._disk.check_same_file(self._file_id, self._path)
         self._must_repair = False
         self._size += len(data)
-        self._advance(entries[-1])
-
-    def _advance(self, last: JournalRecord) -> None:
-        self._next_seq, self._prev = last.seq + 1, digest(last.raw)
+        self._next_seq, self._prev = entries[-1].seq + 1, last_digest
 
     def _begin_segment(self, context: CheckpointContext) -> None:
         """Replace the file; on failure the old one stays, and nothing is added to it any more.
@@ -210,7 +210,7 @@ class SegmentWriter:
         """
         self._must_rotate = True
         if self._descriptor is not None:  # else it would go on in a folder that was made again
-            self._disk.check_same_file(self._descriptor, self._path)
+            self._disk.check_same_file(self._file_id, self._path)
         body = self._encode_checkpoint(self.last_seq, self._prev, context)
         first_record = JournalRecord(
             self._next_seq, format_line(body, self._prev, self._recorded_time(), self._next_seq)
@@ -218,6 +218,7 @@ class SegmentWriter:
         path, data = segment_at(self._directory, first_record.seq).path, _join_lines([first_record])
         descriptor = self._disk.create(path)
         try:
+            file_id = self._disk.file_id(descriptor)
             self._disk.append(descriptor, data)
         except OSError:
             self._disk.close(descriptor)
@@ -225,13 +226,14 @@ class SegmentWriter:
         self.close()
         self._checkpoint_written(self.last_seq, self._prev, context)
         self._path, self._descriptor, self._size = path, descriptor, len(data)
+        self._file_id = file_id
         self._started, self.first_seq, self._records_since_checkpoint = (
             self._clock(),
             first_record.seq,
             0,
         )
         self._must_rotate = False
-        self._advance(first_record)
+        self._next_seq, self._prev = first_record.seq + 1, digest(first_record.raw)
         self._unpublished.append(first_record)
 
 

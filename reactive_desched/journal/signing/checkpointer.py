@@ -54,7 +54,7 @@ class Checkpointer:
     ) -> None:
         self._signer = signer
         self._every_records = every_records
-        self.every_s = every_s
+        self._every_s = every_s
         self._clock = clock
         self._monotonic = monotonic
         self._checkpointed_at = monotonic()
@@ -70,7 +70,13 @@ class Checkpointer:
         """Say whether so many records since the last checkpoint ask for another."""
         if records >= self._every_records:
             return True
-        return records > 0 and self._monotonic() - self._checkpointed_at >= self.every_s
+        return records > 0 and self._monotonic() - self._checkpointed_at >= self._every_s
+
+    @property
+    def due_in_s(self) -> float:
+        """In how many seconds to ask `is_due` again, while no record comes."""
+        left_s = self._every_s - (self._monotonic() - self._checkpointed_at)
+        return left_s if left_s > 0 else self._every_s
 
     def encode_checkpoint(
         self, source: str, size: int, root: str, context: CheckpointContext
