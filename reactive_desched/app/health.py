@@ -33,6 +33,7 @@ def build_health(controller: Controller, active: ActiveConfig, *, dry_run: bool)
             health.add_readiness_check(name, partial(_pause_check, controller, name))
     for brake in CHECKED_BRAKES:
         health.add_info_check(f"brake/{brake}", partial(_brake_check, controller, brake))
+    health.add_info_check("warm-up", partial(_warm_up_check, controller))
     health.add_info_check("mode", lambda: CheckResult(not dry_run, MODES[dry_run]))
     health.add_info_check(
         "policy", lambda: CheckResult(not active.problems, active.status_message())
@@ -48,6 +49,13 @@ def _intentional_pause(controller: Controller, name: str) -> CheckResult:
 def _brake_check(controller: Controller, brake: str) -> CheckResult:
     message = controller.brake_messages()[brake]
     return CheckResult(not message, message or "released")
+
+
+def _warm_up_check(controller: Controller) -> CheckResult:
+    ratio = controller.warm_up_ratio()
+    return CheckResult(
+        ratio >= 1, "full rates" if ratio >= 1 else f"rates and bursts are at {ratio:.0%}"
+    )
 
 
 def _pause_check(controller: Controller, name: str) -> CheckResult:

@@ -344,6 +344,10 @@ class Controller:
         """Return what every limit allows now."""
         return self.gates.limit_status(self._clock())
 
+    def warm_up_ratio(self) -> float:
+        """Return the share of the rates that counts now: 1 when warmed up."""
+        return self.gates.rate_limiter.warm_up_ratio_at(self._clock())
+
     def describe_moves(self) -> dict[str, str]:
         """Say to a person how many pods may be moving, and how long they are left alone."""
         return self._config.settings.moves.describe()

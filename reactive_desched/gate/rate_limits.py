@@ -199,6 +199,11 @@ class EvictionRateLimiter:
         """The share of the rates that counts, as it was at the last look: 1 when warmed up."""
         return self._ratio
 
+    def warm_up_ratio_at(self, now: float) -> float:
+        """Look, and return the share of the rates that counts now."""
+        self._update_paces(now)
+        return self._ratio
+
     def available(self, now: float) -> Iterator[tuple[str, str, float, int]]:
         """Yield scope, name, free tokens and held ones of every bucket in use."""
         for scope in self._limited:

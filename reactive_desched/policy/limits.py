@@ -130,7 +130,7 @@ class PluginRateLimit(RateLimitSettings):
 
 
 class WarmUpSettings(Section):
-    """How the rates grow from low ones after a start, and after a change of the policy."""
+    """How rates grow from low ones after a start, a changed policy, and a brake's release."""
 
     duration_s: Seconds = Field(default=300.0, description="After so long they are full.")
     from_percent: Annotated[float, Field(ge=1, le=100, allow_inf_nan=False)] = Field(

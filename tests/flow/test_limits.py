@@ -6,6 +6,8 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
+from reactive_desched.app.config_reload import ActiveConfig
+from reactive_desched.app.health import build_health
 from reactive_desched.model.decisions import Defer
 from reactive_desched.model.objects import Pod
 from reactive_desched.policy.brakes import BrakeSettings
@@ -72,6 +74,23 @@ async def test_a_quiet_time_after_the_start_warms_up_too_and_a_changed_policy_be
             make_config(make_profile("other"), budgets=EvictionRateLimits())
         )
         assert warm_up_ratio(bench) == pytest.approx(0.2)
+
+
+async def test_readyz_says_how_far_the_warm_up_is_and_is_true_all_the_while() -> None:
+    bench = ControllerBench(budgets=EvictionRateLimits())
+    active = ActiveConfig(make_config(make_profile()))
+    health = build_health(bench.controller, active, dry_run=False)
+    async with bench.running():
+        bench.sync_and_resume(*NODES)
+        for seconds, line in (
+            (0.1, "[!]warm-up: rates and bursts are at 20%"),
+            (150, "[!]warm-up: rates and bursts are at 60%"),
+            (150, "[+]warm-up: full rates"),
+        ):
+            await anyio.sleep(seconds)
+            report = health.readyz()
+            assert report.ok
+            assert line in report.text(verbose=True)
 
 
 STORM = BrakeSettings.model_validate({"zones": None, "pending": None, "storm": {"pods": 5}})
