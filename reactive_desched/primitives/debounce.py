@@ -4,6 +4,7 @@ A key is due when nothing touched it for the quiet time, or when the maximum wai
 since it was first touched. Bursts collapse into one look.
 """
 
+from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Generic, TypeVar
 
@@ -23,13 +24,14 @@ class DebounceConfig(Struct, frozen=True, gc=False):
 class DebounceQueue(Generic[K, C]):
     """Touched keys with the cause that touched them first.
 
-    Holds a set of work, bounded by what exists, not by how often it changes.
+    Holds a set of work, bounded by what exists, not by how often it changes. The dictionaries are
+    ordered ones: finding the first key of a plain one takes longer with each key taken out before.
     """
 
     def __init__(self, config: DebounceConfig) -> None:
         self._config = config
-        self._first_enqueued: dict[K, tuple[float, C]] = {}  # in order of the first touch
-        self._last_enqueued: dict[K, float] = {}  # in order of the last touch
+        self._first_enqueued: OrderedDict[K, tuple[float, C]] = OrderedDict()  # by first touch
+        self._last_enqueued: OrderedDict[K, float] = OrderedDict()  # by last touch
 
     def __len__(self) -> int:
         return len(self._first_enqueued)
@@ -40,7 +42,7 @@ class DebounceQueue(Generic[K, C]):
     def enqueue(self, key: K, now: float, trigger: C) -> None:
         """Something about this key changed now."""
         if key in self._first_enqueued:
-            del self._last_enqueued[key]
+            self._last_enqueued.move_to_end(key)
         else:
             self._first_enqueued[key] = (now, trigger)
         self._last_enqueued[key] = now

@@ -1,5 +1,6 @@
 """Pods by uid, and what differs when one is seen again."""
 
+from collections import OrderedDict
 from collections.abc import Iterator
 
 import msgspec
@@ -36,7 +37,7 @@ class PodStore:
         self._nodes = nodes
         self._hooks = hooks
         self._pods: dict[PodKey, Pod] = {}
-        self._tombstones: dict[PodKey, None] = {}
+        self._tombstones: OrderedDict[PodKey, None] = OrderedDict()  # taken out at its front
 
     def __len__(self) -> int:
         return len(self._pods)
@@ -78,7 +79,7 @@ class PodStore:
         """Remove a pod for good: later events of its uid are ignored; return the changes."""
         self._tombstones[pod.uid] = None
         if len(self._tombstones) > MAX_TOMBSTONES:
-            del self._tombstones[next(iter(self._tombstones))]
+            self._tombstones.popitem(last=False)
         old = self._pods.pop(pod.uid, None)
         if old is None:
             return []
