@@ -35,10 +35,7 @@ SortKey = tuple[int, ...]
 
 def qos_class(pod: Pod) -> str:
     """Return koordinator's QoS class of a pod: its label's, else by the Kubernetes QoS class."""
-    written = pod.labels.get(QOS_CLASS_LABEL, "")
-    if written in _QOS_RANKS:
-        return written
-    return _QOS_BY_KUBERNETES_QOS.get(pod.qos_class, "")
+    return _qos_class(pod.labels.get(QOS_CLASS_LABEL), pod.qos_class)
 
 
 def priority_class(pod: Pod) -> str:
@@ -47,16 +44,34 @@ def priority_class(pod: Pod) -> str:
     Its label decides, then its priority, then its QoS class. A label of any other value counts as
     none, and so leaves it to the QoS class.
     """
-    written = pod.labels.get(PRIORITY_CLASS_LABEL)
-    found = _class_by_priority(pod.spec.priority) if written is None else written
-    if found and found in _CLASS_RANKS:
-        return found
-    return _CLASSES_BY_QOS.get(qos_class(pod), _NO_CLASS)
+    labels = pod.labels
+    return _priority_class(
+        labels.get(PRIORITY_CLASS_LABEL),
+        pod.spec.priority,
+        labels.get(QOS_CLASS_LABEL),
+        pod.qos_class,
+    )
 
 
 def is_prod(pod: Pod) -> bool:
     """Say whether the pod is a production pod."""
     return priority_class(pod) == PROD
+
+
+@lru_cache(maxsize=1_000)  # the pods of a cluster have few combinations, and each asks often
+def _priority_class(
+    written: str | None, priority: int | None, written_qos: str | None, kubernetes_qos: str
+) -> str:
+    found = _class_by_priority(priority) if written is None else written
+    if found and found in _CLASS_RANKS:
+        return found
+    return _CLASSES_BY_QOS.get(_qos_class(written_qos, kubernetes_qos), _NO_CLASS)
+
+
+def _qos_class(written: str | None, kubernetes_qos: str) -> str:
+    if written in _QOS_RANKS:
+        return written
+    return _QOS_BY_KUBERNETES_QOS.get(kubernetes_qos, "")
 
 
 def eviction_order(pod: Pod) -> SortKey:
@@ -71,7 +86,6 @@ def eviction_order(pod: Pod) -> SortKey:
     )
 
 
-@lru_cache(maxsize=1_000)
 def _class_by_priority(priority: int | None) -> str:
     if priority is None:
         return _NO_CLASS

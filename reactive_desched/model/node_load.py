@@ -164,15 +164,28 @@ def _thousandths(amount: int, capacity: int) -> int:
 
 def measure(rule: LoadRule, node: Node, pods: Collection[Pod], sample: NodeUsage) -> NodeLoad:
     """Return what is used on a node, by a sample and the pods on it now."""
-    usage = {resource: sample.usage.get(resource, 0) for resource in rule.resources}
-    prod_usage = dict.fromkeys(rule.resources, 0)
-    usage[PODS] = prod_usage[PODS] = 0
-    if rule.follows_pods:
-        for used in sample.pods.values():
-            _add(usage, rule.resources, used, -1)
+    measured, counted, came, prod = sample.pods, set[str](), list[ResourceList](), []
     for pod in pods:
-        _add_pod(rule, usage, prod_usage, pod, sample.pods, 1)
-    return NodeLoad(node, usage, prod_usage, sample.sampled_s, sample.pods)
+        key = f"{pod.namespace}/{pod.name}"
+        if (used := measured.get(key)) is None:
+            used = pod.spec.requests if rule.follows_pods else {}
+            came.append(used)
+        elif key not in counted:
+            counted.add(key)
+        else:  # of two pods of one name the older is about to go
+            came.append(used)
+        if is_prod(pod):
+            prod.append(used)
+    usage = {resource: sample.usage.get(resource, 0) for resource in rule.resources}
+    if rule.follows_pods:
+        for used in came:
+            _add(usage, rule.resources, used, 1)
+        if len(counted) < len(measured):
+            for key in measured.keys() - counted:
+                _add(usage, rule.resources, measured[key], -1)
+    prod_usage = {r: sum([used.get(r, 0) for used in prod]) for r in rule.resources}
+    usage[PODS], prod_usage[PODS] = len(pods), len(prod)
+    return NodeLoad(node, usage, prod_usage, sample.sampled_s, measured)
 
 
 def with_pods_changed(
