@@ -340,6 +340,36 @@ def test_configuring_again_replaces_what_was() -> None:
     assert len(json_lines(second)) == 1
 
 
+def test_a_logger_that_was_used_before_follows_another_configuration() -> None:
+    first, second = io.StringIO(), io.StringIO()
+    log = logs.logger("act")
+    logs.configure("info", "json", first)
+    log.info("once")
+    logs.configure("info", "json", second)
+    log.info("twice")
+
+    assert [line["event"] for line in json_lines(second)] == ["twice"]
+
+
+@pytest.mark.parametrize("style", logs.FORMATS)
+def test_a_line_that_the_stream_does_not_take_is_lost_and_nothing_else(style: str) -> None:
+    stream = io.StringIO()
+    logs.configure("info", style, stream)
+    stream.close()
+
+    logs.logger("act").info("evicted", pod="shop/web-1")
+
+
+@pytest.mark.parametrize("text", ["BEARER {}", "basic {}", "got a Basic {}"])
+def test_a_secret_is_found_in_small_and_in_capital_letters(text: str) -> None:
+    stream = io.StringIO()
+    logs.configure("info", "json", stream)
+
+    logs.logger("act").info("refused", message=text.format(CANARY))
+
+    assert CANARY not in stream.getvalue()
+
+
 @pytest.mark.parametrize(
     ("level", "style", "said"),
     [
