@@ -140,7 +140,7 @@ def _run_argv(folder: Path, port: int) -> list[str]:
     return [
         *(sys.executable, "-m", "reactive_desched", "run", "--dry-run"),
         *("--policy", str(folder / "policy.yaml"), "--kubeconfig", str(folder / "kubeconfig")),
-        *("--journal-dir", str(folder / "journal"), "--listen", "127.0.0.1:0"),
+        *("--journal", str(folder / "journal"), "--listen", "127.0.0.1:0"),
     ]
 
 

@@ -4,12 +4,13 @@ from collections.abc import Iterator
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from reactive_desched.audit import lookup
 from reactive_desched.audit.catalogue import IndexCatalogue, RecordLocation
 from reactive_desched.audit.lookup import RecordQuery
 from reactive_desched.errors import ConfigError
-from reactive_desched.journal.summary import EventFilter, EventSummary, parse_summary
+from reactive_desched.journal.summary import EventFilter, EventSummary, is_pattern, parse_summary
 
 MIN_PREFIX_CHARS: Final = 4
 """A beginning of an id must have so many characters."""
@@ -19,14 +20,18 @@ _MAX_READ: Final = 1000
 
 
 class ResolvedDecision(Struct, frozen=True):
-    """The records of one case; or the one record that belongs to no case."""
+    """The records of one case; or the one record that belongs to no case.
+
+    It `is_one_of_several` where a pattern, the start of a name or an owner stood for it.
+    """
 
     locations: tuple[RecordLocation, ...]
     correlation: str = ""
+    is_one_of_several: bool = False
 
 
 def resolve_decision(catalogue: IndexCatalogue, name: str) -> ResolvedDecision | None:
-    """Return what is meant: a case, the case of an event, or the latest of a pod.
+    """Return what is meant: a case, the case of an event, or the latest of a pod or an owner.
 
     None when nothing has this name. Raises ConfigError when several records have it.
     """
@@ -35,7 +40,29 @@ def resolve_decision(catalogue: IndexCatalogue, name: str) -> ResolvedDecision |
         or _by_event(catalogue, catalogue.find_all(lambda index: lookup.find_id(index, name)), name)
         or _by_pod(catalogue, name)
         or _by_prefix(catalogue, name)
+        or _latest_about(catalogue, name)
     )
+
+
+def about_name(catalogue: IndexCatalogue, query: RecordQuery, name: str) -> RecordQuery:
+    """Return the query about the pods that a name stands for, whatever else it asks for.
+
+    The first that the journal has: pods of this name, else those of an owner of this name, else
+    pods, else owners, whose name begins so. A pattern is taken for pods first, then for owners.
+    """
+    names = (name,) if is_pattern(name) else (name, f"{name}*")
+    for each in names:
+        for filtered in (EventFilter(pods=(each,)), EventFilter(owners=(each,))):
+            if catalogue.find(RecordQuery(filter=filtered), limit=1):
+                field = "pods" if filtered.pods else "owners"
+                given = getattr(query.filter, field)
+                if given and given != (each,):
+                    raise ConfigError(
+                        f"{name!r} stands for --{field.removesuffix('s')} {each!r}: leave one of "
+                        "the two out"
+                    )
+                return replace(query, filter=replace(query.filter, **{field: (each,)}))
+    return replace(query, filter=replace(query.filter, pods=(name,)))
 
 
 def _by_case(catalogue: IndexCatalogue, correlation: str) -> ResolvedDecision | None:
@@ -54,10 +81,22 @@ def _by_event(
 
 
 def _by_pod(catalogue: IndexCatalogue, name: str) -> ResolvedDecision | None:
-    """Return the latest case of a pod."""
+    """Return the latest case of a pod of just this name."""
+    if is_pattern(name):
+        return None
     query = RecordQuery(filter=EventFilter(pods=(name,)))
     found = _read_summaries(catalogue, catalogue.find(query, limit=1))
     return next((_whole_case(catalogue, *each) for each in found), None)
+
+
+def _latest_about(catalogue: IndexCatalogue, name: str) -> ResolvedDecision | None:
+    """Return the latest case of the pods that an owner, a pattern or the start of a name means."""
+    if not name:
+        return None
+    query = about_name(catalogue, RecordQuery(), name)
+    found = _read_summaries(catalogue, catalogue.find(query, limit=1))
+    decision = next((_whole_case(catalogue, *each) for each in found), None)
+    return None if decision is None else replace(decision, is_one_of_several=True)
 
 
 def _by_prefix(catalogue: IndexCatalogue, prefix: str) -> ResolvedDecision | None:

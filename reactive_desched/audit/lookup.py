@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from reactive_desched.audit.index import AuditIndex
 from reactive_desched.audit.rows import MAX_SQLITE_INT, id_number, id_range
-from reactive_desched.journal.summary import EventFilter, EventSummary
+from reactive_desched.journal.summary import EventFilter, EventSummary, is_pattern
 
 MAX_INDEXED_SUBJECTS: Final = 20_000
 """Up to so many pods the records of each are looked up; of more, all records are gone through."""
@@ -54,6 +54,14 @@ class _Conditions:
     def add_one_of(self, column: str, numbers: Iterable[int]) -> None:
         """Add that a column holds one of these."""
         self.add(f"{column} IN ({', '.join(map(str, numbers))})")
+
+    def add_fitting(self, column: str, words: Iterable[str]) -> None:
+        """Add that a column holds one of these words, or fits one that is a pattern."""
+        tests = []
+        for word in words:
+            tests.append(f"{column} GLOB ?" if is_pattern(word) else f"{column} = ?")
+            self.values.append(word.replace("[", "[[]") if is_pattern(word) else word)
+        self.texts.append(f"({' OR '.join(tests)})")
 
     @property
     def where(self) -> str:
@@ -254,10 +262,11 @@ def _subject_conditions(connection: sqlite3.Connection, event_filter: EventFilte
     if event_filter.pods:
         _add_pods(connection, event_filter.pods, terms)
     if event_filter.owners:
-        marks = ", ".join("?" * len(event_filter.owners))
+        fits = _Conditions()
+        fits.add_fitting("word", event_filter.owners)
         terms.add(
-            f"s.chain IN (SELECT chain FROM owners WHERE word IN ({marks}))",  # noqa: S608 -- question marks
-            *event_filter.owners,
+            f"s.chain IN (SELECT chain FROM owners WHERE {fits.where})",  # noqa: S608 -- question marks
+            *fits.values,
         )
     return terms
 
@@ -266,19 +275,22 @@ def _add_pods(connection: sqlite3.Connection, pods: tuple[str, ...], terms: _Con
     """Choose by uid, name, or namespace and name."""
     alternatives = _Conditions()
     for pod in pods:
-        alternatives.add("s.uid = ?", pod)
-        alternatives.add("s.name = ?", pod)
+        alternatives.add_fitting("s.uid", (pod,))
+        alternatives.add_fitting("s.name", (pod,))
         namespace, slash, name = pod.partition("/")
         if slash:
             numbers = ", ".join(map(str, _text_ids(connection, (namespace,))))
-            alternatives.add(f"(s.name = ? AND s.namespace IN ({numbers}))", name)
+            fits = _Conditions()
+            fits.add_fitting("s.name", (name,))
+            alternatives.add(f"({fits.where} AND s.namespace IN ({numbers}))", *fits.values)
     terms.add(f"({' OR '.join(alternatives.texts)}) AND s.uid != ''", *alternatives.values)
 
 
 def _text_ids(connection: sqlite3.Connection, texts: tuple[str, ...]) -> list[int]:
     """Return the numbers of these texts, each of which may have several, or none."""
-    marks = ", ".join("?" * len(texts))
-    rows = connection.execute(f"SELECT word FROM words WHERE text IN ({marks})", texts)  # noqa: S608 -- question marks
+    fits = _Conditions()
+    fits.add_fitting("text", texts)
+    rows = connection.execute(f"SELECT word FROM words WHERE {fits.where}", fits.values)  # noqa: S608 -- question marks
     return [number for (number,) in rows] + [0] * ("" in texts)
 
 

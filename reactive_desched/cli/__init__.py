@@ -11,27 +11,34 @@ from contextlib import suppress
 from importlib import import_module
 
 from reactive_desched._version import __version__
-from reactive_desched.cli.upstream_form import normalize_argv
+from reactive_desched.cli.commands import CommandParser, unknown_name
+from reactive_desched.cli.upstream_form import begins_with_flag, with_hyphens
 from reactive_desched.errors import ConfigError, ReactiveDeschedError
 
 _COMMANDS = (
     *("run", "plan", "nodes", "pending", "pause", "resume", "futile"),
-    *("policy", "events", "audit", "demo", "sim", "version"),
+    *("policy", "events", "audit", "demo", "sim", "completion", "version"),
 )
 """Each is a module here, whose `add` describes the command to the parser."""
 
 FAILED, INVALID_INPUT, BROKEN_PIPE = 1, 2, 141
 """The last as a shell counts it: ended by SIGPIPE."""
 
+_HELP = "help"
 _EPILOG = (
-    "exit status: 0 done, 1 failed, 2 something a person wrote is wrong,"
+    "exit status: 0 done, 1 failed, 2 a policy, setting or argument is wrong,"
     " 141 the reader of the output is gone"
 )
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status."""
-    args, bare = normalize_argv(sys.argv[1:] if argv is None else argv)
+    args = with_hyphens(sys.argv[1:] if argv is None else argv)
+    if bare := begins_with_flag(args):
+        _require_flag_of_run(args[0])
+        args = ["run", *args]
+    elif args[:1] == [_HELP]:
+        args = [*args[1:], "--help"]
     arguments = parser(args).parse_args(args)
     arguments.bare = bare
     command: Callable[[argparse.Namespace], int] = arguments.command
@@ -48,6 +55,16 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         return _report_error(_first_error(own_errors))
     return status
+
+
+def _require_flag_of_run(word: str) -> None:
+    """End the process unless a line that begins with this flag can be the SIG descheduler's."""
+    top = parser(["run"])
+    name = word.partition("=")[0]
+    known = top.subcommands["run"].flags
+    is_short = not word.startswith("--") and word[:2] in known  # -v4
+    if name not in known and not is_short:
+        top.error(unknown_name("flag", name, top.flags | known))
 
 
 def _discard_stdout() -> None:
@@ -71,15 +88,24 @@ def _first_error(group: ExceptionGroup[Exception]) -> Exception:
     return _first_error(error) if isinstance(error, ExceptionGroup) else error
 
 
-def parser(argv: Sequence[str] = ()) -> argparse.ArgumentParser:
+def parser(argv: Sequence[str] = ()) -> CommandParser:
     """Describe the flags of the command that a line begins with, or of every command."""
-    top = argparse.ArgumentParser(
+    top = CommandParser(
         prog="reactive-desched",
         description="A descheduler for Kubernetes that reacts to changes instead of polling.",
         epilog=_EPILOG,
+    )
+    top.examples = (
+        "reactive-desched demo",
+        "reactive-desched plan --policy policy.yaml",
+        "reactive-desched help policy check",
     )
     top.add_argument("--version", action="version", version=f"reactive-desched {__version__}")
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for name in argv[:1] if argv and argv[0] in _COMMANDS else _COMMANDS:
         import_module(f"{__name__}.{name}").add(commands)
+    described = commands.add_parser(_HELP, help="print the help of a command, as its --help does")
+    described.description = "Print the help of the program, or of the command that is named."
+    described.add_argument("words", metavar="COMMAND", nargs="*", help="such as: audit show")
+    described.examples = ("reactive-desched help", "reactive-desched help audit show")
     return top

@@ -9,6 +9,7 @@ from reactive_desched.cli import audit_flags
 from reactive_desched.cli.commands import Commands
 
 _NOT_FOUND: Final = 1
+_FORMATS: Final = ("jsonl", "csv")
 _DESCRIPTION = """\
 Write records in their order, each once. As jsonl they are the journal's own lines: all of them
 together can still be verified, for example as DIR/journal-00000000000000000001.jsonl with
@@ -25,10 +26,17 @@ def add(commands: Commands) -> None:
     command.formatter_class = argparse.RawDescriptionHelpFormatter
     command.description = _DESCRIPTION
     command.epilog = _EPILOG
+    command.examples = (
+        "reactive-desched audit export --since 7d -o csv --out week.csv",
+        "reactive-desched audit export -n shop --outcome evicted",
+    )
     audit_flags.add_filters(command)
-    command.add_argument("--format", choices=["jsonl", "csv"], default="jsonl")
+    command.add_argument("-o", "--output", choices=_FORMATS, default="jsonl")
+    command.add_argument("--format", dest="output", choices=_FORMATS, help=argparse.SUPPRESS)
     command.add_argument(
-        "--output", metavar="FILE", help="where to (default: standard output); replaced when whole"
+        "--out",
+        metavar="FILE",
+        help="write to this file, which is replaced as a whole (default: standard output)",
     )
     audit_flags.add_journal(command)
     command.set_defaults(command=_export)
@@ -44,14 +52,14 @@ def _export(arguments: argparse.Namespace) -> int:
     )
 
     query = audit_flags.record_query(arguments)
-    form = as_csv if arguments.format == "csv" else as_jsonl
+    form = as_csv if arguments.output == "csv" else as_jsonl
     counted = RecordCounter()
     with audit_flags.open_catalogue(arguments) as catalogue:
         parts = form(counted.count_through(matching_records(catalogue, query)))
-        if arguments.output:
-            write_file(parts, Path(arguments.output))
+        if arguments.out:
+            write_file(parts, Path(arguments.out))
         else:
             sys.stdout.buffer.writelines(parts)
     if not counted.count:
-        sys.stderr.write("nothing in the journal is like that\n")
+        sys.stderr.write(audit_flags.NO_RECORD_MATCHES)
     return 0 if counted.count else _NOT_FOUND

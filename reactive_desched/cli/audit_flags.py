@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from reactive_desched.cli import record_filters
 from reactive_desched.cli.messages import print_warning
@@ -14,6 +14,9 @@ from reactive_desched.cli.messages import print_warning
 if TYPE_CHECKING:
     from reactive_desched.audit.catalogue import IndexCatalogue
     from reactive_desched.audit.lookup import RecordQuery
+
+
+NO_RECORD_MATCHES: Final = "no record matches; `audit status` shows which time the journal covers\n"
 
 
 def add_journal(command: argparse.ArgumentParser) -> None:
@@ -31,9 +34,11 @@ def add_filters(command: argparse.ArgumentParser) -> None:
         "--since",
         metavar="TIME",
         default="",
-        help="that happened then or later: RFC 3339, a day (UTC), or how long ago, such as 10m",
+        help="that happened then or later: RFC 3339, a day (UTC), or how long ago, as 10m or 7d",
     )
-    chosen.add_argument("--until", metavar="TIME", default="", help="that happened before")
+    chosen.add_argument(
+        "--until", metavar="TIME", default="", help="that happened before then, written as --since"
+    )
 
 
 def record_query(arguments: argparse.Namespace) -> "RecordQuery":

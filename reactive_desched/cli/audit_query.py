@@ -25,10 +25,20 @@ arguments are wrong"""
 
 def add(commands: Commands) -> None:
     """Describe `audit query` to the parser of `audit`."""
-    command = commands.add_parser("query", help="find records by pod, owner, node, plugin, ...")
+    command = commands.add_parser("query", help="find records by pod, owner, node, plugin, …")
     command.formatter_class = argparse.RawDescriptionHelpFormatter
     command.description = _DESCRIPTION
     command.epilog = _EPILOG
+    command.examples = (
+        "reactive-desched audit query 'web-*' --since 2h",
+        "reactive-desched audit query --owner Deployment/web --outcome failed -o json",
+    )
+    command.add_argument(
+        "name",
+        metavar="NAME",
+        nargs="?",
+        help="a pod or its owner, the start of such a name, or a pattern with * and ?",
+    )
     audit_flags.add_filters(command)
     command.add_argument(
         "--limit",
@@ -43,10 +53,13 @@ def add(commands: Commands) -> None:
 
 
 def _query(arguments: argparse.Namespace) -> int:
+    from reactive_desched.audit.id_resolver import about_name
     from reactive_desched.audit.query import as_json, search
 
     query = audit_flags.record_query(arguments)
     with audit_flags.open_catalogue(arguments) as catalogue:
+        if arguments.name is not None:
+            query = about_name(catalogue, query, arguments.name)
         records = search(catalogue, query, arguments.limit)
         if arguments.output == "json":
             sys.stdout.write(as_json(records.records))
@@ -60,8 +73,8 @@ def _print(records: "SearchResult") -> None:
     from reactive_desched.cli.events_table import EventTable
 
     if not records.records:
-        sys.stderr.write("nothing in the journal is like that\n")
+        sys.stderr.write(audit_flags.NO_RECORD_MATCHES)
         return
     EventTable(sys.stdout, layout_for(sys.stdout).width, with_cases=True).show(records.records)
     if records.has_more:
-        sys.stderr.write("there are older ones: --limit N shows more, 0 all\n")
+        sys.stderr.write("older records match, too: --limit N lists more, --limit 0 all\n")

@@ -1,11 +1,13 @@
 """`audit show`: the whole story of one decision, from what changed to what came of it."""
 
 import argparse
+import shlex
 import sys
 from typing import Final
 
 from reactive_desched.cli import audit_flags
 from reactive_desched.cli.commands import Commands
+from reactive_desched.cli.messages import print_warning
 
 _NOT_FOUND: Final = 1
 _DESCRIPTION = """\
@@ -13,8 +15,9 @@ Show the story of one decision: what changed, what a plugin found and on which n
 gates said and when they changed their mind, what was asked of the API server and what came of it,
 which policy was in force, and which signed checkpoint covers all of it."""
 _EPILOG = """\
-ID is a case (correlationid) as `audit query` shows it, an event's id, or a pod as NAMESPACE/NAME,
-NAME or uid, whose latest case is shown; of an id the first few characters do if only one fits
+ID is a case (correlationid) as `audit query` lists it, an event's id, or the start of one; a pod
+as NAMESPACE/NAME, NAME or uid; or its owner as KIND/NAME or NAME. The start of such a name, or a
+pattern with * and ?, stands for all that fit. Of several cases the latest is shown.
 
 with -o json, the events of the case as an array, as they stand in the journal
 
@@ -28,7 +31,11 @@ def add(commands: Commands) -> None:
     command.formatter_class = argparse.RawDescriptionHelpFormatter
     command.description = _DESCRIPTION
     command.epilog = _EPILOG
-    command.add_argument("id", metavar="ID", help="a case, an event, or a pod")
+    command.examples = (
+        "reactive-desched audit show shop/web-7d4b9c6f5-x2x8p",
+        "reactive-desched audit show Deployment/web -o json",
+    )
+    command.add_argument("id", metavar="ID", help="a case, an event, a pod, or an owner")
     audit_flags.add_journal(command)
     command.add_argument("-o", "--output", choices=["text", "json"], default="text")
     command.set_defaults(command=_show)
@@ -44,8 +51,16 @@ def _show(arguments: argparse.Namespace) -> int:
     with audit_flags.open_catalogue(arguments) as catalogue:
         found = resolve_decision(catalogue, arguments.id)
         if found is None:
-            sys.stderr.write(f"nothing in the journal is called {arguments.id!r}\n")
+            sys.stderr.write(
+                f"no record in the journal is about a case, event, pod or owner {arguments.id!r}; "
+                "`audit query` lists what there is, and `plan --all` says why a pod would stay\n"
+            )
             return _NOT_FOUND
+        if found.is_one_of_several:
+            print_warning(
+                f"this is the latest case that matches {arguments.id!r}: "
+                f"`audit query {shlex.quote(arguments.id)}` lists the others"
+            )
         if arguments.output == "json":
             sys.stdout.write(as_json(catalogue.fetch(found.locations)))
         elif (story := build_story(catalogue, found)).case_events:

@@ -24,6 +24,10 @@ def add(commands: Commands) -> None:
     command.formatter_class = argparse.RawDescriptionHelpFormatter
     command.description = _DESCRIPTION
     command.epilog = _EPILOG
+    command.examples = (
+        "reactive-desched audit status",
+        "reactive-desched audit status --journal ./journal -o json",
+    )
     audit_flags.add_journal(command)
     command.add_argument("-o", "--output", choices=["text", "json"], default="text")
     command.set_defaults(command=_status)

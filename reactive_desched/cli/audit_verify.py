@@ -46,6 +46,10 @@ def add(commands: Commands) -> None:
     command.formatter_class = argparse.RawDescriptionHelpFormatter
     command.description = _DESCRIPTION
     command.epilog = _EPILOG
+    command.examples = (
+        "reactive-desched audit verify --journal ./journal",
+        "reactive-desched audit verify --checkpoint kept.txt --key controller.pub",
+    )
     command.add_argument(
         "--journal", metavar="DIR", help="the journal's folder (default: where `run` keeps it)"
     )

@@ -12,6 +12,10 @@ def add(commands: Commands) -> None:
         "Start a simulated cluster on loopback, run the controller against it over HTTP, and play "
         "a scripted day in under a minute. Exit status 0 only if what should move did move."
     )
+    command.examples = (
+        "reactive-desched demo",
+        "reactive-desched demo --listen 127.0.0.1:10258",
+    )
     command.add_argument(
         "--listen",
         metavar="HOST:PORT",

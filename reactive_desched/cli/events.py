@@ -1,20 +1,23 @@
 """`events`: what the controller records, as it happens."""
 
 import argparse
+from datetime import UTC, datetime
 from typing import Final
 
 from reactive_desched.cli import flag_values, record_filters
 from reactive_desched.cli.commands import Commands
+from reactive_desched.cli.messages import print_warning
 
 DEFAULT_LIMIT: Final = 10
 _DESCRIPTION = """\
 Show records: findings, decisions, eviction requests and outcomes. The records come from
 a journal's folder, also while the controller writes it, or from a controller's stream of events."""
 _EPILOG = f"""\
-Without --from and -n the last {DEFAULT_LIMIT} are shown. With -o json each line is the record as it
-stands in the journal. On a terminal a table is folded to its width; elsewhere each record has one
-line. What is missing, because it was removed meanwhile, is reported on standard error. So is a
-place of --from that is not there, or is in another journal: then everything there is follows.
+Without --from, --since and --last the last {DEFAULT_LIMIT} are shown. With -o json each line is
+the record as it stands in the journal. On a terminal a table is folded to its width; elsewhere each
+record has one line. What is missing, because it was removed meanwhile, is reported on standard
+error. So is a place of --from that is not there, or is in another journal: then everything there is
+follows.
 
 exit status: 0 everything was shown, 1 the journal or the server cannot be read, 2 the arguments are
 wrong, 130 interrupted, 141 the output was closed"""
@@ -34,7 +37,15 @@ def add_tail(commands: Commands) -> None:
     command.formatter_class = argparse.RawDescriptionHelpFormatter
     command.description = _DESCRIPTION
     command.epilog = _EPILOG
-    command.add_argument("-f", "--follow", action="store_true", help="continue with new records")
+    command.examples = (
+        f"{command.prog} -f",
+        f"{command.prog} --since 1h -n shop --outcome evicted -o json",
+    )
+    ends = command.add_mutually_exclusive_group()
+    ends.add_argument("-f", "--follow", action="store_true", help="continue with new records")
+    ends.add_argument(
+        "--until", metavar="TIME", help="end with what happened before then, written as --since"
+    )
     _add_start(command)
     where = command.add_mutually_exclusive_group()
     where.add_argument(
@@ -54,11 +65,16 @@ def _add_start(command: argparse.ArgumentParser) -> None:
         "--from",
         dest="start",
         metavar="PLACE",
-        help="begin behind a record, given by its sequence or its id in the stream; or oldest, now,"
-        " a day (UTC), an RFC 3339 time, or how long ago, such as 10m",
+        help="begin behind a record, given by its sequence or its id in the stream; or at oldest,"
+        " now, or a time as --since has it",
     )
     start.add_argument(
-        "-n",
+        "--since",
+        metavar="TIME",
+        help="begin with what happened then or later: RFC 3339, a day (UTC), or how long ago, such"
+        " as 10m or 7d",
+    )
+    start.add_argument(
         "--last",
         metavar="N",
         type=flag_values.parse_record_count,
@@ -66,15 +82,25 @@ def _add_start(command: argparse.ArgumentParser) -> None:
     )
 
 
+def _moment(arguments: argparse.Namespace, flag: str) -> datetime:
+    """Return the moment that a flag was given; raises ConfigError."""
+    from reactive_desched.audit.query_args import parse_flag_moment
+
+    return parse_flag_moment(f"--{flag}", getattr(arguments, flag), datetime.now(UTC))
+
+
 def _tail(arguments: argparse.Namespace) -> int:
     from reactive_desched.cli.events_tail import TailOptions, run
 
+    for namespace in filter(str.isdigit, arguments.namespace):  # as `tail -n 20` has it
+        print_warning(f"-n {namespace} is a namespace; --last {namespace} is a number of records")
     last = DEFAULT_LIMIT if arguments.last is None else arguments.last
     return run(
         TailOptions(
             server=arguments.server,
             journal=arguments.journal,
-            start=arguments.start,
+            start=_moment(arguments, "since").isoformat() if arguments.since else arguments.start,
+            until=_moment(arguments, "until") if arguments.until else None,
             last=last,
             follow=arguments.follow,
             filters=record_filters.filter_values(arguments),

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
-from reactive_desched.cli.events_tail import Printer, TailOptions
+from reactive_desched.cli.events_tail import Printer, TailOptions, is_before
 from reactive_desched.cli.messages import print_warning
 from reactive_desched.cli.sse import ServerSentEvent, SseReader
 from reactive_desched.errors import ConfigError, StreamFailed
@@ -58,7 +58,7 @@ class _ServerTail:
     ) -> None:
         self._address = address
         self._options = options
-        self._is_unfiltered = record_filter.is_empty
+        self._is_unfiltered = record_filter.is_empty and options.until is None
         self._printer = printer
         self._last_event_id = ""
         self._has_connected = False
@@ -107,7 +107,7 @@ class _ServerTail:
             for event in events:
                 if event.type == "reset":
                     _warn_reset(event)
-                elif (record := _to_entry(event)) is not None:
+                elif (record := self._wanted_record(event)) is not None:
                     records.append(record)
             self._printer.show(records)
 
@@ -133,8 +133,15 @@ class _ServerTail:
         query = [*self._filter_params(), ("from", str(begin)), ("follow", "false")]
         async for events in self._stream_events(session, query):
             is_all = is_all or any(event.type == "reset" for event in events)
-            records.extend(record for record in map(_to_entry, events) if record is not None)
+            wanted = map(self._wanted_record, events)
+            records.extend(record for record in wanted if record is not None)
         return list(records), is_all
+
+    def _wanted_record(self, event: ServerSentEvent) -> JournalRecord | None:
+        """Return the record that an event is; None for a heartbeat, or one after `--until`."""
+        line_mark = parse_header(event.data)
+        record = None if line_mark is None else JournalRecord(line_mark.seq, event.data)
+        return record if record and is_before(record, self._options.until) else None
 
     def _query(self, *, follow: bool) -> list[tuple[str, str]]:
         start = [("from", self._options.start)] if self._options.start is not None else []
@@ -182,12 +189,6 @@ class _ServerTail:
             return f"the connection to {self._address} was lost"
         reason = _os_error_text(error) or f"no answer within {CONNECT_TIMEOUT_S:g} s"
         return f"no answer at {self._address}: {reason}; is a controller running there?"
-
-
-def _to_entry(event: ServerSentEvent) -> JournalRecord | None:
-    """Return the record that an event is; None for a heartbeat and the like."""
-    line_mark = parse_header(event.data)
-    return None if line_mark is None else JournalRecord(line_mark.seq, event.data)
 
 
 def _warn_reset(event: ServerSentEvent) -> None:

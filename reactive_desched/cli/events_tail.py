@@ -19,7 +19,7 @@ from reactive_desched.errors import ConfigError, RecordsExpired
 from reactive_desched.journal.events import decode_event
 from reactive_desched.journal.follower import JournalFollower, newest_records, seq_before
 from reactive_desched.journal.paths import default_journal_directory
-from reactive_desched.journal.records import JournalRecord
+from reactive_desched.journal.records import JournalRecord, recorded_at
 from reactive_desched.journal.segments import READ_ERRORS, list_segments, read_records
 from reactive_desched.journal.start_position import (
     AfterSequence,
@@ -43,6 +43,7 @@ class TailOptions(Struct, frozen=True, kw_only=True):
     server: str | None = None
     journal: str | None = None
     start: str | None = None
+    until: datetime | None = None
     last: int = 10
     follow: bool = False
     filters: FilterValues = {}
@@ -96,6 +97,8 @@ def tail_folder(
     """Show the records of a folder; with `follow` until interrupted."""
 
     def wants(entry: JournalRecord) -> bool:
+        if not is_before(entry, options.until):
+            return False
         record_summary = parse_summary(entry.raw)
         return record_filter.is_empty or (
             record_summary is not None and record_filter.matches(record_summary)
@@ -114,6 +117,11 @@ def tail_folder(
             if not options.follow:
                 return
             sleep(POLL_S)
+
+
+def is_before(entry: JournalRecord, until: datetime | None) -> bool:
+    """Return whether a record was written before a moment; a damaged line counts as such."""
+    return until is None or (written := recorded_at(entry.raw)) is None or written < until
 
 
 def _journal_directory(named: str | None, *, may_be_missing: bool) -> Path:

@@ -4,6 +4,8 @@ import argparse
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Never
 
+from reactive_desched.primitives.hints import quote
+
 if TYPE_CHECKING:
     from reactive_desched.model.labels import Selector
 
@@ -14,8 +16,9 @@ _DEBUG_VERBOSITY = 4
 """From this verbosity on the SIG descheduler says of each pod why it may not be evicted."""
 
 _MAX_PORT = 65535
+_MAX_RECORDS = 10**9
 _MAX_DIGITS = 18
-"""A number of more digits is none that SQLite, or a queue, takes."""
+_MAX_PASSES = 1_000_000
 _MAX_RATE, _MAX_BURST = 10_000, 1_000_000
 
 
@@ -25,7 +28,7 @@ def parse_bool(text: str) -> bool:
         return True
     if text in _NO:
         return False
-    raise argparse.ArgumentTypeError(f"{text!r} is neither true nor false")
+    raise argparse.ArgumentTypeError(f"{quote(text)} is neither true nor false")
 
 
 def parse_interval(text: str) -> float:
@@ -35,9 +38,9 @@ def parse_interval(text: str) -> float:
     try:
         seconds = parse_duration(text)
     except DurationError as error:
-        raise argparse.ArgumentTypeError(f"{text!r} {error}: {error.hint}") from error
+        raise argparse.ArgumentTypeError(f"{quote(text)} {error}; {error.hint}") from error
     if seconds < 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is negative: write 0 for one sweep")
+        raise argparse.ArgumentTypeError(f"{quote(text)} is negative; write 0 for one sweep")
     return seconds
 
 
@@ -48,9 +51,9 @@ def parse_positive_duration(text: str) -> float:
     try:
         seconds = parse_duration(text)
     except DurationError as error:
-        raise argparse.ArgumentTypeError(f"{text!r} {error}: {error.hint}") from error
+        raise argparse.ArgumentTypeError(f"{quote(text)} {error}; {error.hint}") from error
     if seconds <= 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is not longer than 0s")
+        raise argparse.ArgumentTypeError(f"{quote(text)} is not longer than 0s")
     return seconds
 
 
@@ -72,37 +75,40 @@ def parse_rate(text: str) -> float | None:
     except ValueError:
         number = -1.0
     if not 0 <= number <= _MAX_RATE:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to {_MAX_RATE}")
+        raise argparse.ArgumentTypeError(f"{quote(text)} is not a number from 0 to {_MAX_RATE}")
     return number or None
 
 
 def parse_burst(text: str) -> int | None:
     """Read how many requests may go at once; 0 says nothing."""
-    return _parse_whole_number(text, _MAX_BURST) or None
+    return parse_whole_number(text, 0, _MAX_BURST) or None
 
 
 def parse_port(text: str) -> int:
     """Read a port; 0 is one."""
-    return _parse_whole_number(text, _MAX_PORT)
+    return parse_whole_number(text, 0, _MAX_PORT)
 
 
 def parse_record_count(text: str) -> int:
     """Read how many records are wanted."""
-    if not (text.isascii() and text.isdecimal()) or len(text) > _MAX_DIGITS:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of records")
-    return int(text)
+    return parse_whole_number(text, 0, _MAX_RECORDS)
+
+
+def parse_passes(text: str) -> int:
+    """Read how often to sweep the same objects."""
+    return parse_whole_number(text, 1, _MAX_PASSES)
 
 
 def parse_logging_format(text: str) -> str:
     """Read a format of the SIG descheduler as one of ours."""
     if text not in _FORMATS:
-        raise argparse.ArgumentTypeError(f"{text!r} is neither text nor json")
+        raise argparse.ArgumentTypeError(f"{quote(text)} is neither text nor json")
     return _FORMATS[text]
 
 
 def parse_verbosity(text: str) -> str:
     """Read a number of verbosity as one of our levels."""
-    return "debug" if _parse_whole_number(text, 2**31) >= _DEBUG_VERBOSITY else "info"
+    return "debug" if parse_whole_number(text, 0, 2**31) >= _DEBUG_VERBOSITY else "info"
 
 
 def rejecting_parser(message: str) -> Callable[[str], Never]:
@@ -114,7 +120,11 @@ def rejecting_parser(message: str) -> Callable[[str], Never]:
     return reject
 
 
-def _parse_whole_number(text: str, maximum: int) -> int:
-    if not (text.isascii() and text.isdigit()) or int(text) > maximum:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0 to {maximum}")
+def parse_whole_number(text: str, minimum: int, maximum: int) -> int:
+    """Read a whole number between two bounds, both included."""
+    is_whole = text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS
+    if not is_whole or not minimum <= int(text) <= maximum:
+        raise argparse.ArgumentTypeError(
+            f"{quote(text)} is not a whole number from {minimum} to {maximum}"
+        )
     return int(text)

@@ -26,7 +26,6 @@ def add(commands: Commands) -> None:
         "A plugin whose evictions do not help a workload leaves it alone, for longer each time. "
         "List these workloads, or have the controller forget that."
     )
-    command.allow_abbrev = False
     actions = command.add_subparsers(metavar="ACTION", required=True)
     _add_list(actions)
     _add_clear(actions)
@@ -36,7 +35,10 @@ def _add_list(actions: Any) -> None:  # argparse has no public name for it
     command = actions.add_parser("list", help="list workloads whose moves came to nothing")
     command.description = f"List the workloads that a plugin leaves alone, and until when. {_WHERE}"
     command.epilog = _STATUS
-    command.allow_abbrev = False
+    command.examples = (
+        "reactive-desched futile list",
+        "reactive-desched futile list --server http://127.0.0.1:10258 -o json",
+    )
     controller_client.add_server(command)
     command.add_argument("-o", "--output", choices=["table", "json"], default="table")
     command.set_defaults(command=_list)
@@ -49,7 +51,10 @@ def _add_clear(actions: Any) -> None:  # argparse has no public name for it
         f"evaluate its findings again; who did so is recorded. {_WHERE}"
     )
     command.epilog = _STATUS
-    command.allow_abbrev = False
+    command.examples = (
+        "reactive-desched futile clear shop/Deployment/web",
+        "reactive-desched futile clear --all --reason 'nodes were added'",
+    )
     which = command.add_mutually_exclusive_group(required=True)
     which.add_argument(
         "owner",

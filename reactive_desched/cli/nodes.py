@@ -18,7 +18,10 @@ def add(commands: Commands) -> None:
         "exit status: 0 whatever was found, 1 the objects cannot be read completely, 2 an error "
         "in the policy, the settings or the flags"
     )
-    command.allow_abbrev = False
+    command.examples = (
+        "reactive-desched nodes --policy policy.yaml",
+        "reactive-desched nodes --policy policy.yaml --profile balance -o wide",
+    )
     policy_flags.add(command)
     command.add_argument("--profile", metavar="NAME", help="show this profile of the policy only")
     snapshot_flags.add(command)

@@ -2,11 +2,13 @@
 
 import argparse
 import sys
+from datetime import UTC, datetime
 from typing import Any
 
 from reactive_desched.cli import controller_client, flag_values
 from reactive_desched.cli.commands import Commands
 from reactive_desched.cli.messages import print_warning
+from reactive_desched.errors import ConfigError
 
 _HINT = "The controller answers on its own machine or pod only: use kubectl exec or port-forward."
 
@@ -19,14 +21,21 @@ def add(commands: Commands) -> None:
         f"watching, and a restart goes on with the pause. {_HINT}"
     )
     command.epilog = "exit status: 0 it is paused, 1 no controller answers, 2 a wrong argument"
-    command.allow_abbrev = False
+    command.examples = (
+        "reactive-desched pause --for 2h30m --reason 'cluster upgrade'",
+        "reactive-desched pause --until 2026-05-01T06:00:00Z",
+    )
     add_person(command)
-    command.add_argument(
+    how_long = command.add_mutually_exclusive_group()
+    how_long.add_argument(
         "--for",
         dest="for_s",
         metavar="DURATION",
         type=flag_values.parse_positive_duration,
         help="resume by itself after this, such as 2h30m (default: never)",
+    )
+    how_long.add_argument(
+        "--until", metavar="TIME", help="resume by itself then: RFC 3339, or a day (UTC)"
     )
     controller_client.add_server(command)
     command.set_defaults(command=_call)
@@ -61,10 +70,23 @@ def print_answer(answer: Any) -> None:
 
 def _call(arguments: argparse.Namespace) -> int:
     body = person(arguments)
-    if arguments.for_s is not None:
-        body["forSeconds"] = arguments.for_s
+    if (seconds := _seconds(arguments, datetime.now(UTC))) is not None:
+        body["forSeconds"] = seconds
     print_answer(controller_client.send_order(arguments.server, "pause", body))
     return 0
+
+
+def _seconds(arguments: argparse.Namespace, now: datetime) -> float | None:
+    """Return how long to pause; None for ever. Raises ConfigError for a time that has passed."""
+    if arguments.until is None:
+        seconds: float | None = arguments.for_s
+        return seconds
+    from reactive_desched.audit.query_args import parse_flag_moment
+
+    left_s = (parse_flag_moment("--until", arguments.until, now) - now).total_seconds()
+    if left_s <= 0:
+        raise ConfigError(f"--until {arguments.until} is not in the future: write a later time")
+    return left_s
 
 
 def _user_at_host() -> str:

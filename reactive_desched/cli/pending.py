@@ -22,9 +22,13 @@ def add(commands: Commands) -> None:
         "machine or pod only: use kubectl exec or kubectl port-forward."
     )
     command.epilog = "exit status: 0 an answer came, 1 no controller answers, 2 a wrong argument"
-    command.allow_abbrev = False
+    command.examples = (
+        "reactive-desched pending -n shop",
+        "reactive-desched pending --reason DisruptionBudget -o json",
+    )
     for name in _FILTERS:
-        command.add_argument(f"--{name}", metavar="NAME", help=f"only findings of this {name}")
+        names = ("-n", "--namespace") if name == "namespace" else (f"--{name}",)
+        command.add_argument(*names, metavar="NAME", help=f"only findings of this {name}")
     controller_client.add_server(command)
     command.add_argument("-o", "--output", choices=["table", "json"], default="table")
     command.set_defaults(command=_call)

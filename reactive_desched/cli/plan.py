@@ -17,7 +17,10 @@ def add(commands: Commands) -> None:
         "exit status: 0 whatever was decided, 1 the objects cannot be read completely, 2 an error "
         "in the policy, the settings or the flags"
     )
-    command.allow_abbrev = False
+    command.examples = (
+        "reactive-desched plan --policy policy.yaml",
+        "kubectl get nodes,pods,pdb -A -o json | reactive-desched plan --policy policy.yaml -f -",
+    )
     policy_flags.add(command)
     command.add_argument("--profile", metavar="NAME", help="run this profile of the policy only")
     snapshot_flags.add(command)

@@ -46,6 +46,10 @@ def _add_check(commands: Commands) -> None:
     command.formatter_class = argparse.RawDescriptionHelpFormatter
     command.description = _DESCRIPTION
     command.epilog = _JSON
+    command.examples = (
+        "reactive-desched policy check policy.yaml settings.yaml",
+        "yq '.data[]' configmap.yaml | reactive-desched policy check - --lenient-policy",
+    )
     command.add_argument("files", metavar="FILE", nargs="+", help="a file; - reads standard input")
     command.add_argument(
         "--lenient-policy",

@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from reactive_desched.cli.commands import Commands
+from reactive_desched.cli.commands import CommandParser, Commands
+from reactive_desched.cli.flag_values import rejecting_parser
 from reactive_desched.errors import ReactiveDeschedError
 
 if TYPE_CHECKING:
@@ -32,14 +33,24 @@ def add(commands: Commands) -> None:
     command.formatter_class = argparse.RawDescriptionHelpFormatter
     command.description = _DESCRIPTION
     command.epilog = _EPILOG
+    command.examples = (
+        "reactive-desched policy convert old.yaml --out new.yaml",
+        "reactive-desched policy convert --in-place policy.yaml",
+    )
     command.add_argument("file", metavar="FILE", help="a policy; - reads standard input")
     into = command.add_mutually_exclusive_group()
     into.add_argument(
-        "-o",
-        "--output",
+        "--out",
         metavar="FILE",
         default=_STDIO,
         help="write to this file, which is replaced as a whole; default: standard output",
+    )
+    into.add_argument(
+        "-o",
+        "--output",
+        dest="no_format",
+        type=rejecting_parser("is a format in every command: write --out FILE"),
+        help=argparse.SUPPRESS,
     )
     into.add_argument(
         "-i", "--in-place", action="store_true", help="replace FILE, as a whole or not at all"
@@ -48,7 +59,7 @@ def add(commands: Commands) -> None:
     command.set_defaults(command=_convert, usage_error=command.error)
 
 
-def _add_how(command: argparse.ArgumentParser) -> None:
+def _add_how(command: CommandParser) -> None:
     command.add_argument(
         "--merge",
         action="store_true",
@@ -91,7 +102,7 @@ def _convert(arguments: argparse.Namespace) -> int:
     if new.needs_lenient:
         sys.stderr.write(f"{source.name}: the new text still needs --lenient-policy\n")
     if not arguments.in_place:
-        _write(arguments.output, new.text)
+        _write(arguments.out, new.text)
     elif new.is_changed:
         _write(arguments.file, new.text)
     return 0

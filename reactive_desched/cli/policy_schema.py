@@ -17,6 +17,10 @@ def add(commands: Commands) -> None:
     """Describe `policy schema` to the parser of `policy`."""
     command = commands.add_parser("schema", help="print the JSON Schema, for editors")
     command.description = _DESCRIPTION
+    command.examples = (
+        "reactive-desched policy schema > policy.schema.json",
+        "reactive-desched policy schema settings",
+    )
     command.add_argument(
         "format",
         nargs="?",

@@ -26,10 +26,12 @@ def add(command: argparse.ArgumentParser) -> "argparse._ArgumentGroup":
     """Describe the flags, each of which may be repeated or hold words with commas."""
     group = command.add_argument_group(
         "which records",
-        "all flags must match; of a repeated flag, or a list with commas, one value must match",
+        "all flags must match; of a repeated flag, or a list with commas, one value must match;"
+        " in a name, * stands for any text and ? for one character",
     )
     for name, (metavar, text) in _FILTERS.items():
-        group.add_argument(f"--{name}", metavar=metavar, action="append", default=[], help=text)
+        names = ("-n", "--namespace") if name == "namespace" else (f"--{name}",)
+        group.add_argument(*names, metavar=metavar, action="append", default=[], help=text)
     return group
 
 
@@ -41,11 +43,30 @@ def filter_values(arguments: argparse.Namespace) -> FilterValues:
 def build_filter(given: FilterValues) -> "EventFilter":
     """Return the filter of words, some of them with commas; raises ConfigError."""
     from reactive_desched.api.event import DATA_TYPES
-    from reactive_desched.journal.summary import EventFilter, check_types
+    from reactive_desched.journal.summary import EventFilter, check_outcomes, check_types
 
     fields = {f"{name}s": tuple(_split_values(name, values)) for name, values in given.items()}
     check_types(fields.get("types", ()), tuple(DATA_TYPES))
+    check_outcomes(fields.get("outcomes", ()))
+    if plugins := fields.get("plugins"):
+        _check_plugins(plugins)
     return EventFilter(**fields)
+
+
+def _check_plugins(names: Iterable[str]) -> None:
+    """Raise ConfigError for a plugin that is not installed; a pattern may mean one that was."""
+    from reactive_desched.errors import ConfigError
+    from reactive_desched.journal.summary import is_pattern
+    from reactive_desched.plugins.registry import plugin_registry
+    from reactive_desched.primitives.hints import not_one_of
+
+    installed = sorted(plugin_registry())
+    for name in names:
+        if name not in installed and not is_pattern(name):
+            raise ConfigError(
+                f"--plugin {not_one_of(name, installed)}; for a plugin that is not installed here, "
+                f"write --plugin '{name}*'"
+            )
 
 
 def _split_values(name: str, values: Iterable[str]) -> Iterator[str]:

@@ -16,7 +16,10 @@ def add(commands: Commands) -> None:
         "machine or pod only: use kubectl exec or port-forward."
     )
     command.epilog = "exit status: 0 it is done, 1 no controller answers, 2 a wrong argument"
-    command.allow_abbrev = False
+    command.examples = (
+        "reactive-desched resume",
+        "reactive-desched resume --reason 'the upgrade is done'",
+    )
     add_person(command)
     controller_client.add_server(command)
     command.set_defaults(command=_call)

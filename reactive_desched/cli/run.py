@@ -21,7 +21,10 @@ def add(commands: Commands) -> None:
         "Watch a cluster, react to its changes, evict at a safe pace. With --once: one sweep over"
         " everything with the SIG descheduler's rules and limits of a cycle."
     )
-    command.allow_abbrev = False
+    command.examples = (
+        "reactive-desched run --policy policy.yaml --dry-run",
+        "reactive-desched run --policy policy.yaml --once --kubeconfig ~/.kube/config",
+    )
     _add_what(command)
     _add_where(command)
     command.add_argument("--log-format", choices=["console", "json"], help="default console")
@@ -55,11 +58,13 @@ def _add_where(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("--context", metavar="NAME", help="a context of the kubeconfig")
     command.add_argument(
-        "--journal-dir",
+        "--journal",
+        dest="journal_dir",
         metavar="DIR",
         help="the journal's folder (default: $STATE_DIRECTORY/journal,"
         " else ~/.local/state/reactive-desched/journal)",
     )
+    command.add_argument("--journal-dir", dest="journal_dir", metavar="DIR", help=argparse.SUPPRESS)
     command.add_argument(
         "--listen", metavar="HOST:PORT", help="health, metrics, events (default 127.0.0.1:10258)"
     )

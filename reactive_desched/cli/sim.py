@@ -11,6 +11,10 @@ def add(commands: Commands) -> None:
     command.description = (
         "Serve a simulated cluster that kubectl and other clients can work on, until interrupted."
     )
+    command.examples = (
+        "reactive-desched sim --write-kubeconfig sim.kubeconfig",
+        "reactive-desched sim --nodes 100 --pods 3000 --seed 7",
+    )
     command.add_argument("--nodes", type=int, default=50, metavar="N", help="default 50")
     command.add_argument(
         "--pods", type=int, default=1000, metavar="N", help="about so many (default 1000)"

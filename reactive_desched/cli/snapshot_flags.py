@@ -2,6 +2,7 @@
 
 import argparse
 
+from reactive_desched.cli import flag_values
 from reactive_desched.errors import ConfigError
 
 
@@ -40,18 +41,12 @@ def add_preview(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--passes",
         metavar="N",
-        type=_passes,
+        type=flag_values.parse_passes,
         help="with --as upstream: sweep the same objects N times and report the last sweep",
     )
     command.add_argument(
         "-o", "--output", choices=["table", "wide", "json", "yaml"], default="table"
     )
-
-
-def _passes(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of times to look")
-    return int(text)
 
 
 def mode_of(arguments: argparse.Namespace) -> str:

@@ -30,14 +30,14 @@ class UpstreamOptions(NamedTuple):
     notices: tuple[str, ...]
 
 
-def normalize_argv(argv: Sequence[str]) -> tuple[list[str], bool]:
-    """Write hyphens for underscores in flags, and `run` before a line that begins with one.
+def with_hyphens(argv: Sequence[str]) -> list[str]:
+    """Write hyphens for underscores in the names of flags."""
+    return [_with_hyphens(arg) for arg in argv]
 
-    Also say whether it did begin with one.
-    """
-    bare = bool(argv) and argv[0].startswith("-") and argv[0] not in _OWN_FLAGS
-    hyphened = [_with_hyphens(arg) for arg in argv]
-    return (["run", *hyphened] if bare else hyphened), bare
+
+def begins_with_flag(argv: Sequence[str]) -> bool:
+    """Return whether a line begins with a flag, as the SIG descheduler's does, and no command."""
+    return bool(argv) and argv[0].startswith("-") and argv[0] not in _OWN_FLAGS
 
 
 def _with_hyphens(arg: str) -> str:
@@ -94,7 +94,7 @@ def _notices(arguments: argparse.Namespace, spare: str | None) -> Iterator[str]:
     if spare is not None:
         yield (
             f"nothing says where the journal goes and the usual place cannot be written: unless the"
-            f" settings name one it goes to {spare} and ends with the pod; pass --journal-dir"
+            f" settings name one it goes to {spare} and ends with the pod; pass --journal DIR"
         )
 
 

@@ -1,6 +1,7 @@
 """`version`: what this is."""
 
 import argparse
+import json
 import platform
 import sys
 
@@ -11,11 +12,20 @@ from reactive_desched.cli.commands import Commands
 def add(commands: Commands) -> None:
     """Describe `version` to the parser."""
     command = commands.add_parser("version", help="print the version")
-    command.description = "Print the version of this program and of Python, on one line."
+    command.description = (
+        "Print the version of this program and of Python: on one line, or with -o json as one"
+        ' object with "version", "python" and "platform".'
+    )
+    command.examples = ("reactive-desched version", "reactive-desched version -o json")
+    command.add_argument("-o", "--output", choices=["text", "json"], default="text")
     command.set_defaults(command=_call)
 
 
-def _call(_: argparse.Namespace) -> int:
-    python = f"Python {platform.python_version()}"
-    sys.stdout.write(f"reactive-desched {__version__} ({python}, {sys.platform})\n")
+def _call(arguments: argparse.Namespace) -> int:
+    python = platform.python_version()
+    if arguments.output == "json":
+        found = {"version": __version__, "python": python, "platform": sys.platform}
+        sys.stdout.write(json.dumps(found) + "\n")
+    else:
+        sys.stdout.write(f"reactive-desched {__version__} (Python {python}, {sys.platform})\n")
     return 0

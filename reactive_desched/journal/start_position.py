@@ -1,25 +1,18 @@
 """Where a reader of the journal begins, as flags and reconnecting clients write it."""
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Final, Literal, NamedTuple
 
 from reactive_desched.errors import ConfigError, RecordsExpired
-from reactive_desched.primitives.durations import DurationError, parse_duration
+from reactive_desched.primitives.hints import quote
+from reactive_desched.primitives.moments import MOMENT_FORMATS_HELP, parse_moment
 
 OLDEST: Final = "oldest"
 NOW: Final = "now"
 
 _AFTER: Final = re.compile(r"(?:([A-Za-z0-9_-]{1,128})\.)?([0-9]{1,20})", re.ASCII)
-_TIME: Final = re.compile(
-    r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII
-)
-_DAY: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
-_MAX_QUOTED_CHARS: Final = 60
-START_FORMATS_HELP: Final = (
-    "a sequence, an id of the stream, oldest, now, a day such as 2026-05-01 (UTC), an RFC 3339"
-    " time such as 2026-05-01T12:00:00Z, or how long ago in h, m or s, such as 72h or 10m"
-)
+START_FORMATS_HELP: Final = f"a sequence, an id of the stream, oldest, now, {MOMENT_FORMATS_HELP}"
 """What a start can be, for messages and help."""
 
 
@@ -46,11 +39,10 @@ def parse_start(text: str, now: datetime) -> Start:
     if (after := parse_id(text)) is not None:
         return after
     try:
-        return SinceTime(_parse_moment(text, now))
-    except (DurationError, ValueError, OverflowError) as error:
-        quoted = text if len(text) <= _MAX_QUOTED_CHARS else f"{text[:_MAX_QUOTED_CHARS]}…"
+        return SinceTime(parse_moment(text, now))
+    except (ValueError, OverflowError) as error:
         raise ConfigError(
-            f"{quoted!r} is no place to begin from: write {START_FORMATS_HELP}"
+            f"{quote(text)} is not a place to begin from: write {START_FORMATS_HELP}"
         ) from error
 
 
@@ -74,11 +66,3 @@ def parse_id(text: str) -> AfterSequence | None:
 def format_id(epoch: str, seq: int) -> str:
     """Return the id of the record at this place: what the stream says, and takes back."""
     return f"{epoch}.{seq}"
-
-
-def _parse_moment(text: str, now: datetime) -> datetime:
-    if _DAY.fullmatch(text):
-        text = f"{text}T00:00:00Z"
-    if _TIME.fullmatch(text):
-        return datetime.fromisoformat(text.upper()).astimezone(UTC)
-    return now - timedelta(seconds=max(0.0, parse_duration(text)))

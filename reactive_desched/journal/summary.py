@@ -1,5 +1,6 @@
 """The little of a record that readers choose and sort by, read without the rest."""
 
+import re
 from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
 from typing import Final, Protocol
@@ -9,7 +10,9 @@ from msgspec import Struct
 
 from reactive_desched.errors import ConfigError
 from reactive_desched.model.event_types import short_type, type_names
+from reactive_desched.model.outcomes import RESULTS
 from reactive_desched.primitives.decode_errors import DECODE_ERRORS
+from reactive_desched.primitives.hints import not_one_of
 
 
 class OwnerSummary(Struct, frozen=True, gc=False):
@@ -122,7 +125,8 @@ class EventFilter(Struct, frozen=True, kw_only=True, dict=True):
 
     A type fits as eviction.succeeded, as its family (eviction), or in full. An owner fits by name,
     KIND/NAME or uid, anywhere in the chain. A pod fits by name, NAMESPACE/NAME or uid. A reason is
-    the code of a decision or an outcome.
+    the code of a decision or an outcome. In each word but a type, * stands for any text and ? for
+    one character.
     """
 
     types: tuple[str, ...] = ()
@@ -141,23 +145,54 @@ class EventFilter(Struct, frozen=True, kw_only=True, dict=True):
 
     def matches(self, event: Filterable) -> bool:
         """Say whether this event is wanted."""
-        for field, accepted in self._criteria:  # many clients ask: all() takes twice as long
-            if accepted.isdisjoint(event.field_values(field)):
+        for (
+            field,
+            accepted,
+            pattern,
+        ) in self._criteria:  # many clients ask: all() takes twice as long
+            values = event.field_values(field)
+            if accepted.isdisjoint(values) and not (
+                pattern and any(map(pattern.fullmatch, values))
+            ):
                 return False
         return True
 
     @cached_property
-    def _criteria(self) -> tuple[tuple[str, frozenset[str]], ...]:
+    def _criteria(self) -> "tuple[tuple[str, frozenset[str], re.Pattern[str] | None], ...]":
         fields = ((field, getattr(self, field)) for field in self.__struct_fields__)
-        return tuple((field, frozenset(words)) for field, words in fields if words)
+        return tuple(
+            (field, frozenset(words), _any_pattern(words)) for field, words in fields if words
+        )
+
+
+def is_pattern(word: str) -> bool:
+    """Return whether a word of a filter is a pattern: it has * or ? in it."""
+    return "*" in word or "?" in word
+
+
+def _any_pattern(words: tuple[str, ...]) -> "re.Pattern[str] | None":
+    """Return what matches a text that fits one of the patterns among the words."""
+    patterns = [
+        re.escape(word).replace(r"\*", ".*").replace(r"\?", ".")
+        for word in words
+        if is_pattern(word)
+    ]
+    return re.compile("|".join(patterns), re.DOTALL) if patterns else None
+
+
+def check_outcomes(outcomes: tuple[str, ...]) -> None:
+    """Raise ConfigError for a word that is no outcome and no pattern."""
+    for outcome in outcomes:
+        if outcome not in RESULTS and not is_pattern(outcome):
+            raise ConfigError(f"outcome {not_one_of(outcome, sorted(RESULTS))}")
 
 
 def check_types(types: tuple[str, ...], known_types: tuple[str, ...]) -> None:
     """Raise ConfigError for a word that fits none of the known types."""
     for type_name in types:
         if not any(type_name in type_names(type_) for type_ in known_types):
-            names = ", ".join(sorted(map(short_type, known_types)))
-            raise ConfigError(f"no type of event is called {type_name!r}; there are {names}")
+            names = sorted(map(short_type, known_types))
+            raise ConfigError(f"type {not_one_of(type_name, names)}")
 
 
 def _pod_names(event: EventSummary) -> tuple[str, ...]:

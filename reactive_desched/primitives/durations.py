@@ -1,14 +1,14 @@
-"""Durations as Go writes them, because policy files do: `90s`, `1h30m`, `1.5s`."""
+"""Durations as Go writes them, as policy files do, with days and weeks: `90s`, `1h30m`, `7d`."""
 
 import re
 from fractions import Fraction
 from typing import Final
 
-_PART: Final = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")
+_PART: Final = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h|d|w)")
 _DURATION: Final = re.compile(rf"([-+]?)((?:{_PART.pattern})+|0)")
 DURATION_PATTERN: Final = (
-    r"^([+-]?0|\+?(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+"
-    r"|-((0+(\.0*)?|\.0+)(ns|us|µs|μs|ms|s|m|h))+)$"
+    r"^([+-]?0|\+?(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h|d|w))+"
+    r"|-((0+(\.0*)?|\.0+)(ns|us|µs|μs|ms|s|m|h|d|w))+)$"
 )
 """Durations of zero or more, for JSON Schema; it does not exclude those that are too long."""
 
@@ -21,12 +21,13 @@ _NANOSECONDS: Final = {
     "s": 10**9,
     "m": 60 * 10**9,
     "h": 3600 * 10**9,
+    "d": 24 * 3600 * 10**9,
+    "w": 7 * 24 * 3600 * 10**9,
 }
 _MAX_NS: Final = 2**63 - 1
 _MAX_TEXT_CHARS: Final = 64
-_DAYS: Final = re.compile(r"([0-9]+)([dw])")
 _BARE_NUMBER: Final = re.compile(r"[0-9]+(\.[0-9]+)?")
-_HOURS: Final = {"d": 24, "w": 168}
+_LONG_UNIT: Final = re.compile(r"[0-9]+ ?(y|yr|years?|mo|months?)")
 
 
 class DurationError(ValueError):
@@ -38,7 +39,7 @@ class DurationError(ValueError):
 
 
 def parse_duration(text: str) -> float:
-    """Return the seconds of a Go duration text; raises DurationError."""
+    """Return the seconds of a duration text, a day being 24 hours; raises DurationError."""
     written = _DURATION.fullmatch(text) if len(text) <= _MAX_TEXT_CHARS else None
     if written is None:
         raise DurationError("is not a duration", _format_hint(text))
@@ -53,8 +54,8 @@ def parse_duration(text: str) -> float:
 
 def _format_hint(text: str) -> str:
     """Suggest what a malformed duration may stand for."""
-    if days := _DAYS.fullmatch(text[:_MAX_TEXT_CHARS]):
-        return f"days and weeks have no unit: write {int(days[1]) * _HOURS[days[2]]}h"
+    if _LONG_UNIT.fullmatch(text[:_MAX_TEXT_CHARS]):
+        return "the longest units are w and d: write a year as 365d, a month as 30d"
     if _BARE_NUMBER.fullmatch(text[:_MAX_TEXT_CHARS]):
         return f"a unit is missing: write {text}s for seconds"
-    return 'write numbers with units h, m, s or ms, for example "90s" or "1h30m"'
+    return 'write numbers with units w, d, h, m, s or ms, for example "90s", "1h30m" or "7d"'

@@ -43,6 +43,14 @@ def did_you_mean(name: str, candidates: Collection[str]) -> str:
     return list_candidates(candidates)
 
 
+def not_one_of(word: str, known: Iterable[str]) -> str:
+    """Say that a word is not in a closed set, which one may be meant, and which there are."""
+    names = list(known)
+    near = nearest_name(word, names)
+    hint = f"did you mean {near}? it" if near else "it"
+    return f"{quote(word)} is unknown; {hint} is one of {', '.join(names)}"
+
+
 def list_candidates(candidates: Collection[str]) -> str:
     """List the candidates if there are at most eight."""
     if not candidates or len(candidates) > _MAX_LISTED:

@@ -78,6 +78,7 @@ def test_a_row_whose_first_columns_have_no_room_is_folded_too() -> None:
         pytest.param("10m", "2026-05-01T11:50:00+00:00", id="how long ago"),
         pytest.param("2026-05-01T12:00:00Z", "2026-05-01T12:00:00+00:00", id="a time"),
         pytest.param("2026-05-01T12:00:00+02:00", "2026-05-01T10:00:00+00:00", id="with a zone"),
+        pytest.param("1w1d", "2026-04-23T12:00:00+00:00", id="weeks and days"),
         pytest.param("2026-04-30", "2026-04-30T00:00:00+00:00", id="a day"),
     ],
 )
@@ -88,9 +89,9 @@ def test_a_moment_is_written_as(text: str, moment: str) -> None:
 @pytest.mark.parametrize(
     ("since", "until", "told"),
     [
-        pytest.param("soon", "", "--since 'soon' is no time: write an RFC 3339", id="no time"),
-        pytest.param("7d", "", "--since '7d' is no time: write .* such as 72h or 10m$", id="days"),
-        pytest.param("", "2026-13-01", "--until '2026-13-01' is no time: write", id="no month"),
+        pytest.param("soon", "", '--since "soon" is not a time: write an RFC 3339', id="no time"),
+        pytest.param("5y", "", '"5y" is not a time: write .* such as 10m, 72h or 7d$', id="years"),
+        pytest.param("", "2026-13-01", '--until "2026-13-01" is not a time: write', id="no month"),
         pytest.param("10m", "20m", "--until 20m is not later than --since 10m", id="backwards"),
     ],
 )

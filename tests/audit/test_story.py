@@ -261,7 +261,7 @@ def test_what_fits_several_cases_is_refused_with_their_names(show: Shown) -> Non
         show(told.events, "case")
 
 
-@pytest.mark.parametrize("name", ["nothing", "web", "SHOP/WEB-1", "shop/web-2", "epoch", ""])
+@pytest.mark.parametrize("name", ["nothing", "eb", "SHOP/WEB-1", "shop/web-2", "epoch", ""])
 def test_nothing_is_found_for_a_name_that_nothing_has(tmp_path: Path, name: str) -> None:
     write_journal(tmp_path, evicted())
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from reactive_desched.cli import main
+from reactive_desched.cli.audit_flags import NO_RECORD_MATCHES
 from reactive_desched.journal.segments import list_segments
 from tests.support.journals import some_events, write_journal
 
@@ -37,7 +38,7 @@ def test_query_prints_the_newest_last(journal: Path, capsys: pytest.CaptureFixtu
     assert len(rows) == 3
     assert rows == sorted(rows)
     assert all(POD in row for row in rows)
-    assert "older ones" in told.err
+    assert "older records match" in told.err
 
 
 def test_query_as_json_gives_the_events(journal: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -88,14 +89,14 @@ def test_a_limit_that_is_no_number_of_records_is_refused(
         call("query", f"--limit={limit}", journal=journal)
 
     assert ended.value.code == 2
-    assert "is no number of records" in capsys.readouterr().err
+    assert "is not a whole number" in capsys.readouterr().err
 
 
 def test_query_that_finds_nothing_says_so_with_status_1(
     journal: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert call("query", "--pod", "nobody", journal=journal) == 1
-    assert capsys.readouterr() == ("", "nothing in the journal is like that\n")
+    assert capsys.readouterr() == ("", NO_RECORD_MATCHES)
 
 
 def test_query_that_finds_nothing_is_an_empty_array_in_json(
@@ -159,7 +160,7 @@ def test_a_journal_with_one_whole_record_left_is_searched(
 
 @pytest.mark.parametrize("width", [60, 80, 100, 120, 200])
 @pytest.mark.parametrize(
-    "command", ["query --limit 0", "verify", "status", "tail -n 1000", f"show {POD}"]
+    "command", ["query --limit 0", "verify", "status", "tail --last 1000", f"show {POD}"]
 )
 def test_on_a_terminal_no_line_is_wider_and_no_word_is_lost(
     journal: Path,
@@ -235,15 +236,55 @@ def test_show_as_json_gives_the_events_of_the_case(
     assert events[0]["type"].endswith("finding.made.v1")
 
 
+@pytest.mark.parametrize(
+    ("flag", "word", "name"),
+    [
+        pytest.param("--pod", "web-6d4b75cb6d-00*", "web-6d4b75cb6d-00", id="the start of a name"),
+        pytest.param("--pod", "shop/web-*-0000?", "shop/web-*-0000?", id="a pattern"),
+        pytest.param("--pod", "web-*-0000?", "web-*-0000?", id="a pattern of a name"),
+        pytest.param("--owner", "Deployment/web", "Deployment/web", id="an owner"),
+        pytest.param("--owner", "Deployment/w*", "Deployment/w", id="the start of an owner"),
+        pytest.param("--owner", "StatefulSet/*", "StatefulSet/*", id="a pattern of owners"),
+    ],
+)
+def test_a_name_stands_for_pods_or_an_owner(
+    journal: Path, capsys: pytest.CaptureFixture[str], flag: str, word: str, name: str
+) -> None:
+    def query(*words: str) -> list[str]:
+        status = call("query", *words, "--limit", "0", "-o", "json", journal=journal)
+        found = [event["id"] for event in json.loads(capsys.readouterr().out)]
+        assert (status == 0) == bool(found)
+        return found
+
+    every = query()
+    by_flag = query(flag, word)
+
+    assert 0 < len(by_flag) < len(every)
+    assert query(name) == by_flag
+
+
+@pytest.mark.parametrize("name", ["shop/web-", "shop/*", "Deployment/web"])
+def test_show_of_a_name_that_fits_several_cases_shows_the_latest_and_says_so(
+    journal: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    assert call("query", name, "--limit", "1", "-o", "json", journal=journal) == 0
+    [newest] = json.loads(capsys.readouterr().out)
+
+    assert call("show", name, "-o", "json", journal=journal) == 0
+    told = capsys.readouterr()
+    assert newest["correlationid"] in {each["correlationid"] for each in json.loads(told.out)}
+    assert f"this is the latest case that matches {name!r}: `audit query " in told.err
+
+
 def test_show_of_nothing_has_status_1(journal: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert call("show", "nothing", journal=journal) == 1
-    assert "nothing in the journal is called 'nothing'" in capsys.readouterr().err
+    assert "about a case, event, pod or owner 'nothing'" in capsys.readouterr().err
 
 
 def test_export_writes_every_line(journal: Path, tmp_path: Path) -> None:
     path = tmp_path / "all.jsonl"
 
-    assert call("export", "--output", str(path), journal=journal) == 0
+    assert call("export", "--out", str(path), journal=journal) == 0
 
     lines = b""
     for one in list_segments(journal):

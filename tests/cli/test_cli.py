@@ -47,7 +47,7 @@ def test_run_passes_on_every_flag(doing: Doing) -> None:
         "--settings": "s.yaml",
         "--kubeconfig": "k",
         "--context": "c",
-        "--journal-dir": "j",
+        "--journal": "j",
         "--listen": ":1",
         "--log-format": "json",
         "--log-level": "debug",
@@ -174,10 +174,10 @@ def test_an_address_that_is_none_is_wrong_input(capsys: pytest.CaptureFixture[st
     ("words", "said"),
     [
         pytest.param([], "COMMAND", id="no command"),
-        pytest.param(["rnu"], "invalid choice: 'rnu'", id="no such command"),
-        pytest.param([*RUN, "--log-format", "xml"], "'xml'", id="no such format"),
-        pytest.param([*RUN, "--log-level", "loud"], "'loud'", id="no such level"),
-        pytest.param(["sim", "--nodes", "many"], "'many'", id="no number"),
+        pytest.param(["rnu"], "there is no command rnu; there are run, ", id="no such command"),
+        pytest.param([*RUN, "--log-format", "xml"], '"xml"', id="no such format"),
+        pytest.param([*RUN, "--log-level", "loud"], '"loud"', id="no such level"),
+        pytest.param(["sim", "--nodes", "many"], '"many"', id="no number"),
     ],
 )
 def test_words_that_make_no_sense_end_with_status_2_and_usage(

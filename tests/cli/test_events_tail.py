@@ -26,13 +26,15 @@ def test_as_many_as_are_asked_for_come_from_as_many_files_as_it_takes(
     folder: Path, lines: list[bytes], shown: Shown, count: str
 ) -> None:
     expected = lines[max(0, len(lines) - int(count)) :]
-    assert shown("--journal", str(folder), "-n", count) == expected
+    assert shown("--journal", str(folder), "--last", count) == expected
 
 
 def test_the_last_of_those_wanted_are_found_wherever_they_are(
     folder: Path, lines_about: Callable[..., list[bytes]], shown: Shown
 ) -> None:
-    chosen = shown("--journal", str(folder), "-n", "30", "--type", "eviction", "--node", "n1,n2")
+    chosen = shown(
+        "--journal", str(folder), "--last", "30", "--type", "eviction", "--node", "n1,n2"
+    )
 
     wanted = [line for line in lines_about("eviction.") if b'"node":"n3"' not in line]
     assert chosen == wanted[-30:]
@@ -59,6 +61,37 @@ def test_a_place_to_begin_is_behind_what_it_names(
     assert shown("--journal", str(folder), "--from", start) == lines[first - 1 :]
 
 
+def test_since_and_until_bound_the_time(folder: Path, lines: list[bytes], shown: Shown) -> None:
+    where = ("--journal", str(folder))
+    middle = "2026-03-29T01:31:40Z"
+    after = shown(*where, "--since", middle)
+    before = shown(*where, "--since", "2026-03-29", "--until", middle)
+
+    assert after == lines[99:]
+    assert before == lines[:99]
+    assert shown(*where, "--until", middle) == before[-10:]
+
+
+def test_a_pattern_stands_for_every_name_that_fits(
+    folder: Path, lines_about: Callable[..., list[bytes]], shown: Shown
+) -> None:
+    chosen = shown("--journal", str(folder), "--last", "100", "--node", "n?", "--type", "eviction")
+    fewer = shown("--journal", str(folder), "--last", "100", "--node", "*1", "--type", "eviction")
+
+    assert chosen == lines_about("eviction.")[-100:]
+    assert fewer == [line for line in chosen if b'"node":"n1"' in line] != []
+
+
+@pytest.mark.usefixtures("records")
+@pytest.mark.parametrize("flag", ["--since", "--until"])
+def test_a_text_that_is_not_a_time_is_refused_with_the_ways_to_write_one(
+    folder: Path, capfd: pytest.CaptureFixture[str], flag: str
+) -> None:
+    assert main(["events", "tail", "--journal", str(folder), flag, "5y"]) == 2
+
+    assert capfd.readouterr().err.startswith(f'{flag} "5y" is not a time: write an RFC 3339 time')
+
+
 def test_without_a_place_the_journal_of_the_controller_is_read(
     tmp_path: Path, shown: Shown, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -72,8 +105,8 @@ def test_without_a_place_the_journal_of_the_controller_is_read(
     ("flags", "told"),
     [
         (["--from", "sometime"], "oldest, now"),
-        (["--from", "3d"], "72h"),
-        (["--from", "2026-13-01"], "'2026-13-01' is no place to begin from: write a sequence,"),
+        (["--from", "3y"], "72h"),
+        (["--from", "2026-13-01"], '"2026-13-01" is not a place to begin from: write a sequence,'),
         (["--type", "evicton"], "eviction.succeeded"),
         (["--pod", "a,,b"], "empty word"),
     ],
@@ -95,9 +128,9 @@ def test_a_wrong_place_is_refused_in_one_sentence(
     assert main(["events", "tail", "--journal", str(folder), "--from", "yesterday"]) == 2
 
     assert capfd.readouterr().err == (
-        "'yesterday' is no place to begin from: write a sequence, an id of the stream, oldest, now,"
-        " a day such as 2026-05-01 (UTC), an RFC 3339 time such as 2026-05-01T12:00:00Z, or how"
-        " long ago in h, m or s, such as 72h or 10m\n"
+        '"yesterday" is not a place to begin from: write a sequence, an id of the stream, oldest,'
+        " now, an RFC 3339 time such as 2026-05-01T12:00:00Z, a day such as 2026-05-01 (UTC), or"
+        " how long ago such as 10m, 72h or 7d\n"
     )
 
 

@@ -53,16 +53,16 @@ def test_a_count_that_is_no_number_of_records_is_refused(
         main(["events", "tail", "--journal", str(folder), f"--last={count}"])
 
     assert ended.value.code == 2
-    assert "is no number of records" in capsys.readouterr().err
+    assert "is not a whole number" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("count", ["200", "9" * 18])
+@pytest.mark.parametrize("count", ["200", "1000000000"])
 def test_more_than_there_are_is_all_there_are(
     folder: Path,
     records: list[JournalRecord],
     capfdbinary: pytest.CaptureFixture[bytes],
     count: str,
 ) -> None:
-    assert main(["events", "tail", "-o", "json", "--journal", str(folder), "-n", count]) == 0
+    assert main(["events", "tail", "-o", "json", "--journal", str(folder), "--last", count]) == 0
 
     assert capfdbinary.readouterr().out.splitlines() == [one.raw for one in records]

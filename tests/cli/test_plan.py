@@ -335,9 +335,13 @@ def test_every_flag_arrives(monkeypatch: pytest.MonkeyPatch) -> None:
     ("words", "said"),
     [
         pytest.param(["plan"], "--policy", id="no policy"),
-        pytest.param(["plan", "--policy", "p", "-o", "xml"], "'xml'", id="no such form"),
-        pytest.param(["plan", "--policy", "p", "--passes", "0"], "'0' is no number", id="no pass"),
-        pytest.param(["plan", "--policy", "p", "--as", "x"], "'x'", id="no such mode"),
+        pytest.param(["plan", "--policy", "p", "-o", "xml"], '"xml"', id="no such form"),
+        pytest.param(
+            ["plan", "--policy", "p", "--passes", "0"],
+            '"0" is not a whole number from 1',
+            id="no pass",
+        ),
+        pytest.param(["plan", "--policy", "p", "--as", "x"], '"x"', id="no such mode"),
     ],
 )
 def test_words_that_make_no_sense_are_status_2(

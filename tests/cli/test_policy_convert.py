@@ -77,8 +77,8 @@ def test_the_new_text_goes_to_a_file(policy: Path, capsys: pytest.CaptureFixture
     there = policy.with_name("there.yaml")
     there.write_text("before")
 
-    assert convert("p.yaml", "-o", "new.yaml") == 0
-    assert convert("p.yaml", "--output", "there.yaml") == 0
+    assert convert("p.yaml", "--out", "new.yaml") == 0
+    assert convert("p.yaml", "--out", "there.yaml") == 0
 
     assert policy.with_name("new.yaml").read_text() == there.read_text() == NEW
     assert capsys.readouterr().out == ""
@@ -109,7 +109,7 @@ def test_a_link_stays_a_link_to_the_file_that_is_replaced(policy: Path) -> None:
     assert policy.read_text() == NEW
 
 
-@pytest.mark.parametrize("where", [["-i"], ["-o", "new.yaml"], []], ids=["place", "file", "out"])
+@pytest.mark.parametrize("where", [["-i"], ["--out", "new.yaml"], []], ids=["place", "file", "out"])
 def test_wrong_input_is_told_as_a_whole_and_nothing_is_written(
     where: list[str], policy: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -139,7 +139,7 @@ def test_a_file_that_is_not_there_is_wrong_input(
 def test_where_nothing_can_be_written_the_command_fails(
     policy: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert convert("p.yaml", "-o", "gone/new.yaml") == 1
+    assert convert("p.yaml", "--out", "gone/new.yaml") == 1
     assert capsys.readouterr().err.endswith(
         "reactive-desched: gone/new.yaml cannot be written: No such file or directory\n"
     )
@@ -162,7 +162,7 @@ def test_a_file_stays_whole_when_the_new_one_cannot_take_its_place(
 def test_what_is_no_plain_file_is_written_to_and_not_replaced(
     policy: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert convert("p.yaml", "-o", "/dev/null") == 0
+    assert convert("p.yaml", "--out", "/dev/null") == 0
     assert Path("/dev/null").is_char_device()
 
 
@@ -173,7 +173,7 @@ def test_when_there_is_nothing_to_do_it_says_so_and_writes_the_text(
 
     assert convert("p.yaml") == 0
     assert capsys.readouterr().err == "p.yaml: nothing to convert\n"
-    assert convert("p.yaml", "-o", "new.yaml") == 0
+    assert convert("p.yaml", "--out", "new.yaml") == 0
     assert policy.with_name("new.yaml").read_bytes() == policy.read_bytes()
 
 
@@ -213,7 +213,7 @@ def test_a_text_that_still_needs_a_lenient_reading_is_told_of(
 
 @pytest.mark.parametrize(
     "words",
-    [["-", "-i"], ["p.yaml", "-i", "-o", "x"], []],
+    [["-", "-i"], ["p.yaml", "-i", "--out", "x"], []],
     ids=["no file to replace", "two places", "no file"],
 )
 def test_what_cannot_be_meant_ends_with_usage(

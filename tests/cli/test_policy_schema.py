@@ -1,15 +1,15 @@
 """`policy schema` prints what an editor can use."""
 
-import argparse
 import json
 
 import pytest
 
 from reactive_desched.cli import policy_schema
+from reactive_desched.cli.commands import CommandParser
 
 
 def printed(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, object]:
-    parser = argparse.ArgumentParser()
+    parser = CommandParser()
     policy_schema.add(parser.add_subparsers())
     arguments = parser.parse_args(["schema", *words])
     assert arguments.command(arguments) == 0

@@ -5,7 +5,9 @@ from reactive_desched.errors import ConfigError
 
 
 def test_an_unknown_type_is_refused_with_those_there_are() -> None:
-    with pytest.raises(ConfigError, match=r"'evicted'; there are .*eviction\.succeeded"):
+    with pytest.raises(
+        ConfigError, match=r'type "evicted" is unknown; it is one of .*eviction\.succeeded'
+    ):
         build_filter({"type": ("evicted",)})
 
 

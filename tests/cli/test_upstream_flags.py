@@ -164,9 +164,9 @@ def test_each_flag_that_does_nothing_is_told_once_with_its_reason(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        pytest.param(("--dry-run=maybe",), "'maybe' is neither true nor false", id="truth"),
-        pytest.param(("--leader-elect=2",), "'2' is neither true nor false", id="leader truth"),
-        pytest.param(("--enable-http2=2",), "'2' is neither true nor false", id="idle truth"),
+        pytest.param(("--dry-run=maybe",), '"maybe" is neither true nor false', id="truth"),
+        pytest.param(("--leader-elect=2",), '"2" is neither true nor false', id="leader truth"),
+        pytest.param(("--enable-http2=2",), '"2" is neither true nor false', id="idle truth"),
         pytest.param(("--descheduling-interval=5",), "write 5s for seconds", id="no unit"),
         pytest.param(("--descheduling-interval=-5m",), "is negative", id="negative"),
         pytest.param(("--node-selector=a=b=c",), "--node-selector", id="labels"),
@@ -182,7 +182,7 @@ def test_each_flag_that_does_nothing_is_told_once_with_its_reason(
         pytest.param(
             ("--evict-local-storage-pods",), "set evictLocalStoragePods", id="a protection"
         ),
-        pytest.param(("--leader",), "unrecognized arguments: --leader", id="an abbreviation"),
+        pytest.param(("--leader",), "there is no flag --leader", id="an abbreviation"),
     ],
 )
 def test_what_makes_no_sense_is_refused_with_a_remedy(
@@ -211,4 +211,4 @@ def test_help_names_every_family_of_flags_and_stays_on_one_screen(
         assert upstream_flags.as_typed(flag.name) in words
     for idle in upstream_flags.IGNORED_FLAGS:
         assert idle.family in words
-    assert len(text.splitlines()) <= 60
+    assert len(text.splitlines()) <= 64

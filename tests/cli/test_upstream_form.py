@@ -30,10 +30,9 @@ def test_underscores_stand_for_hyphens(asked: Asked, name: str, *, as_one_word: 
 def test_only_the_name_of_a_flag_is_spelled_anew() -> None:
     words = ["run", "--journal_dir=a_b", "--context", "my_context", "_x"]
 
-    assert upstream_form.normalize_argv(words) == (
-        ["run", "--journal-dir=a_b", "--context", "my_context", "_x"],
-        False,
-    )
+    assert upstream_form.with_hyphens(words) == [
+        *("run", "--journal-dir=a_b", "--context", "my_context", "_x")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -137,8 +136,8 @@ class TestThePlaceOfTheJournal:
     """A manifest of the SIG descheduler mounts no volume and has a read-only root."""
 
     def options(self, *words: str) -> argparse.Namespace:
-        ours, bare = upstream_form.normalize_argv(words)
-        found = parser().parse_args(ours)
+        bare = upstream_form.begins_with_flag(words)
+        found = parser().parse_args(["run", *words] if bare else words)
         found.bare = bare
         return found
 
@@ -159,7 +158,7 @@ class TestThePlaceOfTheJournal:
 
         assert found.default_journal_dir == "/dev/shm/reactive-desched"
         (notice,) = found.notices
-        assert "ends with the pod; pass --journal-dir" in notice
+        assert "ends with the pod; pass --journal DIR" in notice
 
     @pytest.mark.usefixtures("locked")
     @pytest.mark.parametrize(

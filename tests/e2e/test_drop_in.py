@@ -50,7 +50,7 @@ def log(control_plane: ControlPlane, playground: E2ENamespace, tmp_path: Path) -
     policy.write_text(playground.policy(), encoding="utf-8")
     words = (
         *(f"--policy-config-file={policy}", "--descheduling-interval=5m", "--v=3"),
-        *(f"--kubeconfig={kubeconfig}", "--secure-port=0", f"--journal-dir={tmp_path / 'journal'}"),
+        *(f"--kubeconfig={kubeconfig}", "--secure-port=0", f"--journal={tmp_path / 'journal'}"),
     )
     log = tmp_path / "descheduler.log"
     with log.open("wb") as output:

@@ -79,7 +79,7 @@ class Replicas:
             text, port = self.kubeconfig.read_text(), self.link.port
             server = text.partition('"server": "https://127.0.0.1:')[2].partition('"')[0]
             kubeconfig.write_text(text.replace(f"127.0.0.1:{server}", f"127.0.0.1:{port}"))
-        options = (*ELECTION, f"--journal-dir={self.journal(name)}")
+        options = (*ELECTION, f"--journal={self.journal(name)}")
         process = ControllerProcess(folder, kubeconfig, self.policy, PACED, options)
         self.processes[name] = self._stack.enter_context(process)
         return process

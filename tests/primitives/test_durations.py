@@ -6,6 +6,8 @@ from hypothesis import strategies as st
 
 from reactive_desched.primitives.durations import DurationError, parse_duration
 
+WAY = 'write numbers with units w, d, h, m, s or ms, for example "90s", "1h30m" or "7d"'
+
 
 @pytest.mark.parametrize(
     ("text", "seconds"),
@@ -25,6 +27,10 @@ from reactive_desched.primitives.durations import DurationError, parse_duration
         ("-0", 0.0),
         ("+2s", 2.0),
         ("-2s", -2.0),
+        ("7d", 604_800.0),
+        ("2w", 1_209_600.0),
+        ("1w1d12h", 734_400.0),
+        ("0.5d", 43_200.0),
     ],
 )
 def test_a_go_duration_is_read_as_seconds(text: str, seconds: float) -> None:
@@ -35,14 +41,14 @@ def test_a_go_duration_is_read_as_seconds(text: str, seconds: float) -> None:
     ("text", "hint"),
     [
         ("60", "a unit is missing: write 60s for seconds"),
-        ("5d", "days and weeks have no unit: write 120h"),
-        ("2w", "days and weeks have no unit: write 336h"),
-        ("", 'write numbers with units h, m, s or ms, for example "90s" or "1h30m"'),
-        ("soon", 'write numbers with units h, m, s or ms, for example "90s" or "1h30m"'),
-        ("1h 30m", 'write numbers with units h, m, s or ms, for example "90s" or "1h30m"'),
-        ("1H", 'write numbers with units h, m, s or ms, for example "90s" or "1h30m"'),
-        ("--1s", 'write numbers with units h, m, s or ms, for example "90s" or "1h30m"'),
-        (".s", 'write numbers with units h, m, s or ms, for example "90s" or "1h30m"'),
+        ("5y", "the longest units are w and d: write a year as 365d, a month as 30d"),
+        ("1 month", "the longest units are w and d: write a year as 365d, a month as 30d"),
+        ("", WAY),
+        ("soon", WAY),
+        ("1h 30m", WAY),
+        ("1H", WAY),
+        ("--1s", WAY),
+        (".s", WAY),
     ],
 )
 def test_what_is_no_duration_is_refused_with_the_way_to_write_it(text: str, hint: str) -> None:
@@ -63,7 +69,7 @@ def test_hours_minutes_and_seconds_add_up(hours: int, minutes: int, seconds: int
     assert parse_duration(text) == hours * 3600 + minutes * 60 + seconds
 
 
-@given(st.text(alphabet="0123456789.hms+-nuµ ", max_size=70))
+@given(st.text(alphabet="0123456789.hmsdw+-nuµ ", max_size=70))
 def test_any_text_is_a_duration_or_refused_as_one(text: str) -> None:
     with contextlib.suppress(DurationError):
         assert isinstance(parse_duration(text), float)

@@ -125,7 +125,7 @@ class ControllerProcess:
             "run",
             f"--policy={self._write('policy.yaml', self.policy)}",
             f"--kubeconfig={self.kubeconfig}",
-            f"--journal-dir={self.journal}",
+            f"--journal={self.journal}",
             f"--listen=127.0.0.1:{self._port}",
             "--log-format=json",
         ]

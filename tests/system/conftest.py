@@ -213,7 +213,7 @@ def controller(
         return start(
             "run",
             *("--policy", str(policy), "--kubeconfig", str(cluster.kubeconfig)),
-            *("--journal-dir", str(tmp_path / "journal"), "--listen", "127.0.0.1:0", *more),
+            *("--journal", str(tmp_path / "journal"), "--listen", "127.0.0.1:0", *more),
         )
 
     return start_one

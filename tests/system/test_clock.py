@@ -55,7 +55,7 @@ def controller(
         program = start(
             "run",
             *("--policy", str(policy), "--kubeconfig", str(cluster.kubeconfig)),
-            *("--journal-dir", str(tmp_path / "journal"), "--listen", "127.0.0.1:0"),
+            *("--journal", str(tmp_path / "journal"), "--listen", "127.0.0.1:0"),
             module="tests.support.shifted_clock",
         )
         program.wait_for("synced")

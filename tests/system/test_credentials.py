@@ -28,7 +28,7 @@ def run_with(start: Callable[..., Any], policy: Path, tmp_path: Path) -> Callabl
         return start(
             "run",
             *("--policy", str(policy), "--kubeconfig", str(kubeconfig)),
-            *("--journal-dir", str(tmp_path / "journal"), "--listen", "127.0.0.1:0"),
+            *("--journal", str(tmp_path / "journal"), "--listen", "127.0.0.1:0"),
         )
 
     return start_one

@@ -104,7 +104,7 @@ def ours(
     program = start(
         "run",
         *("--policy", str(policy), "--kubeconfig", str(cluster.kubeconfig)),
-        *("--journal-dir", str(tmp_path / "journal"), "--listen", "127.0.0.1:0"),
+        *("--journal", str(tmp_path / "journal"), "--listen", "127.0.0.1:0"),
         *("--log-format", "json"),
         module="tests.support.failing_disk",
     )

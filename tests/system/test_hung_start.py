@@ -24,7 +24,7 @@ def test_a_journal_that_hangs_at_the_start_does_not_keep_the_controller_from_end
     program = start(
         "run",
         *("--policy", str(policy), "--kubeconfig", str(kubeconfig)),
-        *("--journal-dir", str(journal), "--listen", "127.0.0.1:0"),
+        *("--journal", str(journal), "--listen", "127.0.0.1:0"),
     )
     program.wait_until((journal / "lock").exists)
     assert program.stop() in (0, -15)

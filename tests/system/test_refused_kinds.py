@@ -59,7 +59,7 @@ def test_everything_that_may_not_be_read_is_named_in_one_line_and_by_readyz(
     program = start(
         "run",
         *("--policy", str(policy), "--kubeconfig", str(kubeconfig)),
-        *("--journal-dir", str(tmp_path / "journal"), "--listen", "127.0.0.1:0"),
+        *("--journal", str(tmp_path / "journal"), "--listen", "127.0.0.1:0"),
     )
     url = program.wait_for(r"url=(http://\S+)")[1]
     line = program.wait_for(r".*evictions paused.*")[0]

@@ -83,7 +83,7 @@ def follow(
         program = start(
             "run",
             *("--policy", str(mount.policy), "--kubeconfig", str(cluster.kubeconfig)),
-            *("--journal-dir", str(tmp_path / "journal"), "--listen", "127.0.0.1:0"),
+            *("--journal", str(tmp_path / "journal"), "--listen", "127.0.0.1:0"),
             *("--log-format", "json", *more),
         )
         program.wait_for('"synced"')

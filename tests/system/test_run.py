@@ -158,7 +158,7 @@ def test_a_kubeconfig_that_is_not_there_ends_with_status_2(policy: Path, tmp_pat
     command = [
         *(sys.executable, "-m", "reactive_desched", "run"),
         *("--policy", str(policy), "--kubeconfig", str(tmp_path / "none")),
-        *("--journal-dir", str(tmp_path / "journal"), "--listen", "127.0.0.1:0"),
+        *("--journal", str(tmp_path / "journal"), "--listen", "127.0.0.1:0"),
     ]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 

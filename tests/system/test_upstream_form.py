@@ -25,7 +25,7 @@ def program(
         *("--descheduling-interval=5m", "--leader-elect=true", "--logging-format=json"),
         f"--kubeconfig={cluster.kubeconfig}",
         "--secure-port=0",
-        f"--journal-dir={tmp_path / 'journal'}",
+        f"--journal={tmp_path / 'journal'}",
     )
 
 

@@ -1,0 +1,44 @@
+"""`completion`: the script by which a shell completes commands, flags and their values."""
+
+import argparse
+import sys
+from typing import Final
+
+from reactive_desched.cli.commands import CommandParser, Commands
+
+_SHELLS: Final = ("bash", "zsh", "tcsh")
+_DESCRIPTION: Final = """\
+Print a script that makes a shell complete commands, flags, the words that a flag takes, and names
+of files."""
+
+
+def add(commands: Commands) -> None:
+    """Describe `completion` to the parser."""
+    command = commands.add_parser("completion", help="print a completion script for a shell")
+    command.description = _DESCRIPTION
+    command.examples = (
+        "source <(reactive-desched completion bash)",
+        "reactive-desched completion zsh > ~/.zfunc/_reactive-desched",
+    )
+    command.add_argument("shell", metavar="SHELL", choices=_SHELLS, help="bash, zsh or tcsh")
+    command.set_defaults(command=_print)
+
+
+def _print(arguments: argparse.Namespace) -> int:
+    import shtab
+
+    from reactive_desched.cli import parser
+
+    top = parser()
+    _complete_paths(top, shtab.FILE, shtab.DIRECTORY)
+    sys.stdout.write(shtab.complete(top, shell=arguments.shell) + "\n")
+    return 0
+
+
+def _complete_paths(parser: CommandParser, file: object, directory: object) -> None:
+    """Have the arguments that name a file or a folder completed with names of such."""
+    for argument in parser.arguments():
+        if argument.metavar in ("FILE", "DIR"):
+            argument.complete = file if argument.metavar == "FILE" else directory  # type: ignore[attr-defined]  # how shtab is asked
+    for command in parser.subcommands.values():
+        _complete_paths(command, file, directory)

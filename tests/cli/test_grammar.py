@@ -1,0 +1,238 @@
+"""Every command reads its words alike: names, help, and what it refuses."""
+
+import shlex
+import subprocess
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from reactive_desched.cli import controller_client, main, parser
+from reactive_desched.cli.commands import CommandParser
+
+
+def leaves(of: CommandParser, *words: str) -> Iterator[tuple[tuple[str, ...], CommandParser]]:
+    """Yield each command that does something, by its words."""
+    if not of.subcommands:
+        yield words, of
+    for name, command in of.subcommands.items():
+        yield from leaves(command, *words, name)
+
+
+COMMANDS = [pytest.param(*each, id=" ".join(each[0])) for each in leaves(parser())]
+
+
+def refused(capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
+    """Return the lines on standard error of a command line that is refused with 2."""
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert ended.value.code == 2
+    written = capsys.readouterr()
+    assert written.out == ""
+    return written.err.splitlines()
+
+
+@pytest.mark.parametrize(("words", "command"), COMMANDS)
+def test_every_help_ends_with_two_examples_that_the_parser_takes(
+    words: tuple[str, ...], command: CommandParser
+) -> None:
+    assert len(command.examples) >= 2
+    assert command.format_help().endswith(
+        "\nexamples:\n" + "".join(f"  $ {example}\n" for example in command.examples)
+    )
+    for example in command.examples:
+        ours = example[example.index("reactive-desched") :].replace("source <(", "")
+        line = shlex.split(ours.partition(" > ")[0].rstrip(")"))[1:]
+        line = line[: line.index("|")] if "|" in line else line
+        assert tuple(line[: len(words)]) == words
+        parser().parse_args(line)
+
+
+@pytest.mark.parametrize(("words", "command"), COMMANDS)
+def test_a_flag_means_the_same_in_every_command(
+    words: tuple[str, ...], command: CommandParser
+) -> None:
+    meanings = {"-n": {"--namespace"}, "-o": {"--output"}, "-f": {"--filename", "--follow"}}
+    for argument in command.arguments():
+        names = argument.option_strings
+        for short, long in meanings.items():
+            if short in names:
+                assert long & set(names), words
+        if "--output" in names:
+            assert argument.choices, "a format is one of a closed set"
+        if "--out" in names:
+            assert argument.metavar == "FILE"
+        assert "--journal-dir" not in names
+        assert ("--since" in names) <= ("--until" in command.flags)
+
+
+@pytest.mark.parametrize(
+    ("words", "usage", "said"),
+    [
+        pytest.param(["plna"], "", "there is no command plna; did you mean plan?", id="a command"),
+        pytest.param(
+            ["audit", "qurey"],
+            " audit",
+            "there is no command qurey; did you mean query?",
+            id="a command below another",
+        ),
+        pytest.param(
+            ["bogus"],
+            "",
+            "there is no command bogus; there are run, plan, nodes, ",
+            id="no command",
+        ),
+        pytest.param(
+            ["audit", "query", "--outcom", "x"],
+            " audit query",
+            "there is no flag --outcom; did you mean --outcome?",
+            id="a flag",
+        ),
+        pytest.param(
+            ["run", "--polcy", "p.yaml"],
+            " run",
+            "there is no flag --polcy; did you mean --policy?",
+            id="a flag that is required",
+        ),
+        pytest.param(
+            ["version", "now"], " version", 'unexpected argument "now"', id="one word too many"
+        ),
+        pytest.param(["--hepl"], "", "there is no flag --hepl; did you mean --help?", id="first"),
+        pytest.param(
+            ["--policy-config-fil", "p.yaml"],
+            "",
+            "there is no flag --policy-config-fil; did you mean --policy-config-file?",
+            id="first, as the SIG descheduler has it",
+        ),
+        pytest.param(
+            ["audit", "status", "-o", "jsn"],
+            " audit status",
+            'argument -o/--output: "jsn" is unknown; did you mean json? it is one of text, json',
+            id="a word of a closed set",
+        ),
+        pytest.param(
+            ["sim", "--seed", "x"],
+            " sim",
+            'argument --seed: "x" is not a whole number',
+            id="number",
+        ),
+        pytest.param(
+            ["policy", "convert", "p.yaml", "-o", "new.yaml"],
+            " policy convert",
+            "argument -o/--output: is a format in every command: write --out FILE",
+            id="a file for a format",
+        ),
+    ],
+)
+def test_a_mistake_shows_the_usage_of_its_command_and_what_may_be_meant(
+    capsys: pytest.CaptureFixture[str], words: list[str], usage: str, said: str
+) -> None:
+    lines = refused(capsys, *words)
+
+    assert lines[0].startswith(f"usage: reactive-desched{usage} ")
+    assert lines[-1].startswith(f"reactive-desched{usage}: error: {said}")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["audit", "query", "--limit", "-3"],
+        ["events", "tail", "--last", "-3"],
+        ["run", "--policy", "p", "--secure-port", "-3"],
+        ["run", "--policy", "p", "--client-connection-burst", "-3"],
+        ["plan", "--policy", "p", "--passes", "-3"],
+    ],
+    ids=lambda words: words[-2],
+)
+def test_a_negative_number_is_refused_in_the_same_words(
+    capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    last = refused(capsys, *words)[-1]
+
+    assert last.partition(f"argument {words[-2]}: ")[2].startswith(
+        '"-3" is not a whole number from '
+    )
+
+
+@pytest.mark.parametrize(
+    ("flag", "said"),
+    [
+        ("--outcome", "outcome"),
+        ("--type", "type"),
+        ("--plugin", "--plugin"),
+    ],
+)
+@pytest.mark.parametrize("command", [("audit", "query"), ("audit", "export"), ("events", "tail")])
+def test_a_word_of_a_closed_set_is_checked_whatever_the_journal_holds(
+    capsys: pytest.CaptureFixture[str], command: tuple[str, ...], flag: str, said: str
+) -> None:
+    assert main([*command, flag, "bogus"]) == 2
+
+    assert capsys.readouterr().err.startswith(f'{said} "bogus" is unknown; it is one of ')
+
+
+def test_pause_until_a_time_pauses_for_as_long_as_is_left(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[Any] = []
+    answer = {"pause": "", "brakes": {}, "notKept": ""}
+
+    def send(*order: Any) -> Any:  # whatever the command sends
+        sent.append(order)
+        return answer
+
+    monkeypatch.setattr(controller_client, "send_order", send)
+    until = datetime.now(UTC) + timedelta(hours=1)
+
+    assert main(["pause", "--until", until.isoformat()]) == 0
+    assert main(["pause", "--for", "1d"]) == 0
+    assert main(["pause", "--until", "2020-01-01"]) == 2
+
+    first, second = (body["forSeconds"] for _, _, body in sent)
+    assert 3500 < first <= 3600
+    assert second == 86_400
+    assert "--until 2020-01-01 is not in the future" in capsys.readouterr().err
+
+
+def test_help_prints_what_the_flag_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    said = []
+    for words in (["help", "audit", "show"], ["audit", "show", "--help"], ["help"], ["--help"]):
+        with pytest.raises(SystemExit) as ended:
+            main(words)
+        assert ended.value.code == 0
+        said.append(capsys.readouterr().out)
+
+    assert said[0] == said[1] != said[2] == said[3]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "tcsh"])
+def test_completion_knows_commands_flags_and_their_words(
+    capsys: pytest.CaptureFixture[str], shell: str
+) -> None:
+    assert main(["completion", shell]) == 0
+
+    script = capsys.readouterr().out
+    for word in ("audit", "query", "outcome", "jsonl", "v1alpha2"):
+        assert word in script
+    assert "--journal-dir" not in script
+
+
+def test_bash_completes_a_command_and_its_flags(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["completion", "bash"])
+    script = capsys.readouterr().out
+    for words, completed in (
+        (["aud"], "audit"),
+        (["audit", "qu"], "query"),
+        (["audit", "query", "--outc"], "--outcome"),
+        (["audit", "export", "-o", "js"], "jsonl"),
+    ):
+        line = shlex.join(["reactive-desched", *words])
+        ask = (
+            f"{script}\nCOMP_WORDS=({line}) COMP_CWORD={len(words)}\n"
+            "_shtab_reactive_desched\nprintf '%s\\n' \"${COMPREPLY[@]}\""
+        )
+        ran = subprocess.run(
+            ["bash", "--norc"], input=ask, capture_output=True, text=True, check=True
+        )
+        assert ran.stdout.split() == [completed], ran.stderr
