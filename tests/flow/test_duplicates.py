@@ -6,32 +6,30 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reactive_desched.plugins.duplicates import DuplicatesArgs, DuplicatesPlugin
-from reactive_desched.policy.evictor import DefaultEvictorArgs
-from tests.support.sim_descheduler import SimulatedDescheduler, nodes_by_count
+from tests.support.descheduled import DescheduledCluster
 from tests.support.sim_world import SimulatedCluster
 
 HOUR_S = 3600.0
 CORDON = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
 
 
-def descheduler(world: SimulatedCluster, **evictor: Any) -> SimulatedDescheduler:
-    args = DefaultEvictorArgs.model_validate(evictor)
-    return SimulatedDescheduler(world, DuplicatesPlugin(DuplicatesArgs()), evictor=args)
+def descheduler(world: SimulatedCluster) -> DescheduledCluster:
+    return DescheduledCluster(world, DuplicatesPlugin(DuplicatesArgs()))
 
 
 def test_replicas_move_to_nodes_that_join_and_then_stay() -> None:
     world = SimulatedCluster().nodes("n1")
     world.deployment("web", 6)
     running = descheduler(world).run(60)
-    assert (nodes_by_count(world, "web"), running.moves) == ({"n1": 6}, [])
+    assert (running.pods_by_node("web"), running.evicted) == ({"n1": 6}, [])
 
     world.nodes("n2", "n3")
     running.run(60)
 
-    assert nodes_by_count(world, "web") == {"n1": 2, "n2": 2, "n3": 2}
-    assert len(running.moves) == 4
+    assert running.pods_by_node("web") == {"n1": 2, "n2": 2, "n3": 2}
+    assert len(running.evicted) == 4
     running.run(HOUR_S)
-    assert (len(running.moves), running.found_by_sweep()) == (4, [])
+    assert (len(running.evicted), running.found_by_sweep()) == (4, [])
 
 
 def test_evictions_under_way_do_not_lower_the_share_of_the_others() -> None:
@@ -43,8 +41,8 @@ def test_evictions_under_way_do_not_lower_the_share_of_the_others() -> None:
     world.nodes("n2")
     running.run(HOUR_S)
 
-    assert nodes_by_count(world, "web") == {"n1": 3, "n2": 3}
-    assert len(running.moves) == 3
+    assert running.pods_by_node("web") == {"n1": 3, "n2": 3}
+    assert len(running.evicted) == 3
 
 
 def test_what_a_disruption_budget_holds_back_follows() -> None:
@@ -56,8 +54,8 @@ def test_what_a_disruption_budget_holds_back_follows() -> None:
     world.nodes("n2", "n3")
     running.run(HOUR_S)
 
-    assert nodes_by_count(world, "web") == {"n1": 2, "n2": 2, "n3": 2}
-    assert len(running.moves) == 4
+    assert running.pods_by_node("web") == {"n1": 2, "n2": 2, "n3": 2}
+    assert len(running.evicted) == 4
 
 
 def test_where_no_node_below_the_share_has_room_nothing_moves() -> None:
@@ -68,20 +66,20 @@ def test_where_no_node_below_the_share_has_room_nothing_moves() -> None:
     world.nodes("n2", cpu="600m")  # the share is 3, and n2 has room for one
     running.run(HOUR_S)
 
-    assert nodes_by_count(world, "web") == {"n1": 5, "n2": 1}
-    assert len(running.moves) == 1
+    assert running.pods_by_node("web") == {"n1": 5, "n2": 1}
+    assert len(running.evicted) == 1
 
 
 def test_a_node_at_its_share_is_no_place_to_move_to() -> None:
     world = SimulatedCluster().nodes("n1", "n2")
     world.deployment("web", 5, cpu="500m")
     running = descheduler(world).run(60)
-    assert sorted(nodes_by_count(world, "web").values()) == [2, 3]
+    assert sorted(running.pods_by_node("web").values()) == [2, 3]
 
     world.nodes("n3", cpu="100m")  # the share is 2, and n3 has room for none
     running.run(HOUR_S)
 
-    assert running.moves == []
+    assert running.evicted == []
 
 
 def test_a_stateful_set_whose_pods_come_back_one_by_one_is_evened_out() -> None:
@@ -92,8 +90,8 @@ def test_a_stateful_set_whose_pods_come_back_one_by_one_is_evened_out() -> None:
     world.nodes("n2", "n3")
     running.run(HOUR_S)
 
-    assert nodes_by_count(world, "db") == {"n1": 2, "n2": 2, "n3": 2}
-    assert len(running.moves) == 4
+    assert running.pods_by_node("db") == {"n1": 2, "n2": 2, "n3": 2}
+    assert len(running.evicted) == 4
 
 
 sizes = st.dictionaries(st.sampled_from(["a", "b", "c"]), st.integers(1, 9), min_size=1)
@@ -141,11 +139,11 @@ def test_whatever_happens_it_comes_to_rest_and_a_second_look_finds_nothing(
         else:
             story.tell(step, *of)
     running.run(600)
-    at_rest = len(running.moves)
+    at_rest = len(running.evicted)
 
     running.run(HOUR_S)
 
-    assert len(running.moves) == at_rest
+    assert len(running.evicted) == at_rest
     assert running.found_by_sweep() == []
 
 
@@ -160,6 +158,8 @@ def test_what_a_sweep_evicts_is_placed_so_that_the_next_sweep_finds_nothing(
     story.world.advance(60)
     watching = descheduler(story.world)
 
-    watching.evict_as_a_sweep_would()
+    for pod in watching.found_by_sweep():
+        story.world.evict(pod)
+    story.world.advance(60)
 
     assert watching.found_by_sweep() == []

@@ -5,16 +5,16 @@ from typing import Any
 
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
 from reactive_desched.policy.guards import GuardName, GuardSettings
-from tests.support.sim_descheduler import SimulatedDescheduler
+from tests.support.descheduled import DescheduledCluster
 from tests.support.sim_world import SimulatedCluster
 
 TAINT = {"key": "gpu", "effect": "NoSchedule"}
 START_S = 5.0
 
 
-def guarded(world: SimulatedCluster, *disabled: GuardName) -> SimulatedDescheduler:
+def guarded(world: SimulatedCluster, *disabled: GuardName) -> DescheduledCluster:
     guards = GuardSettings(disabled=disabled)
-    return SimulatedDescheduler(world, NodeTaintsPlugin(NodeTaintsArgs()), guards=guards)
+    return DescheduledCluster(world, NodeTaintsPlugin(NodeTaintsArgs()), guards=guards)
 
 
 def filled(world: SimulatedCluster) -> SimulatedCluster:
@@ -30,8 +30,8 @@ def test_pods_of_a_stateful_set_leave_in_order_and_each_after_the_one_before_is_
 
     descheduler.run(300)
 
-    assert [move.pod for move in descheduler.moves] == ["db-2", "db-1", "db-0"]
-    times = [move.at_s for move in descheduler.moves]
+    assert descheduler.evicted == ["db-2", "db-1", "db-0"]
+    times = descheduler.evicted_at_s
     ready_again_s = 3  # one second to shut down, two to start
     assert all(later - sooner >= ready_again_s for sooner, later in pairwise(times))
     assert set(world.nodes_of_pods("db").values()) == {"n2"}
@@ -55,7 +55,7 @@ def test_a_deployment_that_rolls_out_during_a_taint_is_left_alone_until_it_is_do
         if done and over_s is None:
             over_s = world.clock.now()
         if over_s is None:
-            assert descheduler.moves == []
+            assert descheduler.evicted == []
 
     assert over_s is not None
     assert over_s > began_s + 2
@@ -76,7 +76,7 @@ def test_workloads_of_one_replica_leave_one_after_the_other() -> None:
         ready = sum("Ready" in world.phases(name).values() for name in names)
         least_ready = min(least_ready, ready)
 
-    assert len(descheduler.moves) == len(names)
+    assert len(descheduler.evicted) == len(names)
     assert least_ready == len(names) - 1
 
 
@@ -91,7 +91,7 @@ def test_a_new_pod_on_a_wrong_node_is_looked_at_when_it_is_ten_seconds_old() -> 
     created_s = world.clock.now()
 
     descheduler.run(11)
-    assert {move.at_s - created_s >= 10 for move in descheduler.moves} == {True}
+    assert {at_s - created_s >= 10 for at_s in descheduler.evicted_at_s} == {True}
 
 
 def test_a_cordon_of_the_simulated_cluster_empties_no_node() -> None:
@@ -103,4 +103,4 @@ def test_a_cordon_of_the_simulated_cluster_empties_no_node() -> None:
     descheduler.run(600)
 
     assert world.taints("n1") == {"node.kubernetes.io/unschedulable:NoSchedule"}
-    assert descheduler.moves == []
+    assert descheduler.evicted == []

@@ -23,6 +23,7 @@ from reactive_desched.model.outcomes import EVICTION_ACCEPTED, PDB_REFUSED_EVICT
 from reactive_desched.model.resources import add_resources
 from reactive_desched.model.usage import NODE_METRIC, NodeMetric
 from reactive_desched.policy.evictor import DefaultEvictorArgs
+from reactive_desched.policy.guards import GuardSettings
 from reactive_desched.policy.moves import MoveSettings
 from reactive_desched.policy.policy import Configuration
 from reactive_desched.policy.settings import RetrySettings
@@ -34,7 +35,13 @@ from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.kinds.interning import InternTables
 from reactive_desched.state.resources import WATCHED_KINDS
 from reactive_desched.state.view import ClusterView
-from tests.support.configurations import UNLIMITED_MOVES, make_configuration, make_profile_of
+from reactive_desched.sweep.cycle import Cycle
+from tests.support.configurations import (
+    UNGUARDED,
+    UNLIMITED_MOVES,
+    make_configuration,
+    make_profile_of,
+)
 from tests.support.sim_world import SimulatedCluster
 
 STEP_S: Final = 0.5
@@ -43,8 +50,9 @@ STEP_S: Final = 0.5
 class DescheduledCluster:
     """A simulated cluster whose pods plugins evict, by the gates of the reactive path.
 
-    `evicted` are the names of the pods that left by it, in order, and `ended` what came of them.
-    Unless `moves` says otherwise, any number of pods may be moving, again and again.
+    `evicted` are the names of the pods that left by it, in order, `evicted_at_s` when, in virtual
+    seconds, and `ended` what came of them. Unless `moves` says otherwise, any number of pods may be
+    moving, again and again; unless `guards` does, none holds a pod.
     """
 
     def __init__(
@@ -54,16 +62,18 @@ class DescheduledCluster:
         config: Configuration | None = None,
         quiet_s: float = 1.0,
         moves: MoveSettings = UNLIMITED_MOVES,
+        guards: GuardSettings = UNGUARDED,
         **evictor: Any,  # any argument of the default evictor, as policies write it
     ) -> None:
         self.world = world
         self.evicted: list[str] = []
+        self.evicted_at_s: list[float] = []
         self.ended: list[EndedMove] = []
         self.evaluations: list[Evaluation] = []
         if config is None:
             profile = make_profile_of("p", plugins, DefaultEvictorArgs.model_validate(evictor))
             debounce = DebounceConfig(quiet_s, 10 * quiet_s)
-            config = make_configuration((profile,), debounce=debounce, moves=moves)
+            config = make_configuration((profile,), debounce=debounce, moves=moves, guards=guards)
         self.config = config
         self.state = ClusterState()
         tables = InternTables()
@@ -95,6 +105,21 @@ class DescheduledCluster:
             self.world.advance(min(until, max(due, now + STEP_S)) - now)
         self._work()
         return self
+
+    def found_by_sweep(self) -> list[str]:
+        """Name the pods that a sweep would evict now; the evictions are not carried out."""
+        state = ClusterState()
+        for resource in self._codecs:
+            for key in self.state.keys(resource):
+                if (known := self.state.get(resource, key)) is not None:
+                    state.upsert(known)
+        cycle = Cycle(self.config.policy, state, ClusterView(state, self._now))
+        found = []
+        for decided in cycle.run():
+            if isinstance(decided.decision, Evict):
+                found.append(decided.finding.pod.name)
+                cycle.confirm(decided)
+        return found
 
     def report_use(self) -> None:
         """Report each node as koordinator's agent does; a pod uses what it requests."""
@@ -158,6 +183,7 @@ class DescheduledCluster:
             outcome = PDB_REFUSED_EVICTION.outcome(str(refusal))
         else:
             self.evicted.append(name)
+            self.evicted_at_s.append(self._now())
             outcome = EVICTION_ACCEPTED.outcome()
         self._evaluator.settle(evaluation, outcome, self._now())
         self._follow_up()
