@@ -122,7 +122,8 @@ class HighNodeUtilizationPlugin(DrainingPlugin[HighNodeUtilizationArgs]):
     A node is underutilized if its pods request at most `thresholds` of each resource. The node
     that is used least gives its pods away first, all of them, as long as the other nodes, cordoned
     ones excepted, together have something left of every resource. The kube-scheduler must be set
-    to pack nodes (MostAllocated), or the pods come back.
+    to pack nodes (MostAllocated), or the pods come back. So do pods that request cpu and no memory,
+    unless MostAllocated weighs more than NodeResourcesBalancedAllocation there.
     """
 
     name = "HighNodeUtilization"

@@ -19,6 +19,8 @@ from tests.support.rounds import run_round
 from tests.support.sim_world import SimulatedCluster
 
 MAX_ROUNDS = 4
+AS_THE_NODES = 2048
+"""Mebibytes for each core: the simulated nodes have eight gibibytes and four cores."""
 
 
 def low(**args: Any) -> LowNodeUtilizationPlugin:
@@ -31,14 +33,19 @@ def high(**args: Any) -> HighNodeUtilizationPlugin:
     return plugin_from_policy(HighNodeUtilizationPlugin, HighNodeUtilizationArgs, **args)
 
 
-def crowded(world: SimulatedCluster, nodes: list[list[int]]) -> SimulatedCluster:
+def crowded(
+    world: SimulatedCluster, nodes: list[list[int]], mebibytes_per_core: int = 0
+) -> SimulatedCluster:
     """Fill nodes with pods of so many milli-cores, each a Deployment of its own."""
     names = [f"n{number}" for number in range(len(nodes))]
     world.nodes(*names)
     for name, pods in zip(names, nodes, strict=True):
         _leave_open(world, names, {name})
         for number, size in enumerate(pods):
-            world.deployment(f"{name}-{number}", 1, cpu=f"{size}m")
+            requests = {"cpu": f"{size}m"}
+            if mebibytes_per_core:
+                requests["memory"] = f"{size * mebibytes_per_core // 1000}Mi"
+            world.deployment(f"{name}-{number}", 1, **requests)
     world.advance(10)
     _leave_open(world, names, set(names))
     return world
@@ -125,9 +132,20 @@ def test_pods_of_any_size_come_to_rest(
 def test_a_second_look_at_packed_nodes_finds_nothing(
     nodes: list[list[int]], low_percent: int
 ) -> None:
-    world = crowded(SimulatedCluster(scoring=MOST_ALLOCATED), nodes)
+    """Pods that request cpu alone are not packed: see the next test."""
+    world = crowded(SimulatedCluster(scoring=MOST_ALLOCATED), nodes, AS_THE_NODES)
     plugin = high(thresholds={"cpu": low_percent * 10})
 
     run_round(world, plugin)
 
     assert run_round(world, plugin) == []
+
+
+def test_pods_that_request_no_memory_come_back_as_balanced_allocation_cancels_packing() -> None:
+    """Each point that MostAllocated gives for cpu alone, BalancedAllocation takes away again."""
+    world = crowded(SimulatedCluster(scoring=MOST_ALLOCATED), [[125], [125], [500]])
+    plugin = high(thresholds={"cpu": 10})
+
+    assert len(run_round(world, plugin)) == 2
+    assert used(world) == {"n0": 125, "n1": 125, "n2": 500}
+    assert len(run_round(world, plugin)) == 2
