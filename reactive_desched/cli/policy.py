@@ -10,6 +10,7 @@ from reactive_desched.cli.commands import Commands
 if TYPE_CHECKING:
     from reactive_desched.policy.documents import SourceText
     from reactive_desched.policy.load import PolicyCheckResult
+    from reactive_desched.policy.settings import ReactiveSettings
 
 STDIN = "-"
 _WRONG_INPUT = 2
@@ -24,7 +25,8 @@ with "severity" (error or warning), "file", "line" and "column" (from 1; 0 where
 "path" (the field, as in profiles[0].pluginConfig[1].args), "message", "hint" (what to do),
 "context" (the profile and plugin), "forgivable" (true if --lenient-policy makes it a warning), and
 "notes", each with "file" and "message": what the policy does about cordoned nodes and others that
-are soon gone, with the settings of the same file or the default ones
+are soon gone, and its limits, with the settings of the same file, else those of the only file that
+holds nothing else, else the default ones
 
 exit status: 0 no file has an error, 2 a file has errors: `run` refuses such a policy with 2, too"""
 
@@ -71,11 +73,14 @@ def _check(arguments: argparse.Namespace) -> int:
         for name in arguments.files
     }
     write = as_json if arguments.output == "json" else as_text
-    sys.stdout.write(write(verdicts, {name: _notes(each) for name, each in verdicts.items()}))
+    apart = [v.settings for v in verdicts.values() if v.settings is not None and v.policy is None]
+    common = apart[0] if len(apart) == 1 else None
+    notes = {name: _notes(each, each.settings or common) for name, each in verdicts.items()}
+    sys.stdout.write(write(verdicts, notes))
     return 0 if has_no_errors(verdicts) else _WRONG_INPUT
 
 
-def _notes(verdict: "PolicyCheckResult") -> tuple[str, ...]:
+def _notes(verdict: "PolicyCheckResult", settings: "ReactiveSettings | None") -> tuple[str, ...]:
     """Say what a sound policy does about nodes that others close or empty, and its limits."""
     policy = verdict.policy
     if policy is None or not any(profile.plugins for profile in policy.profiles):
@@ -84,7 +89,7 @@ def _notes(verdict: "PolicyCheckResult") -> tuple[str, ...]:
     from reactive_desched.policy.guards import GuardSettings
     from reactive_desched.policy.limits import EvictionRateLimits
 
-    if (settings := verdict.settings) is not None:
+    if settings is not None:
         guards, rates = settings.guards, settings.budgets
     else:  # the defaults of two sections need no model of the others
         guards, rates = GuardSettings.model_construct(), EvictionRateLimits.model_construct()

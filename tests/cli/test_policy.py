@@ -109,6 +109,19 @@ def test_the_check_says_the_limits_of_policy_and_settings(files: Files) -> None:
     assert said.endswith("; maxNoOfPodsToEvictTotal 50 in 5m")
 
 
+def test_settings_in_a_file_of_their_own_count_for_the_policies_beside_it(files: Files) -> None:
+    apart = f"{SETTINGS}budgets: {{zone: null}}\n"
+    own = f"{SOUND}---\n{SETTINGS}budgets: {{node: null}}\n"
+
+    answer = json.loads(files.check("-o", "json", p=SOUND, q=own, s=apart)[1])
+    limits = {each["file"]: each["message"] for each in answer["notes"]}
+    assert ["zone unlimited" in limits[name] for name in ("p", "q")] == [True, False]
+    assert ["node unlimited" in limits[name] for name in ("p", "q")] == [False, True]
+
+    answer = json.loads(files.check("-o", "json", p=SOUND, s=apart, t=apart)[1])
+    assert answer["notes"][-1]["message"] == LIMITS  # which of the two counts nobody knows
+
+
 def test_errors_and_warnings_are_told_in_the_order_of_the_lines_with_status_2(
     files: Files,
 ) -> None:
