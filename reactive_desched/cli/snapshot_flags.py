@@ -31,9 +31,9 @@ def add_preview(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--as",
         dest="mode",
-        choices=["once", "upstream"],
-        help="whose decisions: once, `run --once` (the default); upstream, a dry run of the SIG"
-        " descheduler (the default with --passes)",
+        choices=["run", "once", "upstream"],
+        help="whose decisions: run, the controller (the default); once, `run --once`; upstream, a"
+        " dry run of the SIG descheduler (the default with --passes)",
     )
     command.add_argument(
         "--now", metavar="TIME", help="judge as of this RFC 3339 time (default: the present)"
@@ -52,7 +52,7 @@ def add_preview(command: argparse.ArgumentParser) -> None:
 def mode_of(arguments: argparse.Namespace) -> str:
     """Return whose decisions to preview: passes are something that only upstream has."""
     if arguments.passes is None:
-        return str(arguments.mode or "once")
+        return str(arguments.mode or "run")
     if arguments.mode not in (None, "upstream"):
         raise ConfigError(
             f"--passes: --as {arguments.mode} looks once; take it away, or write --as upstream"

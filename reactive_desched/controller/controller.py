@@ -18,7 +18,7 @@ from reactive_desched.controller.subscriptions import PluginInstance
 from reactive_desched.controller.suspend import SuspendDetector
 from reactive_desched.election.leadership import Leadership
 from reactive_desched.eviction.executor import EvictionResult
-from reactive_desched.eviction.recorder import Recorder
+from reactive_desched.eviction.recorder import DecisionRecorder
 from reactive_desched.gate.factory import GateFactory
 from reactive_desched.gate.limit_status import LimitStatus
 from reactive_desched.gate.profile_view import ProfileView
@@ -64,7 +64,7 @@ class Controller:
         config: Configuration,
         *,
         readiness: Readiness,
-        recorder: Recorder,
+        recorder: DecisionRecorder,
         observer: Observer,
         work_available: Wakeup,
         suspend: SuspendDetector,

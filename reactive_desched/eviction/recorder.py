@@ -15,8 +15,8 @@ from reactive_desched.model.outcomes import Outcome
 NOT_OPEN: Final = "the journal is not open"
 
 
-class Recorder(Protocol):
-    """The durable record of decisions, of intents and of their outcomes."""
+class DecisionRecorder(Protocol):
+    """What a controller itself records: decisions, brakes, and what came of evictions."""
 
     @property
     def fault(self) -> str:
@@ -31,6 +31,14 @@ class Recorder(Protocol):
         """Have a brake's engagement or release written soon; does not wait for it."""
         ...
 
+    def record_follow_up(self, intent_id: str, end: MoveEnd) -> None:
+        """Have what came of an eviction written soon; does not wait for it."""
+        ...
+
+
+class Recorder(DecisionRecorder, Protocol):
+    """The durable record of decisions, of intents and of their outcomes."""
+
     def begin_intent(self, intent: Intent) -> Awaitable[str]:
         """Have an intent written; awaited, it gives the intent's id once it is on disk.
 
@@ -41,10 +49,6 @@ class Recorder(Protocol):
 
     async def record_outcome(self, intent_id: str, outcome: Outcome) -> None:
         """Return once the outcome is on disk."""
-        ...
-
-    def record_follow_up(self, intent_id: str, end: MoveEnd) -> None:
-        """Have what came of an eviction written soon; does not wait for it."""
         ...
 
     async def record_futile_cleared(self, clearing: FutileClearing) -> None:

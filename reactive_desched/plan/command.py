@@ -10,13 +10,13 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Final
 
-import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from reactive_desched.errors import ConfigError
 from reactive_desched.plan.evaluation import PlanResult, run_sweeps
 from reactive_desched.plan.missing_inputs import missing_inputs, missing_measurements, missing_nodes
-from reactive_desched.plan.mode import PlanMode
+from reactive_desched.plan.mode import PlanMode, RunBounds
 from reactive_desched.plan.needed_resources import needed_resources
 from reactive_desched.plan.node_report import NodesReport
 from reactive_desched.plan.node_tables import rule_tables
@@ -25,7 +25,7 @@ from reactive_desched.plan.progress import Progress, ProgressBar
 from reactive_desched.plan.reading import read_files
 from reactive_desched.plan.report import NodeCounts, PlanInputs, PlanReport, PolicyRef
 from reactive_desched.plan.rule_table import RuleTable
-from reactive_desched.plan.snapshot import Snapshot
+from reactive_desched.plan.snapshot import SWEPT_RESOURCES, Snapshot
 from reactive_desched.plan.timestamps import format_timestamp, parse_timestamp
 from reactive_desched.plan.totals import summarize
 from reactive_desched.plan.unaffected_pods import unaffected_pods
@@ -37,6 +37,7 @@ from reactive_desched.state.resources import (
     NODES,
     OWNER_RESOURCES,
     PODS,
+    RESOURCES,
     USAGE_RESOURCES,
     resources_read_for,
 )
@@ -55,7 +56,7 @@ class PlanOptions(Struct, frozen=True, kw_only=True):
     """
 
     policy: str
-    mode: PlanMode = PlanMode.ONCE
+    mode: PlanMode = PlanMode.RUN
     settings: str | None = None
     lenient: bool = False
     files: tuple[str, ...] = ()
@@ -63,6 +64,7 @@ class PlanOptions(Struct, frozen=True, kw_only=True):
     context: str | None = None
     now: str | None = None
     passes: int = 1
+    bounds: RunBounds = RunBounds()
     profile: str | None = None
     show_unaffected: bool = False
     show_nodes: bool = False
@@ -138,6 +140,7 @@ def build_report(options: PlanOptions, progress: Progress) -> PlanReport:
         looked_at=swept.looked_at,
         warnings=swept.warnings,
         mode=options.mode,
+        preview=swept.result.preview,
         skipped=swept.result.skipped,
         decisions=swept.result.decisions,
         others=None if unaffected is None else tuple(unaffected),
@@ -170,14 +173,7 @@ def _sweep(options: PlanOptions, progress: Progress) -> SweptSnapshot:
     loaded = _load_snapshot(options, configuration, progress)
     moment = moment or datetime.now(UTC)
     measured = loaded.snapshot.measured_by(policy.metrics_sources)
-    result = run_sweeps(
-        policy,
-        measured,
-        moment.timestamp(),
-        options.mode.node_fit(configuration.settings),
-        passes=options.passes,
-        asks_budgets=options.mode.asks_budgets,
-    )
+    result = _decide(options, replace(configuration, policy=policy), measured, moment, progress)
     now = format_timestamp(moment)
     return SweptSnapshot(
         policy=policy,
@@ -186,6 +182,30 @@ def _sweep(options: PlanOptions, progress: Progress) -> SweptSnapshot:
         result=result,
         looked_at=_describe_inputs(options, configuration, loaded, result, now),
         warnings=tuple(_warnings(configuration, policy, loaded)),
+    )
+
+
+def _decide(
+    options: PlanOptions,
+    configuration: Configuration,
+    snapshot: Snapshot,
+    moment: datetime,
+    progress: Progress,
+) -> PlanResult:
+    """Return what the controller, or a sweep, decides on a snapshot."""
+    if options.mode is PlanMode.RUN:
+        from reactive_desched.plan.controller_run import run_controller
+
+        return run_controller(
+            configuration, snapshot, moment.timestamp(), options.bounds, progress
+        )
+    return run_sweeps(
+        configuration.policy,
+        snapshot,
+        moment.timestamp(),
+        options.mode.node_fit(configuration.settings),
+        passes=options.passes,
+        asks_budgets=options.mode.asks_budgets,
     )
 
 
@@ -204,7 +224,7 @@ def _selected_profiles(policy: Policy, options: PlanOptions) -> Policy:
         raise ConfigError(
             f'--profile: the policy has no profile "{options.profile}"; its profiles are: {names}'
         )
-    return msgspec.structs.replace(policy, profiles=profiles)
+    return replace(policy, profiles=profiles)
 
 
 def _load_snapshot(
@@ -214,7 +234,8 @@ def _load_snapshot(
         return _load_live_snapshot(options, configuration, progress)
     if options.kubeconfig is not None or options.context is not None:
         raise ConfigError("--kubeconfig and --context mean nothing with -f; leave one of them out")
-    picture = read_files(options.files, progress)
+    resources = RESOURCES if options.mode is PlanMode.RUN else SWEPT_RESOURCES
+    picture = read_files(options.files, progress, resources)
     for resource in (NODES, PODS):
         if not picture.objects[resource]:
             raise ConfigError(
@@ -234,7 +255,8 @@ def _load_live_snapshot(
     from reactive_desched.plan.live import read_live_snapshot
 
     node_fit = options.mode.node_fit(configuration.settings)
-    resources = needed_resources(configuration.policy, node_fit, OWNER_RESOURCES)
+    spared = frozenset[str]() if options.mode is PlanMode.RUN else OWNER_RESOURCES
+    resources = needed_resources(configuration.policy, node_fit, spared)
     if options.show_nodes:
         resources = list(dict.fromkeys((*resources, *sorted(USAGE_RESOURCES))))
     kube = KubeConfigOptions(options.kubeconfig, options.context)

@@ -15,22 +15,23 @@ from reactive_desched.model.decisions import Decision, Defer, Evict, Refuse
 from reactive_desched.model.objects import Pod
 from reactive_desched.model.outcomes import POD_LEAVES, EvictionRequest, outcome_from_response
 from reactive_desched.plan.defaults import is_default_uid
-from reactive_desched.plan.report import GateRejection, PlannedDecision, PodRef
+from reactive_desched.plan.report import GateRejection, PlannedDecision, PodRef, RunPreview
 from reactive_desched.plan.snapshot import Snapshot
 from reactive_desched.policy.policy import Policy, Profile
 from reactive_desched.state.view import ClusterView
 from reactive_desched.sweep.cycle import Cycle, CycleDecision, outcome_refusal
 from reactive_desched.sweep.thresholds import check_thresholds
 
-__all__ = ["PlanResult", "first_owner", "pod_ref", "run_sweeps"]
+__all__ = ["DecisionFormatter", "PlanResult", "first_owner", "pod_ref", "run_sweeps"]
 
 
 class PlanResult(Struct, frozen=True):
-    """What one pass came to; the view shows the cluster without the pods that would be gone."""
+    """What a preview came to; the view shows the cluster without the pods that would be gone."""
 
     decisions: tuple[PlannedDecision, ...]
     skipped: str | None
     view: ClusterView
+    preview: RunPreview | None = None
 
 
 def run_sweeps(
@@ -62,7 +63,7 @@ def _run_sweep(
     view = ClusterView(state, lambda: now_s)
     check_thresholds(policy.profiles, view)
     fit = _scheduler_fit(view, now_s) if node_fit == SCHEDULER else None
-    cycle, formatter = Cycle(policy, state, view, fit), _DecisionFormatter(policy.profiles, view)
+    cycle, formatter = Cycle(policy, state, view, fit), DecisionFormatter(policy.profiles, view)
     endpoint = EvictionEndpoint(state, view) if asks_budgets else None
     verdicts = []
     for decided in cycle.run():
@@ -91,7 +92,7 @@ def _scheduler_fit(view: ClusterView, now_s: float) -> NodeFit:
     return SchedulerNodeFit(view, lambda: now_s)
 
 
-class _DecisionFormatter:
+class DecisionFormatter:
     """Puts decisions into words, adding to a protection's refusal what the others say."""
 
     def __init__(self, profiles: Sequence[Profile], view: ClusterView) -> None:

@@ -2,10 +2,12 @@
 
 from enum import StrEnum
 
+from msgspec import Struct
+
 from reactive_desched.fit.upstream import SCHEDULER, UPSTREAM
 from reactive_desched.policy.settings import ReactiveSettings
 
-__all__ = ["PlanMode"]
+__all__ = ["PlanMode", "RunBounds"]
 
 
 class PlanMode(StrEnum):
@@ -34,6 +36,14 @@ class PlanMode(StrEnum):
                 return settings.node_fit
             case _:
                 return UPSTREAM
+
+
+class RunBounds(Struct, frozen=True):
+    """How far a preview of the controller looks, and how soon replacements are Ready, in seconds."""
+
+    horizon_s: float = 3600.0
+    max_evictions: int = 1000
+    ready_after_s: float = 10.0
 
 
 _ACTORS = {

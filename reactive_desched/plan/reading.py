@@ -1,22 +1,24 @@
 """Builds a snapshot from files."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from functools import partial
 
 from reactive_desched.plan.files import expand_files, open_text
 from reactive_desched.plan.input_objects import read_objects
 from reactive_desched.plan.progress import Progress
-from reactive_desched.plan.snapshot import Snapshot, SnapshotBuilder
+from reactive_desched.plan.snapshot import SWEPT_RESOURCES, Snapshot, SnapshotBuilder
 
 __all__ = ["read_files"]
 
 
-def read_files(names: Iterable[str], progress: Progress) -> Snapshot:
-    """Read everything in the files and folders named, and nothing else.
+def read_files(
+    names: Iterable[str], progress: Progress, resources: Collection[str] = SWEPT_RESOURCES
+) -> Snapshot:
+    """Read these resources in the files and folders named, and nothing else.
 
     Raises ConfigError where a file cannot be read, CannotLook where there is no room to.
     """
-    builder = SnapshotBuilder()
+    builder = SnapshotBuilder(resources)
     for name in expand_files(names):
         _read(name, builder, progress)
     return builder.build()

@@ -18,6 +18,7 @@ __all__ = [
     "PlannedDecision",
     "PodRef",
     "PolicyRef",
+    "RunPreview",
     "UnaffectedPod",
     "UnreadableObject",
 ]
@@ -51,6 +52,11 @@ class PlannedDecision(ReportPart, frozen=True, gc=False):
     `action` is Evict, Refuse or Defer. `gate` and `reason` name the gate that decided and its
     reason code; an eviction has neither, and no rejections. `rejections` has the deciding gate
     first, and then the evictor's other protections, as upstream collects them.
+
+    A preview of the controller has times, in seconds from its beginning: `in_seconds` of an
+    eviction, `retry_in_seconds` of the next evaluation of a finding that waits. `delayed_by` says
+    what held an eviction before, `waits_for` which changes may end a wait, and `replacement_node`
+    where the replacement is taken to run.
     """
 
     action: str
@@ -63,6 +69,24 @@ class PlannedDecision(ReportPart, frozen=True, gc=False):
     gate: str | None = None
     reason: str | None = None
     rejections: tuple[GateRejection, ...] = ()
+    in_seconds: float | None = None
+    replacement_node: str | None = None
+    delayed_by: tuple[GateRejection, ...] = ()
+    waits_for: tuple[str, ...] = ()
+    retry_in_seconds: float | None = None
+
+
+class RunPreview(ReportPart, frozen=True, gc=False):
+    """What bounds a preview of the controller, what it assumes, and why it ended when.
+
+    Each replacement is taken to be Ready `ready_after_seconds` after its creation.
+    """
+
+    horizon_seconds: float
+    max_evictions: int
+    ready_after_seconds: float
+    ended_after_seconds: float
+    ended: str
 
 
 class UnaffectedPod(ReportPart, frozen=True, gc=False):
@@ -141,7 +165,7 @@ class PlanInputs(ReportPart, frozen=True, gc=False):
 class PlanReport(ReportPart, frozen=True, gc=False, kw_only=True):
     """A whole preview: decisions in the order in which they are made.
 
-    `mode` is whose decisions they are.
+    `mode` is whose decisions they are; those of the controller come with `preview`.
     `skipped` says why nothing was judged at all, if so. `others` has the pods about which nothing
     was decided, and `nodes` the tables that `nodes` shows; each null where it was not asked for.
     """
@@ -149,6 +173,7 @@ class PlanReport(ReportPart, frozen=True, gc=False, kw_only=True):
     api_version: str = API_VERSION
     kind: str = KIND
     mode: PlanMode
+    preview: RunPreview | None = None
     looked_at: PlanInputs
     warnings: tuple[str, ...] = ()
     skipped: str | None

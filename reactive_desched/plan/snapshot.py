@@ -23,10 +23,10 @@ from reactive_desched.plan.input_objects import InputObject
 from reactive_desched.plan.report import UnreadableObject
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.kinds.interning import InternTables
-from reactive_desched.state.kinds.kind import Purpose
 from reactive_desched.state.kinds.pod import POD
 from reactive_desched.state.resources import (
     NODES,
+    OWNER_RESOURCES,
     PODS,
     RESOURCES,
     STORAGE_RESOURCES,
@@ -40,12 +40,16 @@ from reactive_desched.usage.metrics_api import (
     make_samples,
 )
 
-__all__ = ["MAX_NAMED", "Snapshot", "SnapshotBuilder"]
+__all__ = ["MAX_NAMED", "SWEPT_RESOURCES", "Snapshot", "SnapshotBuilder"]
 
 MAX_NAMED: Final = 100
 """How many objects that cannot be read are named; all are counted."""
 
+_MAY_BE_LEFT_OUT: Final = STORAGE_RESOURCES | OWNER_RESOURCES
 _NO_KIND: Final = "(no kind)"
+
+SWEPT_RESOURCES: Final = frozenset(RESOURCES) - OWNER_RESOURCES
+"""What a sweep may go by: only records, and the controller's guards, need the owners of owners."""
 
 T = TypeVar("T", bound=ClusterObject)
 
@@ -93,8 +97,13 @@ class Snapshot(Struct, frozen=True, gc=False):
     def build_state(self, selects: Selector) -> ClusterState:
         """Make a state of it, which may then be changed."""
         state = ClusterState(selects)
+        self.load_into(state)
+        return state
+
+    def load_into(self, state: ClusterState) -> None:
+        """Put everything into a state; what was not given counts as not readable."""
         for resource in (
-            *(resource for resource in STORAGE_RESOURCES if not self.objects[resource]),
+            *(each for each in _MAY_BE_LEFT_OUT if not self.objects.get(each)),
             *self.forbidden,
         ):
             state.set_readable(resource, readable=False)
@@ -103,23 +112,22 @@ class Snapshot(Struct, frozen=True, gc=False):
                 state.upsert(obj)
         for sample in self.samples:
             state.upsert(sample)
-        return state
 
 
 class SnapshotBuilder:
     """Builds a snapshot from objects in any order.
 
-    A kind that only records need is ignored when it is given in a file.
+    Objects in files that are of none of the `resources` are only counted.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, resources: Collection[str] = SWEPT_RESOURCES) -> None:
         self.count = 0
         tables = InternTables()
         self._codecs = make_codecs(tables)
         self._node_metrics_codec = ResourceCodec(NODE_METRICS, tables)
         self._pod_metrics_codec = ResourceCodec(POD_METRICS, tables)
         self._kinds = {
-            kind.kind: kind for kind in WATCHED_KINDS.values() if kind.purpose is not Purpose.OWNERS
+            kind.kind: kind for kind in WATCHED_KINDS.values() if kind.resource in resources
         }
         self._objects: dict[str, list[ClusterObject]] = {
             kind.resource: [] for kind in self._kinds.values()

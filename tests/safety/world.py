@@ -66,6 +66,7 @@ from tests.safety.referee import OPT_OUT, Referee
 
 START_S: Final = 1_800_000_000.0
 REQUEST_TIMEOUT_S: Final = 60.0
+UNEVEN: Final = Pace(start_s=2.0, ready_s=1.0, shutdown_s=1.0, jitter_s=3.0)
 VERDICTS: Final = TokenRate(1000, 1000)
 _T = TypeVar("_T")
 
@@ -259,14 +260,15 @@ class Life:
 class World:
     """The cluster, the API server's eviction endpoint, and the present life."""
 
-    def __init__(self, directory: Path, config: Configuration, rng: Random) -> None:
+    def __init__(
+        self, directory: Path, config: Configuration, rng: Random, pace: Pace = UNEVEN
+    ) -> None:
         self.directory = directory
         self.start_s = START_S
         self.config = config
         self.rng = rng
         self.store = Store(_StoreClock(), rng)
         seed(self.store)
-        pace = Pace(start_s=2.0, ready_s=1.0, shutdown_s=1.0, jitter_s=3.0)
         self.cluster = SimCluster(self.store, rng, ClusterOptions(pace=pace, random_ties=True))
         self.store.subscribe(self._publish)
         self.life: Life | None = None

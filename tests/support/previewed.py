@@ -14,11 +14,12 @@ from reactive_desched.model.outcomes import (
     ServerError,
 )
 from reactive_desched.sim.eviction import evict
+from reactive_desched.sim.objects import Obj
 from reactive_desched.sim.resources import RESOURCES
 from reactive_desched.sim.status import StatusError
 from reactive_desched.sim.store import DeleteOptions, Store
 from reactive_desched.state.resources import WATCHED_KINDS
-from tests.support.sim_world import SimulatedCluster
+from tests.support.sim_world import SimulatedCluster, node, workload
 
 APPS: Final = ("web", "api", "batch")
 BUDGETS: Final = (
@@ -31,7 +32,7 @@ BUDGETS: Final = (
 
 
 def draw_policy(rng: Random, settings: str = "") -> str:
-    """Write a policy with some plugins, limits, and settings behind it."""
+    """Write a policy with some plugins and limits, and settings behind it."""
     limits = "".join(
         f"{key}: {rng.choice([1, 2, 5])}\n"
         for key in (
@@ -65,30 +66,51 @@ nodeFit: {rng.choice(["upstream", "scheduler"])}
 
 
 def draw_cluster(world: SimulatedCluster, rng: Random) -> None:
-    """Make nodes, workloads and disruption budgets, and taint a node once all pods run."""
-    names = [f"n{number}" for number in range(rng.randrange(2, 6))]
-    world.nodes(*names, cpu=rng.choice(["1", "2", "4"]), pods=rng.choice(["6", "110"]))
-    for app in APPS:
-        size = rng.choice([1, 2, 5])
-        if rng.random() < 0.25:
-            world.stateful_set(app, size, cpu="100m")
-        else:
-            labels = {"tier": "shared"} if rng.random() < 0.5 else {}
-            world.deployment(app, size, cpu="100m", labels=labels)
-        if rng.random() < 0.6:
-            world.pdb(app, **rng.choice(BUDGETS))
-    if rng.random() < 0.2:
-        world.pdb("second", {"tier": "shared"}, maxUnavailable=1)
+    """Make a cluster, let it come to rest, and taint nodes; sometimes not all pods are Ready."""
+    draw_objects(world.store, rng)
+    world.cluster.settle()
     world.advance(60)
-    for name in rng.sample(names, rng.randrange(1, len(names))):
-        world.edit("nodes", name, taints=[{"key": "gpu", "effect": "NoSchedule"}])
-    if rng.random() < 0.3:  # replicas that are not Ready yet
-        world.edit("deployments" if _has(world, "web") else "statefulsets", "web", replicas=7)
+    draw_taints(world.store, rng)
+    if rng.random() < 0.3:
+        has_deployment = world.store.get("deployments", "default", "web") is not None
+        world.edit("deployments" if has_deployment else "statefulsets", "web", replicas=7)
         world.advance(0.5)
+    world.cluster.settle()
 
 
-def _has(world: SimulatedCluster, name: str) -> bool:
-    return world.store.get("deployments", "default", name) is not None
+def draw_objects(store: Store, rng: Random) -> None:
+    """Create nodes, workloads and disruption budgets."""
+    cpu, pods = rng.choice(["1", "2", "4"]), rng.choice(["6", "110"])
+    for number in range(rng.randrange(2, 6)):
+        store.create("nodes", node(f"n{number}", cpu=cpu, pods=pods))
+    for app in APPS:
+        labels = {"tier": "shared"} if rng.random() < 0.5 else {}
+        spec = workload(app, rng.choice([1, 2, 5]), cpu="100m", labels=labels)
+        is_stateful = rng.random() < 0.25
+        spec |= {"serviceName": app} if is_stateful else {}
+        _create(store, "statefulsets" if is_stateful else "deployments", app, spec)
+        if rng.random() < 0.6:
+            selector = {"matchLabels": {"app": app}}
+            budget = {"selector": selector, **rng.choice(BUDGETS)}
+            _create(store, "poddisruptionbudgets", app, budget)
+    if rng.random() < 0.2:
+        selector = {"matchLabels": {"tier": "shared"}}
+        _create(store, "poddisruptionbudgets", "second", {"selector": selector, "maxUnavailable": 1})
+
+
+def draw_taints(store: Store, rng: Random) -> None:
+    """Taint some of the nodes, never all."""
+    names = [stored["metadata"]["name"] for stored in store.list("nodes")]
+    taint = {"key": "gpu", "effect": "NoSchedule"}
+    for name in rng.sample(names, rng.randrange(1, len(names))):
+        store.modify(
+            "nodes", "", name, lambda o: {**o, "spec": {**o["spec"], "taints": [taint]}}
+        )
+
+
+def _create(store: Store, resource: str, name: str, spec: Obj) -> None:
+    metadata = {"name": name, "namespace": "default"}
+    store.create(resource, {"metadata": metadata, "spec": spec})
 
 
 def write_cluster(store: Store, path: Path) -> str:

@@ -1,0 +1,226 @@
+"""A cluster that replaces evicted pods, and in which nothing else happens: for a preview.
+
+It answers as the API server does, and feeds the controller the changes that a watch would show.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from heapq import heappop, heappush
+from itertools import count
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from reactive_desched.controller.controller import Controller
+from reactive_desched.eviction.dry_run import EvictionEndpoint
+from reactive_desched.model.changes import Change, PdbChanged
+from reactive_desched.model.intents import Intent
+from reactive_desched.model.objects import (
+    OwnerReference,
+    Pod,
+    PodCondition,
+    PodDisruptionBudget,
+    PodStatus,
+    controller_of,
+)
+from reactive_desched.model.outcomes import (
+    EVICTED,
+    EvictionRequest,
+    Outcome,
+    outcome_from_response,
+)
+from reactive_desched.state.resources import PDBS
+
+__all__ = ["AssumedCluster", "AssumedEviction", "PreviewClock"]
+
+_SUFFIX: Final = "-replacement"
+_PENDING: Final = PodStatus(phase="Pending")
+_READY: Final = PodCondition("Ready", "True")
+
+
+class PreviewClock:
+    """The time of a preview: `now` is seconds since its beginning."""
+
+    def __init__(self, began_s: float) -> None:
+        self._began_s = began_s
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        """Return seconds since the beginning."""
+        return self.now
+
+    def wall(self) -> float:
+        """Return seconds since the epoch."""
+        return self._began_s + self.now
+
+
+class AssumedEviction(Struct, frozen=True):
+    """What the API server answered, and where the replacement is bound; empty for nowhere."""
+
+    outcome: Outcome
+    target: str = ""
+
+
+class _Step(Struct, frozen=True):
+    """What happens later: a pod is gone, its replacement is created, or becomes Ready."""
+
+    gone: Pod | None = None
+    created: Pod | None = None
+    ready: Pod | None = None
+    budgets: tuple[str, ...] = ()
+
+
+class AssumedCluster:
+    """The cluster behind a controller.
+
+    An evicted pod is gone `ready_after_s` after its eviction. Its controller creates the
+    replacement at once, a StatefulSet when the pod is gone. The replacement is bound to a node that
+    node fit finds, and is Ready `ready_after_s` after its creation; its PodDisruptionBudget then
+    allows one more disruption. One that fits nowhere stays Pending.
+    """
+
+    def __init__(self, controller: Controller, clock: PreviewClock, ready_after_s: float) -> None:
+        self._controller = controller
+        self._state = controller.state
+        self._clock = clock
+        self._ready_after_s = ready_after_s
+        self._endpoint = EvictionEndpoint(controller.state, controller.view)
+        self._steps: list[tuple[float, int, _Step]] = []
+        self._number = count()
+        self._siblings: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        for pod in controller.state.pods:
+            self._count(pod, 1)
+
+    def next_due(self) -> float | None:
+        """Return when the next step happens."""
+        return self._steps[0][0] if self._steps else None
+
+    def advance(self) -> None:
+        """Let happen what is due."""
+        while self._steps and self._steps[0][0] <= self._clock.now:
+            self._play(heappop(self._steps)[2])
+
+    def evict(self, intent: Intent) -> AssumedEviction:
+        """Answer an eviction request; an evicted pod begins to leave, and counts no more."""
+        pod = intent.pod
+        request = EvictionRequest(pod.namespace, pod.name, pod.uid)
+        response, changes = self._endpoint.answer(request)
+        outcome = outcome_from_response(response)
+        assert outcome is not None, "nothing is lost on the way"
+        self._controller.apply(changes)
+        if outcome.result != EVICTED:
+            return AssumedEviction(outcome)
+        return AssumedEviction(outcome, self._begin_to_leave(pod, _budgets(changes)))
+
+    def _begin_to_leave(self, pod: Pod, budgets: tuple[str, ...]) -> str:
+        """Let a pod terminate; return the node of its replacement."""
+        owner = controller_of(pod.owners)
+        if not pod.is_active or owner is None:  # nothing takes the place of either
+            self._later(_Step(gone=pod, budgets=budgets))
+            return ""
+        new = self._replacement(pod, owner)
+        self._count(pod, -1)
+        self._apply(replace(pod, deletion_s=int(self._clock.wall()), resource_version=0))
+        if owner.kind == "StatefulSet":
+            self._later(_Step(gone=pod, created=new, budgets=budgets))
+        else:
+            self._create(new)
+            self._later(_Step(gone=pod, ready=new, budgets=budgets))
+        return new.node
+
+    def _replacement(self, pod: Pod, owner: OwnerReference) -> Pod:
+        """Return the pod that takes the place of an evicted one, on its node."""
+        name = pod.name if owner.kind == "StatefulSet" else _next_name(pod.name)
+        new = replace(
+            pod,
+            name=name,
+            uid=f"{pod.namespace}/{name}/{next(self._number)}",
+            resource_version=0,
+            node="",
+            status=_PENDING,
+            started_s=None,
+            condition_transitions=(),
+        )
+        return replace(new, node=pod.node if owner.kind == "DaemonSet" else self._place(new, pod, owner))
+
+    def _place(self, new: Pod, evicted: Pod, owner: OwnerReference) -> str:
+        """Return the node to which the kube-scheduler would bind a replacement; empty for none.
+
+        Of the nodes that node fit finds, it is one with the fewest pods of the same controller.
+        """
+        node_fit = self._controller.gates.node_fit
+        expected = node_fit.expected_replacements(evicted.namespace)
+        reserved = next((node for pod, node in expected if pod.uid == evicted.uid), "")
+        siblings, nodes = self._siblings[owner.uid], dict[int, list[str]]()
+        for info in self._controller.view.node_infos():
+            if info.node is not None and info.node.is_ready:
+                nodes.setdefault(siblings[info.name], []).append(info.name)
+        for number in sorted(nodes):
+            if reserved in nodes[number]:
+                return reserved
+            if found := node_fit.find_node_among(new, nodes[number]):
+                return found
+        return ""
+
+    def _count(self, pod: Pod, number: int) -> None:
+        """Count a pod on its node, for its controller."""
+        if pod.is_active and (owner := controller_of(pod.owners)) is not None:
+            self._siblings[owner.uid][pod.node] += number
+
+    def _play(self, step: _Step) -> None:
+        if step.gone is not None:
+            self._controller.apply(self._state.remove(step.gone))
+        if step.created is not None:
+            self._create(step.created)
+            self._later(_Step(ready=step.created, budgets=step.budgets))
+            return
+        if step.ready is not None and step.ready.node:
+            self._apply(self._as_ready(step.ready))
+            for key in step.budgets:
+                self._give_back(key)
+
+    def _create(self, new: Pod) -> None:
+        """Create a pod, and bind it."""
+        new = replace(new, created_s=int(self._clock.wall()))
+        self._apply(replace(new, node=""))
+        if new.node:
+            self._count(new, 1)
+            self._apply(new)
+
+    def _as_ready(self, new: Pod) -> Pod:
+        bound = self._controller.view.pod(new.uid) or new
+        now_s = int(self._clock.wall())
+        status = PodStatus("Running", qos_class=new.status.qos_class, conditions=(_READY,))
+        ready_s = now_s - bound.created_s
+        return replace(bound, status=status, started_s=now_s, condition_transitions=(ready_s,))
+
+    def _give_back(self, key: str) -> None:
+        budget = self._state.get(PDBS, key)
+        if isinstance(budget, PodDisruptionBudget):
+            allowed = budget.disruptions_allowed + 1
+            self._apply(replace(budget, disruptions_allowed=allowed, resource_version=0))
+
+    def _apply(self, obj: Pod | PodDisruptionBudget) -> None:
+        self._controller.apply(self._state.upsert(obj))
+
+    def _later(self, step: _Step) -> None:
+        due = self._clock.now + self._ready_after_s
+        heappush(self._steps, (due, next(self._number), step))
+
+
+def _budgets(changes: Sequence[Change]) -> tuple[str, ...]:
+    """Return the keys of the budgets that an eviction spent."""
+    return tuple(f"{c.namespace}/{c.name}" for c in changes if isinstance(c, PdbChanged))
+
+
+def _next_name(name: str) -> str:
+    """Name a replacement after the pod that it replaces: `web-1-replacement`, then `-2`."""
+    base, suffix, number = name.rpartition(_SUFFIX)
+    if not suffix:
+        return f"{name}{_SUFFIX}"
+    return f"{base}{_SUFFIX}-{int(number[1:] or 1) + 1}" if _is_number(number) else f"{name}{_SUFFIX}"
+
+
+def _is_number(text: str) -> bool:
+    return not text or (text[0] == "-" and text[1:].isdecimal())

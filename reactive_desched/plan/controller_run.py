@@ -1,0 +1,209 @@
+"""Runs the controller over a snapshot, on a clock of its own: a preview of what `run` would do.
+
+It is the controller's own code, not a model of it: only the API server, the watches and the clock
+are replaced (docs/adr/0040-a-preview-runs-the-controller.md).
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from typing import Final
+
+from msgspec.structs import replace
+
+from reactive_desched.controller.controller import Controller
+from reactive_desched.controller.pending import PendingFinding
+from reactive_desched.controller.readiness import STARTUP, Readiness
+from reactive_desched.controller.suspend import SuspendDetector
+from reactive_desched.eviction.executor import EvictionResult
+from reactive_desched.model.accounts import DecisionContext
+from reactive_desched.model.brakes import BrakeNotice
+from reactive_desched.model.decisions import Decision, Evict
+from reactive_desched.model.intents import Intent
+from reactive_desched.model.moves import MoveEnd
+from reactive_desched.model.observer import Observer
+from reactive_desched.model.outcomes import EVICTED
+from reactive_desched.plan.assumed_cluster import AssumedCluster, PreviewClock
+from reactive_desched.plan.evaluation import DecisionFormatter, PlanResult
+from reactive_desched.plan.mode import RunBounds
+from reactive_desched.plan.progress import Progress
+from reactive_desched.plan.report import GateRejection, PlannedDecision, RunPreview
+from reactive_desched.plan.snapshot import Snapshot
+from reactive_desched.policy.policy import Configuration
+from reactive_desched.primitives.deadline_heap import earliest
+from reactive_desched.primitives.wakeup import Wakeup
+from reactive_desched.sweep.cycle import CycleDecision
+
+__all__ = ["run_controller"]
+
+MAX_EVALUATIONS: Final = 300_000
+"""So many subjects are evaluated beyond one for each pod and node; then a preview ends."""
+
+REQUEST_S: Final = 0.01
+"""How long an eviction request is taken to last, its record included."""
+
+TIMER_DELAY_S: Final = 0.001
+"""How late timers ring: never on the very instant, at which rounding would decide."""
+
+MAX_DELAYS: Final = 5
+"""So many reasons are kept for which an eviction came later than it could have."""
+
+
+def run_controller(
+    configuration: Configuration,
+    snapshot: Snapshot,
+    now_s: float,
+    bounds: RunBounds,
+    progress: Progress,
+) -> PlanResult:
+    """Let a controller start now on this cluster; return what it evicts, and what waits at the end.
+
+    It starts without a journal: limits count no earlier evictions.
+    """
+    return _ControllerRun(configuration, snapshot, now_s, bounds, progress).run()
+
+
+class _DelayRecorder:
+    """Takes the controller's records, and keeps why each finding was not acted on at first."""
+
+    fault = ""
+
+    def __init__(self) -> None:
+        self.delays: dict[tuple[str, str, str], dict[tuple[str, str], GateRejection]] = {}
+
+    def record_decision(self, context: DecisionContext, decision: Decision) -> None:
+        """Keep a decision that is no eviction."""
+        if isinstance(decision, Evict):
+            return
+        kept = self.delays.setdefault(_finding_key(context), {})
+        if len(kept) < MAX_DELAYS:
+            rejection = GateRejection(decision.gate, decision.reason, decision.message)
+            kept.setdefault((decision.gate, decision.reason), rejection)
+
+    def record_brake(self, notice: BrakeNotice) -> None:
+        """Keep nothing: what a brake holds is seen by the decisions."""
+
+    def record_follow_up(self, intent_id: str, end: MoveEnd) -> None:
+        """Keep nothing: what becomes of evicted pods is assumed."""
+
+
+def _finding_key(context: DecisionContext) -> tuple[str, str, str]:
+    finding = context.finding
+    return context.profile, finding.plugin, finding.pod.uid
+
+
+class _ControllerRun:
+    """One preview, from its beginning to its end."""
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        snapshot: Snapshot,
+        now_s: float,
+        bounds: RunBounds,
+        progress: Progress,
+    ) -> None:
+        self._bounds = bounds
+        self._progress = progress
+        self._clock = PreviewClock(now_s)
+        self._recorder = _DelayRecorder()
+        observer, work_available = Observer(), Wakeup()
+        readiness = Readiness((), observer, work_available)
+        readiness.resume(STARTUP)
+        self._controller = Controller(
+            configuration,
+            readiness=readiness,
+            recorder=self._recorder,
+            observer=observer,
+            work_available=work_available,
+            suspend=SuspendDetector(lambda: 0.0),
+            clock=self._clock.monotonic,
+            wall_clock=self._clock.wall,
+        )
+        snapshot.load_into(self._controller.state)
+        subjects = len(snapshot.pods) + len(snapshot.nodes)
+        self._max_evaluations = MAX_EVALUATIONS + len(configuration.policy.profiles) * subjects
+        self._cluster = AssumedCluster(self._controller, self._clock, bounds.ready_after_s)
+        self._formatter = DecisionFormatter(configuration.policy.profiles, self._controller.view)
+        self._requests: deque[tuple[float, Intent]] = deque()
+        self._evictions: list[PlannedDecision] = []
+
+    def run(self) -> PlanResult:
+        """Let time pass until nothing is due any more, or a bound is reached."""
+        ended = self._run_to_end()
+        preview = RunPreview(
+            horizon_seconds=self._bounds.horizon_s,
+            max_evictions=self._bounds.max_evictions,
+            ready_after_seconds=self._bounds.ready_after_s,
+            ended_after_seconds=round(self._clock.now, 3),
+            ended=ended,
+        )
+        decisions = (*self._evictions, *self._waiting())
+        return PlanResult(decisions, None, self._controller.view, preview)
+
+    def _run_to_end(self) -> str:
+        controller, clock, bounds = self._controller, self._clock, self._bounds
+        while True:
+            self._cluster.advance()
+            while self._requests and self._requests[0][0] <= clock.now:
+                self._execute(self._requests.popleft()[1])
+            due = controller.next_due(clock.now)
+            if due is not None and due <= clock.now:
+                self._work()
+                if controller.evaluator.evaluations >= self._max_evaluations:
+                    return f"after {controller.evaluator.evaluations} evaluations"
+                continue
+            request_due = self._requests[0][0] if self._requests else None
+            following = earliest(due, self._cluster.next_due(), request_due)
+            if len(self._evictions) >= bounds.max_evictions:
+                return f"after {bounds.max_evictions} evictions"
+            if following is None:
+                return "nothing waits for time to pass"
+            if following > bounds.horizon_s:
+                clock.now = bounds.horizon_s
+                return "the horizon is reached"
+            clock.now = following + TIMER_DELAY_S
+
+    def _work(self) -> None:
+        """Evaluate what is due; the requests take a moment."""
+        for intent in self._controller.work(self._clock.now, lambda: False):
+            self._requests.append((self._clock.now + REQUEST_S, intent))
+        self._progress.update("evictions", len(self._evictions))
+
+    def _execute(self, intent: Intent) -> None:
+        if len(self._evictions) >= self._bounds.max_evictions:
+            return
+        if (outcome := self._controller.cancelled(intent)) is None:
+            assumed = self._cluster.evict(intent)
+            outcome = assumed.outcome
+            if outcome.result == EVICTED:
+                self._evictions.append(self._eviction(intent, assumed.target))
+        self._controller.settle(EvictionResult(intent, outcome, self._clock.now))
+
+    def _eviction(self, intent: Intent, target: str) -> PlannedDecision:
+        decided = CycleDecision(intent.context.profile, Evict(intent.context.finding))
+        delays = self._recorder.delays.get(_finding_key(intent.context), {})
+        return replace(
+            self._formatter.format(decided),
+            in_seconds=round(self._clock.now - REQUEST_S, 3),
+            replacement_node=target or None,
+            delayed_by=tuple(delays.values()),
+        )
+
+    def _waiting(self) -> Iterator[PlannedDecision]:
+        """Yield what is not evicted at the end, and what each waits for."""
+        pending = list(self._controller.evaluator.pending())
+        for finding in sorted(pending, key=_by_pod):
+            decision = finding.decision
+            formatted = self._formatter.format(CycleDecision(finding.profile, decision))
+            until = finding.until
+            yield replace(
+                formatted,
+                waits_for=tuple(dict.fromkeys(wake.description for wake in finding.waits_for)),
+                retry_in_seconds=None if until is None else round(until, 3),
+            )
+
+
+def _by_pod(finding: PendingFinding) -> tuple[str, ...]:
+    decision = finding.decision
+    pod = decision.finding.pod
+    return pod.namespace, pod.name, finding.profile, decision.finding.plugin
