@@ -6,7 +6,12 @@ from itertools import groupby
 from pathlib import Path
 
 from reactive_desched.state.kinds.kind import Purpose
-from reactive_desched.state.resources import WATCHED_KINDS, AnyWatchedKind, resources_read_for
+from reactive_desched.state.resources import (
+    PLAN_RESOURCES,
+    WATCHED_KINDS,
+    AnyWatchedKind,
+    resources_read_for,
+)
 
 ROOT = Path(__file__).parent.parent
 RBAC = ROOT / "deploy" / "base" / "rbac.yaml"
@@ -99,7 +104,7 @@ def _with_commands(text: str) -> str:
     """Return a page with the kinds in its commands and sentences about them."""
     required = sorted(resources_read_for(Purpose.DECISIONS))
     for_fit = sorted(resources_read_for(Purpose.NODE_FIT))
-    text = _PLAN_LIST.sub(rf"\g<1>{','.join(required)}\g<2>", text)
+    text = _PLAN_LIST.sub(rf"\g<1>{','.join(sorted(PLAN_RESOURCES))}\g<2>", text)
     text = _PLAN_RIGHT.sub(rf"\g<1>{_listed(required)}\g<2>{_listed(for_fit)}\g<3>", text)
     return _MORE_RIGHTS.sub(rf"\g<1>{','.join(_beyond_upstream())}\g<2>", text)
 

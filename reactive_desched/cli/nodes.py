@@ -33,6 +33,7 @@ def _call(arguments: argparse.Namespace) -> int:
     from reactive_desched.plan.command import PlanOptions, run_nodes
     from reactive_desched.plan.mode import PlanMode
 
+    mode = snapshot_flags.mode_of(arguments)
     return run_nodes(
         PlanOptions(
             policy=arguments.policy,
@@ -42,7 +43,8 @@ def _call(arguments: argparse.Namespace) -> int:
             kubeconfig=arguments.kubeconfig,
             context=arguments.context,
             now=arguments.now,
-            mode=PlanMode(snapshot_flags.mode_of(arguments)),
+            mode=PlanMode(mode),
+            bounds=snapshot_flags.bounds_of(arguments, mode),
             passes=arguments.passes or 1,
             profile=arguments.profile,
             show_nodes=True,

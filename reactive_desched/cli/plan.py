@@ -10,8 +10,9 @@ def add(commands: Commands) -> None:
     """Describe `plan` to the parser."""
     command = commands.add_parser("plan", help="say what would be evicted, and why not")
     command.description = (
-        "List what one sweep would evict, in which order, and why other pods would stay. It only "
-        "reads: the objects come from files, or are listed once from a cluster."
+        "List what the controller would evict from now on, when, and why other pods would stay; "
+        "with --as, what `run --once` or the SIG descheduler would. It only reads: the objects "
+        "come from files, or are listed once from a cluster."
     )
     command.epilog = (
         "exit status: 0 whatever was decided, 1 the objects cannot be read completely, 2 an error "
@@ -42,6 +43,7 @@ def _call(arguments: argparse.Namespace) -> int:
     from reactive_desched.plan.command import PlanOptions, run
     from reactive_desched.plan.mode import PlanMode
 
+    mode = snapshot_flags.mode_of(arguments)
     return run(
         PlanOptions(
             policy=arguments.policy,
@@ -51,7 +53,8 @@ def _call(arguments: argparse.Namespace) -> int:
             kubeconfig=arguments.kubeconfig,
             context=arguments.context,
             now=arguments.now,
-            mode=PlanMode(snapshot_flags.mode_of(arguments)),
+            mode=PlanMode(mode),
+            bounds=snapshot_flags.bounds_of(arguments, mode),
             passes=arguments.passes or 1,
             profile=arguments.profile,
             show_unaffected=arguments.all,

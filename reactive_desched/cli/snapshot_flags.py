@@ -1,9 +1,15 @@
 """The flags that say which cluster to look at, for every command that takes a snapshot of one."""
 
 import argparse
+from typing import TYPE_CHECKING
 
 from reactive_desched.cli import flag_values
 from reactive_desched.errors import ConfigError
+
+if TYPE_CHECKING:
+    from reactive_desched.plan.mode import RunBounds
+
+_MAX_EVICTIONS = 100_000
 
 
 def add(command: argparse.ArgumentParser) -> None:
@@ -44,9 +50,36 @@ def add_preview(command: argparse.ArgumentParser) -> None:
         type=flag_values.parse_passes,
         help="with --as upstream: sweep the same objects N times and report the last sweep",
     )
+    ahead = command.add_argument_group("how far to look ahead, with --as run")
+    ahead.add_argument(
+        "--horizon",
+        metavar="DURATION",
+        type=flag_values.parse_positive_duration,
+        help="show the evictions of this time (default 1h)",
+    )
+    ahead.add_argument(
+        "--max-evictions",
+        metavar="N",
+        type=_count,
+        help="end after so many evictions (default 1000)",
+    )
+    ahead.add_argument(
+        "--ready-after",
+        metavar="DURATION",
+        type=_duration,
+        help="take each replacement to be Ready so long after its creation (default 10s)",
+    )
     command.add_argument(
         "-o", "--output", choices=["table", "wide", "json", "yaml"], default="table"
     )
+
+
+def _count(text: str) -> int:
+    return flag_values.parse_whole_number(text, 1, _MAX_EVICTIONS)
+
+
+def _duration(text: str) -> float:
+    return 0.0 if text in ("0", "0s") else flag_values.parse_positive_duration(text)
 
 
 def mode_of(arguments: argparse.Namespace) -> str:
@@ -58,3 +91,20 @@ def mode_of(arguments: argparse.Namespace) -> str:
             f"--passes: --as {arguments.mode} looks once; take it away, or write --as upstream"
         )
     return "upstream"
+
+
+def bounds_of(arguments: argparse.Namespace, mode: str) -> "RunBounds":
+    """Return how far to look ahead; raises ConfigError where a sweep is to be shown."""
+    from reactive_desched.plan.mode import RunBounds
+
+    given = {
+        "horizon_s": arguments.horizon,
+        "max_evictions": arguments.max_evictions,
+        "ready_after_s": arguments.ready_after,
+    }
+    given = {name: value for name, value in given.items() if value is not None}
+    if given and mode != "run":
+        raise ConfigError(
+            f"--horizon, --max-evictions and --ready-after are for --as run, and not for {mode}"
+        )
+    return RunBounds(**given)

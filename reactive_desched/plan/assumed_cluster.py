@@ -142,7 +142,9 @@ class AssumedCluster:
             started_s=None,
             condition_transitions=(),
         )
-        return replace(new, node=pod.node if owner.kind == "DaemonSet" else self._place(new, pod, owner))
+        return replace(
+            new, node=pod.node if owner.kind == "DaemonSet" else self._place(new, pod, owner)
+        )
 
     def _place(self, new: Pod, evicted: Pod, owner: OwnerReference) -> str:
         """Return the node to which the kube-scheduler would bind a replacement; empty for none.
@@ -219,7 +221,9 @@ def _next_name(name: str) -> str:
     base, suffix, number = name.rpartition(_SUFFIX)
     if not suffix:
         return f"{name}{_SUFFIX}"
-    return f"{base}{_SUFFIX}-{int(number[1:] or 1) + 1}" if _is_number(number) else f"{name}{_SUFFIX}"
+    return (
+        f"{base}{_SUFFIX}-{int(number[1:] or 1) + 1}" if _is_number(number) else f"{name}{_SUFFIX}"
+    )
 
 
 def _is_number(text: str) -> bool:

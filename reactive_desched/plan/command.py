@@ -15,7 +15,12 @@ from msgspec.structs import replace
 
 from reactive_desched.errors import ConfigError
 from reactive_desched.plan.evaluation import PlanResult, run_sweeps
-from reactive_desched.plan.missing_inputs import missing_inputs, missing_measurements, missing_nodes
+from reactive_desched.plan.missing_inputs import (
+    missing_inputs,
+    missing_measurements,
+    missing_nodes,
+    missing_owners,
+)
 from reactive_desched.plan.mode import PlanMode, RunBounds
 from reactive_desched.plan.needed_resources import needed_resources
 from reactive_desched.plan.node_report import NodesReport
@@ -32,19 +37,20 @@ from reactive_desched.plan.unaffected_pods import unaffected_pods
 from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.load import load_runnable
 from reactive_desched.policy.policy import Configuration, Policy
-from reactive_desched.state.kinds.kind import Purpose
 from reactive_desched.state.resources import (
     NODES,
+    OPTIONAL_RESOURCES,
     OWNER_RESOURCES,
+    PLAN_RESOURCES,
     PODS,
     RESOURCES,
     USAGE_RESOURCES,
-    resources_read_for,
+    WATCHED_KINDS,
 )
 
 __all__ = ["PlanOptions", "build_nodes_report", "build_report", "run", "run_nodes"]
 
-_FETCH: Final = f"kubectl get {','.join(sorted(resources_read_for(Purpose.DECISIONS)))} -A -o json"
+_FETCH: Final = f"kubectl get {','.join(sorted(PLAN_RESOURCES))} -A -o json"
 
 
 class PlanOptions(Struct, frozen=True, kw_only=True):
@@ -158,6 +164,7 @@ def build_nodes_report(options: PlanOptions, progress: Progress) -> NodesReport:
         looked_at=swept.looked_at,
         warnings=swept.warnings,
         mode=options.mode,
+        preview=swept.result.preview,
         skipped=swept.result.skipped,
         tables=tables,
         decisions=tuple(
@@ -181,7 +188,7 @@ def _sweep(options: PlanOptions, progress: Progress) -> SweptSnapshot:
         moment=moment,
         result=result,
         looked_at=_describe_inputs(options, configuration, loaded, result, now),
-        warnings=tuple(_warnings(configuration, policy, loaded)),
+        warnings=tuple(_warnings(configuration, policy, loaded, options.mode)),
     )
 
 
@@ -196,9 +203,7 @@ def _decide(
     if options.mode is PlanMode.RUN:
         from reactive_desched.plan.controller_run import run_controller
 
-        return run_controller(
-            configuration, snapshot, moment.timestamp(), options.bounds, progress
-        )
+        return run_controller(configuration, snapshot, moment.timestamp(), options.bounds, progress)
     return run_sweeps(
         configuration.policy,
         snapshot,
@@ -266,6 +271,7 @@ def _load_live_snapshot(
         configuration,
         resources,
         progress,
+        optional_resources=_optional(options.mode),
         show_nodes=options.show_nodes,
     )
     try:
@@ -274,8 +280,13 @@ def _load_live_snapshot(
         raise ConfigError(f"{error}; or pass -f FILE with what {_FETCH} wrote") from error
 
 
+def _optional(mode: PlanMode) -> frozenset[str]:
+    """Return what a preview does without where it may not be listed, as its actor does."""
+    return OPTIONAL_RESOURCES if mode is PlanMode.RUN else OWNER_RESOURCES | USAGE_RESOURCES
+
+
 def _warnings(
-    configuration: Configuration, policy: Policy, loaded: LoadedSnapshot
+    configuration: Configuration, policy: Policy, loaded: LoadedSnapshot, mode: PlanMode
 ) -> Iterator[str]:
     """Print warnings about the policy and the snapshot."""
     yield from map(str, configuration.warnings)
@@ -285,10 +296,14 @@ def _warnings(
     if (more := snapshot.unreadable_count - len(snapshot.unreadable)) > 0:
         yield f"{more} more objects cannot be read and were left out"
     yield from snapshot.partial_lists
+    for resource in snapshot.forbidden:
+        yield f"{resource} cannot be listed: {WATCHED_KINDS[resource].if_forbidden}"
     yield from dict.fromkeys(snapshot.usage_problems.values())
     yield from missing_nodes(snapshot)
     if loaded.server is None:
         yield from missing_inputs(policy, snapshot)
+        if mode is PlanMode.RUN:
+            yield from missing_owners(snapshot)
     yield from missing_measurements(policy, snapshot)
 
 

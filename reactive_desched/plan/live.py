@@ -16,7 +16,6 @@ from reactive_desched.plan.progress import Progress
 from reactive_desched.plan.snapshot import Snapshot, SnapshotBuilder
 from reactive_desched.policy.policy import Configuration
 from reactive_desched.state.kinds.interning import InternTables
-from reactive_desched.state.resources import OWNER_RESOURCES, USAGE_RESOURCES
 
 __all__ = ["list_snapshot", "read_live_snapshot"]
 
@@ -32,6 +31,7 @@ async def read_live_snapshot(
     resources: Iterable[str],
     progress: Progress,
     *,
+    optional_resources: Collection[str] = (),
     show_nodes: bool = False,
 ) -> tuple[Snapshot, str]:
     """List these resources and measure what is used; return that and the server's address.
@@ -41,7 +41,7 @@ async def read_live_snapshot(
     client = configuration.settings.client
     async with open_session(kube, limits=limits_of(client), rate_limit=rate_of(client)) as session:
         snapshot = await list_snapshot(
-            session, resources, progress, optional_resources=OWNER_RESOURCES | USAGE_RESOURCES
+            session, resources, progress, optional_resources=optional_resources
         )
         measured = await with_measured_use(
             snapshot, configuration, session, SystemClock(), show_nodes=show_nodes

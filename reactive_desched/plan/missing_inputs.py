@@ -2,15 +2,23 @@
 
 from collections.abc import Iterator
 
+from reactive_desched.model.objects import controller_of
 from reactive_desched.model.usage import NodeMetric, source_kind
 from reactive_desched.plan.snapshot import Snapshot
 from reactive_desched.policy.document import MetricsSourceKind
 from reactive_desched.policy.policy import AnyPlugin, Policy, Profile
 from reactive_desched.policy.protections import Protection
 from reactive_desched.state.kinds.node_metric import NODE_METRIC
-from reactive_desched.state.resources import NAMESPACES, PDBS, PRIORITY_CLASSES, PVCS
+from reactive_desched.state.resources import (
+    NAMESPACES,
+    OWNER_RESOURCES,
+    PDBS,
+    PRIORITY_CLASSES,
+    PVCS,
+    WATCHED_KINDS,
+)
 
-__all__ = ["missing_inputs", "missing_measurements", "missing_nodes"]
+__all__ = ["missing_inputs", "missing_measurements", "missing_nodes", "missing_owners"]
 
 
 def missing_inputs(policy: Policy, snapshot: Snapshot) -> Iterator[str]:
@@ -73,6 +81,19 @@ def _required_resources(profile: Profile) -> Iterator[tuple[str, str]]:
         yield PDBS, "PodsWithoutPDB protects every pod"
     if Protection.PVC in protections and args.protected_storage_classes:
         yield PVCS, "PodsWithPVC protects every pod that has a claim"
+
+
+def missing_owners(snapshot: Snapshot) -> Iterator[str]:
+    """Say which owners of pods were not given: the guards of the controller read them."""
+    controllers = (controller_of(pod.owners) for pod in snapshot.pods)
+    kinds = {owner.kind for owner in controllers if owner is not None}
+    missing = [
+        name
+        for name in sorted(OWNER_RESOURCES)
+        if WATCHED_KINDS[name].kind in kinds and not snapshot.objects.get(name)
+    ]
+    if missing:
+        yield f"no {', '.join(missing)} given: the guards go by the pods that are there"
 
 
 def missing_nodes(snapshot: Snapshot) -> Iterator[str]:

@@ -39,7 +39,7 @@ class PlanMode(StrEnum):
 
 
 class RunBounds(Struct, frozen=True):
-    """How far a preview of the controller looks, and how soon replacements are Ready, in seconds."""
+    """How far a preview of the controller looks, and when replacements are Ready, in seconds."""
 
     horizon_s: float = 3600.0
     max_evictions: int = 1000

@@ -46,7 +46,7 @@ def nodes_lines(report: NodesReport, style: TextStyle) -> Iterator[str]:
     blocked = list(gate_table(report.decisions, style, hint=" (-o json lists them)"))
     if blocked:
         yield from (*blocked, "")
-    yield from inputs_lines(report.looked_at, style)
+    yield from inputs_lines(report.looked_at, style, report.preview)
 
 
 def table_lines(

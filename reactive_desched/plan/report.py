@@ -75,6 +75,11 @@ class PlannedDecision(ReportPart, frozen=True, gc=False):
     waits_for: tuple[str, ...] = ()
     retry_in_seconds: float | None = None
 
+    @property
+    def may_go_later(self) -> bool:
+        """Say whether time, or a change of something else than the pod, may end the wait."""
+        return self.retry_in_seconds is not None or any(each != "Pod" for each in self.waits_for)
+
 
 class RunPreview(ReportPart, frozen=True, gc=False):
     """What bounds a preview of the controller, what it assumes, and why it ended when.

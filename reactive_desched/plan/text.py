@@ -14,8 +14,10 @@ from reactive_desched.plan.report import (
     PlanInputs,
     PlannedDecision,
     PlanReport,
+    RunPreview,
     UnaffectedPod,
 )
+from reactive_desched.primitives.ages import format_age
 
 __all__ = ["TextStyle", "gate_table", "inputs_lines", "lines"]
 
@@ -49,12 +51,14 @@ def lines(report: PlanReport, style: TextStyle) -> Iterator[str]:
         if written:
             yield from written
             yield ""
-    yield from inputs_lines(report.looked_at, style)
+    yield from inputs_lines(report.looked_at, style, report.preview)
 
 
 def _parts(report: PlanReport, style: TextStyle) -> Iterator[Iterable[str]]:
     yield [style.heading(_headline(report))]
-    yield from _eviction_tables(report, style)
+    yield from (_eviction_tables if report.preview is None else _timed_table)(report, style)
+    if report.preview is not None:
+        yield _waiting_table(report, style)
     hint = " (--all lists them)" if report.others is None else ""
     yield gate_table(report.decisions, style, hint)
     if report.others is not None:
@@ -71,7 +75,12 @@ def _headline(report: PlanReport) -> str:
     if not leaving:
         return f"Nothing would be evicted by {actor} ({_pods(report.looked_at.pods)} looked at)."
     pods = _pods(report.looked_at.pods)
-    return f"{leaving} of {pods} would be evicted by {actor}, in this order:"
+    within = "" if report.preview is None else _within(report.preview)
+    return f"{leaving} of {pods} would be evicted by {actor}{within}, in this order:"
+
+
+def _within(preview: RunPreview) -> str:
+    return f" within {format_age(preview.horizon_seconds)}"
 
 
 def _eviction_tables(report: PlanReport, style: TextStyle) -> Iterator[Iterable[str]]:
@@ -82,6 +91,51 @@ def _eviction_tables(report: PlanReport, style: TextStyle) -> Iterator[Iterable[
             _columns(style, str(each.pod), each.node, each.owner, each.finding) for each in turn
         ]
         yield _table(f"{plugin} (profile {profile})", "FINDING", rows, style)
+
+
+def _timed_table(report: PlanReport, style: TextStyle) -> Iterator[Iterable[str]]:
+    """Yield one table with the time of each eviction, and where its replacement is taken to run."""
+    rows = [
+        [
+            _moment(each.in_seconds or 0.0),
+            str(each.pod),
+            each.node,
+            each.replacement_node or "-",
+            *([each.owner or "-", _delays(each)] if style.wide else []),
+            f"{each.plugin}: {each.finding}",
+        ]
+        for each in report.decisions
+        if each.action == "Evict"
+    ]
+    if rows:
+        more = ["OWNER", "HELD BEFORE BY"] if style.wide else []
+        header = ["IN", "POD", "NODE", "TO", *more, "PLUGIN: FINDING"]
+        yield align([header, *rows], width=style.width)
+
+
+def _moment(seconds: float) -> str:
+    return "now" if seconds < 1 else format_age(seconds)
+
+
+def _delays(verdict: PlannedDecision) -> str:
+    return ", ".join(each.reason for each in verdict.delayed_by) or "-"
+
+
+def _waiting_table(report: PlanReport, style: TextStyle) -> Iterator[str]:
+    """Show what each finding waits for that is not evicted at the end; the others never go."""
+    waiting = [each for each in report.decisions if each.gate is not None and each.may_go_later]
+    if not waiting:
+        return
+    shown = waiting if style.wide or report.others is not None else waiting[:MAX_ROWS]
+    rows = [_columns(style, str(each.pod), each.node, each.owner, _wait(each)) for each in shown]
+    yield style.heading(f"{_findings(len(waiting))} still waiting at the end:")
+    yield from align([_columns(style, "POD", "NODE", "OWNER", "FOR"), *rows], width=style.width)
+    if len(waiting) > len(shown):
+        yield f"  {len(waiting) - len(shown)} more, see -o wide"
+
+
+def _wait(verdict: PlannedDecision) -> str:
+    return f"{verdict.reason}: {verdict.rejections[0].message}"
 
 
 def gate_table(
@@ -181,7 +235,9 @@ def _numbers(counts: DecisionCounts) -> tuple[int, int, int]:
     return counts.evict, counts.refuse, counts.defer
 
 
-def inputs_lines(inputs: PlanInputs, style: TextStyle) -> Iterator[str]:
+def inputs_lines(
+    inputs: PlanInputs, style: TextStyle, preview: RunPreview | None = None
+) -> Iterator[str]:
     """Say what all of it rests on, and what is missing."""
     rows = [
         [
@@ -193,6 +249,8 @@ def inputs_lines(inputs: PlanInputs, style: TextStyle) -> Iterator[str]:
         ["as of", f"{inputs.now}, node fit as {inputs.node_fit}"],
         ["policy", f"{inputs.policy.file}, revision {inputs.policy.revision}"],
     ]
+    if preview is not None:
+        rows += _preview_rows(preview)
     if inputs.ignored:
         rows.append(["not needed", _objects(inputs.ignored)])
     if inputs.repeated:
@@ -200,6 +258,16 @@ def inputs_lines(inputs: PlanInputs, style: TextStyle) -> Iterator[str]:
     yield from align(rows, width=style.width, indent="")
     if not inputs.whole:
         yield from _incomplete_warning(inputs, style)
+
+
+def _preview_rows(preview: RunPreview) -> Iterator[list[str]]:
+    """Say what a preview of the controller assumes, and how far it looks."""
+    ready, horizon = format_age(preview.ready_after_seconds), format_age(preview.horizon_seconds)
+    ended = format_age(preview.ended_after_seconds)
+    yield ["assumed", "the controller starts now, with no record of earlier evictions;"]
+    yield ["", f"each replacement is Ready {ready} after its creation; nothing else happens"]
+    yield ["looked ahead", f"{horizon} or {preview.max_evictions} evictions at most"]
+    yield ["", f"ended after {ended}: {preview.ended}"]
 
 
 def _incomplete_warning(inputs: PlanInputs, style: TextStyle) -> Iterator[str]:

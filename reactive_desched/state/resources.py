@@ -30,6 +30,7 @@ __all__ = [
     "OPTIONAL_RESOURCES",
     "OWNER_RESOURCES",
     "PDBS",
+    "PLAN_RESOURCES",
     "PODS",
     "PRIORITY_CLASSES",
     "PVCS",
@@ -80,6 +81,9 @@ def resources_read_for(purpose: Purpose) -> frozenset[str]:
 STORAGE_RESOURCES: Final = resources_read_for(Purpose.NODE_FIT)
 OWNER_RESOURCES: Final = resources_read_for(Purpose.OWNERS)
 USAGE_RESOURCES: Final = resources_read_for(Purpose.MEASURED_USE)
+PLAN_RESOURCES: Final = frozenset(RESOURCES) - USAGE_RESOURCES
+"""What a file for `plan` should hold: all but measured use, which few clusters have."""
+
 RESOURCES_TO_SYNC: Final = tuple(
     name for name, kind in WATCHED_KINDS.items() if kind.holds_evictions
 )

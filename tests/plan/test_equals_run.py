@@ -34,7 +34,6 @@ TOLERANCE_S = 0.5
 """Requests, the journal and the watch take milliseconds in the simulator, and debounce adds up."""
 
 SAME_MOMENT_S = 0.1
-MOVE_ON_AFTER = anyio.move_on_after
 
 SEEDS = range(16)
 BUDGETS = (
@@ -60,9 +59,18 @@ class Compared(NamedTuple):
     done: list[Eviction]
 
 
-def late_timer(delay: float | None, **options: Any) -> anyio.CancelScope:
-    """Ring a little late, as timers do but on a virtual clock: rounding decides nothing then."""
-    return MOVE_ON_AFTER(None if delay is None else delay + TIMER_DELAY_S, **options)
+class LateTimers:
+    """Timers that ring a little late, as they do but on a virtual clock: rounding decides nothing.
+
+    It is anyio for the worker.
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(anyio, name)
+
+    def move_on_after(self, delay: float) -> anyio.CancelScope:
+        """Cancel the block late."""
+        return anyio.move_on_after(delay + TIMER_DELAY_S)
 
 
 def compare(seed: int, folder: Path) -> Compared:
@@ -95,7 +103,7 @@ def compare(seed: int, folder: Path) -> Compared:
         return world
 
     options = {"clock": MockClock(autojump_threshold=0)}
-    with patch.object(worker.anyio, "move_on_after", late_timer):
+    with patch.object(worker, "anyio", LateTimers()):
         world = anyio.run(run, backend="trio", backend_options=options)
     (began_at, wall), *_ = begun
     done = [

@@ -95,7 +95,9 @@ def draw_objects(store: Store, rng: Random) -> None:
             _create(store, "poddisruptionbudgets", app, budget)
     if rng.random() < 0.2:
         selector = {"matchLabels": {"tier": "shared"}}
-        _create(store, "poddisruptionbudgets", "second", {"selector": selector, "maxUnavailable": 1})
+        _create(
+            store, "poddisruptionbudgets", "second", {"selector": selector, "maxUnavailable": 1}
+        )
 
 
 def draw_taints(store: Store, rng: Random) -> None:
@@ -103,9 +105,7 @@ def draw_taints(store: Store, rng: Random) -> None:
     names = [stored["metadata"]["name"] for stored in store.list("nodes")]
     taint = {"key": "gpu", "effect": "NoSchedule"}
     for name in rng.sample(names, rng.randrange(1, len(names))):
-        store.modify(
-            "nodes", "", name, lambda o: {**o, "spec": {**o["spec"], "taints": [taint]}}
-        )
+        store.modify("nodes", "", name, lambda o: {**o, "spec": {**o["spec"], "taints": [taint]}})
 
 
 def _create(store: Store, resource: str, name: str, spec: Obj) -> None:
