@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from reactive_desched.plugins.registry import plugin_registry
-from reactive_desched.state.kinds.kind import Purpose
-from reactive_desched.state.resources import resources_read_for
+from reactive_desched.state.resources import PLAN_RESOURCES
 from tools.guards_page import guards_page
 from tools.watched_kinds import watched_kinds_page, written_files
 from tools.write_reference import (
@@ -46,7 +45,7 @@ def test_pages_get_with_kubectl_what_plan_needs() -> None:
     ]
 
     assert lists
-    assert all(names == resources_read_for(Purpose.DECISIONS) for names in lists)
+    assert all(names == PLAN_RESOURCES for names in lists)
 
 
 def test_the_reasons_page_is_what_the_code_says() -> None:

@@ -145,7 +145,7 @@ class _ControllerRun:
         while True:
             self._cluster.advance()
             while self._requests and self._requests[0][0] <= clock.now:
-                self._execute(self._requests.popleft()[1])
+                self._execute(*self._requests.popleft())
             due = controller.next_due(clock.now)
             if due is not None and due <= clock.now:
                 self._work()
@@ -169,22 +169,22 @@ class _ControllerRun:
             self._requests.append((self._clock.now + REQUEST_S, intent))
         self._progress.update("evictions", len(self._evictions))
 
-    def _execute(self, intent: Intent) -> None:
+    def _execute(self, answered_at: float, intent: Intent) -> None:
         if len(self._evictions) >= self._bounds.max_evictions:
             return
         if (outcome := self._controller.cancelled(intent)) is None:
             assumed = self._cluster.evict(intent)
             outcome = assumed.outcome
             if outcome.result == EVICTED:
-                self._evictions.append(self._eviction(intent, assumed.target))
+                self._evictions.append(self._eviction(answered_at, intent, assumed.target))
         self._controller.settle(EvictionResult(intent, outcome, self._clock.now))
 
-    def _eviction(self, intent: Intent, target: str) -> PlannedDecision:
+    def _eviction(self, answered_at: float, intent: Intent, target: str) -> PlannedDecision:
         decided = CycleDecision(intent.context.profile, Evict(intent.context.finding))
         delays = self._recorder.delays.get(_finding_key(intent.context), {})
         return replace(
             self._formatter.format(decided),
-            in_seconds=round(self._clock.now - REQUEST_S, 3),
+            in_seconds=round(answered_at - REQUEST_S, 3),
             replacement_node=target or None,
             delayed_by=tuple(delays.values()),
         )

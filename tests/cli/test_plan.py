@@ -19,7 +19,12 @@ from reactive_desched.plan.command import PlanOptions
 from reactive_desched.plan.mode import PlanMode
 from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.registry import PluginSpec
-from reactive_desched.state.resources import OWNER_RESOURCES, RESOURCES
+from reactive_desched.state.resources import (
+    OPTIONAL_RESOURCES,
+    OWNER_RESOURCES,
+    RESOURCES,
+    STORAGE_RESOURCES,
+)
 
 NOW = "2026-05-01T12:00:00Z"
 POLICY = """\
@@ -106,7 +111,7 @@ def test_what_would_go_is_printed_and_the_status_is_0(plan: Plan, cluster: Path)
     status, output, errors = plan("-f", str(cluster))
 
     assert status == 0
-    assert output.startswith("2 of 3 pods would be evicted by `run --once`, in this order:\n")
+    assert output.startswith("2 of 3 pods would be evicted by `run` within 1h, in this order:\n")
     assert errors == ""
 
 
@@ -132,7 +137,7 @@ def test_standard_input_is_a_file_like_any_other(
 
     assert status == 0
     assert output.startswith("2 of 3 pods would be evicted")
-    assert "\nin         standard input\n" in output
+    assert "\nin            standard input\n" in output
 
 
 def test_files_and_folders_may_be_named_together(plan: Plan, tmp_path: Path) -> None:
@@ -191,7 +196,7 @@ def test_what_was_left_out_is_warned_of_and_marked(plan: Plan, tmp_path: Path) -
         ),
         pytest.param([], "no way into a cluster: --kubeconfig is not given", id="nowhere to look"),
         pytest.param(
-            [], "or pass -f FILE with what kubectl get namespaces,nodes,", id="and what to do"
+            [], "or pass -f FILE with what kubectl get csinodes,deployments,", id="and what to do"
         ),
         pytest.param(
             ["--kubeconfig", "none"], "kubeconfig none does not exist", id="no kubeconfig"
@@ -231,37 +236,58 @@ def test_a_plugin_that_is_not_built_yet_is_status_2(
 
 
 @pytest.mark.parametrize(
-    ("settings", "spared"),
+    ("mode", "settings", "spared"),
     [
-        pytest.param("", {"persistentvolumes", "csinodes"}, id="as upstream"),
-        pytest.param("nodeFit: scheduler\n", set(), id="as the kube-scheduler"),
+        pytest.param("run", "nodeFit: upstream\n", set(), id="the controller"),
+        pytest.param("once", "", {*STORAGE_RESOURCES, *OWNER_RESOURCES}, id="a sweep"),
+        pytest.param(
+            "once", "nodeFit: scheduler\n", OWNER_RESOURCES, id="a sweep as the kube-scheduler"
+        ),
+        pytest.param(
+            "upstream",
+            "nodeFit: scheduler\n",
+            {*STORAGE_RESOURCES, *OWNER_RESOURCES},
+            id="the SIG descheduler",
+        ),
     ],
 )
 def test_what_no_decision_asks_about_is_not_listed(
     plan: Plan,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
+    mode: str,
     settings: str,
     spared: set[str],
 ) -> None:
     (tmp_path / "policy.yaml").write_text(POLICY + settings, encoding="utf-8")
     asked: list[str] = []
     shown: list[bool] = []
+    left_out: list[set[str]] = []
 
     async def read_cluster(
-        _kube: object, _config: object, resources: list[str], _: object, *, show_nodes: bool
+        _kube: object,
+        _config: object,
+        resources: list[str],
+        _: object,
+        *,
+        optional_resources: set[str],
+        show_nodes: bool,
     ) -> None:
         asked.extend(resources)
+        left_out.append(optional_resources)
         shown.append(show_nodes)
         raise SnapshotUnavailable("far away")
 
     monkeypatch.setattr(live, "read_live_snapshot", read_cluster)
 
-    assert plan("--as", "once") == (1, "", "reactive-desched: far away\n")
-    assert set(RESOURCES) - set(asked) == spared | OWNER_RESOURCES | {"nodemetrics"}
+    assert plan("--as", mode) == (1, "", "reactive-desched: far away\n")
+    assert set(RESOURCES) - set(asked) == spared | {"nodemetrics"}
 
-    assert plan("--as", "once", "--nodes") == (1, "", "reactive-desched: far away\n")
-    assert set(RESOURCES) - set(asked) == spared | OWNER_RESOURCES
+    assert plan("--as", mode, "--nodes") == (1, "", "reactive-desched: far away\n")
+    assert set(RESOURCES) - set(asked) == spared
+    required = STORAGE_RESOURCES if mode == "once" and "scheduler" in settings else set()
+    assert set(asked) - left_out[0] >= {"nodes", "pods", *required}
+    assert mode != "run" or left_out[0] == OPTIONAL_RESOURCES
     assert shown == [False, True]
 
 
@@ -280,7 +306,7 @@ def test_a_cluster_that_is_not_there_is_status_1(
 
     assert (status, output) == (1, "")
     assert "the cluster cannot be looked at whole" in errors
-    assert "namespaces: GET /api/v1/namespaces: " in errors
+    assert "csinodes: GET /apis/storage.k8s.io/v1/csinodes: " in errors
 
 
 def test_a_lenient_reading_takes_what_a_strict_one_does_not(
@@ -342,6 +368,11 @@ def test_every_flag_arrives(monkeypatch: pytest.MonkeyPatch) -> None:
             id="no pass",
         ),
         pytest.param(["plan", "--policy", "p", "--as", "x"], '"x"', id="no such mode"),
+        pytest.param(
+            ["plan", "--policy", "p", "--max-evictions", "0"],
+            '"0" is not a whole number from 1',
+            id="no evictions",
+        ),
     ],
 )
 def test_words_that_make_no_sense_are_status_2(
@@ -357,7 +388,8 @@ def test_words_that_make_no_sense_are_status_2(
 @pytest.mark.parametrize(
     ("words", "mode"),
     [
-        pytest.param([], "once", id="the default"),
+        pytest.param([], "run", id="the default"),
+        pytest.param(["--as", "once"], "once", id="a sweep"),
         pytest.param(["--as", "upstream"], "upstream", id="upstream"),
         pytest.param(["--passes", "1"], "upstream", id="only upstream has passes"),
     ],
@@ -366,17 +398,45 @@ def test_words_that_make_no_sense_are_status_2(
 def test_whose_decisions_they_are_stands_in_the_heading_and_in_json_and_yaml(
     plan: Plan, cluster: Path, words: list[str], mode: str, form: str
 ) -> None:
-    actor = {"once": "`run --once`", "upstream": "a dry run of the SIG descheduler"}[mode]
+    actor = {
+        "run": "`run`",
+        "once": "`run --once`",
+        "upstream": "a dry run of the SIG descheduler",
+    }[mode]
 
     assert f"would be evicted by {actor}" in plan("-f", str(cluster), *words)[1].splitlines()[0]
     assert yaml.safe_load(plan("-f", str(cluster), *words, "-o", form)[1])["mode"] == mode
 
 
-def test_passes_are_refused_for_what_looks_once(plan: Plan, cluster: Path) -> None:
-    status, output, errors = plan("-f", str(cluster), "--as", "once", "--passes", "2")
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        pytest.param("--as once --passes 2", "--passes: --as once looks once", id="passes"),
+        pytest.param("--as once --horizon 1m", "are for --as run", id="a horizon"),
+        pytest.param("--passes 2 --ready-after 1m", "are for --as run", id="replacements"),
+    ],
+)
+def test_flags_of_another_mode_are_refused(
+    plan: Plan, cluster: Path, words: str, said: str
+) -> None:
+    status, output, errors = plan("-f", str(cluster), *words.split())
 
     assert (status, output) == (2, "")
-    assert "--passes: --as once looks once" in errors
+    assert said in errors
+
+
+def test_how_far_to_look_ahead_is_said_and_heeded(plan: Plan, cluster: Path) -> None:
+    words = ("--horizon", "20m", "--max-evictions", "1", "--ready-after", "0s", "-o", "json")
+    said = json.loads(plan("-f", str(cluster), *words)[1])
+
+    assert gone(json.dumps(said)) == ["a"]
+    assert said["preview"] == {
+        "horizonSeconds": 1200.0,
+        "maxEvictions": 1,
+        "readyAfterSeconds": 0.0,
+        "endedAfterSeconds": said["preview"]["endedAfterSeconds"],
+        "ended": "after 1 evictions",
+    }
 
 
 def test_a_file_is_looked_at_without_any_network(tmp_path: Path, cluster: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from reactive_desched.cli import main
 from reactive_desched.plan.command import PlanOptions, build_nodes_report
+from reactive_desched.plan.mode import PlanMode
 from reactive_desched.plan.node_report import NodesReport
 from reactive_desched.plan.node_text import nodes_lines
 from reactive_desched.plan.progress import Progress
@@ -76,7 +77,11 @@ def look(world: Any, text: str, objects: list[Any] | None = None, **more: Any) -
     world.policy.write_text(text, encoding="utf-8")
     file = world.file(world.listed(cluster(world) if objects is None else objects))
     options = PlanOptions(
-        policy=str(world.policy), files=(file,), show_nodes=True, **{"now": NOW, **more}
+        mode=PlanMode.ONCE,
+        policy=str(world.policy),
+        files=(file,),
+        show_nodes=True,
+        **{"now": NOW, **more},
     )
     return build_nodes_report(options, Progress())
 
@@ -265,7 +270,7 @@ def test_plan_shows_the_tables_where_they_are_asked_for(
 ) -> None:
     world.policy.write_text(policy("LowNodeUtilization", **FIXED), encoding="utf-8")
     file = world.file(world.listed(cluster(world)))
-    words = ["--policy", str(world.policy), "-f", file, "--now", NOW]
+    words = ["--policy", str(world.policy), "-f", file, "--now", NOW, "--as", "once"]
 
     assert main(["plan", *words, "-o", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["nodes"] is None

@@ -109,7 +109,9 @@ def test_no_nodes_or_no_pods_is_wrong_input_with_a_remedy(world: Any, lacking: s
         world.look(path)
 
     assert f"{path}: there are no {lacking} in here" in str(caught.value)
-    assert "write the file with kubectl get namespaces,nodes," in str(caught.value)
+    assert "write the file with kubectl get csinodes,deployments,jobs,namespaces,nodes," in str(
+        caught.value
+    )
 
 
 def test_progress_is_told_while_a_file_is_read(world: Any) -> None:
