@@ -113,7 +113,7 @@ async def _until_done(deps: Dependencies) -> int:
         effect_timeout_s = effect_timeout(deps.configuration.settings.client.total_timeout_s)
         with stop.cancellable:
             await resolve_open_intents(recorder, evictor, log, effect_timeout_s)
-        node_fit = deps.configuration.settings.node_fit
+        node_fit = deps.configuration.sweep_node_fit
         snapshot = await list_snapshot(
             session,
             needed_resources(deps.configuration.policy, node_fit),

@@ -208,7 +208,7 @@ def _decide(
         configuration.policy,
         snapshot,
         moment.timestamp(),
-        options.mode.node_fit(configuration.settings),
+        options.mode.node_fit(configuration),
         passes=options.passes,
         asks_budgets=options.mode.asks_budgets,
     )
@@ -259,7 +259,7 @@ def _load_live_snapshot(
     from reactive_desched.kube.auth.kubeconfig import KubeConfigOptions
     from reactive_desched.plan.live import read_live_snapshot
 
-    node_fit = options.mode.node_fit(configuration.settings)
+    node_fit = options.mode.node_fit(configuration)
     spared = frozenset[str]() if options.mode is PlanMode.RUN else OWNER_RESOURCES
     resources = needed_resources(configuration.policy, node_fit, spared)
     if options.show_nodes:
@@ -321,7 +321,7 @@ def _describe_inputs(
         files=options.files,
         server=loaded.server,
         policy=PolicyRef(policy.source, policy.revision),
-        node_fit=options.mode.node_fit(configuration.settings),
+        node_fit=options.mode.node_fit(configuration),
         passes=options.passes,
         whole=snapshot.is_complete,
         nodes=NodeCounts(counts.pop(NODES), result.view.eligible_node_count),

@@ -5,7 +5,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from reactive_desched.fit.upstream import SCHEDULER, UPSTREAM
-from reactive_desched.policy.settings import ReactiveSettings
+from reactive_desched.policy.policy import Configuration
 
 __all__ = ["PlanMode", "RunBounds"]
 
@@ -27,13 +27,13 @@ class PlanMode(StrEnum):
         """Name who would evict, for a heading."""
         return _ACTORS[self]
 
-    def node_fit(self, settings: ReactiveSettings) -> str:
+    def node_fit(self, configuration: Configuration) -> str:
         """Return whose rules `nodeFit` checks nodes by."""
         match self:
             case PlanMode.RUN:
                 return SCHEDULER
             case PlanMode.ONCE:
-                return settings.node_fit
+                return configuration.sweep_node_fit
             case _:
                 return UPSTREAM
 

@@ -73,6 +73,10 @@ class Policy(Struct, frozen=True):
         return frozenset({*switched, *(provider.source for provider in self.metrics_providers)})
 
 
+SWEEP_NODE_FIT: Final = "upstream"
+"""Whose rules a sweep checks nodes by where no settings say it: the default of `nodeFit`."""
+
+
 class Configuration(Struct, frozen=True):
     """A policy with its settings, and the warnings about both.
 
@@ -93,3 +97,11 @@ class Configuration(Struct, frozen=True):
 
         # the defaults need no validation, and so no validators to be built
         return ReactiveSettings.model_construct() if self.written is None else self.written
+
+    @property
+    def sweep_node_fit(self) -> str:
+        """Whose rules `run --once` checks nodes by: the setting `nodeFit`, upstream's by default.
+
+        It builds no settings that the files do not have.
+        """
+        return SWEEP_NODE_FIT if self.written is None else self.written.node_fit

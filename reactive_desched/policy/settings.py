@@ -21,6 +21,7 @@ from reactive_desched.policy.guards import GuardSettings
 from reactive_desched.policy.leader_election import LeaderElectionSettings
 from reactive_desched.policy.limits import EvictionRateLimits, PositiveCount
 from reactive_desched.policy.moves import MoveSettings
+from reactive_desched.policy.policy import SWEEP_NODE_FIT
 from reactive_desched.policy.recording import EventSettings, JournalSettings, SinkSettings
 from reactive_desched.primitives.hints import quote
 from reactive_desched.primitives.listen_address import ListenAddress, parse_listen_address
@@ -286,7 +287,7 @@ class ReactiveSettings(Section):
         description="What becomes of evicted pods: limits and memory.",
     )
     node_fit: Literal["scheduler", "upstream"] = Field(
-        default="upstream",
+        default=SWEEP_NODE_FIT,
         description="How `run --once` and `plan --as once` check nodes for nodeFit: `upstream` as "
         "the SIG descheduler does, `scheduler` by the kube-scheduler's filters, counting "
         "reservations. A controller that keeps running always does the latter.",

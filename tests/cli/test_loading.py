@@ -88,16 +88,37 @@ def test_policy_check_loads_neither_the_cluster_state_nor_settings_that_no_file_
     assert "EvictionRateLimits" not in found["built"]  # its defaults are shown unvalidated
 
 
-def test_plan_of_a_file_loads_no_settings_no_limits_and_nothing_that_talks(
-    policy: str, tmp_path: Path
-) -> None:
+@pytest.fixture
+def objects(tmp_path: Path) -> str:
     node = {"kind": "Node", "apiVersion": "v1", "metadata": {"name": "n"}}
     pod = {"kind": "Pod", "apiVersion": "v1", "metadata": {"namespace": "default", "name": "p"}}
-    objects = tmp_path / "objects.json"
-    objects.write_text("\n".join(map(json.dumps, (node, pod))), encoding="utf-8")
-    found = loaded_by(call("plan", "--policy", policy, "-f", str(objects)))
+    path = tmp_path / "objects.json"
+    path.write_text("\n".join(map(json.dumps, (node, pod))), encoding="utf-8")
+    return str(path)
 
-    assert not unneeded(found, CLUSTER, SETTINGS, PLUGINS, "policy.limits gate.rate_limits")
+
+@pytest.mark.parametrize("mode", ["once", "upstream"])
+def test_plan_of_a_sweep_over_a_file_loads_no_settings_no_limits_and_nothing_that_talks(
+    policy: str, objects: str, mode: str
+) -> None:
+    found = loaded_by(call("plan", "--policy", policy, "-f", objects, "--as", mode))
+
+    evicting = "eviction.executor eviction.recorder eviction.recovery"
+    others = CLUSTER.replace("eviction ", "")
+    assert "eviction" not in others.split()
+    assert not unneeded(
+        found, others, evicting, SETTINGS, PLUGINS, "policy.limits gate.rate_limits"
+    )
+
+
+def test_plan_of_the_controller_over_a_file_loads_nothing_that_talks_or_writes(
+    policy: str, objects: str
+) -> None:
+    found = loaded_by(call("plan", "--policy", policy, "-f", objects))
+
+    others = "aiohttp kubernetes_asyncio asyncio app election.elector journal kube.auth"
+    assert not unneeded(found, others, "kube.watch sinks web sim demo", PLUGINS)
+    assert not [name for name in found["built"] if name.endswith("Settings")]
 
 
 def test_run_loads_only_what_every_controller_has(policy: str) -> None:
