@@ -1,8 +1,19 @@
 """`sim`: a simulated cluster."""
 
 import argparse
+from typing import Final
 
 from reactive_desched.cli.commands import Commands
+
+SCENARIOS: Final = {
+    "fresh": "pods start as you look (default)",
+    "busy": "three days old, and all is well",
+    "messy": "failed, crash-looping, old and pending pods, duplicates, skew, taints",
+    "skewed": "a zone joined an hour ago and is empty",
+    "overcommitted": "one node in four is hot, and pods wait for room",
+    "storm": "all is well for half a minute, then zone after zone is tainted, two minutes each",
+}
+"""What `--scenario` takes; `sim.scenarios` makes them."""
 
 
 def add(commands: Commands) -> None:
@@ -12,8 +23,15 @@ def add(commands: Commands) -> None:
         "Serve a simulated cluster that kubectl and other clients can work on, until interrupted."
     )
     command.examples = (
-        "reactive-desched sim --write-kubeconfig sim.kubeconfig",
-        "reactive-desched sim --nodes 100 --pods 3000 --seed 7",
+        "reactive-desched sim --scenario messy",
+        "reactive-desched sim --nodes 100 --pods 3000 --write-kubeconfig large.kubeconfig",
+    )
+    command.add_argument(
+        "--scenario",
+        choices=list(SCENARIOS),
+        default="fresh",
+        metavar="NAME",
+        help="; ".join(f"{name}: {text}" for name, text in SCENARIOS.items()),
     )
     command.add_argument("--nodes", type=int, default=50, metavar="N", help="default 50")
     command.add_argument(
@@ -33,8 +51,12 @@ def add(commands: Commands) -> None:
         help="default: any free port on loopback",
     )
     command.add_argument(
-        "--write-kubeconfig", metavar="FILE", help="write a kubeconfig for the server here"
+        "--write-kubeconfig",
+        metavar="FILE",
+        default="sim.kubeconfig",
+        help="where to write a kubeconfig for the server (default sim.kubeconfig, here)",
     )
+    command.epilog = "Clients may connect at once; they wait until the cluster is made."
     command.set_defaults(command=_call)
 
 
@@ -48,6 +70,7 @@ def _call(arguments: argparse.Namespace) -> int:
             nodes=arguments.nodes,
             pods=arguments.pods,
             seed=arguments.seed,
+            scenario=arguments.scenario,
             host=host,
             port=port,
             kubeconfig_file=arguments.write_kubeconfig,

@@ -4,7 +4,15 @@ import time
 from datetime import UTC, datetime
 from typing import Protocol
 
-__all__ = ["Clock", "RealClock", "VirtualClock", "parse_time", "rfc3339", "rfc3339_micro"]
+__all__ = [
+    "Clock",
+    "HistoryClock",
+    "RealClock",
+    "VirtualClock",
+    "parse_time",
+    "rfc3339",
+    "rfc3339_micro",
+]
 
 
 class Clock(Protocol):
@@ -38,6 +46,23 @@ class VirtualClock:
         if seconds < 0:
             raise ValueError(f"cannot advance by {seconds} s: time only moves forward")
         self._now += seconds
+
+
+class HistoryClock(VirtualClock):
+    """Begins in the past and moves when advanced, until it goes live as the clock on the wall."""
+
+    def __init__(self, age_s: float, wall: Clock) -> None:
+        super().__init__(wall.now() - age_s)
+        self._wall = wall
+        self._is_live = False
+
+    def now(self) -> float:
+        """Return the moment this clock was last moved to, or the present once it is live."""
+        return self._wall.now() if self._is_live else super().now()
+
+    def go_live(self) -> None:
+        """Follow the wall from now on."""
+        self._is_live = True
 
 
 def rfc3339(seconds: float) -> str:

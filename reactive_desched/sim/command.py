@@ -1,5 +1,7 @@
 """The `sim` command: serves a simulated cluster until it is stopped."""
 
+import os
+import shlex
 import signal
 import sys
 from pathlib import Path
@@ -10,6 +12,8 @@ from msgspec import Struct
 
 from reactive_desched.errors import ConfigError
 from reactive_desched.sim.run import Landscape, Simulation, simulation
+from reactive_desched.sim.scenarios import FRESH
+from reactive_desched.sim.server import kubeconfig
 
 __all__ = ["SimulationOptions", "simulate"]
 
@@ -20,9 +24,10 @@ class SimulationOptions(Struct, frozen=True, kw_only=True):
     nodes: int = 50
     pods: int = 1000
     seed: int = 1
+    scenario: str = FRESH
     host: str = "127.0.0.1"
     port: int = 0
-    kubeconfig_file: str | None = None
+    kubeconfig_file: str = "sim.kubeconfig"
 
 
 def simulate(options: SimulationOptions) -> int:
@@ -47,11 +52,19 @@ def _cause_of(error: Exception) -> Exception:
 
 
 async def _serve_until_stopped(options: SimulationOptions) -> None:
-    landscape = Landscape(nodes=options.nodes, pods=options.pods, seed=options.seed)
+    landscape = Landscape(
+        nodes=options.nodes, pods=options.pods, seed=options.seed, scenario=options.scenario
+    )
     async with anyio.create_task_group() as tasks:
         await tasks.start(_stop_on_signal, tasks.cancel_scope)
-        async with simulation(landscape, host=options.host, port=options.port) as running:
-            _announce(running, options)
+
+        def announce(url: str) -> None:
+            _announce(url, options)
+
+        async with simulation(
+            landscape, host=options.host, port=options.port, on_listening=announce
+        ) as running:
+            _say_ready(running, options)
             await anyio.sleep_forever()
 
 
@@ -65,19 +78,28 @@ async def _stop_on_signal(
             return
 
 
-def _announce(running: Simulation, options: SimulationOptions) -> None:
-    """Write the kubeconfig if asked, then print the server's URL: clients may start."""
-    how = f"kubectl -s {running.url}"
-    if options.kubeconfig_file is not None:
-        how = f"kubectl --kubeconfig {options.kubeconfig_file}"
-        try:
-            Path(options.kubeconfig_file).write_text(running.kubeconfig, encoding="utf-8")
-        except OSError as error:
-            raise ConfigError(
-                f"cannot write the kubeconfig to {options.kubeconfig_file}: {error.strerror}"
-            ) from error
-    sys.stdout.write(
-        f"{running.url}\n{options.nodes} nodes, about {options.pods} pods, seed {options.seed}; "
-        f"try: {how} get nodes\n"
+def _announce(url: str, options: SimulationOptions) -> None:
+    """Write the kubeconfig and say where the server is: clients may connect, and wait."""
+    place = Path(options.kubeconfig_file)
+    unfinished = place.with_name(f"{place.name}.{os.getpid()}")
+    try:
+        unfinished.write_text(kubeconfig(url), encoding="utf-8")
+        unfinished.replace(place)  # a client that waits for the file never reads half of it
+    except OSError as error:
+        raise ConfigError(f"cannot write the kubeconfig to {place}: {error.strerror}") from error
+    _print(
+        url,
+        "making the cluster: clients may connect, and wait",
+        f"export KUBECONFIG={shlex.quote(str(place.absolute()))}",
     )
+
+
+def _say_ready(running: Simulation, options: SimulationOptions) -> None:
+    nodes, pods = (len(running.store.list(resource)) for resource in ("nodes", "pods"))
+    what = f"scenario {options.scenario}, seed {options.seed}, {nodes} nodes, {pods} pods"
+    _print(f"ready: {what}; try: kubectl get nodes")
+
+
+def _print(*lines: str) -> None:
+    sys.stdout.write("".join(f"{line}\n" for line in lines))
     sys.stdout.flush()

@@ -1,17 +1,19 @@
 """The whole simulated cluster in one call: a populated store, its world, and its API server."""
 
 import random
+import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import anyio
 from msgspec import Struct
 
-from reactive_desched.sim.clock import RealClock
+from reactive_desched.sim.clock import HistoryClock, RealClock
 from reactive_desched.sim.cluster import ClusterOptions, SimCluster
 from reactive_desched.sim.profiles import Pace
+from reactive_desched.sim.scenarios import FRESH, SCENARIOS, live_through
 from reactive_desched.sim.seed import seed as seed_store
-from reactive_desched.sim.server import FaultPlan, kubeconfig, serve
+from reactive_desched.sim.server import FaultPlan, kubeconfig, listening_socket, serve_on, url_of
 from reactive_desched.sim.store import Store
 from reactive_desched.sim.usage import SimulatedUsage
 from reactive_desched.sim.workloads import populate
@@ -30,6 +32,8 @@ class Landscape(Struct, frozen=True, kw_only=True):
     seed: int = 1
     pace: Pace = Pace(jitter_s=2.0)
     heartbeats: bool = True
+    scenario: str = FRESH
+    """A name of `SCENARIOS`, or `fresh`: then pods start as somebody looks."""
 
     @property
     def is_prescheduled(self) -> bool:
@@ -49,12 +53,35 @@ class Simulation(Struct, frozen=True, eq=False):
 
 @asynccontextmanager
 async def simulation(
-    landscape: Landscape | None = None, *, host: str = "127.0.0.1", port: int = 0
+    landscape: Landscape | None = None,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    on_listening: Callable[[str], None] = lambda _: None,
 ) -> AsyncIterator[Simulation]:
-    """Run a simulated cluster in real time; port 0 takes a free one."""
+    """Run a simulated cluster in real time; port 0 takes a free one.
+
+    `on_listening` is called with the URL before the cluster is made: clients may connect then,
+    and wait. Raises OSError when the address is taken, ConfigError for numbers without sense.
+    """
     landscape = landscape or Landscape()
+    with listening_socket(host, port) as listener:
+        url = url_of(listener)
+        on_listening(url)
+        async with _populated(landscape, url, listener) as running:
+            yield running
+
+
+@asynccontextmanager
+async def _populated(
+    landscape: Landscape, url: str, listener: socket.socket
+) -> AsyncIterator[Simulation]:
     rng = random.Random(landscape.seed)  # noqa: S311 -- reproducible names, not secrets
-    store = Store(RealClock(), rng)
+    wall = RealClock()
+    scenario = SCENARIOS.get(landscape.scenario)
+    clock = HistoryClock(scenario.age_s, wall) if scenario else wall
+    now = wall.now()
+    store = Store(clock, rng)
     seed_store(store)
     if landscape.nodes:
         populate(
@@ -65,15 +92,20 @@ async def simulation(
             seed=landscape.seed,
             prescheduled=landscape.is_prescheduled,
         )
+    if scenario and isinstance(clock, HistoryClock):
+        live_through(scenario, store, clock, rng, now)
+        clock.go_live()
     options = ClusterOptions(pace=landscape.pace, heartbeats=landscape.heartbeats, tolerant=True)
     cluster = SimCluster(store, rng, options)
     cluster.settle()
     faults, usage = FaultPlan(), SimulatedUsage(store, cluster.index)
     async with (
-        serve(store, host, port, faults=faults, usage=usage) as url,
+        serve_on(store, listener, faults=faults, usage=usage),
         anyio.create_task_group() as world,
     ):
         world.start_soon(cluster.run)
+        if scenario and scenario.then:
+            world.start_soon(scenario.then, store)
         yield Simulation(url, kubeconfig(url), store, cluster, faults)
         world.cancel_scope.cancel()
     cluster.close()

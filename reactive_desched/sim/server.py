@@ -1,8 +1,9 @@
 """Start the simulated API server, and tell clients how to reach it."""
 
 import random
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import socket
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 
 from aiohttp import web
 
@@ -16,11 +17,39 @@ from reactive_desched.sim.http.settings import Settings
 from reactive_desched.sim.http.watchers import WatchHub
 from reactive_desched.sim.store import Store
 
-__all__ = ["FaultPlan", "Settings", "Usage", "kubeconfig", "serve"]
+__all__ = [
+    "FaultPlan",
+    "Settings",
+    "Usage",
+    "kubeconfig",
+    "listening_socket",
+    "serve",
+    "serve_on",
+    "url_of",
+]
 
 _DEFAULTS = Settings()
 _KEEP_ALIVE_S = 3600.0
 _SHUTDOWN_S = 1.0
+_BACKLOG = 128
+
+
+@contextmanager
+def listening_socket(host: str, port: int) -> Iterator[socket.socket]:
+    """Listen on an address, port 0 takes a free one; clients wait until the socket is served.
+
+    Raises OSError when the address is taken or is none of this machine's.
+    """
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    family, _, _, _, address = found[0]
+    with socket.create_server(address[:2], family=family, backlog=_BACKLOG) as listener:
+        yield listener
+
+
+def url_of(listener: socket.socket) -> str:
+    """Return where clients reach a listening socket."""
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 @asynccontextmanager
@@ -33,7 +62,22 @@ async def serve(
     settings: Settings = _DEFAULTS,
     usage: Usage | None = None,
 ) -> AsyncIterator[str]:
-    """Serve the store over plain HTTP, yielding the URL; port 0 takes a free one.
+    """Serve the store over plain HTTP at an address, yielding the URL; see `serve_on`."""
+    with listening_socket(host, port) as listener:
+        async with serve_on(store, listener, faults=faults, settings=settings, usage=usage):
+            yield url_of(listener)
+
+
+@asynccontextmanager
+async def serve_on(
+    store: Store,
+    listener: socket.socket,
+    *,
+    faults: FaultPlan | None = None,
+    settings: Settings = _DEFAULTS,
+    usage: Usage | None = None,
+) -> AsyncIterator[None]:
+    """Serve the store over plain HTTP on a listening socket, which stays the caller's.
 
     Leaving ends every open watch first. Without `usage` there is no metrics API.
     """
@@ -62,11 +106,8 @@ async def serve(
     )
     await runner.setup()
     try:
-        site = web.TCPSite(runner, host, port)
-        await site.start()
-        bound_host, bound_port = runner.addresses[0][:2]
-        shown = f"[{bound_host}]" if ":" in bound_host else bound_host
-        yield f"http://{shown}:{bound_port}"
+        await web.SockSite(runner, listener.dup()).start()
+        yield
     finally:
         hub.stop()
         await runner.cleanup()

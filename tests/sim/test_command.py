@@ -1,35 +1,53 @@
 """The command that serves a simulated cluster."""
 
 import os
+import re
 import signal
 import socket
+import sys
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
 from reactive_desched.errors import ConfigError
 from reactive_desched.sim import command
 from reactive_desched.sim.command import SimulationOptions, simulate
-from reactive_desched.sim.run import Simulation
+from reactive_desched.sim.run import Simulation, simulation
 
 
-def test_it_says_where_it_is_and_ends_well_when_told(
+def test_it_says_where_it_is_before_the_cluster_is_made_and_ends_well_when_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = tmp_path / "kubeconfig"
-    announce = command._announce
+    say_ready, known = command._say_ready, []
+    run = sys.modules[simulation.__module__]
+    populated = vars(run)["populate"]
 
-    def announce_and_end(running: Simulation, options: SimulationOptions) -> None:
-        announce(running, options)
+    def populate_late(*args: Any, **options: Any) -> None:
+        url = re.search("server: (.*)", place.read_text())
+        assert url is not None
+        address = urlsplit(url[1])
+        with socket.create_connection((str(address.hostname), address.port or 0), timeout=5):
+            known.append(url[1])
+        populated(*args, **options)
+
+    def say_and_end(running: Simulation, options: SimulationOptions) -> None:
+        say_ready(running, options)
         os.kill(os.getpid(), signal.SIGTERM)
 
-    monkeypatch.setattr(command, "_announce", announce_and_end)
+    monkeypatch.setattr(run, "populate", populate_late)
+    monkeypatch.setattr(command, "_say_ready", say_and_end)
     status = simulate(SimulationOptions(nodes=2, pods=4, kubeconfig_file=str(place)))
 
-    url, hint = capsys.readouterr().out.splitlines()
+    url, making, export, ready = capsys.readouterr().out.splitlines()
     assert status == 0
-    assert f"server: {url}" in place.read_text()
-    assert hint == (f"2 nodes, about 4 pods, seed 1; try: kubectl --kubeconfig {place} get nodes")
+    assert known == [url]
+    assert making.startswith("making the cluster")
+    assert export == f"export KUBECONFIG={place}"
+    assert ready == "ready: scenario fresh, seed 1, 2 nodes, 4 pods; try: kubectl get nodes"
+    assert list(tmp_path.iterdir()) == [place]
 
 
 @pytest.mark.parametrize(

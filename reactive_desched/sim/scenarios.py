@@ -1,0 +1,308 @@
+"""Clusters to practise on: what each has been through before you came, and what happens next."""
+
+import random
+from collections.abc import Callable, Coroutine, Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+import anyio
+from msgspec import Struct
+
+from reactive_desched.model.resources import CPU, parse_amount
+from reactive_desched.sim.clock import HistoryClock
+from reactive_desched.sim.cluster import ClusterOptions, SimCluster
+from reactive_desched.sim.objects import Obj, labels_of, name_of, namespace_of
+from reactive_desched.sim.pods import node_of, phase_of
+from reactive_desched.sim.profiles import PREFIX, Pace
+from reactive_desched.sim.store import DeleteOptions, Store
+
+__all__ = ["FRESH", "SCENARIOS", "Scenario", "live_through"]
+
+HOUR_S: Final = 3600.0
+DAY_S: Final = 24 * HOUR_S
+FRESH: Final = "fresh"
+ZONE: Final = "topology.kubernetes.io/zone"
+_STORM_AFTER_S: Final = 30.0
+_STORM_EVERY_S: Final = 120.0
+_HOT_EVERY: Final = 4
+"""One node in so many is hot where a scenario has hot nodes."""
+_NAMESPACE: Final = "lab"
+_STEADY: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+class Past:
+    """A cluster that lives through its past: controllers work, and time goes as it is told."""
+
+    def __init__(self, store: Store, clock: HistoryClock, cluster: SimCluster, now: float) -> None:
+        self.store = store
+        self._clock = clock
+        self._cluster = cluster
+        self._now = now
+
+    def until(self, age_s: float) -> None:
+        """Let time pass until so many seconds before the present."""
+        self._cluster.advance(max(0.0, self._now - age_s - self._clock.now()))
+
+    def create(self, resource: str, name: str, **body: Any) -> None:
+        """Create an object of the namespace `lab`."""
+        meta = {"name": name, "namespace": _NAMESPACE}
+        self.store.create(resource, {"metadata": meta, **body})
+
+    def deploy(
+        self,
+        name: str,
+        replicas: int,
+        *,
+        cpu: str = "100m",
+        notes: Mapping[str, str] = _STEADY,
+        **spec: Any,
+    ) -> None:
+        """Create a Deployment in the namespace `lab`; `spec` is added to that of its pods."""
+        labels = {"app": name}
+        requests = {"cpu": cpu, "memory": "64Mi"}
+        container = {"name": "main", "image": "lab/app:1", "resources": {"requests": requests}}
+        annotations = {f"{PREFIX}{key}": value for key, value in notes.items()}
+        pod = {
+            "metadata": {"labels": labels, "annotations": annotations},
+            "spec": {"containers": [container], **spec},
+        }
+        selector = {"matchLabels": labels}
+        spec_ = {"replicas": replicas, "selector": selector, "template": pod}
+        self.create("deployments", name, spec=spec_)
+
+    def nodes(self, zone: str = "") -> list[Obj]:
+        """Return the nodes, of one zone if one is named, by name."""
+        found = self.store.list("nodes")
+        return [node for node in found if not zone or labels_of(node).get(ZONE) == zone]
+
+    def pods(self, app: str) -> list[Obj]:
+        """Return the pods of one app of the namespace `lab` that are on a node."""
+        found = self.store.list("pods", _NAMESPACE)
+        return [pod for pod in found if labels_of(pod).get("app") == app and node_of(pod)]
+
+    def label(self, resource: str, obj: Obj, **labels: str | None) -> None:
+        """Set labels of an object; None takes one off."""
+
+        def change(current: Obj) -> Obj:
+            new = {**labels_of(current), **labels}
+            kept = {key: value for key, value in new.items() if value is not None}
+            return {**current, "metadata": {**current["metadata"], "labels": kept}}
+
+        self.store.modify(resource, namespace_of(obj), name_of(obj), change)
+
+    def load(self, node: Obj, percent: int) -> None:
+        """Let the pods of a node use so many percent of its processors together."""
+        pods = [
+            pod
+            for pod in self.store.list("pods")
+            if node_of(pod) == name_of(node) and phase_of(pod) == "Running"
+        ]
+        room = parse_amount(CPU, node["status"]["allocatable"]["cpu"])
+        for pod in pods:
+            share = room * percent // 100 // len(pods) // len(pod["spec"]["containers"])
+            self._annotate(pod, "usage-cpu", f"{share}m")
+
+    def taint(self, node: Obj, key: str) -> None:
+        """Add a NoSchedule taint to a node."""
+        taint_node(self.store, name_of(node), key)
+
+    def without_last_zone(self) -> list[Obj]:
+        """Take the nodes of the last zone away before anything runs there, and return them."""
+        zone = max(labels_of(node)[ZONE] for node in self.nodes())
+        later = self.nodes(zone)
+        if len(later) == len(self.nodes()):
+            return []
+        for node in later:
+            self.store.delete("nodes", "", name_of(node), DeleteOptions())
+        return later
+
+    def join(self, nodes: list[Obj]) -> None:
+        """Let nodes join the cluster, empty."""
+        for node in nodes:
+            labels, status = labels_of(node), node["status"]
+            wished = {field: status[field] for field in ("capacity", "allocatable", "addresses")}
+            meta = {"name": name_of(node), "labels": labels}
+            spec = {"providerID": node["spec"]["providerID"]}
+            self.store.create("nodes", {"metadata": meta, "spec": spec, "status": wished})
+
+    def restart_all_but(self, app: str) -> None:
+        """Delete every pod but those of one app; their owners make new ones."""
+        for pod in self.store.list("pods"):
+            if labels_of(pod).get("app") != app:
+                options = DeleteOptions(grace_period_seconds=0)
+                self.store.delete("pods", namespace_of(pod), name_of(pod), options)
+
+    def cordon(self, nodes: list[Obj]) -> None:
+        """Let no new pod onto nodes."""
+        self._set_unschedulable(nodes, on=True)
+
+    def uncordon(self, nodes: list[Obj]) -> None:
+        """Let pods onto nodes again."""
+        self._set_unschedulable(nodes, on=False)
+
+    def _set_unschedulable(self, nodes: list[Obj], *, on: bool) -> None:
+        def change(node: Obj) -> Obj:
+            spec = {key: value for key, value in node["spec"].items() if key != "unschedulable"}
+            return {**node, "spec": {**spec, **({"unschedulable": True} if on else {})}}
+
+        for node in nodes:
+            self.store.modify("nodes", "", name_of(node), change)
+
+    def _annotate(self, pod: Obj, key: str, value: str) -> None:
+        def change(current: Obj) -> Obj:
+            meta = current["metadata"]
+            notes = {**(meta.get("annotations") or {}), f"{PREFIX}{key}": value}
+            return {**current, "metadata": {**meta, "annotations": notes}}
+
+        self.store.modify("pods", namespace_of(pod), name_of(pod), change)
+
+
+class Scenario(Struct, frozen=True):
+    """What has happened to the cluster, and what happens from now on."""
+
+    past: Callable[[Past], None]
+    age_s: float = 3 * DAY_S
+    """How old the cluster is."""
+    then: Callable[[Store], Coroutine[None, None, None]] | None = None
+
+
+def live_through(
+    scenario: Scenario, store: Store, clock: HistoryClock, rng: random.Random, now: float
+) -> None:
+    """Let a populated cluster live through the scenario's past; `now` is the present."""
+    options = ClusterOptions(pace=Pace(jitter_s=2.0))
+    cluster = SimCluster(store, rng, options)
+    store.create("namespaces", {"metadata": {"name": _NAMESPACE}})
+    past = Past(store, clock, cluster, now)
+    scenario.past(past)
+    past.until(0)
+    cluster.close()
+
+
+def _busy(past: Past) -> None:
+    past.until(HOUR_S)
+
+
+def _skewed(past: Past) -> None:
+    later = past.without_last_zone()
+    past.deploy("even", 4, topologySpreadConstraints=[_spread("even")])
+    past.until(HOUR_S)
+    past.join(later)
+
+
+def _overcommitted(past: Past) -> None:
+    past.until(HOUR_S)
+    for node in past.nodes()[::_HOT_EVERY]:
+        past.load(node, 96)
+    past.deploy("queued", 3, cpu="14")
+
+
+def _messy(past: Past) -> None:
+    """Have every plugin find something; most pods are three days old, a few have never moved."""
+    later = past.without_last_zone()
+    past.deploy("legacy", 3)
+    past.until(3 * DAY_S)
+    past.restart_all_but("legacy")  # which is for PodLifeTime
+    past.until(2 * DAY_S)
+    first, second, third, *others = past.nodes()
+    past.label("nodes", second, disk="ssd")
+    past.deploy("import", 3, notes={"profile": "fail", "run-seconds": "28800"})  # RemoveFailedPods
+    past.deploy("flaky", 2, notes={"profile": "crash-loop", "run-seconds": "30"})  # …Restarts
+    past.deploy("typo", 1, notes={"profile": "image-pull"})
+    past.deploy("starting", 2, notes={"profile": "never-ready"})
+    past.deploy("huge", 1, cpu="500")
+    past.deploy("nowhere", 1, nodeSelector={"disk": "tape"})
+    past.deploy("index", 2, affinity=_requires("disk", "ssd"))  # …NodeAffinity
+    past.deploy("quiet", 2, affinity=_keeps_off("noisy"))  # …InterPodAntiAffinity
+    past.deploy("loud", len(past.nodes()))
+    past.deploy("even", 4, topologySpreadConstraints=[_spread("even")])
+    past.create("pods", "by-hand", spec={"containers": [{"name": "main", "image": "lab/app:1"}]})
+    past.until(2 * DAY_S - HOUR_S)
+    past.cordon(others)
+    past.deploy("report", 6, cpu="10m")  # RemoveDuplicates
+    past.until(2 * HOUR_S)
+    past.uncordon(others)
+    past.join(later)  # …TopologySpreadConstraint, LowNodeUtilization
+    past.until(1.5 * HOUR_S)
+    past.deploy("latecomer", 3)  # onto the nodes that joined: HighNodeUtilization
+    past.until(HOUR_S)
+    past.label("nodes", second, disk=None)
+    past.label("nodes", later[0] if later else third, disk="ssd")
+    for pod in past.pods("loud"):
+        past.label("pods", pod, noisy="true")
+    past.taint(first, "gpu")  # …NodeTaints
+    past.load(third, 97)  # LowNodeLoad
+    for app, unavailable in (("starting", 0), ("index", 1)):
+        selector = {"matchLabels": {"app": app}}
+        spec = {"maxUnavailable": unavailable, "selector": selector}
+        past.create("poddisruptionbudgets", app, spec=spec)
+
+
+def _spread(app: str) -> Obj:
+    return {
+        "maxSkew": 1,
+        "topologyKey": ZONE,
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": app}},
+    }
+
+
+def _requires(key: str, value: str) -> Obj:
+    term = {"matchExpressions": [{"key": key, "operator": "In", "values": [value]}]}
+    required = {"nodeSelectorTerms": [term]}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+
+
+def _keeps_off(label: str) -> Obj:
+    term = {
+        "topologyKey": "kubernetes.io/hostname",
+        "labelSelector": {"matchLabels": {label: "true"}},
+    }
+    return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+
+
+async def _storm(store: Store) -> None:
+    """Taint zone after zone, each until the next one's turn; and again, without end."""
+    zones = sorted({labels_of(node).get(ZONE, "") for node in store.list("nodes")})
+    await anyio.sleep(_STORM_AFTER_S)
+    while zones:
+        for zone in zones:
+            struck = [n for n in store.list("nodes") if labels_of(n).get(ZONE, "") == zone]
+            for node in struck:
+                taint_node(store, name_of(node), "storm")
+            await anyio.sleep(_STORM_EVERY_S)
+            for node in struck:
+                untaint_node(store, name_of(node), "storm")
+
+
+def taint_node(store: Store, name: str, key: str) -> None:
+    """Add a NoSchedule taint to a node; nothing happens to one that has gone."""
+    _retaint(store, name, key, [{"key": key, "effect": "NoSchedule"}])
+
+
+def untaint_node(store: Store, name: str, key: str) -> None:
+    """Take the taints with a key off a node; nothing happens to one that has gone."""
+    _retaint(store, name, key, [])
+
+
+def _retaint(store: Store, name: str, key: str, added: list[Obj]) -> None:
+    def change(node: Obj) -> Obj:
+        spec = dict(node["spec"])
+        kept = [taint for taint in spec.pop("taints", None) or () if taint["key"] != key]
+        taints = [*kept, *added]
+        return {**node, "spec": {**spec, **({"taints": taints} if taints else {})}}
+
+    if store.get("nodes", "", name) is not None:
+        store.modify("nodes", "", name, change)
+
+
+SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
+    {
+        "busy": Scenario(_busy),
+        "messy": Scenario(_messy, age_s=30 * DAY_S),
+        "skewed": Scenario(_skewed),
+        "overcommitted": Scenario(_overcommitted),
+        "storm": Scenario(_busy, then=_storm),
+    }
+)
+"""What `--scenario` takes, besides `fresh`."""
