@@ -31,7 +31,7 @@ _STEADY: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class Past:
-    """A cluster that lives through its past: controllers work, and time goes as it is told."""
+    """A cluster that lives through its past: controllers work, and time passes on request."""
 
     def __init__(self, store: Store, clock: HistoryClock, cluster: SimCluster, now: float) -> None:
         self.store = store
