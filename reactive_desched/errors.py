@@ -77,11 +77,15 @@ class Malformed(ClusterError):  # noqa: N818  it is raised as the fact it names
 
 
 class RequestRejected(ClusterError):  # noqa: N818  it is raised as the fact it names
-    """The server answered, and said no; the text holds its code and words."""
+    """The server answered, and said no; the text holds its code and words.
 
-    def __init__(self, text: str, *, retryable: bool) -> None:
+    It `is_denied` where rights are missing, or the server does not serve the resource.
+    """
+
+    def __init__(self, text: str, *, retryable: bool, is_denied: bool = False) -> None:
         super().__init__(text)
         self.retryable = retryable
+        self.is_denied = is_denied
 
 
 class RateLimited(ClusterError):  # noqa: N818  it is raised as the fact it names

@@ -18,9 +18,8 @@ def require_journal(directory: Path) -> list[Segment]:
     except OSError as error:
         raise JournalError(f"{directory}: cannot look here: {error.strerror or error}") from error
     if not found:
-        raise ConfigError(
-            f"{directory}: there is no journal here; name its folder with --journal DIR"
-        )
+        what = "there is no journal here" if directory.is_dir() else "there is no such folder"
+        raise ConfigError(f"{directory}: {what}; name the journal's folder with --journal DIR")
     return found
 
 

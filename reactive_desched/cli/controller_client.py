@@ -10,6 +10,7 @@ from typing import Any, Final
 from urllib.parse import SplitResult, urlencode, urlsplit
 
 from reactive_desched.errors import ConfigError, ControllerUnavailable
+from reactive_desched.primitives.hints import quote
 
 DEFAULT_SERVER: Final = "http://127.0.0.1:10258"
 TIMEOUT_S: Final = 10.0
@@ -51,6 +52,10 @@ def _request(server: str, method: str, path: str, body: str | None = None) -> An
         text = response.read().decode()
         if response.status == HTTPStatus.OK:
             return json.loads(text)
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise ControllerUnavailable(
+            f"{server} answers with something else than JSON; is that the address of a controller?"
+        ) from error
     except (HTTPException, OSError, ValueError) as error:
         reason = _os_error_text(error)
         raise ControllerUnavailable(
@@ -74,7 +79,7 @@ def _address(server: str) -> SplitResult:
     except ValueError:  # the port is no number
         is_valid = False
     if not is_valid or address.query:
-        raise ConfigError(f"--server {server!r} is no address of a controller: {hint}")
+        raise ConfigError(f"--server {quote(server)} is not the address of a controller: {hint}")
     return address
 
 

@@ -141,8 +141,9 @@ def _journal_directory(named: str | None, *, may_be_missing: bool) -> Path:
 
 
 def _no_journal(directory: Path) -> ConfigError:
+    what = "there is no journal here" if directory.is_dir() else "there is no such folder"
     return ConfigError(
-        f"{directory}: there is no journal here; name its folder with --journal,"
+        f"{directory}: {what}; name the journal's folder with --journal DIR,"
         " or a running controller with --server"
     )
 

@@ -137,7 +137,8 @@ def _write(file: str, text: bytes) -> None:
         else:
             _replace(path, text)
     except OSError as error:
-        raise ReactiveDeschedError(f"{file} cannot be written: {error.strerror}") from error
+        hint = "" if path.parent.is_dir() else f"; create the folder {path.parent} first"
+        raise ReactiveDeschedError(f"{file} cannot be written: {error.strerror}{hint}") from error
 
 
 def _replace(path: Path, text: bytes) -> None:

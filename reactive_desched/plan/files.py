@@ -88,7 +88,8 @@ def _opened(name: str) -> Iterator[BinaryIO]:
         file = Path(name).open("rb")  # noqa: SIM115 -- closed below
     except (OSError, ValueError) as error:
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        raise ConfigError(f"{name}: cannot be read: {reason}") from error
+        hint = "; check the path" if isinstance(error, FileNotFoundError) else ""
+        raise ConfigError(f"{name}: cannot be read: {reason}{hint}") from error
     with file:
         yield file
 

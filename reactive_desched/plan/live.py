@@ -1,6 +1,6 @@
 """Builds a snapshot from a live cluster: lists each resource once."""
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from msgspec import Raw
@@ -36,7 +36,7 @@ async def read_live_snapshot(
 ) -> tuple[Snapshot, str]:
     """List these resources and measure what is used; return that and the server's address.
 
-    Raises ConfigError when there is no way in, and CannotLook as `list_snapshot`.
+    Raises ConfigError when no kubeconfig is found, and SnapshotUnavailable as `list_snapshot`.
     """
     client = configuration.settings.client
     async with open_session(kube, limits=limits_of(client), rate_limit=rate_of(client)) as session:
@@ -58,11 +58,12 @@ async def list_snapshot(
 ) -> Snapshot:
     """List these resources, each in up to three tries.
 
-    Raises CannotLook when one is not to be had whole, naming all that are refused: half a picture
-    would mislead. A `dispensable` one that is refused is done without.
+    Raises SnapshotUnavailable when one cannot be listed completely, naming all that are refused: a
+    decision on a part of the cluster could be wrong. An optional one that is refused is left out.
     """
     codecs = make_codecs(InternTables())
-    builder, missing = SnapshotBuilder(), []
+    builder = SnapshotBuilder()
+    missing: dict[str, RequestRejected] = {}
     resources = tuple(resources)
     for resource in resources:
         codec = _CountingCodec(codecs[resource], f"listing {resource}:", progress)
@@ -72,7 +73,7 @@ async def list_snapshot(
             if resource in optional_resources and not error.retryable:
                 builder.add_forbidden(resource, str(error))
                 continue
-            missing.append(f"  {resource}: {error}")
+            missing[resource] = error
             if error.retryable:
                 break  # the server is not there, or not well: the others would wait for it as long
         else:
@@ -81,9 +82,7 @@ async def list_snapshot(
             for malformed in unreadable:
                 builder.add_malformed(malformed)
     if missing:
-        raise SnapshotUnavailable(
-            _refused_message(missing, [r for r in resources if r not in optional_resources])
-        )
+        raise SnapshotUnavailable(_refused_message(missing))
     return builder.build()
 
 
@@ -104,12 +103,19 @@ async def _list_resource(
     raise AssertionError("the last try returns or raises")
 
 
-def _refused_message(missing: Iterable[str], resources: Iterable[str]) -> str:
-    lines = "\n".join(missing)
+def _refused_message(missing: Mapping[str, RequestRejected]) -> str:
+    """Say what could not be listed, and what to do about it by the reason why."""
+    lines = "\n".join(f"  {resource}: {error}" for resource, error in missing.items())
+    denied = [resource for resource, error in missing.items() if error.is_denied]
+    if denied:
+        remedy = f"give this account the right to list {', '.join(denied)} in all namespaces"
+    elif any(error.retryable for error in missing.values()):
+        remedy = "check that the API server runs, and that the kubeconfig names its address"
+    else:
+        remedy = "check the credentials of the kubeconfig: `kubectl get nodes` uses the same"
     return (
-        f"the cluster cannot be looked at whole, so nothing is said about it:\n{lines}\n"
-        f"needed is the right to list {', '.join(resources)} in all namespaces;"
-        " or pass -f FILE with what kubectl get … -A -o json wrote"
+        f"the cluster cannot be read completely, so nothing is decided:\n{lines}\n"
+        f"{remedy}; `plan` can also read files: -f FILE with what kubectl get … -A -o json wrote"
     )
 
 

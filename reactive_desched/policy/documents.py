@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from reactive_desched.policy.detect_kind import (
     POLICY_KIND,
@@ -16,9 +17,17 @@ from reactive_desched.policy.detect_kind import (
 )
 from reactive_desched.policy.diagnostics import Diagnostic, DiagnosticList, PolicyErrors
 from reactive_desched.policy.reader import read_documents
+from reactive_desched.policy.scalars import is_octal
 from reactive_desched.policy.source_location import SourceLocation
-from reactive_desched.policy.tree import walk_mappings, without_duplicate_keys
+from reactive_desched.policy.tree import (
+    MappingNode,
+    ScalarNode,
+    SequenceNode,
+    walk_mappings,
+    without_duplicate_keys,
+)
 
+IDENTITY: Final = ("apiVersion", "kind")
 _REVISION_DIGITS: Final = 12
 
 
@@ -83,7 +92,10 @@ class DocumentSet:
 
     def _add_document(self, location: SourceLocation, revision: str) -> None:
         """Keep a document if it is of a kind we read and the first of it."""
+        location = self._with_identity(location)
         is_settings_document = is_settings(location.root)
+        for warning in _octal_numbers(location):
+            self._diagnostics.warn(warning)
         for problem in _report_duplicate_keys(location, is_settings=is_settings_document):
             self._diagnostics.add(problem)
         if self._diagnostics.lenient and not is_settings_document:
@@ -95,6 +107,41 @@ class DocumentSet:
             where = f"{first.location.source}, line {first.location.root.mark.line}"
             message = f"this is a second {kind.kind}; the first is in {where}"
             self._diagnostics.add(location.diagnostic(message, "keep one"))
+
+    def _with_identity(self, location: SourceLocation) -> SourceLocation:
+        """Return a document whose apiVersion and kind are spelt so; another case is an error.
+
+        Upstream finds neither then: a lenient reading leaves the document as it is.
+        """
+        root = location.root
+        if self._diagnostics.lenient or not isinstance(root, MappingNode):
+            return location
+        meant = {name.casefold(): name for name in IDENTITY if name not in root.keys}
+        entries = []
+        for entry in root.entries:
+            name = meant.pop(entry.key.casefold(), entry.key)
+            if name != entry.key:
+                message = f"is written {name}: capital letters count in the names of fields"
+                at = location.below(entry.key)
+                self._diagnostics.add(at.diagnostic(message, f"write {name}", entry.mark))
+            entries.append(replace(entry, key=name))
+        return replace(location, root=replace(root, entries=tuple(entries)))
+
+
+def _octal_numbers(location: SourceLocation) -> Iterator[Diagnostic]:
+    """Warn of each number that begins with 0: YAML reads it to the base 8."""
+    for path, table in walk_mappings(location.root):
+        for entry in table.entries:
+            values = entry.value.items if isinstance(entry.value, SequenceNode) else (entry.value,)
+            for value in values:
+                if isinstance(value, ScalarNode) and is_octal(value.text, value.value):
+                    decimal = value.text.replace("_", "").lstrip("+-0") or "0"
+                    message = (
+                        f"{value.text} begins with 0, so YAML reads it as octal: {value.value}"
+                    )
+                    hint = f"write {decimal} if you mean that, else {value.value}"
+                    at = location.below(*path, entry.key)
+                    yield at.diagnostic(message, hint, value.mark)
 
 
 def _report_duplicate_keys(location: SourceLocation, *, is_settings: bool) -> Iterator[Diagnostic]:

@@ -1,5 +1,9 @@
 """Reads files: one policy and its settings, or every error in them."""
 
+import errno
+import os
+import select
+import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -20,6 +24,9 @@ from reactive_desched.primitives.hints import did_you_mean
 if TYPE_CHECKING:
     from reactive_desched.policy.debounce import DebounceSettings
     from reactive_desched.policy.settings import ReactiveSettings
+
+PIPE_TIMEOUT_S: Final = 10.0
+"""How long to wait for another process to write a policy to a named pipe, in seconds."""
 
 _IDENTITY: Final = frozenset(("apiVersion", "kind"))
 
@@ -116,7 +123,9 @@ def check_source(
 def read_source(path: Path | str, diagnostics: DiagnosticList) -> SourceText | None:
     """Read one file, at most one byte more than is allowed; add an error if it cannot be read."""
     try:
-        with Path(path).open("rb") as file:
+        with open(path, "rb", opener=_open_at_once) as file:
+            if stat.S_ISFIFO(os.fstat(file.fileno()).st_mode):
+                _wait_for_writer(file.fileno())
             return SourceText(file.read(MAX_TEXT_BYTES + 1), str(path))
     except (OSError, ValueError) as error:
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
@@ -124,6 +133,19 @@ def read_source(path: Path | str, diagnostics: DiagnosticList) -> SourceText | N
             Diagnostic(str(path), 0, 0, "", f"cannot be read: {reason}", _unreadable_hint(error))
         )
         return None
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    """Open a file without waiting: a named pipe would wait for another process to write to it."""
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
+def _wait_for_writer(pipe: int) -> None:
+    """Wait until a pipe has something to read; raises TimeoutError when nothing comes."""
+    if not select.select([pipe], [], [], PIPE_TIMEOUT_S)[0]:
+        message = f"nothing was written to this pipe within {PIPE_TIMEOUT_S:g} s"
+        raise TimeoutError(errno.ETIMEDOUT, message)
+    os.set_blocking(pipe, True)
 
 
 def _unreadable_hint(error: Exception) -> str:
@@ -135,6 +157,8 @@ def _unreadable_hint(error: Exception) -> str:
             return "let the user this runs as read it"
         case IsADirectoryError():
             return "name the file inside"
+        case TimeoutError():
+            return "name a regular file"
         case _:
             return "name a readable file"
 

@@ -20,7 +20,7 @@ from reactive_desched.policy.policy import Policy, PolicyEvictionLimits, Profile
 from reactive_desched.policy.profiles import ProfileReader
 from reactive_desched.policy.registry import Registry
 from reactive_desched.policy.source_location import SourceLocation
-from reactive_desched.policy.tree import MappingNode, SequenceNode
+from reactive_desched.policy.tree import MappingNode, SequenceNode, find
 from reactive_desched.policy.unknown_fields import PolicyFieldHints
 from reactive_desched.primitives.hints import quote
 
@@ -116,7 +116,7 @@ def _read_profiles(
         hint = 'begin each profile with "- name: …"'
         diagnostics.add(at.diagnostic(f"must be a list, not {describe(at.node)}", hint))
     profiles = tuple(map(reader.read, at.items()))
-    if not profiles and at.origin is None:
+    if not profiles and at.origin is None and find(at.root, ("strategies",)) is None:
         diagnostics.warn(at.diagnostic("there are no profiles", "nothing will be evicted"))
     seen: set[str] = set()
     for profile, location in zip(profiles, at.items(), strict=True):

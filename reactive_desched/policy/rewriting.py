@@ -21,6 +21,7 @@ from reactive_desched.policy.policy_reader import PolicyReader
 from reactive_desched.policy.registry import Registry, with_evictor
 from reactive_desched.policy.semantics import policy_semantics, policy_semantics_by_plugin
 from reactive_desched.policy.source_location import SourceLocation
+from reactive_desched.policy.tree import MappingNode, ScalarNode
 from reactive_desched.policy.v1alpha2 import replace_deprecated
 from reactive_desched.policy.yaml_draft import Block, Draft, Drafter, DraftPart, text_leaf
 from reactive_desched.policy.yaml_lines import YamlWriter
@@ -65,6 +66,7 @@ def convert_policy(
     Raises PolicyErrors with everything wrong in the text, and ConversionError if the new text would
     not say what the old one says.
     """
+    source, mislabelled = (source, ()) if options.lenient else _as_legacy(source)
     old = load_sources([source], registry, lenient=options.lenient)
     raw = source.text if isinstance(source.text, bytes) else source.text.encode()
     document, decoded = _find_policy(source, options), raw.decode("utf-8-sig")
@@ -77,9 +79,40 @@ def convert_policy(
     notice_list = DiagnosticList()
     read = (warning for warning in old.warnings if warning.path != "apiVersion")
     own_notices = conversion_notices(document, document_outline) if new != raw else ()
-    for notice in (*read, *own_notices, *_merge_notices(document, old, options)):
+    for notice in (*mislabelled, *read, *own_notices, *_merge_notices(document, old, options)):
         notice_list.warn(notice)
     return ConvertResult(new, notice_list.warnings, new != raw, _needs_lenient(read_again))
+
+
+def _as_legacy(source: SourceText) -> tuple[SourceText, tuple[Diagnostic, ...]]:
+    """Return the text with the apiVersion that its strategies belong to, and what to say of that.
+
+    A policy that says v1alpha2 and has strategies and no profiles was written as v1alpha1: a second
+    apiVersion was put on it, and nothing of it has run since.
+    """
+    documents = DocumentSet(DiagnosticList())
+    documents.add(source)
+    root = documents.policy.location.root if documents.policy is not None else None
+    if not isinstance(root, MappingNode) or documents.policy is None:
+        return source, ()
+    version = root.get("apiVersion")
+    is_mislabelled = (
+        documents.policy.kind is DocumentKind.POLICY
+        and "strategies" in root.keys
+        and "profiles" not in root.keys
+        and isinstance(version, ScalarNode)
+    )
+    if not is_mislabelled or version is None:
+        return source, ()
+    text = source.text if isinstance(source.text, str) else source.text.decode("utf-8-sig")
+    lines = text.split("\n")
+    line = version.mark.line - 1
+    lines[line] = lines[line].replace("v1alpha2", "v1alpha1", 1)
+    notice = documents.policy.location.below("apiVersion").diagnostic(
+        "says v1alpha2, but strategies belong to v1alpha1, so nothing of them has run so far",
+        "those with enabled: true run with the new text: try it with `plan` first",
+    )
+    return SourceText("\n".join(lines).encode(), source.name), (notice,)
 
 
 def _merge_notices(

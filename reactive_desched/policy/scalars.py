@@ -39,6 +39,12 @@ def parse_scalar(text: str) -> PlainValue:
     return text
 
 
+def is_octal(text: str, value: PlainValue) -> bool:
+    """Return whether a word is a number that begins with 0, such as 0600: it is read as octal."""
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    return is_number and _OLD_OCTAL.fullmatch(text.replace("_", "")) is not None
+
+
 def _parse_number(digits: str, text: str) -> int | float | str:
     """Give the number a word writes, or the word itself when it is none."""
     if len(digits) <= _MAX_INTEGER_CHARS and _INTEGER.fullmatch(digits):

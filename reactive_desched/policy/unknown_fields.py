@@ -72,7 +72,7 @@ class PolicyFieldHints(FieldHints):
     ) -> tuple[str, str]:
         """Say where the field belongs, else which known name is near."""
         if _is_leftover_strategies(entry.key, at.path):
-            return _leftover_strategies_hint(entry.value)
+            return _leftover_strategies_hint(entry.value, at.root)
         if same_ignoring_case(entry.key, known_fields) is None or entry.key in _CAMEL_POINTS:
             homes = self._possible_locations(entry, at, known_fields)
             if (home := next(homes, None)) is not None:
@@ -252,15 +252,15 @@ def _unindented_thresholds_hint(entry: MappingEntry, known_fields: frozenset[str
         yield f"indent it, below {' or '.join(homes)}"
 
 
-def _leftover_strategies_hint(written: YamlNode) -> tuple[str, str]:
+def _leftover_strategies_hint(written: YamlNode, root: YamlNode) -> tuple[str, str]:
     """Say what does not run when the API version moved on and the strategies did not."""
     strategies = to_plain(written)
     bodies = strategies.values() if isinstance(strategies, dict) else ()
     lost = sum(isinstance(body, dict) and body.get("enabled") is True for body in bodies)
-    effect = "nothing of it runs"
+    effect = "none of it runs"
     if lost:
         effect = "1 strategy does not run" if lost == 1 else f"{lost} strategies do not run"
-    remedy = (
-        "set apiVersion: descheduler/v1alpha1, and `reactive-desched policy convert` rewrites it"
-    )
-    return "is v1alpha1 and does nothing under v1alpha2", f"{effect}; {remedy}"
+    remedy = "`reactive-desched policy convert` writes them as profiles"
+    if find(root, ("profiles",)) is not None:
+        remedy = "remove it, or move it to a file of its own with apiVersion: descheduler/v1alpha1"
+    return f"belongs to v1alpha1 and is not read in v1alpha2: {effect}", remedy

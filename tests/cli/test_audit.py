@@ -111,7 +111,10 @@ def test_where_there_is_no_journal_the_way_to_name_one_is_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
 ) -> None:
     assert call(*command.split(), journal=tmp_path) == 2
-    assert "there is no journal here; name its folder with --journal" in capsys.readouterr().err
+    assert (
+        "there is no journal here; name the journal's folder with --journal"
+        in capsys.readouterr().err
+    )
 
 
 @pytest.mark.parametrize("command", ["query", "show X", "export", "status"])

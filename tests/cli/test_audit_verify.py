@@ -180,7 +180,7 @@ def test_after_a_change_of_keys_the_keys_beside_the_journal_do(
         (["--checkpoint", "5:0123"], "SIZE:HEX"),
         (
             ["--journal", "/nowhere"],
-            "/nowhere: there is no journal here; name its folder with --journal",
+            "/nowhere: there is no such folder; name the journal's folder with --journal",
         ),
     ],
 )
@@ -215,7 +215,7 @@ def test_a_folder_without_a_journal_is_told_before_any_key_is_asked_for(
 
     assert main(["audit", "verify", "--journal", str(tmp_path)]) == 2
 
-    told = "there is no journal here; name its folder with --journal DIR"
+    told = "there is no journal here; name the journal's folder with --journal DIR"
     assert capsys.readouterr().err == f"{tmp_path}: {told}\n"
 
 

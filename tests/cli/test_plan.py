@@ -194,7 +194,7 @@ def test_what_was_left_out_is_warned_of_and_marked(plan: Plan, tmp_path: Path) -
         pytest.param(
             ["-f", "{cluster}", "--settings", "none.yaml"], "none.yaml", id="no such settings"
         ),
-        pytest.param([], "no way into a cluster: --kubeconfig is not given", id="nowhere to look"),
+        pytest.param([], "no kubeconfig found: --kubeconfig is not given", id="nowhere to look"),
         pytest.param(
             [], "or pass -f FILE with what kubectl get csinodes,deployments,", id="and what to do"
         ),
@@ -305,7 +305,9 @@ def test_a_cluster_that_is_not_there_is_status_1(
     status, output, errors = plan("--kubeconfig", str(kubeconfig))
 
     assert (status, output) == (1, "")
-    assert "the cluster cannot be looked at whole" in errors
+    assert "the cluster cannot be read completely" in errors
+    assert "check that the API server runs" in errors
+    assert "the right to list" not in errors
     assert "csinodes: GET /apis/storage.k8s.io/v1/csinodes: " in errors
 
 

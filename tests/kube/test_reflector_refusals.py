@@ -63,5 +63,5 @@ async def test_a_web_page_in_place_of_a_watch_is_told_as_what_it_is(
     api.answer_next("watch", page)
     async with mirror.running():
         await mirror.wait_for_backoff()
-    assert "200 <html> please log in" in mirror.handler.reason
+    assert "200 a web page (HTML) came back" in mirror.handler.reason
     assert mirror.handler.unreadable == []

@@ -104,7 +104,7 @@ async def test_every_right_that_lacks_is_named_and_nothing_is_answered() -> None
     said = str(caught.value).splitlines()
     assert said[1] == "  namespaces: list /api/v1/namespaces: 403 no"
     assert said[2] == "  nodes: list /api/v1/nodes: 403 no"
-    assert "the right to list namespaces, pods, nodes in all namespaces" in said[3]
+    assert "the right to list namespaces, nodes in all namespaces" in said[3]
     assert not caught.value.retryable
 
 
@@ -125,7 +125,7 @@ async def test_what_is_dispensable_is_done_without_where_it_is_refused() -> None
 async def test_no_right_to_what_is_dispensable_is_demanded() -> None:
     server = Server()
     server.answers = {"replicasets": [said_no(403)], "pods": [said_no(403)]}
-    with pytest.raises(SnapshotUnavailable, match="the right to list pods, nodes in all") as caught:
+    with pytest.raises(SnapshotUnavailable, match="the right to list pods in all") as caught:
         await list_snapshot(
             server, ["replicasets", "pods", "nodes"], Progress(), optional_resources={"replicasets"}
         )

@@ -26,6 +26,20 @@ def told(text: str, **wishes: bool) -> list[str]:
     return [str(notice) for notice in convert(text, **wishes).notices]
 
 
+def test_strategies_under_the_wrong_api_version_are_converted_and_it_says_that_they_will_run() -> (
+    None
+):
+    strategies = "strategies: {RemovePodsViolatingNodeTaints: {enabled: true}}\n"
+
+    assert converted(NEW + strategies) == converted(OLD + strategies) != NEW + strategies
+    (notice,) = told(NEW + strategies)
+    assert notice == (
+        "p.yaml:1:1: apiVersion: says v1alpha2, but strategies belong to v1alpha1, so nothing of "
+        "them has run so far; those with enabled: true run with the new text: try it with `plan` "
+        "first"
+    )
+
+
 TWO = f"""\
 {OLD}evictLocalStoragePods: true
 ignorePvcPods: true

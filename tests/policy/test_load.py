@@ -1,7 +1,9 @@
 """Files, several at once, and what to do about those that cannot be read."""
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -128,6 +130,25 @@ def test_a_plugin_that_cannot_run_yet_is_an_error_of_the_check(
     text = f"{head}profiles: [{{plugins: {{balance: {{enabled: [RemoveDuplicates]}}}}}}]"
     verdict = check_source(SourceText(text, "p.yaml"), registry)
     assert [error.path for error in verdict.errors] == ["profiles[0].plugins.balance.enabled[0]"]
+
+
+def test_a_pipe_is_read_and_one_to_which_nothing_writes_is_an_error(
+    registry: Registry, head: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("reactive_desched.policy.load.PIPE_TIMEOUT_S", 0.05)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+
+    (error,) = check_source(pipe, registry).errors
+    assert str(error).endswith(
+        "cannot be read: nothing was written to this pipe within 0.05 s; name a regular file"
+    )
+
+    monkeypatch.setattr("reactive_desched.policy.load.PIPE_TIMEOUT_S", 30.0)
+    writer = Thread(target=pipe.write_text, args=(head,))
+    writer.start()
+    assert check_source(pipe, registry).errors == ()
+    writer.join()
 
 
 def test_json_is_read_as_yaml_is(registry: Registry) -> None:

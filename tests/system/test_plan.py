@@ -62,5 +62,5 @@ def test_a_cluster_that_went_away_is_status_1_and_half_an_answer_is_never_given(
     )
 
     assert (ended.returncode, ended.stdout) == (1, "")
-    assert "the cluster cannot be looked at whole, so nothing is said about it" in ended.stderr
+    assert "the cluster cannot be read completely, so nothing is decided" in ended.stderr
     assert "Traceback" not in ended.stderr

@@ -201,6 +201,11 @@ def _context_name(config: dict[str, Any], source: KubeconfigFiles) -> object:
     contexts = _entries_by_name(config, "contexts")
     name = source.context or config.get("current-context")
     available = ", ".join(sorted(map(str, contexts))) or "none"
+    if not (name or contexts):
+        raise ConfigError(
+            f"{describe_source(source)} has no contexts, so it is no whole kubeconfig: pass "
+            "another file with --kubeconfig"
+        )
     if not name:
         raise ConfigError(
             f"{describe_source(source)} sets no current-context: pass --context NAME (it has: "

@@ -56,7 +56,7 @@ def locate_config(config: KubeConfigOptions, environ: Mapping[str, str]) -> Kube
     if config.in_cluster is None and environ.get(_SERVICE_HOST_VARIABLE):
         return _in_cluster(config, environ)
     raise ConfigError(
-        f"no way into a cluster: --kubeconfig is not given, $KUBECONFIG is not set, {home}"
+        f"no kubeconfig found: --kubeconfig is not given, $KUBECONFIG is not set, {home}"
         f" {_unusable_message(home)}, and ${_SERVICE_HOST_VARIABLE} is not set, so this "
         f"is not a pod; pass --kubeconfig FILE"
     )

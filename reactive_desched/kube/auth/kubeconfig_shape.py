@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Struct, field
 
 from reactive_desched.errors import ConfigError
+from reactive_desched.primitives.hints import quote
 
 __all__ = ["validate_kubeconfig"]
 
@@ -58,6 +59,7 @@ class _KubeconfigShape(Struct, rename="kebab"):
     clusters: list[_NamedCluster] | None = None
     contexts: list[_NamedContext] | None = None
     users: list[_NamedUser] | None = None
+    kind: _Scalar = None
     current_context: _Scalar = None
 
 
@@ -66,8 +68,15 @@ def validate_kubeconfig(path: str) -> None:
 
     The error repeats no value of the file: it may be a secret.
     """
-    if _read(path) is None:
+    found = _read(path)
+    if found is None:
         raise ConfigError(f"kubeconfig {path} is empty: pass another file with --kubeconfig")
+    if found.kind not in (None, "Config"):
+        raise _not_a_kubeconfig(path, f"it is a {quote(str(found.kind))}")
+
+
+def _not_a_kubeconfig(path: str, reason: str) -> ConfigError:
+    return ConfigError(f"{path} is not a kubeconfig: {reason}: pass another file with --kubeconfig")
 
 
 def _read(path: str) -> _KubeconfigShape | None:
@@ -79,6 +88,8 @@ def _read(path: str) -> _KubeconfigShape | None:
             f"kubeconfig {path} cannot be read: {error.strerror}: {remedy}"
         ) from error
     except msgspec.ValidationError as error:
+        if " - at `$" not in str(error):  # nothing below the top level was reached
+            raise _not_a_kubeconfig(path, "it is not a mapping of fields") from None
         raise ConfigError(f"kubeconfig {path} cannot be used: {error}: {_REMEDY}") from None
     except msgspec.DecodeError as error:
         mark = getattr(error.__context__, "problem_mark", None)

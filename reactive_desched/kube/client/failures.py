@@ -22,9 +22,14 @@ def describe_error(error: Exception) -> str:
     match error:
         case aiohttp.ClientConnectorCertificateError():
             return f"cannot trust {error.host}:{error.port}: {error.certificate_error}"
+        case aiohttp.ClientConnectorSSLError():
+            where = f"{error.host}:{error.port}"
+            return f"cannot speak TLS with {where}: does it serve plain HTTP, or is it a proxy?"
+        case aiohttp.ClientConnectorDNSError():
+            return f"the name of the server cannot be resolved: {error.host}"
         case aiohttp.ClientConnectorError():
             number = error.os_error.errno
-            cause = os.strerror(number) if number else str(error.os_error)
+            cause = os.strerror(number) if number and number > 0 else str(error.os_error)
             return f"cannot connect to {error.host}:{error.port}: {cause}"
         case aiohttp.ConnectionTimeoutError():
             return "no connection in time"

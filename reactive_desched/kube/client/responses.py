@@ -21,6 +21,9 @@ __all__ = [
     "retry_after_s",
 ]
 
+WEB_PAGE = "a web page (HTML) came back: this is no API server, or a proxy or login page before it"
+"""What is said of an answer that is HTML."""
+
 _MAX_MESSAGE_CHARS = 300
 _MAX_RETRY_AFTER_S = 600.0
 
@@ -81,11 +84,18 @@ class ApiResponse(Struct, frozen=True, gc=False):
         return retry_after_s(self.headers, wall_now) or self.error.retry_after_s
 
 
+def is_web_page(body: bytes | msgspec.Raw) -> bool:
+    """Return whether a body is HTML, as of a proxy or a login page, and no answer of the API."""
+    return bytes(body)[:64].lstrip().startswith(b"<")
+
+
 def parse_status(body: bytes | msgspec.Raw, code: int = 0) -> ApiStatus:
     """Decode a Status; any other body becomes the message of one, cut to one line."""
     try:
         status = _STATUS.decode(body)
     except DECODE_ERRORS:
+        if is_web_page(body):
+            return ApiStatus(code=code, message=WEB_PAGE)
         text = bytes(body)[: 4 * _MAX_MESSAGE_CHARS].decode("utf-8", "replace")
         return ApiStatus(code=code, message=" ".join(text.split())[:_MAX_MESSAGE_CHARS])
     return status if status.code else msgspec.structs.replace(status, code=code)

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from reactive_desched.errors import ClusterError, Malformed, RequestRejected
 from reactive_desched.kube.client.clock import Clock, SystemClock
+from reactive_desched.kube.client.responses import WEB_PAGE, is_web_page
 from reactive_desched.kube.client.session import Transport
 from reactive_desched.kube.codec import Codec, ListPage, WatchEvent
 from reactive_desched.kube.watch.resume import (
@@ -115,7 +116,8 @@ class Lister(Generic[T]):
         try:
             page = self._codec.read_page(response.body)
         except Malformed as error:
-            return WatchEnd(StopReason.BROKEN, f"{call}: {error}")
+            message = WEB_PAGE if is_web_page(response.body) else str(error)
+            return WatchEnd(StopReason.BROKEN, f"{call}: {message}")
         if token and page.continue_token == token:
             return WatchEnd(StopReason.BROKEN, f"{call}: the server repeats its continue token")
         return page
@@ -149,7 +151,9 @@ async def list_once(
     """
     result = await Lister(session, codec, on_malformed, clock or SystemClock()).list_all(_ONCE)
     if isinstance(result, WatchEnd):
-        raise RequestRejected(result.message, retryable=result.reason not in _NOT_RETRYABLE)
+        is_denied = result.reason is StopReason.DENIED
+        retryable = result.reason not in _NOT_RETRYABLE
+        raise RequestRejected(result.message, retryable=retryable, is_denied=is_denied)
     return result
 
 
