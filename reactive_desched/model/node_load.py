@@ -6,6 +6,7 @@ and the amount that a percentage comes to is cut off, not rounded.
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import Enum, auto
+from operator import gt
 from typing import Final
 
 from msgspec import Struct
@@ -179,10 +180,10 @@ def measure(rule: LoadRule, node: Node, pods: Collection[Pod], sample: NodeUsage
     usage = {resource: sample.usage.get(resource, 0) for resource in rule.resources}
     if rule.follows_pods:
         for used in came:
-            _add(usage, rule.resources, used, 1)
+            usage = {r: amount + used.get(r, 0) for r, amount in usage.items()}
         if len(counted) < len(measured):
-            for key in measured.keys() - counted:
-                _add(usage, rule.resources, measured[key], -1)
+            for used in map(measured.__getitem__, measured.keys() - counted):
+                usage = {r: amount - used.get(r, 0) for r, amount in usage.items()}
     prod_usage = {r: sum([used.get(r, 0) for used in prod]) for r in rule.resources}
     usage[PODS], prod_usage[PODS] = len(pods), len(prod)
     return NodeLoad(node, usage, prod_usage, sample.sampled_s, measured)
@@ -192,37 +193,23 @@ def with_pods_changed(
     rule: LoadRule, load: NodeLoad, left: Pod | None, came: Pod | None
 ) -> NodeLoad:
     """Return what `measure` would return after a pod left the node and one came, None for none."""
-    usage, prod_usage = dict(load.usage), dict(load.prod_usage)
+    usage, prod_usage = load.usage, load.prod_usage
     for pod, sign in ((left, -1), (came, 1)):
-        if pod is not None:
-            _add_pod(rule, usage, prod_usage, pod, load.pods, sign)
+        if pod is None:
+            continue
+        if (used := load.pods.get(f"{pod.namespace}/{pod.name}")) is None:
+            used = pod.spec.requests if rule.follows_pods else {}
+        usage = _with(usage, used if rule.follows_pods else {}, sign)
+        if is_prod(pod):
+            prod_usage = _with(prod_usage, used, sign)
     return NodeLoad(load.node, usage, prod_usage, load.sampled_s, load.pods)
 
 
-def _add_pod(
-    rule: LoadRule,
-    usage: dict[str, int],
-    prod_usage: dict[str, int],
-    pod: Pod,
-    measured: Mapping[str, ResourceList],
-    sign: int,
-) -> None:
-    """Count a pod on its node as it was measured, else by its requests where the rule follows."""
-    used = measured.get(str(pod))
-    if used is None:
-        used = pod.spec.requests if rule.follows_pods else {}
-    if rule.follows_pods:
-        _add(usage, rule.resources, used, sign)
-    usage[PODS] += sign
-    if is_prod(pod):
-        _add(prod_usage, rule.resources, used, sign)
-        prod_usage[PODS] += sign
-
-
-def _add(usage: dict[str, int], resources: Iterable[str], amounts: ResourceList, sign: int) -> None:
-    for resource in resources:
-        if resource in amounts and resource != PODS:
-            usage[resource] += sign * amounts[resource]
+def _with(usage: ResourceList, amounts: ResourceList, sign: int) -> ResourceList:
+    """Return a use with that of one pod more, or less."""
+    changed = {r: amount + sign * amounts.get(r, 0) for r, amount in usage.items()}
+    changed[PODS] = usage[PODS] + sign
+    return changed
 
 
 class LoadClass(Enum):
@@ -328,10 +315,7 @@ def used_amounts(rule: LoadRule, usage: ResourceList) -> Amounts:
 
 def exceeds(used: Iterable[int], allowed: Iterable[int]) -> bool:
     """Say whether any amount is above what is allowed."""
-    for amount, limit in zip(used, allowed, strict=True):  # noqa: SIM110 -- twice as fast as any()
-        if amount > limit:
-            return True
-    return False
+    return True in map(gt, used, allowed)
 
 
 def classify(rule: LoadRule, load: NodeLoad, limits: Ceilings) -> LoadClass:
