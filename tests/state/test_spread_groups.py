@@ -140,6 +140,22 @@ def test_a_new_empty_domain_lowers_the_minimum_and_one_that_goes_raises_it() -> 
     assert spread.put(replace(C, ready_status="False")) == ["zone"]
 
 
+def test_only_a_node_to_which_the_pods_may_go_has_a_skewed_group_looked_at_again() -> None:
+    a, b, rest = (
+        node(name, zone=zone, labels={"pool": pool})
+        for name, zone, pool in (("n1", "a", "web"), ("n2", "b", "web"), ("n3", "b", "rest"))
+    )
+    pods = [with_spec(each, node_selector={"pool": "web"}) for each in spread_pods(3)]
+    spread = Spread(a, b, rest, *pods)
+
+    assert spread.put(replace(b, unschedulable=True)) == ["zone"]
+    assert spread.put(replace(rest, unschedulable=True)) == []
+    assert spread.put(replace(rest, labels=b.labels)) == ["zone"], "it joined the pool"
+    assert spread.put(rest) == ["zone"], "it left the pool"
+    assert spread.put(node("n4")) == [], "it has no zone"
+    assert spread.remove(rest) == []
+
+
 def test_a_node_that_is_relabelled_takes_its_pods_along() -> None:
     pods, _ = declared_once(2, 2)
     spread = Spread(A, B, *pods)

@@ -472,8 +472,8 @@ class SpreadCounts(Index):
     def on_node(self, old: NodeState | None, new: NodeState | None) -> tuple[Change, ...]:
         """Move the pods of a node whose labels or eligibility changed; announce what it alters.
 
-        That is every group whose domains changed, and every one with a skew above its maxSkew: the
-        node may be one that its pods can go to.
+        That is every group whose domains changed, and every one with a skew above its maxSkew that
+        includes the node, or did until now: its pods may go there.
         """
         state, before, after = new or old, topology(old), topology(new)
         if state is None or not self._tallies or not (before.eligible or after.eligible):
@@ -491,9 +491,15 @@ class SpreadCounts(Index):
                     domain = _domain(after, key)
                     tally.add(pod.uid, domain, counts=domain is not None and self._counts(pod))
                     touched[tally.group] = None
-        was_skewed = dict(self._skewed)
+        seen = [each.node for each in (old, new) if each is not None and each.eligible]
+        including = {
+            nodes
+            for nodes in self._by_nodes
+            if any(nodes.domain_of(node) is not None for node in seen)
+        }
+        was_skewed = [g for g in self._skewed if g in touched or g.nodes in including]
         is_skewed = filter(self._update_skewed, touched)
-        groups = tuple(was_skewed | dict.fromkeys(is_skewed))
+        groups = tuple(dict.fromkeys([*was_skewed, *is_skewed]))
         return (SpreadChanged(groups),) if groups else ()
 
     def answers(self) -> object:
