@@ -245,11 +245,39 @@ class FutileCleared(Struct, frozen=True, gc=False, kw_only=True, rename="camel")
     owner_uid: Annotated[str, _described("The uid of the owner; empty: every owner.")]
 
 
-class PolicyLoaded(Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
+class PolicyFile(Struct, frozen=True, gc=False, kw_only=True, rename="camel", omit_defaults=True):
+    """A file of the policy and the settings, as it was read."""
+
+    name: Annotated[str, _described("The file.")]
+    sha256: Annotated[str, _described("SHA-256 of what the file held, in hexadecimal.")]
+    text: Annotated[
+        str,
+        _described(
+            "What the file held, without what stands behind the host in its URLs; left out where "
+            "an earlier record of the same process has it, or where it has more than 48 KiB."
+        ),
+    ] = ""
+
+
+class PolicyLoaded(Struct, frozen=True, gc=False, kw_only=True, rename="camel", omit_defaults=True):
     """A policy came into force."""
 
+    cluster: Annotated[
+        str,
+        _described(
+            "The cluster: its name in the settings, else the uid of its namespace kube-system."
+        ),
+    ] = ""
+    cluster_uid: Annotated[
+        str, _described("The uid of the namespace kube-system; left out: it cannot be read.")
+    ] = ""
+    files: Annotated[
+        tuple[PolicyFile, ...], _described("The files; left out by earlier versions.")
+    ] = ()
     mode: Mode
-    revision: Annotated[str, _described("A digest of the policy and settings.")]
+    revision: Annotated[
+        str, _described("The first 12 digits of the SHA-256 of the file that holds the policy.")
+    ]
     source: Annotated[str, _described("The files the policy was read from.")]
     version: Annotated[str, _described("The version of reactive-desched.")]
 
@@ -390,8 +418,9 @@ DATA_TYPES: Final[Mapping[str, type[Struct]]] = {
 """The data struct of each type of event."""
 
 _SINCE_TEMPLATE_HASH: Final = frozenset({EVICTION_FOLLOWED_UP, FUTILE_CLEARED})
+_AT_REVISION_2: Final = (PodData, PolicyLoaded)
 SCHEMA_REVISIONS: Final[Mapping[str, int]] = {
-    type_: 2 if issubclass(data, PodData) and type_ not in _SINCE_TEMPLATE_HASH else 1
+    type_: 2 if issubclass(data, _AT_REVISION_2) and type_ not in _SINCE_TEMPLATE_HASH else 1
     for type_, data in DATA_TYPES.items()
 }
 """The revision of each type's schema: raised when an optional field is added."""

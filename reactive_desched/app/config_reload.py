@@ -7,7 +7,7 @@ swaps, editors rename, and network mounts send no notification.
 import hashlib
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Protocol
 
@@ -16,7 +16,9 @@ import anyio.to_thread
 from pydantic import BaseModel
 
 from reactive_desched.api.args import file_key, needs_restart
+from reactive_desched.api.event import PolicyFile
 from reactive_desched.errors import ConfigError
+from reactive_desched.journal.payloads import policy_file_payload
 from reactive_desched.policy.diagnostics import PolicyErrors
 from reactive_desched.policy.policy import Configuration, Policy
 from reactive_desched.policy.settings import ReactiveSettings
@@ -47,6 +49,18 @@ class PolicySource(Protocol):
     async def read(self) -> Configuration:
         """Read policy and settings; raises ConfigError for errors in them."""
         ...
+
+
+def policy_files(configuration: Configuration) -> tuple[PolicyFile, ...]:
+    """Return the files of a configuration as records hold them."""
+    return tuple(
+        policy_file_payload(
+            each.name,
+            each.sha256,
+            each.text if isinstance(each.text, str) else each.text.decode(errors="replace"),
+        )
+        for each in configuration.sources
+    )
 
 
 class ConfigFiles:
@@ -120,7 +134,7 @@ class Configurable(Protocol):
 class ReloadListener(Protocol):
     """Receives the result of each reload."""
 
-    def policy_loaded(self, source: str, revision: str) -> None:
+    def policy_loaded(self, source: str, revision: str, files: Sequence[PolicyFile] = ()) -> None:
         """Another policy, or other settings, are in force."""
         ...
 
@@ -197,7 +211,7 @@ class ConfigReloader:
 
     def _apply(self, new: Configuration) -> None:
         before, policy = self._active.policy.revision, new.policy
-        self._listener.policy_loaded(policy.source, policy.revision)
+        self._listener.policy_loaded(policy.source, policy.revision, policy_files(new))
         self._controller.reconfigure(new)
         self._active.replace(new)
         self._log.info(

@@ -11,6 +11,7 @@ from anyio.abc import TaskGroup
 from msgspec import Struct
 
 from reactive_desched.app import edges
+from reactive_desched.app.cluster import wait_for_cluster
 from reactive_desched.app.config_reload import ActiveConfig, ConfigReloader
 from reactive_desched.app.futile import FutileMoves
 from reactive_desched.app.gc import freeze_gc_after_sync
@@ -18,7 +19,7 @@ from reactive_desched.app.operator import build_operator
 from reactive_desched.app.options import Dependencies
 from reactive_desched.app.parts import Parts, build_parts
 from reactive_desched.app.pausing import Pausing
-from reactive_desched.app.recording import log_pauses, start_recording
+from reactive_desched.app.recording import Recording, log_pauses, start_recording
 from reactive_desched.app.start_up import (
     end_startup_pause,
     log_api_server,
@@ -33,7 +34,6 @@ from reactive_desched.eviction.executor import effect_timeout
 from reactive_desched.eviction.recorder import RecorderSlot
 from reactive_desched.journal.history import read_history
 from reactive_desched.journal.recorder import JournalRecorder
-from reactive_desched.kube.client.events import EventRecorder
 from reactive_desched.kube.client.session import Session
 from reactive_desched.primitives.wakeup import Wakeup
 from reactive_desched.web.event_stream import EventStream
@@ -85,9 +85,6 @@ async def open_controller(deps: Dependencies) -> AsyncIterator[RunningController
         metrics = deps.metrics if deps.serve_metrics else None
         pausing = _build_pausing(deps, parts)
         stream = edges.build_event_stream(deps)
-        open_term = partial(
-            _open_term, deps, parts, events, recorder, stream, pausing, work_available
-        )
         async with (
             serve_probes_at(probe_address, parts.health),
             serve_at(
@@ -101,6 +98,13 @@ async def open_controller(deps: Dependencies) -> AsyncIterator[RunningController
         ):
             deps.log.info("serving", url=url)
             _start_tasks(tasks, deps, parts, recorder)
+            name = deps.configuration.settings.events.cluster
+            cluster = await wait_for_cluster(session, name, deps.log)
+            # records -> journal.tail -> sinks
+            start = partial(
+                start_recording, deps, events, parts.active, deps.log, cluster, work_available
+            )
+            open_term = partial(_open_term, deps, parts, recorder, stream, pausing, start)
             async with _acting(deps, session, parts, open_term):
                 yield RunningController(parts.pipeline, url)
             tasks.cancel_scope.cancel()
@@ -108,7 +112,7 @@ async def open_controller(deps: Dependencies) -> AsyncIterator[RunningController
 
 def _build_pausing(deps: Dependencies, parts: Parts) -> Pausing:
     pause_file = deps.configuration.settings.brakes.pause_file
-    return Pausing(parts.pipeline.controller, deps.journal_dir, pause_file, deps.log)
+    return Pausing(parts.pipeline.controller, pause_file, deps.log)
 
 
 def _acting(
@@ -126,28 +130,26 @@ def _acting(
 async def _open_term(
     deps: Dependencies,
     parts: Parts,
-    events: EventRecorder,
     slot: RecorderSlot,
     stream: EventStream | None,
     pausing: Pausing,
-    work_available: Wakeup,
+    start: Callable[[], AbstractAsyncContextManager[Recording]],
     drain_limit_s: Callable[[], float],
 ) -> AsyncIterator[JournalRecorder]:
     """Open the journal, and evict while the block lasts; at its end let evictions finish."""
     pipeline, log = parts.pipeline, deps.log
     timeout_s = effect_timeout(deps.configuration.settings.client.total_timeout_s)
-    # records -> journal.tail -> sinks
     async with (
-        start_recording(deps, events, parts.active, log, work_available) as recording,
+        start() as recording,
         edges.streamed(recording.journal, stream),
         anyio.create_task_group() as tasks,
     ):
-        await pausing.restore()
+        await pausing.restore(recording.directory)
         with slot.filled(recording.recorder):
             # intents -> outcomes -> controller.settle
             await tasks.start(pipeline.evictions.run)
             # past evictions -> controller.restore; open intents -> outcomes -> readiness
-            reading = partial(read_history, deps.journal_dir, time.time())
+            reading = partial(read_history, recording.directory, time.time())
             history = partial(anyio.to_thread.run_sync, reading, abandon_on_cancel=True)
             startup = recording.recorder, parts.evictor, log, timeout_s, history
             tasks.start_soon(end_startup_pause, pipeline.controller, *startup)

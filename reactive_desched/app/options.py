@@ -12,7 +12,8 @@ from msgspec import Struct
 from reactive_desched.api.event import MODE_DRY_RUN, MODE_LIVE
 from reactive_desched.app.config_reload import ConfigFiles, Fingerprint, fingerprint
 from reactive_desched.app.overrides import FlagOverrides
-from reactive_desched.journal.paths import default_journal_directory
+from reactive_desched.journal.cluster import ClusterIdentity
+from reactive_desched.journal.paths import journal_directory_of
 from reactive_desched.kube.auth.kubeconfig import KubeConfigOptions
 from reactive_desched.model.observer import Observer
 from reactive_desched.plugins.registry import plugin_registry
@@ -63,11 +64,14 @@ def _no_kill_timer(_: Logger) -> EndProcessAt:
 
 
 class Dependencies(Struct, frozen=True):
-    """What a controller needs from outside."""
+    """What a controller needs from outside.
+
+    Without `journal_dir` the journal is in the default directory of the cluster.
+    """
 
     configuration: Configuration
     kube: KubeConfigOptions
-    journal_dir: Path
+    journal_dir: Path | None
     listen: ListenAddress
     metrics: MetricsRegistry
     observer: Observer
@@ -76,6 +80,10 @@ class Dependencies(Struct, frozen=True):
     serve_metrics: bool = True
     reload: ReloadConfig | None = None
     open_kill_timer: Callable[[Logger], EndProcessAt] = _no_kill_timer
+
+    def journal_directory(self, cluster: ClusterIdentity) -> Path:
+        """Return the directory of the records of this cluster: as was written, or the default."""
+        return self.journal_dir or journal_directory_of(os.environ, cluster)
 
     @property
     def mode(self) -> str:
@@ -124,7 +132,7 @@ def _build_dependencies(
     return Dependencies(
         configuration,
         KubeConfigOptions(options.kubeconfig, options.context),
-        Path(directory) if directory else default_journal_directory(os.environ),
+        Path(directory) if directory else None,
         parse_listen_address(options.listen or settings.server.listen),
         metrics,
         TelemetryObserver(metrics, log, time.time),

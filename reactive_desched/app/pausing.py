@@ -60,14 +60,12 @@ class BrakesAnswer(Struct, frozen=True, rename="camel"):
 class Pausing:
     """Pauses and resumes one controller, and keeps that over restarts.
 
-    `directory` is the journal's; `pause_file` is empty where there is none.
+    `pause_file` is empty where there is none. What is paused before `restore` is kept from then on.
     """
 
-    def __init__(
-        self, controller: Controller, directory: Path, pause_file: str, log: Logger
-    ) -> None:
+    def __init__(self, controller: Controller, pause_file: str, log: Logger) -> None:
         self._controller = controller
-        self._path = directory / FILE
+        self._path: Path | None = None
         self._pause_file = pause_file
         self._log = log
         self._kept = SavedBrakes()
@@ -81,18 +79,21 @@ class Pausing:
             Order("resume", "end a pause, and release the storm brake", self._resume),
         )
 
-    async def restore(self) -> None:
+    async def restore(self, directory: Path) -> None:
         """Go on with the pause and the storm of an earlier process, and read the pause file.
+
+        They are in the journal's directory.
 
         A file that cannot be read may hold a pause: then the controller is paused.
         """
+        path = self._path = directory / FILE
         try:
-            text = await anyio.to_thread.run_sync(self._path.read_bytes)
+            text = await anyio.to_thread.run_sync(path.read_bytes)
             self._kept = msgspec.json.decode(text, type=SavedBrakes)
         except FileNotFoundError:
             pass
         except (OSError, *DECODE_ERRORS) as error:
-            reason = f"{self._path} cannot be read, which may hold a pause: {error}"
+            reason = f"{path} cannot be read, which may hold a pause: {error}"
             self._log.warning("paused until resumed", reason=reason)
             self._kept = SavedBrakes(SavedPause("the controller", reason, 0.0))
         self._controller.restore_brakes(self._kept)
@@ -134,11 +135,13 @@ class Pausing:
         """Write what differs from the file; return why that failed, or the empty text."""
         async with self._keeping:
             while (saved := self._controller.saved_brakes()) != self._kept:
+                if (path := self._path) is None:
+                    return "the journal is not open yet"
                 content = msgspec.json.encode(saved)
                 try:
-                    await anyio.to_thread.run_sync(durable.replace, self._path, content)
+                    await anyio.to_thread.run_sync(durable.replace, path, content)
                 except OSError as error:
-                    return f"{self._path}: {error.strerror or error}"
+                    return f"{path}: {error.strerror or error}"
                 self._kept = saved
             return ""
 

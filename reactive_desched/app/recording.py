@@ -10,16 +10,24 @@ from pathlib import Path
 from random import Random
 
 import anyio
+import anyio.to_thread
 from msgspec import Struct
 
-from reactive_desched.app.config_reload import ActiveConfig
+from reactive_desched.app.config_reload import ActiveConfig, policy_files
 from reactive_desched.app.options import Dependencies
 from reactive_desched.audit.index_sink import IndexSink
 from reactive_desched.controller.readiness import Readiness
+from reactive_desched.journal.cluster import (
+    UNKNOWN_CLUSTER,
+    UNNAMED,
+    ClusterIdentity,
+    check_cluster,
+    mark_cluster,
+)
 from reactive_desched.journal.cursors import Cursors
 from reactive_desched.journal.journal import Journal, open_journal
 from reactive_desched.journal.log import Rotation
-from reactive_desched.journal.opened import JournalConfig
+from reactive_desched.journal.opened import JournalConfig, os_error_text
 from reactive_desched.journal.paths import CURSORS_DIR, DEAD_LETTERS_DIR
 from reactive_desched.journal.recorder import JournalRecorder
 from reactive_desched.journal.upkeep.retention_worker import (
@@ -56,8 +64,9 @@ JOURNAL_HEALTH_MESSAGES = (
 
 
 class Recording(Struct, frozen=True):
-    """An open journal, its recorder, and its sinks."""
+    """An open journal, its directory, its recorder, and its sinks."""
 
+    directory: Path
     journal: Journal
     recorder: JournalRecorder
     sink_runners: Mapping[str, SinkRunner]
@@ -73,19 +82,22 @@ async def open_recording(
     best_effort_sinks: Sequence[Sink],
     *,
     dry_run: bool,
+    cluster: ClusterIdentity = UNKNOWN_CLUSTER,
     work_available: Wakeup | None = None,
 ) -> AsyncIterator[Recording]:
     """Open the journal and let everyone follow it while the block lasts.
 
     Besides the sinks of the settings, those that are `best_effort` follow: they may miss records,
-    and no record is kept for them. Raises JournalError where the directory cannot be used, and
-    ConfigError for a key that cannot sign.
+    and no record is kept for them. Raises JournalError where the directory cannot be used or holds
+    the records of another cluster, and ConfigError for a key that cannot sign.
     """
-    async with open_journal(
-        directory, journal_config(settings), clock=utc_now, recovered=work_available
-    ) as journal:
+    if rebuilt := check_cluster(directory, cluster):
+        log.warning("a cluster of this name was built anew", reason=rebuilt)
+    config = journal_config(settings, cluster.name or UNNAMED)
+    async with open_journal(directory, config, clock=utc_now, recovered=work_available) as journal:
+        await anyio.to_thread.run_sync(_mark_cluster, directory, cluster, log)
         recording = _build_recording(
-            directory, settings, journal, log, best_effort_sinks, dry_run=dry_run
+            directory, settings, journal, log, best_effort_sinks, dry_run=dry_run, cluster=cluster
         )
         metrics.register(journal, recording.retention, *recording.sink_runners.values())
         async with _run_recording(recording, log):
@@ -100,17 +112,28 @@ def _build_recording(
     best_effort_sinks: Sequence[Sink],
     *,
     dry_run: bool,
+    cluster: ClusterIdentity,
 ) -> Recording:
     verdicts = settings.journal.verdicts
     decision_rate = TokenRate(verdicts.per_second, verdicts.burst)
-    recorder = JournalRecorder(journal, utc_now, verdict_rate=decision_rate, dry_run=dry_run)
+    recorder = JournalRecorder(
+        journal, utc_now, verdict_rate=decision_rate, dry_run=dry_run, cluster=cluster
+    )
     sinks = tuple(_sinks(settings.sinks, log))
     all_sinks = (*sinks, IndexSink(directory), *best_effort_sinks)
     runners = {sink.name: _sink_runner(sink, journal, directory, log) for sink in all_sinks}
     retention = _retention_worker(
         directory, settings, journal, recorder, [runners[sink.name] for sink in sinks], log
     )
-    return Recording(journal, recorder, runners, retention)
+    return Recording(directory, journal, recorder, runners, retention)
+
+
+def _mark_cluster(directory: Path, cluster: ClusterIdentity, log: Logger) -> None:
+    try:
+        mark_cluster(directory, cluster)
+    except OSError as error:
+        message = "cannot keep which cluster the journal is of"
+        log.warning(message, directory=str(directory), reason=os_error_text(error))
 
 
 @asynccontextmanager
@@ -142,24 +165,29 @@ async def start_recording(
     events: EventRecorder,
     active: ActiveConfig,
     log: DebugLogger,
+    cluster: ClusterIdentity,
     work_available: Wakeup | None = None,
 ) -> AsyncIterator[Recording]:
-    """Open the journal, record the policy in force, and have the sinks follow.
+    """Open the cluster's journal, record the policy in force, and have the sinks follow.
 
     `work_available` is notified when a fault of the journal ends.
     """
+    directory = deps.journal_directory(cluster)
+    log.info("cluster", name=cluster.name, uid=cluster.uid or None, journal=str(directory))
     async with open_recording(
-        deps.journal_dir,
+        directory,
         deps.configuration.settings,
         deps.metrics,
         log,
         [_kube_events_sink(deps, events, active)],
         dry_run=deps.dry_run,
+        cluster=cluster,
         work_available=work_available,
     ) as recording:
         _log_recovery(recording.journal, log)
         policy = active.policy
-        recording.recorder.policy_loaded(policy.source, policy.revision)
+        files = policy_files(active.configuration)
+        recording.recorder.policy_loaded(policy.source, policy.revision, files)
         yield recording
 
 
@@ -233,12 +261,12 @@ async def log_transitions(
             last_reason = ""
 
 
-def journal_config(settings: ReactiveSettings) -> JournalConfig:
-    """Say how a journal is kept."""
+def journal_config(settings: ReactiveSettings, cluster: str = UNNAMED) -> JournalConfig:
+    """Say how a journal is kept; the cluster's name stands in the source of one that begins."""
     journal = settings.journal
     return JournalConfig(
         Rotation(journal.max_segment_bytes, journal.max_segment_age_s),
-        settings.events.cluster,
+        cluster,
         socket.gethostname(),
         journal.checkpoints.every_records,
         journal.checkpoints.every_s,

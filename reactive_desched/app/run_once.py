@@ -15,6 +15,7 @@ from functools import partial
 import anyio
 import msgspec
 
+from reactive_desched.app.cluster import wait_for_cluster
 from reactive_desched.app.config_reload import ActiveConfig
 from reactive_desched.app.edges import open_api_session, run_event_recorder
 from reactive_desched.app.options import (
@@ -22,9 +23,9 @@ from reactive_desched.app.options import (
     Options,
     load_dependencies,
 )
-from reactive_desched.app.recording import start_recording
+from reactive_desched.app.recording import Recording, start_recording
 from reactive_desched.controller.controller import decision_context
-from reactive_desched.errors import ConfigError
+from reactive_desched.errors import ClusterError, ConfigError, SnapshotUnavailable
 from reactive_desched.eviction.dry_run import StillClusterEvictor
 from reactive_desched.eviction.executor import Cancelled, EvictionExecutor, effect_timeout
 from reactive_desched.eviction.recorder import Recorder
@@ -33,7 +34,9 @@ from reactive_desched.fit.scheduler import SchedulerNodeFit
 from reactive_desched.fit.upstream import SCHEDULER, UPSTREAM
 from reactive_desched.journal.journal import Journal
 from reactive_desched.kube.client.clock import SystemClock
+from reactive_desched.kube.client.events import EventRecorder
 from reactive_desched.kube.client.evictor import ApiEvictor
+from reactive_desched.kube.client.session import Session
 from reactive_desched.model.changes import Resynced
 from reactive_desched.model.decisions import Evict
 from reactive_desched.model.evaluation import ChangeTrigger, Evaluation
@@ -67,13 +70,15 @@ from reactive_desched.state.view import ClusterView
 from reactive_desched.sweep.cycle import Cycle, CycleDecision
 from reactive_desched.sweep.thresholds import check_thresholds
 from reactive_desched.telemetry import logs
-from reactive_desched.telemetry.logs import Logger
+from reactive_desched.telemetry.logs import DebugLogger, Logger
 from reactive_desched.telemetry.observer import TelemetryObserver
 from reactive_desched.telemetry.sig_compat import UpstreamMetrics
 from reactive_desched.web.health import Health
 from reactive_desched.web.server import serve
 
 COMPLETED, NOT_COMPLETED = 0, 1
+MAX_ATTEMPTS = 3
+"""So often an API server that does not answer is asked which cluster it is."""
 EVENT_FLUSH_TIMEOUT_S = 10.0
 """How long the Events of what was done may take to be written at the end."""
 
@@ -105,7 +110,7 @@ async def _until_done(deps: Dependencies) -> int:
         _serve_health(deps, log),
         open_api_session(deps) as session,
         run_event_recorder(session, log, EVENT_FLUSH_TIMEOUT_S) as events,
-        start_recording(deps, events, ActiveConfig(deps.configuration), log) as recording,
+        _recording(deps, session, events, log) as recording,
         anyio.create_task_group() as tasks,
     ):
         tasks.start_soon(stop.wait)
@@ -274,6 +279,23 @@ def _log_snapshot(snapshot: Snapshot, deps: Dependencies, log: Logger) -> None:
         time=datetime.now(UTC).isoformat(timespec="seconds"),
         dry_run=deps.dry_run,
     )
+
+
+@asynccontextmanager
+async def _recording(
+    deps: Dependencies, session: Session, events: EventRecorder, log: DebugLogger
+) -> AsyncIterator[Recording]:
+    """Open the cluster's journal; raises SnapshotUnavailable where no API server answers."""
+    try:
+        name = deps.configuration.settings.events.cluster
+        cluster = await wait_for_cluster(session, name, log, MAX_ATTEMPTS)
+    except ClusterError as error:
+        raise SnapshotUnavailable(
+            f"the cluster cannot be read, so nothing was evicted: {error}"
+        ) from error
+    active = ActiveConfig(deps.configuration)
+    async with start_recording(deps, events, active, log, cluster) as recording:
+        yield recording
 
 
 @asynccontextmanager

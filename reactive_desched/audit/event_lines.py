@@ -146,6 +146,11 @@ def _describe_brake(data: BrakeEngaged | BrakeReleased) -> str:
     return f"{text}: {data.message}"
 
 
+def cluster_of(source: str) -> str:
+    """Return the name that the cluster had when the journal of this source began."""
+    return source.removeprefix("//").partition("/")[0]
+
+
 def _describe_controller_event(event: AnyEvent) -> str:
     """Return an event of the controller itself in one line."""
     match event.data:

@@ -1,20 +1,24 @@
 """Finds the decision a person means: by its id or the start of it, or by its pod."""
 
+import re
 from collections.abc import Iterator
 from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from reactive_desched.api.event import POLICY_LOADED
 from reactive_desched.audit import lookup
 from reactive_desched.audit.catalogue import IndexCatalogue, RecordLocation
 from reactive_desched.audit.lookup import RecordQuery
 from reactive_desched.errors import ConfigError
+from reactive_desched.journal.events import decode_event
 from reactive_desched.journal.summary import EventFilter, EventSummary, is_pattern, parse_summary
 
 MIN_PREFIX_CHARS: Final = 4
 """A beginning of an id must have so many characters."""
 
+_REVISION: Final = re.compile("[0-9a-f]{12}")
 _MAX_NAMED: Final = 10
 _MAX_READ: Final = 1000
 
@@ -31,7 +35,7 @@ class ResolvedDecision(Struct, frozen=True):
 
 
 def resolve_decision(catalogue: IndexCatalogue, name: str) -> ResolvedDecision | None:
-    """Return what is meant: a case, the case of an event, or the latest of a pod or an owner.
+    """Return what is meant: a case, the case of an event, a policy, or a pod's or owner's latest.
 
     None when nothing has this name. Raises ConfigError when several records have it.
     """
@@ -39,6 +43,7 @@ def resolve_decision(catalogue: IndexCatalogue, name: str) -> ResolvedDecision |
         _by_case(catalogue, name)
         or _by_event(catalogue, catalogue.find_all(lambda index: lookup.find_id(index, name)), name)
         or _by_pod(catalogue, name)
+        or _by_policy(catalogue, name)
         or _by_prefix(catalogue, name)
         or _latest_about(catalogue, name)
     )
@@ -97,6 +102,25 @@ def _latest_about(catalogue: IndexCatalogue, name: str) -> ResolvedDecision | No
     found = _read_summaries(catalogue, catalogue.find(query, limit=1))
     decision = next((_whole_case(catalogue, *each) for each in found), None)
     return None if decision is None else replace(decision, is_one_of_several=True)
+
+
+def _by_policy(catalogue: IndexCatalogue, revision: str) -> ResolvedDecision | None:
+    """Return the newest record with the text of this revision, else the newest that names it."""
+    if not _REVISION.fullmatch(revision):
+        return None
+    locations = catalogue.find_all(
+        lambda index: lookup.find_types(index, (POLICY_LOADED,), newest=True, limit=_MAX_READ)
+    )
+    without_text = None
+    for location in sorted(locations, key=lambda each: each.span.n, reverse=True):
+        for entry in catalogue.fetch((location,)):
+            found = decode_event(POLICY_LOADED, entry.raw)
+            if found is None or found.data.revision != revision:
+                continue
+            if any(file.text for file in found.data.files):
+                return ResolvedDecision((location,))
+            without_text = without_text or ResolvedDecision((location,))
+    return without_text
 
 
 def _by_prefix(catalogue: IndexCatalogue, prefix: str) -> ResolvedDecision | None:

@@ -13,14 +13,17 @@ from reactive_desched.api.event import (
     EPOCH_BEGAN,
     EVICTION_OUTCOME_TYPES,
     EVICTION_REQUESTED,
+    POLICY_LOADED,
     Checkpoint,
     EpochBegan,
     Event,
     EvictionEnded,
     EvictionRequested,
+    PolicyLoaded,
 )
 from reactive_desched.audit import lookup
 from reactive_desched.audit.catalogue import IndexCatalogue, RecordLocation
+from reactive_desched.audit.event_lines import cluster_of
 from reactive_desched.audit.reader import torn_bytes
 from reactive_desched.journal.cursors import Cursor, Cursors
 from reactive_desched.journal.events import decode_event
@@ -79,6 +82,20 @@ class EpochStart(Struct, frozen=True, rename="camel"):
     reason: str
 
 
+class PolicyStatus(Struct, frozen=True, rename="camel"):
+    """The policy that came into force last, and on which cluster; `clusterUid` may be empty."""
+
+    sequence: int
+    time: str
+    revision: str
+    source: str
+    mode: str
+    version: str
+    cluster: str
+    cluster_uid: str
+    has_text: bool
+
+
 class OpenEviction(Struct, frozen=True, rename="camel"):
     """An eviction that was requested and has no outcome yet."""
 
@@ -125,6 +142,7 @@ class JournalStatus(Struct, frozen=True, kw_only=True, rename="camel"):
     index: IndexStatus
     retention: RetentionLimits | None = None
     epochs: tuple[EpochStart, ...] = ()
+    policy: PolicyStatus | None = None
 
 
 def journal_status(catalogue: IndexCatalogue, now: datetime) -> JournalStatus:
@@ -147,6 +165,7 @@ def journal_status(catalogue: IndexCatalogue, now: datetime) -> JournalStatus:
         index=_index_status(catalogue),
         retention=limits.read(directory),
         epochs=_epochs(catalogue),
+        policy=_policy_status(catalogue),
     )
 
 
@@ -205,6 +224,26 @@ def _checkpoint_status(found: Event[Checkpoint] | None, last: int) -> Checkpoint
         return None
     seq, data = int(found.sequence), found.data
     return CheckpointStatus(seq, _format_time(found.time), data.size, last - seq, data.unrecorded)
+
+
+def _policy_status(catalogue: IndexCatalogue) -> PolicyStatus | None:
+    locations = catalogue.find_all(
+        lambda index: lookup.find_types(index, (POLICY_LOADED,), newest=True)
+    )
+    found = _first_event(catalogue, locations[-1:])
+    if found is None or not isinstance(data := found.data, PolicyLoaded):
+        return None
+    return PolicyStatus(
+        int(found.sequence),
+        _format_time(found.time),
+        data.revision,
+        data.source,
+        data.mode,
+        data.version,
+        data.cluster or cluster_of(found.source),
+        data.cluster_uid,
+        bool(data.files),
+    )
 
 
 def _epochs(catalogue: IndexCatalogue) -> tuple[EpochStart, ...]:

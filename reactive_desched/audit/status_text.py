@@ -13,6 +13,7 @@ from reactive_desched.audit.status import (
     IndexStatus,
     JournalStatus,
     OpenEviction,
+    PolicyStatus,
     RecordTimes,
     SinkStatus,
 )
@@ -45,6 +46,14 @@ def _content_rows(status: JournalStatus) -> Iterator[tuple[str, str]]:
         else ""
     )
     yield "source", printable(status.source) or "-"
+    if (policy := status.policy) is not None:
+        uid = (
+            f", kube-system has the uid {policy.cluster_uid}"
+            if policy.cluster_uid not in ("", policy.cluster)
+            else ""
+        )
+        yield "cluster", printable(f"{policy.cluster}{uid}")
+        yield "policy", printable(_policy(policy))
     yield "segments", f"{files.segments}, {format_bytes(files.bytes)}{packed}"
     yield "first", _point(status.first)
     yield "last", _point(status.last)
@@ -66,6 +75,13 @@ def _content_rows(status: JournalStatus) -> Iterator[tuple[str, str]]:
             f"{usual}; for a sink that lags, up to {format_bytes(retention.hard_max_bytes)}",
         )
     yield "index", _index(status.index)
+
+
+def _policy(policy: PolicyStatus) -> str:
+    text = f"; its text: audit show {policy.revision}" if policy.has_text else ""
+    where = f"{policy.source}, {policy.mode}, version {policy.version}"
+    since = f"in force since {policy.time} (record {policy.sequence})"
+    return f"revision {policy.revision} from {where}, {since}{text}"
 
 
 def _index(index: IndexStatus) -> str:

@@ -59,8 +59,20 @@ def story_lines(story: Story, layout: TextLayout) -> Iterator[str]:
         yield ""
         yield from _trigger_lines(data.trigger, layout)
     yield from _event_lines(story, layout)
+    if isinstance(data, PolicyLoaded):
+        yield from _text_lines(data, layout)
     yield ""
     yield from align_columns([*_state_rows(story), *_checkpoint_rows(story)], layout, _INDENT)
+
+
+def _text_lines(data: PolicyLoaded, layout: TextLayout) -> Iterator[str]:
+    """Yield the files of a policy as they were."""
+    for file in data.files:
+        yield ""
+        missing = "" if file.text else ": its text is in an earlier record, or was too long"
+        name = f"{file.name} (SHA-256 {file.sha256}){missing}"
+        yield layout.styled(_BOLD, f"{_INDENT}{event_lines.printable(name)}")
+        yield from (f"{_INDENT}{event_lines.printable(line)}" for line in file.text.splitlines())
 
 
 def _headline(case_events: list[StoryEvent]) -> str:
@@ -108,6 +120,7 @@ def _fact_rows(story: Story, data: PodData) -> list[tuple[str, str]]:
         else f"record {case_events[0].seq}"
     )
     rows = [
+        ("cluster", _cluster(story)),
         ("pod", f"{who.namespace}/{who.name}, uid {who.uid}"),
         ("owners", event_lines.format_owners(data)),
         ("node", f"{who.node}{zone}"),
@@ -117,6 +130,14 @@ def _fact_rows(story: Story, data: PodData) -> list[tuple[str, str]]:
         ("case", f"{case_events[0].event.correlationid}: {records}"),
     ]
     return [(name, event_lines.printable(text)) for name, text in rows]
+
+
+def _cluster(story: Story) -> str:
+    """Return the cluster by the policy's record, or as it was called when the journal began."""
+    loaded = story.policy.event.data if story.policy is not None else None
+    if isinstance(loaded, PolicyLoaded) and loaded.cluster:
+        return loaded.cluster
+    return event_lines.cluster_of(story.case_events[0].event.source)
 
 
 def _trigger_lines(trigger: Cause, layout: TextLayout) -> Iterator[str]:
@@ -249,7 +270,9 @@ def _policy(revision: str, loaded: StoryEvent | None) -> str:
     when = f"in force since {event_lines.format_time(loaded.event.time)} (record {loaded.seq})"
     if data.revision != revision:
         return f"revision {revision}; the last one loaded before was {data.revision}, {when}"
-    return f"revision {revision} from {data.source}, {data.mode}, version {data.version}, {when}"
+    text = f"; its text: audit show {revision}" if data.files else ""
+    where = f"{data.source}, {data.mode}, version {data.version}"
+    return f"revision {revision} from {where}, {when}{text}"
 
 
 def _checkpoint_rows(story: Story) -> Iterator[tuple[str, str]]:

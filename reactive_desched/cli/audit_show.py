@@ -17,7 +17,8 @@ which policy was in force, and which signed checkpoint covers all of it."""
 _EPILOG = """\
 ID is a case (correlationid) as `audit query` lists it, an event's id, or the start of one; a pod
 as NAMESPACE/NAME, NAME or uid; or its owner as KIND/NAME or NAME. The start of such a name, or a
-pattern with * and ?, stands for all that fit. Of several cases the latest is shown.
+pattern with * and ?, stands for all that fit. Of several cases the latest is shown. The revision
+of a policy shows the text of the policy.
 
 with -o json, the events of the case as an array, as they stand in the journal
 

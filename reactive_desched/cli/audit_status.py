@@ -7,13 +7,14 @@ from reactive_desched.cli import audit_flags
 from reactive_desched.cli.commands import Commands
 
 _DESCRIPTION = """\
-Show the status of a journal: its files, its first and last record, the records that no checkpoint
-covers yet, evictions without an outcome, damaged lines, the cursor and dead letters of each sink,
-and the index."""
+Show the status of a journal: its cluster and the policy in force, its files, its first and last
+record, the records that no checkpoint covers yet, evictions without an outcome, damaged lines, the
+cursor and dead letters of each sink, and the index."""
 _EPILOG = """\
 with -o json, one object: "journal", "source", "files", "first", "last", "checkpoint", "open",
-"openCount", "damagedLines", "sinks", "index", "retention" (null before a controller wrote it) and
-"epochs" (each start of another epoch, and the records that are missing before it)
+"openCount", "damagedLines", "sinks", "index", "retention" (null before a controller wrote it),
+"epochs" (each start of another epoch, and the records that are missing before it) and "policy"
+(the one that came into force last, and its cluster)
 
 exit status: 0 shown, 1 the journal cannot be read, 2 the arguments are wrong"""
 

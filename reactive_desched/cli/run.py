@@ -62,7 +62,7 @@ def _add_where(command: argparse.ArgumentParser) -> None:
         dest="journal_dir",
         metavar="DIR",
         help="the journal's folder (default: $STATE_DIRECTORY/journal,"
-        " else ~/.local/state/reactive-desched/journal)",
+        " else a folder for each cluster below ~/.local/state/reactive-desched/clusters)",
     )
     command.add_argument("--journal-dir", dest="journal_dir", metavar="DIR", help=argparse.SUPPRESS)
     command.add_argument(

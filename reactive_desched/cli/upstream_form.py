@@ -100,12 +100,12 @@ def _notices(arguments: argparse.Namespace, spare: str | None) -> Iterator[str]:
 
 def _fallback_journal(arguments: argparse.Namespace, environ: Mapping[str, str]) -> str | None:
     """Name a place for the journal where a manifest of the SIG descheduler leaves none."""
-    from reactive_desched.journal.paths import default_journal_directory
+    from reactive_desched.journal.paths import shared_journal_directory
 
     if (
         not arguments.bare
         or arguments.journal_dir
-        or _is_writable(default_journal_directory(environ))
+        or _is_writable(shared_journal_directory(environ))
     ):
         return None
     return str(IN_MEMORY_JOURNAL) if _is_writable(IN_MEMORY_JOURNAL) else None

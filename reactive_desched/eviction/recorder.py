@@ -1,9 +1,10 @@
 """Where decisions, intents and outcomes are recorded: the open journal, or none on a standby."""
 
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, Protocol
 
+from reactive_desched.api.event import PolicyFile
 from reactive_desched.errors import JournalUnavailable
 from reactive_desched.model.accounts import DecisionContext
 from reactive_desched.model.brakes import BrakeNotice
@@ -59,7 +60,7 @@ class Recorder(DecisionRecorder, Protocol):
 class PolicyRecorder(Recorder, Protocol):
     """A recorder that also takes which policy is in force."""
 
-    def policy_loaded(self, source: str, revision: str) -> None:
+    def policy_loaded(self, source: str, revision: str, files: Sequence[PolicyFile] = ()) -> None:
         """Have it written that another policy, or other settings, are in force."""
         ...
 
@@ -113,10 +114,10 @@ class RecorderSlot:
         if self._recorder is not None:
             self._recorder.record_follow_up(intent_id, end)
 
-    def policy_loaded(self, source: str, revision: str) -> None:
+    def policy_loaded(self, source: str, revision: str, files: Sequence[PolicyFile] = ()) -> None:
         """Have it written; a standby writes it when its term begins."""
         if self._recorder is not None:
-            self._recorder.policy_loaded(source, revision)
+            self._recorder.policy_loaded(source, revision, files)
 
     def policy_rejected(self, source: str, problems: tuple[str, ...]) -> None:
         """Have it written; a standby writes nothing."""

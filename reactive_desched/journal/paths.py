@@ -1,18 +1,73 @@
-"""The journal's default directory, the same for every command, and the paths below it."""
+"""Where journals lie by default, the same for every command, and the paths below a journal."""
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
+
+from reactive_desched.errors import ConfigError
+from reactive_desched.journal.cluster import ClusterIdentity, kept_cluster
+from reactive_desched.journal.segments import list_segments
 
 CURSORS_DIR: Final = "positions"
 """The folder of the sinks' positions, in the journal's."""
 DEAD_LETTERS_DIR: Final = "dead-letters"
 """The folder of what sinks would not take, in the journal's."""
 
+_CLUSTERS_DIR: Final = "clusters"
+_FOLDER_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
+
+
+def shared_journal_directory(environ: Mapping[str, str]) -> Path:
+    """Return the default directory that does not depend on the cluster.
+
+    It is below the service's state directory, which one controller has for itself; else below the
+    user's, where earlier versions kept the records of every cluster.
+    """
+    return _state_directory(environ) / "journal"
+
+
+def journal_directory_of(environ: Mapping[str, str], cluster: ClusterIdentity) -> Path:
+    """Return the default directory of the records of one cluster.
+
+    A user's clusters have a directory each. One that an earlier version began is used on by the
+    first cluster that comes.
+    """
+    shared = shared_journal_directory(environ)
+    if environ.get("STATE_DIRECTORY") or not _FOLDER_NAME.fullmatch(cluster.uid):
+        return shared
+    if _holds_journal(shared) and kept_cluster(shared).uid in ("", cluster.uid):
+        return shared
+    return _state_directory(environ) / _CLUSTERS_DIR / cluster.uid / "journal"
+
 
 def default_journal_directory(environ: Mapping[str, str]) -> Path:
-    """Return the default directory of records: the service's state directory, or the user's."""
+    """Return the only journal in the default directories, for commands that read one.
+
+    Where there is none, return where one would be. Raises ConfigError where there are several.
+    """
+    shared = shared_journal_directory(environ)
+    clusters = _state_directory(environ) / _CLUSTERS_DIR
+    found = [each for each in (shared, *sorted(clusters.glob("*/journal"))) if _holds_journal(each)]
+    if len(found) > 1:
+        journals = "\n".join(f"  --journal {each}  (cluster {_cluster_of(each)})" for each in found)
+        raise ConfigError(f"there are journals of {len(found)} clusters: name one\n{journals}")
+    return found[0] if found else shared
+
+
+def _holds_journal(directory: Path) -> bool:
+    try:
+        return bool(list_segments(directory))
+    except OSError:
+        return False
+
+
+def _cluster_of(directory: Path) -> str:
+    return kept_cluster(directory).name or "unknown"
+
+
+def _state_directory(environ: Mapping[str, str]) -> Path:
     if state := environ.get("STATE_DIRECTORY"):
-        return Path(state) / "journal"
+        return Path(state)
     home = environ.get("XDG_STATE_HOME") or Path(environ.get("HOME", "/var/lib")) / ".local/state"
-    return Path(home) / "reactive-desched" / "journal"
+    return Path(home) / "reactive-desched"

@@ -1,5 +1,6 @@
 """Converts findings, decisions and outcomes to the payloads of events."""
 
+import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -15,6 +16,7 @@ from reactive_desched.api.event import (
     Ending,
     FollowUp,
     Owner,
+    PolicyFile,
     Replacement,
     Verdict,
     What,
@@ -26,6 +28,7 @@ from reactive_desched.model.decisions import Decision, Defer, Evict, Refuse
 from reactive_desched.model.moves import MoveEnd
 from reactive_desched.model.objects import Pod
 from reactive_desched.model.outcomes import DRY_RUN, EVICTED, UNKNOWN, Outcome
+from reactive_desched.telemetry.logs import REDACTED, blank_secrets
 
 EVICT: Final = "evict"
 
@@ -42,6 +45,14 @@ MAX_SAFE_INTEGER: Final = 2**53 - 1
 """Larger numbers are written as text: a reader with double precision would round them."""
 
 
+MAX_POLICY_BYTES: Final = 48 * 1024
+"""A longer file of the policy is recorded by its digest: a record has a bound."""
+
+_URL: Final = re.compile(
+    r"(?i)\b(https?://)(?:[^\s/@'\"]*@)?([^\s/?#'\",}\]]+)(?:[/?#][^\s'\",}\]]+)?"
+)
+
+
 def truncate(text: str, limit: int = MAX_TEXT_CHARS) -> str:
     """Return the text, cut if it has more characters."""
     if len(text) <= limit:
@@ -54,6 +65,19 @@ def _safe_json_value(value: int | str) -> int | str:
     if isinstance(value, str):
         return truncate(value)
     return value if abs(value) <= MAX_SAFE_INTEGER else str(value)
+
+
+def _without_path(url: re.Match[str]) -> str:
+    address = f"{url[1]}{url[2]}"
+    return url[0] if address == url[0] else f"{address}/{REDACTED}"
+
+
+def policy_file_payload(name: str, sha256: str, text: str) -> PolicyFile:
+    """Return a file of the policy; URLs lose what stands behind the host, which may be secret."""
+    shown = blank_secrets(_URL.sub(_without_path, text))
+    if len(shown.encode(errors="replace")) > MAX_POLICY_BYTES:
+        shown = ""
+    return PolicyFile(name=truncate(name), sha256=sha256, text=shown)
 
 
 def who_payload(context: DecisionContext) -> Who:

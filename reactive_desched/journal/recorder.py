@@ -1,10 +1,11 @@
 """What the rest of the controller sees of the journal: what was found, decided, begun and ended."""
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import anyio
+from msgspec.structs import replace
 
 from reactive_desched._version import __version__
 from reactive_desched.api.event import (
@@ -30,10 +31,12 @@ from reactive_desched.api.event import (
     FutileCleared,
     JournalLost,
     LeaderChanged,
+    PolicyFile,
     PolicyLoaded,
     PolicyRejected,
 )
 from reactive_desched.errors import JournalError
+from reactive_desched.journal.cluster import UNKNOWN_CLUSTER, ClusterIdentity
 from reactive_desched.journal.correlation import Case, OpenCases
 from reactive_desched.journal.envelope import (
     Correlation,
@@ -72,6 +75,9 @@ MAX_FOLLOWED = 20_000
 
 MAX_PROBLEMS, MAX_PROBLEM_CHARS = 20, 1000
 """An event about a refused policy names so many problems at most, each with so many characters."""
+
+MAX_RECORDED_TEXTS = 1000
+"""So many texts of policies are remembered as recorded; then each is recorded once more."""
 
 MAX_BY_CHARS = 200
 """The longest name of a person."""
@@ -113,10 +119,13 @@ class JournalRecorder:
         *,
         verdict_rate: TokenRate,
         dry_run: bool = False,
+        cluster: ClusterIdentity = UNKNOWN_CLUSTER,
     ) -> None:
         self._journal = journal
         self._clock = clock
         self._mode = MODE_DRY_RUN if dry_run else MODE_LIVE
+        self._cluster = cluster
+        self._recorded_texts: set[str] = set()
         self._verdict_bucket: TokenBucket | None = None
         self._verdict_rate = verdict_rate
         self._cases = OpenCases()
@@ -134,17 +143,32 @@ class JournalRecorder:
 
     # --- policies and the journal itself ---
 
-    def policy_loaded(self, source: str, revision: str) -> None:
-        """Write down that a policy came into force; what follows was decided by it."""
+    def policy_loaded(self, source: str, revision: str, files: Sequence[PolicyFile] = ()) -> None:
+        """Write down that a policy came into force; what follows was decided by it.
+
+        The text of a file is written once.
+        """
         self._policy_revision = revision
         self._recent = None, {}
         data = PolicyLoaded(
+            cluster=self._cluster.name,
+            cluster_uid=self._cluster.uid,
+            files=tuple(map(self._new_text, files)),
             mode=self._mode,  # type: ignore[arg-type]  # one of the two
             revision=revision,
             source=source,
             version=__version__,
         )
         self._record_policy_event(POLICY_LOADED, data, revision)
+
+    def _new_text(self, file: PolicyFile) -> PolicyFile:
+        """Return the file, without its text where a record of this process has it."""
+        if file.sha256 in self._recorded_texts:
+            return replace(file, text="")
+        if len(self._recorded_texts) >= MAX_RECORDED_TEXTS:
+            self._recorded_texts.clear()
+        self._recorded_texts.add(file.sha256)
+        return file
 
     def policy_rejected(self, source: str, problems: tuple[str, ...]) -> None:
         """Write down that changed files were refused."""

@@ -38,10 +38,15 @@ class SourceText(Struct, frozen=True):
     name: str
 
     @property
+    def sha256(self) -> str:
+        """The SHA-256 of the text, in hexadecimal."""
+        raw = self.text if isinstance(self.text, bytes) else self.text.encode(errors="replace")
+        return hashlib.sha256(raw).hexdigest()
+
+    @property
     def revision(self) -> str:
         """Identify the text: the beginning of its SHA-256."""
-        raw = self.text if isinstance(self.text, bytes) else self.text.encode(errors="replace")
-        return hashlib.sha256(raw).hexdigest()[:_REVISION_DIGITS]
+        return self.sha256[:_REVISION_DIGITS]
 
 
 class Document(Struct, frozen=True):

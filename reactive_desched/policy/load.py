@@ -175,7 +175,9 @@ def _load(
     if read is None:
         raise PolicyErrors([_missing_policy(sources)], warnings=diagnostics.warnings)
     cannot_run = tuple(find_unimplemented(read.location, registry))
-    return Configuration(read.policy, settings, diagnostics.warnings, cannot_run)
+    return Configuration(
+        read.policy, settings, diagnostics.warnings, cannot_run, sources=tuple(sources)
+    )
 
 
 def _read_policy(

@@ -14,6 +14,7 @@ from reactive_desched.policy.document import MetricsProvider, MetricsSourceKind
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 
 if TYPE_CHECKING:
+    from reactive_desched.policy.documents import SourceText
     from reactive_desched.policy.settings import ReactiveSettings
 
 WINDOW_S: Final = 300.0
@@ -83,12 +84,14 @@ class Configuration(Struct, frozen=True):
     Each part of the controller is given the section it needs. `written` is the ReactiveSettings of
     the files, None where they have none: commands that need no settings do not build their models.
     `unimplemented` names what keeps a valid policy from running; see `runnable.require_runnable`.
+    `sources` are the files' texts.
     """
 
     policy: Policy
     written: "ReactiveSettings | None"
     warnings: tuple[Diagnostic, ...] = ()
     unimplemented: tuple[Diagnostic, ...] = ()
+    sources: tuple["SourceText", ...] = ()
 
     @property
     def settings(self) -> "ReactiveSettings":

@@ -118,7 +118,8 @@ class JournalSettings(Section):
     directory: str = Field(
         default="",
         description="Folder of the segments; it must survive a restart. "
-        "Default: $STATE_DIRECTORY/journal, else ~/.local/state/reactive-desched/journal.",
+        "Default: $STATE_DIRECTORY/journal, else a folder for each cluster below "
+        "~/.local/state/reactive-desched/clusters.",
     )
     max_segment_bytes: ByteCount = Field(
         default=16 * MIB, description="Begin a new segment at this size."
@@ -157,14 +158,15 @@ class EventSettings(Section):
         "not in a dry run.",
     )
     cluster: Annotated[str, NEEDS_RESTART] = Field(
-        default="kubernetes",
-        description="The cluster's name in the source of every event; taken when a journal begins.",
+        default="",
+        description="The cluster's name in records; in the source of every event as it was when "
+        "the journal began. Default: the uid of the namespace kube-system.",
     )
 
     @field_validator("cluster")
     @classmethod
     def _check_cluster_name(cls, name: str) -> str:
-        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}", name):
+        if name and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}", name):
             message = f"{quote(name)} cannot stand in a URI as the name of a cluster"
             raise FieldErrors([FieldError(message, "use letters, digits, dots and dashes")])
         return name

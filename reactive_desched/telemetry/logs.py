@@ -158,6 +158,15 @@ def redact(_logger: object, _method: str, fields: Fields) -> Fields:
     return {name: _redact_value(name, value, _MAX_DEPTH) for name, value in fields.items()}
 
 
+def blank_secrets(text: str) -> str:
+    """Blank what looks like a secret inside a text."""
+    lowered = text.lower()
+    for hint, pattern in _SECRET_TEXTS:
+        if hint in lowered:  # seldom, and a fiftieth of a search
+            text = pattern.sub(rf"\1{REDACTED}", text)
+    return text
+
+
 def _drop_none(_logger: object, _method: str, fields: Fields) -> Fields:
     """Leave out what is None: that there is nothing to say needs no words."""
     return {name: value for name, value in fields.items() if value is not None}
@@ -282,8 +291,4 @@ def _is_secret_name(name: str) -> bool:
 def _redact_text(text: str) -> str:
     if not text.isascii():
         text = text.encode(errors="backslashreplace").decode()
-    lowered = text.lower()
-    for hint, pattern in _SECRET_TEXTS:
-        if hint in lowered:  # seldom, and a fiftieth of a search
-            text = pattern.sub(rf"\1{REDACTED}", text)
-    return text
+    return blank_secrets(text)

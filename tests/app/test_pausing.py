@@ -24,11 +24,20 @@ class Life:
     def __init__(self, folder: Path, pause_file: str = "", **settings: Any) -> None:
         self.bench = ControllerBench(**settings)
         self.log = RecordingLogger()
-        self.pausing = Pausing(self.bench.controller, folder, pause_file, self.log)
+        self.folder = folder
+        self.is_restored = False
+        self.pausing = Pausing(self.bench.controller, pause_file, self.log)
         self.bench.readiness.resume(STARTUP)
 
+    async def restore(self) -> None:
+        """Go on with what an earlier life kept in the folder."""
+        self.is_restored = True
+        await self.pausing.restore(self.folder)
+
     async def order(self, name: str, **body: object) -> BrakesAnswer:
-        """Carry out an order."""
+        """Carry out an order, once what an earlier life kept is in force."""
+        if not self.is_restored:
+            await self.restore()
         [order] = [each for each in self.pausing.orders if each.name == name]
         answer = await order.carry_out(body)
         assert isinstance(answer, BrakesAnswer)
@@ -47,12 +56,12 @@ async def test_a_pause_by_command_is_kept_before_it_is_answered(tmp_path: Path) 
     assert answer.brakes == {MANUAL: "paused by ann: upgrade"}
     assert answer.not_kept == ""
     later = Life(tmp_path)
-    await later.pausing.restore()
+    await later.restore()
     assert later.pause == "paused by ann: upgrade"
 
     assert (await later.order("resume", by="bob")).brakes == {}
     last = Life(tmp_path)
-    await last.pausing.restore()
+    await last.restore()
     assert last.pause == ""
 
 
@@ -90,7 +99,7 @@ async def test_a_pause_that_cannot_be_kept_holds_and_says_so(tmp_path: Path) -> 
 async def test_a_file_that_cannot_be_read_may_hold_a_pause(tmp_path: Path, content: bytes) -> None:
     (tmp_path / FILE).write_bytes(content)
     life = Life(tmp_path)
-    await life.pausing.restore()
+    await life.restore()
 
     assert "cannot be read, which may hold a pause" in life.pause
     assert (await life.order("resume", by="ann")).brakes == {}
@@ -117,7 +126,7 @@ async def test_a_wrong_order_is_refused(tmp_path: Path, body: dict[str, object])
 async def test_the_pause_file_is_followed(tmp_path: Path) -> None:
     file = tmp_path / "paused"
     life = Life(tmp_path, str(file))
-    await life.pausing.restore()
+    await life.restore()
     assert life.pause == ""
 
     async with anyio.create_task_group() as group:
@@ -133,13 +142,13 @@ async def test_the_pause_file_is_followed(tmp_path: Path) -> None:
 async def test_a_pause_file_that_is_there_at_the_start_counts_at_once(tmp_path: Path) -> None:
     (tmp_path / "paused").write_text("true")
     life = Life(tmp_path, str(tmp_path / "paused"))
-    await life.pausing.restore()
+    await life.restore()
 
     assert life.pause == "paused by the pause file"
 
 
 async def test_a_pause_file_that_cannot_be_read_pauses(tmp_path: Path) -> None:
     life = Life(tmp_path, str(tmp_path))
-    await life.pausing.restore()
+    await life.restore()
 
     assert "Is a directory" in life.pause

@@ -145,6 +145,7 @@ def test_the_object_has_the_names_that_help_promises(tmp_path: Path) -> None:
         "index",
         "retention",
         "epochs",
+        "policy",
     ]
 
 

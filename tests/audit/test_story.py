@@ -112,9 +112,15 @@ class Telling:
         data = api.EvictionEnded(attempt=1, outcome=outcome, **self.about(WEB))
         return self.add(case, f"{case}.ended.1", type_, data, cause=f"{case}.requested.1")
 
-    def policy(self, revision: str) -> "Telling":
+    def policy(self, revision: str, cluster: str = "", text: str = "") -> "Telling":
+        file = api.PolicyFile(name="/etc/policy.yaml", sha256=revision * 6, text=text)
         data = api.PolicyLoaded(
-            mode=api.MODE_LIVE, revision=revision, source="/etc/policy.yaml", version="0.5.0"
+            cluster=cluster,
+            files=(file,) if cluster else (),
+            mode=api.MODE_LIVE,
+            revision=revision,
+            source="/etc/policy.yaml",
+            version="0.5.0",
         )
         return self.add("", f"policy-{revision}", api.POLICY_LOADED, data)
 
@@ -153,6 +159,7 @@ def evicted() -> list[AnyEvent]:
 THE_STORY = """\
 shop/web-1 on n1: evicted
 
+  cluster  kubernetes
   pod      shop/web-1, uid pod-uid-of-web
   owners   ReplicaSet/web-6d4, Deployment/web
   node     n1 in zone north
@@ -287,6 +294,32 @@ def test_an_outcome_found_after_a_restart_tells_how_late_it_was(show: Shown) -> 
     assert "outcome  unknown (settled 1 min 30 s after the request)" in show(told.events, "case")
 
 
+def test_a_revision_shows_the_text_of_the_policy(show: Shown) -> None:
+    revision, text = "0d0ce3844aca", "profiles:\n- name: nightly\n"
+    told = (
+        Telling().policy(revision, "prod", text).policy("3f9a1c07" * 2, "prod", "no").finding("a")
+    )
+    told.policy(revision, "prod")
+
+    shown = show(told.events, revision).splitlines()
+
+    assert shown[0] == "policy.loaded, record 2"
+    assert shown[4:7] == [
+        f"  /etc/policy.yaml (SHA-256 {revision * 6})",
+        "  profiles:",
+        "  - name: nightly",
+    ]
+
+
+def test_a_story_names_the_cluster_and_where_the_text_of_its_policy_is(show: Shown) -> None:
+    told = Telling().policy("3f9a1c07", "prod", "profiles: []").finding("webcase")
+
+    shown = show(told.events, "webcase")
+
+    assert "  cluster  prod\n" in shown
+    assert "(record 2); its text: audit show 3f9a1c07" in shown.replace("\n          ", " ")
+
+
 def test_what_happened_meanwhile_is_told_in_its_place(show: Shown) -> None:
     told = Telling().resumed().finding("case").verdict("case", "defer", "budgets", "spent")
     told.resumed().policy("9999").verdict("case", "evict", number=2)
@@ -295,7 +328,7 @@ def test_what_happened_meanwhile_is_told_in_its_place(show: Shown) -> None:
 
     words = [line[39:].split()[0] for line in story if line.startswith("  2026")]
     assert words == ["finding", "defer", "journal", "policy", "evict"]
-    assert story[13].endswith(
+    assert story[14].endswith(
         "meanwhile: journal.resumed: the disk failed for 5.3 s: No space left on device;"
         " 2 records refused"
     )

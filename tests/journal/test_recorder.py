@@ -7,7 +7,9 @@ import msgspec
 import pytest
 
 from reactive_desched.api import event as api
+from reactive_desched.journal.cluster import ClusterIdentity
 from reactive_desched.journal.journal import Journal
+from reactive_desched.journal.payloads import policy_file_payload
 from reactive_desched.journal.reading import read_events
 from reactive_desched.journal.recorder import MAX_PROBLEMS, JournalRecorder
 from reactive_desched.journal.records import AnyEvent
@@ -262,6 +264,47 @@ async def test_policies_are_told_with_what_is_wrong_with_them(
     assert (rejected.data.kept, rejected.data.problems) == ("r1", ("line 3: no",) * MAX_PROBLEMS)
     assert [e.data.revision for e in events if e.type == api.POLICY_LOADED] == ["r1", "r2"]
     assert told(tmp_path)[-1].data.why.policy_revision == "r2"
+
+
+async def test_a_policy_is_recorded_with_its_cluster_and_each_text_once(
+    running: Running, clock: Callable[[], datetime], tmp_path: Path
+) -> None:
+    first = api.PolicyFile(name="policy.yaml", sha256="a" * 64, text="kind: DeschedulerPolicy")
+    other = api.PolicyFile(name="policy.yaml", sha256="b" * 64, text="profiles: []")
+    async with running() as journal:
+        cluster = ClusterIdentity("prod", "uid-1", is_named=True)
+        ledger = JournalRecorder(journal, clock, verdict_rate=PLENTY, cluster=cluster)
+        for file in (first, other, first):
+            ledger.policy_loaded("policy.yaml", file.sha256[:12], (file,))
+
+    loaded = [e.data for e in read_events(tmp_path) if e.type == api.POLICY_LOADED]
+    assert [(data.cluster, data.cluster_uid) for data in loaded] == [("prod", "uid-1")] * 3
+    assert [data.files for data in loaded] == [
+        (first,),
+        (other,),
+        (api.PolicyFile(name="policy.yaml", sha256="a" * 64),),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "recorded"),
+    [
+        pytest.param(
+            "url: https://hooks.example/T0/B1?key=k3y # ours",
+            "url: https://hooks.example/[redacted] # ours",
+            id="what stands behind the host",
+        ),
+        pytest.param(
+            "url: 'https://me:pw@host:1/in'", "url: 'https://host:1/[redacted]'", id="who"
+        ),
+        pytest.param("{url: http://host:80}", "{url: http://host:80}", id="a bare address"),
+        pytest.param("a: Bearer c4n4ryc4n4ry", "a: Bearer [redacted]", id="a token"),
+        pytest.param("# Łódź", "# Łódź", id="any language"),
+        pytest.param("#" * 50_000, "", id="too long"),
+    ],
+)
+def test_the_recorded_text_of_a_policy_holds_no_secret(text: str, recorded: str) -> None:
+    assert policy_file_payload("policy.yaml", "a" * 64, text).text == recorded
 
 
 async def test_a_loss_is_durable_when_it_was_told(

@@ -255,7 +255,15 @@ class _EventGenerator:
         where, revision = "policy.yaml", f"{self._event_count:08x}"
         yield make_event(
             api.POLICY_LOADED,
-            api.PolicyLoaded(mode=api.MODE_LIVE, revision=revision, source=where, version="0.5.0"),
+            api.PolicyLoaded(
+                cluster="prod",
+                cluster_uid="7f0c1a52-5e5e-4c55-9d0d-2f6d5d1c9a11",
+                files=(api.PolicyFile(name=where, sha256=revision * 8, text="profiles: []"),),
+                mode=api.MODE_LIVE,
+                revision=revision,
+                source=where,
+                version="0.5.0",
+            ),
         )
         problems = ("policy.yaml:12:7: profiles[0]: there is no plugin called `PodLifetime`",)
         yield make_event(

@@ -1,6 +1,6 @@
 """A reloader over the files of a test, and all it said and did: `Bench(path).running()`."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final, Self
@@ -8,6 +8,7 @@ from typing import Any, Final, Self
 import anyio
 import anyio.lowlevel
 
+from reactive_desched.api.event import PolicyFile
 from reactive_desched.app.config_reload import (
     ActiveConfig,
     ConfigReloader,
@@ -83,7 +84,7 @@ class ReloaderBench:
         """Keep it, as a controller does."""
         self.configs.append(config)
 
-    def policy_loaded(self, source: str, revision: str) -> None:
+    def policy_loaded(self, source: str, revision: str, files: Sequence[PolicyFile] = ()) -> None:
         """Hear of it, as an audience does."""
         self.notifications.append(("reloaded", (source, revision)))
 

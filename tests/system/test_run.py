@@ -1,4 +1,5 @@
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -9,7 +10,13 @@ from typing import Any
 
 import pytest
 
-from reactive_desched.api.event import EVICTION_OUTCOME_TYPES, EVICTION_REQUESTED, MODE_DRY_RUN
+from reactive_desched.api.event import (
+    EVICTION_OUTCOME_TYPES,
+    EVICTION_REQUESTED,
+    MODE_DRY_RUN,
+    POLICY_LOADED,
+)
+from reactive_desched.journal.cluster import ClusterIdentity, mark_cluster
 from reactive_desched.journal.reading import read_events
 from tests.support.fork_server import ForkServer
 
@@ -84,6 +91,44 @@ def test_a_start_says_in_a_line_each_what_runs_where_how_and_by_which_policy(
     assert values["policy in force"]["files"] == str(policy)
     assert {line["level"] for line in lines} == {"info"}
     assert [key for line in lines for key in line if " " in key] == []
+
+
+def test_a_record_stands_alone_with_its_cluster_and_the_text_of_its_policy(
+    cluster: Any, controller: Callable[..., Any], policy: Path, tmp_path: Path, fork_server: Any
+) -> None:
+    program = controller()
+    program.wait_for("found ")
+    assert program.stop() == 0
+    [namespace] = cluster.call("GET", "/api/v1/namespaces?fieldSelector=metadata.name=kube-system")[
+        "items"
+    ]
+    uid = namespace["metadata"]["uid"]
+    journal = str(tmp_path / "journal")
+    [loaded] = [e for e in read_events(tmp_path / "journal") if e.type == POLICY_LOADED]
+
+    assert (loaded.data.cluster, loaded.data.cluster_uid) == (uid, uid)
+    assert loaded.source.startswith(f"//{uid}/descheduler/")
+    assert [file.text for file in loaded.data.files] == [policy.read_text(encoding="utf-8")]
+    shown = fork_server.run("audit", "show", loaded.data.revision, "--journal", journal)
+    assert "  - name: test" in shown.stdout
+    status = fork_server.run("audit", "status", "--journal", journal)
+    assert re.search(rf"  cluster +{uid}\n", status.stdout)
+    assert f"revision {loaded.data.revision} from {policy}" in status.stdout
+
+
+def test_the_journal_of_another_cluster_is_refused(
+    cluster: Any, controller: Callable[..., Any], tmp_path: Path
+) -> None:
+    (tmp_path / "journal").mkdir()
+    mark_cluster(tmp_path / "journal", ClusterIdentity("elsewhere", "uid-of-elsewhere"))
+
+    program = controller()
+
+    assert program.process.wait(60) == 1
+    assert "holds the records of cluster elsewhere" in program.output
+    assert "--journal" in program.output
+    assert "Traceback" not in program.output
+    assert list((tmp_path / "journal").glob("*.jsonl")) == []
 
 
 def test_health_and_metrics_are_served(cluster: Any, controller: Callable[..., Any]) -> None:

@@ -1,0 +1,67 @@
+"""Which cluster a journal's records are of: a mark in its folder, and who may write there."""
+
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from reactive_desched.errors import JournalError
+from reactive_desched.journal import durable
+from reactive_desched.primitives.decode_errors import DECODE_ERRORS
+
+MARK: Final = "cluster.json"
+"""The file in the journal's folder that says which cluster the records are of."""
+
+UNNAMED: Final = "kubernetes"
+"""The name of a cluster that has none in the settings, and whose uid may not be read."""
+
+
+class ClusterIdentity(Struct, frozen=True):
+    """A cluster: its name, and the uid of its namespace kube-system; empty where it is unknown.
+
+    `is_named` says that the settings give the name.
+    """
+
+    name: str = ""
+    uid: str = ""
+    is_named: bool = False
+
+
+UNKNOWN_CLUSTER: Final = ClusterIdentity()
+
+
+def kept_cluster(directory: Path) -> ClusterIdentity:
+    """Return the cluster of a journal's records; all of it is empty where no mark can be read."""
+    try:
+        return msgspec.json.decode((directory / MARK).read_bytes(), type=ClusterIdentity)
+    except (OSError, *DECODE_ERRORS):
+        return UNKNOWN_CLUSTER
+
+
+def check_cluster(directory: Path, cluster: ClusterIdentity) -> str:
+    """Return why the records before may be of another cluster; empty where they are of this one.
+
+    Raises JournalError for the journal of another cluster. A cluster that was built anew under
+    the same name goes on with the journal where the settings give that name.
+    """
+    kept = kept_cluster(directory)
+    if not kept.uid or not cluster.uid or kept.uid == cluster.uid:
+        return ""
+    if cluster.is_named and kept.is_named and kept.name == cluster.name:
+        return f"kube-system had the uid {kept.uid}, and has {cluster.uid}"
+    raise JournalError(
+        f"{directory} holds the records of cluster {kept.name} (kube-system has the uid {kept.uid}"
+        f" there), and this is cluster {cluster.name} (uid {cluster.uid}): name another folder"
+        " with --journal, or with journal.directory in the settings"
+    )
+
+
+def mark_cluster(directory: Path, cluster: ClusterIdentity) -> None:
+    """Keep which cluster the records are of; raises OSError.
+
+    Where this cluster's uid could not be read, the mark stays.
+    """
+    kept = kept_cluster(directory)
+    if kept != cluster and (cluster.uid or not kept.uid):
+        durable.replace(directory / MARK, msgspec.json.encode(cluster))
