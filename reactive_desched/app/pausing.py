@@ -12,6 +12,7 @@ import anyio
 import anyio.to_thread
 import msgspec
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from reactive_desched.controller.controller import Controller
 from reactive_desched.errors import ConfigError
@@ -23,6 +24,9 @@ from reactive_desched.web.operator import Order
 
 POLL_INTERVAL_S: Final = 1.0
 """How often the pause file is read, and what could not be kept is tried again."""
+
+RESTORE_WAIT_S: Final = 2.0
+"""How long an order waits at the start for the journal to open."""
 
 MAX_FILE_BYTES: Final = 4096
 """What is behind this in a pause file is not read."""
@@ -60,12 +64,14 @@ class BrakesAnswer(Struct, frozen=True, rename="camel"):
 class Pausing:
     """Pauses and resumes one controller, and keeps that over restarts.
 
-    `pause_file` is empty where there is none. What is paused before `restore` is kept from then on.
+    `pause_file` is empty where there is none. A pause holds at once, also before `restore`; it is
+    kept from then on, and the answer waits for that a little.
     """
 
     def __init__(self, controller: Controller, pause_file: str, log: Logger) -> None:
         self._controller = controller
         self._path: Path | None = None
+        self._restored = anyio.Event()
         self._pause_file = pause_file
         self._log = log
         self._kept = SavedBrakes()
@@ -96,7 +102,11 @@ class Pausing:
             reason = f"{path} cannot be read, which may hold a pause: {error}"
             self._log.warning("paused until resumed", reason=reason)
             self._kept = SavedBrakes(SavedPause("the controller", reason, 0.0))
-        self._controller.restore_brakes(self._kept)
+        paused_meanwhile = self._controller.saved_brakes().pause is not None
+        self._controller.restore_brakes(
+            replace(self._kept, pause=None) if paused_meanwhile else self._kept
+        )
+        self._restored.set()
         await self._read_pause_file()
 
     async def run(self) -> None:
@@ -112,13 +122,20 @@ class Pausing:
         order = msgspec.convert(body, PauseOrder)
         self._check_leading()
         self._controller.pause(order.by, order.reason, order.for_seconds)
+        await self._wait_restored()
         return await self._answer()
 
     async def _resume(self, body: Mapping[str, Any]) -> BrakesAnswer:
         order = msgspec.convert(body, ResumeOrder)
         self._check_leading()
+        await self._wait_restored()
         self._controller.resume(order.by, order.reason)
         return await self._answer()
+
+    async def _wait_restored(self) -> None:
+        """Wait for what an earlier process kept, or a little; the journal is not open before."""
+        with anyio.move_on_after(RESTORE_WAIT_S):
+            await self._restored.wait()
 
     def _check_leading(self) -> None:
         """Reject orders on a standby: the leader would not learn of them."""

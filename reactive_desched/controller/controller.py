@@ -218,6 +218,7 @@ class Controller:
                 self.readiness.pause(JOURNAL, fault)
             else:
                 self.readiness.resume(JOURNAL)
+                self._record_brake_notices()
         if (fault := self.leadership.fault) != self._leader_fault:
             self._leader_fault = fault
             if fault:
@@ -274,14 +275,18 @@ class Controller:
                 self.readiness.pause(name, reason)
             else:
                 self.readiness.resume(name)
-        if not self._recorder.fault:
-            for notice in brakes.take_notices():
-                self._recorder.record_brake(notice)
-                self._observer.on_brake(notice)
+        self._record_brake_notices()
         if released:
             self.gates.rate_limiter.begin_warm_up(now)
             self.evaluator.apply_changes(released, now)
             self._work_available.notify()
+
+    def _record_brake_notices(self) -> None:
+        """Record what engaged and what was released; while nothing can be recorded it waits."""
+        if not self._recorder.fault:
+            for notice in self.gates.brakes.take_notices():
+                self._recorder.record_brake(notice)
+                self._observer.on_brake(notice)
 
     def reconfigure(self, config: Configuration) -> None:
         """Apply another configuration and evaluate every subject again.

@@ -1,5 +1,6 @@
 """The orders `pause` and `resume`, the pause file, and what a restart goes on with."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,7 @@ import anyio
 import msgspec
 import pytest
 
+from reactive_desched.app import pausing
 from reactive_desched.app.pausing import FILE, BrakesAnswer, Pausing
 from reactive_desched.controller.readiness import MANUAL, STARTUP
 from reactive_desched.model.brakes import STORM
@@ -152,3 +154,34 @@ async def test_a_pause_file_that_cannot_be_read_pauses(tmp_path: Path) -> None:
     await life.restore()
 
     assert "Is a directory" in life.pause
+
+
+async def test_a_pause_before_the_journal_is_open_holds_at_once_and_is_kept_when_it_opens(
+    tmp_path: Path,
+) -> None:
+    earlier = Life(tmp_path)
+    await earlier.order("pause", by="ann", reason="earlier")
+    life = Life(tmp_path)
+    life.is_restored = True  # by the task group below
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(partial(life.order, "pause", by="bob", reason="now"))
+        await anyio.wait_all_tasks_blocked()
+        assert life.pause == "paused by bob: now"
+        assert msgspec.json.decode((tmp_path / FILE).read_bytes())["pause"]["by"] == "ann"
+        await life.restore()
+
+    assert life.pause == "paused by bob: now"
+    assert msgspec.json.decode((tmp_path / FILE).read_bytes())["pause"]["by"] == "bob"
+
+
+async def test_a_pause_while_no_journal_opens_holds_and_says_that_it_is_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pausing, "RESTORE_WAIT_S", 0.01)
+    life = Life(tmp_path)
+    life.is_restored = True  # it never is
+
+    answer = await life.order("pause", by="ann")
+
+    assert answer.brakes == {MANUAL: "paused by ann"}
+    assert answer.not_kept == "the journal is not open yet"
