@@ -74,6 +74,7 @@ async def test_a_storm_is_kept_at_once_for_the_process_may_crash_in_it(
     storm = BrakeSettings.model_validate({"zones": None, "pending": None, "storm": {"pods": 2}})
     life = Life(tmp_path, brakes=storm)
     pods = pod("web", on="n1"), pod("api", on="n1")
+    await life.restore()
     async with life.bench.running(), anyio.create_task_group() as group:
         group.start_soon(life.pausing.run)
         life.bench.sync_and_resume(node("n1"), node("n2"), *pods)
@@ -84,7 +85,7 @@ async def test_a_storm_is_kept_at_once_for_the_process_may_crash_in_it(
         group.cancel_scope.cancel()
 
     later = Life(tmp_path, brakes=storm)
-    await later.pausing.restore()
+    await later.restore()
     assert "2 pods were found within 60 s" in later.bench.controller.brake_messages()[STORM]
 
 

@@ -87,7 +87,7 @@ def test_a_pause_for_a_time_is_recorded_with_its_end(
     ("flags", "message"),
     [
         (["--for", "0s"], "is not longer than 0s"),
-        (["--for", "2d"], "write 48h"),
+        (["--for", "2y"], "2y"),
         (["--server", "ftp://there"], "is no address of a controller"),
     ],
 )
