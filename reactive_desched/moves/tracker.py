@@ -172,11 +172,7 @@ class MoveTracker:
         restored, self._restored = list(self._restored.values()), {}
         for move in restored:
             self._add(move, now)
-        if self._awaiting:
-            since_s = min(move.origin.began_s for move in self._moves.values()) - CLOCK_SKEW_S
-            pods = [pod for pod in self._view.store(Pod) if pod.created_s >= int(since_s)]
-            for pod in sorted(pods, key=lambda pod: pod.created_s):
-                self._match(pod, now, is_new=False)
+        self._match_newest(restored, now)
         for move in restored:
             if move.origin.pod_uid in self._moves:
                 if self._view.pod(move.origin.pod_uid) is None and move.gone_at is None:
@@ -294,17 +290,48 @@ class MoveTracker:
         passes it over while the evicted pod is still there: its controller creates it for another
         reason then.
         """
-        if not self._awaiting or pod.uid in self._by_replacement or pod.is_terminating:
+        if (key := self._key_awaited(pod)) is None:
             return
-        key = match_key_of(self._view.index(OwnerIndex).chain(pod), pod.name)
-        waiting = {} if key is None else self._awaiting.get(key, {})
-        for move in waiting.values():
-            if move.origin.pod_uid == pod.uid or not (is_new or move.precedes(pod)):
+        for move in self._awaiting[key].values():
+            if not is_new and (pod.uid in move.passed_over or not move.precedes(pod)):
                 continue
             if self._is_leaving(move):
                 self._replace(move, pod, now)
                 return
             move.passed_over.append(pod.uid)
+
+    def _key_awaited(self, pod: Pod) -> MatchKey | None:
+        """Return the key by which moves wait for a pod like this; None where none do.
+
+        A pod that is leaving, or is a replacement already, becomes none.
+        """
+        if not self._awaiting or pod.is_terminating or pod.uid in self._by_replacement:
+            return None
+        if (own := self._moves.get(pod.uid)) is not None and self._is_leaving(own):
+            return None
+        key = match_key_of(self._view.index(OwnerIndex).chain(pod), pod.name)
+        return key if key in self._awaiting else None
+
+    def _match_newest(self, moves: Sequence[Move], now: float) -> None:
+        """Take, for each move, from the last on, the newest pod that may be its replacement.
+
+        When its eviction happened is not known: a pod that was created a moment before is older.
+        """
+        if not self._awaiting:
+            return
+        since_s = int(min(move.origin.began_s for move in moves) - CLOCK_SKEW_S)
+        pods = [pod for pod in self._view.store(Pod) if pod.created_s >= since_s]
+        candidates: dict[MatchKey, list[Pod]] = {}
+        for pod in sorted(pods, key=lambda pod: pod.created_s, reverse=True):
+            if (key := self._key_awaited(pod)) is not None:
+                candidates.setdefault(key, []).append(pod)
+        for move in reversed(moves):
+            newest = [] if move.match_key is None else candidates.get(move.match_key, [])
+            if not self._is_leaving(move):
+                move.passed_over.extend(pod.uid for pod in newest)
+            elif (pod := next(filter(move.precedes, newest), None)) is not None:
+                newest.remove(pod)
+                self._replace(move, pod, now)
 
     def _match_passed_over(self, move: Move, now: float) -> None:
         for uid in move.passed_over:
@@ -375,9 +402,11 @@ class MoveTracker:
         Deployment's ReplicaSets wants it is not known while it is rolling out.
         """
         workload = self._view.workload(move.origin.owner.uid)
-        if workload is None or workload.rollout or move.match_key is None:
+        if workload is None or move.match_key is None:
             return False
         pods, controller_uid = self._view.index(WorkloadPods), move.match_key[0]
+        if workload.rollout and controller_uid != workload.uid:
+            return False
         return workload.replicas > pods.ready(controller_uid) + pods.unready(controller_uid)
 
     def _given_up(self, move: Move) -> tuple[str, str]:

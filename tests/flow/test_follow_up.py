@@ -160,7 +160,8 @@ async def test_an_owner_with_fewer_pods_than_it_wants_is_waited_for(
 ) -> None:
     db: dict[str, Any] = {"owner": "StatefulSet/db"}
     others = [pod(f"db-{i}", on="n2", **db) for i in range(2)]
-    nodes = (*NODES, StatefulSet("default", "db", "owner-db", replicas=wanted))
+    rolling = StatefulSet("default", "db", "owner-db", replicas=wanted, rollout="0 of 3 updated")
+    nodes = (*NODES, rolling)
     async with flow_of().running() as flow:
         await evicted(flow, pod("db-2", on="n1", **db), *others, nodes=nodes)
         await anyio.sleep(CREATION_TIMEOUT_S + 1)
@@ -236,6 +237,23 @@ async def test_a_new_list_may_have_the_replacement_before_it_lacks_the_pod() -> 
         await anyio.sleep(1)
         flow.deliver_list(*NODES, pod("web-2", on="n2", created=1))
         await anyio.sleep(30)
+
+    assert [end.replacement for end in flow.intent_store.follow_ups] == ["web-2"]
+
+
+async def test_a_pod_that_came_before_the_eviction_and_is_bound_after_it_is_no_replacement() -> None:
+    leaving, scaled_up = pod("web-1", on="n1"), pod("scaled-up", status=STARTING, created=5)
+    async with flow_of().running() as flow:
+        flow.evictor.slow_s = 20
+        flow.sync_and_resume(*NODES, leaving)
+        await anyio.sleep(5)
+        flow.deliver(scaled_up)
+        await anyio.sleep(5)
+        flow.terminate(leaving)
+        flow.delete(leaving)
+        flow.deliver(pod("scaled-up", on="n2", created=5))
+        await ready_on(flow, "web-2", "n2")
+        await anyio.sleep(20)
 
     assert [end.replacement for end in flow.intent_store.follow_ups] == ["web-2"]
 
@@ -414,6 +432,25 @@ async def test_after_a_restart_moves_are_followed_on_and_count() -> None:
     assert flow.intent_store.lines[0] == ("follow-up", "web-0", "moved")
 
 
+async def test_after_a_restart_the_newest_pods_are_the_replacements() -> None:
+    async with flow_of(limits(owner=2)).running() as flow:
+        await anyio.sleep(30)
+        flow.controller.restore([past("web-0", ended_s=20), past("web-1", ended_s=20)])
+        for name in ("web-0", "web-1"):
+            flow.intent_store.adopt(f"request-{name}", name)
+        scaled_up = pod("scaled-up", on="n2", created=8)
+        new = [pod(f"new-{i}", status=STARTING, created=20 + i) for i in range(2)]
+        flow.sync_and_resume(*NODES, pod("web-2", on="n1"), scaled_up, *new)
+        await anyio.sleep(10)
+        assert flow.evicted_names == []
+
+        flow.deliver(pod("new-1", on="n2", created=21))
+        await anyio.sleep(2)
+        assert flow.evicted_names == ["web-2"]
+
+    assert flow.intent_store.lines[0] == ("follow-up", "web-1", "moved")
+
+
 async def test_a_move_that_ended_while_nothing_ran_is_told_from_what_is_there() -> None:
     async with flow_of().running() as flow:
         await anyio.sleep(5000)
@@ -424,8 +461,8 @@ async def test_a_move_that_ended_while_nothing_ran_is_told_from_what_is_there() 
         await anyio.sleep(2)
 
     assert flow.intent_store.lines == [
-        ("follow-up", "web-1", "owner_gone"),
-        ("follow-up", "web-0", "moved"),
+        ("follow-up", "web-0", "owner_gone"),
+        ("follow-up", "web-1", "moved"),
     ]
 
 

@@ -8,32 +8,44 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import anyio
 
 from reactive_desched.api.event import EVICTION_OUTCOME_TYPES, EVICTION_REQUESTED
+from reactive_desched.controller.controller import DECISION_TTL_S
 from reactive_desched.journal.events import decode_event
 from reactive_desched.journal.follower import JournalFollower
 from reactive_desched.journal.reading import read_events
+from reactive_desched.model.brakes import PENDING, STORM
+from reactive_desched.model.opt_outs import DO_NOT_EVICT
 from reactive_desched.model.outcomes import EvictionRequest
+from reactive_desched.moves.tracker import CREATION_TIMEOUT_S
+from reactive_desched.policy.moves import count_of
 from reactive_desched.primitives.token_bucket import TokenRate
 from reactive_desched.sim.clock import parse_time
-from reactive_desched.sim.conditions import condition_status
+from reactive_desched.sim.conditions import condition_status, find_condition
 from reactive_desched.sim.objects import Obj
 from reactive_desched.sim.store import Event
 
 if TYPE_CHECKING:
-    from tests.safety.world import World
+    from tests.safety.world import Life, World
 
 SLACK: Final = 1e-6
 ZONE: Final = "topology.kubernetes.io/zone"
 REQUEST_S: Final = 90.0
 """So long before a pod leaves its eviction may have been requested."""
 
-READY_TIMEOUT_S: Final = 600.0
-"""So long a controller waits for a replacement by default."""
-
 OPT_OUT: Final = "descheduler.alpha.kubernetes.io/prefer-no-eviction"
+OPT_OUTS: Final = frozenset({OPT_OUT, DO_NOT_EVICT})
+CLOSED_MINUTES, CLOSED_EVERY_MINUTES = 3, 10
+"""Where a story has a schedule, nothing is evicted in the first 3 of every 10 minutes."""
+
+TOO_MANY_UNREADY: Final = 3
+"""A zone of which so many nodes are not Ready may be disrupted."""
 
 
 class Eviction(NamedTuple):
-    """A pod that the API server evicted at our request; `at` is seconds of virtual time."""
+    """A pod that the API server evicted at our request; `at` is seconds of virtual time.
+
+    `life` is the number of the process that requested it, and `is_surplus` says whether the owner
+    had more pods than it wanted.
+    """
 
     at: float
     uid: str
@@ -44,6 +56,7 @@ class Eviction(NamedTuple):
     owner: str
     plugin: str
     life: int
+    is_surplus: bool
 
     def in_scope(self, scope: str) -> str:
         """Name the member of a scope that the eviction counts for."""
@@ -69,7 +82,8 @@ class Referee:
         self.under_way: set[str] = set()
         self._became_ready: defaultdict[str, list[float]] = defaultdict(list)
         self._ready: set[str] = set()
-        self._replicas: dict[str, int] = {}
+        self._wanted: defaultdict[str, list[tuple[float, int]]] = defaultdict(list)
+        self._sent: dict[str, Eviction] = {}
         world.store.subscribe(self._observe)
         self.requests = 0
         self.violations: list[str] = []
@@ -84,77 +98,202 @@ class Referee:
         pause = life.controller.readiness.reason
         self._expect(not pause, f"{request.name} was requested while paused: {pause}")
         self._expect(not life.unsynced, f"{request.name} was requested without {life.unsynced}")
-        opted_out = request.uid in life.protected
-        self._expect(not opted_out, f"{request.name} was requested although it opted out")
+        self._check_brakes(request, life)
+        self._check_opt_outs(request, life)
         is_second = request.uid in self.under_way
         self._expect(not is_second, f"{request.name} was requested twice at once")
         evicted = any(each.uid == request.uid for each in self.evictions)
         self._expect(not evicted, f"{request.name} was requested again after its eviction")
-        self._check_previous_move(request)
         self._read_journal()
         intents = list(self._open_intents.values())
         self._expect(
             intents.count(request.uid) == 1,
             f"{request.name} has {intents.count(request.uid)} open intents on disk, not one",
         )
+        self._check_moving(request)
 
-    def evicted(self, request: EvictionRequest, pod: Obj) -> None:
-        """Remember an eviction, with the pod as it was."""
+    def eviction(self, request: EvictionRequest, pod: Obj, life: int) -> Eviction:
+        """Return the eviction of a pod at this moment, by the process that requested it."""
         meta, node = pod["metadata"], pod["spec"].get("nodeName", "")
         stored = self._world.store.get("nodes", "", node)
         labels = {} if stored is None else stored["metadata"].get("labels") or {}
-        self._expect(
-            all(each.uid != meta["uid"] for each in self.evictions), f"{request.name} left twice"
-        )
         owner = self._topmost_owner(pod)
-        self._replicas[owner] = self._replicas_of(owner)
-        plugin = request.message.partition("/")[2].partition(":")[0]
-        life = self._world.life
-        self.evictions.append(
-            Eviction(
-                anyio.current_time(),
-                meta["uid"],
-                meta["namespace"],
-                meta["name"],
-                node,
-                labels.get(ZONE, ""),
-                owner,
-                plugin,
-                0 if life is None else life.number,
-            )
+        return Eviction(
+            anyio.current_time(),
+            meta["uid"],
+            meta["namespace"],
+            meta["name"],
+            node,
+            labels.get(ZONE, ""),
+            owner,
+            request.message.partition("/")[2].partition(":")[0],
+            life,
+            self._pods_of(owner) > self._wants(owner),
         )
 
+    def evicted(self, eviction: Eviction) -> None:
+        """Remember an eviction that happened."""
+        is_first = all(each.uid != eviction.uid for each in self.evictions)
+        self._expect(is_first, f"{eviction.name} left twice")
+        self.evictions.append(eviction)
+
     def _observe(self, event: Event) -> None:
-        """Remember when the pods of each owner were created that became Ready."""
+        """Remember what owners want, and when their pods were created that became Ready."""
+        meta = event.object["metadata"]
+        if event.resource in ("deployments", "statefulsets"):
+            wanted = self._wanted[meta["uid"]]
+            wanted.append((anyio_time(), int(event.object["spec"]["replicas"])))
         if event.resource != "pods" or event.type == "DELETED":
             return
-        meta = event.object["metadata"]
         if meta["uid"] in self._ready or condition_status(event.object, "Ready") != "True":
             return
         self._ready.add(meta["uid"])
         created = parse_time(meta["creationTimestamp"]) - self._world.start_s
         self._became_ready[self._topmost_owner(event.object)].append(created)
 
-    def _check_previous_move(self, request: EvictionRequest) -> None:
-        """Expect that the owner's last eviction has its replacement: at most 10 %, here one."""
-        pod = self._world.store.get("pods", request.namespace, request.name)
-        owner = "" if pod is None else self._topmost_owner(pod)
-        last = next((each for each in reversed(self.evictions) if each.owner == owner), None)
-        if not owner or last is None or anyio.current_time() - last.at > READY_TIMEOUT_S:
-            return
-        is_replaced = any(created >= int(last.at) for created in self._became_ready[owner])
-        is_scaled_down = self._replicas_of(owner) < self._replicas[owner]
+    # --- brakes, pauses, opt-outs ---
+
+    def _check_brakes(self, request: EvictionRequest, life: "Life") -> None:
+        """Expect that nothing holds evictions, by what the process was told of the cluster."""
+        world, name = self._world, request.name
+        self._expect(not world.is_paused, f"{name} was requested while paused by command")
+        self._expect(not world.pause_file, f"{name} was requested while paused by file")
+        for brake in (STORM, PENDING):
+            message = life.controller.brake_messages()[brake]
+            self._expect(not message, f"{name} was requested during {brake}: {message}")
+        brakes = world.config.settings.brakes
+        pods = life.told.get("pods", {})
+        if (pending := brakes.pending) is not None:
+            since = anyio.current_time() - pending.after_s - 1
+            waiting = sum(at < since for at in life.unschedulable.values())
+            is_braked = waiting >= pending.threshold(len(pods))
+            self._expect(not is_braked, f"{name} was requested while {waiting} pods are Pending")
+        if (zones := brakes.zones) is not None and request.uid in pods:
+            zone = _zone_of(life, pods[request.uid]["spec"].get("nodeName", ""))
+            states = _ready_by_zone(life)
+            unready = states[zone].count(False)
+            is_partial = TOO_MANY_UNREADY <= unready < len(states[zone]) and (
+                unready * 100 >= zones.unhealthy_percent * len(states[zone])
+            )
+            self._expect(not is_partial, f"{name} was requested while zone {zone} is disrupted")
+            is_lost = not any(any(ready) for ready in states.values())
+            self._expect(not is_lost, f"{name} was requested while no node is Ready")
         self._expect(
-            is_replaced or is_scaled_down,
-            f"{request.name} was requested before the replacement of {last.name} was Ready",
+            not world.config.settings.budgets.schedules or not self._is_closed(),
+            f"{name} was requested while the schedule allows none",
         )
 
-    def _replicas_of(self, owner: str) -> int:
-        for resource in ("deployments", "statefulsets"):
-            for obj in self._world.store.list(resource):
-                if obj["metadata"]["uid"] == owner:
-                    return int(obj["spec"]["replicas"])
-        return 0
+    def _is_closed(self) -> bool:
+        """Say whether the schedule forbade evictions when the latest decision of now was made."""
+        now, wall_s = anyio.current_time(), self._world.wall_now()
+        if any(now - at <= DECISION_TTL_S for at, _ in self._world.clock_steps):
+            return False
+        return DECISION_TTL_S < wall_s % (CLOSED_EVERY_MINUTES * 60) < CLOSED_MINUTES * 60
+
+    def _check_opt_outs(self, request: EvictionRequest, life: "Life") -> None:
+        """Expect no opt-out: of the pod now, or when it was decided of its owner or namespace."""
+        opted_out = request.uid in life.opted_out
+        self._expect(not opted_out, f"{request.name} was requested although it opted out")
+        namespaces = life.told.get("namespaces", {}).values()
+        above = [
+            each["metadata"]["uid"]
+            for each in namespaces
+            if each["metadata"]["name"] == request.namespace
+        ]
+        if (pod := life.told.get("pods", {}).get(request.uid)) is not None:
+            above.append(self._topmost_owner(pod))
+        decided = anyio.current_time() - DECISION_TTL_S - SLACK
+        opted_out = any(life.opted_out.get(uid, decided) < decided for uid in above)
+        self._expect(
+            not opted_out, f"{request.name} was requested although what is above it opted out"
+        )
+
+    # --- moves ---
+
+    def _check_moving(self, request: EvictionRequest) -> None:
+        """Expect that each scope of the pod has room for one more that is moving."""
+        pod = self._world.store.get("pods", request.namespace, request.name)
+        if pod is None:
+            return
+        place = self.eviction(request, pod, self._world.lives)
+        moving = self._moving(request.uid)
+        for scope, limit in dict(self._world.config.settings.moves.max_moving).items():
+            name = place.in_scope(scope)
+            if limit is None or not (name or scope == "cluster"):
+                continue
+            allowed = count_of(limit, self._wants(place.owner, 1.0))
+            count = sum(
+                max(0, unreplaced - sum(each.in_scope(scope) != name for each in of_owner))
+                for unreplaced, of_owner in moving
+            )
+            self._expect(
+                count < allowed,
+                f"{request.name} was requested while {count} pods of {scope} {name} were moving, "
+                f"where {allowed} are allowed",
+            )
+        self._sent[request.uid] = place
+
+    def _moving(self, requested: str) -> list[tuple[int, list[Eviction]]]:
+        """Return, by owner, how many pods are moving at least, and which they may be.
+
+        They are those evicted and not replaced, and those whose request has no outcome yet. Which
+        pod replaces which of its owner's is not told apart.
+        """
+        groups: defaultdict[str, list[Eviction]] = defaultdict(list)
+        for eviction in self.evictions:
+            groups[eviction.owner].append(eviction)
+        unreplaced = {}
+        for owner, evictions in groups.items():
+            created = sorted(self._became_ready[owner])
+            moving = 0
+            for eviction in reversed(evictions):
+                if created and created[-1] >= int(eviction.at):
+                    created.pop()
+                elif not self._is_given_up(eviction):
+                    moving += 1
+            unreplaced[owner] = moving
+            groups[owner] = [each for each in evictions if not self._is_given_up(each)]
+        evicted = {each.uid for each in self.evictions}
+        for uid in set(self._open_intents.values()) - evicted - {requested}:
+            if (sent := self._sent.get(uid)) is not None:
+                groups[sent.owner].append(sent)
+                unreplaced[sent.owner] = unreplaced.get(sent.owner, 0) + 1
+        return [(unreplaced[owner], evictions) for owner, evictions in groups.items()]
+
+    def _is_given_up(self, eviction: Eviction) -> bool:
+        """Say whether the controller may wait no longer: in vain, or the owner wants fewer pods."""
+        age_s = self._apparent_s(eviction, anyio.current_time(), self._world.lives)
+        if age_s >= self._world.config.settings.moves.ready_timeout_s:
+            return True
+        wanted = self._wanted[eviction.owner]
+        before = [replicas for at, replicas in wanted if at <= eviction.at][-1:]
+        since = [replicas for at, replicas in wanted if at > eviction.at]
+        wants_fewer = eviction.is_surplus or min(before + since) < before[0]
+        return wants_fewer and anyio.current_time() - eviction.at >= CREATION_TIMEOUT_S
+
+    def _wants(self, owner: str, within_s: float = 0.0) -> int:
+        """Return how many pods an owner wants, or the most that it wanted in the last seconds."""
+        wanted, since = self._wanted[owner], anyio.current_time() - within_s
+        recent = [replicas for at, replicas in wanted if at > since]
+        return max([*(replicas for _, replicas in wanted[-1 - len(recent) :]), 0])
+
+    def _pods_of(self, owner: str) -> int:
+        pods = self._world.store.list("pods")
+        return sum(
+            self._topmost_owner(pod) == owner and "deletionTimestamp" not in pod["metadata"]
+            for pod in pods
+        )
+
+    def _apparent_s(self, first: Eviction, now: float, life: int) -> float:
+        """Return how long ago an eviction may seem to have been at most, to this process.
+
+        To a later one by as much longer as a clock was set forward: docs/explain/known-flaws.md.
+        """
+        if first.life == life:
+            return now - first.at
+        steps = self._world.clock_steps
+        forward = sum(s for at, s in steps if s > 0 and first.at - REQUEST_S <= at <= now)
+        return now - first.at + forward
 
     def check_end(self) -> None:
         """Check what holds of a whole world, once its last life has ended; raises Violation."""
@@ -169,13 +308,25 @@ class Referee:
             if rate is None:
                 continue
             for name, evictions in self._by_name(scope):
-                for first, last, count, allowed in _above_rate(evictions, rate):
-                    if not self._is_excused(first, last):
-                        self._violate(
-                            f"{count} evictions of {scope} {name} from {first.at:.1f} s to "
-                            f"{last.at:.1f} s, where {allowed:.2f} are allowed"
-                        )
-                        break
+                for first, last, count in self._above_rate(evictions, rate):
+                    self._violate(
+                        f"{count} evictions of {scope} {name} from {first.at:.1f} s to "
+                        f"{last.at:.1f} s, where {rate} are allowed"
+                    )
+                    break
+
+    def _above_rate(
+        self, evictions: list[Eviction], rate: TokenRate
+    ) -> Iterator[tuple[Eviction, Eviction, int]]:
+        """Yield the stretches in which more was evicted than burst plus rate times time."""
+        for start, first in enumerate(evictions):
+            for end in range(start + rate.burst, len(evictions)):
+                last, count = evictions[end], end - start + 1
+                allowed = rate.burst + rate.per_second * (last.at - first.at)
+                if count > allowed + SLACK:
+                    seems_s = self._apparent_s(first, last.at, last.life)
+                    if count > rate.burst + rate.per_second * seems_s + SLACK:
+                        yield first, last, count
 
     def _check_windows(self) -> None:
         window_s = self._world.config.settings.budgets.window_s
@@ -184,24 +335,12 @@ class Referee:
                 continue
             for name, evictions in self._by_name(scope):
                 for first, last in zip(evictions, evictions[limit:], strict=False):
-                    between_s = last.at - first.at
-                    if between_s < window_s - SLACK and not self._is_excused(first, last):
+                    if self._apparent_s(first, last.at, last.life) < window_s - SLACK:
                         self._violate(
-                            f"{limit + 1} evictions of {scope} {name} within {between_s:.1f} s"
+                            f"{limit + 1} evictions of {scope} {name} within "
+                            f"{last.at - first.at:.1f} s"
                         )
                         break
-
-    def _is_excused(self, first: Eviction, last: Eviction) -> bool:
-        """Say whether a clock that was set forward makes a later process count `first` as older.
-
-        The journal has the time of day only: docs/explain/known-flaws.md says so.
-        """
-        if first.life == last.life:
-            return False
-        return any(
-            seconds > 0 and first.at - REQUEST_S <= at <= last.at
-            for at, seconds in self._world.clock_steps
-        )
 
     def _check_journal(self) -> None:
         outcomes = Counter[str]()
@@ -266,13 +405,28 @@ def anyio_time() -> float:
         return 0.0
 
 
-def _above_rate(
-    evictions: list[Eviction], rate: TokenRate
-) -> Iterator[tuple[Eviction, Eviction, int, float]]:
-    """Yield the stretches in which more was evicted than burst plus rate times time."""
-    for start, first in enumerate(evictions):
-        for end in range(start + rate.burst, len(evictions)):
-            last, count = evictions[end], end - start + 1
-            allowed = rate.burst + rate.per_second * (last.at - first.at)
-            if count > allowed + SLACK:
-                yield first, last, count, allowed
+def is_unschedulable(pod: Obj) -> bool:
+    """Say whether the scheduler found no node for a pod that is to stay."""
+    found = find_condition(pod, "PodScheduled")
+    return (
+        found is not None
+        and found["status"] == "False"
+        and found.get("reason") == "Unschedulable"
+        and "deletionTimestamp" not in pod["metadata"]
+    )
+
+
+def _zone_of(life: "Life", node: str) -> str:
+    for stored in life.told.get("nodes", {}).values():
+        if stored["metadata"]["name"] == node:
+            return str((stored["metadata"].get("labels") or {}).get(ZONE, ""))
+    return ""
+
+
+def _ready_by_zone(life: "Life") -> defaultdict[str, list[bool]]:
+    """Return which nodes are Ready by zone; one without that condition counts as Ready."""
+    zones: defaultdict[str, list[bool]] = defaultdict(list)
+    for stored in life.told.get("nodes", {}).values():
+        zone = (stored["metadata"].get("labels") or {}).get(ZONE, "")
+        zones[zone].append(condition_status(stored, "Ready") in (None, "True"))
+    return zones

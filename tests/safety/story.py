@@ -12,17 +12,20 @@ import anyio
 import trio
 from trio.testing import MockClock
 
+from reactive_desched.model.opt_outs import DO_NOT_EVICT
 from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.documents import SourceText
 from reactive_desched.policy.load import load_sources
 from reactive_desched.sim.objects import Obj
 from reactive_desched.sim.status import StatusError
-from tests.safety.referee import OPT_OUT, ZONE
+from tests.safety.referee import CLOSED_EVERY_MINUTES, CLOSED_MINUTES, OPT_OUT, ZONE
 from tests.safety.world import World, remove_quietly
 from tests.support.sim_world import node, workload
 
 ZONES: Final = ("a", "b", "c")
-APPS: Final = ("web", "api", "batch")
+APPS: Final = {"web": "default", "api": "default", "batch": "jobs"}
+"""Workloads by their namespaces."""
+
 TAINTS: Final = ("gpu:NoSchedule", "spot:NoSchedule", "slow:PreferNoSchedule")
 WATCHED: Final = ("pods", "nodes", "namespaces", "poddisruptionbudgets")
 
@@ -47,6 +50,13 @@ def policy_text(rng: Random) -> str:
         for scope, choices in BUDGETS.items()
         if rng.random() < 0.6
     )
+    if rng.random() < 0.2:
+        budgets += SCHEDULE
+    limits_of_moves = ", ".join(
+        f"{scope}: {rng.choice(choices)}"
+        for scope, choices in MAX_MOVING.items()
+        if rng.random() < 0.5
+    )
     quiet = rng.choice(["0s", "500ms", "2s"])
     return f"""\
 apiVersion: descheduler/v1alpha2
@@ -69,7 +79,13 @@ apiVersion: reactive-desched/v1alpha1
 kind: ReactiveSettings
 debounce: {{quiet: {quiet}, maxWait: 5s}}
 evictions: {{maxInFlight: {rng.choice([1, 5, 50])}}}
-guards: {rng.choice(["{}", GUARDS])}
+guards: {rng.choice(["{}", GUARDS, GUARDS])}
+brakes: {rng.choice(["{}", "{}", "{}", BRAKES])}
+moves:
+  maxMoving: {{{limits_of_moves}}}
+  readyTimeout: {rng.choice(["600s", "600s", "120s"])}
+  cooldown: {rng.choice(["300s", "30s", "0s"])}
+  futileBackoff: {rng.choice(["300s", "30s", "0s"])}
 {f"budgets:{chr(10)}{budgets}" if budgets else ""}\
 """
 
@@ -86,7 +102,23 @@ BUDGETS: Final = {
     "owner": ("null",),
     "warmUp": ("null",),
 }
-GUARDS: Final = "{disabled: [UnreadyWorkloads, Rollouts, StatefulSetOrder], minPodAge: 0s}"
+GUARDS: Final = (
+    "{disabled: [UnreadyWorkloads, Rollouts, StatefulSetOrder, SingleReplicas], minPodAge: 0s}"
+)
+MAX_MOVING: Final = {
+    "owner": (1, 2, "20%", "50%", "null"),
+    "namespace": (1, 2, 4),
+    "node": (1, 2),
+    "zone": (1, 2, 3),
+    "cluster": (1, 2, 5),
+}
+BRAKES: Final = (
+    "{storm: {pods: 8, percent: 5, releaseAfter: 5m}, pending: {pods: 3, percent: 1, after: 30s}}"
+)
+SCHEDULE: Final = (
+    f"  schedules: [{{schedule: '*/{CLOSED_EVERY_MINUTES} * * * *', "
+    f"duration: {CLOSED_MINUTES}m, evictions: 0}}]\n"
+)
 
 
 @cache
@@ -111,20 +143,24 @@ class Story:
             *(self.bad_replies, self.bad_replies, self.outage, self.crash, self.restart),
             *(self.crash_with_requests_held, self.crash_with_requests_held),
             *(self.step_clock, self.suspend, self.fill_disk, self.slow_disk),
+            *(self.pause, self.resume, self.resume, self.resume, self.pause_by_file),
+            *(self.protect_above, self.unprotect_above, self.unprotect_above),
+            *(self.taint_some, self.taint_some, self.taint_some, self.wait, self.wait),
         ]
 
     def prepare(self) -> None:
         """Make the cluster: three zones, three workloads, one with a disruption budget."""
         world, rng = self.world, self.rng
         for zone in ZONES:
-            for number in range(rng.choice([1, 2, 2, 3])):
+            for number in range(rng.choice([1, 2, 2, 3, 5])):
                 self._make_node(f"{zone}{number}", zone)
-        for app in APPS:
+        world.store.create("namespaces", {"metadata": {"name": "jobs"}})
+        for app, namespace in APPS.items():
             replicas = rng.choice([1, 4, 8, 16])
             resource = "statefulsets" if rng.random() < 0.25 else "deployments"
             spec = workload(app, replicas, cpu="100m")
             spec |= {"serviceName": app} if resource == "statefulsets" else {}
-            metadata = {"name": app, "namespace": "default"}
+            metadata = {"name": app, "namespace": namespace}
             world.store.create(resource, {"metadata": metadata, "spec": spec})
         if rng.random() < 0.5:
             self.budget()
@@ -147,10 +183,12 @@ class Story:
         world.is_down = world.disk_is_full = False
         world.replies.clear()
         world.disk_delay_s = 0.001
+        world.write_pause_file("")
         if world.life is None:
             world.begin_life()
         life = world.life
         assert life is not None, "one began"
+        world.resume()
         for resource in WATCHED:
             life.list_again(resource)
         await anyio.sleep(200)  # requests under way arrive
@@ -158,7 +196,7 @@ class Story:
     # --- the cluster ---
 
     def taint(self) -> None:
-        if self.rng.random() < 0.6:
+        if self.rng.random() < 0.3:
             self.untaint()
         key, _, effect = self.rng.choice(TAINTS).partition(":")
         self._edit_node(
@@ -171,6 +209,11 @@ class Story:
                 ],
             },
         )
+
+    def taint_some(self) -> None:
+        """Taint several nodes, so that pods of many workloads are found at once."""
+        for _ in range(self.rng.choice([2, 4])):
+            self.taint()
 
     def untaint(self) -> None:
         for name in self._nodes():
@@ -204,10 +247,9 @@ class Story:
         self._edit_workload(change)
 
     def kill_pod(self) -> None:
-        if pods := self.world.store.list("pods", "default"):
-            remove_quietly(
-                self.world.store, "pods", "default", self.rng.choice(pods)["metadata"]["name"]
-            )
+        if pods := self.world.store.list("pods"):
+            meta = self.rng.choice(pods)["metadata"]
+            remove_quietly(self.world.store, "pods", meta["namespace"], meta["name"])
 
     def add_node(self) -> None:
         zone = self.rng.choice(ZONES)
@@ -230,26 +272,48 @@ class Story:
         for name in self._nodes():
             self.world.cluster.start_node(name)
 
-    def protect(self) -> None:
-        self._annotate({OPT_OUT: "true"})
-
-    def unprotect(self) -> None:
-        self._annotate({})
-
     def budget(self) -> None:
-        app = self.rng.choice(APPS)
-        remove_quietly(self.world.store, "poddisruptionbudgets", "default", app)
+        app, namespace = self.rng.choice(list(APPS.items()))
+        remove_quietly(self.world.store, "poddisruptionbudgets", namespace, app)
         spec = {
             "selector": {"matchLabels": {"app": app}},
             **self.rng.choice([{"minAvailable": 1}, {"maxUnavailable": 1}, {"maxUnavailable": 0}]),
         }
-        metadata = {"name": app, "namespace": "default"}
+        metadata = {"name": app, "namespace": namespace}
         self.world.store.create("poddisruptionbudgets", {"metadata": metadata, "spec": spec})
+
+    # --- people ---
+
+    def protect(self) -> None:
+        self._annotate("pods", {OPT_OUT: "true"})
+
+    def unprotect(self) -> None:
+        self._annotate("pods", {})
+
+    def protect_above(self) -> None:
+        resource = self.rng.choice(["deployments", "statefulsets", "namespaces"])
+        self._annotate(resource, {DO_NOT_EVICT: "true"})
+
+    def unprotect_above(self) -> None:
+        for resource in ("deployments", "statefulsets", "namespaces"):
+            for stored in self.world.store.list(resource):
+                self._set_annotations(resource, stored["metadata"], {})
+
+    def pause(self) -> None:
+        self.world.pause()
+
+    def resume(self) -> None:
+        self.world.resume()
+
+    async def pause_by_file(self) -> None:
+        self.world.write_pause_file("true")
+        await anyio.sleep(self.rng.choice([0.5, 20]))
+        self.world.write_pause_file("")
 
     # --- time and troubles ---
 
     async def wait(self) -> None:
-        await anyio.sleep(self.rng.choice([1, 5, 20]))
+        await anyio.sleep(self.rng.choice([1, 10, 60]))
 
     async def long_wait(self) -> None:
         await anyio.sleep(self.rng.choice([90, 310, 900]))
@@ -345,27 +409,30 @@ class Story:
 
     def _edit_workload(self, change: Callable[[Obj], Obj]) -> None:
         for resource in ("deployments", "statefulsets"):
-            found: Sequence[Obj] = self.world.store.list(resource, "default")
+            found: Sequence[Obj] = self.world.store.list(resource)
             if found and self.rng.random() < 0.7:
-                name = self.rng.choice(found)["metadata"]["name"]
+                meta = self.rng.choice(found)["metadata"]
                 self.world.store.modify(
-                    resource, "default", name, lambda o: {**o, "spec": change(o["spec"])}
+                    resource,
+                    meta["namespace"],
+                    meta["name"],
+                    lambda o: {**o, "spec": change(o["spec"])},
                 )
                 return
 
-    def _annotate(self, annotations: dict[str, str]) -> None:
-        if pods := self.world.store.list("pods", "default"):
-            name = self.rng.choice(pods)["metadata"]["name"]
-            with suppress(StatusError):
-                self.world.store.modify(
-                    "pods",
-                    "default",
-                    name,
-                    lambda pod: {
-                        **pod,
-                        "metadata": {**pod["metadata"], "annotations": annotations},
-                    },
-                )
+    def _annotate(self, resource: str, annotations: dict[str, str]) -> None:
+        """Set the annotations of any object of a kind."""
+        if found := self.world.store.list(resource):
+            self._set_annotations(resource, self.rng.choice(found)["metadata"], annotations)
+
+    def _set_annotations(self, resource: str, meta: Obj, annotations: dict[str, str]) -> None:
+        with suppress(StatusError):
+            self.world.store.modify(
+                resource,
+                meta.get("namespace", ""),
+                meta["name"],
+                lambda obj: {**obj, "metadata": {**obj["metadata"], "annotations": annotations}},
+            )
 
 
 def play_story(rng: Random, directory: Path, *, steps: int = 60) -> World:

@@ -5,7 +5,6 @@ state, plugins, gates, journal files, restore after a crash. A life that crashes
 and what it had not written; the requests that it sent may arrive later.
 """
 
-import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
@@ -16,6 +15,7 @@ from unittest.mock import patch
 
 import anyio
 import anyio.lowlevel
+import msgspec
 from anyio.abc import TaskGroup
 
 from reactive_desched.app.recording import journal_config
@@ -34,6 +34,7 @@ from reactive_desched.journal.lock import DirectoryLock
 from reactive_desched.journal.recorder import JournalRecorder
 from reactive_desched.journal.segments import list_segments
 from reactive_desched.kube.codec import ResourceCodec
+from reactive_desched.model.brakes import SavedBrakes
 from reactive_desched.model.observer import Observer
 from reactive_desched.model.outcomes import (
     Accepted,
@@ -62,7 +63,7 @@ from reactive_desched.sim.status import StatusError
 from reactive_desched.sim.store import DeleteOptions, Event, Store
 from reactive_desched.state.kinds.interning import InternTables
 from reactive_desched.state.resources import WATCHED_KINDS
-from tests.safety.referee import OPT_OUT, Referee
+from tests.safety.referee import OPT_OUTS, Referee, is_unschedulable
 
 START_S: Final = 1_800_000_000.0
 REQUEST_TIMEOUT_S: Final = 60.0
@@ -130,6 +131,9 @@ class Life:
         self._work_available = Wakeup()
         self.suspended_s = 0.0
         self.pipeline = self._build()
+        if world.saved_brakes is not None:
+            self.controller.restore_brakes(world.saved_brakes)
+        self.controller.set_pause_file(world.pause_file)
         tables = InternTables()
         self._codecs = {
             resource: ResourceCodec(kind, tables)
@@ -140,7 +144,9 @@ class Life:
         self._inbox: list[Event] = []
         self._has_mail = Wakeup()
         self._lost: set[str] = set()
-        self.protected: set[str] = set()
+        self.told: dict[str, dict[str, Obj]] = {}
+        self.opted_out: dict[str, float] = {}
+        self.unschedulable: dict[str, float] = {}
 
     @property
     def controller(self) -> Controller:
@@ -228,8 +234,12 @@ class Life:
         self._inbox = [event for event in self._inbox if event.resource != resource]
         handler.begin_replace()
         if resource in self._codecs:
-            for obj in self._world.store.list(resource):
-                handler.upsert(self._decode(resource, obj))
+            objects = self._world.store.list(resource)
+            listed = {obj["metadata"]["uid"] for obj in objects}
+            for uid in self.told.get(resource, {}).keys() - listed:
+                self._forget(resource, uid)
+            for obj in objects:
+                handler.upsert(self._take_in(resource, obj))
         handler.end_replace()
         self.unsynced.discard(resource)
         handler.mark_synced()
@@ -244,17 +254,32 @@ class Life:
                 continue
             event = self._inbox.pop(0)
             handler = self.pipeline.event_handlers[event.resource]
-            obj = self._decode(event.resource, event.object)
+            obj = self._take_in(event.resource, event.object)
             if event.type == "DELETED":
+                self._forget(event.resource, event.object["metadata"]["uid"])
                 handler.remove(obj)
             else:
                 handler.upsert(obj)
 
-    def _decode(self, resource: str, obj: Obj) -> Any:
+    def _take_in(self, resource: str, obj: Obj) -> Any:
+        """Remember what the process is told, and since when, for the referee; decode it."""
+        uid, now = obj["metadata"]["uid"], anyio.current_time()
+        self.told.setdefault(resource, {})[uid] = obj
+        if OPT_OUTS.isdisjoint(obj["metadata"].get("annotations") or {}):
+            self.opted_out.pop(uid, None)
+        else:
+            self.opted_out.setdefault(uid, now)
         if resource == "pods":
-            is_protected = OPT_OUT in (obj["metadata"].get("annotations") or {})
-            (self.protected.add if is_protected else self.protected.discard)(obj["metadata"]["uid"])
-        return self._codecs[resource].decode_object(json.dumps(obj).encode())
+            if is_unschedulable(obj):
+                self.unschedulable.setdefault(uid, now)
+            else:
+                self.unschedulable.pop(uid, None)
+        return self._codecs[resource].decode_object(msgspec.json.encode(obj))
+
+    def _forget(self, resource: str, uid: str) -> None:
+        self.told[resource].pop(uid, None)
+        self.opted_out.pop(uid, None)
+        self.unschedulable.pop(uid, None)
 
 
 class World:
@@ -282,6 +307,9 @@ class World:
         self.referee = Referee(self)
         self.log: Any = _Silent()
         self.clock_steps: list[tuple[float, float]] = []
+        self.is_paused = False
+        self.pause_file = ""
+        self.saved_brakes: SavedBrakes | None = None
         self._wall_offset_s = 0.0
         self._tasks: TaskGroup | None = None
 
@@ -292,6 +320,22 @@ class World:
     def step_clock(self, seconds: float) -> None:
         self.clock_steps.append((anyio.current_time(), seconds))
         self._wall_offset_s += seconds
+
+    def pause(self) -> None:
+        """Have a person pause evictions by command, as long as there is a process to command."""
+        if (life := self.life) is not None:
+            life.controller.pause("a person", "", None)
+            self.is_paused = True
+
+    def resume(self) -> None:
+        if (life := self.life) is not None:
+            life.controller.resume("a person", "")
+            self.is_paused = False
+
+    def write_pause_file(self, text: str) -> None:
+        self.pause_file = text
+        if (life := self.life) is not None:
+            life.controller.set_pause_file(text)
 
     @contextmanager
     def _simulated_disk(self) -> Iterator[None]:
@@ -334,6 +378,7 @@ class World:
             return
         life.stop(crash=crash)
         await life.ended.wait()
+        self.saved_brakes = life.controller.saved_brakes()
         self.life = None
         if crash and self.rng.random() < 0.3 and (segments := list_segments(self.directory)):
             with segments[-1].path.open("ab") as file:
@@ -347,7 +392,10 @@ class World:
 
     async def evict(self, request: EvictionRequest) -> EvictionResponse:
         assert self._tasks is not None, "the world lives"
+        if self.life is not None and self.life.has_crashed:
+            await anyio.lowlevel.checkpoint()  # a killed process gets no further than this
         self.referee.requested(request)
+        life = self.lives
         fault, delay_s = self.replies.pop(0) if self.replies else ("", 0.005)
         answered, answers = anyio.Event(), list[EvictionResponse]()
 
@@ -355,7 +403,7 @@ class World:
             self.referee.under_way.add(request.uid)
             await anyio.sleep(delay_s)
             self.referee.under_way.discard(request.uid)
-            answers.append(self._answer(request, fault))
+            answers.append(self._answer(request, fault, life))
             answered.set()
 
         if self.is_down:
@@ -378,7 +426,7 @@ class World:
         meta = found["metadata"]
         return PodFound(meta["uid"], "deletionTimestamp" in meta)
 
-    def _answer(self, request: EvictionRequest, fault: str) -> EvictionResponse:
+    def _answer(self, request: EvictionRequest, fault: str, life: int) -> EvictionResponse:
         match fault:
             case "overloaded":
                 return TooManyRequests("slow down", 7.0)
@@ -392,13 +440,14 @@ class World:
         if pod["metadata"]["uid"] != request.uid:
             return Conflict("the uid does not match")
         was_terminating = "deletionTimestamp" in pod["metadata"]
+        eviction = self.referee.eviction(request, pod, life)
         try:
             options = DeleteOptions(uid=request.uid)
             evict(self.store, request.namespace, request.name, options)
         except StatusError as error:
             return PdbRefused(str(error)) if error.code == 429 else ServerError(500, str(error))
         if not was_terminating:
-            self.referee.evicted(request, pod)
+            self.referee.evicted(eviction)
         return Accepted()
 
 
