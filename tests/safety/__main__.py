@@ -37,6 +37,7 @@ def main() -> int:
             if error:
                 failed.append(seed)
                 sys.stdout.write(f"seed {seed} fails:\n{error}\n")
+                sys.stdout.flush()
     took_s = time.monotonic() - began
     sys.stdout.write(f"{len(seeds)} stories, {evictions} evictions, {took_s:.0f} s\n")
     if failed:

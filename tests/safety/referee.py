@@ -191,7 +191,7 @@ class Referee:
         return DECISION_TTL_S < wall_s % (CLOSED_EVERY_MINUTES * 60) < CLOSED_MINUTES * 60
 
     def _check_opt_outs(self, request: EvictionRequest, life: "Life") -> None:
-        """Expect no opt-out: of the pod now, or when it was decided of its owner or namespace."""
+        """Expect no opt-out: of the pod now, or of what is above it at the decision."""
         opted_out = request.uid in life.opted_out
         self._expect(not opted_out, f"{request.name} was requested although it opted out")
         namespaces = life.told.get("namespaces", {}).values()
@@ -202,6 +202,9 @@ class Referee:
         ]
         if (pod := life.told.get("pods", {}).get(request.uid)) is not None:
             above.append(self._topmost_owner(pod))
+            nodes = life.told.get("nodes", {}).values()
+            name = pod["spec"].get("nodeName", "")
+            above += [n["metadata"]["uid"] for n in nodes if n["metadata"]["name"] == name]
         decided = anyio.current_time() - DECISION_TTL_S - SLACK
         opted_out = any(life.opted_out.get(uid, decided) < decided for uid in above)
         self._expect(

@@ -27,6 +27,7 @@ APPS: Final = {"web": "default", "api": "default", "batch": "jobs"}
 """Workloads by their namespaces."""
 
 TAINTS: Final = ("gpu:NoSchedule", "spot:NoSchedule", "slow:PreferNoSchedule")
+ABOVE_PODS: Final = ("deployments", "statefulsets", "namespaces", "nodes")
 WATCHED: Final = ("pods", "nodes", "namespaces", "poddisruptionbudgets")
 
 
@@ -291,11 +292,11 @@ class Story:
         self._annotate("pods", {})
 
     def protect_above(self) -> None:
-        resource = self.rng.choice(["deployments", "statefulsets", "namespaces"])
+        resource = self.rng.choice(ABOVE_PODS)
         self._annotate(resource, {DO_NOT_EVICT: "true"})
 
     def unprotect_above(self) -> None:
-        for resource in ("deployments", "statefulsets", "namespaces"):
+        for resource in ABOVE_PODS:
             for stored in self.world.store.list(resource):
                 self._set_annotations(resource, stored["metadata"], {})
 

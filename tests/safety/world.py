@@ -292,7 +292,7 @@ class World:
         self.start_s = START_S
         self.config = config
         self.rng = rng
-        self.store = Store(_StoreClock(), rng)
+        self.store = Store(_StoreClock(), Random(rng.randrange(1 << 30)))  # no uid comes twice
         seed(self.store)
         self.cluster = SimCluster(self.store, rng, ClusterOptions(pace=pace, random_ties=True))
         self.store.subscribe(self._publish)
