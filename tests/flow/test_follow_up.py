@@ -241,7 +241,7 @@ async def test_a_new_list_may_have_the_replacement_before_it_lacks_the_pod() -> 
     assert [end.replacement for end in flow.intent_store.follow_ups] == ["web-2"]
 
 
-async def test_a_pod_that_came_before_the_eviction_and_is_bound_after_it_is_no_replacement() -> None:
+async def test_a_pod_that_came_before_the_eviction_and_is_bound_later_is_no_replacement() -> None:
     leaving, scaled_up = pod("web-1", on="n1"), pod("scaled-up", status=STARTING, created=5)
     async with flow_of().running() as flow:
         flow.evictor.slow_s = 20
