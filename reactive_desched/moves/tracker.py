@@ -329,9 +329,9 @@ class MoveTracker:
             newest = [] if move.match_key is None else candidates.get(move.match_key, [])
             if not self._is_leaving(move):
                 move.passed_over.extend(pod.uid for pod in newest)
-            elif (pod := next(filter(move.precedes, newest), None)) is not None:
-                newest.remove(pod)
-                self._replace(move, pod, now)
+            elif (replacement := next(filter(move.precedes, newest), None)) is not None:
+                newest.remove(replacement)
+                self._replace(move, replacement, now)
 
     def _match_passed_over(self, move: Move, now: float) -> None:
         for uid in move.passed_over:
