@@ -145,6 +145,14 @@ def above_rate(times: Iterable[float], per_minute: float, burst: int) -> list[st
     ]
 
 
+def most_within(times: Iterable[float], window_s: float) -> int:
+    """Return the most of these times, in seconds, that a window of this length holds."""
+    in_order = sorted(times)
+    return max(
+        (sum(start <= at <= start + window_s for at in in_order) for start in in_order), default=0
+    )
+
+
 def _time_of(request: AuditedRequest) -> float:
     return datetime.fromisoformat(request.at).timestamp()
 
