@@ -172,8 +172,9 @@ class SpreadGroups(Index):
 
     def matching(self, pod: Pod) -> list[SpreadGroup]:
         """Return the groups whose selector matches an active pod, declared by it or by others."""
-        found = self._queries.queries_matching(pod)
-        return [group for query in found for group in self._by_query.get(query, ())]
+        by_query = self._by_query
+        found = [query for query in self._queries.queries_matching(pod) if query in by_query]
+        return [group for query in found for group in by_query[query]] if found else []
 
     def pods(self, group: SpreadGroup) -> Iterator[Pod]:
         """Return the active pods that a group's selector matches, on eligible nodes and on others.
@@ -515,11 +516,12 @@ class SpreadCounts(Index):
     # --- inside ---
 
     def _tallies_matching(self, pod: Pod) -> list[_Tally]:
-        tallies = self._tallies
-        return [tallies[group] for group in self._groups.matching(pod) if group in tallies]
+        find = self._tallies.get
+        return [tally for group in self._groups.matching(pod) if (tally := find(group))]
 
     def _declared_by(self, pod: Pod) -> dict[SpreadGroup, None]:
-        declared = self._groups.declared_by(pod)
+        if not (declared := self._groups.declared_by(pod)):
+            return {}
         return {group: None for _, group in declared if group in self._tallies}
 
     def _to_announce(self, touched: Iterable[SpreadGroup]) -> list[SpreadGroup]:

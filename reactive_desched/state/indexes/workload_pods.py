@@ -82,6 +82,9 @@ def _announced(before: tuple[str, bool] | None, after: tuple[str, bool] | None) 
     """Announce the controller that has fewer pods that are not Ready, or more that are."""
     if before == after:
         return ()
-    fewer = {before[0]} if before is not None and not before[1] else set()
-    more = {after[0]} if after is not None and after[1] else set()
-    return map(WorkloadChanged, sorted(fewer | more))
+    fewer = "" if before is None or before[1] else before[0]
+    more = after[0] if after is not None and after[1] else ""
+    if not fewer or not more or fewer == more:
+        one = fewer or more
+        return (WorkloadChanged(one),) if one else ()
+    return map(WorkloadChanged, sorted((fewer, more)))
