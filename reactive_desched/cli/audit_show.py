@@ -54,7 +54,8 @@ def _show(arguments: argparse.Namespace) -> int:
         if found is None:
             sys.stderr.write(
                 f"no record in the journal is about a case, event, pod or owner {arguments.id!r}; "
-                "`audit query` lists what there is, and `plan --all` says why a pod would stay\n"
+                "`audit query` lists what there is, and "
+                f"`plan --all --pod {shlex.quote(arguments.id)}` says why a pod would stay\n"
             )
             return _NOT_FOUND
         if found.is_one_of_several:

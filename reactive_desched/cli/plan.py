@@ -2,7 +2,7 @@
 
 import argparse
 
-from reactive_desched.cli import policy_flags, snapshot_flags
+from reactive_desched.cli import policy_flags, record_filters, snapshot_flags
 from reactive_desched.cli.commands import Commands
 
 
@@ -21,6 +21,7 @@ def add(commands: Commands) -> None:
     command.examples = (
         "reactive-desched plan --policy policy.yaml",
         "kubectl get nodes,pods,pdb -A -o json | reactive-desched plan --policy policy.yaml -f -",
+        "reactive-desched plan --policy policy.yaml --all --pod shop/web-7d4b9c6f5-x2x8p",
     )
     policy_flags.add(command)
     command.add_argument("--profile", metavar="NAME", help="run this profile of the policy only")
@@ -36,6 +37,7 @@ def add(commands: Commands) -> None:
         help="show how nodes stand beside the thresholds of the policy, as `nodes` does",
     )
     snapshot_flags.add_preview(command)
+    record_filters.add_pods(command)
     command.set_defaults(command=_call)
 
 
@@ -57,6 +59,7 @@ def _call(arguments: argparse.Namespace) -> int:
             bounds=snapshot_flags.bounds_of(arguments, mode),
             passes=arguments.passes or 1,
             profile=arguments.profile,
+            only=record_filters.pod_words(arguments),
             show_unaffected=arguments.all,
             show_nodes=arguments.nodes,
             output=arguments.output,

@@ -22,6 +22,9 @@ _FILTERS: Final = {
 }
 
 
+_OF_PODS: Final = ("pod", "namespace", "node", "owner", "plugin")
+
+
 def add(command: argparse.ArgumentParser) -> "argparse._ArgumentGroup":
     """Describe the flags, each of which may be repeated or hold words with commas."""
     group = command.add_argument_group(
@@ -29,10 +32,31 @@ def add(command: argparse.ArgumentParser) -> "argparse._ArgumentGroup":
         "all flags must match; of a repeated flag, or a list with commas, one value must match;"
         " in a name, * stands for any text and ? for one character",
     )
-    for name, (metavar, text) in _FILTERS.items():
-        names = ("-n", "--namespace") if name == "namespace" else (f"--{name}",)
-        group.add_argument(*names, metavar=metavar, action="append", default=[], help=text)
+    _add_flags(group, _FILTERS)
     return group
+
+
+def _add_flags(group: "argparse._ArgumentGroup", names: Iterable[str]) -> None:
+    for name in names:
+        metavar, text = _FILTERS[name]
+        flags = ("-n", "--namespace") if name == "namespace" else (f"--{name}",)
+        group.add_argument(*flags, metavar=metavar, action="append", default=[], help=text)
+
+
+def add_pods(command: argparse.ArgumentParser) -> None:
+    """Describe those of the flags that choose among pods, for a preview."""
+    group = command.add_argument_group(
+        "which pods",
+        "all flags must match; of a repeated flag, or a list with commas, one value must match;"
+        " in a name, * stands for any text and ? for one character",
+    )
+    _add_flags(group, _OF_PODS)
+
+
+def pod_words(arguments: argparse.Namespace) -> Mapping[str, tuple[str, ...]]:
+    """Return what was given of these, by the field of a filter; raises ConfigError."""
+    given = {f"{name}s": tuple(_split_values(name, getattr(arguments, name))) for name in _OF_PODS}
+    return {field: words for field, words in given.items() if words}
 
 
 def filter_values(arguments: argparse.Namespace) -> FilterValues:

@@ -30,11 +30,11 @@ from reactive_desched.model.outcomes import (
     Outcome,
     outcome_from_response,
 )
+from reactive_desched.plan.assumed_names import replacement_name
 from reactive_desched.state.resources import PDBS
 
 __all__ = ["AssumedCluster", "AssumedEviction", "PreviewClock"]
 
-_SUFFIX: Final = "-replacement"
 _PENDING: Final = PodStatus(phase="Pending")
 _READY: Final = PodCondition("Ready", "True")
 
@@ -131,7 +131,7 @@ class AssumedCluster:
 
     def _replacement(self, pod: Pod, owner: OwnerReference) -> Pod:
         """Return the pod that takes the place of an evicted one, on its node."""
-        name = pod.name if owner.kind == "StatefulSet" else _next_name(pod.name)
+        name = pod.name if owner.kind == "StatefulSet" else replacement_name(pod.name)
         new = replace(
             pod,
             name=name,
@@ -214,17 +214,3 @@ class AssumedCluster:
 def _budgets(changes: Sequence[Change]) -> tuple[str, ...]:
     """Return the keys of the budgets that an eviction spent."""
     return tuple(f"{c.namespace}/{c.name}" for c in changes if isinstance(c, PdbChanged))
-
-
-def _next_name(name: str) -> str:
-    """Name a replacement after the pod that it replaces: `web-1-replacement`, then `-2`."""
-    base, suffix, number = name.rpartition(_SUFFIX)
-    if not suffix:
-        return f"{name}{_SUFFIX}"
-    return (
-        f"{base}{_SUFFIX}-{int(number[1:] or 1) + 1}" if _is_number(number) else f"{name}{_SUFFIX}"
-    )
-
-
-def _is_number(text: str) -> bool:
-    return not text or (text[0] == "-" and text[1:].isdecimal())

@@ -4,7 +4,7 @@ import gc
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
@@ -57,7 +57,8 @@ class PlanOptions(Struct, frozen=True, kw_only=True):
     """What the command line said; no `files` means a live cluster, no `now` the present moment.
 
     `mode` is whose decisions to preview; a dry run of upstream may make several `passes`.
-    `profile` names the only one to run, `show_unaffected` asks for the pods nothing was decided
+    `profile` names the only one to run; `only` has the words that choose among pods and plugins, as
+    `PodSelection` takes them. `show_unaffected` asks for the pods nothing was decided
     about, `show_nodes` for how nodes stand beside thresholds.
     """
 
@@ -72,6 +73,7 @@ class PlanOptions(Struct, frozen=True, kw_only=True):
     passes: int = 1
     bounds: RunBounds = RunBounds()
     profile: str | None = None
+    only: Mapping[str, tuple[str, ...]] = {}
     show_unaffected: bool = False
     show_nodes: bool = False
     output: str = "table"
@@ -137,21 +139,26 @@ def build_report(options: PlanOptions, progress: Progress) -> PlanReport:
     not to be had.
     """
     swept = _sweep(options, progress)
-    unaffected = (
-        unaffected_pods(swept.policy, swept.snapshot, swept.result)
-        if options.show_unaffected
-        else None
-    )
+    policy, snapshot, result = swept.policy, swept.snapshot, swept.result
+    if options.only:
+        from reactive_desched.plan.pod_selection import PodSelection
+
+        selection = PodSelection(options.only, snapshot, result.view)
+        policy, snapshot = selection.in_policy(policy), selection.in_snapshot(snapshot)
+        result = selection.in_result(result)
+    unaffected = unaffected_pods(policy, snapshot, result) if options.show_unaffected else None
     return PlanReport(
         looked_at=swept.looked_at,
         warnings=swept.warnings,
         mode=options.mode,
-        preview=swept.result.preview,
-        skipped=swept.result.skipped,
-        decisions=swept.result.decisions,
+        preview=result.preview,
+        only=options.only,
+        matching_pods=len(snapshot.pods),
+        skipped=result.skipped,
+        decisions=result.decisions,
         others=None if unaffected is None else tuple(unaffected),
         nodes=swept.tables() if options.show_nodes else None,
-        summary=summarize(swept.result.decisions),
+        summary=summarize(result.decisions),
     )
 
 
@@ -239,7 +246,7 @@ def _load_snapshot(
         return _load_live_snapshot(options, configuration, progress)
     if options.kubeconfig is not None or options.context is not None:
         raise ConfigError("--kubeconfig and --context mean nothing with -f; leave one of them out")
-    resources = RESOURCES if options.mode is PlanMode.RUN else SWEPT_RESOURCES
+    resources = RESOURCES if _needs_owners(options) else SWEPT_RESOURCES
     picture = read_files(options.files, progress, resources)
     for resource in (NODES, PODS):
         if not picture.objects[resource]:
@@ -260,7 +267,7 @@ def _load_live_snapshot(
     from reactive_desched.plan.live import read_live_snapshot
 
     node_fit = options.mode.node_fit(configuration)
-    spared = frozenset[str]() if options.mode is PlanMode.RUN else OWNER_RESOURCES
+    spared = frozenset[str]() if _needs_owners(options) else OWNER_RESOURCES
     resources = needed_resources(configuration.policy, node_fit, spared)
     if options.show_nodes:
         resources = list(dict.fromkeys((*resources, *sorted(USAGE_RESOURCES))))
@@ -278,6 +285,11 @@ def _load_live_snapshot(
         return LoadedSnapshot(*anyio.run(read))
     except ConfigError as error:
         raise ConfigError(f"{error}; or pass -f FILE with what {_FETCH} wrote") from error
+
+
+def _needs_owners(options: PlanOptions) -> bool:
+    """Say whether the owners of pods' owners are read: by guards, and to choose pods by them."""
+    return options.mode is PlanMode.RUN or "owners" in options.only
 
 
 def _optional(mode: PlanMode) -> frozenset[str]:

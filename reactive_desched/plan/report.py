@@ -170,7 +170,8 @@ class PlanInputs(ReportPart, frozen=True, gc=False):
 class PlanReport(ReportPart, frozen=True, gc=False, kw_only=True):
     """A whole preview: decisions in the order in which they are made.
 
-    `mode` is whose decisions they are; those of the controller come with `preview`.
+    `mode` is whose decisions they are; those of the controller come with `preview`. `only` has the
+    filters that were given, and `matching_pods` counts the pods that they leave.
     `skipped` says why nothing was judged at all, if so. `others` has the pods about which nothing
     was decided, and `nodes` the tables that `nodes` shows; each null where it was not asked for.
     """
@@ -179,6 +180,8 @@ class PlanReport(ReportPart, frozen=True, gc=False, kw_only=True):
     kind: str = KIND
     mode: PlanMode
     preview: RunPreview | None = None
+    only: Mapping[str, tuple[str, ...]] = {}
+    matching_pods: int
     looked_at: PlanInputs
     warnings: tuple[str, ...] = ()
     skipped: str | None

@@ -57,26 +57,40 @@ def lines(report: PlanReport, style: TextStyle) -> Iterator[str]:
 def _parts(report: PlanReport, style: TextStyle) -> Iterator[Iterable[str]]:
     yield [style.heading(_headline(report))]
     yield from (_eviction_tables if report.preview is None else _timed_table)(report, style)
-    if report.preview is not None:
+    if report.preview is not None and report.others is None and not report.only:
         yield _waiting_table(report, style)
-    hint = " (--all lists them)" if report.others is None else ""
+    hint = "" if report.only or report.others is not None else " (--all lists them)"
     yield gate_table(report.decisions, style, hint)
-    if report.others is not None:
+    if report.others is not None or report.only:
         yield _blocked_table(report, style)
+    if report.others is not None:
         yield _unaffected_table(report.others, style)
     yield _summary(report, style)
 
 
 def _headline(report: PlanReport) -> str:
     leaving = report.summary.total.evict
-    actor = report.mode.actor
+    actor, looked_at = report.mode.actor, _pods_looked_at(report)
+    if report.only and not report.matching_pods:
+        return f"There are no pods{_words(report)}."
     if report.skipped is not None:
         return f"Nothing would be evicted by {actor}: {report.skipped}."
     if not leaving:
-        return f"Nothing would be evicted by {actor} ({_pods(report.looked_at.pods)} looked at)."
-    pods = _pods(report.looked_at.pods)
+        return f"Nothing would be evicted by {actor} ({looked_at} looked at)."
     within = "" if report.preview is None else _within(report.preview)
-    return f"{leaving} of {pods} would be evicted by {actor}{within}, in this order:"
+    return f"{leaving} of {looked_at} would be evicted by {actor}{within}, in this order:"
+
+
+def _pods_looked_at(report: PlanReport) -> str:
+    if not report.only:
+        return _pods(report.looked_at.pods)
+    return f"{_pods(report.matching_pods)}{_words(report)}"
+
+
+def _words(report: PlanReport) -> str:
+    """Repeat the filters as the command line has them."""
+    flags = (f"--{field.removesuffix('s')} {','.join(w)}" for field, w in report.only.items())
+    return f" with {' '.join(flags)}"
 
 
 def _within(preview: RunPreview) -> str:
@@ -126,7 +140,7 @@ def _waiting_table(report: PlanReport, style: TextStyle) -> Iterator[str]:
     waiting = [each for each in report.decisions if each.gate is not None and each.may_go_later]
     if not waiting:
         return
-    shown = waiting if style.wide or report.others is not None else waiting[:MAX_ROWS]
+    shown = waiting if style.wide else waiting[:MAX_ROWS]
     rows = [_columns(style, str(each.pod), each.node, each.owner, _wait(each)) for each in shown]
     yield style.heading(f"{_findings(len(waiting))} still waiting at the end:")
     yield from align([_columns(style, "POD", "NODE", "OWNER", "FOR"), *rows], width=style.width)

@@ -336,6 +336,7 @@ def test_every_flag_arrives(monkeypatch: pytest.MonkeyPatch) -> None:
     words = (
         "plan --policy p --settings s --lenient-policy -f a -f b --kubeconfig k --context c"
         " --now n --as upstream --passes 3 --profile one --all -o yaml"
+        " --pod a,shop/b -n shop --node n* --owner Deployment/web --plugin RemoveDuplicates"
     )
 
     assert main(words.split()) == 7
@@ -351,6 +352,13 @@ def test_every_flag_arrives(monkeypatch: pytest.MonkeyPatch) -> None:
             now="n",
             passes=3,
             profile="one",
+            only={
+                "pods": ("a", "shop/b"),
+                "namespaces": ("shop",),
+                "nodes": ("n*",),
+                "owners": ("Deployment/web",),
+                "plugins": ("RemoveDuplicates",),
+            },
             mode=PlanMode.UPSTREAM,
             show_unaffected=True,
             output="yaml",

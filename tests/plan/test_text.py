@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 
 from reactive_desched.plan import snapshot
+from reactive_desched.plan.mode import PlanMode
 from reactive_desched.plan.output import write
 from reactive_desched.plan.report import PlanReport
 from reactive_desched.plan.text import TextStyle, lines
@@ -183,3 +184,58 @@ def test_what_is_piped_has_neither(world: Any) -> None:
 
     assert "\x1b" not in piped.getvalue()
     assert " the pod has local storage (a hostPath or emptyDir volume)\n" in piped.getvalue()
+
+
+BUSY = """\
+apiVersion: descheduler/v1alpha2
+kind: DeschedulerPolicy
+profiles:
+- name: taints
+  pluginConfig: [{name: DefaultEvictor, args: {nodeFit: true}}]
+  plugins: {deschedule: {enabled: [RemovePodsViolatingNodeTaints]}}
+---
+apiVersion: reactive-desched/v1alpha1
+kind: ReactiveSettings
+budgets: {owner: {evictions: 1, per: 1m, burst: 1}, warmUp: null}
+"""
+
+
+def test_the_controllers_evictions_have_times_and_targets_and_the_rest_says_what_it_waits_for(
+    world: Any,
+) -> None:
+    local = world.pod("local")
+    local["spec"]["volumes"] = [{"name": "v", "emptyDir": {}}]
+    kept = {**world.pod("kept"), "metadata": {**world.pod("kept")["metadata"], "labels": {"a": "b"}}}
+    kept["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
+    budget = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"namespace": "shop", "name": "none"},
+        "spec": {"selector": {"matchLabels": {"a": "b"}}},
+        "status": {"disruptionsAllowed": 0},
+    }
+    replica_set = {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "metadata": {"namespace": "shop", "name": "web", "uid": "rs-web"},
+    }
+    nodes = [world.node("n1", "gpu"), world.node("n2")]
+    pods = [world.pod("a"), world.pod("b"), kept, local]
+    report = world.look(
+        world.file(world.listed([*nodes, *pods, budget, replica_set])),
+        policy=BUSY,
+        mode=PlanMode.RUN,
+    )
+    text = seen(report).replace(str(world.folder), "")
+
+    assert (
+        text
+        == """\
+2 of 4 pods would be evicted by `run` within 1h, in this order:
+
+  IN   POD     NODE  TO  PLUGIN: FINDING
+  now  shop/a  n1    n2  RemovePodsViolatingNodeTaints: does not tolerate gpu:NoSchedule on n1
+  1m   shop/b  n1    n2  RemovePodsViolatingNodeTaints: does not tolerate gpu:NoSchedule on n1
+
+"""
+    )
