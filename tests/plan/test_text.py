@@ -205,7 +205,10 @@ def test_the_controllers_evictions_have_times_and_targets_and_the_rest_says_what
 ) -> None:
     local = world.pod("local")
     local["spec"]["volumes"] = [{"name": "v", "emptyDir": {}}]
-    kept = {**world.pod("kept"), "metadata": {**world.pod("kept")["metadata"], "labels": {"a": "b"}}}
+    kept = {
+        **world.pod("kept"),
+        "metadata": {**world.pod("kept")["metadata"], "labels": {"a": "b"}},
+    }
     kept["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
     budget = {
         "apiVersion": "policy/v1",
@@ -237,5 +240,28 @@ def test_the_controllers_evictions_have_times_and_targets_and_the_rest_says_what
   now  shop/a  n1    n2  RemovePodsViolatingNodeTaints: does not tolerate gpu:NoSchedule on n1
   1m   shop/b  n1    n2  RemovePodsViolatingNodeTaints: does not tolerate gpu:NoSchedule on n1
 
-"""
+1 finding still waiting at the end:
+  POD        NODE  FOR
+  shop/kept  n1    TooFewReadyPods: 3 of 4 pods of ReplicaSet/web are Ready
+
+2 findings blocked by a gate (--all lists them):
+  GATE                  REASON           COUNT  MOST COMMON MESSAGE
+  PodsWithLocalStorage  LocalStorage     1      the pod has local storage (a hostPath or emptyDir volume)
+  UnreadyWorkloads      TooFewReadyPods  1      3 of 4 pods of ReplicaSet/web are Ready
+
+SUMMARY                               EVICT  REFUSE
+all                                       2       2
+plugin RemovePodsViolatingNodeTaints      2       2
+node n1                                   2       2
+namespace shop                            2       2
+
+looked at     2 nodes, 2 of them ready and selected
+              4 pods, 1 poddisruptionbudgets, 1 replicasets
+in            /cluster.json
+as of         2026-05-01T12:00:00Z, node fit as scheduler
+policy        policy.yaml, revision 000000000000
+assumed       the controller starts now, with no record of earlier evictions;
+              each replacement is Ready 10s after its creation; nothing else happens
+looked ahead  1h or 1000 evictions at most
+              ended after 1m 11s: nothing waits for time to pass"""
     )
