@@ -1,4 +1,4 @@
-"""The names that a preview gives to replacements, whose real names nobody can tell."""
+"""The names that a preview gives to replacements, as their real names are not known."""
 
 import re
 from typing import Final

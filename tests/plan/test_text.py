@@ -200,6 +200,39 @@ budgets: {owner: {evictions: 1, per: 1m, burst: 1}, warmUp: null}
 """
 
 
+WITH_TIMES = """\
+2 of 4 pods would be evicted by `run` within 1h, in this order:
+
+  IN   POD     NODE  TO  PLUGIN: FINDING
+  now  shop/a  n1    n2  RemovePodsViolatingNodeTaints: does not tolerate gpu:NoSchedule on n1
+  1m   shop/b  n1    n2  RemovePodsViolatingNodeTaints: does not tolerate gpu:NoSchedule on n1
+
+1 finding still waiting at the end:
+  POD        NODE  FOR
+  shop/kept  n1    TooFewReadyPods: 3 of 4 pods of ReplicaSet/web are Ready
+
+2 findings blocked by a gate (--all lists them):
+  GATE                  REASON           COUNT  MOST COMMON MESSAGE
+  PodsWithLocalStorage  LocalStorage     1      the pod has local storage (a hostPath or emptyDir volume)
+  UnreadyWorkloads      TooFewReadyPods  1      3 of 4 pods of ReplicaSet/web are Ready
+
+SUMMARY                               EVICT  REFUSE
+all                                       2       2
+plugin RemovePodsViolatingNodeTaints      2       2
+node n1                                   2       2
+namespace shop                            2       2
+
+looked at     2 nodes, 2 of them ready and selected
+              4 pods, 1 poddisruptionbudgets, 1 replicasets
+in            /cluster.json
+as of         2026-05-01T12:00:00Z, node fit as scheduler
+policy        policy.yaml, revision 000000000000
+assumed       the controller starts now, with no record of earlier evictions;
+              each replacement is Ready 10s after its creation; nothing else happens
+looked ahead  1h or 1000 evictions at most
+              ended after 1m 11s: nothing waits for time to pass"""
+
+
 def test_the_controllers_evictions_have_times_and_targets_and_the_rest_says_what_it_waits_for(
     world: Any,
 ) -> None:
@@ -231,37 +264,4 @@ def test_the_controllers_evictions_have_times_and_targets_and_the_rest_says_what
     )
     text = seen(report).replace(str(world.folder), "")
 
-    assert (
-        text
-        == """\
-2 of 4 pods would be evicted by `run` within 1h, in this order:
-
-  IN   POD     NODE  TO  PLUGIN: FINDING
-  now  shop/a  n1    n2  RemovePodsViolatingNodeTaints: does not tolerate gpu:NoSchedule on n1
-  1m   shop/b  n1    n2  RemovePodsViolatingNodeTaints: does not tolerate gpu:NoSchedule on n1
-
-1 finding still waiting at the end:
-  POD        NODE  FOR
-  shop/kept  n1    TooFewReadyPods: 3 of 4 pods of ReplicaSet/web are Ready
-
-2 findings blocked by a gate (--all lists them):
-  GATE                  REASON           COUNT  MOST COMMON MESSAGE
-  PodsWithLocalStorage  LocalStorage     1      the pod has local storage (a hostPath or emptyDir volume)
-  UnreadyWorkloads      TooFewReadyPods  1      3 of 4 pods of ReplicaSet/web are Ready
-
-SUMMARY                               EVICT  REFUSE
-all                                       2       2
-plugin RemovePodsViolatingNodeTaints      2       2
-node n1                                   2       2
-namespace shop                            2       2
-
-looked at     2 nodes, 2 of them ready and selected
-              4 pods, 1 poddisruptionbudgets, 1 replicasets
-in            /cluster.json
-as of         2026-05-01T12:00:00Z, node fit as scheduler
-policy        policy.yaml, revision 000000000000
-assumed       the controller starts now, with no record of earlier evictions;
-              each replacement is Ready 10s after its creation; nothing else happens
-looked ahead  1h or 1000 evictions at most
-              ended after 1m 11s: nothing waits for time to pass"""
-    )
+    assert text == WITH_TIMES
