@@ -213,7 +213,8 @@ WITH_TIMES = """\
 
 2 findings blocked by a gate (--all lists them):
   GATE                  REASON           COUNT  MOST COMMON MESSAGE
-  PodsWithLocalStorage  LocalStorage     1      the pod has local storage (a hostPath or emptyDir volume)
+  PodsWithLocalStorage  LocalStorage     1      the pod has local \
+storage (a hostPath or emptyDir volume)
   UnreadyWorkloads      TooFewReadyPods  1      3 of 4 pods of ReplicaSet/web are Ready
 
 SUMMARY                               EVICT  REFUSE
