@@ -36,18 +36,20 @@ class _NamespaceList(Struct):
     items: tuple[_Namespace, ...] | None = None
 
 
-async def identify_cluster(session: Transport, name: str) -> ClusterIdentity:
+async def identify_cluster(session: Transport, name: str, seen_as: str = "") -> ClusterIdentity:
     """Return the identity of the cluster; `name` is the settings' name of it, empty for none.
+
+    `seen_as` is how people find it again, such as the context of the kubeconfig.
 
     A cluster without a name is called by the uid of its namespace kube-system. The uid is empty
     where the API server shows no such namespace. Raises ClusterError where it gives no answer.
     """
     uid = await _kube_system_uid(session)
-    return ClusterIdentity(name or uid or UNNAMED, uid, is_named=bool(name))
+    return ClusterIdentity(name or uid or UNNAMED, uid, is_named=bool(name), seen_as=seen_as)
 
 
 async def wait_for_cluster(
-    session: Transport, name: str, log: Logger, attempts: int | None = None
+    session: Transport, name: str, seen_as: str, log: Logger, attempts: int | None = None
 ) -> ClusterIdentity:
     """Return the identity of the cluster as soon as the API server answers.
 
@@ -56,7 +58,7 @@ async def wait_for_cluster(
     last_reason = ""
     for attempt in itertools.count(1):
         try:
-            return await identify_cluster(session, name)
+            return await identify_cluster(session, name, seen_as)
         except ClusterError as error:
             if attempt == attempts:
                 raise

@@ -99,7 +99,7 @@ async def open_controller(deps: Dependencies) -> AsyncIterator[RunningController
             deps.log.info("serving", url=url)
             _start_tasks(tasks, deps, parts, recorder)
             name = deps.configuration.settings.events.cluster
-            cluster = await wait_for_cluster(session, name, deps.log)
+            cluster = await wait_for_cluster(session, name, session.description, deps.log)
             # records -> journal.tail -> sinks
             start = partial(
                 start_recording, deps, events, parts.active, deps.log, cluster, work_available

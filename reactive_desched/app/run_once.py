@@ -9,7 +9,6 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from datetime import UTC, datetime
 from functools import partial
 
 import anyio
@@ -24,6 +23,7 @@ from reactive_desched.app.options import (
     load_dependencies,
 )
 from reactive_desched.app.recording import Recording, start_recording
+from reactive_desched.app.start_up import log_api_server, log_identity
 from reactive_desched.controller.controller import decision_context
 from reactive_desched.errors import ClusterError, ConfigError, SnapshotUnavailable
 from reactive_desched.eviction.dry_run import StillClusterEvictor
@@ -106,6 +106,7 @@ def run(options: Options) -> int:
 
 async def _until_done(deps: Dependencies) -> int:
     log, stop = logs.logger("sweep"), _StopSignal()
+    log_identity(deps.configuration.policy, log, dry_run=deps.dry_run)
     async with (
         _serve_health(deps, log),
         open_api_session(deps) as session,
@@ -190,7 +191,10 @@ class OneShotRun:
         counts = {
             _SUMMARY_NAMES.get(result, result): n for result, n in sorted(self._results.items())
         }
-        log.info("swept", stopped=None if stopped is None else stopped.message, **counts)
+        if stopped is None:
+            log.info("sweep completed", **counts)
+        else:
+            log.warning("sweep stopped", reason=stopped.message, **counts)
         return (
             NOT_COMPLETED
             if stopped is not None or self._results.keys() - _BENIGN_OUTCOMES - {"refused"}
@@ -258,7 +262,6 @@ def _stopped(stop: _StopSignal, journal: Journal) -> Outcome | None:
 
 def _log_snapshot(snapshot: Snapshot, deps: Dependencies, log: Logger) -> None:
     """Log what the snapshot contains and what it lacks."""
-    policy = deps.configuration.policy
     for unread in snapshot.unreadable:
         log.warning("skipped an object", kind=unread.kind, name=unread.name, message=unread.message)
     for resource, reason in snapshot.forbidden.items():
@@ -270,15 +273,7 @@ def _log_snapshot(snapshot: Snapshot, deps: Dependencies, log: Logger) -> None:
         log.warning(problem)
     for problem in missing_measurements(deps.configuration.policy, snapshot):
         log.warning(problem)
-    log.info(
-        "looking at",
-        nodes=len(snapshot.nodes),
-        pods=len(snapshot.pods),
-        policy=policy.source,
-        revision=policy.revision,
-        time=datetime.now(UTC).isoformat(timespec="seconds"),
-        dry_run=deps.dry_run,
-    )
+    log.info("synced", nodes=len(snapshot.nodes), pods=len(snapshot.pods))
 
 
 @asynccontextmanager
@@ -286,9 +281,10 @@ async def _recording(
     deps: Dependencies, session: Session, events: EventRecorder, log: DebugLogger
 ) -> AsyncIterator[Recording]:
     """Open the cluster's journal; raises SnapshotUnavailable where no API server answers."""
+    log_api_server(session, log)
     try:
         name = deps.configuration.settings.events.cluster
-        cluster = await wait_for_cluster(session, name, log, MAX_ATTEMPTS)
+        cluster = await wait_for_cluster(session, name, session.description, log, MAX_ATTEMPTS)
     except ClusterError as error:
         raise SnapshotUnavailable(
             f"the cluster cannot be read, so nothing was evicted: {error}"

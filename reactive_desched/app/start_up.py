@@ -17,8 +17,17 @@ from reactive_desched.journal.history import History
 from reactive_desched.journal.recorder import JournalRecorder
 from reactive_desched.journal.recovery import OpenIntent
 from reactive_desched.kube.client.session import Session
+from reactive_desched.policy.moves import MaxMovingSettings
 from reactive_desched.policy.policy import Configuration, Policy
 from reactive_desched.telemetry.logs import Logger
+
+_FIELDS: Final = {
+    **{f"moves.{scope}": f"maxMoving.{scope}" for scope in MaxMovingSettings.model_fields},
+    "moves.futile": "futileAfter",
+    "brakes.zone": "zones",
+    "brakes.pause_file": "pauseFile",
+}
+"""What a setting is called that is described under another name."""
 
 FOUND_POLL_S: Final = 0.1
 """How often `log_start` looks whether everything was evaluated."""
@@ -109,6 +118,14 @@ def log_api_server(session: Session, log: Logger) -> None:
     )
 
 
+def _by_setting(section: str, described: dict[str, str]) -> dict[str, str]:
+    """Return limits by the names of their settings; `node` alone is a pod's node in the log."""
+    return {
+        name if name.startswith("maxNoOf") else section + _FIELDS.get(section + name, name): text
+        for name, text in described.items()
+    }
+
+
 async def log_start(controller: Controller, configuration: Configuration, log: Logger) -> None:
     """Log what was synced, the limits in force, and what the first evaluation found; then end.
 
@@ -119,9 +136,9 @@ async def log_start(controller: Controller, configuration: Configuration, log: L
         await controller.initial_sync_done.wait()
     log.info("synced", **controller.size())
     await controller.initial_sync_done.wait()
-    log.info("eviction limits", **controller.describe_limits())
-    log.info("moving pods", **controller.describe_moves())
-    log.info("brakes", **controller.describe_brakes())
+    log.info("eviction limits", **_by_setting("budgets.", controller.describe_limits()))
+    log.info("moving pods", **_by_setting("moves.", controller.describe_moves()))
+    log.info("brakes", **_by_setting("brakes.", controller.describe_brakes()))
     for note in node_mark_notes(configuration.policy, configuration.settings.guards):
         log.info(note)
     while controller.is_busy():  # noqa: ASYNC110 -- nobody is told when there is no more to do

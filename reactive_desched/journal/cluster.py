@@ -20,12 +20,19 @@ UNNAMED: Final = "kubernetes"
 class ClusterIdentity(Struct, frozen=True):
     """A cluster: its name, and the uid of its namespace kube-system; empty where it is unknown.
 
-    `is_named` says that the settings give the name.
+    `is_named` says that the settings give the name; `seen_as` is how the kubeconfig calls it, for
+    people.
     """
 
     name: str = ""
     uid: str = ""
     is_named: bool = False
+    seen_as: str = ""
+
+    def __str__(self) -> str:
+        uid = self.uid if self.uid != self.name else ""
+        also = ", ".join(part for part in (uid and f"uid {uid}", self.seen_as) if part)
+        return f"{self.name} ({also})" if also else self.name
 
 
 UNKNOWN_CLUSTER: Final = ClusterIdentity()
@@ -51,9 +58,8 @@ def check_cluster(directory: Path, cluster: ClusterIdentity) -> str:
     if cluster.is_named and kept.is_named and kept.name == cluster.name:
         return f"kube-system had the uid {kept.uid}, and has {cluster.uid}"
     raise JournalError(
-        f"{directory} holds the records of cluster {kept.name} (kube-system has the uid {kept.uid}"
-        f" there), and this is cluster {cluster.name} (uid {cluster.uid}): name another folder"
-        " with --journal, or with journal.directory in the settings"
+        f"{directory} holds the records of another cluster, {kept}; this one is {cluster}: name"
+        " another folder with --journal, or with journal.directory in the settings"
     )
 
 

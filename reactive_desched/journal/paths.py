@@ -50,7 +50,7 @@ def default_journal_directory(environ: Mapping[str, str]) -> Path:
     clusters = _state_directory(environ) / _CLUSTERS_DIR
     found = [each for each in (shared, *sorted(clusters.glob("*/journal"))) if _holds_journal(each)]
     if len(found) > 1:
-        journals = "\n".join(f"  --journal {each}  (cluster {_cluster_of(each)})" for each in found)
+        journals = "\n".join(f"  --journal {each}  # cluster {_cluster_of(each)}" for each in found)
         raise ConfigError(f"there are journals of {len(found)} clusters: name one\n{journals}")
     return found[0] if found else shared
 
@@ -63,7 +63,7 @@ def _holds_journal(directory: Path) -> bool:
 
 
 def _cluster_of(directory: Path) -> str:
-    return kept_cluster(directory).name or "unknown"
+    return str(kept_cluster(directory)) or "unknown"
 
 
 def _state_directory(environ: Mapping[str, str]) -> Path:

@@ -93,7 +93,7 @@ async def test_no_answer_is_no_identity(answer: object) -> None:
 async def test_a_controller_waits_for_the_answer_and_says_once_why() -> None:
     log, refused = RecordingLogger(), Unreachable("GET /", "refused", sent=False)
 
-    found = await wait_for_cluster(server(refused, refused, refused, FOUND), "", log)
+    found = await wait_for_cluster(server(refused, refused, refused, FOUND), "", "", log)
 
     assert found == BY_UID
     assert [line.values for line in log.lines] == [{"reason": "GET /: refused"}]
@@ -103,6 +103,6 @@ async def test_a_sweep_gives_up_after_some_attempts() -> None:
     api = server(Unreachable("GET /", "refused", sent=False))
 
     with pytest.raises(Unreachable):
-        await wait_for_cluster(api, "", RecordingLogger(), attempts=3)
+        await wait_for_cluster(api, "", "", RecordingLogger(), attempts=3)
 
     assert len(api.asked) == 3

@@ -112,7 +112,7 @@ async def test_what_the_cycle_lets_go_is_written_down_and_evicted_in_its_order()
     ]
     assert bench.diary.outcomes == [("a", "evicted"), ("b", "evicted")]
     assert {each.profile for each in bench.diary.evaluations} == {"night"}
-    assert bench.log.lines == [("swept", {"stopped": None, "evicted": 2, "refused": 1})]
+    assert bench.log.lines == [("sweep completed", {"evicted": 2, "refused": 1})]
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ async def test_a_dry_sweep_says_how_many_it_would_evict() -> None:
 
     assert await bench.over(FULL) == COMPLETED
     assert bench.diary.outcomes == [("a", "dry_run"), ("b", "dry_run")]
-    assert bench.log.lines == [("swept", {"stopped": None, "would_evict": 2})]
+    assert bench.log.lines == [("sweep completed", {"would_evict": 2})]
 
 
 async def test_whoever_is_asked_to_stop_begins_nothing_more_and_has_not_completed() -> None:
@@ -152,7 +152,7 @@ async def test_whoever_is_asked_to_stop_begins_nothing_more_and_has_not_complete
 
     assert await bench.over(FULL) == NOT_COMPLETED
     assert bench.asked == ["a"]
-    assert bench.log.lines == [("swept", {"stopped": "asked to stop", "evicted": 1})]
+    assert bench.log.lines == [("sweep stopped", {"reason": "asked to stop", "evicted": 1})]
 
 
 @pytest.mark.parametrize(

@@ -252,5 +252,12 @@ async def test_a_start_says_what_runs_what_was_synced_the_limits_and_what_was_fo
     values = dict(log.lines)
     assert values["policy in force"]["plugins"] == ["RemovePodsViolatingNodeTaints"]
     assert values["synced"] == {"nodes": 2, "pods": 2}
+    assert set(values["eviction limits"]) >= {"budgets.cluster", "budgets.node"}
+    assert {"moves.maxMoving.node", "moves.cooldown", "moves.futileAfter"} < set(
+        values["moving pods"]
+    )
+    assert set(values["brakes"]) == {
+        *("brakes.zones", "brakes.storm", "brakes.pending", "brakes.pauseFile")
+    }
     assert values["found"]["findings"] == 2
     assert sum(values["found"]["blocked"].values()) + values["found"]["evicting"] == 2

@@ -15,7 +15,7 @@ from reactive_desched.journal.cluster import (
 from reactive_desched.journal.paths import default_journal_directory, journal_directory_of
 
 PROD = ClusterIdentity("prod", "uid-1", is_named=True)
-OTHER = ClusterIdentity("uid-2", "uid-2")
+OTHER = ClusterIdentity("uid-2", "uid-2", seen_as="context kind, https://10.0.0.1")
 UNREADABLE = ClusterIdentity("kubernetes")
 
 
@@ -41,7 +41,12 @@ def test_the_journal_of_another_cluster_is_refused_with_both_named(tmp_path: Pat
     with pytest.raises(JournalError) as refused:
         check_cluster(tmp_path, OTHER)
 
-    for part in (str(tmp_path), "cluster prod", "uid-1", "cluster uid-2", "--journal"):
+    for part in (
+        str(tmp_path),
+        "another cluster, prod (uid uid-1)",
+        "this one is uid-2 (context kind",
+        "--journal",
+    ):
         assert part in str(refused.value)
 
 
@@ -138,6 +143,6 @@ def test_of_several_journals_who_reads_has_to_name_one(tmp_path: Path) -> None:
 
     assert str(asked.value) == (
         "there are journals of 2 clusters: name one\n"
-        f"  --journal {folders[0]}  (cluster prod)\n"
-        f"  --journal {folders[1]}  (cluster uid-2)"
+        f"  --journal {folders[0]}  # cluster prod (uid uid-1)\n"
+        f"  --journal {folders[1]}  # cluster uid-2 (context kind, https://10.0.0.1)"
     )

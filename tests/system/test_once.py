@@ -22,8 +22,12 @@ def test_one_sweep_moves_what_is_wrong_and_ends(
 
     assert program.process.wait(60) == 0
     lines = [json.loads(line) for line in program.output.splitlines()]
-    [looked] = [line for line in lines if line["event"] == "looking at"]
-    assert (looked["dry_run"], looked["nodes"] > 1, looked["pods"] > 1) == (False, True, True)
+    assert [line["event"] for line in lines[:2]] == [
+        "reactive-desched starts",
+        "live: evicts pods",
+    ]
+    [synced] = [line for line in lines if line["event"] == "synced"]
+    assert (synced["nodes"] > 1, synced["pods"] > 1) == (True, True)
     evicted = {line["pod"] for line in lines if line["event"] == "evicted"}
     intents = [e for e in read_events(tmp_path / "journal") if e.type == EVICTION_REQUESTED]
     assert evicted == {intent.subject for intent in intents}
@@ -47,7 +51,8 @@ def test_a_dry_sweep_is_right_the_first_time_and_moves_nobody(
     lines = [json.loads(line) for line in program.output.splitlines()]
     told = [line for line in lines if line["event"] == "would be evicted"]
     assert len(told) == len(movable), attempt
-    [swept] = [line for line in lines if line["event"] == "swept"]
+    assert {line["mode"] for line in lines} == {"dry_run"}
+    [swept] = [line for line in lines if line["event"] == "sweep completed"]
     assert swept["would_evict"] == len(movable)
     assert "evicted" not in swept
     ends = [

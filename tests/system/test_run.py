@@ -125,7 +125,10 @@ def test_the_journal_of_another_cluster_is_refused(
     program = controller()
 
     assert program.process.wait(60) == 1
-    assert "holds the records of cluster elsewhere" in program.output
+    assert (
+        "holds the records of another cluster, elsewhere (uid uid-of-elsewhere); this one is"
+        in program.output
+    )
     assert "--journal" in program.output
     assert "Traceback" not in program.output
     assert list((tmp_path / "journal").glob("*.jsonl")) == []

@@ -124,6 +124,11 @@ class Session:
         return self.credentials.config.server
 
     @property
+    def description(self) -> str:
+        """The server with the context by which it was found, for people."""
+        return f"context {self.context}, {self.server}" if self.context else self.server
+
+    @property
     def context(self) -> str | None:
         """The kubeconfig's context; None where the service account of our pod is used."""
         return self.credentials.config.context
