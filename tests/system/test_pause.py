@@ -88,7 +88,7 @@ def test_a_pause_for_a_time_is_recorded_with_its_end(
     [
         (["--for", "0s"], "is not longer than 0s"),
         (["--for", "2y"], "2y"),
-        (["--server", "ftp://there"], "is no address of a controller"),
+        (["--server", "ftp://there"], "is not the address of a controller"),
     ],
 )
 def test_a_wrong_flag_is_refused(
