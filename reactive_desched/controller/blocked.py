@@ -6,7 +6,7 @@ when it is woken, never carried out late.
 """
 
 from collections.abc import Collection, Hashable, Iterator
-from typing import Generic, NamedTuple, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from reactive_desched.model.changes import Change
 from reactive_desched.model.decisions import CapacityHint, Defer, Refuse
@@ -31,7 +31,7 @@ class BlockedFindings(Generic[K, G, C]):
     """Blocked findings by key, by wake and by group; bounded by the number of blocked findings.
 
     A group is a subject whose evaluation answers for the finding; a finding has one or more, and
-    the first is the one to evaluate again.
+    the first is the one to evaluate again. A change that is none of `awaited_kinds` affects none.
     """
 
     def __init__(self) -> None:
@@ -39,6 +39,7 @@ class BlockedFindings(Generic[K, G, C]):
         self._by_wake: _KeysBy[WakeOn, K] = _KeysBy()
         self._by_group: _KeysBy[G, K] = _KeysBy()
         self._wake_types: dict[type[Change], list[type[WakeOn]]] = {}
+        self.awaited_kinds: Final = self._wake_types.keys()
 
     def __len__(self) -> int:
         return len(self._blocked)
@@ -82,11 +83,9 @@ class BlockedFindings(Generic[K, G, C]):
 
     def affected_by(self, change: Change) -> list[K]:
         """Return the findings that this change may unblock."""
-        if (wake_types := self._wake_types.get(type(change))) is None:
-            return []
         return [
             key
-            for wake_type in wake_types
+            for wake_type in self._wake_types.get(type(change), ())
             for key in self._by_wake.members(wake_type.fulfilled_by(change))
         ]
 

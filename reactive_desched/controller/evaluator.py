@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from reactive_desched.api.plugin import Opinions, next_opinion
 from reactive_desched.controller.backoff import PodBackoff
 from reactive_desched.controller.blocked import Blocked, BlockedDecision, BlockedFindings, awaited
-from reactive_desched.controller.flapping import FlapDetector, FlappingConfig
+from reactive_desched.controller.flapping import FLAPPING_FIELDS, FlapDetector, FlappingConfig
 from reactive_desched.controller.pending import PendingFinding
 from reactive_desched.controller.subscriptions import (
     FindingKey,
@@ -195,7 +195,7 @@ class Evaluator:
     def apply_changes(self, changes: Sequence[Change], now: float, version: int = 0) -> bool:
         """Enqueue what these changes may have made right or wrong; say whether there may be work.
 
-        Most changes of a cluster concern no plugin and no blocked finding: they cost one lookup by
+        Most changes of a cluster concern no plugin and no blocked finding: they cost lookups by
         their type, and the cheap test of each plugin. `version` is the resourceVersion of the
         object whose event led to them.
         """
@@ -204,13 +204,17 @@ class Evaluator:
         enqueued = self._queue.enqueued
         may_change_later = self._update_evictability(changes, now)
         for change in changes:
-            self._queue.flaps.record(change, now)
-            for instance in self._subscriptions.subscribers(change):
-                trigger = ChangeTrigger(change, now, version)
-                for subject in instance.plugin.subjects(change, instance.view):
-                    self._enqueue((instance, subject), now, trigger)
-            for key in self._blocked.affected_by(change):
-                self._unblock(key, ChangeTrigger(change, now, version), now)
+            kind = type(change)
+            if kind in FLAPPING_FIELDS:
+                self._queue.flaps.record(change, now)
+            if kind in self._subscriptions.kinds:
+                for instance in self._subscriptions.subscribers(change):
+                    trigger = ChangeTrigger(change, now, version)
+                    for subject in instance.plugin.subjects(change, instance.view):
+                        self._enqueue((instance, subject), now, trigger)
+            if kind in self._blocked.awaited_kinds:
+                for key in self._blocked.affected_by(change):
+                    self._unblock(key, ChangeTrigger(change, now, version), now)
         if hints := self._capacity.take_capacity_hints():
             self._requeue_for_capacity(hints, ChangeTrigger(changes[0], now, version), now)
         return may_change_later or self._queue.enqueued != enqueued
@@ -323,10 +327,11 @@ class Evaluator:
         return self._pop_dirty(now) or self._pop_resync()
 
     def _pop_dirty(self, now: float) -> tuple[SubjectKey, ChangeTrigger] | None:
-        timer_due, queue_due = self._timers.next_due(), self._queue.next_due()
-        if timer_due is None or (queue_due is not None and queue_due <= timer_due):
-            return self._queue.pop_due(now)
-        if (key := self._timers.pop_due(now)) is None:
+        timer_due = self._timers.next_due()
+        by = now if timer_due is None else min(now, timer_due)
+        if (popped := self._queue.pop_due(by)) is not None:
+            return popped
+        if timer_due is None or (key := self._timers.pop_due(now)) is None:
             return None
         return key, self._blocked.trigger_of(key) or ChangeTrigger(TimePassed(), now)
 

@@ -23,7 +23,7 @@ from reactive_desched.primitives.debounce import DebounceConfig
 MAX_OBJECTS: Final = 10_000
 """Objects whose changes are counted; at the bound the one that changed longest ago is forgotten."""
 
-FIELDS: Final = {
+FLAPPING_FIELDS: Final = {
     NodeTaintsChanged: "taints",
     NodeLabelsChanged: "labels",
     NodeCapacityIncreased: "allocatable or cordon",
@@ -66,7 +66,7 @@ class FlapDetector:
 
     def record(self, change: Change, now: float) -> None:
         """Count one change of the cluster, if it is of a kind that can flap."""
-        if (field := FIELDS.get(type(change))) is None or not self._config.changes:
+        if (field := FLAPPING_FIELDS.get(type(change))) is None or not self._config.changes:
             return
         key = _object_id(change), field
         times = self._times.pop(key, None)
@@ -79,7 +79,7 @@ class FlapDetector:
 
     def is_flapping(self, change: Change, now: float) -> bool:
         """Say whether the object of this change has changed too often of late."""
-        if (field := FIELDS.get(type(change))) is None:
+        if (field := FLAPPING_FIELDS.get(type(change))) is None:
             return False
         times = self._times.get((_object_id(change), field))
         return times is not None and self._flaps(times, now)

@@ -1,7 +1,7 @@
 """Which plugins are enabled, in which profile, and to which of them a change matters."""
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from msgspec import Struct
 
@@ -59,7 +59,7 @@ _Matters = Callable[[Change], bool]
 
 
 class Subscriptions:
-    """Plugin instances by the type of change that they react to."""
+    """Plugin instances by the type of change that they react to; `kinds` are those types."""
 
     def __init__(self, instances: Iterable[PluginInstance]) -> None:
         self._by_change: dict[type[Change], list[tuple[_Matters, PluginInstance]]] = {}
@@ -67,6 +67,7 @@ class Subscriptions:
             for kind in instance.plugin.reacts_to:
                 subscription = instance.plugin.matters, instance
                 self._by_change.setdefault(kind, []).append(subscription)
+        self.kinds: Final = self._by_change.keys()
 
     def subscribers(self, change: Change) -> list[PluginInstance]:
         """Return the instances to which a change matters."""

@@ -42,6 +42,7 @@ class WorkQueue:
         }
         self._flaps = FlapDetector(flapping)
         self._settling: _Queue = DebounceQueue(flapping.wait)
+        self._all = (*self._queues.values(), self._settling)
         self.enqueued = 0
 
     def __len__(self) -> int:
@@ -78,10 +79,10 @@ class WorkQueue:
             queue = waits.usual if own is None else own
             queue.enqueue(key, now, trigger)
 
-    def pop_due(self, now: float) -> tuple[SubjectKey, ChangeTrigger] | None:
-        """Take out the subject that came due first."""
+    def pop_due(self, by: float) -> tuple[SubjectKey, ChangeTrigger] | None:
+        """Take out the subject that came due first, unless it comes due after `by`."""
         due_at, first = self._next()
-        if first is None or due_at > now or (popped := first.pop_due(now)) is None:
+        if first is None or due_at > by or (popped := first.pop_due(by)) is None:
             return None
         if len(self._queues) > 1:
             for queue in self._queues.values():
@@ -96,7 +97,7 @@ class WorkQueue:
     def _next(self) -> tuple[float, _Queue | None]:
         """Return the queue whose next subject comes due first, and when that is."""
         due_at, first = float("inf"), None
-        for queue in (*self._queues.values(), self._settling):
+        for queue in self._all:
             due = queue.next_due()
             if due is not None and due < due_at:
                 due_at, first = due, queue

@@ -57,10 +57,13 @@ class Worker:
         """Evaluate what comes due, until cancelled."""
         while True:
             now = self._clock()
-            if self._next_due(now) <= now and self._process_batch(now) <= now:
+            due = self._next_due(now)
+            if due <= now:
+                due = self._process_batch(now)
+            if due <= now:
                 await anyio.lowlevel.checkpoint()
             else:
-                await self._sleep()
+                await self._sleep(due)
 
     def _process_batch(self, now: float) -> float:
         """Work for one time slice; return when there is work again."""
@@ -83,11 +86,10 @@ class Worker:
         due = self._controller.next_due(now)
         return _NEVER if due is None else due
 
-    async def _sleep(self) -> None:
-        """Sleep until something comes due or work becomes available."""
-        now = self._clock()
-        self._sleeps_until = self._next_due(now)
-        with anyio.move_on_after(max(0.0, self._sleeps_until - now)):
+    async def _sleep(self, until: float) -> None:
+        """Sleep until then, or until work becomes available."""
+        self._sleeps_until = until
+        with anyio.move_on_after(max(0.0, until - self._clock())):
             await self._work_available.wait()
         self._sleeps_until = -_NEVER
 

@@ -1,6 +1,6 @@
 """Builds gates: the filters of a profile in their order, over what all profiles share."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from math import inf
 
 from reactive_desched.brakes.brakes import Brakes
@@ -89,16 +89,17 @@ class GateFactory:
     def _limits(self) -> tuple[EvictionLimit, ...]:
         return self.schedules, self._plugin_limits, self.policy_limits
 
-    def apply_changes(self, changes: Iterable[Change]) -> bool:
+    def apply_changes(self, changes: Sequence[Change]) -> bool:
         """Update what is assumed of PodDisruptionBudgets and of node capacity, and the brakes.
 
         Returns whether a brake may engage or be released.
         """
-        if concerned := [change for change in changes if type(change) in _REACTS_TO]:
-            self._pdb_filter.apply_changes(concerned)
-            self.node_fit.apply_changes(concerned)
-            return self.brakes.apply_changes(concerned)
-        return False
+        if _REACTS_TO.isdisjoint(map(type, changes)):
+            return False
+        concerned = [change for change in changes if type(change) in _REACTS_TO]
+        self._pdb_filter.apply_changes(concerned)
+        self.node_fit.apply_changes(concerned)
+        return self.brakes.apply_changes(concerned)
 
     def _moving_of(self, owner_uid: str) -> int:
         return len(self.moves.moving.get(("owner", owner_uid), ()))

@@ -118,10 +118,12 @@ class SegmentWriter:
         """
         if self._must_repair:
             self.repair()
-        if self._is_full():
+        now = self._clock()
+        if self._is_full(now):
             self._begin_segment(context_for(None))
+            now = self._clock()
         first = self._next_seq
-        entries, root = self._chain_records(events)
+        entries, root = self._chain_records(events, _recorded_time(now))
         since_checkpoint, size = (
             self._records_since_checkpoint + len(entries),
             self.last_seq + len(entries),
@@ -131,7 +133,7 @@ class SegmentWriter:
         ):
             context = context_for(first)
             body = self._encode_checkpoint(size, root, context)
-            raw = format_line(body, root, self._recorded_time(), size + 1)
+            raw = format_line(body, root, _recorded_time(now), size + 1)
             entries.append(JournalRecord(size + 1, raw))
         self._write(entries, digest(raw) if checkpoint_is_due else root)
         if checkpoint_is_due:
@@ -159,8 +161,8 @@ class SegmentWriter:
             with suppress(OSError):  # all that counted as written is synced already
                 self._disk.close(descriptor)
 
-    def _is_full(self) -> bool:
-        age_s = (self._clock() - self._started).total_seconds()
+    def _is_full(self, now: datetime) -> bool:
+        age_s = (now - self._started).total_seconds()
         too_old = abs(age_s) >= self._rotation.max_age_s  # the clock may have been set back
         return self._must_rotate or too_old or self._size >= self._rotation.max_bytes
 
@@ -179,17 +181,16 @@ class SegmentWriter:
         self._unpublished, self._unrecorded_reported = [], 0
         return written
 
-    def _chain_records(self, events: Iterable[EncodedEvent]) -> tuple[list[JournalRecord], str]:
-        recorded, seq, prev = self._recorded_time(), self._next_seq, self._prev
+    def _chain_records(
+        self, events: Iterable[EncodedEvent], recorded: str
+    ) -> tuple[list[JournalRecord], str]:
+        seq, prev = self._next_seq, self._prev
         entries = []
         for body in events:
             raw = format_line(body, prev, recorded, seq)
             entries.append(JournalRecord(seq, raw))
             seq, prev = seq + 1, digest(raw)
         return entries, prev
-
-    def _recorded_time(self) -> str:
-        return f"{self._clock().isoformat(timespec='microseconds')[:_MICROSECONDS]}Z"
 
     def _write(self, entries: Sequence[JournalRecord], last_digest: str) -> None:
         if not entries:
@@ -212,8 +213,9 @@ class SegmentWriter:
         if self._descriptor is not None:  # else it would go on in a folder that was made again
             self._disk.check_same_file(self._file_id, self._path)
         body = self._encode_checkpoint(self.last_seq, self._prev, context)
+        recorded = _recorded_time(self._clock())
         first_record = JournalRecord(
-            self._next_seq, format_line(body, self._prev, self._recorded_time(), self._next_seq)
+            self._next_seq, format_line(body, self._prev, recorded, self._next_seq)
         )
         path, data = segment_at(self._directory, first_record.seq).path, _join_lines([first_record])
         descriptor = self._disk.create(path)
@@ -235,6 +237,10 @@ class SegmentWriter:
         self._must_rotate = False
         self._next_seq, self._prev = first_record.seq + 1, digest(first_record.raw)
         self._unpublished.append(first_record)
+
+
+def _recorded_time(now: datetime) -> str:
+    return f"{now.isoformat(timespec='microseconds')[:_MICROSECONDS]}Z"
 
 
 def _join_lines(entries: Iterable[JournalRecord]) -> bytes:

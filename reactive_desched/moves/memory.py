@@ -171,6 +171,7 @@ class MoveMemory:
 
     name = _MEMORY_GATE
     indexes = (OwnerIndex,)
+    reacts_to: ClassVar = frozenset(WakeOnAnyNode.changes)
 
     def __init__(self, view: ClusterView, settings: MoveSettings) -> None:
         self._view = view
@@ -259,7 +260,7 @@ class MoveMemory:
     def apply_changes(self, changes: Iterable[Change], now: float) -> None:
         """Note which nodes differ: a parked owner may be tried once more, and pods may leave."""
         for change in changes:
-            if type(change) in WakeOnAnyNode.changes and isinstance(change, NodeChange):
+            if type(change) in self.reacts_to and isinstance(change, NodeChange):
                 self._nodes_changed_at = now
                 self._node_changed_at.pop(change.node, None)
                 self._node_changed_at[change.node] = now

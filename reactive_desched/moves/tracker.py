@@ -186,9 +186,10 @@ class MoveTracker:
         """Whether `take_ended` or `take_released` has something to return."""
         return bool(self._ended or self._released)
 
-    def apply_changes(self, changes: Iterable[Change], now: float) -> bool:
+    def apply_changes(self, changes: Sequence[Change], now: float) -> bool:
         """Follow the pods of open moves; say whether the time of `next_due` changed."""
-        self._memory.apply_changes(changes, now)
+        if not MoveMemory.reacts_to.isdisjoint(map(type, changes)):
+            self._memory.apply_changes(changes, now)
         if not self._moves:
             return False
         due = self.next_due()

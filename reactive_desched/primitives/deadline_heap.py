@@ -54,8 +54,8 @@ class Timers(Generic[K]):
 
     def pop_due(self, now: float) -> K | None:
         """Take out one key whose time has come."""
-        self._drop_stale()
-        if not self._heap or self._heap[0][0] > now:
+        due = self.next_due()
+        if due is None or due > now:
             return None
         _, _, key = heapq.heappop(self._heap)
         del self._deadlines[key]
@@ -63,12 +63,9 @@ class Timers(Generic[K]):
 
     def next_due(self) -> float | None:
         """Return when the next timer rings."""
-        self._drop_stale()
-        return self._heap[0][0] if self._heap else None
-
-    def _drop_stale(self) -> None:
         while self._heap:
             at, count, key = self._heap[0]
             if self._deadlines.get(key) == (at, count):
-                return
+                return at
             heapq.heappop(self._heap)
+        return None
