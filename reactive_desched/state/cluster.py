@@ -28,7 +28,7 @@ class ClusterState:
         self.nodes = NodeStore(node_selector, hooks)
         self.pods = PodStore(self.nodes, hooks)
         self._stores: dict[type[KubeObject], Any] = {  # Any: the store of the key's objects
-            kind.record: ControllerStore(kind.record)
+            kind.record: ControllerStore(kind.record, hooks)
             if issubclass(kind.record, IntermediateOwner)
             else Store(kind.record, hooks, kind.make_change)
             for kind in WATCHED_KINDS.values()

@@ -73,8 +73,9 @@ class ControllerStore(Generic[OwnerT]):
     thousands of old ReplicaSets of a cluster take little memory.
     """
 
-    def __init__(self, kind: type[OwnerT]) -> None:
+    def __init__(self, kind: type[OwnerT], hooks: IndexHooks) -> None:
         self._kind = kind
+        self._hooks = hooks
         self._controllers: dict[str, OwnerReference] = {}
         self._opt_outs: dict[str, str] = {}
 
@@ -86,10 +87,7 @@ class ControllerStore(Generic[OwnerT]):
 
     def get(self, key: str, /) -> OwnerT | None:
         """Return the object of this uid, with its controller and opt-out."""
-        above, opt_out = self._controllers.get(key), self._opt_outs.get(key)
-        if above is None and opt_out is None:
-            return None
-        return self._kind(key, controller=above, do_not_evict=opt_out)
+        return self._record(key, self._controllers.get(key), self._opt_outs.get(key))
 
     def keys(self) -> list[str]:
         """Return a snapshot of the uids."""
@@ -114,4 +112,17 @@ class ControllerStore(Generic[OwnerT]):
             self._controllers[uid] = controller
         if opt_out is not None:
             self._opt_outs[uid] = opt_out
-        return [] if before == (controller, opt_out) else [WorkloadChanged(uid)]
+        if before == (controller, opt_out):
+            return []
+        old, new = self._record(uid, *before), self._record(uid, controller, opt_out)
+        changes: list[Change] = [WorkloadChanged(uid)]
+        for hook in self._hooks.objects.get(self._kind, ()):
+            changes += hook(old, new)
+        return changes
+
+    def _record(
+        self, uid: str, controller: OwnerReference | None, opt_out: str | None
+    ) -> OwnerT | None:
+        if controller is None and opt_out is None:
+            return None
+        return self._kind(uid, controller=controller, do_not_evict=opt_out)

@@ -211,7 +211,12 @@ others = st.sampled_from(
 objects = pods | pods | pods | nodes | budgets | others | samples
 updates = st.tuples(st.sampled_from(["upsert", "upsert", "upsert", "remove"]), objects)
 P1 = replace(
-    pod("p1", on="n1"), uid="default/p1", labels=ALIKE, spec=SPECS[2], resize_delta=NO_RESIZE
+    pod("p1", on="n1"),
+    uid="default/p1",
+    labels=ALIKE,
+    owners=OWNERS[1],
+    spec=SPECS[2],
+    resize_delta=NO_RESIZE,
 )
 P3 = replace(pod("p3"), uid="default/p3", resize_delta=NO_RESIZE)
 START: list[tuple[str, Any]] = [
@@ -242,6 +247,7 @@ SPREAD: list[tuple[str, Any]] = [
 RELABELED = [
     *START,
     ("upsert", Namespace("shop", labels={"stage": "test"})),
+    ("upsert", ReplicaSet("rs-b", controller=OWNERS[0][0])),
     ("upsert", replace(P1, status=PodStatus("Running", qos_class=GUARANTEED))),
     ("upsert", replace(P3, status=STATUSES["Running", GUARANTEED, "True"])),
     ("ask", None),

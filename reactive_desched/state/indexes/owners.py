@@ -1,15 +1,20 @@
 """Who controls a pod's controller, and how many pods an owner has."""
 
 from collections.abc import Hashable, Iterable
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeAlias
 
-from reactive_desched.api.index import Cluster, Index
+from reactive_desched.api.index import Cluster, Index, KubeObject
 from reactive_desched.model.changes import Change
 from reactive_desched.model.objects import Job, OwnerReference, Pod, ReplicaSet, controller_of
 from reactive_desched.model.wakes import ChangeTypes, WakeOn
 
 MAX_OWNER_CHAIN = 5
 """How long a chain of owners may be; what is further up is left out."""
+
+MAX_CHAINS_KEPT = 1_000
+"""So many answers are kept; then all are dropped."""
+
+_Owners: TypeAlias = tuple[OwnerReference, ...]
 
 
 class OwnerSizeChanged(Change, frozen=True, gc=False):
@@ -33,25 +38,48 @@ class WakeOnOwner(WakeOn, frozen=True, gc=False):
 class OwnerIndex(Index):
     """The way from a pod up to its topmost known controller.
 
-    It keeps nothing of its own: the stores of ReplicaSets and Jobs have each object's controller.
+    The stores of ReplicaSets and Jobs have each object's controller. Answers are kept until one of
+    those changes: filters, limits and records all ask about the pod of one finding.
     """
 
-    def chain(self, pod: Pod) -> tuple[OwnerReference, ...]:
+    kinds = (ReplicaSet, Job)
+
+    def __init__(self, cluster: Cluster, args: Hashable = None) -> None:
+        super().__init__(cluster, args)
+        self._chains: dict[int, tuple[_Owners, _Owners]] = {}  # by the identity of the first
+
+    def chain(self, pod: Pod) -> _Owners:
         """Return a pod's controller, that one's controller and so on, nearest first.
 
         Empty for a bare pod. The chain ends where no controller is known, before a controller
         would come twice, and after `MAX_OWNER_CHAIN`.
         """
-        found: dict[str, OwnerReference] = {}
-        above = controller_of(pod.owners)
-        while above is not None and above.uid not in found and len(found) < MAX_OWNER_CHAIN:
-            found[above.uid] = above
-            above = self._controller_of_uid(above.uid)
-        return tuple(found.values())
+        owners = pod.owners
+        if (kept := self._chains.get(id(owners))) is not None:
+            return kept[1]
+        if len(self._chains) >= MAX_CHAINS_KEPT:
+            self._chains.clear()
+        found = self._walk_up(owners)
+        self._chains[id(owners)] = owners, found
+        return found
+
+    def on_object(self, old: KubeObject | None, new: KubeObject | None) -> tuple[()]:
+        """Forget the answers: a ReplicaSet or Job has another controller, or is gone."""
+        del old, new
+        self._chains.clear()
+        return ()
 
     def answers(self) -> object:
         """Return every pod's chain."""
         return {pod.uid: self.chain(pod) for pod in self._cluster.store(Pod)}
+
+    def _walk_up(self, owners: _Owners) -> _Owners:
+        found: dict[str, OwnerReference] = {}
+        above = controller_of(owners)
+        while above is not None and above.uid not in found and len(found) < MAX_OWNER_CHAIN:
+            found[above.uid] = above
+            above = self._controller_of_uid(above.uid)
+        return tuple(found.values())
 
     def _controller_of_uid(self, uid: str) -> OwnerReference | None:
         cluster = self._cluster
