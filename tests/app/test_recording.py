@@ -21,6 +21,7 @@ from reactive_desched.policy.recording import JournalSettings, RetentionSettings
 from reactive_desched.policy.settings import ReactiveSettings
 from reactive_desched.telemetry.registry import MetricsRegistry
 from tests.support.journals import some_events
+from tests.support.log_book import RecordingLogger
 
 pytestmark = pytest.mark.anyio
 
@@ -129,3 +130,27 @@ class TestTelling:
             group.cancel_scope.cancel()
 
         assert log.lines == []
+
+    async def test_only_what_is_no_normal_start_is_a_warning(self) -> None:
+        log, normal = RecordingLogger(), [True]
+        reasons = ["startup: the controller is starting"]
+        async with anyio.create_task_group() as group:
+            told = partial(
+                log_transitions,
+                lambda: reasons[-1],
+                log,
+                "stopped",
+                "resumed",
+                is_normal=lambda: normal[-1],
+            )
+            group.start_soon(told)
+            await anyio.sleep(2 * POLL_INTERVAL_S)
+            normal.append(False)
+            reasons.append("sync/pods: 403: no")
+            await anyio.sleep(2 * POLL_INTERVAL_S)
+            group.cancel_scope.cancel()
+
+        assert [(line.level, line.values["reason"]) for line in log.lines] == [
+            ("info", "startup: the controller is starting"),
+            ("warning", "sync/pods: 403: no"),
+        ]

@@ -128,3 +128,15 @@ def test_the_first_sync_of_every_resource_is_an_event_of_its_own() -> None:
 
     assert readiness.synced.is_set()
     assert readiness.reason
+
+
+def test_a_normal_start_and_a_standby_are_no_reason_for_a_warning() -> None:
+    bench = Bench(ready=False)
+    assert bench.readiness.is_starting()
+
+    bench.readiness.resume("sync/nodes")
+    bench.readiness.pause(LEADER, "standby: the leader is x")
+    assert bench.readiness.is_starting()
+
+    bench.readiness.pause("sync/pods", "403: no")
+    assert not bench.readiness.is_starting()

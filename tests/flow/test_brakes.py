@@ -581,3 +581,18 @@ async def test_a_clock_that_was_set_back_does_not_prolong_a_pause_beyond_its_len
         await anyio.sleep(2)
 
     assert flow.evicted_names == ["web"]
+
+
+async def test_a_pause_while_nothing_can_be_recorded_is_recorded_as_soon_as_it_can() -> None:
+    async with braked().running() as flow:
+        flow.sync_and_resume(*NODES)
+        await anyio.sleep(1)
+        flow.intent_store.fault = "the journal is not open"
+        flow.controller.pause("ann", "upgrade", None)
+        await anyio.sleep(0.1)
+        assert notices(flow) == []
+
+        flow.intent_store.fault = ""
+        flow.controller.pause_reason()
+
+        assert notices(flow) == [(MANUAL, CLUSTER, True)]
