@@ -14,7 +14,7 @@ def add(commands: Commands) -> None:
     )
     command.examples = (
         "reactive-desched demo",
-        "reactive-desched demo --listen 127.0.0.1:10258",
+        "reactive-desched demo --keep ./demo-journal",
     )
     command.add_argument(
         "--listen",
@@ -22,10 +22,15 @@ def add(commands: Commands) -> None:
         default="127.0.0.1:0",
         help="health and metrics of the controller",
     )
+    command.add_argument(
+        "--keep",
+        metavar="DIR",
+        help="keep the journal in this folder, which must be new or empty, for the audit commands",
+    )
     command.set_defaults(command=_call)
 
 
 def _call(arguments: argparse.Namespace) -> int:
     from reactive_desched.demo import play
 
-    return play(arguments.listen)
+    return play(arguments.listen, arguments.keep)

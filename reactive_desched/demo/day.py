@@ -24,6 +24,7 @@ from reactive_desched.demo.scenes import (
     wait_until,
 )
 from reactive_desched.demo.town import DemoCluster
+from reactive_desched.errors import ConfigError
 from reactive_desched.kube.auth.kubeconfig import KubeConfigOptions
 from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.documents import SourceText
@@ -69,39 +70,58 @@ sinks: {stream: {}}
 """
 
 
-def play(listen: str) -> int:
-    """Play the day; returns 0 only if everything that should move did, and nothing else."""
-    return anyio.run(_play, parse_listen_address(listen))
+def play(listen: str, keep: str | None = None) -> int:
+    """Play the day; returns 0 only if everything that should move did, and nothing else.
+
+    `keep` names the folder of the journal, else it ends with the demo. Raises ConfigError when
+    that folder holds anything or cannot be made.
+    """
+    address = parse_listen_address(listen)
+    if keep is not None:
+        _make_empty(Path(keep))
+    return anyio.run(_play, address, keep)
 
 
-async def _play(listen: ListenAddress) -> int:
+def _make_empty(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        occupied = any(folder.iterdir())
+    except OSError as error:
+        raise ConfigError(f"cannot keep the journal in {folder}: {error.strerror}") from error
+    if occupied:
+        raise ConfigError(f"{folder} is not empty: --keep takes a new folder")
+
+
+async def _play(listen: ListenAddress, keep: str | None) -> int:
     console = Console(highlight=False)
     if not console.is_terminal:
         console = Console(highlight=False, width=_PIPE_WIDTH)
     logs.configure(level="error", style="console", stream=sys.stderr)
     with tempfile.TemporaryDirectory(prefix="reactive-desched-demo-") as name:
         folder = Path(name)
+        journal = folder / "journal" if keep is None else Path(keep)
         async with open_demo_cluster(folder / "kubeconfig") as url, aiohttp.ClientSession() as http:
             cluster = DemoCluster(http, url)
             await cluster.create()
             await wait_until(cluster.is_stable)
-            results = await _run_scenes(console, cluster, listen, folder)
-        await epilogue.print_audit(console, folder / "journal")
+            results = await _run_scenes(console, cluster, listen, folder / "kubeconfig", journal)
+        await epilogue.print_audit(console, journal)
     console.print()
     console.print(_summary(results))
+    console.print(epilogue.closing_words(keep), soft_wrap=True)
     return int(any(result.problem for result in results))
 
 
 async def _run_scenes(
-    console: Console, cluster: DemoCluster, listen: ListenAddress, folder: Path
+    console: Console, cluster: DemoCluster, listen: ListenAddress, kubeconfig: Path, journal: Path
 ) -> list[SceneResult]:
     metrics = MetricsRegistry()
     log = DeferredLogger(logs.logger("demo"), time.time)
     observer = ConsoleObserver(console, time.monotonic, TelemetryObserver(metrics, log, time.time))
     deps = Dependencies(
         load_sources([SourceText(POLICY, "the demo's policy")], plugin_registry()),
-        KubeConfigOptions(str(folder / "kubeconfig")),
-        folder / "journal",
+        KubeConfigOptions(str(kubeconfig)),
+        journal,
         listen,
         metrics,
         observer,
@@ -141,7 +161,7 @@ def _summary(results: list[SceneResult]) -> Table:
         table.add_column(heading)
     for result in results:
         latency = "-" if result.latency_ms is None else f"{result.latency_ms:.1f} ms (median)"
-        verdict = result.problem or "as it should be"
+        verdict = result.problem or "passed"
         table.add_row(
             result.title, str(result.expected), str(result.moved), latency, result.remark, verdict
         )

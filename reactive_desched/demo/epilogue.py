@@ -1,5 +1,6 @@
 """Ends the demo: prints the case of one pod and verifies the journal."""
 
+import shlex
 import subprocess
 import sys
 from collections import Counter
@@ -18,10 +19,17 @@ async def print_audit(console: Console, journal: Path) -> None:
     """Print the output of `audit show` and `audit verify` on the demo's journal."""
     for command in (("audit", "show", _longest_case(journal)), ("audit", "verify")):
         console.print()
-        console.rule(f"reactive-desched {' '.join(command)} --journal …", align="left")
-        console.print(
-            (await run_cli(*command, "--journal", str(journal))).rstrip(), highlight=False
-        )
+        words = (*command, "--journal", str(journal))
+        console.print(f"$ {shlex.join(('reactive-desched', *words))}", style="bold", soft_wrap=True)
+        console.print((await run_cli(*words)).rstrip(), highlight=False, soft_wrap=True)
+
+
+def closing_words(keep: str | None) -> str:
+    """Say where the journal is, or how to keep the next one."""
+    if keep is None:
+        return "This journal is gone. To look into one: reactive-desched demo --keep demo-journal"
+    query = shlex.join(("reactive-desched", "audit", "query", "--journal", keep))
+    return f"The journal stays in {keep}; the commands above work on it, and: {query}"
 
 
 def _longest_case(journal: Path) -> str:

@@ -168,10 +168,12 @@ async def a_storm_is_braked(context: SceneContext) -> tuple[set[str], str, str]:
     if problem or movers & set(observer.evicted) != before or before == movers:
         return movers, "", problem or "the brake did not hold"
     pending = await run_cli("pending", "--server", context.url, "--reason", "FindingStorm")
-    observer.print_line("$", "bold", "reactive-desched pending --reason FindingStorm")
+    server = f"--server {context.url}"
+    observer.print_line("$", "bold", f"reactive-desched pending {server} --reason FindingStorm")
     for line in pending.splitlines()[:PENDING_SHOWN]:
         observer.print_line("", "", line)
-    observer.print_line("$", "bold", 'reactive-desched resume --reason "it was no mistake"')
+    order = f'reactive-desched resume {server} --reason "it was no mistake"'
+    observer.print_line("$", "bold", order)
     await run_cli("resume", "--server", context.url, "--reason", "it was no mistake")
     problem = await _wait_for_evictions(context, movers)
     return movers, f"{len(movers - before)} held until resume", problem
@@ -184,7 +186,7 @@ SCENES = (
         a_node_is_tainted,
     ),
     Scene(
-        "A label goes, affinity breaks",
+        "A node loses a label that pods require",
         "node-2 loses disk=ssd, which db requires: its pods leave for the other ssd node.",
         a_label_goes,
     ),

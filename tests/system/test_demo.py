@@ -1,23 +1,33 @@
+import shlex
 import subprocess
 import sys
+from pathlib import Path
 
 
-def test_the_demo_ends_well_and_reads_well_in_a_pipe() -> None:
-    played = subprocess.run(
-        [sys.executable, "-m", "reactive_desched", "demo"],
+def typed(*words: str) -> subprocess.CompletedProcess[str]:
+    """Run a command line of ours to its end."""
+    return subprocess.run(
+        [sys.executable, "-m", "reactive_desched", *words],
         capture_output=True,
         text=True,
         timeout=250,
         check=False,
     )
 
+
+def test_the_demo_ends_well_reads_well_in_a_pipe_and_prints_commands_that_work(
+    tmp_path: Path,
+) -> None:
+    keep = tmp_path / "a journal"
+    played = typed("demo", "--keep", str(keep))
+
     assert played.returncode == 0, played.stdout + played.stderr
     assert played.stderr == ""
-    assert played.stdout.count("as it should be") == 7
+    assert played.stdout.count("passed") == 7
     assert "\x1b[" not in played.stdout
     for scene in (
         "tainted",
-        "affinity",
+        "loses a label",
         "joins",
         "flaps",
         "budget",
@@ -26,3 +36,24 @@ def test_the_demo_ends_well_and_reads_well_in_a_pipe() -> None:
         "held until resume",
     ):
         assert scene in played.stdout
+
+    printed = [line[2:] for line in played.stdout.splitlines() if line.startswith("$ ")]
+    printed.append(played.stdout.splitlines()[-1].rpartition(", and: ")[2])
+    assert [shlex.split(line)[1:3] for line in printed] == [
+        ["audit", "show"],
+        ["audit", "verify"],
+        ["audit", "query"],
+    ]
+    for line in printed:
+        again = typed(*shlex.split(line)[1:])
+        assert again.returncode == 0, (line, again.stderr)
+        if "query" not in line:
+            assert again.stdout.split("\n", 1)[0] in played.stdout
+
+
+def test_the_demo_keeps_its_journal_in_a_new_folder_alone(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("x", encoding="utf-8")
+    refused = typed("demo", "--keep", str(tmp_path))
+
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "is not empty: --keep takes a new folder" in refused.stderr
