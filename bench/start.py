@@ -18,7 +18,12 @@ from pathlib import Path
 from typing import Final
 
 FLOOR: Final = "import aiohttp, msgspec, pydantic, structlog, prometheus_client, yaml"
-WANTED: Final[Mapping[str, float]] = {"policy check": 0.6, "plan, 20 pods": 0.6, "run": 1.3}
+WANTED: Final[Mapping[str, float]] = {
+    "policy check": 0.6,
+    "plan --as once, 20 pods": 0.6,
+    "plan, 20 pods": 0.6,
+    "run": 1.3,
+}
 """Times the floor, at most. `run` counts from its start to its first list request."""
 
 _POLICY: Final = """\
@@ -61,10 +66,12 @@ def _commands(folder: Path) -> dict[str, list[str]]:
     (folder / "policy.yaml").write_text(_POLICY, encoding="utf-8")
     (folder / "objects.json").write_text(json.dumps(_objects()), encoding="utf-8")
     ours, policy = [sys.executable, "-m", "reactive_desched"], str(folder / "policy.yaml")
+    plan = [*ours, "plan", "--policy", policy, "-f", str(folder / "objects.json")]
     return {
         "floor": [sys.executable, "-c", FLOOR],
         "policy check": [*ours, "policy", "check", policy],
-        "plan, 20 pods": [*ours, "plan", "--policy", policy, "-f", str(folder / "objects.json")],
+        "plan --as once, 20 pods": [*plan, "--as", "once"],
+        "plan, 20 pods": plan,
     }
 
 
