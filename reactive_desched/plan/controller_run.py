@@ -35,7 +35,7 @@ from reactive_desched.sweep.cycle import CycleDecision
 
 __all__ = ["run_controller"]
 
-MAX_EVALUATIONS: Final = 300_000
+MAX_EVALUATIONS: Final = 100_000
 """So many subjects are evaluated beyond one for each pod and node; then a preview ends."""
 
 REQUEST_S: Final = 0.01
