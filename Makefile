@@ -45,7 +45,7 @@ check: lint ## lint, and the unit tests of what decides (under 90 s on two quiet
 	$(BIN)/pytest -q -n 2 $(QUICK)
 
 test: $(STAMP) ## everything that needs nothing but Python (under four minutes on two quiet cores)
-	$(BIN)/pytest -n 3 --dist worksteal --durations 10 tests --ignore tests/e2e
+	$(BIN)/pytest -n 4 --dist worksteal --durations 10 tests --ignore tests/e2e
 
 test-deep: $(STAMP) ## the property tests with EXAMPLES=500 examples each, other ones in each run
 	TIER=deep $(BIN)/pytest -q -n 2 -m hypothesis tests --ignore tests/e2e --timeout 3000
