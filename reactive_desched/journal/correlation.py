@@ -1,5 +1,6 @@
 """Which case an event belongs to: one pod under one plugin, from the finding to its end."""
 
+from collections import OrderedDict
 from typing import NamedTuple
 
 from reactive_desched.model.accounts import DecisionContext
@@ -46,19 +47,19 @@ class OpenCases:
     """The open cases; of MAX_CASES the one not looked at for longest is forgotten."""
 
     def __init__(self) -> None:
-        self._cases: dict[CaseKey, Case] = {}  # in the order in which they were last looked at
+        self._cases: OrderedDict[CaseKey, Case] = OrderedDict()  # by when they were last looked at
 
     def find(self, context: DecisionContext) -> Case | None:
         """Return the case this belongs to, if it is open."""
         key = _case_key(context)
-        if (case := self._cases.pop(key, None)) is not None:
-            self._cases[key] = case
+        if (case := self._cases.get(key)) is not None:
+            self._cases.move_to_end(key)
         return case
 
     def open(self, context: DecisionContext, id_: str) -> Case:
         """Open a case."""
         if len(self._cases) >= MAX_CASES:
-            del self._cases[next(iter(self._cases))]
+            self._cases.popitem(last=False)
         case = self._cases[_case_key(context)] = Case(id_)
         return case
 
