@@ -8,10 +8,11 @@ from contextlib import asynccontextmanager
 import anyio
 from msgspec import Struct
 
+from reactive_desched.errors import ConfigError
 from reactive_desched.sim.clock import HistoryClock, RealClock
 from reactive_desched.sim.cluster import ClusterOptions, SimCluster
 from reactive_desched.sim.profiles import Pace
-from reactive_desched.sim.scenarios import FRESH, SCENARIOS, live_through
+from reactive_desched.sim.scenarios import FRESH, LEAST_NODES, SCENARIOS, live_through
 from reactive_desched.sim.seed import seed as seed_store
 from reactive_desched.sim.server import FaultPlan, kubeconfig, listening_socket, serve_on, url_of
 from reactive_desched.sim.store import Store
@@ -65,6 +66,11 @@ async def simulation(
     and wait. Raises OSError when the address is taken, ConfigError for numbers without sense.
     """
     landscape = landscape or Landscape()
+    if landscape.scenario != FRESH and landscape.nodes < LEAST_NODES:
+        raise ConfigError(
+            f"the scenario {landscape.scenario} needs {LEAST_NODES} nodes or more,"
+            f" and {landscape.nodes} are asked for"
+        )
     with listening_socket(host, port) as listener:
         url = url_of(listener)
         on_listening(url)

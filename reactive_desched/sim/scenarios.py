@@ -16,12 +16,14 @@ from reactive_desched.sim.pods import node_of, phase_of
 from reactive_desched.sim.profiles import PREFIX, Pace
 from reactive_desched.sim.store import DeleteOptions, Store
 
-__all__ = ["FRESH", "SCENARIOS", "Scenario", "live_through"]
+__all__ = ["FRESH", "LEAST_NODES", "SCENARIOS", "Scenario", "live_through"]
 
 HOUR_S: Final = 3600.0
 DAY_S: Final = 24 * HOUR_S
 FRESH: Final = "fresh"
 ZONE: Final = "topology.kubernetes.io/zone"
+LEAST_NODES: Final = 6
+"""Two in each of three zones: fewer leave no room for what a scenario does."""
 _STORM_AFTER_S: Final = 30.0
 _STORM_EVERY_S: Final = 120.0
 _HOT_EVERY: Final = 4

@@ -40,7 +40,7 @@ def listening_socket(host: str, port: int) -> Iterator[socket.socket]:
 
     Raises OSError when the address is taken or is none of this machine's.
     """
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     family, _, _, _, address = found[0]
     with socket.create_server(address[:2], family=family, backlog=_BACKLOG) as listener:
         yield listener

@@ -14,7 +14,8 @@ import pytest
 from reactive_desched.errors import ConfigError
 from reactive_desched.sim import command
 from reactive_desched.sim.command import SimulationOptions, simulate
-from reactive_desched.sim.run import Simulation, simulation
+from reactive_desched.sim.run import Landscape, Simulation, simulation
+from reactive_desched.sim.scenarios import LEAST_NODES, SCENARIOS
 
 
 def test_it_says_where_it_is_before_the_cluster_is_made_and_ends_well_when_told(
@@ -55,6 +56,9 @@ def test_it_says_where_it_is_before_the_cluster_is_made_and_ends_well_when_told(
     [
         pytest.param(SimulationOptions(nodes=2, pods=-1), "pods at 0", id="numbers"),
         pytest.param(
+            SimulationOptions(nodes=5, scenario="messy"), "messy needs 6 nodes or more", id="room"
+        ),
+        pytest.param(
             SimulationOptions(nodes=1, pods=0, kubeconfig_file="/nowhere/at/all"),
             "cannot write the kubeconfig to /nowhere/at/all",
             id="kubeconfig",
@@ -74,3 +78,11 @@ def test_a_port_that_is_taken_is_named() -> None:
 
         with pytest.raises(ConfigError, match=f"{port}.*choose another --listen"):
             simulate(SimulationOptions(nodes=1, pods=0, port=port))
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("scenario", sorted(SCENARIOS))
+async def test_every_scenario_has_room_on_the_fewest_nodes(scenario: str) -> None:
+    landscape = Landscape(nodes=LEAST_NODES, pods=0, scenario=scenario)
+    async with simulation(landscape) as running:
+        assert len(running.store.list("nodes")) == LEAST_NODES
