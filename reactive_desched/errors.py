@@ -1,7 +1,7 @@
 """Every exception this package raises, so that a reader finds them in one place.
 
 ReactiveDeschedError
-├── ConfigError            what a person wrote is wrong: policy, settings, arguments (exit status 2)
+├── ConfigError            a policy, setting or argument is wrong (exit status 2)
 │   ├── PluginError        an installed package offers a plugin that cannot be used
 │   ├── QuantityError
 │   └── SelectorError
@@ -11,7 +11,7 @@ ReactiveDeschedError
 │   ├── Saturated          too many calls already wait for our own throttle
 │   └── Unreachable        no whole answer came back
 ├── ConversionError        a converted policy would not say what the old one says
-├── CannotLook             a whole picture is not to be had: nothing is answered rather than half
+├── SnapshotUnavailable    the cluster could not be read completely: nothing is decided
 ├── JournalError           the record could not be made durable, or cannot be read
 │   ├── JournalInUse       another process writes this journal
 │   ├── JournalUnavailable the disk fails, is stuck or is full for now: retryable
@@ -32,7 +32,7 @@ class ReactiveDeschedError(Exception):
 
 
 class ConfigError(ReactiveDeschedError, ValueError):
-    """Something a person wrote is wrong; the text names the place and the remedy."""
+    """A policy, setting or argument is wrong; the text names the place and the remedy."""
 
 
 class PluginError(ConfigError):
@@ -162,7 +162,7 @@ class EventRejected(SinkError):  # noqa: N818  it is raised as the fact it names
 
 
 class StreamFailed(ReactiveDeschedError):  # noqa: N818  it is raised as the fact it names
-    """No server answers at the address in the text, or the response is no stream of events."""
+    """No server answers at the address in the text, or the response is not a stream of events."""
 
 
 class ControllerUnavailable(ReactiveDeschedError):  # noqa: N818  it is raised as the fact it names

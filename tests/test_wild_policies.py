@@ -71,11 +71,12 @@ def test_the_check_fails_for_exactly_the_policies_that_run_refuses(
 
     checked = main(["policy", "check", policy, *flags])
     said = capsys.readouterr().out
-    run = ["run", "--policy", policy, "--kubeconfig", str(tmp_path / "none"), *flags]
+    where = ["--kubeconfig", str(tmp_path / "none"), "--listen", "127.0.0.1:0"]
+    run = ["run", "--policy", policy, *where, *flags]
     assert main(run) == 2
     refusal = capsys.readouterr().err
 
-    assert checked == (0 if refusal.endswith(no_cluster) else 2)
+    assert checked == (0 if no_cluster in refusal else 2)
     errors = [line.replace(" error:", "") for line in said.splitlines() if " error: " in line]
     assert (refusal.splitlines() == errors) == bool(checked)
 

@@ -251,11 +251,19 @@ def _default(name: str, field: FieldInfo) -> str:
         return "required"
     value = field.get_default(call_default_factory=True, validated_data={})
     if isinstance(value, float):
-        return f"`{value:g}{'s' if name.endswith('_s') else ''}`"
+        return f"`{_seconds(value) if name.endswith('_s') else f'{value:g}'}`"
     if isinstance(value, tuple) and value:
         return f"`[{', '.join(map(str, value))}]`"
     text = str(value).lower() if isinstance(value, bool) else str(value)
     return f"`{text}`" if text and value not in (None, (), {}) else "-"
+
+
+def _seconds(value: float) -> str:
+    """Write seconds as people write durations: 30d rather than 2592000s."""
+    for unit, size in (("d", 86_400), ("h", 3_600), ("m", 60)):
+        if value and value % size == 0:
+            return f"{value / size:g}{unit}"
+    return f"{value:g}s"
 
 
 def main() -> None:

@@ -68,7 +68,7 @@ class FutileMoves:
 
     def _list(self, query: Mapping[str, str]) -> FutileList:
         if query:
-            raise ConfigError(f"{quote(next(iter(query)))} is no filter; there are none")
+            raise ConfigError(f"{quote(next(iter(query)))} is not a filter; there are none")
         now = self._clock()
         return list_futile(self._controller.gates.memory.rows(now), now, self._wall_clock())
 

@@ -1,4 +1,4 @@
-"""From what a person wrote, on the command line and in files, to what a controller is made of."""
+"""From the command line and files to what a controller is made of."""
 
 import os
 import sys

@@ -92,7 +92,7 @@ _SUMMARY_NAMES = {DRY_RUN: "would_evict"}
 def run(options: Options) -> int:
     """Sweep once and return the exit status.
 
-    Raises ConfigError where something a person wrote is wrong, and CannotLook when the cluster
+    Raises ConfigError for a wrong policy, setting or flag, and SnapshotUnavailable when the cluster
     cannot be looked at whole; then nothing was evicted.
     """
     deps = load_dependencies(options)

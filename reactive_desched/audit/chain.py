@@ -15,7 +15,7 @@ from reactive_desched.journal.segments import Segment
 from reactive_desched.primitives.decode_errors import DECODE_ERRORS
 
 MAX_LINE_BYTES: Final = MAX_RECORD_BYTES + 1
-"""A line is read no further: what is longer is no record."""
+"""A line is read no further: what is longer is not a record."""
 
 CHECKED_TYPES: Final = frozenset((CHECKPOINT, EPOCH_BEGAN))
 """The types whose records `check_checkpoint` examines."""

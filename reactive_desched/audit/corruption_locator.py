@@ -45,7 +45,7 @@ def locate_corruption(
     return _diagnose_out_of_order(last, line, found, later)
 
 
-_UNREADABLE: Final = "it cannot be read: it is no whole record"
+_UNREADABLE: Final = "it cannot be read: it is not a whole record"
 
 
 def _diagnose_adjacent(
@@ -99,7 +99,7 @@ def _extra_line(last: ChainLink, line: FileLine, found: LineHeader | None) -> Ba
         return bad_record(line, last.seq, "it stands here twice")
     if found is None:
         return bad_record(
-            line, wanted, f"here is a line that is no record; record {wanted} follows later"
+            line, wanted, f"here is a line that is not a record; record {wanted} follows later"
         )
     if found.seq > wanted:
         return bad_record(line, found.seq, f"it stands before record {wanted}, which follows later")

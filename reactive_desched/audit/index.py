@@ -99,7 +99,7 @@ class AuditIndex:
         index = cls(directory, connection)
         if not (schema.has_current_schema(connection) and index._matches_journal(index.cursor)):
             index.close()
-            raise sqlite3.DatabaseError(f"{path}: this is no index of {directory}")
+            raise sqlite3.DatabaseError(f"{path}: this is not an index of {directory}")
         return index
 
     @classmethod

@@ -36,7 +36,7 @@ def has_records(files: list[Segment]) -> bool:
         return True  # the reader that follows reports the error
     if unreadable:
         raise JournalError(
-            f"{unreadable[0]}: line 1 is no whole record, nor is any other line here: this is no"
+            f"{unreadable[0]}: line 1 is not a whole record, nor is any other line here: this is no"
             " journal, or all of it is damaged; --journal DIR names another folder"
         )
     return False

@@ -99,7 +99,7 @@ def _unproven(report: VerifyReport) -> Iterator[str]:
         yield (
             f"a torn last line, or one being written: {format_count(torn.bytes, 'byte')} in "
             f"{torn.file}"
-            f" at byte {torn.offset}; it is no record"
+            f" at byte {torn.offset}; it is not a record"
         )
     if report.bad is None and report.last and report.unsigned:
         first, last = report.signed_to + 1, report.last.sequence

@@ -2,8 +2,8 @@
 
 A label that is gone from every node, or a taint on all of them, is more often a mistake than a
 wish. The brake counts pods that nothing protects, each once, as plugins find them. What a start or
-another policy finds at its first look is no storm: it was there before, `plan` shows it beforehand,
-and the rates hold it. A person releases the brake, or a time without many new findings.
+another policy finds at its first look is not a storm: it was there before, `plan` shows it
+beforehand, and the rates hold it. A person releases the brake, or a time without many new findings.
 """
 
 from collections import Counter, deque

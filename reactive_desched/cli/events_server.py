@@ -46,7 +46,9 @@ def stream_url(server: str) -> str:
     url = server if "://" in server else f"http://{server}"
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query:
-        raise ConfigError(f"--server {server!r} is no address: write for example http://HOST:10258")
+        raise ConfigError(
+            f"--server {server!r} is not an address: write for example http://HOST:10258"
+        )
     return f"{url.rstrip('/').removesuffix('/events')}/events"
 
 
@@ -181,7 +183,7 @@ class _ServerTail:
         if response.status != HTTPStatus.OK or response.content_type != "text/event-stream":
             raise StreamFailed(
                 f"{self._address} answers {response.status} {response.reason},"
-                " which is no stream of events: is that the address of a controller?"
+                " which is not a stream of events: is that the address of a controller?"
             )
 
     def _connection_error(self, error: Exception) -> str:

@@ -77,7 +77,7 @@ class PendingQuery(Struct, frozen=True):
         """Read the query of a request; raises ConfigError for a name that it does not know."""
         if unknown := sorted(set(query) - set(cls.__struct_fields__)):
             known = ", ".join(cls.__struct_fields__)
-            raise ConfigError(f"{quote(unknown[0])} is no filter; there are {known}")
+            raise ConfigError(f"{quote(unknown[0])} is not a filter; there are {known}")
         return cls(**query)
 
     def matches(self, finding: PendingFinding) -> bool:

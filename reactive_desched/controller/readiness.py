@@ -49,7 +49,7 @@ class PauseStatus(Struct, frozen=True):
 
 _RESUMED: Final = PauseStatus()
 _STARTING: Final = PauseStatus("the controller is starting")
-_NOT_LISTED: Final = PauseStatus("not listed yet")
+_NOT_LISTED: Final = PauseStatus("its first list is not complete")
 
 
 class Readiness:

@@ -12,7 +12,7 @@ from reactive_desched.journal.segments import list_segments
 CURSORS_DIR: Final = "positions"
 """The folder of the sinks' positions, in the journal's."""
 DEAD_LETTERS_DIR: Final = "dead-letters"
-"""The folder of what sinks would not take, in the journal's."""
+"""The folder of the events that a sink rejected, in the journal's."""
 
 _CLUSTERS_DIR: Final = "clusters"
 _FOLDER_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")

@@ -18,7 +18,7 @@ def read_events(directory: Path, on_skipped: OnSkipped = _ignore_skipped) -> Ite
     """Yield every event in the order written.
 
     Lines that are damaged go to `skipped`. A last line without its end is still being written, or
-    torn: it is no record, and is not reported.
+    torn: it is not a record, and is not reported.
     """
     for segment in list_segments(directory):
         for line in read_lines(segment):

@@ -12,6 +12,7 @@ from typing import Any, BinaryIO, Final
 import msgspec
 
 from reactive_desched.errors import ConfigError
+from reactive_desched.policy.yaml_text import parser_words, plain_syntax_error
 
 __all__ = ["OffsetProgress", "yaml_to_json"]
 
@@ -90,7 +91,7 @@ class _JsonWriter:
         plain = event.tag is None and event.implicit[0]
         if not plain and event.tag is not None and event.tag not in _TEXT_TAGS:
             raise self._unsupported(
-                event, f"the tag {event.tag} is not read here; write it plainly"
+                event, f"the tag {event.tag} is not supported; write it plainly"
             )
         if self._inside and self._inside[-1] == _KEY:
             self._inside[-1] = _VALUE
@@ -117,7 +118,7 @@ class _JsonWriter:
     def _open(self, event: Event, bracket: str, inside: int) -> None:
         if event.tag not in _COLLECTION_TAGS:
             raise self._unsupported(
-                event, f"the tag {event.tag} is not read here; write it plainly"
+                event, f"the tag {event.tag} is not supported; write it plainly"
             )
         if self._inside and self._inside[-1] == _KEY:
             raise self._unsupported(event, "a key must be a text")
@@ -141,7 +142,7 @@ class _JsonWriter:
         self._parts[-1] = "\n"
 
     def _alias(self, event: Event) -> None:
-        raise self._unsupported(event, f"the alias *{event.anchor} is not read here; write it out")
+        raise self._unsupported(event, f"the alias *{event.anchor} is not supported; write it out")
 
     def _unsupported(self, event: Event, reason: str) -> ConfigError:
         mark = event.start_mark
@@ -181,5 +182,4 @@ def _syntax_error(name: str, error: Exception) -> ConfigError:
     """Say where the parser stumbled and over what."""
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     where = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
-    problem = " ".join(filter(None, (getattr(error, "context", ""), getattr(error, "problem", ""))))
-    return ConfigError(f"{where}: not valid YAML: {problem or ' '.join(str(error).split())}")
+    return ConfigError(f"{where}: not valid YAML: {plain_syntax_error(parser_words(error))}")

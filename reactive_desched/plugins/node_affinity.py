@@ -64,7 +64,7 @@ def _skipped_type_errors(written: tuple[str, ...], path: Path) -> Iterator[Field
     for index, kind in enumerate(written):
         if kind not in _CHECKS:
             hint = did_you_mean(kind, _CHECKS)
-            message = f"{quote(kind)} is no nodeAffinityType: it is skipped"
+            message = f"{quote(kind)} is not a nodeAffinityType: it is skipped"
             yield FieldError(message, hint, (*path, index), lenient_ok=True)
 
 

@@ -82,14 +82,14 @@ def _load(name: str, entries: list[EntryPoint]) -> PluginSpec:
             f"{_described(name, entry)} cannot be loaded: {reason}{remedy}"
         ) from error
     if (wrong := _contract_error(name, plugin)) is not None:
-        raise PluginError(f"{_described(name, entry)} is no plugin: {wrong}{remedy}")
+        raise PluginError(f"{_described(name, entry)} is not a plugin: {wrong}{remedy}")
     return PluginSpec(_args_type(plugin), frozenset({plugin.extension_point}), plugin=plugin)
 
 
 def _contract_error(name: str, plugin: object) -> str | None:
     """Say what keeps an object from being the plugin of this name."""
     if not (isinstance(plugin, type) and issubclass(plugin, Plugin)):
-        return f"{plugin!r} is no subclass of reactive_desched.api.Plugin"
+        return f"{plugin!r} is not a subclass of reactive_desched.api.Plugin"
     if missing := sorted(plugin.__abstractmethods__):
         return f"{plugin.__name__} does not define {', '.join(missing)}"
     if (own := getattr(plugin, "name", None)) != name:

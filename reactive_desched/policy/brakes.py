@@ -53,7 +53,7 @@ class StormBrakeSettings(Section):
     """Stops and asks when far more pods are found than a change should concern."""
 
     pods: PositiveCount = Field(
-        default=100, description="Fewer pods found within `window` are no storm."
+        default=100, description="Fewer pods found within `window` are not a storm."
     )
     percent: Percent = Field(
         default=10.0, description="Pods found within `window` are a storm from this share of all."

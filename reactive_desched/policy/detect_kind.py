@@ -139,7 +139,7 @@ def _api_version_diagnostics(
         if is_near
         else f"this version reads {_listed(_VERSIONS)}"
     )
-    message = f"{quote(written)} is not an apiVersion that is read here"
+    message = f"{quote(written)} is not a known apiVersion"
     return [at.diagnostic(message, hint)]
 
 
@@ -165,7 +165,7 @@ def _kind_diagnostics(
     if written is None:
         hint = f"write kind: {kind.kind}"
         return [at.diagnostic("is required", hint, lenient_ok=kind.is_policy)]
-    message = f"{quote(written)} is not a kind that is read here"
+    message = f"{quote(written)} is not a known kind"
     return [at.diagnostic(message, _kind_hint(written, root, kind))]
 
 

@@ -257,7 +257,7 @@ def _duplicate_source_errors(sources: Sequence[str], *, is_collected: bool) -> I
 def _source_errors(source: str) -> Iterator[FieldError]:
     """Refuse a source that nothing would be read from."""
     if source not in tuple(MetricsSourceKind):
-        message = f"{quote(source)} is no source of metrics: nothing is read from it"
+        message = f"{quote(source)} is not a source of metrics: nothing is read from it"
         hint = did_you_mean(source, tuple(MetricsSourceKind))
         yield FieldError(message if source else "is required", hint, lenient_ok=True)
 

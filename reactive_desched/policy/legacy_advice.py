@@ -44,9 +44,9 @@ _V1ALPHA2_FIELDS: Final = frozenset(fields_by_key(PolicyDocument)) | frozenset(
     fields_by_key(DefaultEvictorArgs)
 )
 _NEW_NAMES: Final[Mapping[str, str]] = {
-    "constraints": "v1alpha2; write includeSoftConstraints: true for soft ones too",
-    "evictableNamespaces": "v1alpha2; write namespaces: {exclude: […]}",
-    "priorityThreshold": "v1alpha2; write thresholdPriority or thresholdPriorityClassName",
+    "constraints": "in v1alpha1 write includeSoftConstraints: true for soft ones too",
+    "evictableNamespaces": "in v1alpha1 write namespaces: {exclude: […]}",
+    "priorityThreshold": "in v1alpha1 write thresholdPriority or thresholdPriorityClassName",
     "topologyBalanceNodeFit": "v1alpha2; it is always on in this format",
 }
 _V1ALPHA2_ONLY_HINT: Final = (
@@ -69,7 +69,7 @@ class LegacyFieldHints(FieldHints):
         if same_ignoring_case(entry.key, known_fields) is None:
             home = next(_possible_locations(entry.key, at.path), None)
             if home is not None:
-                return "is not read here", home
+                return "does not belong here", home
         return "unknown field", did_you_mean(entry.key, known_fields) or REMOVE_HINT
 
     def wrong_type(self, path: Path, node: YamlNode | None) -> str:
@@ -124,7 +124,7 @@ def _from_top(key: str) -> Iterator[str]:
 
 def _from_strategy(key: str, name: str) -> Iterator[str]:
     if key == "args":
-        yield "v1alpha2; write params"
+        yield "in v1alpha1 write params"
     if key == "name":
         yield "the name is the key above"
     if key in _PARAMETERS:

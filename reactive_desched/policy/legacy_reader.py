@@ -91,8 +91,10 @@ def _unknown_strategy(name: str, at: SourceLocation, *, is_enabled: bool) -> Dia
     """Say that there is no such strategy; upstream lets a disabled evictor pass."""
     if name == DEFAULT_EVICTOR:
         hint = "write its options at the top level of the policy"
-        return at.diagnostic(f"{name} is no strategy", hint, lenient_ok=not is_enabled)
-    hint = did_you_mean(name, frozenset(STRATEGIES)) or "remove it: there are only the ten"
+        return at.diagnostic(f"{name} is not a strategy", hint, lenient_ok=not is_enabled)
+    hint = did_you_mean(name, frozenset(STRATEGIES)) or "remove it, or write one of " + ", ".join(
+        STRATEGIES
+    )
     return at.diagnostic(f"there is no strategy {quote(name)}", hint)
 
 

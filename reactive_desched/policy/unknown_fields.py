@@ -32,18 +32,18 @@ _TOP_FIELDS: Final = frozenset(fields_by_key(PolicyDocument))
 _PROFILE_FIELDS: Final = frozenset(fields_by_key(ProfileSection))
 
 _OLD_NAMES: Final[Mapping[str, str]] = {
-    "includeSoftConstraints": "v1alpha1; write constraints: [DoNotSchedule, ScheduleAnyway]",
-    "podStatusPhases": "v1alpha1; write states",
-    "thresholdPriority": "v1alpha1; write priorityThreshold: {value: …} in the args of "
+    "includeSoftConstraints": "in v1alpha2 write constraints: [DoNotSchedule, ScheduleAnyway]",
+    "podStatusPhases": "in v1alpha2 write states",
+    "thresholdPriority": "in v1alpha2 write priorityThreshold: {value: …} in the args of "
     "DefaultEvictor",
-    "thresholdPriorityClassName": "v1alpha1; write priorityThreshold: {name: …} in the args of "
+    "thresholdPriorityClassName": "in v1alpha2 write priorityThreshold: {name: …} in the args of "
     "DefaultEvictor",
-    "nodeResourceUtilizationThresholds": "v1alpha1; write what is below it directly in args",
-    "podLifeTime": "v1alpha1; write what is below it directly in args",
-    "podsHavingTooManyRestarts": "v1alpha1; write what is below it directly in args",
-    "removeDuplicates": "v1alpha1; write what is below it directly in args",
-    "failedPods": "v1alpha1; write what is below it directly in args",
-    "params": "v1alpha1; write args",
+    "nodeResourceUtilizationThresholds": "in v1alpha2 write what is below it directly in args",
+    "podLifeTime": "in v1alpha2 write what is below it directly in args",
+    "podsHavingTooManyRestarts": "in v1alpha2 write what is below it directly in args",
+    "removeDuplicates": "in v1alpha2 write what is below it directly in args",
+    "failedPods": "in v1alpha2 write what is below it directly in args",
+    "params": "in v1alpha2 write args",
 }
 _NAMESPACES: Final[Mapping[str, str]] = {
     "namespaces": "this plugin takes namespaces: {include: […]} or {exclude: […]}",
@@ -76,7 +76,7 @@ class PolicyFieldHints(FieldHints):
         if same_ignoring_case(entry.key, known_fields) is None or entry.key in _CAMEL_POINTS:
             homes = self._possible_locations(entry, at, known_fields)
             if (home := next(homes, None)) is not None:
-                return "is not read here", home
+                return "does not belong here", home
         return "unknown field", did_you_mean(entry.key, known_fields) or REMOVE_HINT
 
     def upstream_ignores(self, path: Path) -> bool:
@@ -133,7 +133,7 @@ class PolicyFieldHints(FieldHints):
         if key in EXTENSION_POINTS:
             yield "move it under plugins"
         if key in ("args", "params") and (plugin := self._plugin_as_profile(at)) is not None:
-            yield f"{plugin} is no profile: write it as an entry of pluginConfig of a profile"
+            yield f"{plugin} is not a profile: write it as an entry of pluginConfig of a profile"
         if key in ("args", "params"):
             yield "arguments belong in an entry of pluginConfig, beside the plugin's name"
         if key == "enabled":
@@ -235,7 +235,7 @@ def _koordinator_hint(key: str, known_fields: frozenset[str]) -> Iterator[str]:
     """Recognise what the plugin of koordinator calls these thresholds."""
     for prefix, field in (("low", "thresholds"), ("high", "targetThresholds")):
         if field in known_fields and key.casefold().removesuffix("s") == f"{prefix}threshold":
-            yield f"koordinator's LowNodeLoad; write {field}"
+            yield f"koordinator's LowNodeLoad calls it so: write {field}"
 
 
 def _nested_namespaces_hint(key: str, known_fields: frozenset[str]) -> Iterator[str]:

@@ -16,14 +16,42 @@ from reactive_desched.policy.tree import SourceMark
 
 MAX_TEXT_BYTES: Final = 1024 * 1024
 
+_BROKEN_SYNTAX: Final = (
+    ("did not find expected '-' indicator", "an item of the list, beginning with -, must be here"),
+    ("block mapping did not find expected key", "a key with a colon must be here"),
+    ("mapping values are not allowed", "no second key may begin here"),
+    ("could not find expected ':'", "this line has no colon after its key"),
+    ("quoted scalar found unexpected end", "this quote is not closed"),
+    ("unknown escape character", "this escape with a backslash does not exist"),
+    ("expected <document start>", "only a new document may begin here"),
+    ("flow sequence", "the list that begins with [ lacks a comma, or its ]"),
+    ("flow mapping", "the mapping that begins with { lacks a comma, or its }"),
+    ("while scanning a directive", "a line may not begin with %"),
+    ("while scanning an alias", "a text may not begin with *"),
+    ("while scanning an anchor", "a text may not begin with &"),
+    ("undefined tag handle", "a text may not begin with !"),
+    ("while scanning a tag", "a text may not begin with !"),
+    ("tab character that violates indentation", "a tab may not indent a line"),
+    ("block scalar", "what follows | or > must be a line break"),
+)
+"""What the parser complains of, by a part of its words, and the same in plain words."""
+
+_AT_CONTEXT: Final = ("could not find expected ':'", "quoted scalar found unexpected end")
+"""Complaints whose cause is where the construct begins, not where the parser gave up."""
+
 _SYNTAX_HINTS: Final = {
-    "block mapping did not find expected key": "compare its indentation with the lines above",
+    "block mapping did not find expected key": "compare indentation and quotes with the line above",
     "block collection did not find expected": "compare its indentation with the lines above",
-    "an alias": "a text that begins with * needs quotes",
-    "an anchor": "a text that begins with & needs quotes",
-    "cannot start any token": "a text that begins with it needs quotes",
+    "could not find expected ':'": "write KEY: VALUE, or indent it below the text it continues",
+    "quoted scalar found unexpected end": "close it, or put the text in the other kind of quotes",
+    "unknown escape character": "write a backslash as two, or use single quotes",
+    "while scanning a directive": "put the text in quotes",
+    "an alias": "put the text in quotes",
+    "an anchor": "put the text in quotes",
+    "tag": "put the text in quotes",
+    "cannot start any token": "put the text in quotes",
     "mapping values are not allowed": "quote a text with a colon in it, or look at the indentation",
-    "parsing a flow": "a bracket or brace before it is not closed",
+    "parsing a flow": "look at the brackets and braces before it",
     "expected <document start>": "begin every document after the first with ---",
 }
 _SURROGATES: Final = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}")
@@ -53,7 +81,7 @@ class YamlText:
             raise self.fatal_error(message, "", mark) from error
         except Exception as error:  # the parser raises other errors on odd input
             error_message = " ".join(str(error).split())
-            raise self.fatal_error(f"not readable as YAML: {error_message}") from error
+            raise self.fatal_error(f"cannot be read as YAML: {error_message}") from error
 
     def fatal_error(
         self, message: str, hint: str = "", mark: SourceMark | None = None
@@ -83,22 +111,26 @@ class YamlText:
 
     def _syntax_error(self, error: yaml.MarkedYAMLError) -> PolicyErrors:
         """Describe where the parser stopped, and why."""
+        what = parser_words(error)
         at = error.problem_mark or error.context_mark
+        is_behind = at is not None and at.line >= len(self._lines)
+        if error.context_mark and (is_behind or any(words in what for words in _AT_CONTEXT)):
+            at = error.context_mark
         mark = SourceMark(at.line + 1, at.column + 1) if at else None
-        what = " ".join(filter(None, (error.context, error.problem)))
         if "Unicode character escape" in what and _SURROGATE.match(self._line(mark), at.column - 1):
             begin = SourceMark(error.context_mark.line + 1, error.context_mark.column + 1)
             return self.fatal_error("half of a surrogate pair is not a character", "", begin)
+        plain = plain_syntax_error(what)
         if "cannot start any token" in what:
-            what = what.replace("character that", f"character {self._text_at(at)!r} that")
-        return self.fatal_error(f"not valid YAML: {what}", self._syntax_hint(what, mark), mark)
+            plain = f"a text may not begin with {self._text_at(at)!r}"
+        return self.fatal_error(f"not valid YAML: {plain}", self._syntax_hint(what, mark), mark)
 
     def _syntax_hint(self, what: str, mark: SourceMark | None) -> str:
         """Recognise common causes in the lines themselves."""
         if "\t" in self._line(mark):
             return "indent with spaces: tabs are not allowed in YAML"
         if mark and any(map(_is_ellipsis, self._lines[: mark.line])):
-            return 'a "..." left from an example is no YAML: remove it'
+            return 'remove the "..." that is left from an example'
         if hint := self._template_hint(mark):
             return hint
         return next((hint for tokens, hint in _SYNTAX_HINTS.items() if tokens in what), "")
@@ -114,6 +146,18 @@ class YamlText:
 
     def _line(self, mark: SourceMark | None) -> str:
         return self._lines[mark.line - 1] if mark and mark.line <= len(self._lines) else ""
+
+
+def parser_words(error: Exception) -> str:
+    """Return what the parser says of a syntax error, in its own words."""
+    words = (getattr(error, "context", None), getattr(error, "problem", None))
+    return " ".join(filter(None, words)) or " ".join(str(error).split())
+
+
+def plain_syntax_error(what: str) -> str:
+    """Return a complaint of the parser in plain words; a rare one stays as the parser put it."""
+    plain = (text for part, text in _BROKEN_SYNTAX if part in what)
+    return next(plain, f"this cannot be read (the parser: {what})")
 
 
 def mark_of_event(event: Event) -> SourceMark:

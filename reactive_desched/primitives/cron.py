@@ -52,14 +52,14 @@ class CronSchedule:
 
 
 def check_cron(text: str) -> None:
-    """Raise CronError for a text that is no schedule of five fields, or never begins."""
+    """Raise CronError for a text that is not a schedule of five fields, or never begins."""
     if len(text.split()) != _FIELDS:
-        raise CronError(f"{quote(text)} is no schedule of five fields", _FORM)
+        raise CronError(f"{quote(text)} is not a schedule of five fields", _FORM)
     try:
         next(CronSim(text, _SOME_DAY))
     except CronSimError as error:
         problem = str(error).replace("Bad ", "wrong ")
-        raise CronError(f"{quote(text)} is no schedule: {problem}", _FORM) from error
+        raise CronError(f"{quote(text)} is not a schedule: {problem}", _FORM) from error
     except StopIteration:
         raise CronError(f"{quote(text)} never comes", "name a day that the month has") from None
 

@@ -10,7 +10,7 @@ class Sink(Protocol):
     """Where records go. A relay drives it, with one call at a time.
 
     `name` names its position, metrics and log lines. `from_start` says where it begins when it
-    has no position yet: at the oldest record, or with whatever comes next.
+    has no saved cursor: at the oldest record, or with whatever comes next.
     """
 
     @property

@@ -38,7 +38,7 @@ _SECURITY_HEADERS: Final = {
     "X-Frame-Options": "DENY",
 }
 _MALFORMED: Final = (
-    f"this is no request, or one of its lines is longer than {MAX_LINE_BYTES} bytes,"
+    f"this is not a request, or one of its lines is longer than {MAX_LINE_BYTES} bytes,"
     f" or it has more than {MAX_HEADERS} of them\n"
 )
 
@@ -136,7 +136,7 @@ class HttpConnection(RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> StreamResponse:
-        """Return the answer to a failure; bytes that are no request are counted, not logged."""
+        """Return the answer to a failure; bytes that are not a request are counted, not logged."""
         if self.is_busy:
             return super().handle_error(request, status, exc, message)
         self._connections.malformed += 1

@@ -86,7 +86,7 @@ class SseFraming:
 
 
 class NdjsonFraming:
-    """The journal's lines as they are; whatever is no record is an empty line, or has no `id`."""
+    """The journal's lines as they are; what is no record is an empty line, or has no `id`."""
 
     media_type = "application/x-ndjson"
 

@@ -121,7 +121,7 @@ class TestTelling:
         assert log.lines == ["stopped {'reason': 'd'}", "resumed {'after': 'd'}"]
 
     async def test_what_passes_between_two_looks_is_not_told(self) -> None:
-        log, reasons = Lines(), ["not listed yet"]
+        log, reasons = Lines(), ["its first list is not complete"]
         async with anyio.create_task_group() as group:
             group.start_soon(log_transitions, lambda: reasons[-1], log, "stopped", "resumed")
             await anyio.sleep(POLL_INTERVAL_S / 2)

@@ -95,7 +95,7 @@ def test_without_its_checkpoints_a_new_history_is_found_by_a_kept_one(made: Samp
     [
         (lambda data, _: msgspec.structs.replace(data, size=data.size + 1), "stands after"),
         (lambda data, _: msgspec.structs.replace(data, root="ab" * 32), "not the one in its note"),
-        (lambda data, _: msgspec.structs.replace(data, note="nothing"), "no checkpoint's note"),
+        (lambda data, _: msgspec.structs.replace(data, note="nothing"), "not a checkpoint's note"),
     ],
     ids=["its size", "its root", "its note"],
 )

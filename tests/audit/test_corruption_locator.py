@@ -247,7 +247,7 @@ def test_an_empty_line_is_found(made: SampleJournal) -> None:
     bad = first_bad({**made.files, name: raw[:offset] + b"\n" + raw[offset:]}, made.signer)
 
     assert (bad.sequence, bad.offset) == (10, offset)
-    assert "no record" in bad.reason
+    assert "not a record" in bad.reason
 
 
 def test_a_line_of_endless_length_is_found(made: SampleJournal) -> None:
@@ -263,4 +263,4 @@ def test_a_line_that_is_no_json_is_found_though_its_hash_is_right(made: SampleJo
     raws = rewritten(made, 22, lambda raw: raw)
     bad = first_bad(in_files(made, [*raws[:-1], raws[-1][:-1] + b",}"]), made.signer)
 
-    assert (bad.sequence, bad.reason) == (23, "it cannot be read: it is no whole record")
+    assert (bad.sequence, bad.reason) == (23, "it cannot be read: it is not a whole record")

@@ -31,7 +31,7 @@ def test_blank_lines_elsewhere_in_a_note_are_refused(tmp_path: Path) -> None:
     lines = new_signer(tmp_path).sign(5, ROOT).splitlines(keepends=True)
 
     for at in range(len(lines)):
-        with pytest.raises(ConfigError, match="no checkpoint's note"):
+        with pytest.raises(ConfigError, match="not a checkpoint's note"):
             parse_pinned("".join([*lines[:at], "\n", *lines[at:]]))
 
 

@@ -128,7 +128,7 @@ def test_files_of_another_program_are_named_and_left_without_an_index(
     assert call(*command.split(), journal=tmp_path) == 1
 
     said = capsys.readouterr()
-    assert f"{path}: line 1 is no whole record, nor is any other line here" in said.err
+    assert f"{path}: line 1 is not a whole record, nor is any other line here" in said.err
     assert "--journal DIR" in said.err
     assert said.out == ""
     assert list(tmp_path.iterdir()) == [path]

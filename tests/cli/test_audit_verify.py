@@ -174,7 +174,7 @@ def test_after_a_change_of_keys_the_keys_beside_the_journal_do(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--key", "nobody+x+y"], "is no Ed25519 key"),
+        (["--key", "nobody+x+y"], "is not an Ed25519 key"),
         (["--key", "/nowhere/key.pub"], "/nowhere/key.pub: cannot read it: No such file"),
         (["--checkpoint", "/nowhere/kept"], "/nowhere/kept: cannot read it"),
         (["--checkpoint", "5:0123"], "SIZE:HEX"),
@@ -227,7 +227,7 @@ def test_files_of_another_program_are_named_before_any_key_is_asked_for(
 
     assert main(["audit", "verify", "--journal", str(tmp_path)]) == 1
 
-    assert f"{path}: line 1 is no whole record" in capsys.readouterr().err
+    assert f"{path}: line 1 is not a whole record" in capsys.readouterr().err
 
 
 def test_with_its_key_beside_it_a_journal_of_which_nothing_is_left_is_judged(

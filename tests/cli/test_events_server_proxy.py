@@ -79,5 +79,7 @@ async def test_where_no_controller_ever_was_none_is_waited_for(
         words = ["events", "tail", "-f", "--server", url, "--from", "0"]
         assert await to_thread.run_sync(main, words) == 1
 
-    assert f"answers {status.value} {status.phrase}, which is no stream" in capfd.readouterr().err
+    assert (
+        f"answers {status.value} {status.phrase}, which is not a stream" in capfd.readouterr().err
+    )
     assert proxy.asked == 1

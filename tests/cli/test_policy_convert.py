@@ -141,7 +141,8 @@ def test_where_nothing_can_be_written_the_command_fails(
 ) -> None:
     assert convert("p.yaml", "--out", "gone/new.yaml") == 1
     assert capsys.readouterr().err.endswith(
-        "reactive-desched: gone/new.yaml cannot be written: No such file or directory\n"
+        "reactive-desched: gone/new.yaml cannot be written: No such file or directory;"
+        f" create the folder {Path.cwd() / 'gone'} first\n"
     )
 
 
@@ -198,7 +199,7 @@ def test_the_ways_to_convert_are_asked_for_by_flags(
     written = capsys.readouterr()
     assert "- name: default" in written.out
     assert "evictLocalStoragePods: true" in written.out
-    assert "p.yaml:7:1: warning: gracePeriodSeconds: is not read here" in written.err
+    assert "p.yaml:7:1: warning: gracePeriodSeconds: does not belong here" in written.err
 
 
 def test_a_text_that_still_needs_a_lenient_reading_is_told_of(

@@ -92,7 +92,7 @@ def test_the_message_names_every_pause_and_denial_also_when_a_kind_is_given_up()
 
 def test_a_name_that_is_none_is_an_error() -> None:
     with pytest.raises(KeyError):
-        Bench().readiness.pause("sync/secrets", "not listed yet")
+        Bench().readiness.pause("sync/secrets", "its first list is not complete")
 
 
 async def test_work_is_available_when_the_last_pause_ends() -> None:

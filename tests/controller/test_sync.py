@@ -236,9 +236,9 @@ def test_after_a_replacement_nothing_is_missing_any_more() -> None:
 
 def test_a_resource_is_in_sync_while_its_list_is_complete_and_a_watch_is_open() -> None:
     bench = Bench()
-    assert bench.reason("nodes") == "not listed yet"
+    assert bench.reason("nodes") == "its first list is not complete"
     bench.nodes.mark_synced()
-    assert bench.reason("nodes") == "not listed yet", "a watch without any list"
+    assert bench.reason("nodes") == "its first list is not complete", "a watch without any list"
 
     bench.nodes.begin_replace()
     assert bench.reason("nodes") == "a new list is being applied"
@@ -295,7 +295,7 @@ def test_a_resource_that_is_needed_is_waited_for_however_often_it_is_denied() ->
     bench.handlers["pods"].mark_denied("403")
 
     assert bench.missing == []
-    assert bench.reason("pods") == "not listed yet"
+    assert bench.reason("pods") == "its first list is not complete"
 
 
 def test_an_object_that_cannot_be_read_is_told_with_its_resource() -> None:

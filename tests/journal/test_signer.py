@@ -145,7 +145,7 @@ def test_lines_that_others_add_to_the_text_are_signed_with_it() -> None:
     ],
 )
 def test_what_is_not_exactly_a_note_is_refused(edit: Callable[[str], str]) -> None:
-    with pytest.raises(JournalError, match="no checkpoint's note"):
+    with pytest.raises(JournalError, match="not a checkpoint's note"):
         parse_note(edit(NOTE))
 
 

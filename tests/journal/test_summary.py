@@ -157,5 +157,5 @@ def test_only_a_filter_without_words_is_empty(filter_: EventFilter, *, empty: bo
 def test_an_unknown_type_is_refused_with_those_there_are(word: str) -> None:
     check_types(("eviction", "decision.defer", EVICTION_SUCCEEDED), tuple(DATA_TYPES))
 
-    with pytest.raises(ConfigError, match=rf"'{word}'; there are .*eviction\.succeeded"):
+    with pytest.raises(ConfigError, match=rf'type "{word}" is unknown; .*eviction\.succeeded'):
         check_types(("eviction", word), tuple(DATA_TYPES))

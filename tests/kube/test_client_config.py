@@ -240,21 +240,23 @@ def test_a_server_that_is_no_http_address_is_refused_and_quoted(
     with pytest.raises(ConfigError) as caught:
         reader(path).load()
     server = server.rstrip("/")
-    told = f"kubeconfig {path}: the server {server!r} is no http address: write https://HOST:PORT"
+    told = (
+        f"kubeconfig {path}: the server {server!r} is not a http address: write https://HOST:PORT"
+    )
     assert str(caught.value) == told
 
 
 def test_a_cluster_without_a_server_is_refused(tmp_path: Path) -> None:
     path = kubeconfig(tmp_path)
     path.write_text(path.read_text().replace('"server"', '"elsewhere"'))
-    with pytest.raises(ConfigError, match="the server '' is no http address"):
+    with pytest.raises(ConfigError, match="the server '' is not a http address"):
         reader(path).load()
 
 
 @pytest.mark.parametrize("proxy", ["p:1", "socks5://p:1"])
 def test_a_proxy_that_is_no_http_address_is_refused(tmp_path: Path, proxy: str) -> None:
     path = kubeconfig(tmp_path, cluster={"server": "https://api.example"})
-    with pytest.raises(ConfigError, match=f"the proxy '{proxy}' is no http address"):
+    with pytest.raises(ConfigError, match=f"the proxy '{proxy}' is not a http address"):
         reader(path, HTTPS_PROXY=proxy).load()
 
 

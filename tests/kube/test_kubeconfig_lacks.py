@@ -25,7 +25,7 @@ def test_a_pipe_that_is_named_is_told_to_be_no_file(tmp_path: Path) -> None:
     os.mkfifo(pipe)
     assert (
         refusal(KubeConfigOptions(str(pipe)))
-        == f"kubeconfig {pipe} is no file: check the path given"
+        == f"kubeconfig {pipe} is not a file: check the path given"
     )
 
 

@@ -104,9 +104,13 @@ def test_what_was_written_is_read(documents: list[Any], flow: bool) -> None:  # 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        pytest.param("a: 1\n b: 2\n", "it.yaml:2:3: not valid YAML: mapping values", id="indented"),
+        pytest.param(
+            "a: 1\n b: 2\n",
+            "it.yaml:2:3: not valid YAML: no second key",
+            id="indented",
+        ),
         pytest.param("a: [1\n", "it.yaml:2:1: not valid YAML: ", id="never closed"),
-        pytest.param("a: &x 1\nb: *x\n", "it.yaml:2:4: the alias *x is not read", id="an alias"),
+        pytest.param("a: &x 1\nb: *x\n", "it.yaml:2:4: the alias *x is not ", id="an alias"),
         pytest.param("a: !!binary aGk=\n", "it.yaml:1:4: the tag tag:yaml.org", id="a tag"),
         pytest.param("a: !mine {b: 1}\n", "it.yaml:1:4: the tag !mine", id="a tag of one's own"),
         pytest.param("[a]: 1\n", "it.yaml:1:1: a key must be a text", id="a list as a key"),

@@ -56,7 +56,7 @@ def test_only_the_namespaces_asked_for_are_covered() -> None:
         ),
         pytest.param(
             "labelSelector: {matchLabels: {a: b}}",
-            "labelSelector: is not read here; move it to the args of DefaultEvictor",
+            "labelSelector: does not belong here; move it to the args of DefaultEvictor",
             id="a label selector, which this plugin has not",
         ),
         pytest.param(

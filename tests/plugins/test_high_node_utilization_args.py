@@ -75,7 +75,7 @@ def test_every_argument_is_read(read_args: Read) -> None:
         ),
         pytest.param(
             f"{CPU}targetThresholds: {{cpu: 50}}",
-            "targetThresholds: is not read here; "
+            "targetThresholds: does not belong here; "
             "it is an argument of LowNodeUtilization: move it to args there",
             id="an argument of the other utilisation plugin",
         ),

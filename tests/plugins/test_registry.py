@@ -128,8 +128,8 @@ class Unfinished(Plugin[str, NodeTaintsArgs]):
 @pytest.mark.parametrize(
     ("name", "value", "wrong"),
     [
-        ("Path", "pathlib:Path", "is no subclass of reactive_desched.api.Plugin"),
-        ("Dumps", "json:dumps", "is no subclass of reactive_desched.api.Plugin"),
+        ("Path", "pathlib:Path", "is not a subclass of reactive_desched.api.Plugin"),
+        ("Dumps", "json:dumps", "is not a subclass of reactive_desched.api.Plugin"),
         (
             "Unfinished",
             "tests.plugins.test_registry:Unfinished",

@@ -58,7 +58,7 @@ KINDS = "DoNotSchedule, ScheduleAnyway"
         ),
         pytest.param(
             "includeSoftConstraints: true",
-            "includeSoftConstraints: is not read here; v1alpha1; write constraints: "
+            "includeSoftConstraints: does not belong here; in v1alpha2 write constraints: "
             "[DoNotSchedule, ScheduleAnyway]",
             id="the argument of older releases",
         ),

@@ -169,7 +169,7 @@ def test_types_of_affinity_that_do_not_exist_are_skipped_beside_one_that_does() 
     required = "requiredDuringSchedulingIgnoredDuringExecution"
     line = (
         "p.yaml:3:172: profiles[0].pluginConfig[0].args.nodeAffinityType[0]: "
-        f'"{required}s" is no nodeAffinityType: it is skipped; did you mean {required}? '
+        f'"{required}s" is not a nodeAffinityType: it is skipped; did you mean {required}? '
         f"(in profile p, {AFFINITY})"
     )
     both = args(AFFINITY, f"{{nodeAffinityType: [{required}s, {required}]}}")

@@ -33,13 +33,13 @@ def with_token(token: str) -> str:
         ),
         pytest.param(
             "[{source: prometheus}]",
-            f'{METRICS}[0].source: "prometheus" is no source of metrics: nothing is read from it; '
-            "did you mean Prometheus?",
+            f'{METRICS}[0].source: "prometheus" is not a source of metrics: nothing is read from it'
+            "; did you mean Prometheus?",
             id="a source in lower case",
         ),
         pytest.param(
             "[{source: x}]",
-            f'{METRICS}[0].source: "x" is no source of metrics: nothing is read from it; '
+            f'{METRICS}[0].source: "x" is not a source of metrics: nothing is read from it; '
             "known here: KubernetesMetrics, Prometheus",
             id="a source that does not exist",
         ),

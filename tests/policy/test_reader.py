@@ -138,30 +138,28 @@ def test_bytes_are_utf_8_with_or_without_a_byte_order_mark() -> None:
         (
             "a:\n\t- b",
             (
-                "p.yaml:2:1: not valid YAML: while scanning for the next token found "
-                "character '\\t' that cannot start any token; "
+                "p.yaml:2:1: not valid YAML: a text may not begin with '\\t'; "
                 "indent with spaces: tabs are not allowed in YAML"
             ),
         ),
         (
             "a:\n  b: 1\n c: 2",
             (
-                "p.yaml:3:2: not valid YAML: while parsing a block mapping did not find expected "
-                "key; compare its indentation with the lines above"
+                "p.yaml:3:2: not valid YAML: a key with a colon must be here; "
+                "compare indentation and quotes with the line above"
             ),
         ),
         (
             "a:\n  b: 1\n  [...]\nc: 2",
             (
-                "p.yaml:4:1: not valid YAML: while scanning a simple key could not find expected "
-                "':'; "
-                'a "..." left from an example is no YAML: remove it'
+                "p.yaml:3:3: not valid YAML: this line has no colon after its key; "
+                'remove the "..." that is left from an example'
             ),
         ),
         (
             "a: b: c",
             (
-                "p.yaml:1:5: not valid YAML: mapping values are not allowed in this context; "
+                "p.yaml:1:5: not valid YAML: no second key may begin here; "
                 "quote a text with a colon in it, or look at the indentation"
             ),
         ),
@@ -172,7 +170,7 @@ def test_what_cannot_be_read_is_told_with_its_place(text: str | bytes, told: str
 
 
 def test_an_error_inside_the_parser_is_a_problem_too() -> None:
-    assert refusal("a: \ud800").startswith("p.yaml: not readable as YAML: ")
+    assert refusal("a: \ud800").startswith("p.yaml: cannot be read as YAML: ")
 
 
 def test_an_escape_of_no_character_is_a_syntax_error() -> None:
@@ -222,14 +220,14 @@ class TestBounds:
 @pytest.mark.parametrize(
     ("text", "hint"),
     [
-        ("a: *", "a text that begins with * needs quotes"),
-        ("a: & b", "a text that begins with & needs quotes"),
-        ("a: @b", "a text that begins with it needs quotes"),
+        ("a: *", "put the text in quotes"),
+        ("a: & b", "put the text in quotes"),
+        ("a: @b", "put the text in quotes"),
         ("a: b: c", "quote a text with a colon in it, or look at the indentation"),
-        ("a: [b", "a bracket or brace before it is not closed"),
-        ("a: {b: c", "a bracket or brace before it is not closed"),
+        ("a: [b", "look at the brackets and braces before it"),
+        ("a: {b: c", "look at the brackets and braces before it"),
         ("a: 1\n b: 2", "quote a text with a colon in it, or look at the indentation"),
-        ("a:\n  b: 1\n c: 2", "compare its indentation with the lines above"),
+        ("a:\n  b: 1\n c: 2", "compare indentation and quotes with the line above"),
     ],
 )
 def test_what_is_no_yaml_comes_with_a_remedy(text: str, hint: str) -> None:

@@ -165,8 +165,8 @@ def test_null_elsewhere_means_that_a_field_is_not_there() -> None:
         (
             "budgets: {schedules: [{schedule: 0 9 * * mo-fr, duration: 8h, evictions: 0}]}",
             (
-                's.yaml:3:24: budgets.schedules[0].schedule: "0 9 * * mo-fr" is no schedule: wrong'
-                " day-of-week; write minute, hour, day of month, month and day of week:"
+                's.yaml:3:24: budgets.schedules[0].schedule: "0 9 * * mo-fr" is not a schedule:'
+                " wrong day-of-week; write minute, hour, day of month, month and day of week:"
                 " 0 9 * * mon-fri"
             ),
         ),
@@ -329,16 +329,13 @@ def test_waits_of_a_plugin_and_kind_of_change_come_before_the_usual_ones() -> No
         (
             "apiVersion: reactive-desched/v1\nkind: ReactiveSettings\n",
             (
-                's.yaml:1:1: apiVersion: "reactive-desched/v1" is not an apiVersion that is read '
-                "here; did you mean reactive-desched/v1alpha1?"
+                's.yaml:1:1: apiVersion: "reactive-desched/v1" is not a known apiVersion; '
+                "did you mean reactive-desched/v1alpha1?"
             ),
         ),
         (
             "apiVersion: reactive-desched/v1alpha1\nkind: Settings\n",
-            (
-                's.yaml:2:1: kind: "Settings" is not a kind that is read here; '
-                "write kind: ReactiveSettings"
-            ),
+            ('s.yaml:2:1: kind: "Settings" is not a known kind; write kind: ReactiveSettings'),
         ),
         (
             "budgets: {}\nkind: ReactiveSettings\n",

@@ -38,98 +38,99 @@ SOUND = "thresholds: {cpu: 20}, targetThresholds: {cpu: 50}"
                 f"args: {{{SOUND}, metricsUtilization: "
                 "{source: KubernetesMetrics, numberOfNodes: 3}}",
             ),
-            f"{ENTRY}.args.metricsUtilization.numberOfNodes: is not read here; "
+            f"{ENTRY}.args.metricsUtilization.numberOfNodes: does not belong here; "
             "it is indented too far: move it up, directly below args",
             id="one level too low",
         ),
         pytest.param(
             entry("HighNodeUtilization", "args: {thresholds: , memory: 20.5}"),
-            f"{ENTRY}.args.memory: is not read here; indent it, below thresholds",
+            f"{ENTRY}.args.memory: does not belong here; indent it, below thresholds",
             id="one level too high",
         ),
         pytest.param(
             entry(LOW, f"args: {{{SOUND}, pods: 20}}"),
-            f"{ENTRY}.args.pods: is not read here; indent it, below thresholds or targetThresholds",
+            f"{ENTRY}.args.pods: does not belong here; "
+            "indent it, below thresholds or targetThresholds",
             id="one level too high, with two homes",
         ),
         pytest.param(
             entry(LOW, f"args: {{{SOUND}, namespaces: {{include: [a]}}}}"),
-            f"{ENTRY}.args.namespaces: is not read here; "
+            f"{ENTRY}.args.namespaces: does not belong here; "
             "this plugin takes evictableNamespaces: {exclude: […]}",
             id="namespaces of a utilisation plugin",
         ),
         pytest.param(
             entry("PodLifeTime", "args: {maxPodLifeTimeSeconds: 5, evictableNamespaces: {}}"),
-            f"{ENTRY}.args.evictableNamespaces: is not read here; "
+            f"{ENTRY}.args.evictableNamespaces: does not belong here; "
             "this plugin takes namespaces: {include: […]} or {exclude: […]}",
             id="evictable namespaces of another plugin",
         ),
         pytest.param(
             entry("DefaultEvictor", "args: {namespaces: {exclude: [a]}}"),
-            f"{ENTRY}.args.namespaces: is not read here; the evictor takes "
+            f"{ENTRY}.args.namespaces: does not belong here; the evictor takes "
             "namespaceLabelSelector: {matchLabels: {…}}; plugins take namespaces",
             id="namespaces of the evictor",
         ),
         pytest.param(
             entry(LOW, f"args: {{{SOUND}}}, namespaces: {{exclude: [a]}}"),
-            f"{ENTRY}.namespaces: is not read here; "
+            f"{ENTRY}.namespaces: does not belong here; "
             "in args, this plugin takes evictableNamespaces: {exclude: […]}",
             id="namespaces beside args",
         ),
         pytest.param(
             entry("RemoveDuplicates", "namespaces: {exclude: [a]}"),
-            f"{ENTRY}.namespaces: is not read here; move it under args",
+            f"{ENTRY}.namespaces: does not belong here; move it under args",
             id="the right namespaces beside args",
         ),
         pytest.param(
             entry(LOW, f"args: {{{SOUND}, evictableNamespaces: {{namespaces: {{exclude: []}}}}}}"),
-            f"{ENTRY}.args.evictableNamespaces.namespaces: is not read here; "
+            f"{ENTRY}.args.evictableNamespaces.namespaces: does not belong here; "
             "leave this level out: write exclude: […] directly",
             id="namespaces in namespaces",
         ),
         pytest.param(
             entry("RemoveDuplicates", "nodeFit: true"),
-            f"{ENTRY}.nodeFit: is not read here; move it to the args of DefaultEvictor",
+            f"{ENTRY}.nodeFit: does not belong here; move it to the args of DefaultEvictor",
             id="an option of the evictor beside args",
         ),
         pytest.param(
             entry("RemoveDuplicates", "args: {nodeFit: true}"),
-            f"{ENTRY}.args.nodeFit: is not read here; move it to the args of DefaultEvictor",
+            f"{ENTRY}.args.nodeFit: does not belong here; move it to the args of DefaultEvictor",
             id="an option of the evictor in args",
         ),
         pytest.param(
             entry(LOW, f"args: {{{SOUND}, highThreshold: {{cpu: 5}}}}"),
-            f"{ENTRY}.args.highThreshold: is not read here; "
-            "koordinator's LowNodeLoad; write targetThresholds",
+            f"{ENTRY}.args.highThreshold: does not belong here; "
+            "koordinator's LowNodeLoad calls it so: write targetThresholds",
             id="a high threshold",
         ),
         pytest.param(
             entry(LOW, f"args: {{{SOUND}, lowThresholds: {{cpu: 5}}}}"),
-            f"{ENTRY}.args.lowThresholds: is not read here; "
-            "koordinator's LowNodeLoad; write thresholds",
+            f"{ENTRY}.args.lowThresholds: does not belong here; "
+            "koordinator's LowNodeLoad calls it so: write thresholds",
             id="low thresholds",
         ),
         pytest.param(
             "profiles: [{name: PodLifeTime, args: {maxPodLifeTimeSeconds: 5}}]",
-            "profiles[0].args: is not read here; "
-            "PodLifeTime is no profile: write it as an entry of pluginConfig of a profile",
+            "profiles[0].args: does not belong here; "
+            "PodLifeTime is not a profile: write it as an entry of pluginConfig of a profile",
             id="a plugin as a profile",
         ),
         pytest.param(
             "profiles: [{name: p, namespaces: {exclude: [a]}}]",
-            "profiles[0].namespaces: is not read here; it is an argument of single plugins: "
+            "profiles[0].namespaces: does not belong here; it is an argument of single plugins: "
             "move it to the args of each it is meant for",
             id="an argument of many in a profile",
         ),
         pytest.param(
             "excludeOwnerKinds: [Job]",
-            "excludeOwnerKinds: is not read here; it is an argument of RemoveDuplicates and "
+            "excludeOwnerKinds: does not belong here; it is an argument of RemoveDuplicates and "
             "RemoveFailedPods: move it to args there",
             id="an argument of two at the top",
         ),
         pytest.param(
             entry("PodLifeTime", "args: {maxPodLifeTimeSeconds: 5, podStatusPhases: [Running]}"),
-            f"{ENTRY}.args.podStatusPhases: is not read here; v1alpha1; write states",
+            f"{ENTRY}.args.podStatusPhases: does not belong here; in v1alpha2 write states",
             id="a name of the legacy format",
         ),
         pytest.param(
@@ -174,7 +175,7 @@ SOUND = "thresholds: {cpu: 20}, targetThresholds: {cpu: 50}"
                 "args: {nodeAffinityType: [preferreddDuringSchedulingIgnoredDuringExecution]}",
             ),
             f"{ENTRY}.args.nodeAffinityType[0]: "
-            '"preferreddDuringSchedulingIgnoredDuringExecution" is no nodeAffinityType: it is '
+            '"preferreddDuringSchedulingIgnoredDuringExecution" is not a nodeAffinityType: it is '
             "skipped; did you mean preferredDuringSchedulingIgnoredDuringExecution?",
             id="a type of affinity nearly right",
         ),

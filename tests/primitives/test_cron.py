@@ -89,12 +89,12 @@ def test_starts_come_in_order_through_a_whole_year() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("0 9 * *", '"0 9 * *" is no schedule of five fields'),
-        ("0 0 9 * * mon-fri", '"0 0 9 * * mon-fri" is no schedule of five fields'),
-        ("@daily", '"@daily" is no schedule of five fields'),
-        ("61 9 * * *", '"61 9 * * *" is no schedule: wrong minute'),
-        ("0 9 * * mo-fr", '"0 9 * * mo-fr" is no schedule: wrong day-of-week'),
-        ("0 0 30 feb *", '"0 0 30 feb *" is no schedule: wrong day-of-month'),
+        ("0 9 * *", '"0 9 * *" is not a schedule of five fields'),
+        ("0 0 9 * * mon-fri", '"0 0 9 * * mon-fri" is not a schedule of five fields'),
+        ("@daily", '"@daily" is not a schedule of five fields'),
+        ("61 9 * * *", '"61 9 * * *" is not a schedule: wrong minute'),
+        ("0 9 * * mo-fr", '"0 9 * * mo-fr" is not a schedule: wrong day-of-week'),
+        ("0 0 30 feb *", '"0 0 30 feb *" is not a schedule: wrong day-of-month'),
         ("0 0 */20 * 1L", '"0 0 */20 * 1L" never comes'),
     ],
 )

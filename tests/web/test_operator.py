@@ -17,7 +17,7 @@ pytestmark = pytest.mark.anyio
 
 def read(query: Mapping[str, str]) -> object:
     if "bad" in query:
-        raise ConfigError("bad is no filter")
+        raise ConfigError("bad is not a filter")
     return {"query": dict(query)}
 
 
@@ -57,7 +57,7 @@ async def test_a_debug_page_answers_as_json_and_is_in_the_index(
     async with client.get("/debug/page?a=1") as answer:
         assert (answer.status, await answer.json()) == (200, {"query": {"a": "1"}})
     async with client.get("/debug/page?bad=1") as answer:
-        assert (answer.status, await answer.text()) == (400, "bad is no filter\n")
+        assert (answer.status, await answer.text()) == (400, "bad is not a filter\n")
     async with client.get("/") as index:
         assert "/debug/page     what there is\n" in await index.text()
 

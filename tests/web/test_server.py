@@ -181,7 +181,7 @@ async def test_what_is_no_request_is_counted_not_logged_and_its_answer_says_litt
     assert "Server: reactive-desched\r\n" in head + "\r\n"
     assert "X-Content-Type-Options: nosniff" in head
     assert "Cache-Control: no-store" in head
-    assert text.startswith("this is no request")
+    assert text.startswith("this is not a request")
     assert not [line for line in caplog.messages if "request" in line.lower()]
     counted = b"reactive_desched_http_malformed_requests_total 1.0"
     assert counted in metrics.exposition("")[0]

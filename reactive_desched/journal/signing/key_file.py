@@ -111,7 +111,7 @@ def _parse(raw: bytes) -> "Ed25519PrivateKey":
     except TypeError:
         raise ValueError("the key is encrypted, and there is no password for it") from None
     except (ValueError, UnsupportedAlgorithm):
-        raise ValueError("this is no private key in PEM (PKCS #8)") from None
+        raise ValueError("this is not a private key in PEM (PKCS #8)") from None
     if not isinstance(key, Ed25519PrivateKey):
         raise ValueError("this is a key of another kind; checkpoints are signed with Ed25519")  # noqa: TRY004 -- the file is wrong, not our caller
     return key

@@ -94,7 +94,7 @@ def parse_key(text: str) -> PublicKey:
     id_, _, encoded = rest.partition("+")
     raw = _decode_base64(encoded)
     if not is_key_name(name) or raw is None or raw[:1] != _ED25519 or len(raw) != 1 + _KEY_BYTES:
-        raise ConfigError(f"{text.strip()[:100]!r} is no Ed25519 key: write NAME+HASH+BASE64")
+        raise ConfigError(f"{text.strip()[:100]!r} is not an Ed25519 key: write NAME+HASH+BASE64")
     key = PublicKey(name, raw[1:])
     if not _KEY_ID_PATTERN.fullmatch(id_) or key.id.hex() != id_:
         raise ConfigError(f"the key {key.name}+{id_[:20]} does not fit its own hash: copy it again")
@@ -180,7 +180,7 @@ def _parse_signature(line: str) -> Signature:
 
 
 def _malformed_note(reason: str) -> JournalError:
-    return JournalError(f"this is no checkpoint's note: {reason}")
+    return JournalError(f"this is not a checkpoint's note: {reason}")
 
 
 def _encode_base64(raw: bytes) -> str:

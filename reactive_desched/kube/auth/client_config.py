@@ -117,7 +117,7 @@ class ClientConfigLoader:
         if not _is_http(url):
             shown = _USER_INFO.sub("//", url)
             raise ConfigError(
-                f"{describe_source(self._source)}: the {field} {shown!r} is no http address:"
+                f"{describe_source(self._source)}: the {field} {shown!r} is not a http address:"
                 " write https://HOST:PORT"
             )
         return url

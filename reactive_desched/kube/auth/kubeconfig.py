@@ -121,4 +121,4 @@ def _unusable_message(path: Path) -> str:
         return "does not exist"
     except OSError as error:
         return f"cannot be read: {error.strerror}"
-    return "is a directory" if path.is_dir() else "is no file"
+    return "is a directory" if path.is_dir() else "is not a file"

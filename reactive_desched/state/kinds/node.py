@@ -164,7 +164,7 @@ def _cpu_set(text: str) -> set[int]:
         first, dash, last = part.strip().partition("-")
         among = range(int(first), int(last if dash else first) + 1)
         if len(among) > _MAX_CPUS:
-            raise ValueError(f"{part} is no range of cpus")
+            raise ValueError(f"{part} is not a range of cpus")
         cpus.update(among)
     return cpus
 
