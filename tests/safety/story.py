@@ -146,6 +146,7 @@ class Story:
             *(self.step_clock, self.suspend, self.fill_disk, self.slow_disk),
             *(self.pause, self.resume, self.resume, self.resume, self.pause_by_file),
             *(self.protect_above, self.unprotect_above, self.unprotect_above),
+            *(self.find_evicted_pods, self.find_evicted_pods),
             *(self.taint_some, self.taint_some, self.taint_some, self.wait, self.wait),
         ]
 
@@ -199,17 +200,7 @@ class Story:
     def taint(self) -> None:
         if self.rng.random() < 0.3:
             self.untaint()
-        key, _, effect = self.rng.choice(TAINTS).partition(":")
-        self._edit_node(
-            self._node(),
-            lambda spec: {
-                **spec,
-                "taints": [
-                    *[t for t in spec.get("taints") or [] if t["key"] != key],
-                    {"key": key, "effect": effect},
-                ],
-            },
-        )
+        self._taint_node(self._node(), self.rng.choice(TAINTS))
 
     def taint_some(self) -> None:
         """Taint several nodes, so that pods of many workloads are found at once."""
@@ -337,6 +328,20 @@ class Story:
         if self.world.life is life:
             life.list_again(resource)
 
+    async def find_evicted_pods(self) -> None:
+        """Taint nodes twice while no watch says that pods left after the first time."""
+        if (life := self.world.life) is None:
+            return
+        self.taint_some()
+        life.lose("pods", noticed=False)
+        await anyio.sleep(self.rng.choice([3, 8, 20]))
+        for name in self._nodes():
+            self._taint_node(name, f"{self.rng.choice('xyz')}:NoSchedule")
+        await anyio.sleep(self.rng.choice([3, 8, 20]))
+        self.untaint()
+        if self.world.life is life:
+            life.list_again("pods")
+
     def bad_replies(self) -> None:
         for _ in range(self.rng.randrange(1, 6)):
             fault = self.rng.choice(["overloaded", "broken", "lost before", "lost after", "", ""])
@@ -407,6 +412,19 @@ class Story:
             self.world.store.modify(
                 "nodes", "", name, lambda stored: {**stored, "spec": change(stored["spec"])}
             )
+
+    def _taint_node(self, name: str, taint: str) -> None:
+        key, _, effect = taint.partition(":")
+        self._edit_node(
+            name,
+            lambda spec: {
+                **spec,
+                "taints": [
+                    *[t for t in spec.get("taints") or [] if t["key"] != key],
+                    {"key": key, "effect": effect},
+                ],
+            },
+        )
 
     def _edit_workload(self, change: Callable[[Obj], Obj]) -> None:
         for resource in ("deployments", "statefulsets"):
