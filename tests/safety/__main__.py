@@ -27,7 +27,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.safety", description=__doc__)
     parser.add_argument("--first", type=int, default=0, help="the first seed (default: 0)")
     parser.add_argument("--seeds", type=int, default=200, help="how many (default: 200)")
-    parser.add_argument("--steps", type=int, default=60, help="steps of a story (default: 60)")
+    parser.add_argument("--steps", type=int, default=80, help="steps of a story (default: 80)")
     arguments = parser.parse_args()
     began, evictions, failed = time.monotonic(), 0, []
     seeds = range(arguments.first, arguments.first + arguments.seeds)

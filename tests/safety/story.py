@@ -147,6 +147,7 @@ class Story:
             *(self.pause, self.resume, self.resume, self.resume, self.pause_by_file),
             *(self.protect_above, self.unprotect_above, self.unprotect_above),
             *(self.find_evicted_pods, self.find_evicted_pods),
+            *(self.stop_what_is_decided, self.stop_what_is_decided),
             *(self.taint_some, self.taint_some, self.taint_some, self.wait, self.wait),
         ]
 
@@ -288,8 +289,7 @@ class Story:
 
     def unprotect_above(self) -> None:
         for resource in ABOVE_PODS:
-            for stored in self.world.store.list(resource):
-                self._set_annotations(resource, stored["metadata"], {})
+            self._set_all_annotations(resource, {})
 
     def pause(self) -> None:
         self.world.pause()
@@ -327,6 +327,20 @@ class Story:
         await anyio.sleep(self.rng.choice([1, 25]))
         if self.world.life is life:
             life.list_again(resource)
+
+    async def stop_what_is_decided(self) -> None:
+        """Protect all pods, or pause, while the disk still writes what was decided."""
+        self.world.disk_delay_s = 3
+        self.taint_some()
+        await anyio.sleep(self.rng.choice([0.5, 2.5, 6]))
+        if self.rng.random() < 0.5:
+            self.pause()
+        else:
+            self._set_all_annotations("pods", {OPT_OUT: "true"})
+        await anyio.sleep(4)
+        self.world.disk_delay_s = 0.001
+        self.resume()
+        self._set_all_annotations("pods", {})
 
     async def find_evicted_pods(self) -> None:
         """Taint nodes twice while no watch says that pods left after the first time."""
@@ -444,6 +458,10 @@ class Story:
         if found := self.world.store.list(resource):
             self._set_annotations(resource, self.rng.choice(found)["metadata"], annotations)
 
+    def _set_all_annotations(self, resource: str, annotations: dict[str, str]) -> None:
+        for stored in self.world.store.list(resource):
+            self._set_annotations(resource, stored["metadata"], annotations)
+
     def _set_annotations(self, resource: str, meta: Obj, annotations: dict[str, str]) -> None:
         with suppress(StatusError):
             self.world.store.modify(
@@ -454,7 +472,7 @@ class Story:
             )
 
 
-def play_story(rng: Random, directory: Path, *, steps: int = 60) -> World:
+def play_story(rng: Random, directory: Path, *, steps: int = 80) -> World:
     """Play the story that a source of randomness draws; raises Violation.
 
     The error has notes: the policy, and the last steps with the time at which each was played.
