@@ -45,6 +45,7 @@ def _call(arguments: argparse.Namespace) -> int:
             now=arguments.now,
             mode=PlanMode(mode),
             bounds=snapshot_flags.bounds_of(arguments, mode),
+            journal=arguments.journal,
             passes=arguments.passes or 1,
             profile=arguments.profile,
             show_nodes=True,

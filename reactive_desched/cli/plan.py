@@ -57,6 +57,7 @@ def _call(arguments: argparse.Namespace) -> int:
             now=arguments.now,
             mode=PlanMode(mode),
             bounds=snapshot_flags.bounds_of(arguments, mode),
+            journal=arguments.journal,
             passes=arguments.passes or 1,
             profile=arguments.profile,
             only=record_filters.pod_words(arguments),

@@ -69,6 +69,11 @@ def add_preview(command: argparse.ArgumentParser) -> None:
         type=_duration,
         help="take each replacement to be Ready so long after its creation (default 10s)",
     )
+    ahead.add_argument(
+        "--journal",
+        metavar="DIR",
+        help="count the evictions of the last day that this journal records (default: none)",
+    )
     command.add_argument(
         "-o", "--output", choices=["table", "wide", "json", "yaml"], default="table"
     )
@@ -103,8 +108,7 @@ def bounds_of(arguments: argparse.Namespace, mode: str) -> "RunBounds":
         "ready_after_s": arguments.ready_after,
     }
     given = {name: value for name, value in given.items() if value is not None}
-    if given and mode != "run":
-        raise ConfigError(
-            f"--horizon, --max-evictions and --ready-after are for --as run, and not for {mode}"
-        )
+    if (given or arguments.journal) and mode != "run":
+        flags = "--horizon, --max-evictions, --ready-after and --journal"
+        raise ConfigError(f"{flags} are for --as run, and not for {mode}")
     return RunBounds(**given)

@@ -4,16 +4,18 @@ import gc
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from reactive_desched.errors import ConfigError
+from reactive_desched.model.history import PastEviction
 from reactive_desched.plan.evaluation import PlanResult, run_sweeps
 from reactive_desched.plan.missing_inputs import (
     missing_inputs,
@@ -57,9 +59,9 @@ class PlanOptions(Struct, frozen=True, kw_only=True):
     """What the command line said; no `files` means a live cluster, no `now` the present moment.
 
     `mode` is whose decisions to preview; a dry run of upstream may make several `passes`.
-    `profile` names the only one to run; `only` has the words that choose among pods and plugins, as
-    `PodSelection` takes them. `show_unaffected` asks for the pods nothing was decided
-    about, `show_nodes` for how nodes stand beside thresholds.
+    `profile` names the only one to run, `journal` a journal whose evictions count. `only` has the
+    words that choose among pods and plugins, as `PodSelection` takes them. `show_unaffected` asks
+    for the pods nothing was decided about, `show_nodes` for how nodes stand beside thresholds.
     """
 
     policy: str
@@ -73,6 +75,7 @@ class PlanOptions(Struct, frozen=True, kw_only=True):
     passes: int = 1
     bounds: RunBounds = RunBounds()
     profile: str | None = None
+    journal: str | None = None
     only: Mapping[str, tuple[str, ...]] = {}
     show_unaffected: bool = False
     show_nodes: bool = False
@@ -210,7 +213,9 @@ def _decide(
     if options.mode is PlanMode.RUN:
         from reactive_desched.plan.controller_run import run_controller
 
-        return run_controller(configuration, snapshot, moment.timestamp(), options.bounds, progress)
+        now_s = moment.timestamp()
+        past = _past_evictions(options, now_s)
+        return run_controller(configuration, snapshot, now_s, options.bounds, progress, past)
     return run_sweeps(
         configuration.policy,
         snapshot,
@@ -219,6 +224,20 @@ def _decide(
         passes=options.passes,
         asks_budgets=options.mode.asks_budgets,
     )
+
+
+def _past_evictions(options: PlanOptions, now_s: float) -> Sequence[PastEviction]:
+    """Return what the journal that was named records of the last day."""
+    if options.journal is None:
+        return ()
+    from reactive_desched.journal.history import read_history
+
+    try:
+        return read_history(Path(options.journal), now_s).evictions
+    except OSError as error:
+        raise ConfigError(
+            f"--journal: {options.journal} cannot be read: {error.strerror}"
+        ) from error
 
 
 def _configuration(options: PlanOptions) -> Configuration:

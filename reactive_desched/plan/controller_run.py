@@ -5,7 +5,7 @@ are replaced (docs/adr/0040-a-preview-runs-the-controller.md).
 """
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from msgspec.structs import replace
@@ -18,6 +18,7 @@ from reactive_desched.eviction.executor import EvictionResult
 from reactive_desched.model.accounts import DecisionContext
 from reactive_desched.model.brakes import BrakeNotice
 from reactive_desched.model.decisions import Decision, Evict
+from reactive_desched.model.history import PastEviction
 from reactive_desched.model.intents import Intent
 from reactive_desched.model.moves import MoveEnd
 from reactive_desched.model.observer import Observer
@@ -54,12 +55,14 @@ def run_controller(
     now_s: float,
     bounds: RunBounds,
     progress: Progress,
+    past: Sequence[PastEviction] = (),
 ) -> PlanResult:
     """Let a controller start now on this cluster; return what it evicts, and what waits at the end.
 
-    It starts without a journal: limits count no earlier evictions.
+    Its limits and its memory of moves count the `past` evictions.
     """
-    return _ControllerRun(configuration, snapshot, now_s, bounds, progress).run()
+    run = _ControllerRun(configuration, snapshot, now_s, bounds, progress)
+    return run.run(past)
 
 
 class _DelayRecorder:
@@ -127,13 +130,15 @@ class _ControllerRun:
         self._requests: deque[tuple[float, Intent]] = deque()
         self._evictions: list[PlannedDecision] = []
 
-    def run(self) -> PlanResult:
+    def run(self, past: Sequence[PastEviction]) -> PlanResult:
         """Let time pass until nothing is due any more, or a bound is reached."""
+        self._controller.restore(past)
         ended = self._run_to_end()
         preview = RunPreview(
             horizon_seconds=self._bounds.horizon_s,
             max_evictions=self._bounds.max_evictions,
             ready_after_seconds=self._bounds.ready_after_s,
+            past_evictions=len(past),
             ended_after_seconds=round(self._clock.now, 3),
             ended=ended,
         )

@@ -84,12 +84,14 @@ class PlannedDecision(ReportPart, frozen=True, gc=False):
 class RunPreview(ReportPart, frozen=True, gc=False):
     """What bounds a preview of the controller, what it assumes, and why it ended when.
 
-    Each replacement is taken to be Ready `ready_after_seconds` after its creation.
+    Each replacement is taken to be Ready `ready_after_seconds` after its creation. Limits and the
+    memory of moves count `past_evictions` of a journal.
     """
 
     horizon_seconds: float
     max_evictions: int
     ready_after_seconds: float
+    past_evictions: int
     ended_after_seconds: float
     ended: str
 

@@ -278,7 +278,8 @@ def _preview_rows(preview: RunPreview) -> Iterator[list[str]]:
     """Say what a preview of the controller assumes, and how far it looks."""
     ready, horizon = format_age(preview.ready_after_seconds), format_age(preview.horizon_seconds)
     ended = format_age(preview.ended_after_seconds)
-    yield ["assumed", "the controller starts now, with no record of earlier evictions;"]
+    past = f"a record of {n}" if (n := preview.past_evictions) else "no record of"
+    yield ["assumed", f"the controller starts now, with {past} earlier evictions;"]
     yield ["", f"each replacement is Ready {ready} after its creation; nothing else happens"]
     yield ["looked ahead", f"{horizon} or {preview.max_evictions} evictions at most"]
     yield ["", f"ended after {ended}: {preview.ended}"]

@@ -14,6 +14,9 @@ import yaml  # type: ignore[import-untyped]  # it ships no types
 from reactive_desched.api.args import PluginArgs
 from reactive_desched.cli import main
 from reactive_desched.errors import SnapshotUnavailable
+from reactive_desched.journal import history
+from reactive_desched.journal.history import History
+from reactive_desched.model.history import PastEviction
 from reactive_desched.plan import command, live
 from reactive_desched.plan.command import PlanOptions
 from reactive_desched.plan.mode import PlanMode
@@ -395,6 +398,42 @@ def test_words_that_make_no_sense_are_status_2(
     assert said in capsys.readouterr().err
 
 
+def test_the_evictions_of_a_journal_count(
+    plan: Plan, tmp_path: Path, cluster: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[Path, float]] = []
+    limits = POLICY.replace("profiles:", "maxNoOfPodsToEvictTotal: 1\nprofiles:")
+    (tmp_path / "policy.yaml").write_text(limits, encoding="utf-8")
+
+    def read(directory: Path, now_s: float) -> History:
+        asked.append((directory, now_s))
+        ended_s = now_s - 100
+        past = PastEviction(
+            "r1", ended_s, "uid-z", "shop", "z", "n3", ended_s=ended_s, result="evicted"
+        )
+        return History((past,))
+
+    monkeypatch.setattr(history, "read_history", read)
+    words = ("-f", str(cluster), "--max-evictions", "1", "-o", "json")
+    fresh = json.loads(plan(*words)[1])
+    restarted = json.loads(plan(*words, "--journal", "there")[1])
+
+    assert [each["inSeconds"] for each in fresh["decisions"][:1]] == [0.0]
+    assert [round(each["inSeconds"]) for each in restarted["decisions"][:1]] == [200]
+    assert restarted["preview"]["pastEvictions"] == 1
+    assert asked == [(Path("there"), 1777636800.0)]
+    assert "a record of 1 earlier evictions" in plan("-f", str(cluster), "--journal", "there")[1]
+
+
+def test_a_journal_that_is_not_there_is_wrong_input(
+    plan: Plan, tmp_path: Path, cluster: Path
+) -> None:
+    status, output, errors = plan("-f", str(cluster), "--journal", str(tmp_path / "none"))
+
+    assert (status, output) == (2, "")
+    assert "--journal: " in errors
+
+
 @pytest.mark.parametrize(
     ("words", "mode"),
     [
@@ -444,6 +483,7 @@ def test_how_far_to_look_ahead_is_said_and_heeded(plan: Plan, cluster: Path) -> 
         "horizonSeconds": 1200.0,
         "maxEvictions": 1,
         "readyAfterSeconds": 0.0,
+        "pastEvictions": 0,
         "endedAfterSeconds": said["preview"]["endedAfterSeconds"],
         "ended": "after 1 evictions",
     }
