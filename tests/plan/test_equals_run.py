@@ -44,6 +44,10 @@ BUDGETS = (
 )
 
 
+ONE_BY_ONE = "evictions: {maxInFlight: 1}\n"
+"""Else requests of one moment overtake each other, and chance says whose turn is next."""
+
+
 class Eviction(NamedTuple):
     """When, of which pod (replacements have names of their own), and from which node."""
 
@@ -77,7 +81,7 @@ def compare(seed: int, folder: Path) -> Compared:
     """Preview a drawn cluster, and run the controller on it."""
     rng = Random(seed)
     policy = folder / "policy.yaml"
-    policy.write_text(draw_policy(rng, rng.choice(BUDGETS)), encoding="utf-8")
+    policy.write_text(draw_policy(rng, rng.choice(BUDGETS) + ONE_BY_ONE), encoding="utf-8")
     configuration = load_files([policy], plugin_registry())
     trio._core._run._r.seed(seed)
     begun: list[tuple[float, float]] = []
