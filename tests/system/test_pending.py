@@ -51,8 +51,8 @@ def test_pending_says_what_a_running_controller_waits_for(
     ("server", "status", "message"),
     [
         ("http://127.0.0.1:1", 1, "is a controller running there?"),
-        ("ftp://there", 2, "is no address of a controller"),
-        ("127.0.0.1:x", 2, "is no address of a controller"),
+        ("ftp://there", 2, "is not the address of a controller"),
+        ("127.0.0.1:x", 2, "is not the address of a controller"),
     ],
 )
 def test_without_a_controller_the_error_names_the_place(
