@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 STDIN = "-"
 _WRONG_INPUT = 2
+_OUTPUTS = ("text", "json", "github", "sarif")
 _DESCRIPTION = """\
 Read policies (descheduler/v1alpha2 or v1alpha1) and settings, and say everything that is wrong
 in them: file, line, column, field, and what to do about it. Each file is checked on its own. A
@@ -27,6 +28,9 @@ with "severity" (error or warning), "file", "line" and "column" (from 1; 0 where
 "notes", each with "file" and "message": what the policy does about cordoned nodes and others that
 are soon gone, and its limits, with the settings of the same file, else those of the only file that
 holds nothing else, else the default ones
+
+with -o github, a workflow command for each problem, which GitHub Actions shows at its line; with
+-o sarif, a log of SARIF 2.1.0 for code scanning
 
 exit status: 0 no file has an error, 2 a file has errors: `run` refuses such a policy with 2, too"""
 
@@ -58,12 +62,12 @@ def _add_check(commands: Commands) -> None:
         action="store_true",
         help="accept what the SIG descheduler accepts, and warn of keys that it ignores",
     )
-    command.add_argument("-o", "--output", choices=["text", "json"], default="text")
+    command.add_argument("-o", "--output", choices=_OUTPUTS, default="text")
     command.set_defaults(command=_check)
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    from reactive_desched.cli.verdicts import as_json, as_text, has_no_errors
+    from reactive_desched.cli import verdicts as forms
     from reactive_desched.plugins.registry import plugin_registry
     from reactive_desched.policy.load import check_source
 
@@ -72,12 +76,17 @@ def _check(arguments: argparse.Namespace) -> int:
         name: check_source(_stdin() if name == STDIN else name, plugins, lenient=lenient)
         for name in arguments.files
     }
-    write = as_json if arguments.output == "json" else as_text
+    write = {
+        "text": forms.as_text,
+        "json": forms.as_json,
+        "github": forms.as_github,
+        "sarif": forms.as_sarif,
+    }[arguments.output]
     apart = [v.settings for v in verdicts.values() if v.settings is not None and v.policy is None]
     common = apart[0] if len(apart) == 1 else None
     notes = {name: _notes(each, each.settings or common) for name, each in verdicts.items()}
     sys.stdout.write(write(verdicts, notes))
-    return 0 if has_no_errors(verdicts) else _WRONG_INPUT
+    return 0 if forms.has_no_errors(verdicts) else _WRONG_INPUT
 
 
 def _notes(verdict: "PolicyCheckResult", settings: "ReactiveSettings | None") -> tuple[str, ...]:

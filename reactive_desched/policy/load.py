@@ -35,7 +35,8 @@ class PolicyCheckResult(Struct, frozen=True):
     """The errors and warnings of one text.
 
     `complete` is False when reading stopped at the hundredth error. `policy` and `settings` are
-    what was read, None where the text has none or has errors.
+    what was read, None where the text has none or has errors. `source` is the text, None where it
+    cannot be read.
     """
 
     errors: tuple[Diagnostic, ...] = ()
@@ -43,6 +44,7 @@ class PolicyCheckResult(Struct, frozen=True):
     complete: bool = True
     policy: Policy | None = None
     settings: "ReactiveSettings | None" = None
+    source: SourceText | None = None
 
 
 def load_files(
@@ -102,9 +104,9 @@ def check_source(
     A policy has errors exactly where `load_runnable` refuses it.
     """
     diagnostics = DiagnosticList(lenient=lenient)
+    source = file if isinstance(file, SourceText) else read_source(file, diagnostics)
+    read, settings = None, None
     try:
-        source = file if isinstance(file, SourceText) else read_source(file, diagnostics)
-        read, settings = None, None
         if source is not None:
             read, settings = _check_documents(source, registry, diagnostics)
         diagnostics.raise_if_errors()
@@ -112,11 +114,14 @@ def check_source(
             diagnostics.add(problem)
         diagnostics.raise_if_errors()
     except PolicyErrors as errors:
-        return PolicyCheckResult(errors.diagnostics, errors.warnings, errors.complete)
+        return PolicyCheckResult(
+            errors.diagnostics, errors.warnings, errors.complete, source=source
+        )
     return PolicyCheckResult(
         warnings=diagnostics.warnings,
         policy=None if read is None else read.policy,
         settings=settings,
+        source=source,
     )
 
 

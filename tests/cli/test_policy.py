@@ -345,3 +345,35 @@ def test_a_kind_of_change_to_which_no_plugin_reacts_cannot_have_its_own_debounce
     assert "debounce.perChange.NodeTaintsChangd" in problems[0]
     assert "did you mean NodeTaintsChanged?" in problems[0]
     assert "debounce.perPlugin.PodLifeTime.perChange.NodeTaintsChanged" in problems[1]
+
+
+def test_a_text_that_is_not_yaml_is_shown_with_a_caret_under_the_place(files: Files) -> None:
+    status, said = files.check(p="kind: DeschedulerPolicy\nprofiles: [a\n")
+
+    assert status == 2
+    assert said.splitlines()[1:3] == ["2 | profiles: [a", "  |           ^"]
+    assert ":2:11: error: not valid YAML: the list that begins with [" in said
+
+
+def test_github_marks_the_line_of_each_problem(files: Files) -> None:
+    status, said = files.check("-o", "github", p=MISPLACED)
+
+    assert status == 2
+    assert said.splitlines()[0] == (
+        "::error file=p,line=4,col=1::ignorePvcPods: does not belong here; "
+        "move it to the args of DefaultEvictor"
+    )
+
+
+def test_sarif_has_a_result_for_each_problem(files: Files) -> None:
+    status, said = files.check("-o", "sarif", p=MISPLACED, q=OLD)
+
+    log = json.loads(said)
+    results = log["runs"][0]["results"]
+    assert (status, log["version"]) == (2, "2.1.0")
+    assert [each["level"] for each in results] == ["error"] * 2 + ["warning"] * 3
+    place = results[0]["locations"][0]["physicalLocation"]
+    assert place == {
+        "artifactLocation": {"uri": "p"},
+        "region": {"startLine": 4, "startColumn": 1},
+    }
