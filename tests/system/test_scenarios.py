@@ -76,7 +76,10 @@ def planned(cluster: Cluster, folder: Path) -> set[str]:
     """Return the plugins whose findings `plan` would act on, or hold back."""
     policy = folder / "policy.yaml"
     policy.write_text(POLICY, encoding="utf-8")
-    words = ("plan", "--policy", str(policy), "--kubeconfig", str(cluster.kubeconfig), "-o", "json")
+    words = (
+        *("plan", "--as", "once", "--policy", str(policy)),
+        *("--kubeconfig", str(cluster.kubeconfig), "-o", "json"),
+    )
     said = subprocess.run(
         (sys.executable, "-m", "reactive_desched", *words),
         capture_output=True,
