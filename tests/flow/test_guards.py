@@ -157,7 +157,7 @@ async def test_an_opt_out_ends_by_itself(value: str, created_s: int, ends_s: flo
     assert len(flow.observer.decisions) == (2 if ends_s else 1)
 
 
-@pytest.mark.parametrize("value", ["", "yes", "2026-12-24", "2026-12-24T18:00:00", "3d"])
+@pytest.mark.parametrize("value", ["", "yes", "2026-12-24", "2026-12-24T18:00:00", "3 days"])
 async def test_an_opt_out_that_cannot_be_read_protects_and_says_so_once(value: str) -> None:
     asks = annotated(do_not_evict=value)
 
