@@ -101,7 +101,7 @@ def answered_by_the_command(comparing: ModuleType, case: Case, _: Path) -> Any:
 def recorded() -> Iterator[Any]:
     """Yield every case; expected to fail is one that a plugin to come would have to decide."""
     if not (FOLDER / "check.py").is_file():
-        reason = f"there are not a recordings: looked for check.py and *.jsonl in {FOLDER}"
+        reason = f"there are no recordings: looked for check.py and *.jsonl in {FOLDER}"
         yield pytest.param({}, answered, id="none", marks=pytest.mark.skip(reason=reason))
         return
     for case in check().load([str(FOLDER)]):

@@ -117,7 +117,7 @@ def _read_profiles(
         diagnostics.add(at.diagnostic(f"must be a list, not {describe(at.node)}", hint))
     profiles = tuple(map(reader.read, at.items()))
     if not profiles and at.origin is None and find(at.root, ("strategies",)) is None:
-        diagnostics.warn(at.diagnostic("there are not a profiles", "nothing will be evicted"))
+        diagnostics.warn(at.diagnostic("there are no profiles", "nothing will be evicted"))
     seen: set[str] = set()
     for profile, location in zip(profiles, at.items(), strict=True):
         if profile.name in seen:

@@ -149,7 +149,7 @@ async def test_warnings_of_a_new_policy_are_told(path: Path) -> None:
 
     assert len(bench.configs) == 1
     [warning] = bench.warnings
-    assert "there are not a profiles" in warning
+    assert "there are no profiles" in warning
 
 
 async def test_whatever_breaks_while_reading_does_not_end_the_controller(path: Path) -> None:
