@@ -146,7 +146,8 @@ class Story:
             *(self.step_clock, self.suspend, self.fill_disk, self.slow_disk),
             *(self.pause, self.resume, self.resume, self.resume, self.pause_by_file),
             *(self.protect_above, self.unprotect_above, self.unprotect_above),
-            *(self.find_evicted_pods, self.find_evicted_pods),
+            *(self.find_evicted_pods, self.find_evicted_pods, self.leave_no_room),
+            *(self.disrupt_a_zone, self.disrupt_a_zone, self.lose_all_nodes),
             *(self.stop_what_is_decided, self.stop_what_is_decided),
             *(self.taint_some, self.taint_some, self.taint_some, self.wait, self.wait),
         ]
@@ -275,6 +276,43 @@ class Story:
         metadata = {"name": app, "namespace": namespace}
         self.world.store.create("poddisruptionbudgets", {"metadata": metadata, "spec": spec})
 
+    # --- what brakes are for ---
+
+    async def leave_no_room(self) -> None:
+        """Let pods wait for a node, and then find others."""
+        for name in self._nodes():
+            self._edit_node(name, lambda spec: {**spec, "unschedulable": True})
+        for _ in range(self.rng.choice([4, 20])):
+            self.kill_pod()
+        await anyio.sleep(75)
+        await self._find_pods_of(self._nodes())
+        self.uncordon()
+
+    async def disrupt_a_zone(self) -> None:
+        """Stop three nodes of five in a zone, and then find the pods of the others."""
+        zone = self.rng.choice(ZONES)
+        for number in range(5):
+            self._make_node(f"{zone}{number}", zone)
+        nodes = [name for name in self._nodes() if name.startswith(zone)]
+        for name in nodes[: len(nodes) * 3 // 5]:
+            self.world.cluster.stop_node(name)
+        await anyio.sleep(60)
+        await self._find_pods_of(nodes)
+        self.start_nodes()
+
+    async def lose_all_nodes(self) -> None:
+        for name in self._nodes():
+            self.world.cluster.stop_node(name)
+        await anyio.sleep(60)
+        await self._find_pods_of(self._nodes())
+        self.start_nodes()
+
+    async def _find_pods_of(self, nodes: Sequence[str]) -> None:
+        for name in nodes:
+            self._taint_node(name, f"{self.rng.choice('xyz')}:NoSchedule")
+        await anyio.sleep(15)
+        self.untaint()
+
     # --- people ---
 
     def protect(self) -> None:
@@ -349,10 +387,7 @@ class Story:
         self.taint_some()
         life.lose("pods", noticed=False)
         await anyio.sleep(self.rng.choice([3, 8, 20]))
-        for name in self._nodes():
-            self._taint_node(name, f"{self.rng.choice('xyz')}:NoSchedule")
-        await anyio.sleep(self.rng.choice([3, 8, 20]))
-        self.untaint()
+        await self._find_pods_of(self._nodes())
         if self.world.life is life:
             life.list_again("pods")
 
