@@ -1,6 +1,7 @@
 """The pages say what the code does: generated pages are up to date, links lead somewhere."""
 
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -106,3 +107,8 @@ def test_the_readme_names_every_plugin(name: str) -> None:
 
 def test_the_metrics_page_is_what_the_code_says() -> None:
     assert (REFERENCE / "metrics.md").read_text(encoding="utf-8") == metrics_page()
+
+
+def test_each_decision_record_has_a_number_of_its_own() -> None:
+    numbers = Counter(path.name[:4] for path in (ROOT / "docs" / "adr").glob("[0-9]*.md"))
+    assert [number for number, count in numbers.items() if count > 1] == []

@@ -28,8 +28,8 @@ def doing(monkeypatch: pytest.MonkeyPatch) -> Doing:
     def replace(ending: int | BaseException = 0) -> list[Any]:
         asked: list[Any] = []
 
-        def do(options: Any) -> int:  # what the command passes on
-            asked.append(options)
+        def do(*options: Any) -> int:  # what the command passes on
+            asked.append(options if len(options) > 1 else options[0])
             if isinstance(ending, BaseException):
                 raise ending
             return ending
@@ -86,9 +86,9 @@ def test_run_needs_a_policy_and_nothing_else(
 def test_demo_listens_where_it_is_told_and_on_a_free_port_otherwise(doing: Doing) -> None:
     asked = doing()
     main(["demo"])
-    main(["demo", "--listen", "127.0.0.1:99"])
+    main(["demo", "--listen", "127.0.0.1:99", "--keep", "day"])
 
-    assert asked == ["127.0.0.1:0", "127.0.0.1:99"]
+    assert asked == [("127.0.0.1:0", None), ("127.0.0.1:99", "day")]
 
 
 def test_sim_passes_on_every_flag(doing: Doing) -> None:
