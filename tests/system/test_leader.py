@@ -15,6 +15,7 @@ import pytest
 
 from reactive_desched.api.event import EVICTION_REQUESTED, LEADER_CHANGED
 from reactive_desched.journal.reading import read_events
+from tests.support.control_plane import wait_until
 
 LEASE_S = 3
 ELECTION = (
@@ -168,9 +169,12 @@ def test_a_new_leader_whose_journal_is_in_use_gives_the_lease_up(
     owner.wait_for("synced")
     candidate = controller(*ELECTION)
     candidate.wait_for(ACQUIRED)
-    url = candidate.wait_for(r"url=(http://\S+)").group(1)
-    with urllib.request.urlopen(f"{url}/readyz?verbose", timeout=10) as reply:
-        assert "the journal is in use by process" in reply.read().decode()
+    words = "the journal is in use by process"
+    wait_until(
+        lambda: words in get(candidate, "/readyz?verbose")[1],
+        within_s=20,
+        what="the candidate says that the journal is in use",
+    )
 
     assert candidate.process.wait(30) == 1
     assert re.search(r"reactive-desched: .*the journal is in use", candidate.output)
