@@ -102,7 +102,7 @@ class PendingBrake:
                 yield BrakeNotice(PENDING, CLUSTER, True, self._describe())
         elif self._is_engaged:
             since = self._fewer_since = now if self._fewer_since is None else self._fewer_since
-            if settings is None or now - since >= settings.after_s:
+            if settings is None or now >= since + settings.after_s:  # as next_due computes it
                 self._is_engaged, self._fewer_since = False, None
                 yield BrakeNotice(PENDING, CLUSTER, False, self._describe())
 
