@@ -596,3 +596,16 @@ async def test_a_pause_while_nothing_can_be_recorded_is_recorded_as_soon_as_it_c
         flow.controller.pause_reason()
 
         assert notices(flow) == [(MANUAL, CLUSTER, True)]
+
+
+async def test_the_brake_on_pending_pods_is_released_at_the_moment_that_it_foresees() -> None:
+    """A moment of the clock is chosen at which `since + 30 - since` is less than 30."""
+    async with braked(pending={"pods": 3, "after": "30s"}).running() as flow:
+        waiting = [pending(f"w{i}") for i in range(3)]
+        flow.sync_and_resume(*NODES, *waiting)
+        await anyio.sleep_until(254.82700000000014)
+        assert flow.controller.brake_messages()["pending"]
+        flow.delete(*waiting)
+
+        await anyio.sleep(31)
+        assert not flow.controller.brake_messages()["pending"]
