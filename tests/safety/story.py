@@ -98,9 +98,11 @@ BUDGETS: Final = {
         "{evictions: 30, per: 1m, burst: 10}",
         "{evictions: 2, per: 5m, burst: 1}",
     ),
+    "zone": ("null", "{evictions: 2, per: 2m, burst: 1}"),
     "node": ("null", "{evictions: 2, per: 1m, burst: 1}"),
+    "plugin": ("null", "{evictions: 2, per: 2m, burst: 1}"),
     "namespace": ("null", "{evictions: 4, per: 1m, burst: 2}"),
-    "owner": ("null",),
+    "owner": ("null", "null", "{evictions: 1, per: 3m, burst: 1}"),
     "warmUp": ("null",),
 }
 GUARDS: Final = (
