@@ -183,7 +183,7 @@ class Life:
                     )
                     with self._recorder.filled(recorder):
                         await self._run_tasks(recorder)
-        except JournalError:
+        except* JournalError:  # of several tasks, perhaps
             if not self.has_crashed:
                 raise
         finally:
