@@ -15,7 +15,7 @@ from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import Pod, PodKey
 from reactive_desched.model.wakes import WakeOnPod
 from reactive_desched.policy.brakes import PendingBrakeSettings
-from reactive_desched.primitives.deadline_heap import Timers
+from reactive_desched.primitives.deadline_heap import Timers, earliest
 from reactive_desched.state.indexes.unschedulable_pods import (
     PodUnschedulableChanged,
     UnschedulablePods,
@@ -84,11 +84,7 @@ class PendingBrake:
 
     def next_due(self) -> float | None:
         """Return when time alone may engage or release the brake."""
-        due = self._waiting.next_due()
-        if self._fewer_since is not None and self._settings is not None:
-            release = self._fewer_since + self._settings.after_s
-            due = release if due is None else min(due, release)
-        return due
+        return earliest(self._waiting.next_due(), self._release_at)
 
     def update(self, now: float) -> Iterator[BrakeNotice]:
         """Count the pods whose time has come; yield what that changes."""
@@ -101,8 +97,8 @@ class PendingBrake:
                 self._is_engaged = True
                 yield BrakeNotice(PENDING, CLUSTER, True, self._describe())
         elif self._is_engaged:
-            since = self._fewer_since = now if self._fewer_since is None else self._fewer_since
-            if settings is None or now >= since + settings.after_s:  # as next_due computes it
+            self._fewer_since = now if self._fewer_since is None else self._fewer_since
+            if (release_at := self._release_at) is None or now >= release_at:
                 self._is_engaged, self._fewer_since = False, None
                 yield BrakeNotice(PENDING, CLUSTER, False, self._describe())
 
@@ -110,6 +106,13 @@ class PendingBrake:
     def message(self) -> str:
         """Why the brake holds everything; empty when it is released."""
         return self._describe() if self._is_engaged else ""
+
+    @property
+    def _release_at(self) -> float | None:
+        """When the brake is released if no more pods wait; None where nothing is foreseen."""
+        if self._fewer_since is None or self._settings is None:
+            return None
+        return self._fewer_since + self._settings.after_s
 
     def _describe(self) -> str:
         """Say how many pods are unschedulable, and how many are tolerated."""

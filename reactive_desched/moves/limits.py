@@ -98,8 +98,7 @@ class MovingLimits:
             return 1
         if (workload := self._view.workload(chain[-1].uid)) is not None:
             return workload.replicas
-        pods, uid = self._view.index(WorkloadPods), chain[0].uid
-        return pods.ready(uid) + pods.unready(uid)
+        return self._view.index(WorkloadPods).count(chain[0].uid)
 
     def _room_at(self, key: ScopeKey, ends: int, now: float) -> float:
         """Return when so many moves of a full scope, which make room, have ended at the latest.

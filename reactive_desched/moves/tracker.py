@@ -408,7 +408,7 @@ class MoveTracker:
         pods, controller_uid = self._view.index(WorkloadPods), move.match_key[0]
         if workload.rollout and controller_uid != workload.uid:
             return False
-        return workload.replicas > pods.ready(controller_uid) + pods.unready(controller_uid)
+        return workload.replicas > pods.count(controller_uid)
 
     def _given_up(self, move: Move) -> tuple[str, str]:
         """Return the result of a move that is given up, and why."""

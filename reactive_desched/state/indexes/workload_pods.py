@@ -31,6 +31,10 @@ class WorkloadPods(Index):
         """Count the other pods of a controller, those without a node included."""
         return self._unready.get(controller_uid, 0)
 
+    def count(self, controller_uid: str) -> int:
+        """Count all of a controller's pods."""
+        return self.ready(controller_uid) + self.unready(controller_uid)
+
     def on_pod(self, old: Pod | None, new: Pod | None) -> Iterable[Change]:
         """Follow a pod that appeared, disappeared, terminates, or has another controller."""
         before = None if old is None else self._count(old, -1)
