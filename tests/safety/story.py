@@ -20,6 +20,7 @@ from reactive_desched.sim.objects import Obj
 from reactive_desched.sim.status import StatusError
 from tests.safety.referee import CLOSED_EVERY_MINUTES, CLOSED_MINUTES, OPT_OUT, ZONE
 from tests.safety.world import World, remove_quietly
+from tests.support.previewed import draw_limits
 from tests.support.sim_world import node, workload
 
 ZONES: Final = ("a", "b", "c")
@@ -37,15 +38,7 @@ def policy_text(rng: Random) -> str:
     plugins = ["RemovePodsViolatingNodeTaints", *(each for each in others if rng.random() < 0.3)]
     deschedule = [name for name in plugins if name != "RemoveDuplicates"]
     balance = [name for name in plugins if name == "RemoveDuplicates"]
-    limits = "".join(
-        f"{key}: {rng.choice([1, 2, 5])}\n"
-        for key in (
-            "maxNoOfPodsToEvictPerNode",
-            "maxNoOfPodsToEvictPerNamespace",
-            "maxNoOfPodsToEvictTotal",
-        )
-        if rng.random() < 0.2
-    )
+    limits = draw_limits(rng)
     budgets = "".join(
         f"  {scope}: {rng.choice(choices)}\n"
         for scope, choices in BUDGETS.items()

@@ -31,9 +31,9 @@ BUDGETS: Final = (
 )
 
 
-def draw_policy(rng: Random, settings: str = "") -> str:
-    """Write a policy with some plugins and limits, and settings behind it."""
-    limits = "".join(
+def draw_limits(rng: Random) -> str:
+    """Write some of a policy's limits."""
+    return "".join(
         f"{key}: {rng.choice([1, 2, 5])}\n"
         for key in (
             "maxNoOfPodsToEvictPerNode",
@@ -42,6 +42,11 @@ def draw_policy(rng: Random, settings: str = "") -> str:
         )
         if rng.random() < 0.2
     )
+
+
+def draw_policy(rng: Random, settings: str = "") -> str:
+    """Write a policy with some plugins and limits, and settings behind it."""
+    limits = draw_limits(rng)
     return f"""\
 apiVersion: descheduler/v1alpha2
 kind: DeschedulerPolicy

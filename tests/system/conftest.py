@@ -65,6 +65,11 @@ class Program:
         """Return when something holds; fail if the program ends or takes too long."""
         wait_until(lambda: found() or None, self)
 
+    @property
+    def url(self) -> str:
+        """Where a controller serves, as soon as its log says so, in either format."""
+        return self.wait_for(r'\burl"?[=:] ?"?(http[^\s"]+)')[1]
+
     def stop(self, number: int = signal.SIGTERM) -> int:
         if self.process.poll() is None:
             self.process.send_signal(number)

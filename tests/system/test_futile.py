@@ -37,8 +37,7 @@ def test_a_workload_moved_in_vain_is_listed_and_tried_again_when_cleared(
 ) -> None:
     program = controller("--log-format", "json")
     program.wait_for('"synced"')
-    lines = map(json.loads, program.output.splitlines())
-    server = next(line["url"] for line in lines if "url" in line)
+    server = program.url
     taints = [{"key": "gpu", "effect": "PreferNoSchedule"}]
     for name in NODES:
         cluster.call("PATCH", f"/api/v1/nodes/{name}", {"spec": {"taints": taints}})

@@ -20,7 +20,7 @@ def test_an_open_stream_gets_every_record_up_to_the_checkpoint_of_the_stop(
     controller: Callable[..., Any], tmp_path: Path
 ) -> None:
     program = controller()
-    url = program.wait_for(r"url=(http://\S+)")[1]
+    url = program.url
     program.wait_for("synced")
     request = urllib.request.Request(
         f"{url}/events?from=oldest", headers={"Accept": "application/x-ndjson"}

@@ -47,9 +47,8 @@ def standby(leader: Any, controller: Start) -> Any:
 
 
 def get(program: Any, path: str) -> tuple[int, str]:
-    url = program.wait_for(r"url=(http://\S+)").group(1)
     try:
-        with urllib.request.urlopen(f"{url}{path}", timeout=10) as reply:
+        with urllib.request.urlopen(f"{program.url}{path}", timeout=10) as reply:
             return reply.status, reply.read().decode()
     except urllib.error.HTTPError as error:
         with error:

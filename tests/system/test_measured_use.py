@@ -67,7 +67,7 @@ def test_pods_leave_a_node_that_uses_too_much_until_it_does_not(
     cluster: Any, controller: Callable[..., Any]
 ) -> None:
     program = controller()
-    url = program.wait_for(r" url=(http://127[^\s\"]+)").group(1)
+    url = program.url
     program.wait_for("synced")
     time.sleep(SEVERAL_POLLS_S / 2)
     assert "evicted" not in program.output

@@ -1,4 +1,3 @@
-import json
 import signal
 import urllib.request
 from collections.abc import Callable
@@ -15,12 +14,6 @@ from tests.system.conftest import wait_until
 NODE = "node-1"
 
 
-def server_of(program: Any) -> str:
-    """Return where a controller serves."""
-    line = program.wait_for(r'\{.*"url": ?"http[^"]*".*\}').group()
-    return str(json.loads(line)["url"])
-
-
 def get(server: str, path: str) -> str:
     """Return a page; fails unless the status is 200."""
     with urllib.request.urlopen(f"{server}{path}", timeout=10) as reply:
@@ -35,7 +28,7 @@ def test_a_pause_outlives_a_kill_and_resume_ends_it(
 ) -> None:
     program = controller("--log-format", "json")
     program.wait_for('"synced"')
-    server = server_of(program)
+    server = program.url
     movable = {uid for uid, kind in cluster.pods_on(NODE).items() if kind != "DaemonSet"}
     assert movable
 
@@ -53,7 +46,7 @@ def test_a_pause_outlives_a_kill_and_resume_ends_it(
 
     program = controller("--log-format", "json")
     program.wait_for('"evictions paused".*paused by ann: upgrade')
-    server = server_of(program)
+    server = program.url
     assert movable <= set(cluster.pods_on(NODE))
 
     assert main(["resume", "--server", server, "--reason", "done", "--by", "bob"]) == 0
@@ -72,7 +65,7 @@ def test_a_pause_for_a_time_is_recorded_with_its_end(
     cluster: Any, controller: Callable[..., Any], tmp_path: Path
 ) -> None:
     program = controller("--log-format", "json")
-    assert main(["pause", "--server", server_of(program), "--for", "2h30m"]) == 0
+    assert main(["pause", "--server", program.url, "--for", "2h30m"]) == 0
     assert cluster.url
     assert program.stop() == 0
 

@@ -22,9 +22,7 @@ def test_pending_says_what_a_running_controller_waits_for(
 ) -> None:
     program = controller("--log-format", "json")
     program.wait_for('"synced"')
-    server = next(
-        line["url"] for line in map(json.loads, program.output.splitlines()) if "url" in line
-    )
+    server = program.url
     movable = [uid for uid, kind in cluster.pods_on(NODE).items() if kind != "DaemonSet"]
     assert len(movable) > 1
     cluster.taint(NODE, "gpu")

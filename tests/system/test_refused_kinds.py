@@ -61,7 +61,7 @@ def test_everything_that_may_not_be_read_is_named_in_one_line_and_by_readyz(
         *("--policy", str(policy), "--kubeconfig", str(kubeconfig)),
         *("--journal", str(tmp_path / "journal"), "--listen", "127.0.0.1:0"),
     )
-    url = program.wait_for(r"url=(http://\S+)")[1]
+    url = program.url
     line = program.wait_for(r".*evictions paused.*")[0]
 
     assert line.count("403") == len(RESOURCES_TO_SYNC)

@@ -55,8 +55,7 @@ class Page:
     """What the controller serves."""
 
     def __init__(self, program: Any) -> None:  # a Program of conftest.py
-        line = program.wait_for(r'\{.*"url": ?"http[^"]*".*\}').group()
-        self._url = json.loads(line)["url"]
+        self._url = program.url
 
     def __call__(self, path: str) -> str:
         with urllib.request.urlopen(f"{self._url}{path}", timeout=10) as reply:

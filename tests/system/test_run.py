@@ -137,8 +137,7 @@ def test_the_journal_of_another_cluster_is_refused(
 def test_health_and_metrics_are_served(cluster: Any, controller: Callable[..., Any]) -> None:
     program = controller("--log-format", "json")
     program.wait_for('"synced"')
-    lines = [json.loads(line) for line in program.output.splitlines()]
-    url = next(line["url"] for line in lines if "url" in line)
+    url = program.url
 
     def get(path: str) -> str:
         with urllib.request.urlopen(f"{url}{path}", timeout=10) as reply:
@@ -164,7 +163,7 @@ def test_it_starts_without_a_cluster_and_says_that_it_is_not_ready(
 ) -> None:
     cluster.program.stop()
     program = controller("--log-format", "json")
-    url = json.loads(program.wait_for(r'\{.*"url".*\}').group())["url"]
+    url = program.url
     program.wait_for("Cannot connect|refused|Connect call failed")
     with pytest.raises(urllib.error.HTTPError) as answer:
         urllib.request.urlopen(f"{url}/readyz", timeout=10)
