@@ -60,10 +60,15 @@ class Terminal:
 
     def close(self) -> None:
         """End every program in the background, then the shell."""
-        self._send(CTRL_C)
-        time.sleep(0.5)  # the line that Ctrl-C gives up takes what is typed meanwhile with it
-        self._send(b"kill $(jobs -p); wait; exit\n")
         give_up = time.monotonic() + PATIENCE_S
+        self._send(CTRL_C)
+        self.seen = b""
+        while not PROMPT.search(self.seen):  # Ctrl-C takes some of what is typed next with it
+            assert time.monotonic() < give_up, self.seen.decode()
+            self._send(b"\n")
+            if select.select([self._fd], [], [], 1)[0]:
+                self.seen += os.read(self._fd, 65536)
+        self._send(b"kill $(jobs -p); wait; exit\n")
         while os.waitpid(self._pid, os.WNOHANG) == (0, 0):
             assert time.monotonic() < give_up, self.seen.decode()
             if select.select([self._fd], [], [], 1)[0]:
