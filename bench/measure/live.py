@@ -154,6 +154,7 @@ async def run_controller(target: Target) -> AsyncIterator[RunningController]:
             metrics=metrics,
             observer=stamps,
             log=log,
+            recent=stamps.recent,
         )
         before, watch = rss_bytes(), metrics.since_built
         with (

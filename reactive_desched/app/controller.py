@@ -26,6 +26,7 @@ from reactive_desched.app.start_up import (
     log_identity,
     log_start,
 )
+from reactive_desched.app.status import StatusPage
 from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.pipeline import Pipeline
 from reactive_desched.controller.readiness import STOPPING
@@ -84,6 +85,7 @@ async def open_controller(deps: Dependencies) -> AsyncIterator[RunningController
         deps.metrics.register(events, active, parts.pulse, parts.usage)
         metrics = deps.metrics if deps.serve_metrics else None
         pausing = _build_pausing(deps, parts)
+        status = StatusPage(deps, controller, active)
         stream = edges.build_event_stream(deps)
         async with (
             serve_probes_at(probe_address, parts.health),
@@ -92,7 +94,7 @@ async def open_controller(deps: Dependencies) -> AsyncIterator[RunningController
                 parts.health,
                 metrics,
                 stream,
-                build_operator(controller, pausing, FutileMoves(controller, recorder)),
+                build_operator(controller, pausing, FutileMoves(controller, recorder), status),
             ) as url,
             anyio.create_task_group() as tasks,
         ):
@@ -100,11 +102,12 @@ async def open_controller(deps: Dependencies) -> AsyncIterator[RunningController
             _start_tasks(tasks, deps, parts, recorder)
             name = deps.configuration.settings.events.cluster
             cluster = await wait_for_cluster(session, name, session.description, deps.log)
+            status.set_cluster(cluster)
             # records -> journal.tail -> sinks
             start = partial(
                 start_recording, deps, events, parts.active, deps.log, cluster, work_available
             )
-            open_term = partial(_open_term, deps, parts, recorder, stream, pausing, start)
+            open_term = partial(_open_term, deps, parts, recorder, stream, pausing, status, start)
             async with _acting(deps, session, parts, open_term):
                 yield RunningController(parts.pipeline, url)
             tasks.cancel_scope.cancel()
@@ -133,6 +136,7 @@ async def _open_term(
     slot: RecorderSlot,
     stream: EventStream | None,
     pausing: Pausing,
+    status: StatusPage,
     start: Callable[[], AbstractAsyncContextManager[Recording]],
     drain_limit_s: Callable[[], float],
 ) -> AsyncIterator[JournalRecorder]:
@@ -145,7 +149,7 @@ async def _open_term(
         anyio.create_task_group() as tasks,
     ):
         await pausing.restore(recording.directory)
-        with slot.filled(recording.recorder):
+        with slot.filled(recording.recorder), status.recording_open(recording):
             # intents -> outcomes -> controller.settle
             await tasks.start(pipeline.evictions.run)
             # past evictions -> controller.restore; open intents -> outcomes -> readiness

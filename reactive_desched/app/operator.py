@@ -2,16 +2,20 @@
 
 from reactive_desched.app.futile import FutileMoves
 from reactive_desched.app.pausing import Pausing
+from reactive_desched.app.status import StatusPage
 from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.pending import PendingQuery
 from reactive_desched.web.operator import DebugPage, Operator
 
 
-def build_operator(controller: Controller, pausing: Pausing, futile: FutileMoves) -> Operator:
+def build_operator(
+    controller: Controller, pausing: Pausing, futile: FutileMoves, status: StatusPage
+) -> Operator:
     """Return what commands may ask of this controller, and have it do."""
     return Operator(
         orders=(*pausing.orders, *futile.orders),
         pages=(
+            status.page,
             DebugPage(
                 "pending",
                 "the findings that wait, and what each waits for",

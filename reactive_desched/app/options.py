@@ -24,6 +24,7 @@ from reactive_desched.telemetry import logs
 from reactive_desched.telemetry.deferred_log import DeferredLogger
 from reactive_desched.telemetry.logs import Logger
 from reactive_desched.telemetry.observer import TelemetryObserver
+from reactive_desched.telemetry.recent_evictions import RecentEvictions
 from reactive_desched.telemetry.registry import MetricsRegistry
 
 
@@ -76,6 +77,7 @@ class Dependencies(Struct, frozen=True):
     metrics: MetricsRegistry
     observer: Observer
     log: DeferredLogger
+    recent: RecentEvictions
     dry_run: bool = False
     serve_metrics: bool = True
     reload: ReloadConfig | None = None
@@ -128,6 +130,7 @@ def _build_dependencies(
 ) -> Dependencies:
     settings, metrics = configuration.settings, MetricsRegistry(dry_run=options.dry_run)
     log = DeferredLogger(logs.logger("controller"), time.time)
+    observer = TelemetryObserver(metrics, log, time.time)
     directory = options.journal_dir or settings.journal.directory
     return Dependencies(
         configuration,
@@ -135,8 +138,9 @@ def _build_dependencies(
         Path(directory) if directory else None,
         parse_listen_address(options.listen or settings.server.listen),
         metrics,
-        TelemetryObserver(metrics, log, time.time),
+        observer,
         log,
+        observer.recent,
         options.dry_run,
         options.serve_metrics,
         reload,

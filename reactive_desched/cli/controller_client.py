@@ -15,6 +15,15 @@ from reactive_desched.primitives.hints import quote
 DEFAULT_SERVER: Final = "http://127.0.0.1:10258"
 TIMEOUT_S: Final = 10.0
 
+WHERE: Final = (
+    "The controller answers on its own machine or pod only: use kubectl exec or kubectl "
+    "port-forward."
+)
+"""What each help says of where a running controller may be asked."""
+
+STATUS: Final = "exit status: 0 an answer came, 1 no controller answers, 2 a wrong argument"
+"""The exit status of a command that only asks."""
+
 
 def add_server(command: argparse.ArgumentParser) -> None:
     """Add `--server` to a command that speaks with a running controller."""

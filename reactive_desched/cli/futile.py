@@ -12,12 +12,6 @@ from reactive_desched.cli.commands import Commands
 from reactive_desched.cli.pause import add_person, person
 from reactive_desched.cli.pending import format_span
 
-_WHERE = (
-    "The controller answers on its own machine or pod only: use kubectl exec or kubectl "
-    "port-forward."
-)
-_STATUS = "exit status: 0 an answer came, 1 no controller answers, 2 a wrong argument"
-
 
 def add(commands: Commands) -> None:
     """Describe `futile list` and `futile clear` to the parser."""
@@ -33,8 +27,10 @@ def add(commands: Commands) -> None:
 
 def _add_list(actions: Any) -> None:  # argparse has no public name for it
     command = actions.add_parser("list", help="list workloads whose moves came to nothing")
-    command.description = f"List the workloads that a plugin leaves alone, and until when. {_WHERE}"
-    command.epilog = _STATUS
+    command.description = (
+        f"List the workloads that a plugin leaves alone, and until when. {controller_client.WHERE}"
+    )
+    command.epilog = controller_client.STATUS
     command.examples = (
         "reactive-desched futile list",
         "reactive-desched futile list --server http://127.0.0.1:10258 -o json",
@@ -48,9 +44,9 @@ def _add_clear(actions: Any) -> None:  # argparse has no public name for it
     command = actions.add_parser("clear", help="have moves that came to nothing tried again")
     command.description = (
         "Have the controller forget what it remembers of one workload's moves, or of all, and "
-        f"evaluate its findings again; who did so is recorded. {_WHERE}"
+        f"evaluate its findings again; who did so is recorded. {controller_client.WHERE}"
     )
-    command.epilog = _STATUS
+    command.epilog = controller_client.STATUS
     command.examples = (
         "reactive-desched futile clear shop/Deployment/web",
         "reactive-desched futile clear --all --reason 'nodes were added'",

@@ -10,15 +10,13 @@ from reactive_desched.cli.commands import Commands
 from reactive_desched.cli.messages import print_warning
 from reactive_desched.errors import ConfigError
 
-_HINT = "The controller answers on its own machine or pod only: use kubectl exec or port-forward."
-
 
 def add(commands: Commands) -> None:
     """Describe `pause` to the parser."""
     command = commands.add_parser("pause", help="have a running controller evict nothing")
     command.description = (
         "Have a running controller evict nothing until `resume`, or for some time. It goes on "
-        f"watching, and a restart goes on with the pause. {_HINT}"
+        f"watching, and a restart goes on with the pause. {controller_client.WHERE}"
     )
     command.epilog = "exit status: 0 it is paused, 1 no controller answers, 2 a wrong argument"
     command.examples = (

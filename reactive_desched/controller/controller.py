@@ -12,7 +12,13 @@ import anyio
 from reactive_desched.controller.backoff import PodBackoff
 from reactive_desched.controller.evaluator import NEVER_FLAPPING, Evaluator
 from reactive_desched.controller.flapping import FlappingConfig
-from reactive_desched.controller.pending import PendingList, PendingQuery, list_pending
+from reactive_desched.controller.pending import (
+    PendingList,
+    PendingQuery,
+    PendingSummary,
+    list_pending,
+    summarize_pending,
+)
 from reactive_desched.controller.readiness import BRAKE, JOURNAL, LEADER, MANUAL, Readiness
 from reactive_desched.controller.subscriptions import PluginInstance
 from reactive_desched.controller.suspend import SuspendDetector
@@ -330,6 +336,15 @@ class Controller:
             flapping=tuple(self.evaluator.flaps.flapping(self._clock())),
             now=self._clock(),
             wall_now=self._wall_clock(),
+        )
+
+    def pending_summary(self) -> PendingSummary:
+        """Count the findings that wait, by what blocks them."""
+        return summarize_pending(
+            self.evaluator.pending(),
+            subjects=self.evaluator.queued,
+            flapping=tuple(self.evaluator.flaps.flapping(self._clock())),
+            wall_offset=self._wall_clock() - self._clock(),
         )
 
     def collect(self) -> Iterator[Metric]:

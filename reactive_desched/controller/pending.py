@@ -1,6 +1,6 @@
 """What waits, on what, since when and until when: the answer behind `reactive-desched pending`."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from heapq import nsmallest
 from typing import Final
@@ -63,6 +63,32 @@ class PendingList(Struct, frozen=True, rename="camel"):
     findings: tuple[PendingRow, ...]
 
 
+class PendingReason(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """The findings that one gate blocks for one reason, and an example: the longest waiting.
+
+    `nextUntil` is when the first of them is evaluated again at the latest, `setting` the name of
+    the setting that blocks the example.
+    """
+
+    gate: str
+    reason: str
+    findings: int
+    since: datetime
+    example: str
+    message: str
+    setting: str = ""
+    next_until: datetime | None = None
+
+
+class PendingSummary(Struct, frozen=True, rename="camel"):
+    """What waits, counted by gate and reason, the longest waiting first; see PendingList."""
+
+    subjects: int
+    flapping: tuple[FlappingObject, ...]
+    total: int
+    reasons: tuple[PendingReason, ...]
+
+
 class PendingQuery(Struct, frozen=True):
     """Which findings to list; an empty text takes all."""
 
@@ -109,6 +135,40 @@ def list_pending(
     longest = nsmallest(MAX_LISTED, matching, key=lambda finding: finding.since)
     rows = tuple(_rows(longest, wall_now - now))
     return PendingList(pause, subjects, flapping, len(matching), by_gate, rows)
+
+
+def summarize_pending(
+    findings: Iterable[PendingFinding],
+    *,
+    subjects: int,
+    flapping: tuple[FlappingObject, ...],
+    wall_offset: float,
+) -> PendingSummary:
+    """Count what waits; `wall_offset` is the time of day less the monotonic clock, in seconds."""
+    by_reason: dict[tuple[str, str], list[PendingFinding]] = {}
+    for finding in findings:
+        decision = finding.decision
+        by_reason.setdefault((decision.gate, decision.reason), []).append(finding)
+    reasons = [_pending_reason(each, wall_offset) for each in by_reason.values()]
+    reasons.sort(key=lambda each: each.since)
+    total = sum(each.findings for each in reasons)
+    return PendingSummary(subjects, flapping, total, tuple(reasons))
+
+
+def _pending_reason(findings: Sequence[PendingFinding], wall_offset: float) -> PendingReason:
+    longest = min(findings, key=lambda finding: finding.since)
+    times = [finding.until for finding in findings if finding.until is not None]
+    decision = longest.decision
+    return PendingReason(
+        decision.gate,
+        decision.reason,
+        len(findings),
+        _time_of_day(longest.since + wall_offset),
+        str(decision.finding.pod),
+        decision.message,
+        decision.setting,
+        _time_of_day(min(times) + wall_offset) if times else None,
+    )
 
 
 def _rows(findings: Iterable[PendingFinding], wall_offset: float) -> Iterator[PendingRow]:

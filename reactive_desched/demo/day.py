@@ -117,7 +117,8 @@ async def _run_scenes(
 ) -> list[SceneResult]:
     metrics = MetricsRegistry()
     log = DeferredLogger(logs.logger("demo"), time.time)
-    observer = ConsoleObserver(console, time.monotonic, TelemetryObserver(metrics, log, time.time))
+    telemetry = TelemetryObserver(metrics, log, time.time)
+    observer = ConsoleObserver(console, time.monotonic, telemetry)
     deps = Dependencies(
         load_sources([SourceText(POLICY, "the demo's policy")], plugin_registry()),
         KubeConfigOptions(str(kubeconfig)),
@@ -126,6 +127,7 @@ async def _run_scenes(
         metrics,
         observer,
         log,
+        telemetry.recent,
     )
     async with open_controller(deps) as running:
         await running.controller.initial_sync_done.wait()

@@ -1,13 +1,13 @@
 """What every limit allows at this moment: the answer of `/debug/limits`."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Final
 
 from msgspec import Struct
 
 from reactive_desched.gate.policy_limits import PolicyLimits
-from reactive_desched.gate.rate_limits import EvictionRateLimiter
+from reactive_desched.gate.rate_limits import EvictionRateLimiter, TokenRate
 from reactive_desched.gate.schedules import EvictionSchedules
 
 MAX_LISTED: Final = 500
@@ -23,6 +23,14 @@ class BucketStatus(Struct, frozen=True, rename="camel"):
     burst: int
     available: float
     held: int
+
+
+class RateStatus(Struct, frozen=True, rename="camel"):
+    """The rate of a limited scope: what each of its buckets allows per minute and at once."""
+
+    scope: str
+    per_minute: float
+    burst: int
 
 
 class WindowStatus(Struct, frozen=True, rename="camel"):
@@ -47,6 +55,7 @@ class LimitStatus(Struct, frozen=True, rename="camel"):
     """Every limit as it is now; buckets and windows in which nothing counts are left out."""
 
     warm_up_ratio: float
+    rates: tuple[RateStatus, ...]
     buckets: tuple[BucketStatus, ...]
     windows: tuple[WindowStatus, ...]
     schedules: tuple[ScheduleStatus, ...]
@@ -59,24 +68,31 @@ def limit_status(
     now: float,
 ) -> LimitStatus:
     """Return the state of all limits; `now` is monotonic seconds."""
-    buckets = sorted(_bucket_statuses(rates, now), key=lambda each: each.available)
+    paces = rates.rates(now)
+    buckets = sorted(_bucket_statuses(rates, paces, now), key=lambda each: each.available)
     counted = (WindowStatus(*each) for each in windows.counted(now))
     fullest = sorted(counted, key=lambda each: each.limit - each.counted)
     return LimitStatus(
         rates.warm_up_ratio,
+        tuple(RateStatus(name, _per_minute(pace), pace.burst) for name, pace in paces.items()),
         tuple(buckets[:MAX_LISTED]),
         tuple(fullest[:MAX_LISTED]),
         tuple(_schedule_statuses(schedules)),
     )
 
 
-def _bucket_statuses(rates: EvictionRateLimiter, now: float) -> Iterator[BucketStatus]:
-    paces = rates.rates(now)
+def _bucket_statuses(
+    rates: EvictionRateLimiter, paces: Mapping[str, TokenRate], now: float
+) -> Iterator[BucketStatus]:
     for scope, name, available, held in rates.available(now):
         pace = paces[scope]
         if available < pace.burst:
             left = round(available, 3)
-            yield BucketStatus(scope, name, pace.per_second * 60, pace.burst, left, held)
+            yield BucketStatus(scope, name, _per_minute(pace), pace.burst, left, held)
+
+
+def _per_minute(pace: TokenRate) -> float:
+    return round(pace.per_second * 60, 3)
 
 
 def _schedule_statuses(schedules: EvictionSchedules) -> Iterator[ScheduleStatus]:

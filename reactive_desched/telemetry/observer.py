@@ -23,6 +23,7 @@ from reactive_desched.model.outcomes import CANCELLED, DRY_RUN, EVICTED, Outcome
 from reactive_desched.telemetry import sig_compat as upstream
 from reactive_desched.telemetry.logs import DebugLogger, format_second
 from reactive_desched.telemetry.metrics import Histogram, Metric, counter, histogram
+from reactive_desched.telemetry.recent_evictions import RecentEvictions
 from reactive_desched.telemetry.registry import MetricsRegistry
 
 CHANGES = counter("changes", "Changes seen.", "change")
@@ -68,12 +69,13 @@ LOG_AGAIN_S: Final = 3600.0
 class TelemetryObserver(Observer):
     """Counts everything, and logs a decision once an hour for each pod, plugin and reason.
 
-    `wall_clock` is the time of day in seconds since 1970.
+    `wall_clock` is the time of day in seconds since 1970; `recent` keeps the last evictions.
     """
 
     def __init__(
         self, metrics: MetricsRegistry, log: DebugLogger, wall_clock: Callable[[], float]
     ) -> None:
+        self.recent = RecentEvictions(wall_clock)
         self._upstream = metrics.upstream
         self._log = log
         self._wall_clock = wall_clock
@@ -131,6 +133,7 @@ class TelemetryObserver(Observer):
         finding, took_s = evaluation.finding, sent_at - evaluation.trigger.seen_at
         self._outcomes[outcome.result, outcome.reason, finding.plugin] += 1
         self._change_to_eviction.observe(took_s)
+        self.recent.add(evaluation, outcome)
         if outcome.result != CANCELLED:
             result = upstream.SUCCESS if outcome.result in _SUCCESS_EVENTS else upstream.ERROR
             self._count_upstream(evaluation, result)
@@ -149,6 +152,7 @@ class TelemetryObserver(Observer):
 
     def on_move_ended(self, ended: EndedMove) -> None:
         """Log what came of an eviction; one that did not help is a warning."""
+        self.recent.follow_up(ended)
         end, origin = ended.end, ended.origin
         log = self._log.info if end.helped else self._log.warning
         log(

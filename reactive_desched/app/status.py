@@ -1,0 +1,226 @@
+"""What a running controller does now: `/debug/status`, behind `status` and `top`."""
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Final
+
+from msgspec import Struct
+
+from reactive_desched._version import __version__
+from reactive_desched.app.config_reload import ActiveConfig
+from reactive_desched.app.options import Dependencies
+from reactive_desched.app.recording import Recording
+from reactive_desched.controller.controller import Controller
+from reactive_desched.controller.pending import PendingSummary
+from reactive_desched.errors import ConfigError
+from reactive_desched.gate.limit_status import LimitStatus
+from reactive_desched.journal.cluster import UNKNOWN_CLUSTER, ClusterIdentity
+from reactive_desched.moves.listing import MoveRow, list_moves
+from reactive_desched.primitives.hints import quote
+from reactive_desched.telemetry.recent_evictions import RecentEviction, RecentEvictions
+from reactive_desched.web.operator import DebugPage
+
+MAX_MOVES: Final = 20
+"""Moves under way that are named, those that began first; further ones are only counted."""
+
+LEADS, STANDS_BY = "leader", "standby"
+NO_ELECTION: Final = "no leader election"
+
+
+class PolicyInForce(Struct, frozen=True, rename="camel"):
+    """The policy in force; `problems` are those of newer files, which were rejected."""
+
+    file: str
+    revision: str
+    profiles: tuple[str, ...]
+    problems: tuple[str, ...]
+
+
+class NamedState(Struct, frozen=True, rename="camel"):
+    """A pause or a brake: why it holds evictions, empty when it does not, and what limits it."""
+
+    name: str
+    reason: str
+    note: str = ""
+
+
+class MovesUnderWay(Struct, frozen=True, rename="camel"):
+    """Eviction requests without an answer, evicted pods whose replacement is awaited, the oldest.
+
+    `moving` counts both: a pod moves from the decision to evict it on.
+    """
+
+    requested: int
+    moving: int
+    oldest: tuple[MoveRow, ...]
+
+
+class SinkState(Struct, frozen=True, rename="camel"):
+    """A sink: why it takes no records, empty when it does, and what it does not have yet."""
+
+    name: str
+    error: str
+    sequence: int
+    lag_records: int
+    lag_seconds: float
+    dead_letters: int
+    lost: int
+
+
+class JournalState(Struct, frozen=True, rename="camel"):
+    """The open journal: its folder, the last record on disk, and why it takes no records."""
+
+    directory: str
+    sequence: int
+    open_evictions: int
+    fault: str
+
+
+class ControllerStatus(Struct, frozen=True, kw_only=True, rename="camel"):
+    """Everything `status` shows; `pause` is why nothing is evaluated, empty while it works.
+
+    `journal` is None on a standby. `recent` has the last evictions of this process, newest first.
+    """
+
+    api_version: str = "reactive-desched/v1alpha1"
+    kind: str = "ControllerStatus"
+    time: datetime
+    started: datetime
+    version: str
+    cluster: str
+    cluster_uid: str
+    host: str
+    mode: str
+    leadership: str
+    policy: PolicyInForce
+    pause: str
+    pauses: tuple[NamedState, ...]
+    brakes: tuple[NamedState, ...]
+    nodes: int
+    pods: int
+    limits: LimitStatus
+    moves: MovesUnderWay
+    pending: PendingSummary
+    recent: tuple[RecentEviction, ...]
+    journal: JournalState | None
+    sinks: tuple[SinkState, ...]
+
+
+class StatusPage:
+    """Answers `/debug/status`: what each part of one controller says of itself now.
+
+    `recording_open` lends it the journal and its sinks for a term.
+    """
+
+    def __init__(
+        self,
+        deps: Dependencies,
+        controller: Controller,
+        active: ActiveConfig,
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._controller = controller
+        self._active = active
+        self._recent: RecentEvictions = deps.recent
+        self._mode = deps.mode
+        self._elects = deps.elects_leader
+        self._wall_clock = wall_clock
+        self._started = self._now()
+        self._recording: Recording | None = None
+        self._cluster: ClusterIdentity = UNKNOWN_CLUSTER
+
+    @property
+    def page(self) -> DebugPage:
+        """The page `status`."""
+        return DebugPage("status", "what the controller does now", self._read)
+
+    def set_cluster(self, cluster: ClusterIdentity) -> None:
+        """Take in which cluster it is, once the API server has answered."""
+        self._cluster = cluster
+
+    @contextmanager
+    def recording_open(self, recording: Recording) -> Iterator[None]:
+        """Show this journal and these sinks while the block lasts."""
+        self._recording = recording
+        try:
+            yield
+        finally:
+            self._recording = None
+
+    def _read(self, query: Mapping[str, str]) -> ControllerStatus:
+        if query:
+            raise ConfigError(f"{quote(next(iter(query)))} is not a filter; there are none")
+        return self.status()
+
+    def status(self) -> ControllerStatus:
+        """Return the status at this moment."""
+        controller, size = self._controller, self._controller.size()
+        return ControllerStatus(
+            time=self._now(),
+            started=self._started,
+            version=__version__,
+            cluster=self._cluster.name,
+            cluster_uid=self._cluster.uid,
+            host=os.uname().nodename,
+            mode=self._mode,
+            leadership=self._leadership(),
+            policy=_policy_in_force(self._active),
+            pause=controller.pause_reason(),
+            pauses=tuple(
+                NamedState(name, each.reason, each.note)
+                for name, each in controller.readiness.pauses.items()
+            ),
+            brakes=tuple(NamedState(*each) for each in controller.brake_messages().items()),
+            nodes=size["nodes"],
+            pods=size["pods"],
+            limits=controller.limit_status(),
+            moves=_moves_under_way(controller),
+            pending=controller.pending_summary(),
+            recent=self._recent.newest_first(),
+            journal=None if self._recording is None else _journal_state(self._recording),
+            sinks=() if self._recording is None else tuple(_sink_states(self._recording)),
+        )
+
+    def _leadership(self) -> str:
+        if not self._elects:
+            return NO_ELECTION
+        return STANDS_BY if self._controller.leadership.fault else LEADS
+
+    def _now(self) -> datetime:
+        return datetime.fromtimestamp(round(self._wall_clock(), 3), UTC)
+
+
+def _policy_in_force(active: ActiveConfig) -> PolicyInForce:
+    policy = active.policy
+    profiles = tuple(profile.name for profile in policy.profiles)
+    return PolicyInForce(policy.source, policy.revision, profiles, active.problems)
+
+
+def _moves_under_way(controller: Controller) -> MovesUnderWay:
+    found = list_moves(controller.gates.moves)
+    requested = sum(not move.accepted for move in found.moves)
+    return MovesUnderWay(requested, found.total, found.moves[:MAX_MOVES])
+
+
+def _journal_state(recording: Recording) -> JournalState:
+    journal = recording.journal
+    open_evictions = len(journal.open_intents)
+    return JournalState(
+        str(recording.directory), journal.tail.last_seq, open_evictions, journal.fault
+    )
+
+
+def _sink_states(recording: Recording) -> Iterator[SinkState]:
+    for name, runner in recording.sink_runners.items():
+        yield SinkState(
+            name,
+            runner.error,
+            runner.cursor,
+            runner.lag_records,
+            round(runner.lag_s, 3),
+            runner.dead_letters,
+            runner.lost,
+        )

@@ -1,0 +1,284 @@
+"""`status`: what a running controller does now, on one screen."""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from reactive_desched.cli import controller_client
+from reactive_desched.cli.commands import Commands
+from reactive_desched.cli.pending import format_span
+
+MAX_ROWS: Final = 10
+"""Rows of one section of the screen; -o json has all that the controller lists."""
+
+_HEAD_WIDTH: Final = 16
+_BOLD, _RED, _YELLOW, _GREEN = "1", "31", "33", "32"
+_MODES: Final = {"dry_run": "dry run: sends no eviction request", "live": "live: evicts pods"}
+_EVICTED: Final = frozenset({"evicted", "dry_run"})
+
+Answer = Mapping[str, Any]
+
+
+def add(commands: Commands) -> None:
+    """Describe `status` to the parser."""
+    command = commands.add_parser("status", help="show what a running controller does now")
+    command.description = (
+        "Ask a running controller for its cluster, mode, policy, sync, pauses and brakes; how much "
+        "each limit leaves, what is moving, what waits and for what, its last evictions, its "
+        f"journal and its sinks. {controller_client.WHERE}"
+    )
+    command.epilog = controller_client.STATUS
+    command.examples = (
+        "reactive-desched status",
+        "reactive-desched status --server http://127.0.0.1:10258 -o json",
+    )
+    controller_client.add_server(command)
+    command.add_argument("-o", "--output", choices=["table", "json"], default="table")
+    command.set_defaults(command=_call)
+
+
+def _call(arguments: argparse.Namespace) -> int:
+    answer = controller_client.read_page(arguments.server, "status")
+    if arguments.output == "json":
+        sys.stdout.write(json.dumps(answer, indent=1) + "\n")
+    else:
+        from reactive_desched.audit.layout import layout_for
+
+        screen = StatusScreen(answer, layout_for(sys.stdout))
+        sys.stdout.writelines(f"{line}\n" for line in screen.lines())
+    return 0
+
+
+class StatusScreen:
+    """The answer of `/debug/status` as lines; ages count to the moment of the answer."""
+
+    def __init__(self, answer: Answer, layout: Any) -> None:  # layout: TextLayout, loaded late
+        self._answer = answer
+        self._layout = layout
+        self._now = datetime.fromisoformat(answer["time"])
+
+    def lines(self) -> Iterator[str]:
+        """Yield each section: a line for what is well, a table for what there is to look at."""
+        answer = self._answer
+        yield from self._heading(answer)
+        yield from self._condition(answer)
+        yield from self._limits(answer["limits"])
+        yield from self._moves(answer["moves"])
+        yield from self._pending(answer["pending"])
+        yield from self._recent(answer["recent"])
+        yield from self._record(answer)
+
+    def _heading(self, answer: Answer) -> Iterator[str]:
+        uptime = format_span(self._now - datetime.fromisoformat(answer["started"]))
+        cluster = answer["cluster"] or "not known yet"
+        style = _YELLOW if answer["mode"] == "dry_run" else ""
+        yield from self._line("controller", f"{answer['version']} on {answer['host']}, up {uptime}")
+        yield from self._line("cluster", f"{cluster}: {_size(answer)}")
+        yield from self._line("mode", f"{_MODES[answer['mode']]}; {answer['leadership']}", style)
+        policy = answer["policy"]
+        profiles = ", ".join(policy["profiles"]) or "none"
+        text = f"{policy['file']} revision {policy['revision']}, profiles: {profiles}"
+        yield from self._line("policy", text)
+        for problem in policy["problems"]:
+            yield from self._line("", f"newer files are rejected: {problem}", _RED)
+
+    def _condition(self, answer: Answer) -> Iterator[str]:
+        held = [each for each in answer["pauses"] if each["reason"]]
+        if not answer["pause"]:
+            yield from self._line("state", "evaluating changes", _GREEN)
+        by_reason: dict[str, list[str]] = {}
+        for each in held:
+            by_reason.setdefault(each["reason"], []).append(each["name"])
+        for at, (reason, names) in enumerate(by_reason.items()):
+            head = "state" if at == 0 else ""
+            yield from self._line(head, f"paused by {', '.join(names)}: {reason}", _RED)
+        for each in answer["pauses"]:
+            if each["note"] and not each["reason"]:
+                yield from self._line("", f"{each['name']}: {each['note']}", _YELLOW)
+        engaged = [each for each in answer["brakes"] if each["reason"]]
+        if not engaged:
+            yield from self._line("brakes", "none engaged")
+        for at, each in enumerate(engaged):
+            text = f"{each['name']}: {each['reason']}"
+            yield from self._line("brakes" if at == 0 else "", text, _RED)
+
+    def _limits(self, limits: Answer) -> Iterator[str]:
+        full = [
+            f"{each['scope']} {each['perMinute']:g}/min, burst {each['burst']}"
+            for each in limits["rates"]
+        ]
+        yield from self._line("rates", "; ".join(full) or "not limited")
+        if (ratio := limits["warmUpRatio"]) < 1:
+            yield from self._line("", f"warming up: rates and bursts are at {ratio:.0%}", _YELLOW)
+        rows = [_bucket_row(each) for each in limits["buckets"]]
+        rows += [_window_row(each) for each in limits["windows"]]
+        header = ("SCOPE", "NAME", "LEFT", "HELD", "NEXT")
+        yield from self._table("limits in use", header, rows)
+        for each in limits["schedules"]:
+            yield from self._line("schedule", _schedule(each, self._now))
+
+    def _moves(self, moves: Answer) -> Iterator[str]:
+        header = ("SINCE", "OWNER", "POD", "FROM", "TO", "STATE")
+        rows = [
+            (
+                self._age(each["since"]),
+                each["owner"],
+                each["pod"],
+                each["fromNode"],
+                each.get("toNode") or "-",
+                _move_state(each),
+            )
+            for each in moves["oldest"]
+        ]
+        yield from self._table("moving", header, rows, moves["moving"])
+
+    def _pending(self, pending: Answer) -> Iterator[str]:
+        header = ("FINDINGS", "REASON", "LONGEST", "NEXT LOOK", "EXAMPLE", "MESSAGE")
+        rows = [
+            (
+                str(each["findings"]),
+                each["reason"],
+                self._age(each["since"]),
+                self._in(each.get("nextUntil")),
+                each["example"],
+                _with_setting(each),
+            )
+            for each in pending["reasons"]
+        ]
+        yield from self._table("waiting", header, rows, pending["total"], "findings")
+        for each in pending["flapping"]:
+            yield f"  {each['object']} flaps: its {each['field']} changed {each['changes']} times"
+        if pending["subjects"]:
+            yield f"  {pending['subjects']} subjects wait for quiet, or for their turn"
+
+    def _recent(self, recent: Iterable[Answer]) -> Iterator[str]:
+        header = ("AGE", "POD", "FROM", "PLUGIN", "RESULT", "WHAT BECAME OF IT")
+        rows = [
+            (
+                self._age(each["time"]),
+                f"{each['namespace']}/{each['pod']}",
+                each["node"],
+                each["plugin"],
+                each["result"],
+                _became(each),
+            )
+            for each in recent
+        ]
+        yield from self._table("last evictions", header, rows)
+
+    def _record(self, answer: Answer) -> Iterator[str]:
+        if (journal := answer["journal"]) is None:
+            yield from self._line("journal", "not open: this process does not lead")
+            return
+        text = f"{journal['directory']}, {journal['sequence']:,} records"
+        if journal["openEvictions"]:
+            text += f", {journal['openEvictions']} evictions without outcome"
+        yield from self._line("journal", text)
+        if journal["fault"]:
+            yield from self._line("", journal["fault"], _RED)
+        header = ("SINK", "LAG", "OLDEST", "DEAD LETTERS", "LOST", "STATE")
+        rows = [
+            (
+                each["name"],
+                str(each["lagRecords"]),
+                format_span(timedelta(seconds=each["lagSeconds"])),
+                str(each["deadLetters"]),
+                str(each["lost"]),
+                each["error"] or "ok",
+            )
+            for each in answer["sinks"]
+        ]
+        yield from self._table("sinks", header, rows)
+
+    def _line(self, head: str, text: str, style: str = "") -> Iterator[str]:
+        from reactive_desched.audit.layout import hanging_indent
+
+        plain = f"{head:<{_HEAD_WIDTH}}"
+        styled = self._layout.styled(_BOLD, plain)
+        for at, line in enumerate(hanging_indent(plain, text, self._layout)):
+            body = line[len(plain) :] if at == 0 else line.lstrip()
+            lead = styled if at == 0 else " " * len(plain)
+            yield f"{lead}{self._layout.styled(style, body)}".rstrip()
+
+    def _table(
+        self,
+        title: str,
+        header: tuple[str, ...],
+        rows: Sequence[tuple[str, ...]],
+        total: int | None = None,
+        what: str = "pods",
+    ) -> Iterator[str]:
+        from reactive_desched.plan.columns import align
+
+        if not rows:
+            yield from self._line(title, "none")
+            return
+        count = "" if total is None else f": {total:,} {what}"
+        yield ""
+        yield self._layout.styled(_BOLD, f"{title}{count}")
+        yield from align([header, *rows[:MAX_ROWS]], width=self._layout.width)
+        if len(rows) > MAX_ROWS:
+            yield f"  and {len(rows) - MAX_ROWS} more rows (-o json lists them)"
+
+    def _age(self, time: str) -> str:
+        return format_span(self._now - datetime.fromisoformat(time))
+
+    def _in(self, time: str | None) -> str:
+        if time is None:
+            return "at a change"
+        return f"in {format_span(datetime.fromisoformat(time) - self._now)}"
+
+
+def _size(answer: Answer) -> str:
+    return f"{answer['nodes']:,} nodes that the policy selects, {answer['pods']:,} pods"
+
+
+def _bucket_row(each: Answer) -> tuple[str, ...]:
+    left, per_second = each["available"], each["perMinute"] / 60
+    wait = "now" if left >= 1 else "never"
+    if left < 1 and per_second > 0:
+        wait = f"in {format_span(timedelta(seconds=(1 - left) / per_second))}"
+    free = f"{int(left)} of {each['burst']}"
+    return each["scope"], each["name"] or "-", free, str(each["held"]), wait
+
+
+def _window_row(each: Answer) -> tuple[str, ...]:
+    left = max(0, each["limit"] - each["counted"])
+    return each["scope"], each["name"] or "-", f"{left} of {each['limit']}", "", "in the window"
+
+
+def _schedule(each: Answer, now: datetime) -> str:
+    if each.get("until") is None:
+        return f"{each['schedule']}: closed"
+    left = format_span(datetime.fromisoformat(each["until"]) - now)
+    return f"{each['schedule']}: {each['counted']} of {each['limit']} evictions, {left} left"
+
+
+def _move_state(each: Answer) -> str:
+    if not each["accepted"]:
+        return "eviction requested"
+    if not each.get("replacement"):
+        return "no replacement yet"
+    where = "Ready" if each.get("ready") else "not Ready yet"
+    return f"{each['replacement']} is {where}" if each.get("toNode") else "replacement is Pending"
+
+
+def _with_setting(each: Answer) -> str:
+    setting = each.get("setting")
+    return f"{each['message']} [setting: {setting}]" if setting else str(each["message"])
+
+
+def _became(each: Answer) -> str:
+    if each["result"] not in _EVICTED:
+        return str(each.get("message") or each.get("reason") or "")
+    if (follow_up := each.get("followUp")) is None:
+        return "replacement awaited" if each["result"] == "evicted" else ""
+    text = str(follow_up["result"])
+    if node := follow_up.get("node"):
+        text += f" to {node}"
+    if (ready_s := follow_up.get("readySeconds")) is not None:
+        text += f", Ready after {ready_s:.1f} s"
+    return text if follow_up["helped"] else f"{text}; it did not help"

@@ -1,0 +1,75 @@
+"""`top`: what `status` shows, refreshed in place until Ctrl-C."""
+
+import argparse
+import shutil
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from reactive_desched.cli import controller_client, flag_values
+from reactive_desched.cli.commands import Commands
+from reactive_desched.cli.status import StatusScreen
+from reactive_desched.errors import ConfigError, ControllerUnavailable
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+
+def add(commands: Commands) -> None:
+    """Describe `top` to the parser."""
+    command = commands.add_parser("top", help="watch what a running controller does")
+    command.description = (
+        "Show what `status` shows, refreshed in place until Ctrl-C; the terminal is left as it "
+        f"was. It goes on when the controller restarts. {controller_client.WHERE}"
+    )
+    command.epilog = controller_client.STATUS
+    command.examples = ("reactive-desched top", "reactive-desched top --interval 5s")
+    command.add_argument(
+        "--interval",
+        metavar="DURATION",
+        type=flag_values.parse_positive_duration,
+        default=2.0,
+        help="time between two looks (default: 2s)",
+    )
+    controller_client.add_server(command)
+    command.set_defaults(command=_call)
+
+
+def _call(arguments: argparse.Namespace) -> int:
+    if not sys.stdout.isatty():
+        raise ConfigError("top needs a terminal; use `status` where the output is not one")
+    from rich.console import Console
+    from rich.live import Live
+
+    console = Console()
+    shown = _screen(arguments.server)  # an address that is wrong ends the command here
+    with Live(shown, console=console, screen=True, auto_refresh=False) as live:
+        try:
+            while True:
+                time.sleep(arguments.interval)
+                live.update(_screen_or_error(arguments.server), refresh=True)
+        except KeyboardInterrupt:
+            return 0
+
+
+def _screen_or_error(server: str) -> "Text":
+    from rich.text import Text
+
+    try:
+        return _screen(server)
+    except ControllerUnavailable as error:
+        return Text(f"{error}\nlooking again", style="red")
+
+
+def _screen(server: str) -> "Text":
+    """Return the status as it fits into the terminal: lines below its end are left out."""
+    from rich.text import Text
+
+    from reactive_desched.audit.layout import layout_for
+
+    answer = controller_client.read_page(server, "status")
+    height = shutil.get_terminal_size().lines
+    lines = list(StatusScreen(answer, layout_for(sys.stdout)).lines())
+    if len(lines) > height:
+        lines = [*lines[: height - 1], f"{len(lines) - height + 1} more lines: see `status`"]
+    return Text.from_ansi("\n".join(lines))

@@ -1,0 +1,205 @@
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+from reactive_desched.audit.layout import TextLayout
+from reactive_desched.cli import main
+from reactive_desched.cli.status import MAX_ROWS, StatusScreen
+
+T0 = "2026-05-01T12:00:00Z"
+QUIET: dict[str, Any] = {
+    "time": T0,
+    "started": "2026-05-01T09:00:00Z",
+    "version": "1.2.3",
+    "cluster": "prod",
+    "clusterUid": "u",
+    "host": "controller-0",
+    "mode": "live",
+    "leadership": "leader",
+    "policy": {"file": "policy.yaml", "revision": "abc", "profiles": ["default"], "problems": []},
+    "pause": "",
+    "pauses": [
+        {"name": "journal", "reason": "", "note": ""},
+        {"name": "sync/pods", "reason": "", "note": ""},
+    ],
+    "brakes": [{"name": "zone", "reason": "", "note": ""}],
+    "nodes": 50,
+    "pods": 1000,
+    "limits": {
+        "warmUpRatio": 1.0,
+        "rates": [{"scope": "cluster", "perMinute": 30.0, "burst": 10}],
+        "buckets": [],
+        "windows": [],
+        "schedules": [],
+    },
+    "moves": {"requested": 0, "moving": 0, "oldest": []},
+    "pending": {"subjects": 0, "flapping": [], "total": 0, "reasons": []},
+    "recent": [],
+    "journal": {"directory": "/j", "sequence": 12000, "openEvictions": 0, "fault": ""},
+    "sinks": [],
+}
+
+
+def busy() -> dict[str, Any]:
+    answer = deepcopy(QUIET)
+    answer["mode"] = "dry_run"
+    answer["policy"]["problems"] = ["policy.yaml:3: no such plugin"]
+    answer["pause"] = "manual: paused by ann"
+    for name in ("manual", "sync/pods"):
+        answer["pauses"].append({"name": name, "reason": "paused by ann", "note": ""})
+    answer["pauses"].append({"name": "sync/pdbs", "reason": "", "note": "may not be listed"})
+    answer["brakes"] = [{"name": "storm", "reason": "90 pods in a minute", "note": ""}]
+    answer["limits"] |= {
+        "warmUpRatio": 0.5,
+        "buckets": [
+            {
+                "scope": "node",
+                "name": "n1",
+                "perMinute": 6.0,
+                "burst": 2,
+                "available": 0.5,
+                "held": 1,
+            }
+        ],
+        "windows": [{"scope": "total", "name": "", "limit": 5, "counted": 5}],
+        "schedules": [
+            {
+                "schedule": "nights",
+                "until": "2026-05-01T14:00:00Z",
+                "limit": 3,
+                "counted": 1,
+            },
+            {"schedule": "sundays"},
+        ],
+    }
+    answer["moves"] = {
+        "requested": 1,
+        "moving": 2,
+        "oldest": [
+            {
+                "owner": "shop/Deployment/web",
+                "pod": "web-1",
+                "fromNode": "n1",
+                "plugin": "NodeTaints",
+                "since": "2026-05-01T11:59:50Z",
+                "accepted": True,
+                "replacement": "web-2",
+                "toNode": "n2",
+            },
+        ],
+    }
+    answer["pending"] = {
+        "subjects": 4,
+        "flapping": [{"object": "node n9", "field": "taints", "changes": 11}],
+        "total": 7,
+        "reasons": [
+            {
+                "gate": "EvictionRateLimit",
+                "reason": "EvictionRateLimited",
+                "findings": 7,
+                "since": "2026-05-01T11:58:00Z",
+                "example": "shop/web-7",
+                "message": "no token left",
+                "setting": "budgets.node",
+                "nextUntil": "2026-05-01T12:00:30Z",
+            }
+        ],
+    }
+    answer["recent"] = [
+        {
+            "time": "2026-05-01T11:59:00Z",
+            "namespace": "shop",
+            "pod": f"web-{number}",
+            "node": "n1",
+            "plugin": "NodeTaints",
+            "finding": "does not tolerate gpu",
+            "result": "evicted",
+            "followUp": {
+                "result": "moved",
+                "helped": False,
+                "replacement": "web-x",
+                "node": "n3",
+                "readySeconds": 2.5,
+            },
+        }
+        for number in range(MAX_ROWS + 2)
+    ]
+    answer["sinks"] = [
+        {
+            "name": "kafka",
+            "error": "no broker answers",
+            "sequence": 3,
+            "lagRecords": 7,
+            "lagSeconds": 65.0,
+            "deadLetters": 1,
+            "lost": 0,
+        }
+    ]
+    return answer
+
+
+def screen(answer: dict[str, Any], width: int | None = None) -> list[str]:
+    return list(StatusScreen(answer, TextLayout(width=width)).lines())
+
+
+def test_a_controller_with_nothing_to_do_fits_on_a_few_lines() -> None:
+    assert screen(QUIET) == [
+        "controller      1.2.3 on controller-0, up 3h",
+        "cluster         prod: 50 nodes that the policy selects, 1,000 pods",
+        "mode            live: evicts pods; leader",
+        "policy          policy.yaml revision abc, profiles: default",
+        "state           evaluating changes",
+        "brakes          none engaged",
+        "rates           cluster 30/min, burst 10",
+        "limits in use   none",
+        "moving          none",
+        "waiting         none",
+        "last evictions  none",
+        "journal         /j, 12,000 records",
+        "sinks           none",
+    ]
+
+
+def test_everything_that_holds_evictions_is_named_with_what_changes_it() -> None:
+    text = "\n".join(screen(busy()))
+    for wanted in (
+        "dry run: sends no eviction request",
+        "newer files are rejected: policy.yaml:3: no such plugin",
+        "paused by manual, sync/pods: paused by ann",
+        "sync/pdbs: may not be listed",
+        "storm: 90 pods in a minute",
+        "warming up: rates and bursts are at 50%",
+        "in 5s",  # half a token at six a minute
+        "0 of 5",
+        "nights: 1 of 3 evictions, 2h left",
+        "sundays: closed",
+        "web-2 is not Ready yet",
+        "waiting: 7 findings",
+        "in 30s",
+        "no token left [setting: budgets.node]",
+        "node n9 flaps: its taints changed 11 times",
+        "4 subjects wait for quiet",
+        "moved to n3, Ready after 2.5 s; it did not help",
+        "and 2 more rows",
+        "no broker answers",
+    ):
+        assert wanted in text, wanted
+    assert "evaluating changes" not in text
+
+
+def test_a_standby_says_that_its_journal_is_not_open() -> None:
+    answer = QUIET | {"journal": None, "leadership": "standby"}
+    assert "journal         not open: this process does not lead" in screen(answer)
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+def test_no_line_is_wider_than_the_terminal(width: int) -> None:
+    lines = screen(busy(), width)
+    texts = [line for line in lines if not line.startswith("  ")]
+    assert max(map(len, texts)) <= width
+
+
+def test_top_needs_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["top"]) == 2
+    assert "use `status`" in capsys.readouterr().err
