@@ -16,9 +16,8 @@ collector walks them again and again, a fifth of the start."""
 def main() -> int:
     """Run one command and return its exit status; interrupted, end quietly, even while loading."""
     gc.set_threshold(_LOADING_THRESHOLD)
-    # Plugins of pydantic are not for us, and looking for them reads every installed package.
-    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     try:
+        _disable_pydantic_plugins()
         from reactive_desched.cli import main as command
 
         return command()
@@ -26,6 +25,18 @@ def main() -> int:
         return INTERRUPTED
     finally:
         gc.freeze()  # the process ends: the interpreter's last collections need not walk anything
+
+
+def _disable_pydantic_plugins() -> None:
+    """Have pydantic look for no plugins of its own: it would read every installed package.
+
+    The variable is how its documentation says it. Its module that looks is imported all the same,
+    and loads `importlib.metadata`, so that an empty one stands there.
+    """
+    from reactive_desched.primitives.lean_imports import install_stand_in
+
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    install_stand_in("pydantic.plugin._loader", get_plugins=tuple)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ reader adds file, line and column.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from typing import Annotated, Any, Final, Protocol, runtime_checkable
+from typing import Annotated, Any, Final, Protocol, Self, runtime_checkable
 
 from msgspec import Struct, structs
 from pydantic import (
@@ -125,6 +125,11 @@ class Section(BaseModel):
         validate_by_alias=True,
         defer_build=True,  # a model's validator is built when a file has the section
     )
+
+    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:  # Any: what deepcopy keeps
+        """Return itself: it is frozen, and every use of a section as a default copies it."""
+        del memo
+        return self
 
 
 class _NeedsRestart:

@@ -7,8 +7,6 @@ All that decides is synchronous. Reflectors call `apply` through a `ResourceEven
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
-import anyio
-
 from reactive_desched.controller.backoff import PodBackoff
 from reactive_desched.controller.evaluator import NEVER_FLAPPING, Evaluator
 from reactive_desched.controller.flapping import FlappingConfig
@@ -46,7 +44,7 @@ from reactive_desched.model.outcomes import (
 from reactive_desched.policy.policy import Configuration
 from reactive_desched.primitives.deadline_heap import earliest
 from reactive_desched.primitives.debounce import DebounceConfig
-from reactive_desched.primitives.wakeup import Wakeup
+from reactive_desched.primitives.wakeup import Latch, Wakeup
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.index_registry import IndexKey
 from reactive_desched.state.indexes.owners import OwnerIndex
@@ -87,7 +85,7 @@ class Controller:
             instances, self._backoff, self.gates.node_fit, flapping_config(config)
         )
         self.leadership = Leadership(suspend.clock)
-        self.initial_sync_done = anyio.Event()
+        self.initial_sync_done = Latch()
         self._config = config
         self._recorder = recorder
         self._observer = observer

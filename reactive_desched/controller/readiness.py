@@ -14,11 +14,10 @@
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-import anyio
 from msgspec import Struct
 
 from reactive_desched.model.observer import Observer
-from reactive_desched.primitives.wakeup import Epoch, Wakeup
+from reactive_desched.primitives.wakeup import Epoch, Latch, Wakeup
 
 STARTUP: Final = "startup"
 STOPPING: Final = "stopping"
@@ -65,7 +64,7 @@ class Readiness:
         self, resources: Iterable[str], observer: Observer, work_available: Wakeup
     ) -> None:
         self.epoch = Epoch()
-        self.synced = anyio.Event()
+        self.synced = Latch()
         self._observer = observer
         self._work_available = work_available
         self._sync_pauses = tuple(map(sync_pause, resources))

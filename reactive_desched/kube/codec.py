@@ -4,9 +4,10 @@ A null means the same as an absent member. An object with a null takes a second,
 and so does every object that the typed reading refuses, before it counts as malformed.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from decimal import Decimal
+from functools import cached_property
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 import msgspec
@@ -207,6 +208,10 @@ class WireList(WireStruct, frozen=True, gc=False):
     items: list[Raw] | None
 
 
+_LINE_DECODER: Final = Decoder(RawWatchLine)
+_PAGE_DECODER: Final = Decoder(WireList)
+
+
 class IdentityMetadata(WireStruct, frozen=True, gc=False):
     """A name and namespace of any JSON type."""
 
@@ -227,13 +232,19 @@ class ResourceCodec(Generic[W, Obj]):
         self.kind: Final = kind.kind
         self.path: Final = kind.path
         self.accept: Final = METADATA_ONLY if kind.metadata_only else FULL_OBJECT
+        self._wire: Final = kind.wire
         self._convert: Final = kind.make_reader(tables)
-        self._decode: Final = Decoder(kind.wire).decode
-        self._change_decoder: Final[Decoder[ObjectWatchLine[W]]] = Decoder(
-            ObjectWatchLine[kind.wire]  # type: ignore[name-defined]  # a type held in a variable
+
+    @cached_property  # a snapshot has few kinds, and no watch lines
+    def _decode(self) -> Callable[[Raw | bytes | memoryview], W]:
+        return Decoder(self._wire).decode
+
+    @cached_property
+    def _decode_change(self) -> Callable[[bytes], ObjectWatchLine[W]]:
+        decoder: Decoder[ObjectWatchLine[W]] = Decoder(
+            ObjectWatchLine[self._wire]  # type: ignore[name-defined]  # a type held in a variable
         )
-        self._line_decoder: Final = Decoder(RawWatchLine)
-        self._page_decoder: Final = Decoder(WireList)
+        return decoder.decode
 
     def decode_object(self, raw: Raw | bytes | memoryview) -> Obj:
         """Decode one object."""
@@ -245,7 +256,7 @@ class ResourceCodec(Generic[W, Obj]):
     def decode_event(self, line: bytes) -> WatchEvent[Obj]:
         """Decode one watch line; a changed object takes one pass, everything else a second."""
         try:
-            change = self._change_decoder.decode(line)
+            change = self._decode_change(line)
             record = self._convert(change.object)
         except _DECODE_ERRORS:
             return self._decode_uncommon_event(line)
@@ -259,7 +270,7 @@ class ResourceCodec(Generic[W, Obj]):
         is_plain = body.startswith(_FIRST_ITEM, items_at) and body.endswith(_TAILS)
         if items_at >= len(_ITEMS) and is_plain:
             with suppress(*_DECODE_ERRORS):
-                head = self._page_decoder.decode(body[:items_at] + b"]}")
+                head = _PAGE_DECODER.decode(body[:items_at] + b"]}")
                 return _list_page(body, head, items_at)
         return _list_page(body, self._decode_whole_page(body), -1)
 
@@ -306,14 +317,14 @@ class ResourceCodec(Generic[W, Obj]):
 
     def _decode_whole_page(self, body: bytes) -> WireList:
         try:
-            return self._page_decoder.decode(body)
+            return _PAGE_DECODER.decode(body)
         except _DECODE_ERRORS as error:
             raise Malformed(f"{self.kind} list", "", _error_message(error)) from error
 
     def _decode_uncommon_event(self, line: bytes) -> WatchEvent[Obj]:
         """Decode a bookmark, an error, or a change that the typed decoder refused."""
         try:
-            found = self._line_decoder.decode(line)
+            found = _LINE_DECODER.decode(line)
         except _DECODE_ERRORS as error:
             raise Malformed(f"{self.kind} watch line", "", _error_message(error)) from error
         if found.type in _CHANGES:

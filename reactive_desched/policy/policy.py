@@ -96,10 +96,11 @@ class Configuration(Struct, frozen=True):
     @property
     def settings(self) -> "ReactiveSettings":
         """The settings, with the defaults where the files say nothing."""
-        from reactive_desched.policy.settings import ReactiveSettings
+        if self.written is not None:
+            return self.written
+        from reactive_desched.policy.settings import default_settings
 
-        # the defaults need no validation, and so no validators to be built
-        return ReactiveSettings.model_construct() if self.written is None else self.written
+        return default_settings()
 
     @property
     def sweep_node_fit(self) -> str:

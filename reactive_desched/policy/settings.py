@@ -1,6 +1,7 @@
 """Our own settings: everything a DeschedulerPolicy does not say, with safe defaults."""
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Annotated, Literal
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
@@ -301,3 +302,12 @@ class ReactiveSettings(Section):
     sinks: Annotated[SinkSettings, NEEDS_RESTART] = Field(
         default=SinkSettings.model_construct(), description="Who follows the journal."
     )
+
+
+@cache
+def default_settings() -> ReactiveSettings:
+    """Return the settings that hold where no file says anything.
+
+    They need no validation, and so no validators to be built.
+    """
+    return ReactiveSettings.model_construct()

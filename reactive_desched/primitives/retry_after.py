@@ -1,7 +1,6 @@
 """How long a server asks us to stay away."""
 
 from datetime import UTC
-from email.utils import parsedate_to_datetime
 
 _MAX_DIGITS = 9
 """Thirty years are long enough."""
@@ -15,6 +14,8 @@ def parse_retry_after_s(text: str, now: float) -> float | None:
     text = text.strip()
     if text.isascii() and text.isdecimal():
         return float(text[:_MAX_DIGITS])
+    from email.utils import parsedate_to_datetime  # few answers have a date, and it loads much
+
     try:
         at = parsedate_to_datetime(text)
         return max(0.0, at.replace(tzinfo=at.tzinfo or UTC).timestamp() - now)

@@ -2,7 +2,7 @@
 
 import anyio
 
-__all__ = ["Epoch", "Wakeup"]
+__all__ = ["Epoch", "Latch", "Wakeup"]
 
 
 class Wakeup:
@@ -25,6 +25,28 @@ class Wakeup:
         if self._event is None:
             self._event = anyio.Event()
         await self._event.wait()
+
+
+class Latch:
+    """A condition that becomes true once: an `anyio.Event` that loads nothing until awaited."""
+
+    def __init__(self) -> None:
+        self._is_set = False
+        self._changed = Wakeup()
+
+    def set(self) -> None:
+        """Let all who wait go on, now and later."""
+        self._is_set = True
+        self._changed.notify()
+
+    def is_set(self) -> bool:
+        """Say whether it was set."""
+        return self._is_set
+
+    async def wait(self) -> None:
+        """Return once it is set."""
+        while not self._is_set:
+            await self._changed.wait()
 
 
 class Epoch:

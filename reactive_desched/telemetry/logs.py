@@ -1,6 +1,7 @@
 """Configures logging: one line per event on stderr, for people or machines, without secrets.
 
-structlog is imported inside the functions: its import is what `--help` must not pay for.
+structlog is imported inside the functions: its import is what `--help` must not pay for. It comes
+without rich, which it would format tracebacks with: ours are formatted before they reach it.
 """
 
 import logging
@@ -9,12 +10,14 @@ import re
 from collections.abc import Callable, Mapping, MutableMapping
 from contextlib import suppress
 from datetime import UTC, datetime
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 import msgspec
 
 from reactive_desched.errors import ConfigError
+from reactive_desched.primitives.lean_imports import without_package
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger, Processor
@@ -93,8 +96,7 @@ def configure(
     """
     _require_choice("log level", level, LEVELS)
     _require_choice("log format", style, FORMATS)
-    import structlog
-
+    structlog = _import_structlog()
     colours = _wants_colours(stream, os.environ if environ is None else environ)
     common = _common_processors()
     render: list[Processor] = [
@@ -120,10 +122,16 @@ def configure(
 
 def logger(name: str) -> "FilteringBoundLogger":
     """Return a logger that takes an event and keyword fields: `log.info("evicted", pod=...)`."""
-    import structlog
-
+    structlog = _import_structlog()
     log: FilteringBoundLogger = structlog.get_logger(name)
     return log
+
+
+@cache
+def _import_structlog() -> ModuleType:
+    with without_package("rich"):
+        import structlog
+    return structlog
 
 
 class _LineWriter:

@@ -1,7 +1,6 @@
 """Plugins come from entry points, our own too; what is wrong with a package is named."""
 
 from importlib import import_module
-from importlib.metadata import EntryPoint
 from pathlib import Path
 from pkgutil import iter_modules
 
@@ -13,7 +12,6 @@ from reactive_desched.errors import PluginError
 from reactive_desched.plugins.node_affinity import REQUIRED, NodeAffinityArgs, NodeAffinityPlugin
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
 from reactive_desched.plugins.registry import (
-    GROUP,
     PLANNED_PLUGINS,
     InstalledPlugins,
     plugin_registry,
@@ -22,6 +20,7 @@ from reactive_desched.policy.documents import SourceText
 from reactive_desched.policy.load import load_sources
 from reactive_desched.policy.policy import Profile
 from reactive_desched.policy.registry import PluginSpec
+from reactive_desched.primitives.entry_points import EntryPoint
 
 POLICY = """\
 apiVersion: descheduler/v1alpha2
@@ -55,7 +54,7 @@ def profiles(text: str) -> tuple[Profile, ...]:
 
 
 def offered(**values: str) -> InstalledPlugins:
-    return InstalledPlugins(EntryPoint(name, value, GROUP) for name, value in values.items())
+    return InstalledPlugins(EntryPoint(name, value) for name, value in values.items())
 
 
 def test_every_profile_has_its_plugins_in_order_with_their_arguments() -> None:
@@ -154,7 +153,7 @@ def test_what_is_no_plugin_is_refused_with_its_package(
 
 def test_two_packages_cannot_offer_the_same_name() -> None:
     ours = "reactive_desched.plugins.node_taints:NodeTaintsPlugin"
-    entries = [EntryPoint("PodLifeTime", value, GROUP) for value in (ours, "theirs:Plugin")]
+    entries = [EntryPoint("PodLifeTime", value) for value in (ours, "theirs:Plugin")]
 
     with pytest.raises(PluginError, match=r"PodLifeTime is offered by .* uninstall one of them"):
         InstalledPlugins(entries)["PodLifeTime"]
@@ -169,7 +168,7 @@ def test_a_name_that_is_planned_cannot_be_taken(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_without_package_metadata_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("reactive_desched.plugins.registry.entry_points", lambda **_: ())
+    monkeypatch.setattr("reactive_desched.plugins.registry.entry_points", lambda _: ())
 
     with pytest.raises(PluginError, match="install it again"):
         plugin_registry()
@@ -181,14 +180,11 @@ def test_a_broken_plugin_that_no_policy_names_harms_nothing() -> None:
     )
     registry = InstalledPlugins(
         [
-            EntryPoint("Broken", "no_such_module:Broken", GROUP),
-            EntryPoint(
-                "RemoveFailedPods", "reactive_desched.plugins.failed_pods:FailedPodsPlugin", GROUP
-            ),
+            EntryPoint("Broken", "no_such_module:Broken"),
+            EntryPoint("RemoveFailedPods", "reactive_desched.plugins.failed_pods:FailedPodsPlugin"),
             EntryPoint(
                 "RemovePodsViolatingNodeAffinity",
                 "reactive_desched.plugins.node_affinity:NodeAffinityPlugin",
-                GROUP,
             ),
         ]
     )

@@ -11,9 +11,7 @@ from reactive_desched.policy.document import PolicyDocument
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.policy.load import load_settings
 from reactive_desched.policy.policy import Configuration
-from reactive_desched.policy.settings import (
-    ReactiveSettings,
-)
+from reactive_desched.policy.settings import ReactiveSettings, default_settings
 from reactive_desched.primitives.debounce import DebounceConfig
 
 HEAD = "apiVersion: reactive-desched/v1alpha1\nkind: ReactiveSettings\n"
@@ -46,6 +44,11 @@ def test_without_a_word_everything_is_paced() -> None:
     assert read.evictions.max_in_flight == 50
     assert (read.evictions.retry.initial_s, read.evictions.retry.max_s) == (5, 300)
     assert read.events.kubernetes
+
+
+def test_what_holds_without_settings_is_what_validated_defaults_are() -> None:
+    assert default_settings() == ReactiveSettings() == ReactiveSettings.model_validate_json("{}")
+    assert default_settings().model_fields_set == frozenset()
 
 
 def test_every_section_is_read() -> None:

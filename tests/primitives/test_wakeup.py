@@ -3,7 +3,7 @@
 import anyio
 import pytest
 
-from reactive_desched.primitives.wakeup import Wakeup
+from reactive_desched.primitives.wakeup import Latch, Wakeup
 
 pytestmark = pytest.mark.anyio
 
@@ -35,3 +35,22 @@ async def test_a_notification_without_a_waiter_is_not_kept() -> None:
         await wakeup.wait()
 
     assert waiting.cancelled_caught
+
+
+async def test_a_latch_that_is_set_lets_go_whoever_waits_or_comes_later() -> None:
+    latch, passed = Latch(), []
+
+    async def wait(name: str) -> None:
+        await latch.wait()
+        passed.append(name)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(wait, "a")
+        group.start_soon(wait, "b")
+        await anyio.wait_all_tasks_blocked()
+        assert (passed, latch.is_set()) == ([], False)
+        latch.set()
+        await anyio.wait_all_tasks_blocked()
+        assert (sorted(passed), latch.is_set()) == (["a", "b"], True)
+
+    await latch.wait()

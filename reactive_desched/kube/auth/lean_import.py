@@ -11,13 +11,13 @@ import importlib.util
 import logging
 import sys
 from functools import cache
-from importlib import import_module
 from threading import Lock
 from types import ModuleType
 from typing import Any
 
 from reactive_desched.errors import ConfigError
 from reactive_desched.kube.auth.exec_plugin import ExecPlugin
+from reactive_desched.primitives.lean_imports import install_stand_in
 
 __all__ = ["LibraryLoaders", "library_loaders"]
 
@@ -41,7 +41,7 @@ class LibraryLoaders:
 
     def _load(self) -> None:
         client = _install_empty_packages()
-        _install_stand_in(_UNUSED)
+        install_stand_in(_UNUSED)
         from kubernetes_asyncio.client import configuration
 
         self.configuration: Any = configuration.Configuration  # the library ships no types
@@ -76,21 +76,6 @@ def _install_empty_packages() -> ModuleType:
         package.__path__ = [path]
         sys.modules[package.__name__] = package
     return sys.modules[f"{_LIBRARY}.client"]
-
-
-def _install_stand_in(name: str) -> None:
-    """Let `import name` give a module that loads the real one when an attribute of it is used.
-
-    `importlib.util.LazyLoader` loads at the import statement, which reads `__spec__`.
-    """
-
-    def load(attribute: str) -> object:
-        if attribute.startswith("__"):  # what looks through `sys.modules` asks for these
-            raise AttributeError(attribute)
-        return getattr(import_module(name), attribute)
-
-    sys.modules[name] = stand_in = ModuleType(name)
-    vars(stand_in)["__getattr__"] = load
 
 
 def _remove_modules(*packages: str) -> dict[str, ModuleType]:
