@@ -11,10 +11,10 @@ from msgspec import Struct
 
 import reactive_desched
 from reactive_desched.api.event import DATA_TYPES
+from reactive_desched.controller.coverage import UNAFFECTED_REASONS
 from reactive_desched.model.decisions import GateReason
 from reactive_desched.model.outcomes import RESULTS, OutcomeReason
 from reactive_desched.model.scheduling import FitReason
-from reactive_desched.plan.unaffected_pods import UNAFFECTED_REASONS
 from tools.declared import declared
 
 PACKAGE = Path(reactive_desched.__file__).parent

@@ -13,10 +13,10 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from reactive_desched.api.args import needs_restart
+from reactive_desched.controller.coverage import UNAFFECTED_REASONS
 from reactive_desched.model.decisions import GateReason
 from reactive_desched.model.outcomes import OutcomeReason
 from reactive_desched.model.scheduling import FitReason
-from reactive_desched.plan.unaffected_pods import UNAFFECTED_REASONS
 from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.policy.settings import ReactiveSettings

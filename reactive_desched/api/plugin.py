@@ -172,6 +172,15 @@ class Plugin(ABC, Generic[SubjectT, ArgsT]):
         del change
         return True
 
+    def describe(self, pod: Pod, view: View) -> str:
+        """Say in numbers, on one line, what the plugin sees of a pod with which nothing is wrong.
+
+        `why` prints it. The pod is active, or the plugin judges completed pods, and it is on an
+        eligible node. The default says nothing.
+        """
+        del pod, view
+        return ""
+
     @abstractmethod
     def subjects(self, change: Change, view: View) -> Iterable[SubjectT]:
         """Name the subjects a change may concern; too many is slow, too few is a bug."""

@@ -1,5 +1,8 @@
 """The debug pages and orders of a running controller, each beside what answers it."""
 
+import time
+from collections.abc import Mapping
+
 from reactive_desched.app.futile import FutileMoves
 from reactive_desched.app.pausing import Pausing
 from reactive_desched.app.status import StatusPage
@@ -26,6 +29,17 @@ def build_operator(
                 "what each limit of evictions allows now",
                 lambda _: controller.limit_status(),
             ),
+            DebugPage(
+                "why",
+                "why a pod, the pods of a node, or of an owner, wait or stay",
+                lambda query: _explain(controller, query),
+            ),
             *futile.pages,
         ),
     )
+
+
+async def _explain(controller: Controller, query: Mapping[str, str]) -> object:
+    from reactive_desched.why.page import explain  # what a start does not need
+
+    return await explain(controller, query, time.monotonic, time.time)

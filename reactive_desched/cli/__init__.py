@@ -16,7 +16,7 @@ from reactive_desched.cli.upstream_form import begins_with_flag, with_hyphens
 from reactive_desched.errors import ConfigError, ReactiveDeschedError
 
 _COMMANDS = (
-    *("run", "plan", "nodes", "status", "top", "pending", "pause", "resume", "futile"),
+    *("run", "plan", "nodes", "why", "status", "top", "pending", "pause", "resume", "futile"),
     *("policy", "events", "audit", "demo", "sim", "completion", "version"),
 )
 """Each is a module here, whose `add` describes the command to the parser."""

@@ -3,13 +3,13 @@
 import argparse
 
 
-def add(command: argparse.ArgumentParser) -> None:
+def add(command: argparse.ArgumentParser, *, required: bool = True) -> None:
     """Describe them to a command's parser."""
     command.add_argument(
         "--policy",
         "--policy-config-file",
         metavar="FILE",
-        required=True,
+        required=required,
         help="a DeschedulerPolicy; may also hold a ReactiveSettings",
     )
     command.add_argument("--settings", metavar="FILE", help="a ReactiveSettings file")

@@ -324,6 +324,10 @@ class Controller:
         self._work_available.notify()
         return cleared
 
+    def evicting(self, pod: PodKey) -> Evaluation | None:
+        """Return the evaluation that decided to evict a pod, until the eviction has its outcome."""
+        return self._evicting.get(pod)
+
     def pending(self, query: PendingQuery) -> PendingList:
         """List the findings that wait, and what each waits for."""
         return list_pending(

@@ -149,6 +149,15 @@ class Evaluator:
         self._under_way: _EvaluationUnderWay | None = None
 
     @property
+    def instances(self) -> tuple[PluginInstance, ...]:
+        """The plugin instances in force."""
+        return self._instances
+
+    def is_queued(self, subject: SubjectKey) -> bool:
+        """Say whether a subject waits to be evaluated."""
+        return subject in self._queue
+
+    @property
     def queued(self) -> int:
         """How many subjects wait to be judged."""
         return len(self._queue)

@@ -120,6 +120,14 @@ class DrainingPlugin(BalancePlugin[str, ArgsT]):
             return (POOL,) if pool.can_act and change.pod.node in pool.sources() else ()
         return (POOL,)
 
+    def describe(self, pod: Pod, view: View) -> str:
+        """Say how the pod's node stands beside the thresholds, and what keeps pods from moving."""
+        table = node_table(view.index(NodeUtilization, self.rule))
+        texts = [table.describe(pod.node), *table.obstacles]
+        if not self.may_leave(pod):
+            texts.append("the arguments leave the pod where it is")
+        return "; ".join(filter(None, texts))
+
     def node_tables(self, cluster: Cluster, now_s: float) -> Iterable[NodeTable]:
         """Return the one table of this rule."""
         del now_s

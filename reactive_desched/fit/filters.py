@@ -40,14 +40,19 @@ Rejections = list[tuple[FitReason, int]]
 
 
 class Diagnosis(Struct, frozen=True):
-    """How many nodes were checked, and how many were rejected for each reason."""
+    """How many nodes were checked, how many were rejected for each reason, and how many fit.
+
+    A node may be rejected for several reasons, as for too little cpu and too little memory.
+    """
 
     nodes: int
     reasons: Counter[FitReason]
+    available: int = 0
 
     def __str__(self) -> str:
         counted = sorted(f"{number} {reason.message}" for reason, number in self.reasons.items())
-        return f"0/{self.nodes} nodes are available: {', '.join(counted)}"
+        rejected = f": {', '.join(counted)}" if counted else ""
+        return f"{self.available}/{self.nodes} nodes are available{rejected}"
 
 
 class NodeFilters:
@@ -79,9 +84,10 @@ class NodeFilters:
                     reasons[reason] += number
                     rejected |= rejecting
             among &= ~rejected
-        if number := self._over_volume_limit(pod, among).bit_count():
+        over_limit = self._over_volume_limit(pod, among)
+        if number := over_limit.bit_count():
             reasons[TOO_MANY_VOLUMES] += number
-        return Diagnosis(nodes, reasons)
+        return Diagnosis(nodes, reasons, (among & ~over_limit).bit_count())
 
     def statically_feasible(self, pod: Pod, among: int) -> int:
         """Return the slots that fit a pod by taints, cordon and node affinity alone."""

@@ -6,7 +6,7 @@ from typing import ClassVar, Final
 from msgspec.structs import replace
 
 from reactive_desched.api.index import Index
-from reactive_desched.fit.filters import NodeFilters
+from reactive_desched.fit.filters import Diagnosis, NodeFilters
 from reactive_desched.fit.node_changes import NodeChanges
 from reactive_desched.fit.node_sets import NodeSets
 from reactive_desched.fit.unschedulable import (
@@ -97,6 +97,17 @@ class SchedulerNodeFit:
         self._sync_nodes()
         slot = self._filters.find_best(pod, self._other_nodes(pod, self._nodes.named(nodes)))
         return None if slot is None else self._nodes.name(slot)
+
+    def explain_other_nodes(self, pod: Pod, selector: Selector) -> tuple[str | None, Diagnosis]:
+        """Name a node as `find_other_node`, and count what speaks against the others.
+
+        Nothing is remembered: it is for people.
+        """
+        self._sync_nodes()
+        among = self._candidates(pod, selector, None)
+        slot = self._filters.find_best(pod, among)
+        name = None if slot is None else self._nodes.name(slot)
+        return name, self._filters.diagnose(pod, among)
 
     def diagnose_other_nodes(
         self, pod: Pod, selector: Selector, targets: Targets | None = None

@@ -1,6 +1,6 @@
 """Every gate in its order: the first refusal or deferral decides, and none means an eviction."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final, Protocol
 
 from reactive_desched.api.index import Index
@@ -11,7 +11,7 @@ from reactive_desched.model.objects import Pod, PodKey
 from reactive_desched.model.outcomes import COUNTS_AGAINST_LIMITS, POD_LEAVES, Outcome
 
 if TYPE_CHECKING:  # a sweep has neither, and their settings are a tenth of its start
-    from reactive_desched.gate.rate_limits import EvictionRateLimiter
+    from reactive_desched.gate.rate_limits import BucketEmpty, EvictionRateLimiter
     from reactive_desched.moves.tracker import MoveTracker
 
 RATE_LIMITED: Final = GateReason(
@@ -109,15 +109,7 @@ class Gate:
                 return decision
         empty = self._rate_limiter.reserve(finding, now)
         if empty is not None:
-            exhausted = _EXHAUSTED_FOR_PLUGINS[empty.scope]
-            message, retry_at_s = empty.message(now), empty.available_at
-            return RATE_LIMITED.defer(
-                finding,
-                message,
-                retry_at_s,
-                scope_exhausted=exhausted,
-                setting=f"budgets.{empty.scope}",
-            )
+            return _rate_limited(finding, empty, now)
         for limit in self._limits:
             limit.reserve(finding)
         for tracker in self._trackers:
@@ -125,6 +117,16 @@ class Gate:
         if self._moves is not None:
             self._moves.begin(finding, now)
         return Evict(finding)
+
+    def explain(self, finding: Finding, now: float) -> Iterator[tuple[str, Defer | Refuse | None]]:
+        """Yield each gate's name, in their order, with its refusal or deferral, or None.
+
+        `decide` ends at the first of them. Nothing is reserved, and no place in a queue is taken.
+        """
+        for gate_filter in self.filters:
+            yield gate_filter.name, gate_filter.check(finding, now)
+        empty = self._rate_limiter.peek(finding, now)
+        yield RATE_LIMITED.gate, None if empty is None else _rate_limited(finding, empty, now)
 
     def release(self, pod: Pod, outcome: Outcome, now: float) -> None:
         """Take in the outcome of an eviction; only one that happened costs its tokens."""
@@ -137,3 +139,13 @@ class Gate:
         for limit in self._limits:
             limit.release(pod.uid, now, evicted=counts)
         self._rate_limiter.release(pod.uid, now, consumed=counts)
+
+
+def _rate_limited(finding: Finding, empty: "BucketEmpty", now: float) -> Defer:
+    return RATE_LIMITED.defer(
+        finding,
+        empty.message(now),
+        empty.available_at,
+        scope_exhausted=_EXHAUSTED_FOR_PLUGINS[empty.scope],
+        setting=f"budgets.{empty.scope}",
+    )

@@ -7,6 +7,7 @@ from reactive_desched.gate.evictable import EvictableIndex
 from reactive_desched.gate.evictor import DefaultEvictor
 from reactive_desched.gate.in_flight import InFlightEvictions
 from reactive_desched.model.changes import Change
+from reactive_desched.model.labels import Selector
 from reactive_desched.model.objects import Pod
 from reactive_desched.model.resources import ResourceList
 from reactive_desched.model.taints import Taint
@@ -45,6 +46,11 @@ class ProfileView(ClusterView):
     def evictable(self, pod: Pod) -> bool:
         """Say whether the pod passes every filter of the profile's evictor."""
         return self._evictable.allows(pod)
+
+    @property
+    def target_selector(self) -> Selector:
+        """Which nodes the evictor counts as places for an evicted pod."""
+        return self._evictor.node_selector
 
     def passes_pre_eviction(self, pod: Pod) -> bool:
         """Say whether node fit and namespace labels let the pod go, where the evictor asks."""

@@ -163,6 +163,22 @@ class EvictionRateLimiter:
         self._held[finding.pod.uid] = names
         return None
 
+    def peek(self, finding: Finding, now: float) -> BucketEmpty | None:
+        """Return a bucket without a token, as `reserve`; takes no token and no place in a queue."""
+        if now >= self._paces_until:
+            self._update_paces(now)
+        names = self._scopes_of(finding)
+        for scope in self._limited:
+            bucket = scope.buckets.get(names[scope.index])
+            if bucket is None or bucket.has_token(now):
+                continue
+            held = bucket.reserved
+            spent = bucket.rate.burst - bucket.available(now) - held
+            at = bucket.next_unclaimed(now)
+            name = names[scope.index]
+            return BucketEmpty(scope.name, name, bucket.rate, spent, held, at, self._ratio)
+        return None
+
     def release(self, pod: PodKey, now: float, *, consumed: bool) -> None:
         """Spend what is held for a pod that was evicted, or free it for others."""
         if (names := self._held.pop(pod, None)) is None:

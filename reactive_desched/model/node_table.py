@@ -52,3 +52,25 @@ class NodeTable(Struct, frozen=True):
     pool: str = ""
     obstacles: Sequence[str] = ()
     counts_requests: bool = False
+
+    def describe(self, node: str) -> str:
+        """Say on one line how a node stands beside the thresholds; empty for one not in it."""
+        row = next((each for each in self.nodes if each.name == node), None)
+        if row is None:
+            return ""
+        pool = f" in pool {self.pool}" if self.pool else ""
+        if row.node_class is NodeClass.UNKNOWN:
+            return f"the use of {node}{pool} is unknown"
+        texts = ", ".join(
+            f"{resource} {percent:.1f} % ({self._range(resource)})"
+            for resource, percent in row.percent.items()
+        )
+        return f"{node}{pool} is {row.node_class} by {self.counts}: {texts}"
+
+    def _range(self, resource: str) -> str:
+        low, high = self.thresholds.low.get(resource), self.thresholds.high.get(resource)
+        parts = [
+            *([] if low is None else [f"low up to {low:g} %"]),
+            *([] if high is None else [f"high above {high:g} %"]),
+        ]
+        return ", ".join(parts) or "no threshold"

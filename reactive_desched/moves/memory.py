@@ -316,6 +316,12 @@ class MoveMemory:
         elif end.helped and (streak := memory.streaks.pop(origin.plugin, None)) is not None:
             landing.streak_before = streak.count
 
+    def moves_of(self, owner_uid: str) -> list[RememberedMove]:
+        """Return the last moves of an owner's pods, of every template, the newest first."""
+        memories = (memory for key, memory in self._owners.items() if key[0] == owner_uid)
+        moves = [move for memory in memories for move in memory.moves]
+        return sorted(moves, key=lambda move: -move.ended_at)
+
     def owners_called(self, name: str) -> list[MoveOwner]:
         """Return the owners of this name (NAMESPACE/KIND/NAME) or uid; of an empty one, all."""
         owners = {memory.owner.uid: memory.owner for memory in self._owners.values()}

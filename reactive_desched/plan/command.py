@@ -50,7 +50,7 @@ from reactive_desched.state.resources import (
     WATCHED_KINDS,
 )
 
-__all__ = ["PlanOptions", "build_nodes_report", "build_report", "run", "run_nodes"]
+__all__ = ["PlanOptions", "build_nodes_report", "build_report", "look", "run", "run_nodes"]
 
 _FETCH: Final = f"kubectl get {','.join(sorted(PLAN_RESOURCES))} -A -o json"
 
@@ -87,6 +87,16 @@ class LoadedSnapshot(Struct, frozen=True):
 
     snapshot: Snapshot
     server: str | None = None
+
+
+class LookedAt(Struct, frozen=True):
+    """A cluster as it was read, the configuration, and the evictions of a journal that count."""
+
+    configuration: Configuration
+    snapshot: Snapshot
+    moment: datetime
+    past: Sequence[PastEviction]
+    warnings: tuple[str, ...]
 
 
 class SweptSnapshot(Struct, frozen=True):
@@ -180,6 +190,25 @@ def build_nodes_report(options: PlanOptions, progress: Progress) -> NodesReport:
         decisions=tuple(
             each for each in swept.result.decisions if (each.profile, each.plugin) in shown
         ),
+    )
+
+
+def look(options: PlanOptions, progress: Progress) -> LookedAt:
+    """Read the configuration and the cluster for a preview of the controller; decide nothing.
+
+    Raises as `build_report`.
+    """
+    moment = None if options.now is None else parse_timestamp(options.now)
+    configuration = _configuration(options)
+    policy = configuration.policy
+    loaded = _load_snapshot(options, configuration, progress)
+    moment = moment or datetime.now(UTC)
+    return LookedAt(
+        configuration,
+        loaded.snapshot.measured_by(policy.metrics_sources),
+        moment,
+        _past_evictions(options, moment.timestamp()),
+        tuple(_warnings(configuration, policy, loaded, options.mode)),
     )
 
 

@@ -65,6 +65,20 @@ def run_controller(
     return run.run(past)
 
 
+def decide_now(
+    configuration: Configuration,
+    snapshot: Snapshot,
+    now_s: float,
+    past: Sequence[PastEviction] = (),
+) -> tuple[Controller, PreviewClock]:
+    """Let a controller start now on this cluster, and decide what is due; nothing is evicted.
+
+    Returns it with the clock that it goes by.
+    """
+    run = _ControllerRun(configuration, snapshot, now_s, RunBounds(), Progress())
+    return run.decide(past)
+
+
 class _DelayRecorder:
     """Takes the controller's records, and keeps why each finding was not acted on at first."""
 
@@ -144,6 +158,13 @@ class _ControllerRun:
         )
         decisions = (*self._evictions, *self._waiting())
         return PlanResult(decisions, None, self._controller.view, preview)
+
+    def decide(self, past: Sequence[PastEviction]) -> tuple[Controller, PreviewClock]:
+        """Evaluate everything once, at the beginning; no request is sent."""
+        self._controller.restore(past)
+        for _ in self._controller.work(self._clock.now, lambda: False):
+            pass
+        return self._controller, self._clock
 
     def _run_to_end(self) -> str:
         controller, clock, bounds = self._controller, self._clock, self._bounds

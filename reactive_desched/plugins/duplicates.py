@@ -96,6 +96,18 @@ class DuplicatesPlugin(BalancePlugin[ReplicaGroup, DuplicatesArgs]):
             yield RequeueAfter(_LOOK_AGAIN_S)
         yield from self._even_out(subject, replicas, view)
 
+    def describe(self, pod: Pod, view: View) -> str:
+        """Say for each owner how many of its pods are on the node, of how many."""
+        if not (groups := replica_groups(pod)):
+            return "the pod has no owner"
+        spread, texts = view.index(ReplicaSpread), []
+        for group in groups:
+            pods_by_node = spread.pods_by_node(group)
+            here, total = pods_by_node.get(pod.node, 0), sum(pods_by_node.values())
+            texts.append(f"{pod.node} has {here} of the {total} pods of {group}")
+        possible = len(spread.possible_nodes(pod.spec))
+        return f"{'; '.join(texts)}, and it may be on {possible} of the nodes"
+
     def sweep(self, view: View) -> Plan:
         """Even out all groups as upstream: only the pods that may leave now count.
 

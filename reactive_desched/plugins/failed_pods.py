@@ -101,6 +101,17 @@ class FailedPodsPlugin(PodPlugin[FailedPodsArgs]):
         if next_s < inf:
             yield RequeueAfter(next_s - now_s)
 
+    def describe(self, pod: Pod, view: View) -> str:
+        """Say that the pod has not failed, or what of its failure is not as the arguments ask."""
+        if pod.status.phase != FAILED:
+            return f"the pod is {pod.status.phase}"
+        if self._matches_args(pod):
+            age, least = view.now_s - pod.created_s, self.args.min_pod_lifetime_seconds or 0
+            return f"failed, {format_age(age)} old: flagged at {format_age(least)}"
+        reasons = ", ".join(self._reasons_of(pod.status)) or "none"
+        codes = ", ".join(map(str, self._exit_codes_of(pod.status))) or "none"
+        return f"failed, and not as the arguments ask: reasons {reasons}, exit codes {codes}"
+
     def _matches_args(self, pod: Pod) -> bool:
         """Say whether all but its age speaks for the pod to go."""
         return (

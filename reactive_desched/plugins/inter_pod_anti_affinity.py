@@ -90,6 +90,13 @@ class InterPodAntiAffinityPlugin(DeschedulePlugin[PodSubject, InterPodAntiAffini
             details=_details(term, node, other),
         )
 
+    def describe(self, pod: Pod, view: View) -> str:
+        """Count the terms of the pod, none of which forbids a pod near it."""
+        del view
+        if not (terms := pod.spec.anti_affinity):
+            return "the pod has no required anti-affinity"
+        return f"no pod near it is forbidden by the {len(terms)} terms of its anti-affinity"
+
     def _conflicting_pods(
         self, pod: Pod, node: Node, view: View
     ) -> dict[PodKey, tuple[PodAffinityTerm, Pod]]:

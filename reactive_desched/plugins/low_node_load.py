@@ -343,6 +343,19 @@ class LowNodeLoadPlugin(BalancePlugin[str, LowNodeLoadArgs]):
         """Plan as koordinator does: every pass is an observation, and only measured use counts."""
         yield from self._balance_pools(_Look(view, next(self._passes)))
 
+    def describe(self, pod: Pod, view: View) -> str:
+        """Say how the pod's node stands in each pool that it is in, and what keeps pods there."""
+        fresh_after_s, texts = view.now_s - self.args.node_metric_expiration_seconds, []
+        for pool in self._pools:
+            loads = view.index(NodeLoads, pool.rule)
+            rows = load_tables(
+                pool.name, pool.rule, loads, fresh_after_s, self.args.number_of_nodes
+            )
+            for table in rows:
+                if text := table.describe(pod.node):
+                    texts += [text, *self._obstacles(pool), *table.obstacles]
+        return "; ".join(dict.fromkeys(texts)) or f"node {pod.node} is in no pool"
+
     def node_tables(self, cluster: Cluster, now_s: float) -> Iterator[NodeTable]:
         """Yield up to two tables for each pool, by measured use alone as in a sweep."""
         fresh_after_s = now_s - self.args.node_metric_expiration_seconds

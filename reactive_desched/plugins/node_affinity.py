@@ -106,6 +106,19 @@ class NodeAffinityPlugin(PodPlugin[NodeAffinityArgs]):
             for subject in self.subjects(Resynced(), view):
                 yield list(self._findings(subject, view, (check,)))
 
+    def describe(self, pod: Pod, view: View) -> str:
+        """Say what the pod requires and prefers of its node."""
+        affinity = pod.spec.node_affinity
+        if affinity is None or (found := view.pod_and_node(pod.uid)) is None:
+            return "the pod has no node affinity"
+        node, texts = found[1], []
+        if affinity.required is not None and REQUIRED in self.args.node_affinity_type:
+            texts.append(f"required node affinity matches {node.name}")
+        if affinity.preferred and PREFERRED in self.args.node_affinity_type:
+            weight, best = view.index(PreferredAffinity).weights(affinity, node.name)
+            texts.append(f"preferred weight {weight} on {node.name}, best is {best}")
+        return "; ".join(texts) or "its node affinity is of no type that nodeAffinityType lists"
+
     def _findings(
         self, subject: NodeOrPod, view: View, checks: tuple[Check, ...]
     ) -> Iterator[Finding]:

@@ -74,6 +74,24 @@ class NodeTaintsPlugin(PodPlugin[NodeTaintsArgs]):
                 reason = f"does not tolerate {taint} on {node.name}"
                 yield Finding(pod, self.name, reason, details=_details(taint))
 
+    def describe(self, pod: Pod, view: View) -> str:
+        """Name the taints of the node: those the pod tolerates, and those that do not count."""
+        if (found := view.pod_and_node(pod.uid)) is None:
+            return ""
+        node = found[1]
+        if not node.taints:
+            return f"{node.name} has no taint"
+        texts = []
+        for taint in node.taints:
+            if taint not in node.confirmed_taints:
+                why = "does not count: the node's Ready condition disagrees"
+            elif not self.acts_on(taint, view.taint_counts):
+                why = "does not count here"
+            else:
+                why = "is tolerated"
+            texts.append(f"{taint} {why}")
+        return f"{node.name}: {', '.join(texts)}"
+
     def acts_on(self, taint: Taint, counts: Callable[[Taint], bool]) -> bool:
         """Say whether pods that do not tolerate a taint are flagged.
 

@@ -230,6 +230,23 @@ class PodLifeTimePlugin(PodPlugin[PodLifeTimeArgs]):
         if next_s < inf:
             yield RequeueAfter(next_s - now_s)
 
+    def describe(self, pod: Pod, view: View) -> str:
+        """Say how old the pod is, and in which state, beside what the arguments ask for."""
+        age = format_age(max(0, int(view.now_s - pod.created_s)))
+        limit_s = self.args.max_pod_life_time_seconds
+        limit = "" if limit_s is None else f", the limit is {format_age(limit_s)}"
+        texts = [f"is {age} old{limit}"]
+        if self._states and self._first_listed_state(pod.status) is None:
+            texts.append(f"{pod.status.phase}, and in none of the states listed")
+        if self.args.conditions and self._first_due_condition(pod, {})[0] > view.now_s:
+            texts.append("no condition listed has lasted for long enough")
+        if self._exit_codes and self._first_listed_exit_code(pod.status) is None:
+            texts.append("no container ended with an exit code listed")
+        kinds = self._included_owners
+        if (kinds and not _is_owned_by(pod, kinds)) or _is_owned_by(pod, self._excluded_owners):
+            texts.append("ownerKinds leaves its owner out")
+        return "; ".join(texts)
+
     def sweep(self, view: View) -> Iterator[list[Finding]]:
         """Yield the findings of all nodes at once, as upstream filters and sorts them."""
         findings = [finding for portion in super().sweep(view) for finding in portion]

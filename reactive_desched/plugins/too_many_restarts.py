@@ -97,6 +97,15 @@ class TooManyRestartsPlugin(PodPlugin[TooManyRestartsArgs]):
             details = {"restarts": restarts, "restartThreshold": self._threshold}
             yield Finding(pod, self.name, message, details=details)
 
+    def describe(self, pod: Pod, view: View) -> str:
+        """Say how often the pod restarted, beside the threshold."""
+        del view
+        restarts = self._restarts(pod)
+        text = f"restarted {restarts} times, the limit is {self._threshold}"
+        if restarts < self._threshold or self._is_in_state(pod.status):
+            return text
+        return f"{text}; it is in none of the states listed"
+
     def _restarts(self, pod: Pod) -> int:
         restarts = 0
         for container in pod.status.containers:

@@ -103,6 +103,30 @@ class TopologySpreadPlugin(BalancePlugin[SpreadGroup, TopologySpreadArgs]):
             break
         yield from _propose(move.finding for move in moves)
 
+    def describe(self, pod: Pod, view: View) -> str:
+        """Say for each constraint in which the pod counts how even its domains are."""
+        index = view.index(SpreadGroups)
+        if not (groups := index.matching(pod)):
+            return "no topology spread constraint selects the pod"
+        return "; ".join(self._describe_group(group, index, view) for group in groups)
+
+    def _describe_group(self, group: SpreadGroup, index: SpreadGroups, view: View) -> str:
+        occupied = self._occupied_domains(group, view)
+        sizes = dict.fromkeys(index.domains(group), 0)
+        sizes |= {name: domain.size for name, domain in occupied.items()}
+        key, allowed = group.topology_key, group.max_skew
+        if not sizes:
+            return f"{key}: no domain"
+        smallest, largest = min(sizes, key=sizes.__getitem__), max(sizes, key=sizes.__getitem__)
+        kinds = sorted(group.declared)
+        restored = any(kind in self.args.constraints for kind in kinds)
+        note = "" if restored else f", and {', '.join(kinds)} is not restored"
+        return (
+            f"{key}: between {sizes[smallest]} ({smallest}) and {sizes[largest]} ({largest})"
+            f" matching pods that may be evicted in {len(sizes)} domains, and a difference of"
+            f" {allowed} is allowed{note}"
+        )
+
     def sweep(self, view: View) -> Plan:
         """Plan for every constraint before the first eviction, as upstream does."""
         groups = view.index(SpreadGroups).groups()

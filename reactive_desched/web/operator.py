@@ -7,6 +7,7 @@ cannot send such a request: browsers name its `Origin`, and those requests are r
 
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
+from inspect import isawaitable
 from ipaddress import IPv6Address, ip_address
 from typing import Any, Final
 
@@ -25,14 +26,14 @@ JSON_TYPE: Final = "application/json"
 
 
 class DebugPage(msgspec.Struct, frozen=True):
-    """A page under `/debug/`: `read` gets the query and returns what to write as JSON.
+    """A page under `/debug/`: `read` gets the query and returns what to write as JSON, or awaits.
 
     `read` raises ConfigError for a query that it does not take.
     """
 
     name: str
     summary: str
-    read: Callable[[Mapping[str, str]], object]
+    read: Callable[[Mapping[str, str]], object | Awaitable[object]]
 
 
 class Order(msgspec.Struct, frozen=True):
@@ -70,7 +71,8 @@ def _page_handler(page: DebugPage) -> Handler:
     async def handle(request: BaseRequest) -> StreamResponse:
         _check_client(request)
         try:
-            return _json_response(page.read(request.query))
+            answer = page.read(request.query)
+            return _json_response(await answer if isawaitable(answer) else answer)
         except ConfigError as error:
             raise HTTPBadRequest(text=f"{error}\n") from error
 

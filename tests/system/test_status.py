@@ -60,6 +60,34 @@ def test_status_shows_what_a_running_controller_did_and_what_waits(
     assert main(["status", "--server", "http://127.0.0.1:1"]) == 1
 
 
+def test_why_asks_the_running_controller_about_a_pod_a_node_and_a_workload(
+    cluster: Any, controller: Callable[..., Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = controller("--log-format", "json")
+    program.wait_for('"synced"')
+    cluster.taint(NODE, "gpu")
+
+    def answer(*words: str) -> Any:
+        assert main(["why", *words, "--server", program.url, "-o", "json"]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    def limited() -> Any:
+        pods = answer("--node", NODE)["pods"]
+        return [each for each in pods if each["reason"] == "EvictionRateLimited"]
+
+    waiting = wait_until(limited, program)[0]
+    found = answer(f"{waiting['namespace']}/{waiting['name']}")
+    assert (found["state"], found["node"]) == ("waits", NODE)
+    [profile] = found["profiles"]
+    assert profile["gates"][-1]["gate"] == "EvictionRateLimit"
+    assert profile["gates"][-1]["setting"].startswith("budgets.")
+    owner = found["owners"][-1]
+    listed = answer("--owner", f"{waiting['namespace']}/{owner}")["pods"]
+    assert waiting["name"] in {each["name"] for each in listed}
+    assert main(["why", "no/such", "--server", program.url]) == 2
+    assert "there is no pod" in capsys.readouterr().err
+
+
 def test_top_refreshes_in_place_and_leaves_the_terminal_as_it_was(
     cluster: Any, controller: Callable[..., Any]
 ) -> None:

@@ -1,0 +1,133 @@
+"""`why`: why a pod was moved, waits, or stays."""
+
+import argparse
+import json
+import sys
+from datetime import UTC, datetime
+from typing import Any
+
+from reactive_desched.cli import controller_client, policy_flags, snapshot_flags
+from reactive_desched.cli.commands import Commands
+from reactive_desched.errors import ConfigError
+
+
+def add(commands: Commands) -> None:
+    """Describe `why` to the parser."""
+    command = commands.add_parser("why", help="say why a pod was moved, waits, or stays")
+    command.description = (
+        "Say of a pod what every plugin answers, with its numbers, what every filter and limit "
+        "says, which nodes fit, when it is looked at again, and what became of earlier evictions "
+        "of its workload; or the state of each pod of a node or workload. Without --policy a "
+        "running controller answers, which does so on its own machine or pod only; with --policy "
+        "the answer is what a controller would say that starts now on the cluster of the "
+        "kubeconfig, or of files."
+    )
+    command.epilog = (
+        "exit status: 0 an answer came, 1 no controller answers or the objects cannot be read, "
+        "2 a wrong argument, or there is no such pod"
+    )
+    command.examples = (
+        "reactive-desched why shop/web-7d4b9c6f5-x2x8p",
+        "reactive-desched why --node node-17 --policy policy.yaml",
+        "reactive-desched why --owner shop/Deployment/web -o json",
+    )
+    what = command.add_mutually_exclusive_group(required=True)
+    what.add_argument("pod", nargs="?", metavar="[NAMESPACE/]POD", help="the pod, or its uid")
+    what.add_argument("--node", metavar="NAME", help="the pods of this node")
+    what.add_argument(
+        "--owner", metavar="NAMESPACE/KIND/NAME", help="the pods of this workload, or its uid"
+    )
+    command.add_argument("-n", "--namespace", metavar="NAME", help="the namespace of POD")
+    controller_client.add_server(command)
+    policy_flags.add(command, required=False)
+    snapshot_flags.add(command)
+    command.add_argument(
+        "--journal",
+        metavar="DIR",
+        help="with --policy: count the evictions of the last day that this journal records",
+    )
+    command.add_argument(
+        "--now", metavar="TIME", help="with --policy: as of this RFC 3339 time (default: now)"
+    )
+    command.add_argument("-o", "--output", choices=["table", "json"], default="table")
+    command.set_defaults(command=_call)
+
+
+def _call(arguments: argparse.Namespace) -> int:
+    question = _question(arguments)
+    if arguments.policy is None:
+        _check_no_snapshot(arguments)
+        answer = controller_client.read_page(arguments.server, "why", question)
+        now = datetime.now(UTC)
+    else:
+        answer, now = _look(arguments, question)
+    if arguments.output == "json":
+        sys.stdout.write(json.dumps(answer, indent=1) + "\n")
+    else:
+        from reactive_desched.audit.layout import layout_for
+        from reactive_desched.why.text import answer_lines
+
+        lines = answer_lines(answer, now, layout_for(sys.stdout))
+        sys.stdout.writelines(f"{line}\n" for line in lines)
+    return 0
+
+
+def _question(arguments: argparse.Namespace) -> dict[str, str]:
+    """Return what is asked, as the controller's page takes it; raises ConfigError."""
+    if arguments.pod is None:
+        if arguments.namespace is not None:
+            raise ConfigError("-n is the namespace of POD: leave it out with --node and --owner")
+        named = {"node": arguments.node, "owner": arguments.owner}
+        return {name: value for name, value in named.items() if value is not None}
+    pod: str = arguments.pod.removeprefix("pod/")
+    if arguments.namespace is not None:
+        if "/" in pod:
+            raise ConfigError(f"{pod} has a namespace already: leave -n out")
+        pod = f"{arguments.namespace}/{pod}"
+    return {"pod": pod}
+
+
+def _check_no_snapshot(arguments: argparse.Namespace) -> None:
+    """Raise ConfigError for flags that need a policy."""
+    given = {
+        "-f": arguments.filename,
+        "--settings": arguments.settings,
+        "--kubeconfig": arguments.kubeconfig,
+        "--context": arguments.context,
+        "--journal": arguments.journal,
+        "--now": arguments.now,
+    }
+    if flags := [flag for flag, value in given.items() if value]:
+        raise ConfigError(
+            f"{flags[0]} needs --policy; without a policy a running controller is asked"
+        )
+
+
+def _look(arguments: argparse.Namespace, question: dict[str, str]) -> tuple[Any, datetime]:
+    """Answer as a controller that starts now on this cluster would."""
+    import time
+
+    from reactive_desched.plan.command import PlanOptions, look
+    from reactive_desched.plan.progress import Progress, ProgressBar
+    from reactive_desched.why.offline import explain
+
+    progress = ProgressBar(sys.stderr, time.monotonic) if sys.stderr.isatty() else Progress()
+    try:
+        looked_at = look(
+            PlanOptions(
+                policy=arguments.policy,
+                settings=arguments.settings,
+                lenient=arguments.lenient_policy,
+                files=tuple(arguments.filename),
+                kubeconfig=arguments.kubeconfig,
+                context=arguments.context,
+                journal=arguments.journal,
+                now=arguments.now,
+            ),
+            progress,
+        )
+    finally:
+        progress.finish()
+    for warning in looked_at.warnings:
+        sys.stderr.write(f"warning: {warning}\n")
+    return explain(looked_at, question), looked_at.moment

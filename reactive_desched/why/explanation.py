@@ -1,0 +1,315 @@
+"""What is known of one pod: the answers of plugins and gates, the nodes, what happens next.
+
+The answers come from the controller's own plugins and gates, at the moment of the question. Nothing
+is reserved or evaluated for it.
+"""
+
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from typing import Final
+
+from msgspec import Struct
+
+from reactive_desched.controller.controller import Controller
+from reactive_desched.controller.coverage import (
+    Coverage,
+    is_covered,
+    node_not_covered,
+    pod_not_covered,
+)
+from reactive_desched.controller.pending import PendingFinding
+from reactive_desched.controller.subscriptions import PluginInstance
+from reactive_desched.gate.evictor import EvictorFilters
+from reactive_desched.gate.gate import Gate
+from reactive_desched.model.decisions import Defer, Refuse
+from reactive_desched.model.findings import Finding
+from reactive_desched.model.objects import Pod
+from reactive_desched.model.subjects import NodeSubject, PodSubject
+from reactive_desched.moves.memory import RememberedMove
+from reactive_desched.moves.move import owner_of
+from reactive_desched.state.indexes.owners import OwnerIndex
+
+EVICTING: Final = "evicting"
+MOVED: Final = "moved"
+WAITS: Final = "waits"
+STAYS: Final = "stays"
+NOT_COVERED: Final = "not looked at"
+
+STATES: Final = {
+    EVICTING: "An eviction was decided, and its outcome is not known yet.",
+    MOVED: "The pod was evicted; its replacement is awaited.",
+    WAITS: "A plugin wants the pod to leave its node, and a gate does not allow it now.",
+    STAYS: "The plugins that look at the pod find nothing wrong.",
+    NOT_COVERED: "No plugin looks at the pod.",
+}
+"""What each state of a pod means."""
+
+FOUND, NOTHING, LEFT_OUT = "finding", "nothing found", "not looked at"
+
+
+class PluginAnswer(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """What one plugin of a profile says of the pod: a finding, nothing, or why it does not look.
+
+    `queued` says that it will be asked again as soon as its debounce allows.
+    """
+
+    profile: str
+    plugin: str
+    answer: str
+    message: str
+    since: datetime | None = None
+    queued: bool = False
+
+
+class GateAnswer(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """What one gate says: it passes, or the code, the message and the setting of its rejection.
+
+    `until` is when it is asked again at the latest, `waitsFor` which changes may alter its answer.
+    """
+
+    gate: str
+    passes: bool
+    reason: str = ""
+    message: str = ""
+    setting: str = ""
+    until: datetime | None = None
+    waits_for: tuple[str, ...] = ()
+
+
+class ProfileAnswer(Struct, frozen=True, rename="camel"):
+    """The gates of one profile in their order, for the finding of a plugin.
+
+    `assumed` says that no plugin of the profile has found anything: the gates were asked what they
+    would say if `plugin` did.
+    """
+
+    profile: str
+    plugin: str
+    assumed: bool
+    gates: tuple[GateAnswer, ...]
+    nodes: str
+
+
+class PastMove(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """An earlier eviction of the same workload, and what became of it."""
+
+    ended: datetime
+    pod: str
+    from_node: str
+    plugin: str
+    result: str
+    replacement: str = ""
+    to_node: str = ""
+    helped: bool = False
+
+
+class PodState(Struct, frozen=True, rename="camel"):
+    """One pod of a node or workload: its state, the code of the reason, and a sentence."""
+
+    namespace: str
+    name: str
+    node: str
+    state: str
+    reason: str
+    summary: str
+
+
+class PodExplanation(Struct, frozen=True, kw_only=True, rename="camel"):
+    """Everything `why` says of one pod; `paused` is why nothing at all is evicted now."""
+
+    namespace: str
+    name: str
+    uid: str
+    node: str
+    phase: str
+    created: datetime
+    owners: tuple[str, ...]
+    state: str
+    summary: str
+    paused: str
+    reason: str
+    plugins: tuple[PluginAnswer, ...]
+    profiles: tuple[ProfileAnswer, ...]
+    history: tuple[PastMove, ...]
+
+
+class Explainer:
+    """Explains the pods of one controller at one moment.
+
+    `now` is monotonic seconds, `wall_now` the same moment as the time of day.
+    """
+
+    def __init__(self, controller: Controller, now: float, wall_now: float) -> None:
+        self._controller = controller
+        self._view = controller.view
+        self._now = now
+        self._wall_offset = wall_now - now
+        self._pending: dict[str, list[PendingFinding]] = {}
+        for each in controller.evaluator.pending():
+            self._pending.setdefault(each.decision.finding.pod.uid, []).append(each)
+
+    def explain(self, pod: Pod) -> PodExplanation:
+        """Return what is known of a pod."""
+        chain = self._view.index(OwnerIndex).chain(pod)
+        waiting = self._pending.get(pod.uid, [])
+        not_covered = self._not_covered(pod)
+        state, reason, summary = self._state(pod, waiting, not_covered)
+        owner = owner_of(pod, chain)
+        return PodExplanation(
+            namespace=pod.namespace,
+            name=pod.name,
+            uid=pod.uid,
+            node=pod.node,
+            phase="Terminating" if pod.is_terminating else pod.status.phase,
+            created=datetime.fromtimestamp(pod.created_s, UTC),
+            owners=tuple(str(each) for each in chain or pod.owners),
+            state=state,
+            summary=summary,
+            reason=reason,
+            paused=self._controller.pause_reason(),
+            plugins=tuple(self._plugins(pod, waiting, not_covered)),
+            profiles=tuple(self._profiles(pod, waiting)) if not_covered is None else (),
+            history=tuple(map(self._past_move, self._controller.gates.memory.moves_of(owner.uid))),
+        )
+
+    def brief(self, pod: Pod) -> PodState:
+        """Return the state of a pod, and what it is in for."""
+        waiting = self._pending.get(pod.uid, [])
+        return PodState(
+            pod.namespace, pod.name, pod.node, *self._state(pod, waiting, self._not_covered(pod))
+        )
+
+    def _not_covered(self, pod: Pod) -> Coverage | None:
+        """Return why no plugin looks at the pod; None when one does."""
+        if (why := node_not_covered(pod.node, self._view)) is not None:
+            return why
+        plugins = [instance.plugin for instance in self._controller.evaluator.instances]
+        if any(is_covered(plugin, pod) for plugin in plugins):
+            return None
+        return pod_not_covered(pod, plugins)
+
+    def _state(
+        self, pod: Pod, waiting: list[PendingFinding], not_covered: Coverage | None
+    ) -> tuple[str, str, str]:
+        """Return the pod's state, the code of its reason, and a sentence."""
+        if (evaluation := self._controller.evicting(pod.uid)) is not None:
+            finding = evaluation.finding
+            return EVICTING, "", f"{finding.plugin} decided to evict it: {finding.message}"
+        for move in self._controller.gates.moves:
+            if move.origin.pod_uid == pod.uid:
+                return MOVED, "", f"{move.origin.plugin} had it evicted; it leaves now"
+        if waiting:
+            decision = waiting[0].decision
+            return WAITS, decision.reason, f"{decision.finding.plugin}: {decision.message}"
+        if not_covered is not None:
+            return NOT_COVERED, not_covered.reason, not_covered.message
+        return STAYS, "", "no plugin finds anything wrong with its place"
+
+    def _plugins(
+        self, pod: Pod, waiting: list[PendingFinding], not_covered: Coverage | None
+    ) -> Iterator[PluginAnswer]:
+        evaluation = self._controller.evicting(pod.uid)
+        for instance in self._controller.evaluator.instances:
+            name = instance.plugin.name
+            queued = any(map(self._controller.evaluator.is_queued, _subjects(instance, pod)))
+            if evaluation and (evaluation.profile, evaluation.plugin) == (instance.profile, name):
+                message = evaluation.finding.message
+                yield PluginAnswer(instance.profile, name, FOUND, message, queued=queued)
+            elif (found := _finding_of(instance, waiting)) is not None:
+                message, since = found.decision.finding.message, self._time(found.since)
+                yield PluginAnswer(instance.profile, name, FOUND, message, since, queued)
+            elif not_covered is not None:
+                yield PluginAnswer(instance.profile, name, LEFT_OUT, not_covered.message)
+            elif not is_covered(instance.plugin, pod):
+                why = pod_not_covered(pod, [instance.plugin]).message
+                why = why.replace("of every plugin", "that it is limited to")
+                yield PluginAnswer(instance.profile, name, LEFT_OUT, why)
+            else:
+                message = instance.plugin.describe(pod, instance.view)
+                yield PluginAnswer(instance.profile, name, NOTHING, message, queued=queued)
+
+    def _profiles(self, pod: Pod, waiting: list[PendingFinding]) -> Iterator[ProfileAnswer]:
+        """Ask the gates of each profile about its finding, or what they would say of one."""
+        evaluation = self._controller.evicting(pod.uid)
+        for name, instances in self._by_profile().items():
+            found = [each.decision.finding for each in waiting if each.profile == name]
+            if evaluation and evaluation.profile == name:
+                found.insert(0, evaluation.finding)
+            finding = found[0] if found else Finding(pod, instances[0].plugin.name, "assumed")
+            gate = instances[0].gate
+            assert isinstance(gate, Gate), "the controller builds no other"
+            yield ProfileAnswer(
+                name,
+                finding.plugin,
+                not found,
+                tuple(self._gates(gate, finding)),
+                self._nodes(pod, instances[0]),
+            )
+
+    def _by_profile(self) -> dict[str, list[PluginInstance]]:
+        profiles: dict[str, list[PluginInstance]] = {}
+        for instance in self._controller.evaluator.instances:
+            profiles.setdefault(instance.profile, []).append(instance)
+        return profiles
+
+    def _gates(self, gate: Gate, finding: Finding) -> Iterator[GateAnswer]:
+        for name, decision in gate.explain(finding, self._now):
+            if decision is None:
+                yield GateAnswer(name, True)
+                continue
+            yield self._rejection(decision)
+            if name == EvictorFilters.name:
+                for each in gate.filters:
+                    if isinstance(each, EvictorFilters):
+                        for reason, message in each.rejections(finding.pod):
+                            if reason.code != decision.reason:
+                                setting = reason.setting
+                                yield GateAnswer(reason.gate, False, reason.code, message, setting)
+
+    def _rejection(self, decision: Defer | Refuse) -> GateAnswer:
+        wakes = decision.wake_on if isinstance(decision, Refuse) else ()
+        until = decision.retry_at_s
+        return GateAnswer(
+            decision.gate,
+            False,
+            decision.reason,
+            decision.message,
+            decision.setting,
+            None if until is None else self._time(until),
+            tuple(dict.fromkeys(wake.description for wake in wakes)),
+        )
+
+    def _nodes(self, pod: Pod, instance: PluginInstance) -> str:
+        """Say which other node fits the pod best, and what speaks against the rest."""
+        fit = self._controller.gates.node_fit
+        best, diagnosis = fit.explain_other_nodes(pod, instance.view.target_selector)
+        return str(diagnosis) if best is None else f"{diagnosis}; {best} is taken first"
+
+    def _past_move(self, move: RememberedMove) -> PastMove:
+        origin, end = move.origin, move.end
+        return PastMove(
+            self._time(move.ended_at),
+            origin.pod_name,
+            origin.node,
+            origin.plugin,
+            end.result,
+            end.replacement,
+            end.node,
+            end.helped,
+        )
+
+    def _time(self, seconds: float) -> datetime:
+        return datetime.fromtimestamp(round(seconds + self._wall_offset, 3), UTC)
+
+
+def _subjects(
+    instance: PluginInstance, pod: Pod
+) -> Iterable[tuple[PluginInstance, PodSubject | NodeSubject]]:
+    return (instance, PodSubject(pod.uid)), (instance, NodeSubject(pod.node))
+
+
+def _finding_of(instance: PluginInstance, waiting: list[PendingFinding]) -> PendingFinding | None:
+    for each in waiting:
+        if (each.profile, each.decision.finding.plugin) == (instance.profile, instance.plugin.name):
+            return each
+    return None

@@ -1,0 +1,196 @@
+"""Why this pod, the pods of this node, or of this workload: finds them and explains each."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+from msgspec import Struct
+
+from reactive_desched.api.balance_plugin import BalancePlugin
+from reactive_desched.controller.controller import Controller
+from reactive_desched.controller.coverage import node_not_covered
+from reactive_desched.errors import ConfigError
+from reactive_desched.model.objects import Pod
+from reactive_desched.model.subjects import NodeSubject
+from reactive_desched.moves.move import owner_of
+from reactive_desched.primitives.hints import nearest_name, quote
+from reactive_desched.state.indexes.owners import OwnerIndex
+from reactive_desched.why.explanation import Explainer, PodExplanation, PodState
+
+MAX_LISTED: Final = 500
+"""Pods of a node or workload in one answer; further ones are only counted."""
+
+PODS_PER_SLICE: Final = 2000
+"""So many pods are looked through before the event loop may have its turn: under a millisecond."""
+
+MAX_NAMES: Final = 500
+"""So many names of a namespace are compared with one that no pod has."""
+
+
+class NodeExplanation(Struct, frozen=True, kw_only=True, rename="camel"):
+    """The pods of a node, why plugins look at it or not, and how it stands beside thresholds."""
+
+    node: str
+    covered: bool
+    summary: str
+    taints: tuple[str, ...]
+    paused: str
+    total: int
+    states: Mapping[str, int]
+    pods: tuple[PodState, ...]
+
+
+class OwnerExplanation(Struct, frozen=True, kw_only=True, rename="camel"):
+    """The pods of a workload, how many it wants, and how many of its pods are moving."""
+
+    owner: str
+    wanted: int | None
+    moving: int
+    paused: str
+    total: int
+    states: Mapping[str, int]
+    pods: tuple[PodState, ...]
+
+
+Answer = PodExplanation | NodeExplanation | OwnerExplanation
+
+
+class Question(Struct, frozen=True):
+    """One of a pod (NAMESPACE/NAME or uid), a node, and an owner (NAMESPACE/KIND/NAME or uid)."""
+
+    pod: str = ""
+    node: str = ""
+    owner: str = ""
+
+    @classmethod
+    def parse(cls, query: Mapping[str, str]) -> "Question":
+        """Read the query of a request; raises ConfigError unless it names one pod, node, owner."""
+        known = cls.__struct_fields__
+        if unknown := sorted(set(query) - set(known)):
+            raise ConfigError(f"{quote(unknown[0])} is not known; there are {', '.join(known)}")
+        if sum(map(bool, query.values())) != 1:
+            raise ConfigError(f"ask about exactly one of: {', '.join(known)}")
+        return cls(**query)
+
+
+def answer(
+    controller: Controller,
+    question: Question,
+    clock: Callable[[], float],
+    wall_clock: Callable[[], float],
+) -> Iterator[Answer | None]:
+    """Yield None wherever the event loop may have its turn, and then the answer.
+
+    `clock` is the controller's monotonic one, `wall_clock` the time of day. Raises ConfigError for
+    a pod, node or workload that there is not.
+    """
+    if question.node:
+        pods = _pods_on(controller, question.node)
+        explainer = Explainer(controller, clock(), wall_clock())
+        yield _explain_node(controller, question.node, pods, explainer)
+        return
+    found: list[Pod] = []
+    wanted = _is_pod if question.pod else _belongs_to
+    for number, uid in enumerate(controller.view.pods(), 1):
+        pod = controller.view.pod(uid)
+        if pod is not None and wanted(pod, question.pod or question.owner, controller):
+            found.append(pod)
+        if number % PODS_PER_SLICE == 0:
+            yield None
+    explainer = Explainer(controller, clock(), wall_clock())
+    if question.owner:
+        yield _explain_owner(controller, question.owner, found, explainer)
+    elif found:
+        yield explainer.explain(found[-1])
+    else:
+        raise ConfigError(_no_such_pod(controller, question.pod))
+
+
+def _is_pod(pod: Pod, name: str, _: Controller) -> bool:
+    return name in (pod.uid, f"{pod.namespace}/{pod.name}")
+
+
+def _belongs_to(pod: Pod, name: str, controller: Controller) -> bool:
+    namespace, _, rest = name.partition("/")
+    if "/" in name and pod.namespace != namespace:
+        return False
+    chain = controller.view.index(OwnerIndex).chain(pod) or pod.owners
+    return any(rest == f"{each.kind}/{each.name}" or name == each.uid for each in chain)
+
+
+def _pods_on(controller: Controller, node: str) -> list[Pod]:
+    info = controller.view.node_info(node)
+    if info is None or info.node is None:
+        known = [each.name for each in controller.view.node_infos()]
+        near = nearest_name(node, known)
+        hint = f"; did you mean {near}?" if near else ""
+        raise ConfigError(f"there is no node {quote(node)}{hint}")
+    found = controller.view.all_pods_of(NodeSubject(node))
+    pods = (*info.active.values(), *info.completed.values()) if found is None else found[1]
+    return sorted(pods, key=lambda pod: (pod.namespace, pod.name))
+
+
+def _explain_node(
+    controller: Controller, name: str, pods: list[Pod], explainer: Explainer
+) -> NodeExplanation:
+    info = controller.view.node_info(name)
+    assert info is not None, "its pods were found"
+    assert info.node is not None, "its pods were found"
+    why = node_not_covered(name, controller.view)
+    not_covered = "" if why is None else why.message
+    texts = dict.fromkeys(_standings(controller, name))
+    summary = not_covered or "; ".join(texts) or "plugins look at its pods"
+    states = tuple(map(explainer.brief, pods[:MAX_LISTED]))
+    return NodeExplanation(
+        node=name,
+        covered=not not_covered,
+        summary=summary,
+        taints=tuple(map(str, info.node.taints)),
+        paused=controller.pause_reason(),
+        total=len(pods),
+        states=Counter(each.state for each in states),
+        pods=states,
+    )
+
+
+def _standings(controller: Controller, node: str) -> Iterator[str]:
+    """Yield how the node stands beside the thresholds of each plugin that has some."""
+    for instance in controller.evaluator.instances:
+        if isinstance(plugin := instance.plugin, BalancePlugin):
+            for table in plugin.node_tables(controller.state, controller.view.now_s):
+                if text := table.describe(node):
+                    yield f"{plugin.name}: {text}"
+
+
+def _explain_owner(
+    controller: Controller, name: str, pods: list[Pod], explainer: Explainer
+) -> OwnerExplanation:
+    if not pods:
+        raise ConfigError(
+            f"no pod belongs to {quote(name)}; write NAMESPACE/KIND/NAME, for example "
+            "shop/Deployment/web, or a uid"
+        )
+    chain = controller.view.index(OwnerIndex).chain(pods[0])
+    owner = owner_of(pods[0], chain)
+    workload = controller.view.workload(owner.uid)
+    states = tuple(map(explainer.brief, pods[:MAX_LISTED]))
+    return OwnerExplanation(
+        owner=str(owner),
+        wanted=None if workload is None else workload.replicas,
+        moving=sum(move.origin.owner.uid == owner.uid for move in controller.gates.moves),
+        paused=controller.pause_reason(),
+        total=len(pods),
+        states=Counter(each.state for each in states),
+        pods=states,
+    )
+
+
+def _no_such_pod(controller: Controller, name: str) -> str:
+    """Say that there is no such pod, and which one of its namespace may be meant."""
+    namespace, names = name.partition("/")[0], list[str]()
+    for pod in controller.state.store(Pod):
+        if pod.namespace == namespace and len(names) < MAX_NAMES:
+            names.append(f"{pod.namespace}/{pod.name}")
+    near = nearest_name(name, names)
+    hint = f"did you mean {near}?" if near else "write NAMESPACE/NAME or a uid"
+    return f"there is no pod {quote(name)}; {hint}"

@@ -1,0 +1,181 @@
+"""The answers of `why` as text: a verdict first, then what led to it."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from reactive_desched.audit.layout import TextLayout, align_columns, hanging_indent
+from reactive_desched.primitives.ages import format_age
+
+_BOLD, _RED, _YELLOW, _GREEN = "1", "31", "33", "32"
+_STYLES: Final = {"waits": _YELLOW, "evicting": _RED, "moved": _RED, "stays": _GREEN}
+_HEAD_WIDTH: Final = 10
+
+Answer = Mapping[str, Any]
+"""An answer as its JSON has it."""
+
+
+def answer_lines(answer: Answer, now: datetime, layout: TextLayout) -> Iterator[str]:
+    """Yield the lines of an answer about a pod, a node or a workload."""
+    text = _Text(now, layout)
+    if "plugins" in answer:
+        yield from text.pod(answer)
+    elif "taints" in answer:
+        yield from text.node(answer)
+    else:
+        yield from text.owner(answer)
+
+
+class _Text:
+    """Writes answers; ages count to `now`."""
+
+    def __init__(self, now: datetime, layout: TextLayout) -> None:
+        self._now = now
+        self._layout = layout
+
+    def pod(self, answer: Answer) -> Iterator[str]:
+        """Yield the verdict on a pod, and everything it rests on."""
+        owners = " < ".join(answer["owners"]) or "no owner"
+        age = self._age(answer["created"])
+        where = answer["node"] or "no node"
+        facts = f"{answer['namespace']}/{answer['name']} on {where}, {answer['phase']}, {age} old"
+        yield from self._line("pod", f"{facts}, of {owners}")
+        yield from self._verdict(answer["state"], answer["reason"], answer["summary"])
+        yield from self._paused(answer)
+        yield from self._next(answer)
+        yield from self._plugins(answer["plugins"])
+        for profile in answer["profiles"]:
+            yield from self._profile(profile)
+        yield from self._history(answer["history"])
+
+    def node(self, answer: Answer) -> Iterator[str]:
+        """Yield how a node stands, and the state of each of its pods."""
+        taints = ", ".join(answer["taints"]) or "no taints"
+        yield from self._line("node", f"{answer['node']}, {answer['total']} pods, {taints}")
+        yield from self._line("", answer["summary"], "" if answer["covered"] else _YELLOW)
+        yield from self._paused(answer)
+        yield from self._pods(answer)
+
+    def owner(self, answer: Answer) -> Iterator[str]:
+        """Yield how a workload stands, and the state of each of its pods."""
+        wanted = "" if answer["wanted"] is None else f" of {answer['wanted']} that it wants"
+        moving = f", {answer['moving']} moving" if answer["moving"] else ""
+        yield from self._line("owner", f"{answer['owner']}, {answer['total']} pods{wanted}{moving}")
+        yield from self._paused(answer)
+        yield from self._pods(answer)
+
+    def _verdict(self, state: str, reason: str, summary: str) -> Iterator[str]:
+        code = f" ({reason})" if reason else ""
+        yield from self._line("verdict", f"{state}{code}: {summary}", _STYLES.get(state, ""))
+
+    def _paused(self, answer: Answer) -> Iterator[str]:
+        if answer["paused"]:
+            yield from self._line("paused", f"nothing is evicted now: {answer['paused']}", _RED)
+
+    def _next(self, answer: Answer) -> Iterator[str]:
+        """Say when the pod is looked at again, and what would change the answer."""
+        rejections = [
+            gate
+            for profile in answer["profiles"]
+            if not profile["assumed"]
+            for gate in profile["gates"]
+            if not gate["passes"]
+        ]
+        if any(each.get("queued") for each in answer["plugins"]):
+            yield from self._line("next", "it is evaluated as soon as it has been quiet")
+        if not rejections:
+            return
+        first = rejections[0]
+        texts = []
+        if until := first.get("until"):
+            left = format_age((datetime.fromisoformat(until) - self._now).total_seconds())
+            texts.append(f"in {left} at the latest")
+        if awaited := first.get("waitsFor"):
+            texts.append(f"when one of these changes: {', '.join(awaited)}")
+        if setting := first.get("setting"):
+            texts.append(f"setting {setting} would change it")
+        if texts:
+            yield from self._line("next", f"it is evaluated again {'; '.join(texts)}")
+
+    def _plugins(self, plugins: Sequence[Answer]) -> Iterator[str]:
+        rows = [("PROFILE", "PLUGIN", "ANSWER", "MESSAGE")]
+        rows += [
+            (each["profile"], each["plugin"], each["answer"], each["message"]) for each in plugins
+        ]
+        yield from self._table("plugins", rows)
+
+    def _profile(self, profile: Answer) -> Iterator[str]:
+        title = f"gates of profile {profile['profile']}"
+        if profile["assumed"]:
+            title += f", as they would answer a finding of {profile['plugin']}"
+        passing = [gate["gate"] for gate in profile["gates"] if gate["passes"]]
+        rows = [("GATE", "REASON", "MESSAGE")]
+        rows += [
+            (gate["gate"], gate["reason"], _with_setting(gate))
+            for gate in profile["gates"]
+            if not gate["passes"]
+        ]
+        if len(rows) > 1:
+            yield from self._table(title, rows)
+        else:
+            yield ""
+            yield self._layout.styled(_BOLD, title)
+        if passing:
+            yield from hanging_indent("  pass: ", ", ".join(passing), self._layout)
+        yield from hanging_indent("  other nodes: ", profile["nodes"], self._layout)
+
+    def _history(self, history: Sequence[Answer]) -> Iterator[str]:
+        if not history:
+            return
+        rows = [("AGE", "POD", "FROM", "PLUGIN", "RESULT", "TO")]
+        rows += [
+            (
+                self._age(each["ended"]),
+                each["pod"],
+                each["fromNode"],
+                each["plugin"],
+                each["result"] if each.get("helped") else f"{each['result']}, did not help",
+                each.get("toNode") or "-",
+            )
+            for each in history
+        ]
+        yield from self._table("earlier evictions of this workload", rows)
+
+    def _pods(self, answer: Answer) -> Iterator[str]:
+        counts = ", ".join(f"{count} {state}" for state, count in answer["states"].items())
+        rows = [("POD", "NODE", "STATE", "REASON", "SUMMARY")]
+        rows += [
+            (
+                f"{each['namespace']}/{each['name']}",
+                each["node"] or "-",
+                each["state"],
+                each["reason"] or "-",
+                each["summary"],
+            )
+            for each in answer["pods"]
+        ]
+        yield from self._table(f"pods: {counts or 'none'}", rows if answer["pods"] else [])
+        if (more := answer["total"] - len(answer["pods"])) > 0:
+            yield f"  and {more} more pods"
+
+    def _table(self, title: str, rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
+        yield ""
+        yield self._layout.styled(_BOLD, title)
+        if rows:
+            yield from align_columns(rows, self._layout, "  ")
+
+    def _line(self, head: str, text: str, style: str = "") -> Iterator[str]:
+        plain = head.ljust(_HEAD_WIDTH)
+        styled = self._layout.styled(_BOLD, plain)
+        for at, line in enumerate(hanging_indent(plain, text, self._layout)):
+            body = self._layout.styled(style, line[len(plain) :])
+            yield f"{styled if at == 0 else plain and ' ' * len(plain)}{body}".rstrip()
+
+    def _age(self, time: str) -> str:
+        span: timedelta = self._now - datetime.fromisoformat(time)
+        return format_age(span.total_seconds())
+
+
+def _with_setting(gate: Answer) -> str:
+    setting = gate.get("setting")
+    return f"{gate['message']} [setting: {setting}]" if setting else str(gate["message"])

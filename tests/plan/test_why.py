@@ -1,0 +1,208 @@
+"""`why` on files: the controller's own plugins and gates answer for one pod, node or workload."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from reactive_desched.cli import main
+
+EVERY_PLUGIN = """\
+apiVersion: descheduler/v1alpha2
+kind: DeschedulerPolicy
+profiles:
+- name: all
+  pluginConfig:
+  - {name: DefaultEvictor, args: {nodeFit: true, minReplicas: 2}}
+  - {name: PodLifeTime, args: {maxPodLifeTimeSeconds: 86400}}
+  - {name: RemovePodsHavingTooManyRestarts, args: {podRestartThreshold: 5}}
+  - {name: RemovePodsViolatingNodeAffinity,
+     args: {nodeAffinityType: [requiredDuringSchedulingIgnoredDuringExecution]}}
+  - {name: LowNodeUtilization, args: {thresholds: {cpu: 20}, targetThresholds: {cpu: 50}}}
+  - {name: RemovePodsViolatingNodeTaints, args: {excludedTaints: [quiet]}}
+  plugins:
+    deschedule:
+      enabled: [PodLifeTime, RemoveFailedPods, RemovePodsHavingTooManyRestarts,
+        RemovePodsViolatingNodeTaints, RemovePodsViolatingNodeAffinity,
+        RemovePodsViolatingInterPodAntiAffinity]
+    balance:
+      enabled: [RemoveDuplicates, RemovePodsViolatingTopologySpreadConstraint, LowNodeUtilization]
+- name: pack
+  pluginConfig:
+  - {name: HighNodeUtilization, args: {thresholds: {cpu: 20}}}
+  - {name: LowNodeLoad, args: {lowThresholds: {cpu: 20}, highThresholds: {cpu: 50}}}
+  plugins: {balance: {enabled: [HighNodeUtilization, LowNodeLoad]}}
+"""
+
+
+@pytest.fixture
+def why(world: Any, capsys: pytest.CaptureFixture[str]) -> Callable[..., Any]:
+    """Ask about a cluster; returns the answer as JSON, or as text with `table=True`."""
+
+    def ask(*words: str, things: Any = None, policy: str = "", table: bool = False) -> Any:
+        if policy:
+            world.policy.write_text(policy, encoding="utf-8")
+        objects = world.small() if things is None else things
+        for each in objects:
+            each["metadata"]["creationTimestamp"] = "2026-05-01T11:00:00Z"
+        path = world.file(world.listed(objects))
+        given = ("--policy", str(world.policy), "-f", path, "--now", "2026-05-01T12:00:00Z")
+        assert main(["why", *words, *given, *(() if table else ("-o", "json"))]) == 0
+        out = capsys.readouterr().out
+        return out if table else json.loads(out)
+
+    return ask
+
+
+def answers(found: Any) -> dict[str, tuple[str, str]]:
+    return {each["plugin"]: (each["answer"], each["message"]) for each in found["plugins"]}
+
+
+def gates(found: Any, profile: int = 0) -> dict[str, str]:
+    return {each["gate"]: each.get("reason", "") for each in found["profiles"][profile]["gates"]}
+
+
+def test_every_plugin_says_what_it_sees_of_a_pod_with_which_nothing_is_wrong(
+    world: Any, why: Callable[..., Any]
+) -> None:
+    pod = world.pod("a")
+    pod["metadata"]["labels"] = {"app": "web"}
+    pod["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "2"}}
+    pod["spec"]["topologySpreadConstraints"] = [
+        {
+            "maxSkew": 1,
+            "topologyKey": "zone",
+            "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": {"matchLabels": {"app": "web"}},
+        }
+    ]
+    things = [
+        *(world.node("n1", "quiet", zone="z1"), world.node("n2", zone="z2")),
+        *(pod, world.pod("b", on="n2")),
+    ]
+    found = why("shop/a", things=things, policy=EVERY_PLUGIN)
+    assert (found["state"], found["reason"]) == ("stays", "")
+    given = answers(found)
+    assert {answer for answer, _ in given.values()} == {"nothing found"}
+    load, (spread, used) = (
+        given.pop("LowNodeLoad")[1],
+        (
+            given.pop(name)[1]
+            for name in ("RemovePodsViolatingTopologySpreadConstraint", "LowNodeUtilization")
+        ),
+    )
+    assert spread == (
+        "zone: between 0 (z2) and 1 (z1) matching pods that may be evicted in 2 domains, and a "
+        "difference of 1 is allowed"
+    )
+    assert used == (
+        "n1 is appropriately utilized by requests of pods: cpu 25.0 % (low up to 20 %, high above "
+        "50 %); no node gives pods away: that takes one that is overutilized"
+    )
+    assert load.startswith("the use of n1 in pool __default_node_pool__ is unknown; ")
+    assert {plugin: message for plugin, (_, message) in given.items()} == {
+        "PodLifeTime": "is 1h old, the limit is 1d",
+        "RemoveFailedPods": "the pod is Running",
+        "RemovePodsHavingTooManyRestarts": "restarted 0 times, the limit is 5",
+        "RemovePodsViolatingNodeTaints": "n1: quiet:NoSchedule does not count here",
+        "RemovePodsViolatingNodeAffinity": "the pod has no node affinity",
+        "RemovePodsViolatingInterPodAntiAffinity": "the pod has no required anti-affinity",
+        "RemoveDuplicates": (
+            "n1 has 1 of the 2 pods of ReplicaSet/web, and it may be on 1 of the nodes"
+        ),
+        "HighNodeUtilization": (
+            "n1 is appropriately utilized by requests of pods: cpu 25.0 % (low up to 20 %)"
+        ),
+    }
+
+
+def test_a_pod_that_waits_names_the_gate_the_setting_and_when_it_is_evaluated_again(
+    why: Callable[..., Any],
+) -> None:
+    """Of the two pods of a tainted node one may leave now: the rates warm up."""
+    states = {name: why(f"shop/{name}") for name in "ab"}
+    by_state = {found["state"]: found for found in states.values()}
+    assert set(by_state) == {"evicting", "waits"}
+    waits = by_state["waits"]
+    [profile] = waits["profiles"]
+    rejected = [each for each in profile["gates"] if not each["passes"]]
+    assert rejected[0]["reason"] == waits["reason"] != ""
+    assert not profile["assumed"]
+    assert rejected[0].get("until") or rejected[0]["waitsFor"]
+    assert answers(waits)["RemovePodsViolatingNodeTaints"][0] == "finding"
+    assert profile["nodes"] == "2/2 nodes are available; n3 is taken first"
+    assert gates(by_state["evicting"])["InFlight"] == "EvictionInProgress"
+
+
+def test_gates_are_asked_what_they_would_say_of_a_pod_with_which_nothing_is_wrong(
+    world: Any, why: Callable[..., Any]
+) -> None:
+    things = [world.node("n1"), world.node("n2", "gpu"), world.pod("a")]
+    found = why("shop/a", things=things, policy=EVERY_PLUGIN)
+    assert [each["assumed"] for each in found["profiles"]] == [True, True]
+    assert gates(found)["MinReplicas"] == "MinReplicas"
+    assert gates(found)["NodeFit"] == "NoOtherNodeFits"
+    assert gates(found, 1)["DefaultEvictor"] == ""  # the other profile has no minReplicas
+    assert found["profiles"][0]["nodes"].startswith("0/1 nodes are available: 1 node(s) had untol")
+
+
+@pytest.mark.parametrize(
+    ("on", "reason"), [(None, "PodNotScheduled"), ("n4", "NodeNotReady"), ("n9", "NodeNotFound")]
+)
+def test_a_pod_at_which_no_plugin_looks_says_why(
+    world: Any, why: Callable[..., Any], on: str | None, reason: str
+) -> None:
+    things = [*world.small(), world.node("n4", ready="False"), world.pod("x", on=on)]
+    found = why("shop/x", things=things)
+    assert (found["state"], found["reason"], found["profiles"]) == ("not looked at", reason, [])
+    assert {answer for answer, _ in answers(found).values()} == {"not looked at"}
+
+
+def test_a_node_and_a_workload_list_the_state_of_each_of_their_pods(
+    why: Callable[..., Any],
+) -> None:
+    node = why("--node", "n1")
+    assert (node["total"], node["taints"]) == (2, ["gpu:NoSchedule"])
+    assert node["states"] == {"evicting": 1, "waits": 1}
+    owner = why("--owner", "shop/ReplicaSet/web")
+    assert (owner["total"], owner["moving"]) == (3, 1)
+    assert owner["states"] == {"evicting": 1, "waits": 1, "stays": 1}
+    assert why("--owner", "rs-web") == owner
+
+
+def test_the_text_says_the_verdict_first_and_leaves_out_nothing(why: Callable[..., Any]) -> None:
+    lines = why("shop/c", table=True).splitlines()
+    assert lines[0] == "pod       shop/c on n2, Running, 1h old, of ReplicaSet/web"
+    assert lines[1] == "verdict   stays: no plugin finds anything wrong with its place"
+    text = "\n".join(lines)
+    assert "n2 has no taint" in text
+    assert "as they would answer a finding of RemovePodsViolatingNodeTaints" in text
+    assert "pass: InFlight, DefaultEvictor, " in text
+    node = why("--node", "n1", table=True).splitlines()
+    assert node[0] == "node      n1, 2 pods, gpu:NoSchedule"
+    assert any("shop/a" in line for line in node)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["shop/aa"], 'there is no pod "shop/aa"; did you mean shop/a?'),
+        (["--node", "m1"], 'there is no node "m1"'),
+        (["--owner", "shop/Deployment/web"], "write NAMESPACE/KIND/NAME"),
+        (["a", "-n", "shop/x"], "there is no pod"),
+        (["shop/a", "-n", "shop"], "leave -n out"),
+        (["--node", "n1", "-n", "shop"], "leave it out"),
+    ],
+)
+def test_a_wrong_question_names_the_place_and_the_remedy(
+    world: Any, capsys: pytest.CaptureFixture[str], words: list[str], message: str
+) -> None:
+    path = world.file(world.listed(world.small()))
+    assert main(["why", *words, "--policy", str(world.policy), "-f", path]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_flags_of_a_snapshot_need_a_policy(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["why", "shop/a", "-f", "x.json"]) == 2
+    assert "-f needs --policy" in capsys.readouterr().err
