@@ -15,7 +15,7 @@ from msgspec import Raw, Struct, field
 from msgspec.json import Decoder
 
 from reactive_desched.errors import Malformed, QuantityError
-from reactive_desched.kube.client.responses import ApiStatus, parse_status
+from reactive_desched.kube.client.responses import ApiStatus, Body, parse_status
 from reactive_desched.model.objects import ClusterObject
 from reactive_desched.primitives.decode_errors import DECODE_ERRORS
 from reactive_desched.state.kinds.interning import InternTables
@@ -66,7 +66,7 @@ class ListPage(Struct, frozen=True, gc=False):
     They begin at `items_at` of the body; a negative position says that it is not known.
     """
 
-    body: bytes
+    body: Body
     resource_version: str
     continue_token: str
     items_at: int = -1
@@ -110,7 +110,7 @@ class Codec(Protocol[T]):
         """Decode one watch line."""
         ...
 
-    def read_page(self, body: bytes) -> ListPage:
+    def read_page(self, body: Body) -> ListPage:
         """Read the metadata of one list page."""
         ...
 
@@ -264,7 +264,7 @@ class ResourceCodec(Generic[W, Obj]):
             return self._decode_uncommon_event(line)
         return WatchEvent(change.type, record, change.object.metadata.resource_version)
 
-    def read_page(self, body: bytes) -> ListPage:
+    def read_page(self, body: Body) -> ListPage:
         """Read the metadata of one list page, from the beginning of the body if it is there."""
         items_at = body.find(_ITEMS, 0, _MAX_HEAD_BYTES) + len(_ITEMS)
         is_plain = body.startswith(_FIRST_ITEM, items_at) and body.endswith(_TAILS)
@@ -294,7 +294,7 @@ class ResourceCodec(Generic[W, Obj]):
             except Malformed as error:
                 yield error
 
-    def _decode_cut_items(self, body: bytes, start: int) -> Iterator[Obj]:
+    def _decode_cut_items(self, body: Body, start: int) -> Iterator[Obj]:
         """Yield the objects of a list as an API server writes it: each begins with its name.
 
         The end of an object is searched for close to where it is if the object is as long as the
@@ -315,7 +315,7 @@ class ResourceCodec(Generic[W, Obj]):
             skip = (end - start) * 15 // 16
             start = end + 1
 
-    def _decode_whole_page(self, body: bytes) -> WireList:
+    def _decode_whole_page(self, body: Body) -> WireList:
         try:
             return _PAGE_DECODER.decode(body)
         except _DECODE_ERRORS as error:
@@ -363,7 +363,7 @@ def make_codecs(tables: InternTables) -> Mapping[str, AnyCodec]:
     return {resource: ResourceCodec(kind, tables) for resource, kind in WATCHED_KINDS.items()}
 
 
-def _list_page(body: bytes, wire: WireList, items_at: int) -> ListPage:
+def _list_page(body: Body, wire: WireList, items_at: int) -> ListPage:
     metadata = wire.metadata
     return ListPage(body, metadata.resource_version or "", metadata.continue_token or "", items_at)
 

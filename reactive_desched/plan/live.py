@@ -8,6 +8,7 @@ from msgspec import Raw
 from reactive_desched.errors import Malformed, RequestRejected, SnapshotUnavailable
 from reactive_desched.kube.client.clock import Clock, SystemClock
 from reactive_desched.kube.client.config import limits_of, rate_of
+from reactive_desched.kube.client.responses import Body
 from reactive_desched.kube.client.session import KubeConfigOptions, Transport, open_session
 from reactive_desched.kube.codec import Codec, ListPage, WatchEvent, make_codecs
 from reactive_desched.kube.watch.initial_list import list_once
@@ -133,7 +134,7 @@ class _CountingCodec:
         """Decode one watch line."""
         return self._codec.decode_event(line)
 
-    def read_page(self, body: bytes) -> ListPage:
+    def read_page(self, body: Body) -> ListPage:
         """Read the metadata of one list page."""
         return self._codec.read_page(body)
 

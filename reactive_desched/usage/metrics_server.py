@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from reactive_desched.errors import ClusterError, Malformed, UsageUnavailable
 from reactive_desched.kube.client.clock import Clock
+from reactive_desched.kube.client.responses import Body
 from reactive_desched.kube.client.session import Transport
 from reactive_desched.kube.codec import ResourceCodec
 from reactive_desched.kube.watch.yielding import Yielder, YieldPolicy
@@ -103,7 +104,7 @@ class MetricsServer:
         except Malformed as error:
             raise UsageUnavailable(f"{call}: {error}") from error
 
-    async def _decode(self, codec: AnyCodec, body: bytes) -> list[Any]:  # as above
+    async def _decode(self, codec: AnyCodec, body: Body) -> list[Any]:  # as above
         found, yielder = [], Yielder(self._clock, _SLICES)
         for obj in codec.decode_page(codec.read_page(body)):
             if not isinstance(obj, Malformed):

@@ -108,6 +108,16 @@ class TestARequest:
         with pytest.raises(Unreachable, match="longer than 4000 bytes"):
             await session.request("GET", "/x", limits=RequestLimits(body_bytes=4000))
 
+    async def test_is_read_into_a_buffer_whose_content_it_replaces(
+        self, api: ScriptedApi, session: Session
+    ) -> None:
+        buffer = bytearray(b"before" * 1000)
+        for body in (b"a" * 5000, b"b" * 200_000, b"c", b""):
+            api.answer_next("GET", ScriptedReply(body=body))
+            answer = await session.request("GET", "/x", into=buffer)
+            assert answer.body is buffer
+            assert buffer == body
+
     async def test_of_many_uses_one_kept_alive_connection(
         self, api: ScriptedApi, session: Session
     ) -> None:

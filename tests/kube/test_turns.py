@@ -1,12 +1,14 @@
 """Nothing holds the loop: long runs of lines and pages are cut into turns."""
 
+from collections.abc import Iterator
+
 import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
 from reactive_desched.errors import Malformed
 from reactive_desched.kube.client.session import Session, WatchStream
-from reactive_desched.kube.codec import WatchEvent
+from reactive_desched.kube.codec import ListPage, WatchEvent
 from reactive_desched.kube.watch.initial_list import Lister, ListResult, ListSettings
 from reactive_desched.kube.watch.resume import StopReason, WatchEnd
 from reactive_desched.kube.watch.watcher import WatchEventHandler, WatchReader
@@ -144,3 +146,26 @@ async def test_dear_objects_end_a_turn_by_their_time(
         )
         others.cancel_scope.cancel()
     assert loop.most_in_a_turn == 2  # two of 0.4 ms each fit into one
+
+
+async def test_a_page_of_which_something_is_kept_stays_as_it_was(
+    api: ScriptedApi, session: Session, clock: ManualClock
+) -> None:
+    for number in range(50):
+        api.put(f"t{number}", "1")
+    seen: list[tuple[memoryview, bytes]] = []
+
+    class Keeping(FakeCodec):
+        def decode_page(self, page: ListPage) -> Iterator[FakeObject | Malformed]:
+            if len(seen) % 2 == 0:
+                seen.append((memoryview(page.body), bytes(page.body)))
+            else:
+                seen.append((memoryview(b""), b""))
+            yield from super().decode_page(page)
+
+    lister = Lister(session, Keeping(), unexpected, clock)
+    settings = ListSettings(page_size=5, yield_policy=YieldPolicy(steps_per_slice=50))
+    assert isinstance(await lister.list_all(settings), ListResult)
+
+    assert len({body for _, body in seen if body}) == 5
+    assert all(kept == body for kept, body in seen)

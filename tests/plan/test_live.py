@@ -29,7 +29,7 @@ class Server:
         self.answers: dict[str, list[ApiResponse | Unreachable]] = {}
         self.asked: list[tuple[str, str]] = []
 
-    async def request(
+    async def request(  # noqa: PLR0913 -- as a Transport has it
         self,
         method: str,
         path: str,
@@ -40,6 +40,7 @@ class Server:
         accept: str = "",
         limits: object = None,
         priority: RequestPriority = RequestPriority.BACKGROUND,
+        into: bytearray | None = None,
     ) -> ApiResponse:
         resource = path.rpartition("/")[2]
         self.asked.append((method, resource))

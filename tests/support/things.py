@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from reactive_desched.errors import Malformed
-from reactive_desched.kube.client.responses import parse_status
+from reactive_desched.kube.client.responses import Body, parse_status
 from reactive_desched.kube.codec import FULL_OBJECT, ListPage, WatchEvent
 
 __all__ = ["FakeCodec", "FakeObject", "RecordingEventHandler"]
@@ -69,7 +69,7 @@ class FakeCodec:
             return WatchEvent("BOOKMARK", None, meta.resource_version, ended)
         return WatchEvent(line_data.type, FakeObject(meta.name, wire.value), meta.resource_version)
 
-    def read_page(self, body: bytes) -> ListPage:
+    def read_page(self, body: Body) -> ListPage:
         """Read the metadata of one page."""
         meta = self._page(body).metadata
         return ListPage(body, meta.resource_version, meta.continue_token)
@@ -82,7 +82,7 @@ class FakeCodec:
             except Malformed as error:
                 yield error
 
-    def _page(self, body: bytes) -> _List:
+    def _page(self, body: Body) -> _List:
         try:
             return msgspec.json.decode(body, type=_List)
         except msgspec.MsgspecError as error:

@@ -15,11 +15,15 @@ from reactive_desched.primitives.decode_errors import DECODE_ERRORS
 __all__ = [
     "ApiResponse",
     "ApiStatus",
+    "Body",
     "StatusCause",
     "StatusDetails",
     "parse_status",
     "retry_after_s",
 ]
+
+Body = bytes | bytearray
+"""The body of a response; a bytearray is the buffer that the request gave."""
 
 WEB_PAGE = "a web page (HTML) came back: this is no API server, or a proxy or login page before it"
 """What is said of an answer that is HTML."""
@@ -67,7 +71,7 @@ class ApiResponse(Struct, frozen=True, gc=False):
 
     status: int
     headers: Mapping[str, str]
-    body: bytes
+    body: Body
 
     @property
     def ok(self) -> bool:
@@ -84,12 +88,12 @@ class ApiResponse(Struct, frozen=True, gc=False):
         return retry_after_s(self.headers, wall_now) or self.error.retry_after_s
 
 
-def is_web_page(body: bytes | msgspec.Raw) -> bool:
+def is_web_page(body: Body | msgspec.Raw) -> bool:
     """Return whether a body is HTML, as of a proxy or a login page, and no answer of the API."""
     return bytes(body)[:64].lstrip().startswith(b"<")
 
 
-def parse_status(body: bytes | msgspec.Raw, code: int = 0) -> ApiStatus:
+def parse_status(body: Body | msgspec.Raw, code: int = 0) -> ApiStatus:
     """Decode a Status; any other body becomes the message of one, cut to one line."""
     try:
         status = _STATUS.decode(body)

@@ -5,7 +5,7 @@ complete, and a list that breaks off changes nothing.
 """
 
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 import anyio
 from anyio.lowlevel import checkpoint
@@ -30,6 +30,9 @@ from reactive_desched.kube.watch.yielding import Yielder, YieldPolicy
 __all__ = ["Deleted", "InitialList", "ListResult", "ListSettings", "Lister", "list_once"]
 
 T = TypeVar("T")
+
+_PAGE_BYTES: Final = 4 * 1024 * 1024
+"""Room for a page, which grows if need be; what is not written to takes no memory."""
 
 
 # --- in pages -----------------------------------------------------------------------------------
@@ -92,27 +95,30 @@ class Lister(Generic[T]):
     async def _fetch_pages(
         self, send: MemoryObjectSendStream[ListPage | WatchEnd], size: int
     ) -> None:
+        """Send the pages in turn; two buffers suffice, as one is taken when another is decoded."""
         token = ""
+        decoded, free = bytearray(_PAGE_BYTES), bytearray(_PAGE_BYTES)
         async with send:
             while True:
-                page = await self._fetch_page(token, size)
+                free, decoded = _reusable(decoded), free
+                page = await self._fetch_page(token, size, free)
                 await send.send(page)
                 if isinstance(page, WatchEnd) or not page.continue_token:
                     return
                 token = page.continue_token
 
-    async def _fetch_page(self, token: str, size: int) -> ListPage | WatchEnd:
+    async def _fetch_page(self, token: str, size: int, into: bytearray) -> ListPage | WatchEnd:
         call = f"list {self._codec.path}"
         params = {"limit": str(size)} | ({"continue": token} if token else {})
         try:
             response = await self._session.request(
-                "GET", self._codec.path, params=params, accept=self._codec.accept.list
+                "GET", self._codec.path, params=params, accept=self._codec.accept.list, into=into
             )
         except ClusterError as error:
             return end_from_error(error)
         if not response.ok:
             return end_from_response(response, call, self._clock.wall())
-        await checkpoint()  # joining the body and splitting it take one slice each
+        await checkpoint()  # splitting a page that is not plain takes a slice of its own
         try:
             page = self._codec.read_page(response.body)
         except Malformed as error:
@@ -131,6 +137,15 @@ class Lister(Generic[T]):
                 into.append(obj)
             if yielder.slice_over():
                 await yielder.yield_now()
+
+
+def _reusable(buffer: bytearray) -> bytearray:
+    """Return a buffer to be written to: another one if something refers to this one's content."""
+    try:
+        buffer.append(0)  # a buffer that something refers to cannot change its size
+    except BufferError:
+        return bytearray(_PAGE_BYTES)
+    return buffer
 
 
 _ONCE = ListSettings(page_size=500, yield_policy=YieldPolicy(steps_per_slice=50))
