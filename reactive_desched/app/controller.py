@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 from anyio.abc import TaskGroup
+from anyio.lowlevel import checkpoint
 from msgspec import Struct
 
 from reactive_desched.app import edges
@@ -79,7 +80,7 @@ async def open_controller(deps: Dependencies) -> AsyncIterator[RunningController
         edges.run_event_recorder(session, deps.log, edges.EVENT_FLUSH_TIMEOUT_S) as events,
     ):
         log_api_server(session, deps.log)
-        parts = build_parts(deps, session, active, recorder, work_available)
+        parts = await build_parts(deps, session, active, recorder, work_available)
         controller = parts.pipeline.controller
         deps.metrics.register(controller, controller.leadership, *parts.reflectors.values())
         deps.metrics.register(events, active, parts.pulse, parts.usage)
@@ -87,6 +88,7 @@ async def open_controller(deps: Dependencies) -> AsyncIterator[RunningController
         pausing = _build_pausing(deps, parts)
         status = StatusPage(deps, controller, active)
         stream = edges.build_event_stream(deps)
+        await checkpoint()  # to build all this and to serve it take milliseconds
         async with (
             serve_probes_at(probe_address, parts.health),
             serve_at(

@@ -6,6 +6,7 @@ from functools import partial
 from random import Random
 from typing import Final
 
+from anyio.lowlevel import checkpoint
 from msgspec import Struct
 
 from reactive_desched.app import edges
@@ -49,14 +50,14 @@ class Parts(Struct, frozen=True):
     pulse: EventLoopPulse
 
 
-def build_parts(
+async def build_parts(
     deps: Dependencies,
     session: Session,
     active: ActiveConfig,
     recorder: RecorderSlot,
     work_available: Wakeup,
 ) -> Parts:
-    """Build the parts; `recorder` is filled when the journal is open."""
+    """Build the parts, in several turns of the loop; `recorder` is filled with the journal open."""
     evictor, probe, interned = (
         ApiEvictor(session),
         ServerProbe(session, SystemClock()),
@@ -72,6 +73,7 @@ def build_parts(
         clock=time.monotonic,
         wall_clock=time.time,
     )
+    await checkpoint()  # a millisecond each
     reflectors = edges.build_reflectors(session, pipeline, interned, probe)
     health = build_health(pipeline.controller, active, dry_run=deps.dry_run)
     pulse = EventLoopPulse(health.add_heartbeat("event-loop", LIVENESS_TIMEOUT_S))

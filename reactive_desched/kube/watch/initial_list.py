@@ -5,7 +5,7 @@ complete, and a list that breaks off changes nothing.
 """
 
 from collections.abc import Callable
-from typing import Final, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import anyio
 from anyio.lowlevel import checkpoint
@@ -30,9 +30,6 @@ from reactive_desched.kube.watch.yielding import Yielder, YieldPolicy
 __all__ = ["Deleted", "InitialList", "ListResult", "ListSettings", "Lister", "list_once"]
 
 T = TypeVar("T")
-
-_PAGE_BYTES: Final = 4 * 1024 * 1024
-"""Room for a page, which grows if need be; what is not written to takes no memory."""
 
 
 # --- in pages -----------------------------------------------------------------------------------
@@ -97,7 +94,7 @@ class Lister(Generic[T]):
     ) -> None:
         """Send the pages in turn; two buffers suffice, as one is taken when another is decoded."""
         token = ""
-        decoded, free = bytearray(_PAGE_BYTES), bytearray(_PAGE_BYTES)
+        decoded, free = bytearray(), bytearray()
         async with send:
             while True:
                 free, decoded = _reusable(decoded), free
@@ -144,7 +141,7 @@ def _reusable(buffer: bytearray) -> bytearray:
     try:
         buffer.append(0)  # a buffer that something refers to cannot change its size
     except BufferError:
-        return bytearray(_PAGE_BYTES)
+        return bytearray()
     return buffer
 
 
