@@ -97,6 +97,7 @@ async def open_controller(deps: Dependencies) -> AsyncIterator[RunningController
                 metrics,
                 stream,
                 build_operator(controller, pausing, FutileMoves(controller, recorder), status),
+                live_page=deps.configuration.settings.server.ui,
             ) as url,
             anyio.create_task_group() as tasks,
         ):

@@ -17,6 +17,7 @@ from reactive_desched.kube.client.session import Session, Transport, open_sessio
 from reactive_desched.kube.codec import make_codecs
 from reactive_desched.kube.watch.reflector import Reflector
 from reactive_desched.kube.watch.resume import ServerProbe
+from reactive_desched.policy.recording import StreamSettings
 from reactive_desched.state.kinds.interning import InternTables
 from reactive_desched.telemetry.logs import DebugLogger
 from reactive_desched.web.event_stream import EventStream, StreamLimits
@@ -62,9 +63,12 @@ async def run_event_recorder(
 
 def build_event_stream(deps: Dependencies) -> EventStream | None:
     """Build the HTTP stream of events, if the settings ask for one."""
-    config = deps.configuration.settings.sinks.stream
+    settings = deps.configuration.settings
+    config = settings.sinks.stream
     if config is None:
-        return None
+        if not settings.server.ui:
+            return None
+        config = StreamSettings()  # the live page shows events as they happen
     limits = StreamLimits(config.max_clients, config.heartbeat_s, config.stalled_after_s)
     return EventStream(limits, utc_now, deps.log)
 

@@ -4,6 +4,7 @@ import time
 from collections.abc import Mapping
 
 from reactive_desched.app.futile import FutileMoves
+from reactive_desched.app.node_overview import overview
 from reactive_desched.app.pausing import Pausing
 from reactive_desched.app.status import StatusPage
 from reactive_desched.controller.controller import Controller
@@ -33,6 +34,11 @@ def build_operator(
                 "why",
                 "why a pod, the pods of a node, or of an owner, wait or stay",
                 lambda query: _explain(controller, query),
+            ),
+            DebugPage(
+                "nodes",
+                "every node with its use and class",
+                lambda query: overview(controller, query),
             ),
             *futile.pages,
         ),

@@ -82,6 +82,13 @@ class ServerSettings(Section):
         "of metrics and events cannot delay probes; none if empty or 0.",
     )
 
+    ui: bool = Field(
+        default=False,
+        description="Serve the live page at `/`, and the stream of events that it shows. It only "
+        "reads, and answers only clients in the controller's own pod, as kubectl port-forward "
+        "makes them.",
+    )
+
     @property
     def probe_listen(self) -> ListenAddress | None:
         """The address of the probes, if they have one of their own; raises ConfigError."""

@@ -171,6 +171,7 @@ def _abort_unflushed(transport: asyncio.WriteTransport) -> None:
 
 
 def add_security_headers(response: StreamResponse) -> None:
-    """Add the headers that every answer has."""
-    response.headers.update(_SECURITY_HEADERS)
+    """Add the headers that every answer has; a page may have a policy of its own."""
+    for name, value in _SECURITY_HEADERS.items():
+        response.headers.setdefault(name, value)
     response.headers.setdefault("Cache-Control", "no-store")

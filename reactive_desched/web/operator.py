@@ -109,8 +109,25 @@ def _check_client(request: BaseRequest) -> None:
             text="only clients in the controller's own pod are answered here: "
             "use kubectl exec or kubectl port-forward\n"
         )
+    if not _names_this_machine(request.headers.get("Host", "")):
+        raise HTTPForbidden(
+            text="write localhost or an IP address into the URL: "
+            "a name may have been bound to this machine by somebody else\n"
+        )
     if "Origin" in request.headers:
         raise HTTPForbidden(text="pages in a browser are not answered here\n")
+
+
+def _names_this_machine(host: str) -> bool:
+    """Say whether a Host header has no name that a page elsewhere could let resolve to us."""
+    name = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() else host
+    if name in ("", "localhost"):
+        return True
+    try:
+        ip_address(name.strip("[]"))
+    except ValueError:
+        return False
+    return True
 
 
 def _peer_address(request: BaseRequest) -> str:

@@ -63,12 +63,14 @@ async def serve_at(
     metrics: MetricsRegistry | None,
     events: EventStream | None = None,
     operator: Operator = _NO_OPERATOR,
+    *,
+    live_page: bool = False,
 ) -> AsyncIterator[str]:
     """Serve health and what else is given while the block runs; yield the URL.
 
     The address is free again after the block, which ends within a second.
     """
-    router = routes(health, metrics, events, operator)
+    router = routes(health, metrics, events, operator, live_page=live_page)
     streams = frozenset() if events is None else events.clients.connections
     limit = MAX_CONNECTIONS + (0 if events is None else events.clients.limit)
     async with _serve_routes(listen_socket, router, limit, streams) as (url, connections):
@@ -124,11 +126,17 @@ def routes(
     metrics: MetricsRegistry | None,
     events: EventStream | None = None,
     operator: Operator = _NO_OPERATOR,
+    *,
+    live_page: bool = False,
 ) -> Router:
     """Return the handlers of everything that is served."""
     text = _INDEX + (_INDEX_METRICS if metrics else "") + (_INDEX_EVENTS if events else "")
 
     router = _routes(text + operator.index, MAX_BODY_BYTES if operator.orders else 1)
+    if live_page:
+        from reactive_desched.web.live_page import add_routes  # read from disk where it is served
+
+        add_routes(router, _index_handler(text + operator.index))
     operator.add_routes(router)
     _add_probes(router, health)
     schemas.add_routes(router, schemas.read_schemas())
@@ -139,12 +147,16 @@ def routes(
 
 
 def _routes(index_text: str, max_body_bytes: int = 1) -> Router:
-    async def index(_: BaseRequest) -> Response:
-        return Response(text=index_text)
-
     router = Router(max_body_bytes)
-    router.add_get("/", index)
+    router.add_get("/", _index_handler(index_text))
     return router
+
+
+def _index_handler(text: str) -> Handler:
+    async def index(_: BaseRequest) -> Response:
+        return Response(text=text)
+
+    return index
 
 
 def _add_probes(router: Router, health: Health) -> None:

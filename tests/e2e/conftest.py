@@ -24,6 +24,7 @@ from tests.support.referee import (
     journalled_evictions,
     unpaired_intents,
 )
+from tools.real import axe
 from tools.real.chromium import find
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -72,6 +73,12 @@ def kafka_tools() -> KafkaTools:
 def chromium() -> Path:
     """The browser; without one, as above."""
     return find(os.environ) or do_without(["Chromium"])
+
+
+@pytest.fixture(scope="session")
+def axe_script() -> str:
+    """The script of axe-core, which looks for accessibility faults; without it, as above."""
+    return (axe.find(os.environ) or do_without(["axe-core"])).read_text(encoding="utf-8")
 
 
 def where_they_are() -> str:

@@ -1,3 +1,4 @@
+import re
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
@@ -124,3 +125,58 @@ async def test_clients_of_other_machines_are_rejected(
 )
 def test_the_own_machine_is_known_by_its_address(peer: str, *, allowed: bool) -> None:
     assert operator.is_loopback(peer) is allowed
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("localhost:10258", 200),
+        ("127.0.0.1", 200),
+        ("[::1]:10258", 200),
+        ("desched.example.com:10258", 403),
+        ("localhost.example.com", 403),
+    ],
+)
+async def test_a_name_that_a_web_page_may_have_bound_to_this_machine_is_refused(
+    client: aiohttp.ClientSession, host: str, status: int
+) -> None:
+    async with client.get("/debug/page", headers={"Host": host}) as answer:
+        assert answer.status == status
+
+
+async def test_a_page_may_be_awaited() -> None:
+    async def read_later(query: Mapping[str, str]) -> object:
+        if query:
+            raise ConfigError("no filter")
+        return {"later": True}
+
+    offered = Operator((DebugPage("later", "what comes later", read_later),))
+    async with (
+        bound(ListenAddress("127.0.0.1", 0)) as address,
+        serve_at(address, Health(lambda: 0.0), None, operator=offered) as url,
+        aiohttp.ClientSession(url) as session,
+    ):
+        async with session.get("/debug/later") as answer:
+            assert await answer.json() == {"later": True}
+        async with session.get("/debug/later?x=1") as answer:
+            assert (answer.status, await answer.text()) == (400, "no filter\n")
+
+
+async def test_browsers_get_the_live_page_where_it_is_served() -> None:
+    html = {"Accept": "text/html"}
+    async with (
+        bound(ListenAddress("127.0.0.1", 0)) as address,
+        serve_at(address, Health(lambda: 0.0), None, live_page=True) as url,
+        aiohttp.ClientSession(url) as session,
+    ):
+        async with session.get("/", headers=html) as answer:
+            page = await answer.text()
+            assert answer.content_type == "text/html"
+        parts = re.findall(r'(?:src|href)="(ui/[^"]+)"', page)
+        assert sorted(parts) == ["ui/app.js", "ui/style.css"]
+        for part in parts:
+            async with session.get(f"/{part}") as answer:
+                assert answer.status == 200
+                assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
+        async with session.get("/") as answer:
+            assert answer.content_type == "text/plain"

@@ -30,7 +30,7 @@ from pathlib import Path
 BUILD_DIR = Path(__file__).resolve().parent
 sys.path.insert(0, str(BUILD_DIR.parents[1]))  # this file is run by its path, from anywhere
 
-from tools.real import cache, chromium, kafka_jars, prometheus  # noqa: E402 - found only after the line above
+from tools.real import axe, cache, chromium, kafka_jars, prometheus  # noqa: E402 - found only after the line above
 from tools.real.cache import BuildError, locked, log_progress, write_stamp  # noqa: E402 - as above
 
 GO_MISSING_MESSAGE = (
@@ -268,6 +268,7 @@ def ensure_all(env: Mapping[str, str]) -> int:
         kafka_jars.fetch,
         chromium.fetch,
         prometheus.fetch,
+        axe.fetch,
         build,
     )
     problems = []

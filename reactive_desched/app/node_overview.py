@@ -1,0 +1,115 @@
+"""`/debug/nodes`: every node with its use and class, for a page that shows all of them."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+import anyio
+import anyio.lowlevel
+from msgspec import Struct
+
+from reactive_desched.api.balance_plugin import BalancePlugin
+from reactive_desched.api.index import NodeInfo
+from reactive_desched.controller.controller import Controller
+from reactive_desched.errors import ConfigError
+from reactive_desched.model.resources import CPU, MEMORY, PODS
+from reactive_desched.model.usage import NodeMetric, NodeUsage
+from reactive_desched.primitives.hints import quote
+
+NODES_PER_SLICE = 100
+"""So many nodes are described before the event loop may have its turn."""
+
+
+class NodeOverview(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """One node: shares of its allocatable in per cent, and how many of its pods wait or move.
+
+    `nodeClass` is the class by the first plugin that has one; empty without such a plugin.
+    """
+
+    name: str
+    zone: str
+    ready: bool
+    eligible: bool
+    pods: int
+    requested: Mapping[str, float]
+    used: Mapping[str, float] = {}
+    cordoned: bool = False
+    taints: tuple[str, ...] = ()
+    node_class: str = ""
+    waiting: int = 0
+    moving: int = 0
+
+
+class NodeOverviews(Struct, frozen=True, rename="camel"):
+    """The nodes by name; `classedBy` names the plugin whose classes they have."""
+
+    classed_by: str
+    nodes: tuple[NodeOverview, ...]
+
+
+async def overview(controller: Controller, query: Mapping[str, str]) -> NodeOverviews:
+    """Return every node; raises ConfigError for a query that is not empty."""
+    if query:
+        raise ConfigError(f"{quote(next(iter(query)))} is not a filter; there are none")
+    plugin, classes = _classes(controller)
+    waiting = Counter(each.decision.finding.pod.node for each in controller.evaluator.pending())
+    moving = Counter(move.origin.node for move in controller.gates.moves)
+    used = {each.node: each for each in _samples(controller)}
+    found: list[NodeOverview] = []
+    infos = sorted(controller.view.node_infos(), key=lambda info: info.name)
+    for number, info in enumerate(infos, 1):
+        if info.node is not None:
+            found.append(_overview(controller, info, classes, used, (waiting, moving)))
+        if number % NODES_PER_SLICE == 0:
+            await anyio.lowlevel.checkpoint()
+    return NodeOverviews(plugin, tuple(found))
+
+
+def _overview(
+    controller: Controller,
+    info: NodeInfo,
+    classes: Mapping[str, str],
+    used: Mapping[str, NodeUsage],
+    counts: tuple[Counter[str], Counter[str]],
+) -> NodeOverview:
+    node = info.node
+    assert node is not None, "the caller has checked it"
+    requested = {**info.requested, PODS: len(info.active)}
+    sample = used.get(info.name)
+    return NodeOverview(
+        name=info.name,
+        zone=controller.view.zone(info.name),
+        ready=node.is_ready,
+        eligible=info.eligible,
+        pods=len(info.active),
+        requested=_percent(requested, node.allocatable),
+        used={} if sample is None else _percent(sample.usage, node.allocatable),
+        cordoned=node.unschedulable,
+        taints=tuple(map(str, node.taints)),
+        node_class=classes.get(info.name, ""),
+        waiting=counts[0][info.name],
+        moving=counts[1][info.name],
+    )
+
+
+def _percent(amounts: Mapping[str, int], of: Mapping[str, int]) -> dict[str, float]:
+    return {
+        resource: round(100 * amounts.get(resource, 0) / whole, 1)
+        for resource in (CPU, MEMORY, PODS)
+        if (whole := of.get(resource)) and resource in amounts
+    }
+
+
+def _classes(controller: Controller) -> tuple[str, Mapping[str, str]]:
+    """Return the classes of the nodes by the first plugin that has some, and the plugin's name."""
+    for instance in controller.evaluator.instances:
+        plugin = instance.plugin
+        if not isinstance(plugin, BalancePlugin):
+            continue
+        for table in plugin.node_tables(controller.state, controller.view.now_s):
+            return plugin.name, {each.name: str(each.node_class) for each in table.nodes}
+    return "", {}
+
+
+def _samples(controller: Controller) -> Iterator[NodeUsage]:
+    yield from controller.state.store(NodeMetric)
+    yield from controller.state.store(NodeUsage)

@@ -1,0 +1,419 @@
+// The live page: what /debug/status, /debug/pending, /debug/nodes and /events say, and /debug/why.
+// Every text of the cluster goes into the page as text, never as markup.
+
+const STATUS_MS = 2000, NODES_MS = 10000, HOURS = 3, MAX_EVICTIONS = 500, MAX_ROWS = 200;
+const $ = (id) => document.getElementById(id);
+const query = $("query");
+let status = null, nodes = null, pending = null, shownNodes = new Map();
+const evictions = new Map(); // by the id of the case, oldest first
+
+function make(tag, properties = {}, ...children) {
+  const element = Object.assign(document.createElement(tag), properties);
+  element.append(...children);
+  return element;
+}
+
+function fill(parent, children) {
+  const focused = parent.contains(document.activeElement) ? document.activeElement.dataset.ask : null;
+  parent.replaceChildren(...children);
+  if (focused) parent.querySelector(`[data-ask="${CSS.escape(focused)}"]`)?.focus();
+}
+
+function asks(text, kind, name) {
+  const button = make("button", { type: "button", textContent: text });
+  button.dataset.ask = `${kind}=${name}`;
+  return button;
+}
+
+function span(ms) {
+  const s = Math.max(0, Math.round(ms / 1000));
+  if (s >= 172800) return `${Math.floor(s / 86400)}d`;
+  if (s >= 7200) return `${Math.floor(s / 3600)}h`;
+  if (s >= 120) return `${Math.floor(s / 60)}m`;
+  return `${s}s`;
+}
+
+const clock = (time) => new Date(time).toLocaleTimeString([], { hour12: false });
+const cell = (content, name) => make("td", name ? { className: name } : {}, content ?? "");
+const row = (...cells) => make("tr", {}, ...cells);
+const item = (text, style = "") => make("li", { textContent: text, className: style });
+
+async function read(path) {
+  const answer = await fetch(path, { cache: "no-store" });
+  if (!answer.ok) throw new Error(`${answer.status}: ${(await answer.text()).trim()}`);
+  return answer.json();
+}
+
+// --- overview and what waits ---
+
+async function followStatus() {
+  if (!document.hidden) {
+    try {
+      status = await read("debug/status");
+      if ($("findings-details").open) pending = await read("debug/pending");
+      showStatus();
+    } catch (error) {
+      showBadges([badge("no answer", "bad")]);
+      $("identity").textContent = `${error.message}; asking again`;
+    }
+  }
+  setTimeout(followStatus, STATUS_MS);
+}
+
+const badge = (text, style) => make("span", { className: `badge ${style}`, textContent: text });
+
+// Screen readers read the badges out when they change, and only then.
+function showBadges(badges) {
+  const text = badges.map((each) => each.textContent).join("");
+  if ($("badges").textContent !== text) $("badges").replaceChildren(...badges);
+}
+
+function showStatus() {
+  const now = new Date(status.time), dry = status.mode === "dry_run";
+  $("identity").textContent =
+    `${status.cluster || "cluster not known yet"} · ${status.version} on ${status.host} · up ${span(now - new Date(status.started))}`;
+  const badges = [badge(dry ? "dry run" : "live", dry ? "warn" : "good")];
+  badges.push(status.pause ? badge("paused", "bad") : badge("evaluating", "good"));
+  if (status.leadership === "standby") badges.push(badge("standby", "warn"));
+  showBadges(badges);
+  fill($("state"), stateItems());
+  fill($("limits"), limitItems());
+  fill($("moving"), movingItems(now));
+  fill($("sinks"), sinkItems());
+  showWaiting(now);
+}
+
+function stateItems() {
+  const found = [item(`policy ${status.policy.file}, revision ${status.policy.revision}`)];
+  found.push(...status.policy.problems.map((each) => item(`newer files are rejected: ${each}`, "bad")));
+  if (status.pause) found.push(item(`paused: ${status.pause}`, "bad"));
+  for (const each of status.pauses) if (!each.reason && each.note) found.push(item(`${each.name}: ${each.note}`, "warn"));
+  const engaged = status.brakes.filter((each) => each.reason);
+  found.push(...engaged.map((each) => item(`brake ${each.name}: ${each.reason}`, "bad")));
+  if (!engaged.length) found.push(item("no brake engaged", "good"));
+  found.push(item(`${status.nodes} nodes that the policy selects, ${status.pods} pods`));
+  return found;
+}
+
+function limitItems() {
+  const { warmUpRatio, rates, buckets, windows } = status.limits;
+  const found = [];
+  if (warmUpRatio < 1) found.push(item(`warming up: rates are at ${Math.round(100 * warmUpRatio)} %`, "warn"));
+  const empty = buckets.filter((each) => each.available < 1).slice(0, 6);
+  for (const each of empty) {
+    const wait = each.perMinute > 0 ? `next in ${span((60000 * (1 - each.available)) / each.perMinute)}` : "never";
+    found.push(item(`${each.scope} ${each.name}: 0 of ${each.burst} left, ${wait}`, "warn"));
+  }
+  for (const each of windows.slice(0, 4)) found.push(item(`${each.scope} ${each.name}: ${each.counted} of ${each.limit} in the window`));
+  const full = rates.map((each) => `${each.scope} ${+each.perMinute.toPrecision(3)}/min`).join(", ");
+  found.push(item(full || "no rate limit", "faint"));
+  return found;
+}
+
+function movingItems(now) {
+  const { moving, oldest } = status.moves;
+  if (!moving) return [item("nothing is moving", "good")];
+  const found = [item(`${moving} pods are moving`)];
+  for (const each of oldest.slice(0, 6)) {
+    const to = each.toNode ? `${each.replacement} on ${each.toNode}` : "no replacement yet";
+    found.push(item(`${span(now - new Date(each.since))}: ${each.pod} from ${each.fromNode}; ${to}`));
+  }
+  return found;
+}
+
+function sinkItems() {
+  const found = status.sinks.map((each) =>
+    item(`${each.name}: ${each.error || `${each.lagRecords} records behind`}`, each.error ? "bad" : ""));
+  if (!status.journal) return [item("no journal is open: this process does not lead", "warn")];
+  const { sequence, fault } = status.journal;
+  found.unshift(item(fault ? `journal: ${fault}` : `journal: ${sequence} records`, fault ? "bad" : ""));
+  return found;
+}
+
+const wanted = (...texts) => texts.join(" ").toLowerCase().includes(query.value.trim().toLowerCase());
+
+function showWaiting(now) {
+  const { total, reasons } = status.pending;
+  $("waiting-count").textContent = total;
+  const rows = reasons.filter((each) => wanted(each.reason, each.example, each.message)).map((each) =>
+    row(cell(each.findings), cell(each.reason), cell(span(now - new Date(each.since))),
+      cell(each.nextUntil ? `in ${span(new Date(each.nextUntil) - now)}` : "at a change"),
+      cell(make("span", {}, asks(each.example, "pod", each.example), `: ${each.message}${each.setting ? ` [setting: ${each.setting}]` : ""}`), "name")));
+  fill($("reasons"), rows.length ? rows : [row(make("td", { colSpan: 5, textContent: "nothing waits" }))]);
+  const findings = (pending?.findings ?? []).filter((each) => wanted(each.namespace, each.pod, `${each.namespace}/${each.pod}`, each.node, each.plugin, each.reason));
+  fill($("findings"), findings.slice(0, MAX_ROWS).map((each) => {
+    const pod = `${each.namespace}/${each.pod}`;
+    return row(cell(asks(pod, "pod", pod), "name"), cell(asks(each.node, "node", each.node)), cell(each.plugin),
+      cell(each.reason), cell(span(now - new Date(each.since))), cell(each.until ? `in ${span(new Date(each.until) - now)}` : "a change"));
+  }));
+}
+
+// --- nodes ---
+
+async function followNodes() {
+  if (!document.hidden) {
+    try {
+      nodes = await read("debug/nodes");
+      showNodes();
+    } catch { /* the badge of the status says so */ }
+  }
+  setTimeout(followNodes, NODES_MS);
+}
+
+function nodeClass(each) {
+  const names = ["node"];
+  if (each.nodeClass === "overutilized") names.push("over");
+  if (each.nodeClass === "underutilized") names.push("under");
+  if (!each.ready || !each.eligible || each.cordoned) names.push("out");
+  if (each.waiting || each.moving) names.push("busy");
+  return names.join(" ");
+}
+
+function nodeText(each) {
+  const shares = (map) => Object.entries(map ?? {}).map(([name, percent]) => `${name} ${percent} %`).join(", ");
+  const facts = [each.name, each.nodeClass, each.ready ? "" : "not Ready", each.cordoned ? "cordoned" : "",
+    `${each.pods} pods`, `requested ${shares(each.requested) || "nothing"}`, each.used ? `used ${shares(each.used)}` : "",
+    each.waiting ? `${each.waiting} findings wait` : "", each.moving ? `${each.moving} moving` : "", (each.taints ?? []).join(" ")];
+  return facts.filter(Boolean).join("; ");
+}
+
+function showNodes() {
+  $("nodes-count").textContent = nodes.nodes.length;
+  $("legend").textContent = `Each square is a node; its bars are cpu and memory, ${nodes.nodes.some((each) => each.used) ? "used" : "requested"}, of what is allocatable. `
+    + `Solid red: overutilized, dashed green: underutilized${nodes.classedBy ? ` by ${nodes.classedBy}` : ""}; dotted: not Ready, not selected or cordoned; ringed: findings wait or pods move.`;
+  const zones = new Map();
+  for (const each of nodes.nodes) {
+    if (!wanted(each.name, each.zone, each.nodeClass ?? "", (each.taints ?? []).join(" "))) continue;
+    if (!zones.has(each.zone)) zones.set(each.zone, []);
+    zones.get(each.zone).push(each);
+  }
+  const kept = new Map();
+  const groups = [...zones].sort().map(([zone, members]) => {
+    const grid = make("div", { className: "grid" }, ...members.map((each) => {
+      const text = nodeText(each), old = shownNodes.get(each.name);
+      const square = old?.title === text ? old : squareOf(each, text);
+      kept.set(each.name, square);
+      return square;
+    }));
+    return make("div", { className: "zone" }, make("h3", { textContent: `${zone || "no zone"}: ${members.length} nodes` }), grid);
+  });
+  shownNodes = kept;
+  fill($("zones"), groups);
+}
+
+function squareOf(each, text) {
+  const square = make("button", { type: "button", className: nodeClass(each), title: text });
+  square.setAttribute("aria-label", text);
+  square.dataset.ask = `node=${each.name}`;
+  square.tabIndex = shownNodes.size || square.previousSibling ? -1 : 0;
+  for (const resource of ["cpu", "memory"]) {
+    const bar = make("i");
+    bar.style.height = `${Math.min(100, (each.used ?? each.requested)[resource] ?? 0)}%`;
+    square.append(bar);
+  }
+  return square;
+}
+
+$("zones").addEventListener("keydown", (event) => {
+  const step = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: 10, ArrowUp: -10 }[event.key];
+  if (!step) return;
+  const all = [...$("zones").querySelectorAll(".node")];
+  const next = all[all.indexOf(document.activeElement) + step];
+  if (next) { next.focus(); event.preventDefault(); }
+});
+
+$("zones").addEventListener("focusin", (event) => {
+  for (const each of $("zones").querySelectorAll('.node[tabindex="0"]')) each.tabIndex = -1;
+  if (event.target.classList.contains("node")) event.target.tabIndex = 0;
+});
+
+// --- evictions, as they happen ---
+
+function follow() {
+  const from = new Date(Date.now() - HOURS * 3600e3).toISOString();
+  const stream = new EventSource(`events?type=eviction&from=${encodeURIComponent(from)}`);
+  stream.onopen = () => { $("stream").textContent = "Connected to the stream of events."; };
+  stream.onerror = () => { $("stream").textContent = "The stream of events is interrupted; the page connects again and misses nothing."; };
+  for (const kind of ["requested", "succeeded", "refused", "failed", "unknown", "dry_run", "followed_up"]) {
+    stream.addEventListener(`eviction.${kind}`, (event) => { take(kind, JSON.parse(event.data)); });
+  }
+}
+
+let drawing = false;
+
+function take(kind, event) {
+  const { data } = event, key = event.correlationid;
+  const known = evictions.get(key) ?? { key, time: event.time, who: data.who, why: data.why, trigger: data.trigger };
+  if (kind === "followed_up") known.followUp = { ...data.followUp, time: event.time };
+  else if (kind !== "requested") known.outcome = { ...data.outcome, kind, time: event.time };
+  evictions.set(key, known);
+  if (evictions.size > MAX_EVICTIONS) evictions.delete(evictions.keys().next().value);
+  if (!drawing) {
+    drawing = true;
+    setTimeout(() => { drawing = false; showEvictions(); }, 100);
+  }
+}
+
+function replacementOf({ followUp }) {
+  if (!followUp) return "";
+  const { replacement, result, readyMs, findingHolds } = followUp;
+  const where = replacement?.node ? `${replacement.name} on ${replacement.node}` : result;
+  const ready = readyMs == null ? "" : `, Ready after ${(readyMs / 1000).toFixed(1)} s`;
+  return `${where}${ready}${findingHolds ? "; the finding holds there, too" : ""}`;
+}
+
+function showEvictions() {
+  const all = [...evictions.values()].reverse();
+  $("evictions-count").textContent = all.length;
+  const rows = all.filter((each) => wanted(`${each.who.namespace}/${each.who.name}`, each.who.node, each.why.plugin, each.outcome?.reason ?? ""));
+  fill($("feed"), rows.slice(0, MAX_ROWS).map((each) => {
+    const pod = `${each.who.namespace}/${each.who.name}`, owner = each.who.owners.at(-1);
+    const workload = owner ? `${each.who.namespace}/${owner.kind}/${owner.name}` : pod;
+    const result = each.outcome ? each.outcome.result : "requested";
+    const made = row(cell(clock(each.time)), cell(asks(pod, owner ? "owner" : "pod", workload), "name"), cell(asks(each.who.node, "node", each.who.node)),
+      cell(each.why.plugin), cell(`${each.trigger.change} ${each.trigger.object}`), cell(result), cell(replacementOf(each)));
+    made.dataset.case = each.key;
+    made.title = each.why.message;
+    if (Date.now() - new Date(each.time) < 3000) made.className = "fresh";
+    return made;
+  }));
+  drawTimeline(all);
+}
+
+const SVG = "http://www.w3.org/2000/svg";
+
+function draw(tag, attributes, text) {
+  const element = document.createElementNS(SVG, tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  if (text) element.textContent = text;
+  return element;
+}
+
+function drawTimeline(all) {
+  const width = 1000, height = 120, end = Date.now();
+  const oldest = Math.min(end - 60e3, ...all.map((each) => +new Date(each.time)));
+  const begin = Math.max(end - HOURS * 3600e3, oldest - 5e3);
+  const x = (time) => 70 + ((width - 80) * (new Date(time) - begin)) / (end - begin);
+  const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "none" });
+  const lanes = [["changes", 25], ["evictions", 60], ["Ready", 95]];
+  for (const [name, y] of lanes) {
+    svg.append(draw("line", { class: "axis", x1: 70, x2: width - 10, y1: y, y2: y }), draw("text", { x: 4, y: y + 4 }, name));
+  }
+  for (let step = 0; step <= 4; step += 1) {
+    const time = begin + ((end - begin) * step) / 4;
+    svg.append(draw("text", { x: Math.min(x(time), width - 60), y: height - 4 }, clock(time)));
+  }
+  const dot = (kind, time, y, text) => {
+    const circle = draw("circle", { class: kind, cx: x(time), cy: y, r: 4 });
+    circle.append(draw("title", {}, text));
+    svg.append(circle);
+  };
+  for (const each of all) {
+    const pod = `${each.who.namespace}/${each.who.name}`;
+    dot("change", each.time, 25, `${clock(each.time)} ${each.trigger.change} ${each.trigger.object}`);
+    if (each.outcome) dot(each.outcome.kind === "succeeded" || each.outcome.kind === "dry_run" ? "evicted" : "failed", each.outcome.time, 60, `${clock(each.outcome.time)} ${pod}: ${each.outcome.result}`);
+    if (each.followUp) dot(each.followUp.readyMs == null ? "failed" : "ready", each.followUp.time, 95, `${clock(each.followUp.time)} ${pod}: ${replacementOf(each)}`);
+  }
+  $("timeline").replaceChildren(svg);
+}
+
+// --- why ---
+
+document.addEventListener("click", (event) => {
+  const asked = event.target.closest("[data-ask]");
+  if (asked) explain(asked.dataset.ask);
+});
+
+async function explain(question) {
+  const [kind, ...rest] = question.split("="), name = rest.join("=");
+  $("detail-title").textContent = `Why ${kind} ${name}`;
+  fill($("detail-body"), [make("p", { textContent: "asking" })]);
+  if (!$("detail").open) $("detail").showModal();
+  try {
+    const answer = await read(`debug/why?${new URLSearchParams({ [kind]: name })}`);
+    fill($("detail-body"), answer.plugins ? podAnswer(answer) : listAnswer(answer));
+  } catch (error) {
+    fill($("detail-body"), [make("p", { className: "bad", textContent: error.message })]);
+  }
+}
+
+function table(header, rows) {
+  const head = make("thead", {}, row(...header.map((text) => make("th", { scope: "col", textContent: text }))));
+  const scroll = make("div", { className: "scroll", tabIndex: 0 }, make("table", {}, head, make("tbody", {}, ...rows)));
+  scroll.setAttribute("role", "region");
+  scroll.setAttribute("aria-label", header.join(", "));
+  return scroll;
+}
+
+function podAnswer(answer) {
+  const style = { waits: "warn", evicting: "bad", moved: "bad", stays: "good" }[answer.state] ?? "faint";
+  const code = answer.reason ? ` (${answer.reason})` : "";
+  const parts = [make("p", {}, `${answer.phase} on `, asks(answer.node || "no node", "node", answer.node), `, of ${answer.owners.join(" < ") || "no owner"}`),
+    make("p", { className: `${style} verdict`, textContent: `${answer.state}${code}: ${answer.summary}` })];
+  if (answer.paused) parts.push(make("p", { className: "bad", textContent: `nothing is evicted now: ${answer.paused}` }));
+  parts.push(make("h3", { textContent: "Plugins" }), table(["Profile", "Plugin", "Answer", "Message"],
+    answer.plugins.map((each) => row(cell(each.profile), cell(each.plugin), cell(each.answer), cell(each.message)))));
+  for (const profile of answer.profiles) {
+    const note = profile.assumed ? `, as they would answer a finding of ${profile.plugin}` : "";
+    const rejecting = profile.gates.filter((each) => !each.passes), passing = profile.gates.filter((each) => each.passes);
+    parts.push(make("h3", { textContent: `Gates of profile ${profile.profile}${note}` }));
+    if (rejecting.length) parts.push(table(["Gate", "Reason", "Message", "Until"], rejecting.map((each) =>
+      row(cell(each.gate), cell(each.reason), cell(`${each.message}${each.setting ? ` [setting: ${each.setting}]` : ""}`),
+        cell(each.until ? clock(each.until) : (each.waitsFor ?? []).join(", "))))));
+    parts.push(make("p", { className: "faint", textContent: `pass: ${passing.map((each) => each.gate).join(", ")}` }),
+      make("p", { textContent: `Other nodes: ${profile.nodes}` }));
+  }
+  if (answer.history.length) parts.push(make("h3", { textContent: "Earlier evictions of this workload" }),
+    table(["Ended", "Pod", "From", "Plugin", "Result", "To"], answer.history.map((each) => row(cell(clock(each.ended)), cell(each.pod),
+      cell(each.fromNode), cell(each.plugin), cell(each.result), cell(each.toNode ?? "")))));
+  return parts;
+}
+
+function listAnswer(answer) {
+  const facts = answer.taints ? [answer.summary, `taints: ${answer.taints.join(", ") || "none"}`]
+    : [answer.wanted == null ? "" : `wants ${answer.wanted} pods`, `${answer.moving} moving`];
+  const counts = Object.entries(answer.states).map(([state, count]) => `${count} ${state}`).join(", ");
+  const parts = [make("p", { textContent: [...facts, counts].filter(Boolean).join("; ") })];
+  if (answer.paused) parts.push(make("p", { className: "bad", textContent: `nothing is evicted now: ${answer.paused}` }));
+  parts.push(table(["Pod", "Node", "State", "Reason", "Summary"], answer.pods.map((each) => {
+    const pod = `${each.namespace}/${each.name}`;
+    return row(cell(asks(pod, "pod", pod), "name"), cell(each.node), cell(each.state), cell(each.reason), cell(each.summary));
+  })));
+  return parts;
+}
+
+$("close").addEventListener("click", () => $("detail").close());
+
+$("search").addEventListener("submit", (event) => {
+  event.preventDefault();
+  const text = query.value.trim();
+  if (!text) return;
+  const slashes = text.split("/").length - 1;
+  explain(slashes === 2 ? `owner=${text}` : nodes?.nodes.some((each) => each.name === text) ? `node=${text}` : `pod=${text}`);
+});
+
+query.addEventListener("input", () => {
+  if (status) showWaiting(new Date(status.time));
+  if (nodes) showNodes();
+  showEvictions();
+});
+
+$("findings-details").addEventListener("toggle", async () => {
+  if ($("findings-details").open) {
+    pending = await read("debug/pending");
+    showWaiting(new Date(status.time));
+  }
+});
+
+function setTheme(dark) {
+  document.documentElement.dataset.theme = dark ? "dark" : "light";
+  $("theme").setAttribute("aria-pressed", String(dark));
+  $("theme").textContent = dark ? "Light" : "Dark";
+}
+
+$("theme").addEventListener("click", () => setTheme(document.documentElement.dataset.theme !== "dark"));
+setTheme(matchMedia("(prefers-color-scheme: dark)").matches);
+showEvictions();
+followStatus();
+followNodes();
+follow();

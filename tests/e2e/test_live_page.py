@@ -1,0 +1,233 @@
+"""The live page of a controller, in a real browser, while the controller is killed beneath it."""
+
+import json
+import re
+import sys
+import urllib.request
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from anyio.to_thread import run_sync
+
+from reactive_desched.api.event import (
+    EVICTION_OUTCOME_TYPES,
+    EVICTION_REQUESTED,
+    EVICTION_SUCCEEDED,
+)
+from reactive_desched.journal.reading import read_events
+from tests.support.browser import BrowserTab, browser
+from tests.support.component import ChildProcess
+from tests.support.control_plane import wait_until
+from tests.support.controller_process import ControllerProcess
+from tests.support.limits import UNLIMITED
+
+pytestmark = [pytest.mark.anyio, pytest.mark.real, pytest.mark.timeout(180)]
+
+POLICY = """
+apiVersion: descheduler/v1alpha2
+kind: DeschedulerPolicy
+profiles:
+- name: test
+  plugins:
+    deschedule: {enabled: [RemovePodsViolatingNodeTaints]}
+"""
+SETTINGS = (
+    """
+apiVersion: reactive-desched/v1alpha1
+kind: ReactiveSettings
+server: {ui: true}
+debounce: {quiet: 50ms}
+"""
+    + UNLIMITED
+)
+ROWS = "[...document.querySelectorAll('#feed tr')]"
+STREAM = "document.getElementById('stream').textContent"
+SERIOUS = {"serious", "critical"}
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
+    folder = tmp_path_factory.mktemp("cluster")
+    config = folder / "kubeconfig"
+    size = ("--nodes", "6", "--pods", "60", "--write-kubeconfig", str(config))
+    argv = (sys.executable, "-m", "reactive_desched", "sim", *size)
+    simulator = ChildProcess("sim", argv, folder / "sim.log")
+    simulator.start()
+    try:
+        found = wait_until(
+            lambda: re.search(r"http://\S+", simulator.tail(5)), within_s=20, what="the cluster"
+        )
+        yield found.group(), config
+    finally:
+        simulator.kill()
+
+
+@pytest.fixture(scope="module")
+def controller(
+    cluster: tuple[str, Path], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ControllerProcess]:
+    folder = tmp_path_factory.mktemp("controller")
+    with ControllerProcess(folder, cluster[1], POLICY, SETTINGS) as running:
+        yield running
+
+
+@pytest.fixture
+async def page(
+    chromium: Path, tmp_path: Path, controller: ControllerProcess
+) -> AsyncIterator[BrowserTab]:
+    async with browser(chromium, tmp_path / "chromium.log") as tab:
+        await tab.navigate(f"http://127.0.0.1:{controller._port}/")
+        await tab.wait_for(f"{STREAM}.startsWith('Connected')")
+        await tab.wait_for("document.querySelectorAll('.node').length === 6")
+        yield tab
+
+
+def set_taints(cluster: tuple[str, Path], node: str, taints: list[dict[str, str]]) -> None:
+    request = urllib.request.Request(
+        f"{cluster[0]}/api/v1/nodes/{node}",
+        method="PATCH",
+        data=json.dumps({"spec": {"taints": taints or None}}).encode(),
+        headers={"Content-Type": "application/merge-patch+json"},
+    )
+    urllib.request.urlopen(request, timeout=10).close()
+
+
+def evicted(controller: ControllerProcess) -> dict[str, str]:
+    """Return each case with an accepted eviction, and its pod."""
+    return {
+        event.correlationid: f"{event.data.who.namespace}/{event.data.who.name}"
+        for event in read_events(controller.journal)
+        if event.type == EVICTION_SUCCEEDED
+    }
+
+
+async def have_pods_evicted(
+    cluster: tuple[str, Path], controller: ControllerProcess, node: str
+) -> dict[str, str]:
+    """Taint a node, wait until its pods were evicted, and take the taint off again."""
+    before = len(evicted(controller))
+    await run_sync(set_taints, cluster, node, [{"key": "gpu", "effect": "NoSchedule"}])
+
+    def settled() -> bool:
+        events = list(read_events(controller.journal))
+        asked = sum(event.type == EVICTION_REQUESTED for event in events)
+        ended = sum(event.type in EVICTION_OUTCOME_TYPES for event in events)
+        return asked == ended and len(evicted(controller)) > before
+
+    await run_sync(lambda: wait_until(settled, within_s=30, what="evictions"))
+    await run_sync(set_taints, cluster, node, [])
+    return evicted(controller)
+
+
+async def cases_shown(page: BrowserTab, count: int) -> dict[str, str]:
+    """Return the cases of the table and their pods, once there are so many."""
+    shown = f"{ROWS}.filter((row) => row.children[5].textContent === 'evicted')"
+    await page.wait_for(f"{shown}.length >= {count}")
+    rows: list[list[str]] = await page.evaluate(
+        f"{shown}.map((row) => [row.dataset.case, row.children[1].textContent])"
+    )
+    assert len(rows) == len({case for case, _ in rows})
+    return dict(map(tuple, rows))  # type: ignore[arg-type]  # pairs
+
+
+async def test_the_page_shows_what_the_journal_records_also_after_the_controller_was_killed(
+    page: BrowserTab, cluster: tuple[str, Path], controller: ControllerProcess
+) -> None:
+    recorded = await have_pods_evicted(cluster, controller, "node-1")
+    assert await cases_shown(page, len(recorded)) == recorded
+
+    controller.kill()
+    await page.wait_for(f"{STREAM}.includes('interrupted')")
+    await page.wait_for("document.getElementById('badges').textContent.includes('no answer')")
+    controller.start()
+    recorded = await have_pods_evicted(cluster, controller, "node-2")
+    await page.wait_for(f"{STREAM}.startsWith('Connected')")
+    assert await cases_shown(page, len(recorded)) == recorded
+    await page.wait_for("document.getElementById('badges').textContent.includes('evaluating')")
+    complaints = [text for text in page.console_errors if "ERR_" not in text]
+    assert complaints == []  # but for the connections that the kill broke
+
+
+async def test_a_pod_a_node_and_a_workload_are_explained_by_keyboard_alone(
+    page: BrowserTab, cluster: tuple[str, Path]
+) -> None:
+    detail = "document.getElementById('detail-body').textContent"
+    await page.evaluate("document.querySelector('.node[tabindex=\"0\"]').focus()")
+    first = await page.evaluate("document.activeElement.dataset.ask")
+    await press(page, "ArrowRight")
+    second = await page.evaluate("document.activeElement.dataset.ask")
+    assert second.startswith("node=node-")
+    assert second != first
+    await press(page, "Enter")
+    await page.wait_for(f"{detail}.includes('plugins look at its pods')")
+    await page.wait_for("document.querySelectorAll('#detail-body [data-ask^=\"pod=\"]').length > 0")
+    pod = await page.evaluate(
+        "document.querySelector('#detail-body [data-ask^=\"pod=\"]').textContent"
+    )
+    await press(page, "Escape")
+    await page.wait_for("!document.getElementById('detail').open")
+    await page.evaluate(
+        f"const query = document.getElementById('query'); query.focus(); query.value = {pod!r}"
+    )
+    await press(page, "Enter")
+    await page.wait_for(f"{detail}.includes('RemovePodsViolatingNodeTaints')")
+    assert await page.evaluate("document.querySelector('.verdict').textContent.startsWith('stays')")
+
+
+async def press(page: BrowserTab, key: str) -> None:
+    text = {"text": "\r"} if key == "Enter" else {}
+    code = {"Enter": 13, "Escape": 27, "ArrowRight": 39}[key]
+    how: dict[str, Any] = {"key": key, "code": key, "windowsVirtualKeyCode": code}
+    await page.send_command("Input.dispatchKeyEvent", type="keyDown", **how, **text)
+    await page.send_command("Input.dispatchKeyEvent", type="keyUp", **how)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [360, 1100])
+async def test_no_serious_accessibility_fault_and_nothing_wider_than_the_screen(
+    page: BrowserTab, axe_script: str, width: int, theme: str
+) -> None:
+    await page.send_command(
+        "Emulation.setDeviceMetricsOverride",
+        width=width, height=800, deviceScaleFactor=1, mobile=width < 500,
+    )  # fmt: skip
+    if await page.evaluate("document.documentElement.dataset.theme") != theme:
+        await page.evaluate("document.getElementById('theme').click()")
+    await page.evaluate("document.getElementById('findings-details').open = true")
+    assert await page.evaluate("document.documentElement.scrollWidth") <= width
+    await page.evaluate("document.querySelector('.node').click()")
+    await page.wait_for("document.querySelectorAll('#detail-body table').length > 0")
+    for _ in range(2):  # with the dialog, and without
+        await page.evaluate(axe_script + "; 0")
+        found = await page.evaluate("axe.run().then((result) => result.violations)")
+        faults = [
+            (each["id"], each["help"], [node["html"][:200] for node in each["nodes"][:3]])
+            for each in found
+            if each["impact"] in SERIOUS
+        ]
+        assert faults == []
+        await page.evaluate("document.getElementById('detail').close()")
+
+
+def test_only_browsers_get_the_page_and_it_may_run_nothing_but_its_own_script(
+    controller: ControllerProcess,
+) -> None:
+    url = f"http://127.0.0.1:{controller._port}/"
+    request = urllib.request.Request(url, headers={"Accept": "text/html"})
+    with urllib.request.urlopen(request) as answer:
+        policy = answer.headers["Content-Security-Policy"]
+        assert answer.read().startswith(b"<!doctype html>")
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    with urllib.request.urlopen(url) as answer:
+        assert answer.read().startswith(b"reactive-desched\n")
+
+
+async def test_the_browser_refuses_scripts_that_are_not_in_a_file_of_the_page(
+    page: BrowserTab,
+) -> None:
+    foreign = "Object.assign(document.createElement('script'), {textContent: 'window.foreign = 1'})"
+    await page.evaluate(f"document.body.append({foreign})")
+    assert await page.evaluate("window.foreign") is None
