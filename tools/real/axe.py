@@ -15,11 +15,16 @@ SHA512 = (
     "1cae0abbeb636471ef39e9d62d2582e4b88a1866f19f4ecfcf6d986275e4dc12"
 )
 SCRIPT = "axe.min.js"
+VARIABLE = "AXE_JS"
 TIMEOUT_S = 300
 
 
 def find(env: Mapping[str, str]) -> Path | None:
-    """Return the script, if it was fetched."""
+    """Return the script that AXE_JS names, else the one that was fetched; None without any."""
+    if chosen := env.get(VARIABLE):
+        if not Path(chosen).is_file():
+            raise BuildError(f"{VARIABLE}={chosen} is not a file: correct or unset it.")
+        return Path(chosen).absolute()
     script = root(env) / PACKAGE / SCRIPT
     return script if SCRIPT in stamped(script.parent) and script.is_file() else None
 
@@ -31,7 +36,10 @@ def fetch(env: Mapping[str, str]) -> None:
         return
     npm = shutil.which("npm", path=env.get("PATH"))
     if npm is None:
-        raise BuildError("npm was not found: install Node.js, then run `make real-tools` again.")
+        raise BuildError(
+            "axe-core cannot be fetched, npm was not found: install Node.js, or set "
+            f"{VARIABLE} to an {SCRIPT} that you have, then run `make real-tools` again."
+        )
     folder = root(env) / PACKAGE
     with locked(folder):
         if find(env) is not None:

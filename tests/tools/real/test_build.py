@@ -78,7 +78,7 @@ class Bench:
         path = ":".join(str(each) for each in folders if each)
         return subprocess.run(
             (sys.executable, str(self.script), *options),
-            env={"PATH": path, "REACTIVE_DESCHED_REAL_TOOLS": cache, **env},
+            env={"PATH": path, "REACTIVE_DESCHED_REAL_TOOLS": cache, "AXE_JS": __file__, **env},
             capture_output=True,
             text=True,
             timeout=60,
