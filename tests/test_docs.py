@@ -14,6 +14,7 @@ from tools.write_reference import (
     REFERENCE,
     metrics_page,
     plugins_page,
+    policy_rules_page,
     readme,
     reasons_page,
     settings_page,
@@ -51,6 +52,10 @@ def test_pages_get_with_kubectl_what_plan_needs() -> None:
 
 def test_the_reasons_page_is_what_the_code_says() -> None:
     assert (REFERENCE / "reasons.md").read_text(encoding="utf-8") == reasons_page()
+
+
+def test_the_page_on_policy_rules_is_what_the_code_says() -> None:
+    assert (REFERENCE / "policy-rules.md").read_text(encoding="utf-8") == policy_rules_page()
 
 
 def test_the_guards_page_is_what_the_code_says() -> None:

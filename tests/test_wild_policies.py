@@ -18,6 +18,8 @@ from reactive_desched.cli import main
 from reactive_desched.plan.command import PlanOptions, build_report
 from reactive_desched.plan.progress import Progress
 from reactive_desched.plugins.registry import plugin_registry
+from reactive_desched.policy.corrections import correct
+from reactive_desched.policy.documents import SourceText
 from reactive_desched.policy.load import check_source, load_runnable
 from reactive_desched.sim.objects import Obj, name_of
 from reactive_desched.sim.profiles import PREFIX
@@ -77,8 +79,32 @@ def test_the_check_fails_for_exactly_the_policies_that_run_refuses(
     refusal = capsys.readouterr().err
 
     assert checked == (0 if no_cluster in refusal else 2)
-    errors = [line.replace(" error:", "") for line in said.splitlines() if " error: " in line]
-    assert (refusal.splitlines() == errors) == bool(checked)
+    errors = [line for line in said.splitlines() if " error: " in line]
+    assert bool(errors) == bool(checked)
+    if checked:
+        assert [line for line in refusal.splitlines() if " error: " in line] == errors
+
+
+@pytest.mark.parametrize("entry", tuple(collection()))
+def test_after_the_correction_nothing_is_left_to_correct_and_all_else_is_as_it_was(
+    entry: Judged,
+) -> None:
+    source = SourceText((FOLDER / entry["file"]).read_bytes(), entry["file"])
+    before = check_source(source, plugin_registry())
+
+    corrected = correct(source, plugin_registry())
+
+    left = (*corrected.left.errors, *corrected.left.warnings)
+    assert [str(each) for each in left if each.fix is not None] == []
+    assert correct(SourceText(corrected.text, source.name), plugin_registry()).corrections == ()
+    assert len(corrected.left.errors) <= max(len(before.errors), 100)
+    if not any(each.fix for each in (*before.errors, *before.warnings)):
+        assert corrected.text == source.text
+    if all(each.after for each in corrected.corrections):
+        places = sorted({each.diagnostic.line for each in corrected.corrections})
+        assert isinstance(source.text, bytes)
+        pairs = zip(source.text.splitlines(), corrected.text.splitlines(), strict=True)
+        assert [line for line, (old, new) in enumerate(pairs, 1) if old != new] == places
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from reactive_desched.model.outcomes import OutcomeReason
 from reactive_desched.model.scheduling import FitReason
 from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.evictor import DefaultEvictorArgs
+from reactive_desched.policy.rule_pages import GROUPS, RulePage, rule_pages
 from reactive_desched.policy.settings import ReactiveSettings
 from reactive_desched.telemetry.metrics import PREFIX, Family
 from tools.declared import declared
@@ -187,6 +188,49 @@ def reasons_page() -> str:
     return "\n".join(lines) + "\n"
 
 
+def policy_rules_page() -> str:
+    """Return the page on the codes in messages about policies and settings."""
+    pages = rule_pages()
+    lines = [
+        "# Policy rules",
+        "",
+        "Every message about a policy or settings ends with the code of its rule, such as `[RD201]`.",
+        "Match on codes: they never change their meaning, and the words of a message may.",
+        "",
+        "`policy check` shows them in its text and in `-o json|github|sarif`; `run`, `plan` and "
+        "`policy convert` in what they say of a policy, and the log and `PolicyRejected` events in "
+        "what they say of a reload.",
+        "`reactive-desched policy rule RD201` prints one section of this page.",
+        "`reactive-desched policy check --fix FILE` corrects what is mechanical, and `--diff` shows "
+        "that without writing: [how](policy-formats.md#corrections).",
+        "",
+        "| code | rule | about | `--fix` |",
+        "|---|---|---|---|",
+    ]
+    lines += [
+        f"| [{rule}](#{_anchor(page)}) | {page.name} | {page.summary} | {'yes' if page.fix else '-'} |"
+        for rule, page in pages.items()
+    ]
+    for beginning, heading in GROUPS.items():
+        lines += ["", f"## {heading}"]
+        for rule, page in pages.items():
+            if rule.startswith(beginning):
+                lines += ["", *page.markdown().splitlines()]
+    lines += _next_links(
+        {
+            "how strictly policies are read": "policy-formats.md#strict-and-lenient",
+            "plugins and their arguments": "plugins.md",
+            "settings": "settings.md",
+        }
+    )
+    return "\n".join(lines) + "\n"
+
+
+def _anchor(page: RulePage) -> str:
+    """Return the anchor of a rule's heading, as GitHub makes it."""
+    return f"{page.rule} {page.name}".lower().replace(" ", "-")
+
+
 def _fit_reasons() -> Iterator[tuple[str, str]]:
     """Yield each code of a FitReason with the words that go with it."""
     found = sorted(declared(FitReason), key=lambda each: (each.code, each.message))
@@ -279,6 +323,7 @@ def main() -> None:
     for page in PAGES:
         page.write_text(page_with_answer(page), encoding="utf-8")
     (REFERENCE / "reasons.md").write_text(reasons_page(), encoding="utf-8")
+    (REFERENCE / "policy-rules.md").write_text(policy_rules_page(), encoding="utf-8")
     (REFERENCE / "guards.md").write_text(guards_page(), encoding="utf-8")
 
 

@@ -27,6 +27,7 @@ from pydantic.fields import FieldInfo
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
+from reactive_desched.api.rules import Rule
 from reactive_desched.errors import SelectorError
 from reactive_desched.model.labels import (
     LabelSelector,
@@ -35,7 +36,7 @@ from reactive_desched.model.labels import (
     parse_selector,
 )
 from reactive_desched.primitives.durations import DURATION_PATTERN, DurationError, parse_duration
-from reactive_desched.primitives.hints import nearest_name, quote
+from reactive_desched.primitives.hints import nearest_name, quote, sole_near_name
 
 Path = tuple[str | int, ...]
 """Keys and indexes from a value to a part of it."""
@@ -49,16 +50,36 @@ INT32_MAX: Final = 2**31 - 1
 _ALL: Final = 100
 
 
+class Fix(Struct, frozen=True):
+    """A mechanical correction: what to write instead of the key or value a message is about.
+
+    `text` is a word, which is written in the quotes of the old one, or YAML where `is_yaml`. None
+    takes the item of a list, or the key with its value, away.
+    """
+
+    text: str | None
+    is_yaml: bool = False
+
+
+def fix_to(word: str | None, *, is_yaml: bool = False) -> Fix | None:
+    """Return the correction that writes a word; None where there is no word to write."""
+    return Fix(word, is_yaml=is_yaml) if word else None
+
+
 class FieldError(Struct, frozen=True):
     """What is wrong at `path` below the validated value; the hint says what to write.
 
     `lenient_ok`: upstream accepts the value, though it has no effect or another one than it says.
+    The place is the value, or its key where `at_key`. `fix` is for what one edit corrects.
     """
 
     message: str
     hint: str = ""
     path: Path = ()
     lenient_ok: bool = False
+    rule: Rule = Rule.ARGUMENT_REFUSED
+    fix: Fix | None = None
+    at_key: bool = False
 
 
 class FieldErrors(ValueError):  # noqa: N818 - carries several; the plural says so
@@ -165,25 +186,37 @@ def _read_duration(written: object, info: ValidationInfo) -> float:
         return float(written)  # type: ignore[arg-type]  # the line above has looked
     if not isinstance(written, str):
         shown = f"write {written}s for seconds" if type(written) is int else ""
-        raise FieldErrors([FieldError("must be a duration such as 90s or 1h30m", shown)])
+        raise FieldErrors(
+            [FieldError("must be a duration such as 90s or 1h30m", shown, rule=Rule.NOT_A_DURATION)]
+        )
     try:
         return parse_duration(written)
     except DurationError as error:
-        raise FieldErrors([FieldError(f"{quote(written)} {error}", error.hint)]) from error
+        wrong = FieldError(
+            f"{quote(written)} {error}",
+            error.hint,
+            rule=Rule.NOT_A_DURATION,
+            fix=fix_to(error.accepted),
+        )
+        raise FieldErrors([wrong]) from error
 
 
 def _read_seconds(written: object, info: ValidationInfo) -> float:
     """Parse a duration of zero or more."""
     seconds = _read_duration(written, info)
     if seconds < 0 and isinstance(written, str):
-        raise FieldErrors([FieldError(f"must not be negative; got {quote(written)}")])
+        raise FieldErrors(
+            [FieldError(f"must not be negative; got {quote(written)}", rule=Rule.OUT_OF_BOUNDS)]
+        )
     return seconds
 
 
 def _check_count(number: int, info: ValidationInfo) -> int:
     """Report a number below zero, which upstream treats as zero."""
     if number < 0:
-        error = FieldError(f"must be at least 0, not {number}", "write 0", lenient_ok=True)
+        error = FieldError(
+            f"must be at least 0, not {number}", "write 0", lenient_ok=True, rule=Rule.OUT_OF_BOUNDS
+        )
         raise_field_errors([error], info.context)
     return max(0, number)
 
@@ -194,11 +227,13 @@ def read_selector(written: object) -> Selector:
         return written
     if not isinstance(written, str):
         hint = 'write labels as one text, for example "pool=blue,zone in (a,b)"'
-        raise FieldErrors([FieldError("must be a label selector in text form", hint)])
+        raise FieldErrors(
+            [FieldError("must be a label selector in text form", hint, rule=Rule.LABEL_SELECTOR)]
+        )
     try:
         return parse_selector(written)
     except SelectorError as error:
-        raise FieldErrors([FieldError(str(error))]) from error
+        raise FieldErrors([FieldError(str(error), rule=Rule.LABEL_SELECTOR)]) from error
 
 
 Count = Annotated[int, Field(ge=0, le=UINT64_MAX)]
@@ -270,14 +305,26 @@ class AnyOf(Struct, frozen=True):
         meant = nearest_name(value, self.allowed)
         guess = f"did you mean {meant}? " if meant else ""
         hint = f"{guess}{self.what} must be one of [{' '.join(self.allowed)}]"
-        return FieldError(f"{quote(value)} cannot be in {self.what}", hint, (index,))
+        return FieldError(
+            f"{quote(value)} cannot be in {self.what}",
+            hint,
+            (index,),
+            rule=Rule.UNKNOWN_VALUE,
+            fix=fix_to(sole_near_name(value, self.allowed)),
+        )
 
 
 def _check_percent(written: object) -> object:
     """Explain that "20%" is a text and no number."""
     if isinstance(written, str) and written.endswith("%"):
-        hint = f"write {written.removesuffix('%').strip()} without quotes"
-        raise FieldErrors([FieldError(f"must be a number, not the text {quote(written)}", hint)])
+        number = written.removesuffix("%").strip()
+        wrong = FieldError(
+            f"must be a number, not the text {quote(written)}",
+            f"write {number} without quotes",
+            rule=Rule.WRONG_TYPE,
+            fix=fix_to(number, is_yaml=True) if number.isdecimal() else None,
+        )
+        raise FieldErrors([wrong])
     return written
 
 
@@ -292,11 +339,13 @@ def percentage_errors(written: Percentages, prefix: str = "") -> Iterator[FieldE
     """Yield an error for each value outside 0 to 100; `prefix` begins each message."""
     if not written:
         hint = "write per cent by resource, for example cpu: 20"
-        yield FieldError(f"{prefix}no resource threshold is configured", hint)
+        yield FieldError(
+            f"{prefix}no resource threshold is configured", hint, rule=Rule.THRESHOLD_RANGE
+        )
     for resource, percent in written.items():
         if not 0 <= percent <= _ALL:
             message = f"{prefix}{resource} threshold not in [0, {_ALL}] range; it is {percent:g}"
-            yield FieldError(message, path=(resource,))
+            yield FieldError(message, path=(resource,), rule=Rule.THRESHOLD_RANGE)
 
 
 def fraction_warnings(written: Percentages | None) -> Iterator[FieldError]:
@@ -304,4 +353,9 @@ def fraction_warnings(written: Percentages | None) -> Iterator[FieldError]:
     for resource, percent in (written or {}).items():
         if 0 < percent < 1:
             hint = f"write {percent * _ALL:g} for {percent * _ALL:g} %"
-            yield FieldError(f"{percent:g} is less than one per cent", hint, (resource,))
+            yield FieldError(
+                f"{percent:g} is less than one per cent",
+                hint,
+                (resource,),
+                rule=Rule.FRACTION_OF_PERCENT,
+            )

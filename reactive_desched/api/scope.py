@@ -11,7 +11,8 @@ from pydantic import (
     model_validator,
 )
 
-from reactive_desched.api.args import PluginArgs
+from reactive_desched.api.args import FieldError, FieldErrors, PluginArgs
+from reactive_desched.api.rules import Rule
 from reactive_desched.model.labels import LabelSelector, parse_label_selector
 from reactive_desched.model.objects import Pod
 
@@ -27,7 +28,10 @@ class Namespaces(BaseModel):
     @model_validator(mode="after")
     def _validate_exclusive(self) -> Self:
         if self.include and self.exclude:
-            raise ValueError("only one of Include/Exclude namespaces can be set")
+            complaint = FieldError(
+                "only one of Include/Exclude namespaces can be set", rule=Rule.EXCLUSIVE_FIELDS
+            )
+            raise FieldErrors([complaint])
         return self
 
 
@@ -45,10 +49,9 @@ class ExcludedNamespaces(BaseModel):
     @classmethod
     def _validate_include_empty(cls, include: tuple[str, ...]) -> tuple[str, ...]:
         if include:
-            raise ValueError(
-                "only Exclude namespaces can be set, inclusion is not supported: "
-                "list the namespaces to leave alone under exclude"
-            )
+            message = "only Exclude namespaces can be set, inclusion is not supported"
+            hint = "list the namespaces to leave alone under exclude"
+            raise FieldErrors([FieldError(message, hint, rule=Rule.MISPLACED_FIELD)])
         return include
 
 

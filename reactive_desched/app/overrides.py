@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from pydantic import ValidationError
 
 from reactive_desched.api.args import FieldErrors, file_key
+from reactive_desched.api.rules import Rule
 from reactive_desched.errors import ConfigError
 from reactive_desched.model.labels import Selector
 from reactive_desched.policy.diagnostics import Diagnostic
@@ -56,7 +57,9 @@ class FlagOverrides(Struct, frozen=True):
         if self.node_selector is not None and policy.node_selector.requirements:
             message = "counts, and --node-selector does not"
             hint = "take one of them away"
-            yield Diagnostic(policy.source, 0, 0, "nodeSelector", message, hint)
+            yield Diagnostic(
+                policy.source, 0, 0, "nodeSelector", message, hint, rule=Rule.FLAG_NOT_READ
+            )
 
     def _settings(self, settings: ReactiveSettings) -> ReactiveSettings:
         updates: dict[str, object] = {

@@ -1,12 +1,13 @@
 """How texts are put on a terminal or into a file: columns, colours, folded lines."""
 
-import os
 import shutil
 import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Final, TextIO
 
 from msgspec import Struct
+
+from reactive_desched.primitives.terminal import wants_colours
 
 _GAP: Final = "  "
 _MIN_WIDTH: Final = 60
@@ -31,7 +32,7 @@ def layout_for(stream: TextIO) -> TextLayout:
     if not stream.isatty():
         return TextLayout()
     width = max(shutil.get_terminal_size().columns, _MIN_WIDTH)
-    return TextLayout(width=width, colours="NO_COLOR" not in os.environ)
+    return TextLayout(width=width, colours=wants_colours(stream))
 
 
 def align_columns(

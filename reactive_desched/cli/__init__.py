@@ -14,6 +14,7 @@ from reactive_desched._version import __version__
 from reactive_desched.cli.commands import CommandParser, unknown_name
 from reactive_desched.cli.upstream_form import begins_with_flag, with_hyphens
 from reactive_desched.errors import ConfigError, ReactiveDeschedError
+from reactive_desched.primitives.terminal import wants_colours
 
 _COMMANDS = (
     *("run", "plan", "nodes", "why", "status", "top", "pending", "pause", "resume", "futile"),
@@ -76,7 +77,7 @@ def _discard_stdout() -> None:
 def _report_error(error: BaseException) -> int:
     """Say what went wrong on stderr and return the exit status."""
     if isinstance(error, ConfigError):
-        sys.stderr.write(f"{error}\n")
+        sys.stderr.write(f"{error.report(colours=wants_colours(sys.stderr))}\n")
         return INVALID_INPUT
     sys.stderr.write(f"reactive-desched: {error}\n")
     return FAILED

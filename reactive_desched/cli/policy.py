@@ -4,10 +4,16 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from reactive_desched.cli import policy_convert, policy_schema
+from reactive_desched.cli import policy_convert, policy_rule, policy_schema
 from reactive_desched.cli.commands import Commands
+from reactive_desched.cli.messages import print_warning
+from reactive_desched.cli.policy_convert import write_whole
+from reactive_desched.primitives.terminal import wants_colours
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from reactive_desched.policy.corrections import CorrectedText, Correction
     from reactive_desched.policy.documents import SourceText
     from reactive_desched.policy.load import PolicyCheckResult
     from reactive_desched.policy.settings import ReactiveSettings
@@ -15,24 +21,37 @@ if TYPE_CHECKING:
 STDIN = "-"
 _WRONG_INPUT = 2
 _OUTPUTS = ("text", "json", "github", "sarif")
+_OTHER_POLICY = "the policy was valid before, and does something else now: try it with `plan`"
 _DESCRIPTION = """\
 Read policies (descheduler/v1alpha2 or v1alpha1) and settings, and say everything that is wrong
 in them: file, line, column, field, and what to do about it. Each file is checked on its own. A
-key that would not be read is an error: its author meant something by it."""
+key that would not be read is an error: its author meant something by it.
+
+Each message ends with the code of its rule: `policy rule CODE` explains it. With --fix what is
+mechanical is corrected in the files: names with a slip in them, capital letters, quotes, durations
+in words, numbers that begin with 0, duplicates. Everything else in them, comments too, stays as it
+is to the byte, and what was changed is said."""
 _JSON = """\
 with -o json, one object: "ok", "errors" and "warnings" (how many), "complete" (false if reading
 stopped at the hundredth error of a file), and "problems", in the order of files and lines, each
-with "severity" (error or warning), "file", "line" and "column" (from 1; 0 where there is no place),
-"path" (the field, as in profiles[0].pluginConfig[1].args), "message", "hint" (what to do),
-"context" (the profile and plugin), "forgivable" (true if --lenient-policy makes it a warning), and
-"notes", each with "file" and "message": what the policy does about cordoned nodes and others that
-are soon gone, and its limits, with the settings of the same file, else those of the only file that
-holds nothing else, else the default ones
+with "severity" (error or warning), "code" (of the rule: `policy rule CODE` explains it), "file",
+"line" and "column" (from 1; 0 where there is no place), "path" (the field, as in
+profiles[0].pluginConfig[1].args), "message", "hint" (what to do), "context" (the profile and
+plugin), "forgivable" (true if --lenient-policy makes it a warning), "fixable" (true if --fix
+corrects it), and "notes", each with "file" and "message": what the policy does about cordoned
+nodes and others that are soon gone, and its limits, with the settings of the same file, else those
+of the only file that holds nothing else, else the default ones
 
 with -o github, a workflow command for each problem, which GitHub Actions shows at its line; with
 -o sarif, a log of SARIF 2.1.0 for code scanning
 
-exit status: 0 no file has an error, 2 a file has errors: `run` refuses such a policy with 2, too"""
+with --fix, each correction comes first, at its place before it was made, and then what is wrong
+still; -o json has them as "corrections", each with "file", "line", "column", "code", "before" and
+"after" (empty where the text went)
+
+exit status: 0 no file has an error, 2 a file has errors: `run` refuses such a policy with 2, too;
+1 a file cannot be written. With --fix it is about the files as they are then, with --diff about the
+files as they are"""
 
 
 def add(commands: Commands) -> None:
@@ -45,6 +64,7 @@ def add(commands: Commands) -> None:
     _add_check(doing)
     policy_convert.add(doing)
     policy_schema.add(doing)
+    policy_rule.add(doing)
 
 
 def _add_check(commands: Commands) -> None:
@@ -54,7 +74,7 @@ def _add_check(commands: Commands) -> None:
     command.epilog = _JSON
     command.examples = (
         "reactive-desched policy check policy.yaml settings.yaml",
-        "yq '.data[]' configmap.yaml | reactive-desched policy check - --lenient-policy",
+        "reactive-desched policy check --diff policy.yaml",
     )
     command.add_argument("files", metavar="FILE", nargs="+", help="a file; - reads standard input")
     command.add_argument(
@@ -63,7 +83,12 @@ def _add_check(commands: Commands) -> None:
         help="accept what the SIG descheduler accepts, and warn of keys that it ignores",
     )
     command.add_argument("-o", "--output", choices=_OUTPUTS, default="text")
-    command.set_defaults(command=_check)
+    how = command.add_mutually_exclusive_group()
+    how.add_argument("--fix", action="store_true", help="correct what is mechanical in the files")
+    how.add_argument(
+        "--diff", action="store_true", help="print what --fix would change, and write nothing"
+    )
+    command.set_defaults(command=_check, usage_error=command.error)
 
 
 def _check(arguments: argparse.Namespace) -> int:
@@ -71,22 +96,80 @@ def _check(arguments: argparse.Namespace) -> int:
     from reactive_desched.plugins.registry import plugin_registry
     from reactive_desched.policy.load import check_source
 
+    if arguments.diff:
+        return _print_diff(arguments)
     plugins, lenient = plugin_registry(), arguments.lenient_policy
-    verdicts = {
-        name: check_source(_stdin() if name == STDIN else name, plugins, lenient=lenient)
-        for name in arguments.files
-    }
-    write = {
-        "text": forms.as_text,
-        "json": forms.as_json,
-        "github": forms.as_github,
-        "sarif": forms.as_sarif,
-    }[arguments.output]
+    corrections: tuple[Correction, ...] = ()
+    if arguments.fix:
+        corrected = _correct(arguments)
+        for name, each in corrected.items():
+            if each.corrections:
+                write_whole(name, each.text)
+        corrections = tuple(one for each in corrected.values() for one in each.corrections)
+        verdicts = {name: each.left for name, each in corrected.items()}
+        for name, each in corrected.items():
+            if each.is_other_policy:
+                print_warning(f"{name}: {_OTHER_POLICY}")
+    else:
+        verdicts = {
+            name: check_source(_stdin() if name == STDIN else name, plugins, lenient=lenient)
+            for name in arguments.files
+        }
     apart = [v.settings for v in verdicts.values() if v.settings is not None and v.policy is None]
     common = apart[0] if len(apart) == 1 else None
     notes = {name: _notes(each, each.settings or common) for name, each in verdicts.items()}
-    sys.stdout.write(write(verdicts, notes))
+    found = forms.Findings(verdicts, notes, corrections)
+    if arguments.output == "text":
+        sys.stdout.write(forms.as_text(found, colours=wants_colours(sys.stdout)))
+    else:
+        write = {"json": forms.as_json, "github": forms.as_github, "sarif": forms.as_sarif}
+        sys.stdout.write(write[arguments.output](found))
     return 0 if forms.has_no_errors(verdicts) else _WRONG_INPUT
+
+
+def _print_diff(arguments: argparse.Namespace) -> int:
+    """Print what --fix would change, as a patch, and how much on standard error."""
+    from reactive_desched.cli.verdicts import count
+
+    if arguments.output != "text":
+        arguments.usage_error("--diff prints a patch: leave -o out")
+    corrected = _correct(arguments)
+    for name, each in corrected.items():
+        if each.corrections and each.before.source is not None:
+            sys.stdout.writelines(_patch(name, each.before.source.text, each.text))
+    places = sum(len(each.corrections) for each in corrected.values())
+    files = sum(bool(each.corrections) for each in corrected.values())
+    if places:
+        said = f"--fix would correct {count(places, 'place')} in {count(files, 'file')}"
+    else:
+        said = "there is nothing that --fix would correct"
+    sys.stderr.write(f"{said}\n")
+    return _WRONG_INPUT if any(each.before.errors for each in corrected.values()) else 0
+
+
+def _patch(name: str, old: str | bytes, new: bytes) -> "Iterator[str]":
+    """Yield the lines of a unified diff; a last line without its end is marked as such."""
+    from difflib import unified_diff
+
+    from reactive_desched.policy.yaml_text import decode
+
+    before, after = (decode(text).splitlines(keepends=True) for text in (old, new))
+    for line in unified_diff(before, after, name, name):
+        yield line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
+
+
+def _correct(arguments: argparse.Namespace) -> "Mapping[str, CorrectedText]":
+    """Correct each file, without writing it; one that cannot be read is left as it is."""
+    from reactive_desched.plugins.registry import plugin_registry
+    from reactive_desched.policy.corrections import correct
+
+    if arguments.fix and STDIN in arguments.files:
+        arguments.usage_error("--fix needs files to write; --diff reads standard input, too")
+    plugins, lenient = plugin_registry(), arguments.lenient_policy
+    return {
+        name: correct(_stdin() if name == STDIN else name, plugins, lenient=lenient)
+        for name in arguments.files
+    }
 
 
 def _notes(verdict: "PolicyCheckResult", settings: "ReactiveSettings | None") -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from reactive_desched.cli.commands import CommandParser, Commands
 from reactive_desched.cli.flag_values import rejecting_parser
 from reactive_desched.errors import ReactiveDeschedError
+from reactive_desched.primitives.terminal import wants_colours
 
 if TYPE_CHECKING:
     from reactive_desched.policy.documents import SourceText
@@ -82,8 +83,8 @@ def _add_how(command: CommandParser) -> None:
 
 
 def _convert(arguments: argparse.Namespace) -> int:
-    from reactive_desched.cli.verdicts import format_diagnostic
     from reactive_desched.plugins.registry import plugin_registry
+    from reactive_desched.policy.report import Report
     from reactive_desched.policy.rewriting import ConvertOptions, convert_policy
 
     if arguments.in_place and arguments.file == _STDIO:
@@ -95,16 +96,17 @@ def _convert(arguments: argparse.Namespace) -> int:
     )
     source = _read(arguments.file)
     new = convert_policy(source, plugin_registry(), wishes)
+    report = Report({source.name: source.text}, colours=wants_colours(sys.stderr))
     for notice in new.notices:
-        sys.stderr.write(f"{format_diagnostic(notice, 'warning')}\n")
+        sys.stderr.writelines(f"{line}\n" for line in report.lines(notice, "warning"))
     if not new.is_changed:
         sys.stderr.write(f"{source.name}: nothing to convert\n")
     if new.needs_lenient:
         sys.stderr.write(f"{source.name}: the new text still needs --lenient-policy\n")
     if not arguments.in_place:
-        _write(arguments.out, new.text)
+        write_whole(arguments.out, new.text)
     elif new.is_changed:
-        _write(arguments.file, new.text)
+        write_whole(arguments.file, new.text)
     return 0
 
 
@@ -124,8 +126,11 @@ def _read(file: str) -> "SourceText":
     return source
 
 
-def _write(file: str, text: bytes) -> None:
-    """Write to a file or standard output; what is no plain file, such as a pipe, is written to."""
+def write_whole(file: str, text: bytes) -> None:
+    """Write to a file, as a whole or not at all, or to standard output.
+
+    What is no plain file, such as a pipe, is written to. Raises ReactiveDeschedError.
+    """
     if file == _STDIO:
         sys.stdout.buffer.write(text)
         sys.stdout.flush()

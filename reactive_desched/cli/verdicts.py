@@ -2,13 +2,18 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, Literal, NamedTuple
-
-from msgspec import structs
+from typing import TYPE_CHECKING, Final, NamedTuple
+from urllib.parse import quote
 
 from reactive_desched._version import __version__
 from reactive_desched.policy.diagnostics import Diagnostic
 from reactive_desched.policy.load import PolicyCheckResult
+from reactive_desched.policy.report import MarkedText, Report, Severity
+from reactive_desched.policy.tree import SourceMark
+
+if TYPE_CHECKING:
+    from reactive_desched.policy.corrections import Correction
+    from reactive_desched.policy.rule_pages import RulePage
 
 PolicyCheckResults = Mapping[str, PolicyCheckResult]
 """What was found, by the name of the file on the command line."""
@@ -17,14 +22,22 @@ Notes = Mapping[str, Sequence[str]]
 """What a sound policy does that its author may not expect, by the name of the file."""
 
 _LENIENT: Final = "--lenient-policy"
-_MAX_LINE_CHARS: Final = 200
+_JSON_FIELDS: Final = (*("line", "column", "path", "message", "hint", "context", "forgivable"),)
+
+
+class Findings(NamedTuple):
+    """What was found, what there is to note of sound policies, and what was corrected before."""
+
+    results: PolicyCheckResults
+    notes: Notes
+    corrections: "Sequence[Correction]" = ()
 
 
 class _RankedDiagnostic(NamedTuple):
     """A problem, and how much it matters."""
 
     diagnostic: Diagnostic
-    severity: Literal["error", "warning"]
+    severity: Severity
 
 
 def has_no_errors(results: PolicyCheckResults) -> bool:
@@ -32,46 +45,48 @@ def has_no_errors(results: PolicyCheckResults) -> bool:
     return not any(verdict.errors for verdict in results.values())
 
 
-def as_text(results: PolicyCheckResults, notes: Notes) -> str:
-    """Give a line for each problem and note, as compilers write them, and one that sums up."""
-    lines = []
-    for verdict in results.values():
-        for ranked in _ranked(verdict):
-            lines.append(format_diagnostic(*ranked))
-            lines += _excerpt(ranked.diagnostic, verdict)
+def as_text(found: Findings, *, colours: bool = False) -> str:
+    """Give each problem with its line, as compilers write them, each note, and one that sums up."""
+    results, notes, corrections = found
+    report = Report(_texts(results), colours=colours)
+    lines = [*map(str, corrections)]
+    lines += [line for ranked in _ranked_diagnostics(results) for line in report.lines(*ranked)]
     cut = [name for name, verdict in results.items() if not verdict.complete]
     lines += [f"{name}: error: there are more problems than these" for name in cut]
     lines += [f"{name}: note: {text}" for name, texts in notes.items() for text in texts]
-    return "\n".join((*lines, _summary(results))) + "\n"
+    return "\n".join((*lines, _summary(found))) + "\n"
 
 
-def _excerpt(problem: Diagnostic, verdict: PolicyCheckResult) -> Iterator[str]:
-    """Yield the line of a text that is not valid YAML, and a caret under the place."""
-    if problem.path or not problem.line or verdict.source is None:
-        return
-    text = verdict.source.text
-    lines = (text if isinstance(text, str) else text.decode(errors="replace")).splitlines()
-    if problem.line > len(lines):
-        return
-    line = lines[problem.line - 1].lstrip("\ufeff").replace("\t", " ")
-    if len(line) > _MAX_LINE_CHARS or not line.isprintable():
-        return
-    number = str(problem.line)
-    yield f"{number} | {line}"
-    yield f"{'':{len(number)}} | {'':{problem.column - 1}}^"
+def _texts(results: PolicyCheckResults) -> Mapping[str, str | bytes]:
+    """Give the texts that were read, by the names that problems have for them."""
+    sources = (verdict.source for verdict in results.values())
+    return {source.name: source.text for source in sources if source is not None}
 
 
-def as_github(results: PolicyCheckResults, _: Notes) -> str:
+def as_github(found: Findings) -> str:
     """Give a workflow command of GitHub Actions for each problem, which marks its line."""
+    marked = _marked_texts(found.results)
     commands = []
-    for problem, severity in _ranked_diagnostics(results):
+    for problem, severity in _ranked_diagnostics(found.results):
         place = f"file={_github(problem.source, in_property=True)}"
         if problem.line:
             place += f",line={problem.line},col={problem.column}"
-        where = f"{problem.source}:{problem.line}:{problem.column}: "
-        text = str(problem).removeprefix(where if problem.line else f"{problem.source}: ")
-        commands.append(f"::{severity} {place}::{_github(text)}\n")
+            place += f",endColumn={_end_column(problem, marked)}"
+        place += f",title={problem.rule}"
+        commands.append(f"::{severity} {place}::{_github(problem.text())}\n")
     return "".join(commands)
+
+
+def _marked_texts(results: PolicyCheckResults) -> Mapping[str, MarkedText]:
+    return {name: MarkedText(text) for name, text in _texts(results).items()}
+
+
+def _end_column(problem: Diagnostic, texts: Mapping[str, MarkedText]) -> int:
+    """Give the column after what a problem with a place is about, on the same line."""
+    mark = SourceMark(problem.line, problem.column)
+    text = texts.get(problem.source)
+    is_shown = text is not None and problem.line <= len(text.lines)
+    return problem.column + (text.width_at(mark) if text is not None and is_shown else 1)
 
 
 def _github(text: str, *, in_property: bool = False) -> str:
@@ -80,36 +95,62 @@ def _github(text: str, *, in_property: bool = False) -> str:
     return text.replace(":", "%3A").replace(",", "%2C") if in_property else text
 
 
-def as_sarif(results: PolicyCheckResults, _: Notes) -> str:
+def as_sarif(found: Findings) -> str:
     """Give a log of SARIF 2.1.0, which code scanning reads."""
-    found = []
-    for problem, severity in _ranked_diagnostics(results):
-        location: dict[str, object] = {"artifactLocation": {"uri": problem.source}}
+    from reactive_desched.policy.rule_pages import rule_pages
+
+    marked = _marked_texts(found.results)
+    ranked = list(_ranked_diagnostics(found.results))
+    rules = sorted({problem.rule for problem, _ in ranked})
+    results = []
+    for problem, severity in ranked:
+        location: dict[str, object] = {"artifactLocation": {"uri": quote(problem.source)}}
         if problem.line:
-            location["region"] = {"startLine": problem.line, "startColumn": problem.column}
+            location["region"] = {
+                "startLine": problem.line,
+                "startColumn": problem.column,
+                "endColumn": _end_column(problem, marked),
+            }
         text = ": ".join(filter(None, (problem.path, problem.message)))
-        found.append(
+        results.append(
             {
+                "ruleId": problem.rule.value,
+                "ruleIndex": rules.index(problem.rule),
                 "level": severity,
                 "message": {"text": f"{text}; {problem.hint}" if problem.hint else text},
                 "locations": [{"physicalLocation": location}],
             }
         )
-    tool = {"driver": {"name": "reactive-desched", "version": __version__}}
+    described = [_as_sarif_rule(rule_pages()[rule]) for rule in rules]
+    driver = {"name": "reactive-desched", "version": __version__, "rules": described}
     schema = "https://json.schemastore.org/sarif-2.1.0.json"
-    log = {"$schema": schema, "version": "2.1.0", "runs": [{"tool": tool, "results": found}]}
+    runs = [{"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}]
+    log = {"$schema": schema, "version": "2.1.0", "runs": runs}
     return json.dumps(log, indent=2, ensure_ascii=False) + "\n"
 
 
-def as_json(results: PolicyCheckResults, notes: Notes) -> str:
+def _as_sarif_rule(page: "RulePage") -> dict[str, object]:
+    """Give the page of a rule as code scanning shows it beside a result."""
+    return {
+        "id": page.rule.value,
+        "name": page.name,
+        "shortDescription": {"text": page.summary},
+        "fullDescription": {"text": page.meaning},
+        "help": {"text": page.meaning, "markdown": page.markdown()},
+        "helpUri": page.uri,
+    }
+
+
+def as_json(found: Findings) -> str:
     """Give one object; `policy check --help` describes it."""
+    results, notes, corrections = found
     ranked = list(_ranked_diagnostics(results))
     problems = [
-        {"severity": severity, "file": problem.source, **structs.asdict(problem)}
+        {"severity": severity, "code": problem.rule.value, "file": problem.source}
+        | {name: getattr(problem, name) for name in _JSON_FIELDS}
+        | {"fixable": problem.fix is not None}
         for problem, severity in ranked
     ]
-    for problem in problems:
-        del problem["source"]
     summary = {
         "ok": has_no_errors(results),
         "errors": sum(severity == "error" for _, severity in ranked),
@@ -117,8 +158,19 @@ def as_json(results: PolicyCheckResults, notes: Notes) -> str:
         "complete": all(verdict.complete for verdict in results.values()),
     }
     noted = [{"file": name, "message": text} for name, texts in notes.items() for text in texts]
-    found = {**summary, "problems": problems, "notes": noted}
-    return json.dumps(found, indent=2, ensure_ascii=False) + "\n"
+    made = [
+        {
+            "file": each.diagnostic.source,
+            "line": each.diagnostic.line,
+            "column": each.diagnostic.column,
+            "code": each.diagnostic.rule.value,
+            "before": each.before,
+            "after": each.after,
+        }
+        for each in corrections
+    ]
+    answer = {**summary, "problems": problems, "notes": noted, "corrections": made}
+    return json.dumps(answer, indent=2, ensure_ascii=False) + "\n"
 
 
 def _ranked_diagnostics(results: PolicyCheckResults) -> Iterator[_RankedDiagnostic]:
@@ -138,28 +190,24 @@ def _line_and_column(ranked: _RankedDiagnostic) -> tuple[int, int]:
     return ranked.diagnostic.line, ranked.diagnostic.column
 
 
-def format_diagnostic(diagnostic: Diagnostic, severity: Literal["error", "warning"]) -> str:
-    """Write a problem with its severity between the place and the text."""
-    where = (
-        f"{diagnostic.source}:{diagnostic.line}:{diagnostic.column}"
-        if diagnostic.line
-        else diagnostic.source
-    )
-    return f"{where}: {severity}{str(diagnostic).removeprefix(where)}"
-
-
-def _summary(results: PolicyCheckResults) -> str:
-    """Count what was found, and say what a lenient reading would accept."""
-    ranked = list(_ranked_diagnostics(results))
+def _summary(found: Findings) -> str:
+    """Count what was found, and say what a lenient reading would accept, and --fix correct."""
+    ranked = list(_ranked_diagnostics(found.results))
     errors = [problem for problem, severity in ranked if severity == "error"]
-    counts = f"{_count(len(errors), 'error')}, {_count(len(ranked) - len(errors), 'warning')}"
-    files = _count(len(results), "file")
+    counts = f"{count(len(errors), 'error')}, {count(len(ranked) - len(errors), 'warning')}"
+    files = count(len(found.results), "file")
     forgivable = sum(problem.forgivable for problem in errors)
-    if not forgivable:
-        return f"{files}: {counts}"
-    only = "warnings" if forgivable > 1 else "a warning"
-    return f"{files}: {counts}; {forgivable} of the errors would be {only} with {_LENIENT}"
+    said = [f"{files}: {counts}"]
+    if forgivable:
+        only = "warnings" if forgivable > 1 else "a warning"
+        said.append(f"{forgivable} of the errors would be {only} with {_LENIENT}")
+    if found.corrections:
+        said.append(f"{len(found.corrections)} corrected")
+    elif fixable := sum(problem.fix is not None for problem, _ in ranked):
+        said.append(f"--fix corrects {fixable} of them")
+    return "; ".join(said)
 
 
-def _count(number: int, noun: str) -> str:
+def count(number: int, noun: str) -> str:
+    """Write a number of what a noun names."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -1,6 +1,5 @@
 """Writes a report in the form that was asked for."""
 
-import os
 import shutil
 from collections.abc import Iterator
 from typing import Final, TextIO
@@ -11,6 +10,7 @@ from reactive_desched.plan.node_report import NodesReport
 from reactive_desched.plan.node_text import nodes_lines, table_lines
 from reactive_desched.plan.report import PlanReport
 from reactive_desched.plan.text import TextStyle, lines
+from reactive_desched.primitives.terminal import wants_colours
 
 __all__ = ["plan_lines", "write"]
 
@@ -45,4 +45,4 @@ def _text_style(into: TextIO, *, wide: bool) -> TextStyle:
     if not into.isatty():
         return TextStyle(wide=wide)
     width = None if wide else max(shutil.get_terminal_size().columns, _MIN_WIDTH)
-    return TextStyle(width=width, colours="NO_COLOR" not in os.environ, wide=wide)
+    return TextStyle(width=width, colours=wants_colours(into), wide=wide)

@@ -16,6 +16,7 @@ from reactive_desched.api.args import (
     prefixed,
     raise_field_errors,
 )
+from reactive_desched.api.rules import Rule
 from reactive_desched.api.scope import ExcludedNamespaces
 from reactive_desched.draining.plugin import DrainingPlugin
 from reactive_desched.model.objects import Node, Pod
@@ -82,12 +83,15 @@ class HighNodeUtilizationArgs(PluginArgs):
         if self.thresholds and min(self.thresholds.values()) >= ALL:
             message = "no node requests above 100 %, so there is none to pack onto"
             yield FieldError(
-                message, "write less than 100 for one resource at least", ("thresholds",)
+                message,
+                "write less than 100 for one resource at least",
+                ("thresholds",),
+                rule=Rule.NEVER_EVICTS,
             )
         if self.is_strict and set(self.thresholds) == {PODS}:
             message = "no container requests pods, so no pod may leave"
             hint = f"list another resource under thresholds, or remove {STRICT}"
-            yield FieldError(message, hint, ("evictionModes",))
+            yield FieldError(message, hint, ("evictionModes",), rule=Rule.NEVER_EVICTS)
 
     @property
     def is_strict(self) -> bool:
@@ -173,4 +177,6 @@ def _unknown_modes(modes: tuple[str, ...]) -> Iterator[FieldError]:
     for index, mode in enumerate(modes):
         if mode not in tuple(EvictionMode):
             hint = f"the only one is {EvictionMode.ONLY_THRESHOLDING_RESOURCES}"
-            yield FieldError(f"invalid eviction mode {quote(mode)}", hint, (index,))
+            yield FieldError(
+                f"invalid eviction mode {quote(mode)}", hint, (index,), rule=Rule.UNKNOWN_VALUE
+            )

@@ -28,6 +28,7 @@ from reactive_desched.api.args import (
 from reactive_desched.api.balance_plugin import BalancePlugin, Plan
 from reactive_desched.api.index import Cluster, Index
 from reactive_desched.api.plugin import View
+from reactive_desched.api.rules import Rule
 from reactive_desched.api.scope import Namespaces
 from reactive_desched.draining.load_tables import load_tables
 from reactive_desched.model.anomaly import AnomalyDetectors, AnomalyLimits
@@ -229,7 +230,9 @@ class LowNodeLoadArgs(LoadThresholds):
         """Say which thresholds do nothing, and which stop everything."""
         for_all = {field: getattr(self, field) for field in _THRESHOLD_FIELDS}
         if not (any(for_all.values()) or self.node_pools):
-            yield FieldError("without thresholds nothing is evicted", _WRITE_BOTH)
+            yield FieldError(
+                "without thresholds nothing is evicted", _WRITE_BOTH, rule=Rule.NEVER_EVICTS
+            )
         yield from _threshold_warnings(for_all, for_all)
         for index, pool in enumerate(self.node_pools):
             found = _threshold_warnings(_with_defaults(pool, for_all), pool.model_fields_set)
@@ -241,7 +244,7 @@ def _negative_errors(written: Percentages | None) -> Iterator[FieldError]:
     for resource, percent in (written or {}).items():
         if percent < 0:
             message = "percentage must be greater than or equal to 0"
-            yield FieldError(message, f"it is {percent:g}", (resource,))
+            yield FieldError(message, f"it is {percent:g}", (resource,), rule=Rule.THRESHOLD_RANGE)
 
 
 def _ceiling_errors(
@@ -253,7 +256,12 @@ def _ceiling_errors(
             which = field.removesuffix("_thresholds").replace("_", " ")
             bound = file_key(_CEILINGS[field])
             message = f"{which} percentage must be less than or equal to {bound}"
-            yield FieldError(message, f"{percent:g} is above {ceiling[resource]:g}", (resource,))
+            yield FieldError(
+                message,
+                f"{percent:g} is above {ceiling[resource]:g}",
+                (resource,),
+                rule=Rule.THRESHOLD_PAIR,
+            )
 
 
 def _with_defaults(pool: NodePool, for_all: ThresholdMaps) -> ThresholdMaps:
@@ -283,11 +291,13 @@ def _threshold_warnings(maps: ThresholdMaps, own: Collection[str]) -> Iterator[F
             continue
         for resource in highs.keys() - lows.keys():
             message = f"has no effect: {file_key(low)} has no {resource}"
-            yield FieldError(message, "add it there", (file_key(high), resource))
+            yield FieldError(
+                message, "add it there", (file_key(high), resource), rule=Rule.NO_EFFECT
+            )
         for resource in lows.keys() - highs.keys():
             message = f"{file_key(high)} has no {resource}, which counts as 0"
             hint = "add it there: as it is, nothing is evicted"
-            yield FieldError(message, hint, (file_key(low), resource))
+            yield FieldError(message, hint, (file_key(low), resource), rule=Rule.NEVER_EVICTS)
     for field in own:
         yield from prefixed(file_key(field), fraction_warnings(maps.get(field)))
 

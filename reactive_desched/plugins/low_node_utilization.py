@@ -13,11 +13,13 @@ from reactive_desched.api.args import (
     Percentages,
     PluginArgs,
     SignedCount,
+    fix_to,
     fraction_warnings,
     percentage_errors,
     prefixed,
     raise_field_errors,
 )
+from reactive_desched.api.rules import Rule
 from reactive_desched.api.scope import ExcludedNamespaces
 from reactive_desched.draining.plugin import DrainingPlugin
 from reactive_desched.model.objects import Node, Pod
@@ -32,7 +34,7 @@ from reactive_desched.model.utilization import (
     UtilizationRule,
     as_limits,
 )
-from reactive_desched.primitives.hints import did_you_mean, quote
+from reactive_desched.primitives.hints import did_you_mean, quote, sole_near_name
 
 
 class UtilizationSource(StrEnum):
@@ -166,10 +168,10 @@ class LowNodeUtilizationArgs(PluginArgs):
         elif self.target_thresholds and min(self.target_thresholds.values()) >= ALL:
             hint = "write less than 100 for one resource at least"
             message = "no node is used above 100 %, so none gives pods away"
-            yield FieldError(message, hint, ("targetThresholds",))
+            yield FieldError(message, hint, ("targetThresholds",), rule=Rule.NEVER_EVICTS)
         if not self.use_deviation_thresholds and self.thresholds.get(PODS) == 0:
             message = "only a node without a single pod has room, and few are without DaemonSets"
-            yield FieldError(message, path=("thresholds", PODS))
+            yield FieldError(message, path=("thresholds", PODS), rule=Rule.NEVER_EVICTS)
 
 
 class SpreadRule(UtilizationRule, frozen=True):
@@ -256,7 +258,9 @@ def _unmeasured_warnings(thresholds: Percentages) -> Iterator[FieldError]:
     for resource in thresholds:
         if resource not in (CPU, MEMORY, PODS):
             message = f"the metrics API measures cpu and memory, no {resource}: nothing is evicted"
-            yield FieldError(message, "remove it, or let requests count", (resource,))
+            yield FieldError(
+                message, "remove it, or let requests count", (resource,), rule=Rule.NEVER_EVICTS
+            )
 
 
 def _source_errors(source: str, info: ValidationInfo) -> Iterator[FieldError]:
@@ -264,14 +268,25 @@ def _source_errors(source: str, info: ValidationInfo) -> Iterator[FieldError]:
     is_switched = info.data.get("metrics_server")  # None where it is no true or false
     if source and source not in tuple(UtilizationSource):
         hint = did_you_mean(source, tuple(UtilizationSource))
-        yield FieldError(f"unrecognized metrics source {quote(source)}", hint, lenient_ok=True)
+        yield FieldError(
+            f"unrecognized metrics source {quote(source)}",
+            hint,
+            lenient_ok=True,
+            rule=Rule.METRICS_SOURCE,
+            fix=fix_to(sole_near_name(source, tuple(UtilizationSource))),
+        )
     elif is_switched and source:
         message = f'it is not allowed to set both "{source}" source and metricsServer'
         is_accepted = source != UtilizationSource.KUBERNETES
-        yield FieldError(message, "remove metricsServer: it is deprecated", lenient_ok=is_accepted)
+        yield FieldError(
+            message,
+            "remove metricsServer: it is deprecated",
+            lenient_ok=is_accepted,
+            rule=Rule.DEPRECATED_BESIDE_NEW,
+        )
     elif is_switched is False and not source:
         hint = f"write source: {UtilizationSource.KUBERNETES} or {UtilizationSource.PROMETHEUS}"
-        yield FieldError("metrics source is empty", hint, lenient_ok=True)
+        yield FieldError("metrics source is empty", hint, lenient_ok=True, rule=Rule.METRICS_SOURCE)
 
 
 def _query_errors(prometheus: PrometheusQuery | None, source: str) -> Iterator[FieldError]:
@@ -279,10 +294,16 @@ def _query_errors(prometheus: PrometheusQuery | None, source: str) -> Iterator[F
     query = prometheus.query if prometheus is not None else ""
     if source == UtilizationSource.PROMETHEUS and not query:
         message = f'prometheus query is required when metrics source is set to "{source}"'
-        yield FieldError(message, "write prometheus: {query: …} beside source")
+        yield FieldError(
+            message, "write prometheus: {query: …} beside source", rule=Rule.PROMETHEUS
+        )
     elif source == UtilizationSource.KUBERNETES and prometheus is not None:
         message = f'prometheus configuration is not allowed to set when source is set to "{source}"'
-        yield FieldError(message, f"remove it, or write source: {UtilizationSource.PROMETHEUS}")
+        yield FieldError(
+            message,
+            f"remove it, or write source: {UtilizationSource.PROMETHEUS}",
+            rule=Rule.PROMETHEUS,
+        )
 
 
 def _threshold_errors(
@@ -297,7 +318,11 @@ def _threshold_errors(
             f'{field} are expected to specify a single instance of "{METRIC_RESOURCE}" resource, '
             f"got [{' '.join(sorted(written))}] instead"
         )
-        yield FieldError(message, f"a Prometheus query measures one resource: {METRIC_RESOURCE}")
+        yield FieldError(
+            message,
+            f"a Prometheus query measures one resource: {METRIC_RESOURCE}",
+            rule=Rule.METRICS_SOURCE,
+        )
 
 
 def _pair_errors(high: Percentages, info: ValidationInfo) -> Iterator[FieldError]:
@@ -311,7 +336,7 @@ def _pair_errors(high: Percentages, info: ValidationInfo) -> Iterator[FieldError
     ]
     if unmatched:
         message = "thresholds and targetThresholds configured different resources"
-        yield FieldError(message, "; ".join(unmatched))
+        yield FieldError(message, "; ".join(unmatched), rule=Rule.THRESHOLD_PAIR)
     if info.data.get("use_deviation_thresholds") is False:
         yield from _crossed_errors(low, high)
 
@@ -322,4 +347,4 @@ def _crossed_errors(low: Percentages, high: Percentages) -> Iterator[FieldError]
         if low[name] > high[name]:
             message = f"thresholds' {name} percentage is greater than targetThresholds'"
             hint = f"{low[name]:g} is above {high[name]:g}"
-            yield FieldError(message, hint, (name,))
+            yield FieldError(message, hint, (name,), rule=Rule.THRESHOLD_PAIR)

@@ -5,9 +5,10 @@ from typing import Final
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from reactive_desched.api.args import FieldError, FieldErrors, Path, raise_field_errors
+from reactive_desched.api.args import FieldError, FieldErrors, Path, fix_to, raise_field_errors
 from reactive_desched.api.places import PodPlugin
 from reactive_desched.api.plugin import View
+from reactive_desched.api.rules import Rule
 from reactive_desched.api.scope import ScopedArgs
 from reactive_desched.model.changes import (
     Change,
@@ -23,7 +24,7 @@ from reactive_desched.model.findings import Finding
 from reactive_desched.model.node_affinity import satisfies_required
 from reactive_desched.model.objects import Node, Pod
 from reactive_desched.model.subjects import NodeOrPod
-from reactive_desched.primitives.hints import did_you_mean, quote
+from reactive_desched.primitives.hints import did_you_mean, quote, sole_near_name
 from reactive_desched.state.indexes.preferred_affinity import (
     BestPreferenceChanged,
     PreferredAffinity,
@@ -47,7 +48,9 @@ class NodeAffinityArgs(ScopedArgs):
     @classmethod
     def _validate_types(cls, value: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
         if not value:
-            complaint = FieldError("nodeAffinityType needs to be set", f"write [{REQUIRED}]")
+            complaint = FieldError(
+                "nodeAffinityType needs to be set", f"write [{REQUIRED}]", rule=Rule.NO_CRITERION
+            )
             raise FieldErrors([complaint])
         if info.mode == "json" and _CHECKS.keys().isdisjoint(value):
             raise_field_errors(_skipped_type_errors(value, ()), info.context)
@@ -65,7 +68,14 @@ def _skipped_type_errors(written: tuple[str, ...], path: Path) -> Iterator[Field
         if kind not in _CHECKS:
             hint = did_you_mean(kind, _CHECKS)
             message = f"{quote(kind)} is not a nodeAffinityType: it is skipped"
-            yield FieldError(message, hint, (*path, index), lenient_ok=True)
+            yield FieldError(
+                message,
+                hint,
+                (*path, index),
+                lenient_ok=True,
+                rule=Rule.UNKNOWN_VALUE,
+                fix=fix_to(sole_near_name(kind, _CHECKS)),
+            )
 
 
 class NodeAffinityPlugin(PodPlugin[NodeAffinityArgs]):

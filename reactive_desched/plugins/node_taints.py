@@ -5,8 +5,10 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
+from reactive_desched.api.args import FieldError, FieldErrors
 from reactive_desched.api.places import PodPlugin
 from reactive_desched.api.plugin import View
+from reactive_desched.api.rules import Rule
 from reactive_desched.api.scope import ScopedArgs
 from reactive_desched.model.changes import (
     NodeAdded,
@@ -38,7 +40,11 @@ class NodeTaintsArgs(ScopedArgs):
     @model_validator(mode="after")
     def _validate_exclusive(self) -> Self:
         if self.excluded_taints and self.included_taints:
-            raise ValueError("either includedTaints or excludedTaints can be set, but not both")
+            complaint = FieldError(
+                "either includedTaints or excludedTaints can be set, but not both",
+                rule=Rule.EXCLUSIVE_FIELDS,
+            )
+            raise FieldErrors([complaint])
         return self
 
 

@@ -6,9 +6,10 @@ from typing import Annotated, Final, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from reactive_desched.api.args import AnyOf, Count, Int32, PluginArgs
+from reactive_desched.api.args import AnyOf, Count, FieldError, FieldErrors, Int32, PluginArgs
 from reactive_desched.api.places import PodPlugin
 from reactive_desched.api.plugin import View
+from reactive_desched.api.rules import Rule
 from reactive_desched.api.scope import ScopedArgs
 from reactive_desched.model.changes import (
     Change,
@@ -69,7 +70,10 @@ class OwnerKinds(PluginArgs):
     @model_validator(mode="after")
     def _validate_exclusive(self) -> Self:
         if self.include and self.exclude:
-            raise ValueError("only one of Include/Exclude ownerKinds can be set")
+            complaint = FieldError(
+                "only one of Include/Exclude ownerKinds can be set", rule=Rule.EXCLUSIVE_FIELDS
+            )
+            raise FieldErrors([complaint])
         return self
 
 
@@ -89,9 +93,10 @@ class WantedCondition(PluginArgs):
             return self
         if self.min_time_since_last_transition_seconds is not None:
             return self
-        raise ValueError(
+        message = (
             "at least one of type, status, reason, or minTimeSinceLastTransitionSeconds must be set"
         )
+        raise FieldErrors([FieldError(message, rule=Rule.NO_CRITERION)])
 
     def matches(self, condition: PodCondition) -> bool:
         """Say whether this is the condition, however long it has been so."""
@@ -156,10 +161,11 @@ class PodLifeTimeArgs(ScopedArgs):
     def _validate_some_criterion(cls, max_age_s: int | None, info: ValidationInfo) -> int | None:
         others = ("states", "conditions", "exit_codes")
         if max_age_s is None and not any(info.data.get(name, "refused") for name in others):
-            raise ValueError(
+            message = (
                 "at least one filtering criterion must be specified "
                 "(maxPodLifeTimeSeconds, states, conditions, or exitCodes)"
             )
+            raise FieldErrors([FieldError(message, rule=Rule.NO_CRITERION)])
         return max_age_s
 
 

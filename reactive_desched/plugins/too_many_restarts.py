@@ -6,9 +6,10 @@ from typing import Annotated, Final
 
 from pydantic import Field, field_validator
 
-from reactive_desched.api.args import AnyOf, Int32
+from reactive_desched.api.args import AnyOf, FieldError, FieldErrors, Int32
 from reactive_desched.api.places import PodPlugin
 from reactive_desched.api.plugin import View
+from reactive_desched.api.rules import Rule
 from reactive_desched.api.scope import ScopedArgs
 from reactive_desched.model.changes import (
     Change,
@@ -47,9 +48,10 @@ class TooManyRestartsArgs(ScopedArgs):
     @classmethod
     def _validate_threshold(cls, threshold: int) -> int:
         if threshold < 1:
-            raise ValueError(
+            message = (
                 f"invalid PodsHavingTooManyRestarts threshold: must be at least 1, not {threshold}"
             )
+            raise FieldErrors([FieldError(message, rule=Rule.OUT_OF_BOUNDS)])
         return threshold
 
 

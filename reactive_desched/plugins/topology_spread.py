@@ -9,16 +9,17 @@ from typing import Final, NamedTuple
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from reactive_desched.api.args import FieldError, raise_field_errors
+from reactive_desched.api.args import FieldError, fix_to, raise_field_errors
 from reactive_desched.api.balance_plugin import BalancePlugin, Plan
 from reactive_desched.api.plugin import View
+from reactive_desched.api.rules import Rule
 from reactive_desched.api.scope import ScopedArgs
 from reactive_desched.model.changes import Change, PodEvictabilityChanged, Resynced
 from reactive_desched.model.decisions import Decision
 from reactive_desched.model.findings import Finding, RequeueAfter
 from reactive_desched.model.objects import Pod, PodKey
 from reactive_desched.model.subjects import NodeSubject
-from reactive_desched.primitives.hints import nearest_name
+from reactive_desched.primitives.hints import nearest_name, sole_near_name
 from reactive_desched.state.indexes.namespace_pods import NamespacePods
 from reactive_desched.state.indexes.spread_groups import (
     SpreadChanged,
@@ -374,4 +375,10 @@ def _unknown_constraints(written: tuple[str, ...]) -> Iterator[FieldError]:
             meant = nearest_name(name, kinds)
             hint = f"did you mean {meant}?" if meant else ""
             message = f"constraint {name} is not one of {', '.join(kinds)}"
-            yield FieldError(message, hint, (index,))
+            yield FieldError(
+                message,
+                hint,
+                (index,),
+                rule=Rule.UNKNOWN_VALUE,
+                fix=fix_to(sole_near_name(name, kinds)),
+            )

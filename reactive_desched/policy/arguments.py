@@ -5,7 +5,8 @@ from typing import Final
 
 from pydantic import BaseModel, ValidationError
 
-from reactive_desched.api.args import HasFieldWarnings, file_key
+from reactive_desched.api.args import Fix, HasFieldWarnings, file_key
+from reactive_desched.api.rules import Rule
 from reactive_desched.policy.decode import Decoder, fields_by_key
 from reactive_desched.policy.diagnostics import DiagnosticList
 from reactive_desched.policy.registry import DEFAULT_EVICTOR, Registry, naming_diagnostic
@@ -57,7 +58,14 @@ class ArgumentsReader:
                 yield name, entry
             else:
                 hint = "the first entry counts; remove this one"
-                self._diagnostics.warn(at.diagnostic(f"{quote(name)} is configured already", hint))
+                self._diagnostics.warn(
+                    entry.diagnostic(
+                        f"{quote(name)} is configured already",
+                        hint,
+                        rule=Rule.CONFIGURED_TWICE,
+                        fix=Fix(None),
+                    )
+                )
                 self._check_unused(name, entry)
             seen.add(name)
 
@@ -77,7 +85,9 @@ class ArgumentsReader:
         if not is_enabled and name != DEFAULT_EVICTOR:
             where = " or ".join(f"plugins.{point}.enabled" for point in sorted(spec.points))
             message = f"{name} is configured but not enabled: it will not run"
-            self._diagnostics.warn(at.diagnostic(message, f"add it to {where}"))
+            self._diagnostics.warn(
+                at.diagnostic(message, f"add it to {where}", rule=Rule.NOT_ENABLED)
+            )
         return self._decode(spec.args, entry.below("args"))
 
     def _decode(self, model: type[BaseModel], at: SourceLocation) -> BaseModel | None:
@@ -100,5 +110,7 @@ class ArgumentsReader:
             missing = (file_key(str(it["loc"][0])) for it in error.errors() if it["loc"])
             message = f"{name} is enabled but has no arguments"
             hint = f"configure it in pluginConfig; required: {', '.join(missing)}"
-            self._diagnostics.add(self._enabled[name].diagnostic(message, hint))
+            self._diagnostics.add(
+                self._enabled[name].diagnostic(message, hint, rule=Rule.MISSING_ARGUMENTS)
+            )
             return None

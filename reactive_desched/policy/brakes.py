@@ -9,6 +9,7 @@ from typing import Annotated, Final
 from pydantic import Field, field_validator
 
 from reactive_desched.api.args import NEEDS_RESTART, FieldError, FieldErrors, Seconds, Section
+from reactive_desched.api.rules import Rule
 from reactive_desched.model.zone_status import ZoneRule
 from reactive_desched.policy.limits import PositiveCount, RateLimitSettings
 
@@ -69,7 +70,15 @@ class StormBrakeSettings(Section):
     @classmethod
     def _check_not_zero(cls, seconds: float) -> float:
         if seconds <= 0:
-            raise FieldErrors([FieldError("must be longer than 0s", "write for example 1m")])
+            raise FieldErrors(
+                [
+                    FieldError(
+                        "must be longer than 0s",
+                        "write for example 1m",
+                        rule=Rule.NOT_LONGER_THAN_ZERO,
+                    )
+                ]
+            )
         return seconds
 
     def threshold(self, pods: int) -> int:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from reactive_desched.api.rules import Rule
 from reactive_desched.policy.conversion import is_true
 from reactive_desched.policy.detect_kind import DocumentKind
 from reactive_desched.policy.diagnostics import Diagnostic
@@ -24,7 +25,9 @@ def conversion_notices(document: Document, found: Outline) -> Iterator[Diagnosti
     location = document.location
     if found.has_aliases:
         message = "anchors and aliases are written out"
-        yield location.diagnostic(message, "the new text says the same without them")
+        yield location.diagnostic(
+            message, "the new text says the same without them", rule=Rule.ALIASES_WRITTEN_OUT
+        )
     if document.kind is DocumentKind.LEGACY_POLICY:
         yield from _enabled_strategy_locations(location)
 
@@ -37,7 +40,9 @@ def unmergeable_strategies(
         if profile.evictor != profiles[0].evictor:
             first, name = _sole_strategy(profiles[0]), _sole_strategy(profile)
             hint = "its nodeFit or its priority threshold is another"
-            yield location.below("strategies", name).diagnostic(f"is not merged with {first}", hint)
+            yield location.below("strategies", name).diagnostic(
+                f"is not merged with {first}", hint, rule=Rule.NOT_MERGED
+            )
 
 
 def _sole_strategy(profile: Profile) -> str:
@@ -53,11 +58,13 @@ def _enabled_strategy_locations(location: SourceLocation) -> Iterator[Diagnostic
         if name in STRATEGIES and not enabled.is_null and not is_true(enabled.node):
             at = strategies.below(name)
             yield at.diagnostic(
-                "is not enabled", "it is left out: nothing in v1alpha2 stands for it"
+                "is not enabled",
+                "it is left out: nothing in v1alpha2 stands for it",
+                rule=Rule.STRATEGY_NOT_ENABLED,
             )
     revived = [location.below(_TOTAL)]
     if is_true(strategies.below(_TAINTS, "enabled").node):
         revived.append(strategies.below(_TAINTS, "params", _INCLUDED))
     for at in revived:
         if not at.is_null:
-            yield at.diagnostic("takes effect now", _NOW_READ)
+            yield at.diagnostic("takes effect now", _NOW_READ, rule=Rule.TAKES_EFFECT_NOW)

@@ -6,6 +6,7 @@ from typing import Annotated
 from pydantic import Field, model_validator
 
 from reactive_desched.api.args import FieldError, FieldErrors, Seconds, Section, raise_field_errors
+from reactive_desched.api.rules import Rule
 from reactive_desched.primitives.debounce import DebounceConfig
 
 FlapCount = Annotated[int, Field(ge=2, le=1000)]
@@ -56,10 +57,20 @@ class FlappingSettings(Section):
     @model_validator(mode="after")
     def _check_times(self) -> "FlappingSettings":
         if self.per_s <= 0:
-            error = FieldError("must be longer than 0s", "write for example 1m", ("per",))
+            error = FieldError(
+                "must be longer than 0s",
+                "write for example 1m",
+                ("per",),
+                rule=Rule.NOT_LONGER_THAN_ZERO,
+            )
             raise FieldErrors([error])
         if self.quiet_s > self.max_wait_s:
-            error = FieldError("quiet is longer than maxWait", "shorten quiet", ("quiet",))
+            error = FieldError(
+                "quiet is longer than maxWait",
+                "shorten quiet",
+                ("quiet",),
+                rule=Rule.CONTRADICTING_SETTINGS,
+            )
             raise FieldErrors([error])
         return self
 
@@ -108,20 +119,34 @@ class DebounceSettings(Section):
         """Refuse a quiet time that can never pass before the longest wait ends."""
         usual = DebounceConfig(self.quiet_s, self.max_wait_s)
         if _never_quiet(usual):
-            yield FieldError("quiet is longer than maxWait", "shorten quiet", ("quiet",))
+            yield FieldError(
+                "quiet is longer than maxWait",
+                "shorten quiet",
+                ("quiet",),
+                rule=Rule.CONTRADICTING_SETTINGS,
+            )
         for kind, wait in self.per_change.items():
             if _never_quiet(wait.over(usual)):
                 message = f"quiet is longer than maxWait for {kind}"
-                yield FieldError(message, "set both", ("perChange", kind))
+                yield FieldError(
+                    message, "set both", ("perChange", kind), rule=Rule.CONTRADICTING_SETTINGS
+                )
         for plugin, own in self.per_plugin.items():
             usual_of_plugin = own.over(usual)
             if _never_quiet(usual_of_plugin):
                 message = f"quiet is longer than maxWait for {plugin}"
-                yield FieldError(message, "set both", ("perPlugin", plugin))
+                yield FieldError(
+                    message, "set both", ("perPlugin", plugin), rule=Rule.CONTRADICTING_SETTINGS
+                )
             for kind, wait in own.per_change.items():
                 if _never_quiet(wait.over(usual_of_plugin)):
                     message = f"quiet is longer than maxWait for {kind}"
-                    yield FieldError(message, "set both", ("perPlugin", plugin, "perChange", kind))
+                    yield FieldError(
+                        message,
+                        "set both",
+                        ("perPlugin", plugin, "perChange", kind),
+                        rule=Rule.CONTRADICTING_SETTINGS,
+                    )
 
 
 def _never_quiet(wait: DebounceConfig) -> bool:

@@ -1,14 +1,16 @@
 """Decodes trees to models strictly: unknown fields and wrong types are errors."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import NoneType, UnionType
 from typing import Annotated, Any, ClassVar, Final, TypeVar, Union, get_args, get_origin
 
+from msgspec import Struct
 from msgspec.structs import replace
 from pydantic import BaseModel, ValidationError
 
-from reactive_desched.api.args import LENIENT_CONTEXT, Path
+from reactive_desched.api.args import LENIENT_CONTEXT, Fix, Path
+from reactive_desched.api.rules import Rule
 from reactive_desched.model.labels import LabelSelector
 from reactive_desched.policy.diagnostics import Diagnostic, DiagnosticList
 from reactive_desched.policy.explain import explain_validation_error
@@ -22,12 +24,33 @@ from reactive_desched.policy.tree import (
     YamlNode,
     to_plain,
 )
-from reactive_desched.primitives.hints import did_you_mean
+from reactive_desched.primitives.hints import did_you_mean, sole_near_name
 
 _ZEROS: Final[Mapping[type, object]] = {bool: False, float: 0, int: 0, str: ""}
 
 M = TypeVar("M", bound=BaseModel)
 Shape = tuple[type[Any], Any]  # Any: annotations are whatever a model's author wrote
+
+
+class FieldAdvice(Struct, frozen=True):
+    """What to say of a field that is not known; `known_name` is the one it can only mean."""
+
+    rule: Rule
+    message: str
+    hint: str
+    known_name: str = ""
+
+    @classmethod
+    def near(cls, key: str, known: Collection[str], otherwise: str = "") -> "FieldAdvice":
+        """Offer the known field that is most like this one, else `otherwise`."""
+        hint = did_you_mean(key, known) or otherwise
+        name = sole_near_name(key, known) or ""
+        return cls(Rule.UNKNOWN_FIELD, "unknown field", hint, name)
+
+    @classmethod
+    def misplaced(cls, home: str, known_name: str = "") -> "FieldAdvice":
+        """Say where the field belongs."""
+        return cls(Rule.MISPLACED_FIELD, "does not belong here", home, known_name)
 
 
 class FieldHints:
@@ -40,10 +63,10 @@ class FieldHints:
 
     def unknown_field(
         self, entry: MappingEntry, at: SourceLocation, known_fields: frozenset[str]
-    ) -> tuple[str, str]:
-        """Give message and hint for an unknown field in the table at a place."""
+    ) -> "FieldAdvice":
+        """Say what is wrong with an unknown field in the table at a place, and what to do."""
         del at
-        return "unknown field", did_you_mean(entry.key, known_fields)
+        return FieldAdvice.near(entry.key, known_fields)
 
     def wrong_type(self, path: Path, node: YamlNode | None) -> str:
         """Give a better hint than the general one, or the empty text."""
@@ -128,7 +151,9 @@ class Decoder:
         zero = _go_zero_value(annotation) if self._is_lenient and _is_null(node) else None
         if zero is None:
             return self._prepare(annotation, node, at)
-        self._diagnostics.warn(at.diagnostic("is empty", f"it counts as {json.dumps(zero)}"))
+        self._diagnostics.warn(
+            at.diagnostic("is empty", f"it counts as {json.dumps(zero)}", rule=Rule.EMPTY_VALUE)
+        )
         return zero
 
     def _checked_selector(self, node: YamlNode, at: SourceLocation) -> object:
@@ -161,9 +186,20 @@ class Decoder:
         self, entry: MappingEntry, at: SourceLocation, known_fields: frozenset[str]
     ) -> Diagnostic:
         """Describe a field that is not known here."""
-        message, hint = self._hints.unknown_field(entry, at, known_fields)
-        is_dropped = self._hints.upstream_ignores(at.path)
-        return at.below(entry.key).diagnostic(message, hint, lenient_ok=is_dropped)
+        found = self._hints.unknown_field(entry, at, known_fields)
+        renamed = found.known_name if found.known_name not in _keys(at.node) else ""
+        return at.below(entry.key).diagnostic(
+            found.message,
+            found.hint,
+            entry.mark,
+            lenient_ok=self._hints.upstream_ignores(at.path),
+            rule=found.rule,
+            fix=Fix(renamed) if renamed else None,
+        )
+
+
+def _keys(node: YamlNode | None) -> frozenset[str]:
+    return node.keys if isinstance(node, MappingNode) else frozenset()
 
 
 def known_fields_only(node: YamlNode, annotation: object) -> YamlNode:

@@ -4,10 +4,12 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Final
 
+from reactive_desched.api.args import Fix
+from reactive_desched.api.rules import Rule
 from reactive_desched.policy.diagnostics import Diagnostic, DiagnosticList, format_path
 from reactive_desched.policy.source_location import SourceLocation
 from reactive_desched.policy.tree import MappingNode, ScalarNode, YamlNode
-from reactive_desched.primitives.hints import nearest_name, quote
+from reactive_desched.primitives.hints import nearest_name, quote, sole_near_name
 
 POLICY_KIND: Final = "DeschedulerPolicy"
 SETTINGS_KIND: Final = "ReactiveSettings"
@@ -65,7 +67,11 @@ def detect_kind(location: SourceLocation, diagnostics: DiagnosticList) -> Docume
         shape = "a list" if not isinstance(root, ScalarNode) else "a single value"
         hint = f"begin with apiVersion: {DocumentKind.POLICY.value[0]}"
         diagnostics.add(
-            location.diagnostic(f"a document must be a mapping of fields, not {shape}", hint)
+            location.diagnostic(
+                f"a document must be a mapping of fields, not {shape}",
+                hint,
+                rule=Rule.NOT_A_MAPPING,
+            )
         )
         return None
     if (values := _helm_values(location, root)) is not None:
@@ -102,7 +108,9 @@ def _helm_values(location: SourceLocation, root: MappingNode) -> Diagnostic | No
         f"{DocumentKind.POLICY.value[0]} and kind: {POLICY_KIND}"
     )
     at = location.below(min(root.keys & _HELM))
-    return at.diagnostic("this looks like Helm values, not like a policy", hint)
+    return at.diagnostic(
+        "this looks like Helm values, not like a policy", hint, rule=Rule.ENCLOSED_POLICY
+    )
 
 
 def _guess_kind(root: MappingNode) -> DocumentKind:
@@ -133,25 +141,27 @@ def _api_version_diagnostics(
     at = location.below("apiVersion")
     if written is None:
         return [_missing_api_version(at, root, kind)]
-    is_near = nearest_name(written, _VERSIONS) or any(it.endswith(written) for it in _VERSIONS)
+    is_ending = any(it.endswith(f"/{written}") for it in _VERSIONS)
+    is_near = nearest_name(written, _VERSIONS) or is_ending
     hint = (
         f"did you mean {kind.api_version}?"
         if is_near
         else f"this version reads {_listed(_VERSIONS)}"
     )
     message = f"{quote(written)} is not a known apiVersion"
-    return [at.diagnostic(message, hint)]
+    fix = Fix(kind.api_version) if sole_near_name(written, _VERSIONS) or is_ending else None
+    return [at.diagnostic(message, hint, rule=Rule.UNKNOWN_API_VERSION, fix=fix)]
 
 
 def _missing_api_version(at: SourceLocation, root: MappingNode, kind: DocumentKind) -> Diagnostic:
     """Say what to write, and what upstream makes of a policy that does not say."""
     hint = f"write apiVersion: {kind.api_version}"
     if not kind.is_policy:
-        return at.diagnostic("is required", hint)
+        return at.diagnostic("is required", hint, rule=Rule.MISSING_API_VERSION)
     if {"strategies", "profiles"} <= root.keys:
         hint = "strategies are descheduler/v1alpha1, profiles are descheduler/v1alpha2"
     message = "is required: without it upstream reads nothing of the document, and evicts nothing"
-    return at.diagnostic(message, hint, lenient_ok=True)
+    return at.diagnostic(message, hint, lenient_ok=True, rule=Rule.MISSING_API_VERSION)
 
 
 def _kind_diagnostics(
@@ -164,9 +174,20 @@ def _kind_diagnostics(
     at = location.below("kind")
     if written is None:
         hint = f"write kind: {kind.kind}"
-        return [at.diagnostic("is required", hint, lenient_ok=kind.is_policy)]
+        return [
+            at.diagnostic("is required", hint, lenient_ok=kind.is_policy, rule=Rule.MISSING_KIND)
+        ]
     message = f"{quote(written)} is not a known kind"
-    return [at.diagnostic(message, _kind_hint(written, root, kind))]
+    meant = sole_near_name(written, _KINDS)
+    is_enclosing = written in _OTHER_KINDS
+    return [
+        at.diagnostic(
+            message,
+            _kind_hint(written, root, kind),
+            rule=Rule.ENCLOSED_POLICY if is_enclosing else Rule.UNKNOWN_KIND,
+            fix=Fix(kind.kind) if meant == kind.kind and not is_enclosing else None,
+        )
+    ]
 
 
 def _kind_hint(written: str, root: MappingNode, kind: DocumentKind) -> str:

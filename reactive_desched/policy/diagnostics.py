@@ -1,15 +1,17 @@
 """Errors and warnings about a policy or settings text: where, what, and what to do about it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from msgspec import Struct
 
-from reactive_desched.api.args import Path
+from reactive_desched.api.args import Fix, Path
+from reactive_desched.api.rules import Rule
 from reactive_desched.errors import ConfigError
 from reactive_desched.primitives.hints import quote
 
 MAX_DIAGNOSTICS: Final = 100
+_NO_TEXTS: Final[Mapping[str, str | bytes]] = {}
 
 
 class Diagnostic(Struct, frozen=True):
@@ -17,6 +19,7 @@ class Diagnostic(Struct, frozen=True):
 
     `path` is the field as a person would say it (`profiles[0].name`), `context` the profile and the
     plugin around it by name. Upstream accepts what is `forgivable`: a lenient reading warns of it.
+    `fix` corrects the key or value at the place, where that is mechanical.
     """
 
     source: str
@@ -27,19 +30,29 @@ class Diagnostic(Struct, frozen=True):
     hint: str = ""
     context: str = ""
     forgivable: bool = False
+    rule: Rule = Rule.ARGUMENT_REFUSED
+    fix: Fix | None = None
+
+    @property
+    def where(self) -> str:
+        """The source with line and column, where there are any."""
+        return f"{self.source}:{self.line}:{self.column}" if self.line else self.source
+
+    def text(self, *, with_hint: bool = True) -> str:
+        """Return everything but the place, on one line."""
+        text = f"{self.message}; {self.hint}" if self.hint and with_hint else self.message
+        inside = f" (in {self.context})" if self.context else ""
+        return ": ".join(filter(None, (self.path, text))) + f"{inside} [{self.rule}]"
 
     def __str__(self) -> str:
-        where = f"{self.source}:{self.line}:{self.column}" if self.line else self.source
-        text = f"{self.message}; {self.hint}" if self.hint else self.message
-        inside = f" (in {self.context})" if self.context else ""
-        return ": ".join(filter(None, (where, self.path, text))) + inside
+        return f"{self.where}: {self.text()}"
 
 
 class PolicyErrors(ConfigError):  # noqa: N818 - carries several; the plural says so
     """Everything wrong with the given files, in the order of files and lines.
 
     `complete` is False when reading stopped at the hundredth problem; `warnings` are what was worth
-    saying besides.
+    saying besides. `texts` are what was read, by its name.
     """
 
     def __init__(
@@ -48,23 +61,35 @@ class PolicyErrors(ConfigError):  # noqa: N818 - carries several; the plural say
         *,
         complete: bool = True,
         warnings: Iterable[Diagnostic] = (),
+        texts: Mapping[str, str | bytes] = _NO_TEXTS,
     ) -> None:
         self.diagnostics = _sorted_unique(diagnostics)
         self.complete = complete
         self.warnings = tuple(warnings)
-        rest = () if complete else (f"stopped after {len(self.diagnostics)} problems",)
-        super().__init__("\n".join((*map(str, self.diagnostics), *rest)))
+        self.texts = texts
+        self._rest = () if complete else (f"stopped after {len(self.diagnostics)} problems",)
+        super().__init__("\n".join((*map(str, self.diagnostics), *self._rest)))
+
+    def report(self, *, colours: bool = False) -> str:
+        """Return the errors as `policy check` prints them, each with its line."""
+        from reactive_desched.policy.report import Report  # only where something is wrong
+
+        report = Report(self.texts, colours=colours)
+        lines = (line for each in self.diagnostics for line in report.lines(each, "error"))
+        return "\n".join((*lines, *self._rest))
 
 
 class DiagnosticList:
     """Collects errors and warnings while a policy is read; `warnings` do not reject it.
 
     A lenient list warns of what is forgivable. At the hundredth problem reading stops with
-    PolicyErrors; warnings beyond a hundred are dropped.
+    PolicyErrors; warnings beyond a hundred are dropped. `texts` are what was read, by its name, so
+    that errors can show their lines.
     """
 
     def __init__(self, *, lenient: bool = False) -> None:
         self.lenient = lenient
+        self.texts: dict[str, str | bytes] = {}
         self._errors: list[Diagnostic] = []
         self._warnings: list[Diagnostic] = []
 
@@ -75,7 +100,9 @@ class DiagnosticList:
             return
         self._errors.append(diagnostic)
         if len(self._errors) >= MAX_DIAGNOSTICS:
-            raise PolicyErrors(self._errors, complete=False, warnings=self.warnings)
+            raise PolicyErrors(
+                self._errors, complete=False, warnings=self.warnings, texts=self.texts
+            )
 
     def warn(self, diagnostic: Diagnostic) -> None:
         """Remember something worth saying that is no reason to refuse."""
@@ -95,7 +122,12 @@ class DiagnosticList:
     def raise_if_errors(self) -> None:
         """Raise PolicyErrors if anything was wrong."""
         if self._errors:
-            raise PolicyErrors(self._errors, warnings=self.warnings)
+            raise self._refusal(complete=True)
+
+    def _refusal(self, *, complete: bool) -> PolicyErrors:
+        return PolicyErrors(
+            self._errors, complete=complete, warnings=self.warnings, texts=self.texts
+        )
 
 
 class DiagnosticDeduplicator(DiagnosticList):

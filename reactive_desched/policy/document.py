@@ -13,11 +13,13 @@ from reactive_desched.api.args import (
     FieldErrors,
     Section,
     SelectorText,
+    fix_to,
     raise_field_errors,
 )
+from reactive_desched.api.rules import Rule
 from reactive_desched.model.labels import EVERYTHING
 from reactive_desched.policy.detect_kind import DocumentKind
-from reactive_desched.primitives.hints import did_you_mean, quote
+from reactive_desched.primitives.hints import did_you_mean, quote, sole_near_name
 
 API_VERSION, KIND = DocumentKind.POLICY.value
 
@@ -92,7 +94,7 @@ class SecretReference(Section):
     def _check_complete(self) -> "SecretReference":
         if not (self.namespace and self.name):
             message = "prometheus authToken secret reference does not set both namespace and name"
-            raise FieldErrors([FieldError(message, "write both")])
+            raise FieldErrors([FieldError(message, "write both", rule=Rule.PROMETHEUS)])
         return self
 
 
@@ -111,7 +113,7 @@ class AuthToken(Section):
         if reference is None:
             message = "prometheus authToken secret is expected to be set when authToken field is"
             hint = "write secretReference: {namespace: …, name: …}"
-            raise FieldErrors([FieldError(message, hint)])
+            raise FieldErrors([FieldError(message, hint, rule=Rule.PROMETHEUS)])
         return reference
 
 
@@ -163,9 +165,16 @@ class MetricsProvider(Section):
         source = info.data.get("source")
         if source == MetricsSourceKind.PROMETHEUS and prometheus is None:
             message = "prometheus configuration is required when prometheus source is enabled"
-            raise FieldErrors([FieldError(message, "write prometheus: {url: https://…}")])
+            raise FieldErrors(
+                [FieldError(message, "write prometheus: {url: https://…}", rule=Rule.PROMETHEUS)]
+            )
         if source == MetricsSourceKind.KUBERNETES and prometheus is not None:
-            error = FieldError(f"is not read for source {source}", "remove it", lenient_ok=True)
+            error = FieldError(
+                f"is not read for source {source}",
+                "remove it",
+                lenient_ok=True,
+                rule=Rule.NO_EFFECT,
+            )
             raise_field_errors([error], info.context)
         return prometheus
 
@@ -221,7 +230,9 @@ class PolicyDocument(Section):
     def _check_not_zero(cls, seconds: int | None, info: ValidationInfo) -> int | None:
         if seconds is not None and seconds < 0:
             message, hint = "must not be negative: the API server takes it for 1", "write 0 or more"
-            raise_field_errors([FieldError(message, hint, lenient_ok=True)], info.context)
+            raise_field_errors(
+                [FieldError(message, hint, lenient_ok=True, rule=Rule.OUT_OF_BOUNDS)], info.context
+            )
         return seconds
 
     @field_validator("metrics_providers")
@@ -245,13 +256,13 @@ def _duplicate_source_errors(sources: Sequence[str], *, is_collected: bool) -> I
                 f"metric provider {quote(source)} is already configured, each source can be "
                 "configured only once"
             )
-            yield FieldError(message, "remove one", (index, "source"))
+            yield FieldError(message, "remove one", (index, "source"), rule=Rule.DUPLICATE_ITEM)
         elif source == MetricsSourceKind.KUBERNETES and is_collected:
             message = (
                 "it is not allowed to combine metrics provider when metrics collector is enabled"
             )
             hint = f"remove metricsCollector: it is deprecated, {source} replaces it"
-            yield FieldError(message, hint, (index, "source"))
+            yield FieldError(message, hint, (index, "source"), rule=Rule.DEPRECATED_BESIDE_NEW)
 
 
 def _source_errors(source: str) -> Iterator[FieldError]:
@@ -259,23 +270,31 @@ def _source_errors(source: str) -> Iterator[FieldError]:
     if source not in tuple(MetricsSourceKind):
         message = f"{quote(source)} is not a source of metrics: nothing is read from it"
         hint = did_you_mean(source, tuple(MetricsSourceKind))
-        yield FieldError(message if source else "is required", hint, lenient_ok=True)
+        yield FieldError(
+            message if source else "is required",
+            hint,
+            lenient_ok=True,
+            rule=Rule.METRICS_SOURCE,
+            fix=fix_to(sole_near_name(source, tuple(MetricsSourceKind))),
+        )
 
 
 def _url_errors(url: str) -> Iterator[FieldError]:
     """Check that a URL can be asked; upstream takes everything that looks like one."""
     if not url:
         message = "prometheus URL is required when prometheus is enabled"
-        yield FieldError(message, "for example https://prom:9090")
+        yield FieldError(message, "for example https://prom:9090", rule=Rule.PROMETHEUS)
         return
     try:
         parts = urlsplit(url)
         can_be_asked = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
     except ValueError as error:
-        yield FieldError(f"error parsing prometheus URL: {quote(url)}: {error}")
+        yield FieldError(
+            f"error parsing prometheus URL: {quote(url)}: {error}", rule=Rule.PROMETHEUS
+        )
         return
     if not can_be_asked:
         hint = "write it with http:// or https:// and a host"
         is_a_url = bool(parts.scheme) or ":" not in url.partition("/")[0]
         message = f"error parsing prometheus URL: {quote(url)} is not the URL of a server"
-        yield FieldError(message, hint, lenient_ok=is_a_url)
+        yield FieldError(message, hint, lenient_ok=is_a_url, rule=Rule.PROMETHEUS)

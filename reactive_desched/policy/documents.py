@@ -8,6 +8,8 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from reactive_desched.api.args import Fix
+from reactive_desched.api.rules import Rule
 from reactive_desched.policy.detect_kind import (
     POLICY_KIND,
     SETTINGS_KIND,
@@ -16,16 +18,21 @@ from reactive_desched.policy.detect_kind import (
     is_settings,
 )
 from reactive_desched.policy.diagnostics import Diagnostic, DiagnosticList, PolicyErrors
+from reactive_desched.policy.enclosed import enclosed_policies
 from reactive_desched.policy.reader import read_documents
 from reactive_desched.policy.scalars import is_octal
 from reactive_desched.policy.source_location import SourceLocation
 from reactive_desched.policy.tree import (
+    MappingEntry,
     MappingNode,
     ScalarNode,
     SequenceNode,
+    YamlNode,
+    to_plain,
     walk_mappings,
     without_duplicate_keys,
 )
+from reactive_desched.policy.yaml_text import decode
 
 IDENTITY: Final = ("apiVersion", "kind")
 _REVISION_DIGITS: Final = 12
@@ -80,6 +87,7 @@ class DocumentSet:
 
     def add(self, source: SourceText) -> None:
         """Take the documents of a text; a text that is no YAML is a problem."""
+        self._diagnostics.texts[source.name] = source.text
         try:
             trees = read_documents(source.text, source.name)
         except PolicyErrors as error:
@@ -91,9 +99,28 @@ class DocumentSet:
             location = SourceLocation(source.name, tree)
             if tree is first or not self._diagnostics.lenient or is_settings(tree):
                 self._add_document(location, source.revision)
+                self._add_enclosed(source, tree)
             else:
                 hint = "only the first document of a file counts"
-                self._diagnostics.warn(location.diagnostic("this document is not read", hint))
+                self._diagnostics.warn(
+                    location.diagnostic(
+                        "this document is not read", hint, rule=Rule.DOCUMENT_NOT_READ
+                    )
+                )
+
+    def _add_enclosed(self, source: SourceText, tree: YamlNode) -> None:
+        """Read policies inside another object as well, to say what is wrong in them."""
+        if not isinstance(tree, MappingNode) or tree.get("data") is None:
+            return
+        for each in enclosed_policies(decode(source.text), tree):
+            try:
+                trees = read_documents(each.text, source.name)
+            except PolicyErrors as error:
+                for problem in error.diagnostics:
+                    self._diagnostics.add(problem)
+                continue
+            for inner in trees:
+                self._add_document(SourceLocation(source.name, inner), source.revision)
 
     def _add_document(self, location: SourceLocation, revision: str) -> None:
         """Keep a document if it is of a kind we read and the first of it."""
@@ -111,7 +138,9 @@ class DocumentSet:
         if (first := self._by_kind.setdefault(kind.kind, taken)) is not taken:
             where = f"{first.location.source}, line {first.location.root.mark.line}"
             message = f"this is a second {kind.kind}; the first is in {where}"
-            self._diagnostics.add(location.diagnostic(message, "keep one"))
+            self._diagnostics.add(
+                location.diagnostic(message, "keep one", rule=Rule.SECOND_DOCUMENT)
+            )
 
     def _with_identity(self, location: SourceLocation) -> SourceLocation:
         """Return a document whose apiVersion and kind are spelt so; another case is an error.
@@ -128,7 +157,15 @@ class DocumentSet:
             if name != entry.key:
                 message = f"is written {name}: capital letters count in the names of fields"
                 at = location.below(entry.key)
-                self._diagnostics.add(at.diagnostic(message, f"write {name}", entry.mark))
+                self._diagnostics.add(
+                    at.diagnostic(
+                        message,
+                        f"write {name}",
+                        entry.mark,
+                        rule=Rule.IDENTITY_CAPITALS,
+                        fix=Fix(name),
+                    )
+                )
             entries.append(replace(entry, key=name))
         return replace(location, root=replace(root, entries=tuple(entries)))
 
@@ -146,17 +183,30 @@ def _octal_numbers(location: SourceLocation) -> Iterator[Diagnostic]:
                     )
                     hint = f"write {decimal} if you mean that, else {value.value}"
                     at = location.below(*path, entry.key)
-                    yield at.diagnostic(message, hint, value.mark)
+                    yield at.diagnostic(
+                        message,
+                        hint,
+                        value.mark,
+                        rule=Rule.OCTAL_NUMBER,
+                        fix=Fix(str(value.value), is_yaml=True),
+                    )
 
 
 def _report_duplicate_keys(location: SourceLocation, *, is_settings: bool) -> Iterator[Diagnostic]:
     """Report each key that is written twice in one mapping; upstream lets a policy do that."""
     for path, table in walk_mappings(location.root):
-        lines: dict[str, int] = {}
+        seen: dict[str, MappingEntry] = {}
         for entry in table.entries:
-            if entry.key in lines:
-                message = f"is written twice; the first is on line {lines[entry.key]}"
+            first = seen.setdefault(entry.key, entry)
+            if first is not entry:
+                message = f"is written twice; the first is on line {first.mark.line}"
                 hint = "keep one" if is_settings else "keep one: upstream reads the last"
                 at = location.below(*path, entry.key)
-                yield at.diagnostic(message, hint, entry.mark, lenient_ok=not is_settings)
-            lines.setdefault(entry.key, entry.mark.line)
+                yield at.diagnostic(
+                    message,
+                    hint,
+                    entry.mark,
+                    lenient_ok=not is_settings,
+                    rule=Rule.DUPLICATE_KEY,
+                    fix=Fix(None) if to_plain(first.value) == to_plain(entry.value) else None,
+                )

@@ -16,13 +16,15 @@ from reactive_desched.api.args import (
     Section,
     SelectorObject,
     SignedSeconds,
+    fix_to,
     raise_field_errors,
     read_selector,
 )
+from reactive_desched.api.rules import Rule
 from reactive_desched.model.labels import EVERYTHING, NOTHING, Selector
 from reactive_desched.model.objects import SYSTEM_CRITICAL_PRIORITY
 from reactive_desched.policy.protections import DEFAULT_PROTECTIONS, PodProtections, Protection
-from reactive_desched.primitives.hints import nearest_name, quote
+from reactive_desched.primitives.hints import nearest_name, quote, sole_near_name
 
 _SWITCHES: Final = {
     "evict_local_storage_pods": Protection.LOCAL_STORAGE,
@@ -136,7 +138,10 @@ class DefaultEvictorArgs(Section):
     def _check_age(cls, age_s: float | None, info: ValidationInfo) -> float | None:
         if age_s is not None and age_s < 0:
             message = "must not be negative: no pod is younger than that"
-            raise_field_errors([FieldError(message, "remove it", lenient_ok=True)], info.context)
+            raise_field_errors(
+                [FieldError(message, "remove it", lenient_ok=True, rule=Rule.OUT_OF_BOUNDS)],
+                info.context,
+            )
         return age_s
 
     @field_validator("no_eviction_policy")
@@ -174,13 +179,20 @@ class DefaultEvictorArgs(Section):
     def warnings(self) -> Iterator[FieldError]:
         """Say what is accepted and has no effect."""
         if self.min_replicas == 1:
-            yield FieldError("1 has no effect", "it is active from 2 on", ("minReplicas",))
+            yield FieldError(
+                "1 has no effect", "it is active from 2 on", ("minReplicas",), rule=Rule.NO_EFFECT
+            )
         if self._has_threshold and Protection.SYSTEM_CRITICAL not in self.protections:
             hint = "priorities are looked at only while SystemCriticalPods is protected"
-            yield FieldError("has no effect", hint, ("priorityThreshold",))
+            yield FieldError("has no effect", hint, ("priorityThreshold",), rule=Rule.NO_EFFECT)
         if self.protected_storage_classes and Protection.PVC not in self.protections:
             hint = "add PodsWithPVC to podProtections.extraEnabled"
-            yield FieldError("has no effect", hint, ("podProtections", "config", "PodsWithPVC"))
+            yield FieldError(
+                "has no effect",
+                hint,
+                ("podProtections", "config", "PodsWithPVC"),
+                rule=Rule.NO_EFFECT,
+            )
 
     @property
     def _has_threshold(self) -> bool:
@@ -199,11 +211,11 @@ def _threshold_errors(threshold: PriorityThreshold) -> Iterator[FieldError]:
         message = (
             "priority threshold misconfigured, only one of priorityThreshold fields can be set"
         )
-        yield FieldError(message, "keep value or name")
+        yield FieldError(message, "keep value or name", rule=Rule.EXCLUSIVE_FIELDS)
     if value is not None and value > SYSTEM_CRITICAL_PRIORITY:
         message = f"priority threshold can't be greater than {SYSTEM_CRITICAL_PRIORITY}"
         hint = "system-critical pods have a protection of their own: SystemCriticalPods"
-        yield FieldError(message, hint, ("value",))
+        yield FieldError(message, hint, ("value",), rule=Rule.OUT_OF_BOUNDS)
 
 
 def _no_eviction_policy_errors(written: str) -> Iterator[FieldError]:
@@ -212,7 +224,12 @@ def _no_eviction_policy_errors(written: str) -> Iterator[FieldError]:
         accepted = " ".join(map(quote, NoEvictionPolicy))
         message = f"noEvictionPolicy accepts only [{accepted}] values, not {quote(written)}"
         meant = nearest_name(written, tuple(NoEvictionPolicy))
-        yield FieldError(message, f"did you mean {meant}?" if meant else "")
+        yield FieldError(
+            message,
+            f"did you mean {meant}?" if meant else "",
+            rule=Rule.UNKNOWN_VALUE,
+            fix=fix_to(sole_near_name(written, tuple(NoEvictionPolicy))),
+        )
 
 
 def _mixed_error(field: str) -> FieldError:
@@ -223,4 +240,8 @@ def _mixed_error(field: str) -> FieldError:
         "cannot use Deprecated fields alongside PodProtections.ExtraEnabled or "
         "PodProtections.DefaultDisabled"
     )
-    return FieldError(message, f"write podProtections.{which}: [{protection}] instead")
+    return FieldError(
+        message,
+        f"write podProtections.{which}: [{protection}] instead",
+        rule=Rule.DEPRECATED_BESIDE_NEW,
+    )

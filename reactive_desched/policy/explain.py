@@ -1,5 +1,6 @@
 """Translates pydantic's validation errors into messages about the file."""
 
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import reduce
@@ -7,12 +8,14 @@ from typing import Any, Final
 
 from pydantic import BaseModel, ValidationError
 
-from reactive_desched.api.args import FieldErrors, Path, file_key
+from reactive_desched.api.args import FieldErrors, Path, file_key, fix_to
+from reactive_desched.api.rules import Rule
 from reactive_desched.policy.diagnostics import Diagnostic
+from reactive_desched.policy.quoting import flow_text, yaml_text
 from reactive_desched.policy.scalars import NotFiniteError, parse_scalar
 from reactive_desched.policy.source_location import SourceLocation
 from reactive_desched.policy.tree import MappingNode, ScalarNode, SequenceNode, YamlNode
-from reactive_desched.primitives.hints import nearest_name, quote
+from reactive_desched.primitives.hints import nearest_name, quote, sole_near_name
 
 _EXPECTED: Final[Mapping[str, str]] = {
     "bool_type": "true or false",
@@ -33,6 +36,12 @@ _BOUNDS: Final[Mapping[str, tuple[str, str]]] = {
     "less_than": ("lt", "less than"),
     "less_than_equal": ("le", "at most"),
 }
+_RULES: Final[Mapping[str, Rule]] = {
+    **dict.fromkeys((*_BOUNDS, "finite_number"), Rule.OUT_OF_BOUNDS),
+    **dict.fromkeys(("too_short", "string_too_short"), Rule.MISSING_FIELD),
+}
+"""The rule of each kind of complaint that needs no more than words."""
+
 _CHOICES: Final = re.compile(r"'([^']*)'")
 
 ErrorDetail = Mapping[str, Any]  # Any: pydantic's error details are not typed further
@@ -53,7 +62,9 @@ def explain_validation_error(
         steps = (step for step in detail["loc"] if step != "[key]")
         at = reduce(_child_location, steps, location)
         if detail["type"] == "missing":
-            yield at.diagnostic("is required", _field_description(model, detail["loc"]))
+            yield at.diagnostic(
+                "is required", _field_description(model, detail["loc"]), rule=Rule.MISSING_FIELD
+            )
         else:
             yield from _explain_one(detail, at, type_hint)
 
@@ -84,12 +95,20 @@ def _explain_one(
         return
     kind = detail["type"]
     if kind in _EXPECTED:
-        hint = type_hint(at.path, at.node) or _type_hint(kind, at.node)
-        yield at.diagnostic(f"must be {_EXPECTED[kind]}, not {describe(at.node)}", hint)
+        hint, text = type_hint(at.path, at.node), ""
+        if not hint:
+            hint, text = _type_hint(kind, at.node)
+        yield at.diagnostic(
+            f"must be {_EXPECTED[kind]}, not {describe(at.node)}",
+            hint,
+            rule=Rule.WRONG_TYPE,
+            fix=fix_to(text, is_yaml=True),
+        )
     elif kind in ("literal_error", "enum"):
         yield _wrong_choice(detail, at)
     else:
-        yield at.diagnostic(_message(kind, detail, at, cause))
+        rule = _RULES.get(kind, Rule.ARGUMENT_REFUSED)
+        yield at.diagnostic(_message(kind, detail, at, cause), rule=rule)
 
 
 def _message(kind: str, detail: ErrorDetail, at: SourceLocation, cause: object) -> str:
@@ -117,7 +136,12 @@ def _wrong_choice(detail: ErrorDetail, at: SourceLocation) -> Diagnostic:
     written = at.node.text if isinstance(at.node, ScalarNode) else ""
     meant = nearest_name(written, choices)
     hint = f"did you mean {meant}?" if meant else f"choose from {', '.join(choices)}"
-    return at.diagnostic(f"{describe(at.node)} is not a value it can have", hint)
+    return at.diagnostic(
+        f"{describe(at.node)} is not a value it can have",
+        hint,
+        rule=Rule.UNKNOWN_VALUE,
+        fix=fix_to(sole_near_name(written, choices)),
+    )
 
 
 def describe(node: YamlNode | None) -> str:
@@ -137,19 +161,24 @@ def describe(node: YamlNode | None) -> str:
             return "nothing"
 
 
-def _type_hint(kind: str, node: YamlNode | None) -> str:
-    """Suggest the small change that makes the type right, where there is one."""
+def _type_hint(kind: str, node: YamlNode | None) -> tuple[str, str]:
+    """Suggest the small change that makes the type right, and the value as YAML, where it is one.
+
+    Both are empty where there is none.
+    """
     match node:
         case ScalarNode(value=str() as text) if _fits_unquoted(kind, text):
-            return "remove the quotes"
+            return "remove the quotes", text
         case ScalarNode(value=bool() | int() | float(), text=text) if kind == "string_type":
-            return f"put it in quotes: {quote(text)}"
+            return f"put it in quotes: {quote(text)}", json.dumps(text)
+        case ScalarNode(value=str() as text) if text and _EXPECTED[kind] == "a list":
+            return f"write a list: [{quote(text)[1:-1]}]", f"[{flow_text(yaml_text(text))}]"
         case ScalarNode(text=text) if _EXPECTED[kind] == "a list":
-            return f"write a list: [{quote(text)[1:-1]}]"
+            return f"write a list: [{quote(text)[1:-1]}]", ""
         case MappingNode() if _EXPECTED[kind] == "a list":
-            return 'begin each entry with "- "'
+            return 'begin each entry with "- "', ""
         case _:
-            return ""
+            return "", ""
 
 
 def _fits_unquoted(kind: str, text: str) -> bool:

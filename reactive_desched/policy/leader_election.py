@@ -6,6 +6,7 @@ from typing import Final, Literal
 from pydantic import Field, model_validator
 
 from reactive_desched.api.args import FieldError, Seconds, Section, raise_field_errors
+from reactive_desched.api.rules import Rule
 
 JITTER_FACTOR: Final = 1.2
 """A candidate waits for the retry period and up to so many times it again, as client-go's do."""
@@ -54,17 +55,31 @@ class LeaderElectionSettings(Section):
         }
         for name, seconds in times.items():
             if seconds < 1:
-                yield FieldError("must be at least 1s", "write for example 15s", (name,))
+                yield FieldError(
+                    "must be at least 1s", "write for example 15s", (name,), rule=Rule.OUT_OF_BOUNDS
+                )
         if self.retry_period_s <= 0:
             message = "must be longer than 0s"
-            yield FieldError(message, "write for example 2s", ("retryPeriod",))
+            yield FieldError(
+                message, "write for example 2s", ("retryPeriod",), rule=Rule.NOT_LONGER_THAN_ZERO
+            )
         if self.lease_duration_s <= self.renew_deadline_s:
             message = "must be greater than renewDeadline"
-            yield FieldError(message, "raise it, or lower renewDeadline", ("leaseDuration",))
+            yield FieldError(
+                message,
+                "raise it, or lower renewDeadline",
+                ("leaseDuration",),
+                rule=Rule.CONTRADICTING_SETTINGS,
+            )
         if self.renew_deadline_s <= JITTER_FACTOR * self.retry_period_s:
             message = f"must be greater than {JITTER_FACTOR} times retryPeriod"
-            yield FieldError(message, "raise it, or lower retryPeriod", ("renewDeadline",))
+            yield FieldError(
+                message,
+                "raise it, or lower retryPeriod",
+                ("renewDeadline",),
+                rule=Rule.CONTRADICTING_SETTINGS,
+            )
         names = {"resourceName": self.resource_name, "resourceNamespace": self.resource_namespace}
         for name, text in names.items():
             if not text:
-                yield FieldError("must not be empty", "write a name", (name,))
+                yield FieldError("must not be empty", "write a name", (name,), rule=Rule.NOT_A_NAME)

@@ -6,7 +6,8 @@ from typing import Final
 from pydantic import BaseModel
 
 from reactive_desched.api.args import Path
-from reactive_desched.policy.decode import FieldHints, fields_by_key
+from reactive_desched.api.rules import Rule
+from reactive_desched.policy.decode import FieldAdvice, FieldHints, fields_by_key
 from reactive_desched.policy.document import PolicyDocument
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.policy.source_location import SourceLocation
@@ -29,7 +30,7 @@ from reactive_desched.policy.v1alpha1 import (
     StrategyParameters,
 )
 from reactive_desched.policy.wrapper_hints import WRAPPERS
-from reactive_desched.primitives.hints import did_you_mean, quote, same_ignoring_case
+from reactive_desched.primitives.hints import quote, same_ignoring_case
 
 _BLOCKS: Final[Mapping[str, type[BaseModel]]] = {
     "nodeResourceUtilizationThresholds": LegacyUtilizationThresholds,
@@ -62,15 +63,15 @@ class LegacyFieldHints(FieldHints):
 
     def unknown_field(
         self, entry: MappingEntry, at: SourceLocation, known_fields: frozenset[str]
-    ) -> tuple[str, str]:
+    ) -> FieldAdvice:
         """Say where the field belongs, else which known name is near."""
         if at.path == () and entry.key == "profiles":
             return _leftover_profiles_hint(entry.value)
         if same_ignoring_case(entry.key, known_fields) is None:
             home = next(_possible_locations(entry.key, at.path), None)
             if home is not None:
-                return "does not belong here", home
-        return "unknown field", did_you_mean(entry.key, known_fields) or REMOVE_HINT
+                return FieldAdvice.misplaced(home)
+        return FieldAdvice.near(entry.key, known_fields, REMOVE_HINT)
 
     def wrong_type(self, path: Path, node: YamlNode | None) -> str:
         """Recognise what people write in another form."""
@@ -175,11 +176,12 @@ def _block_of(key: str, name: str) -> str | None:
     return home[0] if home[1] == key else f"{home[0]}, as {home[1]}"
 
 
-def _leftover_profiles_hint(written: YamlNode) -> tuple[str, str]:
+def _leftover_profiles_hint(written: YamlNode) -> FieldAdvice:
     """Say what is lost when profiles are written under the old version."""
     count = len(written.items) if isinstance(written, SequenceNode) else 0
     message = f"{count} {'profile' if count == 1 else 'profiles'} would not run: " if count else ""
-    return (
+    return FieldAdvice(
+        Rule.OTHER_VERSION_FIELD,
         "is v1alpha2 and not read under v1alpha1",
         f"{message}write apiVersion: descheduler/v1alpha2",
     )

@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from typing import Final
 
+from reactive_desched.api.args import Fix, fix_to
+from reactive_desched.api.rules import Rule
 from reactive_desched.policy.conversion import convert, is_true
 from reactive_desched.policy.decode import Decoder, known_fields_only
 from reactive_desched.policy.diagnostics import Diagnostic, DiagnosticDeduplicator, DiagnosticList
@@ -12,7 +14,7 @@ from reactive_desched.policy.source_location import SourceLocation
 from reactive_desched.policy.strategies import STATES, STRATEGIES, THRESHOLDS, ParamPath
 from reactive_desched.policy.tree import MappingNode, ScalarNode, SequenceNode, YamlNode
 from reactive_desched.policy.v1alpha1 import API_VERSION, LegacyPolicy, StrategyParameters
-from reactive_desched.primitives.hints import did_you_mean, quote
+from reactive_desched.primitives.hints import did_you_mean, quote, sole_near_name
 
 _IDENTITY: Final = frozenset(("apiVersion", "kind"))
 _MAX_AGE_PARAM: Final[ParamPath] = ("podLifeTime", "maxPodLifeTimeSeconds")
@@ -53,7 +55,9 @@ class LegacyReader:
         """
         hint = "it is converted on load; `reactive-desched policy convert` writes the new one"
         message = f"{API_VERSION} is the legacy format"
-        self._diagnostics.warn(document.below("apiVersion").diagnostic(message, hint))
+        self._diagnostics.warn(
+            document.below("apiVersion").diagnostic(message, hint, rule=Rule.LEGACY_FORMAT)
+        )
         self._decoder.decode(LegacyPolicy, document, _IDENTITY)
         root = document.root
         if not isinstance(root, MappingNode):
@@ -68,7 +72,9 @@ class LegacyReader:
         conversion = convert(root)
         if conversion.tree.get("profiles") is None:
             message = "no strategy is enabled"
-            self._diagnostics.warn(strategies.diagnostic(message, "nothing will be evicted"))
+            self._diagnostics.warn(
+                strategies.diagnostic(message, "nothing will be evicted", rule=Rule.NO_STRATEGY)
+            )
         return SourceLocation(document.source, conversion.tree, origin=conversion.origin)
 
 
@@ -79,7 +85,13 @@ def _check_strategy(name: str, at: SourceLocation, diagnostics: DiagnosticList) 
         diagnostics.add(_unknown_strategy(name, at, is_enabled=is_enabled))
     elif not is_enabled:
         if at.below("enabled").is_null:
-            diagnostics.warn(at.diagnostic("is not enabled", "it runs only with enabled: true"))
+            diagnostics.warn(
+                at.diagnostic(
+                    "is not enabled",
+                    "it runs only with enabled: true",
+                    rule=Rule.STRATEGY_NOT_ENABLED,
+                )
+            )
     else:
         for problem in _v1alpha1_errors(name, at.below("params")):
             diagnostics.add(problem)
@@ -91,11 +103,23 @@ def _unknown_strategy(name: str, at: SourceLocation, *, is_enabled: bool) -> Dia
     """Say that there is no such strategy; upstream lets a disabled evictor pass."""
     if name == DEFAULT_EVICTOR:
         hint = "write its options at the top level of the policy"
-        return at.diagnostic(f"{name} is not a strategy", hint, lenient_ok=not is_enabled)
+        return at.diagnostic(
+            f"{name} is not a strategy",
+            hint,
+            lenient_ok=not is_enabled,
+            rule=Rule.UNKNOWN_STRATEGY,
+            at_key=True,
+        )
     hint = did_you_mean(name, frozenset(STRATEGIES)) or "remove it, or write one of " + ", ".join(
         STRATEGIES
     )
-    return at.diagnostic(f"there is no strategy {quote(name)}", hint)
+    return at.diagnostic(
+        f"there is no strategy {quote(name)}",
+        hint,
+        rule=Rule.UNKNOWN_STRATEGY,
+        fix=fix_to(sole_near_name(name, STRATEGIES)),
+        at_key=True,
+    )
 
 
 def _v1alpha1_errors(name: str, params: SourceLocation) -> Iterator[Diagnostic]:
@@ -104,7 +128,7 @@ def _v1alpha1_errors(name: str, params: SourceLocation) -> Iterator[Diagnostic]:
     if not number.is_null and class_name.text:
         message = f"priority threshold misconfigured for plugin {name}"
         hint = "keep one of thresholdPriority and thresholdPriorityClassName"
-        yield number.diagnostic(message, hint)
+        yield number.diagnostic(message, hint, rule=Rule.EXCLUSIVE_FIELDS)
     if name == "PodLifeTime":
         yield from _pod_life_time_errors(params)
 
@@ -113,7 +137,9 @@ def _pod_life_time_errors(params: SourceLocation) -> Iterator[Diagnostic]:
     """Give what PodLifeTime could not do without, and the states it did not know."""
     if params.below(*_MAX_AGE_PARAM).is_null:
         hint = "v1alpha2 does without where states are given"
-        yield params.below(*_MAX_AGE_PARAM).diagnostic("is required in this format", hint)
+        yield params.below(*_MAX_AGE_PARAM).diagnostic(
+            "is required in this format", hint, rule=Rule.MISSING_FIELD
+        )
     for path in STATES:
         for state, at in params.below(*path).texts():
             if state not in _V1ALPHA1_STATES:
@@ -121,20 +147,36 @@ def _pod_life_time_errors(params: SourceLocation) -> Iterator[Diagnostic]:
                     did_you_mean(state, _V1ALPHA1_STATES)
                     or f"known are {', '.join(_V1ALPHA1_STATES)}"
                 )
-                yield at.diagnostic(f"{quote(state)} is not a state v1alpha1 knows", hint)
+                yield at.diagnostic(
+                    f"{quote(state)} is not a state v1alpha1 knows",
+                    hint,
+                    rule=Rule.UNKNOWN_VALUE,
+                    fix=fix_to(sole_near_name(state, _V1ALPHA1_STATES)),
+                )
 
 
 def _unused_params(name: str, at: SourceLocation) -> Iterator[Diagnostic]:
     """Give what is written for a strategy and has no effect on it."""
     if not at.below("weight").is_null:
-        yield at.below("weight").diagnostic("has no effect", "it never had one: remove it")
+        yield at.below("weight").diagnostic(
+            "has no effect",
+            "it never had one: remove it",
+            rule=Rule.UNREAD_PARAMETER,
+            fix=Fix(None),
+            at_key=True,
+        )
     params = at.below("params")
     written = (
         known_fields_only(params.node, StrategyParameters) if params.node is not None else None
     )
     for path in _set_paths(written, ()):
         if not STRATEGIES[name].reads(path):
-            yield params.below(*path).diagnostic("has no effect", _unread_hint(name, path))
+            yield params.below(*path).diagnostic(
+                "has no effect",
+                _unread_hint(name, path),
+                rule=Rule.UNREAD_PARAMETER,
+                at_key=True,
+            )
 
 
 def _set_paths(node: YamlNode | None, path: ParamPath) -> Iterator[ParamPath]:

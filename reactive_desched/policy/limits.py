@@ -12,6 +12,7 @@ from typing import Annotated, Final
 from pydantic import Field, PlainValidator, ValidationInfo, WithJsonSchema, field_validator
 
 from reactive_desched.api.args import FieldError, FieldErrors, Seconds, Section
+from reactive_desched.api.rules import Rule
 from reactive_desched.policy.policy import WINDOW_S, PolicyEvictionLimits
 from reactive_desched.primitives.ages import format_age
 from reactive_desched.primitives.token_bucket import TokenRate
@@ -36,9 +37,21 @@ def _read_evictions(written: object) -> int | str:
     if isinstance(written, str) and _PERCENT.fullmatch(written):
         return written
     if type(written) is not int:
-        raise FieldErrors([FieldError("must be a number or a text in per cent", "write 0 or 1%")])
+        raise FieldErrors(
+            [
+                FieldError(
+                    "must be a number or a text in per cent", "write 0 or 1%", rule=Rule.NOT_A_LIMIT
+                )
+            ]
+        )
     if written < 0:
-        raise FieldErrors([FieldError(f"must be at least 0, not {written}", "write 0 for none")])
+        raise FieldErrors(
+            [
+                FieldError(
+                    f"must be at least 0, not {written}", "write 0 for none", rule=Rule.NOT_A_LIMIT
+                )
+            ]
+        )
     return written
 
 
@@ -187,7 +200,7 @@ class EvictionSchedule(Section):
         try:
             (check_cron if info.field_name == "schedule" else parse_time_zone)(text)
         except CronError as error:
-            raise FieldErrors([FieldError(str(error), error.hint)]) from error
+            raise FieldErrors([FieldError(str(error), error.hint, rule=Rule.SCHEDULE)]) from error
         return text
 
     @field_validator("duration_s")
@@ -291,5 +304,7 @@ class EvictionRateLimits(Section):
 
 def _not_zero(seconds: float, hint: str) -> float:
     if seconds <= 0:
-        raise FieldErrors([FieldError("must be longer than 0s", hint)])
+        raise FieldErrors(
+            [FieldError("must be longer than 0s", hint, rule=Rule.NOT_LONGER_THAN_ZERO)]
+        )
     return seconds

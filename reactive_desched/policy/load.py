@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
+from reactive_desched.api.args import fix_to
+from reactive_desched.api.rules import Rule
 from reactive_desched.policy.decode import Decoder, FieldHints
 from reactive_desched.policy.diagnostics import Diagnostic, DiagnosticList, PolicyErrors
 from reactive_desched.policy.documents import Document, DocumentSet, SourceText
@@ -19,7 +21,7 @@ from reactive_desched.policy.registry import Registry, plugin_names, with_evicto
 from reactive_desched.policy.runnable import find_unimplemented, require_runnable
 from reactive_desched.policy.source_location import SourceLocation
 from reactive_desched.policy.yaml_text import MAX_TEXT_BYTES
-from reactive_desched.primitives.hints import did_you_mean
+from reactive_desched.primitives.hints import did_you_mean, sole_near_name
 
 if TYPE_CHECKING:
     from reactive_desched.policy.debounce import DebounceSettings
@@ -75,7 +77,7 @@ def load_runnable(
 ) -> Configuration:
     """Read files as `load_files` does; a plugin that cannot run yet raises PolicyErrors too."""
     configuration = load_files(paths, registry, lenient=lenient)
-    require_runnable(configuration.unimplemented)
+    require_runnable(configuration)
     return configuration
 
 
@@ -135,7 +137,15 @@ def read_source(path: Path | str, diagnostics: DiagnosticList) -> SourceText | N
     except (OSError, ValueError) as error:
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
         diagnostics.add(
-            Diagnostic(str(path), 0, 0, "", f"cannot be read: {reason}", _unreadable_hint(error))
+            Diagnostic(
+                str(path),
+                0,
+                0,
+                "",
+                f"cannot be read: {reason}",
+                _unreadable_hint(error),
+                rule=Rule.UNREADABLE_FILE,
+            )
         )
         return None
 
@@ -178,7 +188,8 @@ def _load(
     read = _read_policy(documents.policy, registry, diagnostics)
     diagnostics.raise_if_errors()
     if read is None:
-        raise PolicyErrors([_missing_policy(sources)], warnings=diagnostics.warnings)
+        missing = [_missing_policy(sources)]
+        raise PolicyErrors(missing, warnings=diagnostics.warnings, texts=diagnostics.texts)
     cannot_run = tuple(find_unimplemented(read.location, registry))
     return Configuration(
         read.policy, settings, diagnostics.warnings, cannot_run, sources=tuple(sources)
@@ -214,7 +225,9 @@ def _missing_policy(sources: Sequence[SourceText]) -> Diagnostic:
     """Say that nothing given holds a policy."""
     where = ", ".join(source.name for source in sources) or "policy"
     hint = "begin one with apiVersion: descheduler/v1alpha2 and kind: DeschedulerPolicy"
-    return Diagnostic(where, 0, 0, "", "there is no DeschedulerPolicy here", hint)
+    return Diagnostic(
+        where, 0, 0, "", "there is no DeschedulerPolicy here", hint, rule=Rule.NO_POLICY
+    )
 
 
 def _read_settings(
@@ -261,7 +274,13 @@ def _unknown_names(
         for kind in sorted(waits.keys() - kinds):
             message = f"no change of this kind matters to {'this' if place else 'a'} plugin"
             hint = did_you_mean(kind, kinds) or f"there are {', '.join(sorted(kinds))}"
-            yield at.below(*place, "perChange", kind).diagnostic(message, hint)
+            yield at.below(*place, "perChange", kind).diagnostic(
+                message,
+                hint,
+                rule=Rule.UNKNOWN_VALUE,
+                fix=fix_to(sole_near_name(kind, kinds)),
+                at_key=True,
+            )
 
 
 def _unknown_plugins(
@@ -273,7 +292,12 @@ def _unknown_plugins(
     """Name the plugins that do not exist among the keys of a setting; `step` leads to each."""
     known = plugin_names(registry)
     for name in sorted(by_plugin.keys() - known):
-        yield at.below(step(name)).diagnostic("there is no such plugin", did_you_mean(name, known))
+        yield at.below(step(name)).diagnostic(
+            "there is no such plugin",
+            did_you_mean(name, known),
+            rule=Rule.UNKNOWN_PLUGIN,
+            fix=fix_to(sole_near_name(name, known)),
+        )
 
 
 def _change_kinds(plugins: Iterable[str], registry: Registry) -> frozenset[str]:

@@ -5,6 +5,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from reactive_desched.api.args import FieldError, FieldErrors, Seconds, Section
+from reactive_desched.api.rules import Rule
 from reactive_desched.primitives.hints import quote
 
 _MAX_COUNT = 1_000_000
@@ -18,7 +19,9 @@ def _check_count_or_percent(value: int | str) -> int | str:
     highest = _PERCENT if is_percent else _MAX_COUNT
     if not (number.isascii() and number.isdecimal() and 1 <= int(number) <= highest):
         message = f"{quote(str(value))} is neither a number of pods nor a percentage"
-        raise FieldErrors([FieldError(message, "write for example 1 or 10%")])
+        raise FieldErrors(
+            [FieldError(message, "write for example 1 or 10%", rule=Rule.NOT_A_LIMIT)]
+        )
     return value if is_percent else int(number)
 
 

@@ -64,13 +64,14 @@ def outline_document(text: str, root: SourceMark) -> Outline:
 
     The text is one that the reader takes: its depth and size are within bounds.
     """
-    for each in _outlines(text):
+    for each in outlines(text):
         if each.root == root:
             return each
     raise LookupError(f"no document begins at {root}")
 
 
-def _outlines(text: str) -> Iterator[Outline]:
+def outlines(text: str) -> Iterator[Outline]:
+    """Outline each document of a text that says anything, in order; raises PolicyErrors."""
     events = iter(YamlText(text, "").events())
     end = 0
     for event in events:

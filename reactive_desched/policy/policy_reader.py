@@ -6,6 +6,7 @@ from typing import Final
 from msgspec import Struct
 
 from reactive_desched.api.args import HasMetricsSource
+from reactive_desched.api.rules import Rule
 from reactive_desched.policy.decode import Decoder
 from reactive_desched.policy.detect_kind import DocumentKind
 from reactive_desched.policy.diagnostics import (
@@ -105,6 +106,7 @@ def _missing_sources(policy: Policy, location: SourceLocation) -> Iterator[Diagn
                     f"metricsProviders has no {args.metrics_source}, so the use of no node is "
                     "known, and nothing is evicted",
                     f"add metricsProviders: [{{source: {args.metrics_source}}}] to the policy",
+                    rule=Rule.NO_METRICS_PROVIDER,
                 )
 
 
@@ -114,16 +116,24 @@ def _read_profiles(
     """Read each profile; none at all is legal, and does nothing."""
     if not (at.is_null or isinstance(at.node, SequenceNode)):
         hint = 'begin each profile with "- name: …"'
-        diagnostics.add(at.diagnostic(f"must be a list, not {describe(at.node)}", hint))
+        diagnostics.add(
+            at.diagnostic(f"must be a list, not {describe(at.node)}", hint, rule=Rule.WRONG_TYPE)
+        )
     profiles = tuple(map(reader.read, at.items()))
     if not profiles and at.origin is None and find(at.root, ("strategies",)) is None:
-        diagnostics.warn(at.diagnostic("there are no profiles", "nothing will be evicted"))
+        diagnostics.warn(
+            at.diagnostic("there are no profiles", "nothing will be evicted", rule=Rule.NO_PROFILES)
+        )
     seen: set[str] = set()
     for profile, location in zip(profiles, at.items(), strict=True):
         if profile.name in seen:
             message = f"a profile named {quote(profile.name)} is there already"
             diagnostics.warn(
-                location.diagnostic(message, "names identify profiles in logs and metrics")
+                location.diagnostic(
+                    message,
+                    "names identify profiles in logs and metrics",
+                    rule=Rule.PROFILE_NAME_TWICE,
+                )
             )
         seen.add(profile.name)
     return profiles

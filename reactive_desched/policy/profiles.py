@@ -5,6 +5,8 @@ from types import MappingProxyType
 
 from pydantic import BaseModel
 
+from reactive_desched.api.args import Fix
+from reactive_desched.api.rules import Rule
 from reactive_desched.policy.arguments import ArgumentsReader
 from reactive_desched.policy.decode import Decoder
 from reactive_desched.policy.diagnostics import DiagnosticList
@@ -68,7 +70,12 @@ class ProfileReader:
         for name, at in plugins.below(point, "enabled").texts():
             if name in enabled:
                 self._diagnostics.warn(
-                    at.diagnostic(f"{quote(name)} is enabled twice", "it counts once")
+                    at.diagnostic(
+                        f"{quote(name)} is enabled twice",
+                        "it counts once",
+                        rule=Rule.ENABLED_TWICE,
+                        fix=Fix(None),
+                    )
                 )
                 continue
             enabled[name] = at
@@ -82,7 +89,11 @@ class ProfileReader:
             right = " and ".join(f"plugins.{each}" for each in sorted(points))
             message = f"{name} cannot be enabled at {point}"
             self._diagnostics.add(
-                at.diagnostic(message, f"it belongs under {right}, not plugins.{point}")
+                at.diagnostic(
+                    message,
+                    f"it belongs under {right}, not plugins.{point}",
+                    rule=Rule.WRONG_EXTENSION_POINT,
+                )
             )
         elif (problem := naming_diagnostic(name, at, self._registry)) is not None:
             self._diagnostics.add(problem)
@@ -94,7 +105,9 @@ class ProfileReader:
         if not (enabled["deschedule"] or enabled["balance"]):
             hint = "add plugins to plugins.deschedule.enabled or plugins.balance.enabled"
             self._diagnostics.warn(
-                profile.diagnostic("this profile enables no plugin that evicts", hint)
+                profile.diagnostic(
+                    "this profile enables no plugin that evicts", hint, rule=Rule.EMPTY_PROFILE
+                )
             )
 
     def _warn_if_unread(self, plugins: SourceLocation) -> None:
@@ -102,11 +115,17 @@ class ProfileReader:
         for point in EXTENSION_POINTS:
             at = plugins.below(point)
             if point not in SUPPORTED_POINTS and any(at.below("enabled").items()):
-                self._diagnostics.warn(at.diagnostic("is accepted and not read", "remove it"))
+                self._diagnostics.warn(
+                    at.diagnostic(
+                        "is accepted and not read", "remove it", rule=Rule.SECTION_NOT_READ
+                    )
+                )
             if any(at.below("disabled").items()):
                 hint = "a plugin that is not enabled is off; DefaultEvictor is always on"
                 self._diagnostics.warn(
-                    at.below("disabled").diagnostic("is accepted and not read", hint)
+                    at.below("disabled").diagnostic(
+                        "is accepted and not read", hint, rule=Rule.SECTION_NOT_READ
+                    )
                 )
 
 

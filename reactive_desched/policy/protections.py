@@ -6,8 +6,9 @@ from typing import Final
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from reactive_desched.api.args import FieldError, Section, raise_field_errors
-from reactive_desched.primitives.hints import nearest_name, quote
+from reactive_desched.api.args import FieldError, Fix, Section, fix_to, raise_field_errors
+from reactive_desched.api.rules import Rule
+from reactive_desched.primitives.hints import nearest_name, quote, sole_near_name
 
 
 class Protection(StrEnum):
@@ -119,10 +120,18 @@ def _name_errors(
                 f"invalid pod protection policy in {which}: {quote(name)}. "
                 f"Valid options are: [{' '.join(allowed)}]"
             )
-            yield FieldError(message, _name_hint(name, allowed), (index,))
+            yield FieldError(
+                message,
+                _name_hint(name, allowed),
+                (index,),
+                rule=Rule.PROTECTION,
+                fix=None if name in tuple(Protection) else fix_to(sole_near_name(name, allowed)),
+            )
         if name in names[:index]:
             message = f"PodProtections.{which} contains duplicate entries: {quote(name)} again"
-            yield FieldError(message, "remove one", (index,))
+            yield FieldError(
+                message, "remove one", (index,), rule=Rule.DUPLICATE_ITEM, fix=Fix(None)
+            )
 
 
 def _name_hint(name: str, allowed: Sequence[Protection]) -> str:
@@ -144,4 +153,10 @@ def _storage_class_errors(written: PvcProtection, *, is_read: bool) -> Iterator[
                 f"PodProtections.Config.PodsWithPVC.ProtectedStorageClasses[{index}] "
                 "name cannot be empty"
             )
-            yield FieldError(message, "write name: and its name", path, lenient_ok=not is_read)
+            yield FieldError(
+                message,
+                "write name: and its name",
+                path,
+                lenient_ok=not is_read,
+                rule=Rule.PROTECTION,
+            )

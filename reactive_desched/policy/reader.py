@@ -20,6 +20,7 @@ from yaml.events import (  # type: ignore[import-untyped]  # PyYAML ships no typ
     SequenceStartEvent,
 )
 
+from reactive_desched.api.rules import Rule
 from reactive_desched.policy.scalars import NotFiniteError, parse_scalar
 from reactive_desched.policy.tree import (
     MappingEntry,
@@ -71,7 +72,9 @@ class _TreeReader:
                 count += 1
                 if count > MAX_DOCUMENTS:
                     raise self._text.fatal_error_at(
-                        event, f"more than {MAX_DOCUMENTS} documents in one text"
+                        event,
+                        f"more than {MAX_DOCUMENTS} documents in one text",
+                        rule=Rule.TOO_LARGE,
                     )
                 self._anchors.clear()
                 yield from self._document()
@@ -89,20 +92,24 @@ class _TreeReader:
         self._value_count += 1
         if self._value_count > MAX_VALUES:
             raise self._text.fatal_error_at(
-                event, f"more than {MAX_VALUES:,} values, aliases written out"
+                event, f"more than {MAX_VALUES:,} values, aliases written out", rule=Rule.TOO_LARGE
             )
         if level > MAX_DEPTH:
             raise self._text.fatal_error_at(
-                event, f"nested deeper than {MAX_DEPTH} levels, aliases written out"
+                event,
+                f"nested deeper than {MAX_DEPTH} levels, aliases written out",
+                rule=Rule.TOO_LARGE,
             )
         node = self._build(event, level)
         if node.size > MAX_VALUES:
             raise self._text.fatal_error_at(
-                event, f"more than {MAX_VALUES:,} values, aliases written out"
+                event, f"more than {MAX_VALUES:,} values, aliases written out", rule=Rule.TOO_LARGE
             )
         if level + node.depth > MAX_DEPTH:
             raise self._text.fatal_error_at(
-                event, f"nested deeper than {MAX_DEPTH} levels, aliases written out"
+                event,
+                f"nested deeper than {MAX_DEPTH} levels, aliases written out",
+                rule=Rule.TOO_LARGE,
             )
         if isinstance(event, NodeEvent) and not isinstance(event, AliasEvent) and event.anchor:
             self._anchors[event.anchor] = node
@@ -120,9 +127,11 @@ class _TreeReader:
                 return self._anchors[anchor]
             case AliasEvent(anchor=anchor):
                 message = f"the alias {quote(f'*{anchor}')} has no anchor before it"
-                raise self._text.fatal_error_at(event, message)
+                raise self._text.fatal_error_at(event, message, rule=Rule.UNSUPPORTED_YAML)
             case _:
-                raise self._text.fatal_error_at(event, "not valid YAML: a value is missing")
+                raise self._text.fatal_error_at(
+                    event, "not valid YAML: a value is missing", rule=Rule.YAML_SYNTAX
+                )
 
     def _items(self, event: SequenceStartEvent, level: int) -> SequenceNode:
         self._check_tag(event, _TREE_TAGS)
@@ -150,7 +159,9 @@ class _TreeReader:
     def _key(self, event: Event) -> str:
         """Read a key; taken as written, so that `on:` and `1:` are the texts they look like."""
         if not isinstance(event, ScalarEvent):
-            raise self._text.fatal_error_at(event, "a key must be a plain text")
+            raise self._text.fatal_error_at(
+                event, "a key must be a plain text", rule=Rule.UNSUPPORTED_YAML
+            )
         return self._join_surrogates(event)
 
     def _merged_entries(self, event: Event, value: YamlNode) -> Iterator[MappingEntry]:
@@ -158,12 +169,14 @@ class _TreeReader:
         for part in value.items if isinstance(value, SequenceNode) else (value,):
             if not isinstance(part, MappingNode):
                 raise self._text.fatal_error_at(
-                    event, "a merge key (<<) takes a mapping or a list of mappings"
+                    event,
+                    "a merge key (<<) takes a mapping or a list of mappings",
+                    rule=Rule.UNSUPPORTED_YAML,
                 )
             self._merged_key_count += len(part.entries)
             if self._merged_key_count > MAX_VALUES:
                 raise self._text.fatal_error_at(
-                    event, f"more than {MAX_VALUES:,} keys merged in (<<)"
+                    event, f"more than {MAX_VALUES:,} keys merged in (<<)", rule=Rule.TOO_LARGE
                 )
             yield from part.entries
 
@@ -180,10 +193,13 @@ class _TreeReader:
             value = parse_scalar(text)
         except NotFiniteError as error:
             message = f"{quote(text)} is not a number that can be used"
-            raise self._text.fatal_error_at(event, message) from error
+            raise self._text.fatal_error_at(event, message, rule=Rule.UNSUPPORTED_YAML) from error
         if tag is not None and _TAG_TYPES[tag] is not type(value):
             raise self._text.fatal_error_at(
-                event, f"{quote(text)} is not what its tag says", "remove the tag"
+                event,
+                f"{quote(text)} is not what its tag says",
+                "remove the tag",
+                rule=Rule.UNSUPPORTED_YAML,
             )
         return value
 
@@ -193,7 +209,7 @@ class _TreeReader:
             return str(event.value).encode("utf-16", "surrogatepass").decode("utf-16")
         except UnicodeDecodeError as error:
             message = "half of a surrogate pair is not a character"
-            raise self._text.fatal_error_at(event, message) from error
+            raise self._text.fatal_error_at(event, message, rule=Rule.BAD_CHARACTER) from error
 
     def _check_tag(self, event: NodeEvent, allowed: frozenset[str]) -> str | None:
         """Give the explicit tag, refusing those no policy can need."""
@@ -202,7 +218,10 @@ class _TreeReader:
             return f"{_TAGS}str" if tag is not None and isinstance(event, ScalarEvent) else None
         if str(tag) not in allowed:
             raise self._text.fatal_error_at(
-                event, f"the tag {quote(str(tag))} is not supported", "remove the tag"
+                event,
+                f"the tag {quote(str(tag))} is not supported",
+                "remove the tag",
+                rule=Rule.UNSUPPORTED_YAML,
             )
         return str(tag)
 

@@ -6,6 +6,7 @@ from typing import Annotated, Final, Literal
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
 from reactive_desched.api.args import NEEDS_RESTART, FieldError, FieldErrors, Seconds, Section
+from reactive_desched.api.rules import Rule
 from reactive_desched.model.event_types import full_type, type_names
 from reactive_desched.policy.webhook_url import webhook_url_error
 from reactive_desched.primitives.hints import quote
@@ -48,7 +49,13 @@ EVENT_TYPES: Final = (
 
 def _check_not_zero(seconds: float) -> float:
     if seconds <= 0:
-        raise FieldErrors([FieldError("must be longer than 0s", "write for example 1h")])
+        raise FieldErrors(
+            [
+                FieldError(
+                    "must be longer than 0s", "write for example 1h", rule=Rule.NOT_LONGER_THAN_ZERO
+                )
+            ]
+        )
     return seconds
 
 
@@ -56,7 +63,15 @@ def _check_event_types(types: tuple[str, ...]) -> tuple[str, ...]:
     for one in types:
         if not any(one in type_names(full_type(kind)) for kind in EVENT_TYPES):
             message = f"no type of event is called {quote(one)}"
-            raise FieldErrors([FieldError(message, f"there are {', '.join(sorted(EVENT_TYPES))}")])
+            raise FieldErrors(
+                [
+                    FieldError(
+                        message,
+                        f"there are {', '.join(sorted(EVENT_TYPES))}",
+                        rule=Rule.UNKNOWN_VALUE,
+                    )
+                ]
+            )
     return types
 
 
@@ -84,7 +99,16 @@ class RetentionSettings(Section):
     def _check_caps(self) -> "RetentionSettings":
         if self.hard_max_bytes < self.max_bytes:
             message = "hardMaxBytes is smaller than maxBytes"
-            raise FieldErrors([FieldError(message, "raise hardMaxBytes", ("hardMaxBytes",))])
+            raise FieldErrors(
+                [
+                    FieldError(
+                        message,
+                        "raise hardMaxBytes",
+                        ("hardMaxBytes",),
+                        rule=Rule.CONTRADICTING_SETTINGS,
+                    )
+                ]
+            )
         return self
 
 
@@ -145,7 +169,13 @@ class JournalSettings(Section):
         """The file being written is never removed: one above the cap would break the cap."""
         if self.max_segment_bytes > self.retention.hard_max_bytes:
             message = "maxSegmentBytes is larger than retention.hardMaxBytes"
-            raise FieldErrors([FieldError(message, "lower it", ("maxSegmentBytes",))])
+            raise FieldErrors(
+                [
+                    FieldError(
+                        message, "lower it", ("maxSegmentBytes",), rule=Rule.CONTRADICTING_SETTINGS
+                    )
+                ]
+            )
         return self
 
 
@@ -168,7 +198,9 @@ class EventSettings(Section):
     def _check_cluster_name(cls, name: str) -> str:
         if name and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}", name):
             message = f"{quote(name)} cannot stand in a URI as the name of a cluster"
-            raise FieldErrors([FieldError(message, "use letters, digits, dots and dashes")])
+            raise FieldErrors(
+                [FieldError(message, "use letters, digits, dots and dashes", rule=Rule.NOT_A_NAME)]
+            )
         return name
 
 
@@ -187,7 +219,13 @@ class SaslSettings(Section):
     @classmethod
     def _check_not_empty(cls, text: str) -> str:
         if not text.strip():
-            raise FieldErrors([FieldError("must not be empty", "leave out sasl to use none")])
+            raise FieldErrors(
+                [
+                    FieldError(
+                        "must not be empty", "leave out sasl to use none", rule=Rule.NOT_A_NAME
+                    )
+                ]
+            )
         return text
 
 
@@ -204,7 +242,16 @@ class KafkaTlsSettings(Section):
     def _check_cert_and_key(self) -> "KafkaTlsSettings":
         if bool(self.cert_file) != bool(self.key_file):
             message = "certFile and keyFile go together"
-            raise FieldErrors([FieldError(message, "set both or neither", ("certFile",))])
+            raise FieldErrors(
+                [
+                    FieldError(
+                        message,
+                        "set both or neither",
+                        ("certFile",),
+                        rule=Rule.CONTRADICTING_SETTINGS,
+                    )
+                ]
+            )
         return self
 
 
@@ -238,7 +285,15 @@ class KafkaSettings(Section):
             errors = _BROKER.fullmatch(broker)
             if errors is None or not 1 <= int(errors[2]) <= _HIGHEST_PORT:
                 message = f"{quote(broker)} is not the address of a broker"
-                raise FieldErrors([FieldError(message, "write host:port, for example kafka:9092")])
+                raise FieldErrors(
+                    [
+                        FieldError(
+                            message,
+                            "write host:port, for example kafka:9092",
+                            rule=Rule.NOT_AN_ADDRESS,
+                        )
+                    ]
+                )
         return brokers
 
     @field_validator("topic", "checkpoint_topic")
@@ -249,7 +304,13 @@ class KafkaSettings(Section):
         if not _TOPIC.fullmatch(topic) or topic in (".", ".."):
             message = f"{quote(topic)} cannot be the name of a topic"
             raise FieldErrors(
-                [FieldError(message, "use letters, digits, dots, dashes, underlines")]
+                [
+                    FieldError(
+                        message,
+                        "use letters, digits, dots, dashes, underlines",
+                        rule=Rule.NOT_A_NAME,
+                    )
+                ]
             )
         return topic
 
@@ -286,7 +347,15 @@ class WebhookSettings(Section):
     @classmethod
     def _check_timeout(cls, timeout_s: float) -> float:
         if timeout_s <= 0:
-            raise FieldErrors([FieldError("must be longer than 0s", "write for example 10s")])
+            raise FieldErrors(
+                [
+                    FieldError(
+                        "must be longer than 0s",
+                        "write for example 10s",
+                        rule=Rule.NOT_LONGER_THAN_ZERO,
+                    )
+                ]
+            )
         return timeout_s
 
 
@@ -322,7 +391,13 @@ class StreamSettings(Section):
         ):
             if seconds <= 0:
                 hint = "write for example 15s"
-                raise FieldErrors([FieldError("must be longer than 0s", hint, (name,))])
+                raise FieldErrors(
+                    [
+                        FieldError(
+                            "must be longer than 0s", hint, (name,), rule=Rule.NOT_LONGER_THAN_ZERO
+                        )
+                    ]
+                )
         return self
 
 

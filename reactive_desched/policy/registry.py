@@ -6,11 +6,13 @@ from typing import Any, Final
 from msgspec import Struct
 from pydantic import BaseModel
 
+from reactive_desched.api.args import fix_to
 from reactive_desched.api.plugin import Plugin
+from reactive_desched.api.rules import Rule
 from reactive_desched.policy.diagnostics import Diagnostic
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.policy.source_location import SourceLocation
-from reactive_desched.primitives.hints import did_you_mean, quote
+from reactive_desched.primitives.hints import did_you_mean, quote, sole_near_name
 
 DEFAULT_EVICTOR: Final = "DefaultEvictor"
 
@@ -92,4 +94,9 @@ def naming_diagnostic(name: str, at: SourceLocation, registry: Registry) -> Diag
         did_you_mean(name, plugin_names(registry))
         or "remove it, or install the package that offers it"
     )
-    return at.diagnostic(f"there is no plugin {quote(name)}", hint)
+    return at.diagnostic(
+        f"there is no plugin {quote(name)}",
+        hint,
+        rule=Rule.UNKNOWN_PLUGIN,
+        fix=fix_to(sole_near_name(name, plugin_names(registry))),
+    )

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
+from reactive_desched.api.rules import Rule
 from reactive_desched.errors import ConversionError
 from reactive_desched.policy.comment_placement import CommentPlacement, mark_strategy_parts
 from reactive_desched.policy.comments import find_comments
@@ -111,6 +112,7 @@ def _as_legacy(source: SourceText) -> tuple[SourceText, tuple[Diagnostic, ...]]:
     notice = documents.policy.location.below("apiVersion").diagnostic(
         "says v1alpha2, but strategies belong to v1alpha1, so nothing of them has run so far",
         "those with enabled: true run with the new text: try it with `plan` first",
+        rule=Rule.MISLABELLED_VERSION,
     )
     return SourceText("\n".join(lines).encode(), source.name), (notice,)
 
@@ -125,7 +127,9 @@ def _merge_notices(
         yield from unmergeable_strategies(document.location, old.policy.profiles)
     else:
         at = document.location.below("profiles")
-        yield at.diagnostic("are not merged", "merging is for the strategies of v1alpha1")
+        yield at.diagnostic(
+            "are not merged", "merging is for the strategies of v1alpha1", rule=Rule.NOT_MERGED
+        )
 
 
 def _find_policy(source: SourceText, options: ConvertOptions) -> Document:
@@ -137,7 +141,8 @@ def _find_policy(source: SourceText, options: ConvertOptions) -> Document:
     if documents.policy.kind is DocumentKind.UNVERSIONED_POLICY:
         hint = "without it nothing in the document says which format to convert"
         location = documents.policy.location.below("apiVersion")
-        raise PolicyErrors([location.diagnostic("is required", hint)])
+        missing = location.diagnostic("is required", hint, rule=Rule.MISSING_API_VERSION)
+        raise PolicyErrors([missing], texts={source.name: source.text})
     return documents.policy
 
 

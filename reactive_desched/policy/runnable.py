@@ -1,9 +1,11 @@
 """Whether a valid policy can run: some plugins can be configured before they are built."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final
 
+from reactive_desched.api.rules import Rule
 from reactive_desched.policy.diagnostics import Diagnostic, PolicyErrors
+from reactive_desched.policy.policy import Configuration
 from reactive_desched.policy.registry import SUPPORTED_POINTS, Registry
 from reactive_desched.policy.source_location import SourceLocation
 
@@ -17,13 +19,16 @@ def find_unimplemented(policy: SourceLocation, registry: Registry) -> Iterator[D
             for name, at in profile.below("plugins", point, "enabled").texts():
                 spec = registry.get(name)
                 if spec is not None and not spec.is_implemented:
-                    yield at.diagnostic(f"this version cannot run {name} yet", _HINT)
+                    yield at.diagnostic(
+                        f"this version cannot run {name} yet", _HINT, rule=Rule.PLUGIN_NOT_BUILT
+                    )
 
 
-def require_runnable(unimplemented: Sequence[Diagnostic]) -> None:
+def require_runnable(configuration: Configuration) -> None:
     """Refuse a policy that enables what is not built, by what was said of it while reading.
 
     Raises PolicyErrors.
     """
-    if unimplemented:
-        raise PolicyErrors(unimplemented)
+    if configuration.unimplemented:
+        texts = {source.name: source.text for source in configuration.sources}
+        raise PolicyErrors(configuration.unimplemented, texts=texts)

@@ -14,6 +14,7 @@ from reactive_desched.api.args import (
     Section,
     raise_field_errors,
 )
+from reactive_desched.api.rules import Rule
 from reactive_desched.errors import ConfigError
 from reactive_desched.policy.brakes import BrakeSettings
 from reactive_desched.policy.debounce import DebounceSettings
@@ -63,10 +64,17 @@ class ClientSettings(Section):
         }
         for name, seconds in written.items():
             if seconds <= 0:
-                yield FieldError("must be longer than 0s", "write for example 30s", (name,))
+                yield FieldError(
+                    "must be longer than 0s",
+                    "write for example 30s",
+                    (name,),
+                    rule=Rule.NOT_LONGER_THAN_ZERO,
+                )
             elif seconds > self.total_timeout_s > 0:
                 message = "must not be longer than totalTimeout"
-                yield FieldError(message, "raise totalTimeout too", (name,))
+                yield FieldError(
+                    message, "raise totalTimeout too", (name,), rule=Rule.CONTRADICTING_SETTINGS
+                )
 
 
 class ServerSettings(Section):
@@ -105,7 +113,7 @@ class ServerSettings(Section):
         except ConfigError as error:
             hint = "write address:port, for example 127.0.0.1:10258 or [::1]:10258"
             message = f"{quote(listen)} is not an address to listen on"
-            raise FieldErrors([FieldError(message, hint)]) from error
+            raise FieldErrors([FieldError(message, hint, rule=Rule.NOT_AN_ADDRESS)]) from error
         return listen
 
 
@@ -134,10 +142,20 @@ class RetrySettings(Section):
     @model_validator(mode="after")
     def _check_delays(self) -> "RetrySettings":
         if self.initial_s <= 0:
-            error = FieldError("must be longer than 0s", "write for example 5s", ("initial",))
+            error = FieldError(
+                "must be longer than 0s",
+                "write for example 5s",
+                ("initial",),
+                rule=Rule.NOT_LONGER_THAN_ZERO,
+            )
             raise FieldErrors([error])
         if self.initial_s > self.max_s:
-            error = FieldError("initial is longer than max", "raise max", ("initial",))
+            error = FieldError(
+                "initial is longer than max",
+                "raise max",
+                ("initial",),
+                rule=Rule.CONTRADICTING_SETTINGS,
+            )
             raise FieldErrors([error])
         return self
 
@@ -189,7 +207,12 @@ class SmoothingSettings(Section):
     @model_validator(mode="after")
     def _check_agree(self) -> "SmoothingSettings":
         if self.of is not None and self.agree > self.of:
-            error = FieldError("agree is more than of", "raise of or lower agree", ("agree",))
+            error = FieldError(
+                "agree is more than of",
+                "raise of or lower agree",
+                ("agree",),
+                rule=Rule.CONTRADICTING_SETTINGS,
+            )
             raise FieldErrors([error])
         return self
 
@@ -226,10 +249,15 @@ class UsageSourceSettings(Section):
     def _field_errors(self) -> Iterator[FieldError]:
         for name, seconds in (("interval", self.interval_s), ("timeout", self.timeout_s)):
             if seconds <= 0:
-                yield FieldError("must be longer than 0s", "write for example 15s", (name,))
+                yield FieldError(
+                    "must be longer than 0s",
+                    "write for example 15s",
+                    (name,),
+                    rule=Rule.NOT_LONGER_THAN_ZERO,
+                )
         if self.max_age_s <= self.interval_s:
             message = "maxAge is not longer than interval: every sample would be too old"
-            yield FieldError(message, "raise maxAge", ("maxAge",))
+            yield FieldError(message, "raise maxAge", ("maxAge",), rule=Rule.CONTRADICTING_SETTINGS)
 
 
 class MetricsServerSettings(UsageSourceSettings):

@@ -6,7 +6,8 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from reactive_desched.api.args import FieldError, Path
+from reactive_desched.api.args import FieldError, Fix, Path
+from reactive_desched.api.rules import Rule
 from reactive_desched.policy.diagnostics import Diagnostic, format_path
 from reactive_desched.policy.tree import (
     MappingNode,
@@ -93,11 +94,17 @@ class SourceLocation(Struct, frozen=True):
         hint: str = "",
         mark: SourceMark | None = None,
         *,
+        rule: Rule,
         lenient_ok: bool = False,
+        fix: Fix | None = None,
+        at_key: bool = False,
     ) -> Diagnostic:
-        """Describe what is wrong at this place; `mark` overrules where it is found."""
+        """Describe what is wrong at this place: at the value if it is a single one, else its key.
+
+        `at_key` makes it the key in any case; `mark` overrules where it is found.
+        """
         root, path = self.original.root, self.original.path
-        at = mark or mark_of(root, path)
+        at = mark or (mark_of(root, path) if at_key else _value_mark(root, path))
         return Diagnostic(
             source=self.source,
             line=at.line,
@@ -109,12 +116,28 @@ class SourceLocation(Struct, frozen=True):
             hint=hint,
             context=_context(root, path),
             forgivable=lenient_ok,
+            rule=rule,
+            fix=fix,
         )
 
     def error(self, error: FieldError) -> Diagnostic:
         """Describe what a validator found wrong at or below this place."""
         at = self.below(*error.path)
-        return at.diagnostic(error.message, error.hint, lenient_ok=error.lenient_ok)
+        return at.diagnostic(
+            error.message,
+            error.hint,
+            lenient_ok=error.lenient_ok,
+            rule=error.rule,
+            fix=error.fix,
+            at_key=error.at_key,
+        )
+
+
+def _value_mark(root: YamlNode, path: Path) -> SourceMark:
+    """Give the place of a single value that is written, else what `mark_of` gives."""
+    node = find(root, path)
+    is_written = isinstance(node, ScalarNode) and bool(node.text)
+    return node.mark if node is not None and is_written else mark_of(root, path)
 
 
 def _context(root: YamlNode, path: Path) -> str:

@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from reactive_desched.api.args import Path
-from reactive_desched.policy.decode import FieldHints, fields_by_key
+from reactive_desched.api.rules import Rule
+from reactive_desched.policy.decode import FieldAdvice, FieldHints, fields_by_key
 from reactive_desched.policy.document import PolicyDocument, ProfileSection
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.policy.registry import (
@@ -25,7 +26,7 @@ from reactive_desched.policy.tree import (
     to_plain,
 )
 from reactive_desched.policy.wrapper_hints import WRAPPERS
-from reactive_desched.primitives.hints import did_you_mean, same_ignoring_case
+from reactive_desched.primitives.hints import same_ignoring_case
 
 _EVICTOR_FIELDS: Final = frozenset(fields_by_key(DefaultEvictorArgs))
 _TOP_FIELDS: Final = frozenset(fields_by_key(PolicyDocument))
@@ -52,6 +53,9 @@ _NAMESPACES: Final[Mapping[str, str]] = {
     "plugins take namespaces",
 }
 _RESOURCES: Final = frozenset(("cpu", "memory", "pods"))
+_RENAMED: Final[Mapping[str, str]] = {"params": "args", "podStatusPhases": "states"}
+"""Fields of v1alpha1 that have another name in v1alpha2, and the same values."""
+
 _CAMEL_POINTS: Final = frozenset(("preEvictionFilter", "preSort"))
 _MAX_PLUGINS_NAMED: Final = 3
 NAMESPACE_LISTS_HINT: Final = "write include: […] or exclude: […] below it"
@@ -69,15 +73,15 @@ class PolicyFieldHints(FieldHints):
 
     def unknown_field(
         self, entry: MappingEntry, at: SourceLocation, known_fields: frozenset[str]
-    ) -> tuple[str, str]:
+    ) -> FieldAdvice:
         """Say where the field belongs, else which known name is near."""
         if _is_leftover_strategies(entry.key, at.path):
             return _leftover_strategies_hint(entry.value, at.root)
         if same_ignoring_case(entry.key, known_fields) is None or entry.key in _CAMEL_POINTS:
             homes = self._possible_locations(entry, at, known_fields)
             if (home := next(homes, None)) is not None:
-                return "does not belong here", home
-        return "unknown field", did_you_mean(entry.key, known_fields) or REMOVE_HINT
+                return FieldAdvice.misplaced(home, _new_name(entry.key, known_fields))
+        return FieldAdvice.near(entry.key, known_fields, REMOVE_HINT)
 
     def upstream_ignores(self, path: Path) -> bool:
         """Upstream reads nothing strictly but arguments."""
@@ -206,6 +210,12 @@ class PolicyFieldHints(FieldHints):
         )
 
 
+def _new_name(key: str, known_fields: frozenset[str]) -> str:
+    """Give today's name of a field that was only renamed, or the spelling of a point."""
+    name = _RENAMED.get(key) or same_ignoring_case(key, known_fields) or ""
+    return name if name in known_fields else ""
+
+
 def _is_leftover_strategies(key: str, path: Path) -> bool:
     return path == () and key == "strategies"
 
@@ -252,7 +262,7 @@ def _unindented_thresholds_hint(entry: MappingEntry, known_fields: frozenset[str
         yield f"indent it, below {' or '.join(homes)}"
 
 
-def _leftover_strategies_hint(written: YamlNode, root: YamlNode) -> tuple[str, str]:
+def _leftover_strategies_hint(written: YamlNode, root: YamlNode) -> FieldAdvice:
     """Say what does not run when the API version moved on and the strategies did not."""
     strategies = to_plain(written)
     bodies = strategies.values() if isinstance(strategies, dict) else ()
@@ -263,4 +273,5 @@ def _leftover_strategies_hint(written: YamlNode, root: YamlNode) -> tuple[str, s
     remedy = "`reactive-desched policy convert` writes them as profiles"
     if find(root, ("profiles",)) is not None:
         remedy = "remove it, or move it to a file of its own with apiVersion: descheduler/v1alpha1"
-    return f"belongs to v1alpha1 and is not read in v1alpha2: {effect}", remedy
+    message = f"belongs to v1alpha1 and is not read in v1alpha2: {effect}"
+    return FieldAdvice(Rule.OTHER_VERSION_FIELD, message, remedy)

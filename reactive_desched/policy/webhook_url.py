@@ -1,6 +1,7 @@
 """Which URLs a webhook may have: encrypted, and without a password in them."""
 
 from reactive_desched.api.args import FieldError
+from reactive_desched.api.rules import Rule
 from reactive_desched.primitives.url import is_loopback_host, split_url
 
 
@@ -8,13 +9,19 @@ def webhook_url_error(url: str) -> FieldError | None:
     """Say what is wrong with the address of a webhook; never repeat it: it may hold a password."""
     parts = split_url(url)
     if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
-        return FieldError("is not a URL", "write https://host/path, without spaces")
+        return FieldError(
+            "is not a URL", "write https://host/path, without spaces", rule=Rule.WEBHOOK_URL
+        )
     if parts.username is not None:
-        return FieldError("a URL must not hold a password", "put a token into tokenFile")
+        return FieldError(
+            "a URL must not hold a password", "put a token into tokenFile", rule=Rule.WEBHOOK_URL
+        )
     if parts.fragment:
-        return FieldError("what stands behind # is never sent", "leave it out")
+        return FieldError(
+            "what stands behind # is never sent", "leave it out", rule=Rule.WEBHOOK_URL
+        )
     if parts.scheme == "http" and not is_loopback_host(parts.hostname):
         message = f"http to {parts.hostname} sends every event unencrypted"
         hint = "write https://, or send to a proxy on this machine, at http://127.0.0.1:PORT"
-        return FieldError(message, hint)
+        return FieldError(message, hint, rule=Rule.WEBHOOK_URL)
     return None

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import yaml  # type: ignore[import-untyped]  # PyYAML ships no types
 
+from reactive_desched.api.rules import Rule
 from reactive_desched.policy.diagnostics import Diagnostic, PolicyErrors
 from reactive_desched.policy.tree import SourceMark
 
@@ -78,28 +79,32 @@ class YamlText:
             before = self._text.encode()[: error.position].decode(errors="replace")
             mark = SourceMark(before.count("\n") + 1, len(before) - before.rfind("\n"))
             message = f"the character {_code_point(error.character)} is not allowed"
-            raise self.fatal_error(message, "", mark) from error
+            raise self.fatal_error(message, "", mark, rule=Rule.BAD_CHARACTER) from error
         except Exception as error:  # the parser raises other errors on odd input
             error_message = " ".join(str(error).split())
-            raise self.fatal_error(f"cannot be read as YAML: {error_message}") from error
+            raise self.fatal_error(
+                f"cannot be read as YAML: {error_message}", rule=Rule.YAML_SYNTAX
+            ) from error
 
     def fatal_error(
-        self, message: str, hint: str = "", mark: SourceMark | None = None
+        self, message: str, hint: str = "", mark: SourceMark | None = None, *, rule: Rule
     ) -> PolicyErrors:
         """Describe why to give up on this text: nothing after such a problem can be trusted."""
         line, column = (mark.line, mark.column) if mark else (0, 0)
-        return PolicyErrors([Diagnostic(self._source, line, column, "", message, hint)])
+        return PolicyErrors([Diagnostic(self._source, line, column, "", message, hint, rule=rule)])
 
-    def fatal_error_at(self, event: Event, message: str, hint: str = "") -> PolicyErrors:
+    def fatal_error_at(
+        self, event: Event, message: str, hint: str = "", *, rule: Rule
+    ) -> PolicyErrors:
         """Describe why to give up at an event."""
         mark = mark_of_event(event)
-        return self.fatal_error(message, hint or self._template_hint(mark), mark)
+        return self.fatal_error(message, hint or self._template_hint(mark), mark, rule=rule)
 
     def _decode(self, text: str | bytes) -> str:
         """Bound the size and decode UTF-8; a byte order mark in a str is the parser's to drop."""
         if len(text) > MAX_TEXT_BYTES:
             hint = "a policy is a few KiB: is this the file?"
-            raise self.fatal_error("the text is larger than 1 MiB", hint)
+            raise self.fatal_error("the text is larger than 1 MiB", hint, rule=Rule.TOO_LARGE)
         if isinstance(text, str):
             return text
         try:
@@ -107,7 +112,9 @@ class YamlText:
         except UnicodeDecodeError as error:
             line = text.count(b"\n", 0, error.start) + 1
             mark = SourceMark(line, error.start - text.rfind(b"\n", 0, error.start))
-            raise self.fatal_error("the text is not UTF-8", "save it as UTF-8", mark) from error
+            raise self.fatal_error(
+                "the text is not UTF-8", "save it as UTF-8", mark, rule=Rule.BAD_CHARACTER
+            ) from error
 
     def _syntax_error(self, error: yaml.MarkedYAMLError) -> PolicyErrors:
         """Describe where the parser stopped, and why."""
@@ -119,11 +126,15 @@ class YamlText:
         mark = SourceMark(at.line + 1, at.column + 1) if at else None
         if "Unicode character escape" in what and _SURROGATE.match(self._line(mark), at.column - 1):
             begin = SourceMark(error.context_mark.line + 1, error.context_mark.column + 1)
-            return self.fatal_error("half of a surrogate pair is not a character", "", begin)
+            return self.fatal_error(
+                "half of a surrogate pair is not a character", "", begin, rule=Rule.BAD_CHARACTER
+            )
         plain = plain_syntax_error(what)
         if "cannot start any token" in what:
             plain = f"a text may not begin with {self._text_at(at)!r}"
-        return self.fatal_error(f"not valid YAML: {plain}", self._syntax_hint(what, mark), mark)
+        return self.fatal_error(
+            f"not valid YAML: {plain}", self._syntax_hint(what, mark), mark, rule=Rule.YAML_SYNTAX
+        )
 
     def _syntax_hint(self, what: str, mark: SourceMark | None) -> str:
         """Recognise common causes in the lines themselves."""
@@ -146,6 +157,13 @@ class YamlText:
 
     def _line(self, mark: SourceMark | None) -> str:
         return self._lines[mark.line - 1] if mark and mark.line <= len(self._lines) else ""
+
+
+def decode(text: str | bytes) -> str:
+    """Return a text that was read before, without a byte order mark."""
+    if isinstance(text, str):
+        return text.removeprefix("\ufeff")
+    return text.decode("utf-8-sig", errors="replace")
 
 
 def parser_words(error: Exception) -> str:
@@ -184,6 +202,11 @@ def _for_libyaml(text: str) -> str:
     except (ValueError, RecursionError):
         return text
     return _SURROGATES.sub(_one_escape, text.replace("\t", " "))
+
+
+def keeps_places(text: str) -> bool:
+    """Return whether what the parser counts are places in the text itself, not in a changed one."""
+    return len(_for_libyaml(text)) == len(text)
 
 
 def _one_escape(pair: "re.Match[str]") -> str:

@@ -27,14 +27,38 @@ _NANOSECONDS: Final = {
 _MAX_NS: Final = 2**63 - 1
 _MAX_TEXT_CHARS: Final = 64
 _BARE_NUMBER: Final = re.compile(r"[0-9]+(\.[0-9]+)?")
+_UNIT_OF_WORD: Final = {
+    "s": "s",
+    "sec": "s",
+    "second": "s",
+    "min": "m",
+    "minute": "m",
+    "m": "m",
+    "h": "h",
+    "hr": "h",
+    "hour": "h",
+    "d": "d",
+    "day": "d",
+    "w": "w",
+    "wk": "w",
+    "week": "w",
+}
+_WORD: Final = rf"(?:{'|'.join(sorted(_UNIT_OF_WORD, key=len, reverse=True))})s?"
+_WORDED_PART: Final = re.compile(rf"([0-9]+(?:\.[0-9]+)?) *({_WORD})\b")
+_MONTHS_OR_MINUTES: Final = re.compile(r"[0-9] *Ms?\b")
+_IN_WORDS: Final = re.compile(rf"(?:{_WORDED_PART.pattern}(?:,? *(?:and )?)?)+")
 _LONG_UNIT: Final = re.compile(r"[0-9]+ ?(y|yr|years?|mo|months?)")
 
 
 class DurationError(ValueError):
-    """A text is not a duration; `hint` shows how to write one."""
+    """A text is not a duration; `hint` shows how to write one.
 
-    def __init__(self, message: str, hint: str) -> None:
+    `accepted` is the same duration as it must be written, where the text says which.
+    """
+
+    def __init__(self, message: str, hint: str, accepted: str = "") -> None:
         self.hint = hint
+        self.accepted = accepted
         super().__init__(message)
 
 
@@ -42,7 +66,8 @@ def parse_duration(text: str) -> float:
     """Return the seconds of a duration text, a day being 24 hours; raises DurationError."""
     written = _DURATION.fullmatch(text) if len(text) <= _MAX_TEXT_CHARS else None
     if written is None:
-        raise DurationError("is not a duration", _format_hint(text))
+        accepted = _from_words(text[:_MAX_TEXT_CHARS])
+        raise DurationError("is not a duration", _format_hint(text, accepted), accepted)
     nanoseconds = sum(
         int(Fraction(number.rstrip(".")) * _NANOSECONDS[unit])
         for number, unit in _PART.findall(written[2])
@@ -52,8 +77,21 @@ def parse_duration(text: str) -> float:
     return (-nanoseconds if written[1] == "-" else nanoseconds) / 10**9
 
 
-def _format_hint(text: str) -> str:
+def _from_words(text: str) -> str:
+    """Return a duration in words, such as `1 hour 30 min`, with its units; else nothing."""
+    folded = text.casefold().strip()
+    if not _IN_WORDS.fullmatch(folded) or _MONTHS_OR_MINUTES.search(text):
+        return ""
+    return "".join(
+        f"{number}{_UNIT_OF_WORD[word.removesuffix('s') or 's']}"
+        for number, word in _WORDED_PART.findall(folded)
+    )
+
+
+def _format_hint(text: str, accepted: str) -> str:
     """Suggest what a malformed duration may stand for."""
+    if accepted:
+        return f"write {accepted}"
     if _LONG_UNIT.fullmatch(text[:_MAX_TEXT_CHARS]):
         return "the longest units are w and d: write a year as 365d, a month as 30d"
     if _BARE_NUMBER.fullmatch(text[:_MAX_TEXT_CHARS]):

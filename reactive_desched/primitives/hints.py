@@ -7,6 +7,8 @@ _MAX_NAME_CHARS: Final = 80
 _MAX_LISTED: Final = 8
 _MIN_SIMILARITY: Final = 0.72
 _MAX_QUOTED_CHARS: Final = 60
+_MIN_SLIP_SIMILARITY: Final = 0.86
+_MIN_LEAD: Final = 0.06
 
 
 def quote(text: str) -> str:
@@ -27,6 +29,31 @@ def nearest_name(name: str, candidates: Iterable[str]) -> str | None:
 
     close = get_close_matches(_normalize(name), by_folded, n=1, cutoff=_MIN_SIMILARITY)
     return by_folded[close[0]] if close else None
+
+
+def sole_near_name(name: str, candidates: Iterable[str]) -> str | None:
+    """Return the candidate that the name can only be a slip for, or None when it may mean others.
+
+    It differs in case and separators alone, or in a few letters, and no other comes close.
+    """
+    names = list(candidates)
+    if (same := same_ignoring_case(name, names)) is not None:
+        return same
+    if len(name) > _MAX_NAME_CHARS:
+        return None
+    from difflib import SequenceMatcher
+
+    ranked = sorted(
+        (
+            (SequenceMatcher(None, _normalize(name), _normalize(each)).ratio(), each)
+            for each in names
+        ),
+        reverse=True,
+    )
+    if not ranked or ranked[0][0] < _MIN_SLIP_SIMILARITY:
+        return None
+    is_alone = len(ranked) == 1 or ranked[1][0] <= ranked[0][0] - _MIN_LEAD
+    return ranked[0][1] if is_alone else None
 
 
 def same_ignoring_case(name: str, candidates: Iterable[str]) -> str | None:

@@ -18,6 +18,7 @@ import msgspec
 
 from reactive_desched.errors import ConfigError
 from reactive_desched.primitives.lean_imports import without_package
+from reactive_desched.primitives.terminal import wants_colours
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger, Processor
@@ -97,7 +98,7 @@ def configure(
     _require_choice("log level", level, LEVELS)
     _require_choice("log format", style, FORMATS)
     structlog = _import_structlog()
-    colours = _wants_colours(stream, os.environ if environ is None else environ)
+    colours = wants_colours(stream, os.environ if environ is None else environ)
     common = _common_processors()
     render: list[Processor] = [
         partial(_put_in_order, mode),
@@ -178,11 +179,6 @@ def blank_secrets(text: str) -> str:
 def _drop_none(_logger: object, _method: str, fields: Fields) -> Fields:
     """Leave out what is None: that there is nothing to say needs no words."""
     return {name: value for name, value in fields.items() if value is not None}
-
-
-def _wants_colours(stream: TextIO, environ: Mapping[str, str]) -> bool:
-    """Say whether to use colours: https://no-color.org counts any value but the empty one."""
-    return stream.isatty() and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
 
 
 def _put_in_order(mode: str | None, _logger: object, _method: str, fields: Fields) -> Fields:

@@ -2,6 +2,7 @@ import io
 import json
 from pathlib import Path
 from types import SimpleNamespace
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -45,6 +46,19 @@ class Files:
         written = self._capsys.readouterr()
         assert written.err == ""
         return status, written.out.replace(f"{self._folder}/", "")
+
+
+def errors_in(said: str) -> list[list[str]]:
+    """Give each error with the lines below it that show its place."""
+    errors: list[list[str]] = []
+    is_error = False
+    for line in said.splitlines():
+        if not line.startswith("  "):
+            is_error = " error: " in line
+            errors += [[line]] if is_error else []
+        elif is_error:
+            errors[-1].append(line)
+    return errors
 
 
 @pytest.fixture
@@ -129,18 +143,32 @@ def test_errors_and_warnings_are_told_in_the_order_of_the_lines_with_status_2(
 
     assert status == 2
     assert said.splitlines() == [
-        "p:4:1: error: ignorePvcPods: does not belong here; move it to the args of DefaultEvictor",
-        'p:5:1: error: maxNoOfPodsToEvictTotal: must be a whole number, not the text "x"',
+        "p:4:1: error: ignorePvcPods: does not belong here [RD202]",
+        "  4 | ignorePvcPods: true",
+        "    | ^^^^^^^^^^^^^",
+        "    = help: move it to the args of DefaultEvictor",
+        'p:5:26: error: maxNoOfPodsToEvictTotal: must be a whole number, not the text "x" [RD204]',
+        "  5 | maxNoOfPodsToEvictTotal: x",
+        "    |                          ^",
+        "p:6:1: error: profiles: is written twice; the first is on line 3 [RD007]",
+        "  6 | profiles: [{name: q}]",
+        "    | ^^^^^^^^",
+        "    = help: keep one: upstream reads the last",
+        "q:1:13: warning: apiVersion: descheduler/v1alpha1 is the legacy format [RD501]",
+        "  1 | apiVersion: descheduler/v1alpha1",
+        "    |             ^^^^^^^^^^^^^^^^^^^^",
         (
-            "p:6:1: error: profiles: is written twice; the first is on line 3; "
-            "keep one: upstream reads the last"
+            "    = help: it is converted on load; `reactive-desched policy convert` writes the new"
+            " one"
         ),
-        (
-            "q:1:1: warning: apiVersion: descheduler/v1alpha1 is the legacy format; "
-            "it is converted on load; `reactive-desched policy convert` writes the new one"
-        ),
-        "q:3:1: warning: strategies: no strategy is enabled; nothing will be evicted",
-        f"q:3:14: warning: strategies.{TAINTS}: is not enabled; it runs only with enabled: true",
+        "q:3:1: warning: strategies: no strategy is enabled [RD504]",
+        f"  3 | strategies: {{{TAINTS}: }}",
+        "    | ^^^^^^^^^^",
+        "    = help: nothing will be evicted",
+        f"q:3:14: warning: strategies.{TAINTS}: is not enabled [RD503]",
+        f"  3 | strategies: {{{TAINTS}: }}",
+        f"    | {'':13}{'^' * len(TAINTS)}",
+        "    = help: it runs only with enabled: true",
         "2 files: 3 errors, 3 warnings; 2 of the errors would be warnings with --lenient-policy",
     ]
 
@@ -165,12 +193,12 @@ def test_a_plugin_that_this_version_cannot_run_is_an_error_at_each_place_that_en
     status, said = files.check(p=policy, sound=SOUND)
 
     assert status == 2
-    remedy = "remove it from the policy, or upgrade to a version that has it (in profile p)"
     at = "error: profiles[0].plugins.balance.enabled"
-    assert said.splitlines()[:2] == [
-        f"p:3:52: {at}[0]: this version cannot run Later yet; {remedy}",
-        f"p:3:59: {at}[1]: this version cannot run MuchLater yet; {remedy}",
+    assert [line for line in said.splitlines() if line.startswith("p:")] == [
+        f"p:3:52: {at}[0]: this version cannot run Later yet (in profile p) [RD403]",
+        f"p:3:59: {at}[1]: this version cannot run MuchLater yet (in profile p) [RD403]",
     ]
+    assert "= help: remove it from the policy, or upgrade to a version that has it\n" in said
 
 
 @pytest.mark.parametrize("topic", TOPICS)
@@ -192,10 +220,11 @@ def test_the_check_fails_for_exactly_the_policies_that_run_refuses(
         refusal = capsys.readouterr().err
 
         assert checked == (0 if no_cluster in refusal else 2), case.name
-        errors = [line.replace(" error:", "") for line in said.splitlines() if " error: " in line]
-        assert len(errors) == len(set(errors))
+        errors = errors_in(said)
+        assert len(errors) == len({each[0] for each in errors})
         if checked:
-            assert refusal.splitlines() == errors
+            assert errors_in(refusal) == errors
+            assert sum(map(len, errors)) == len(refusal.splitlines())
 
 
 def test_a_lenient_check_warns_of_what_is_not_read(files: Files) -> None:
@@ -203,8 +232,10 @@ def test_a_lenient_check_warns_of_what_is_not_read(files: Files) -> None:
     assert files.check("--lenient-policy", p=text) == (
         0,
         (
-            "p:4:1: warning: ignorePvcPods: does not belong here; "
-            "move it to the args of DefaultEvictor\n"
+            "p:4:1: warning: ignorePvcPods: does not belong here [RD202]\n"
+            "  4 | ignorePvcPods: true\n"
+            "    | ^^^^^^^^^^^^^\n"
+            "    = help: move it to the args of DefaultEvictor\n"
             f"p: note: {LEAVES}\n"
             f"p: note: {LIMITS}\n"
             "1 file: 0 errors, 1 warning\n"
@@ -230,7 +261,8 @@ def test_a_plugin_that_is_configured_in_settings_must_exist(files: Files) -> Non
     text = f"{SETTINGS}debounce: {{perPlugin: {{PodLifetime: {{quiet: 1s}}}}}}\n"
     status, said = files.check(p=text)
     assert status == 2
-    assert "debounce.perPlugin.PodLifetime: there is no such plugin; did you mean PodLife" in said
+    assert "debounce.perPlugin.PodLifetime: there is no such plugin [RD401]" in said
+    assert "= help: did you mean PodLifeTime?" in said
 
 
 def test_a_plugin_that_ignores_guards_must_exist_and_so_must_the_guards(files: Files) -> None:
@@ -242,7 +274,7 @@ def test_a_plugin_that_ignores_guards_must_exist_and_so_must_the_guards(files: F
 
     status, said = files.check(p=text.replace("Node]", "Nodes]").replace("[All]", "[]"))
     assert status == 2
-    assert "guards.ignoredBy.PodLifetime: there is no such plugin; did you mean PodLife" in said
+    assert "guards.ignoredBy.PodLifetime: there is no such plugin [RD401]" in said
 
 
 def test_a_file_that_holds_neither_is_wrong(files: Files) -> None:
@@ -255,7 +287,7 @@ def test_a_file_that_is_not_there_is_one_line_among_others(files: Files, tmp_pat
     status, said = files.check(str(tmp_path / "gone"), p=SOUND)
     assert status == 2
     assert said.splitlines() == [
-        "gone: error: cannot be read: No such file or directory; check the path",
+        "gone: error: cannot be read: No such file or directory; check the path [RD001]",
         f"p: note: {LEAVES}",
         f"p: note: {LIMITS}",
         "2 files: 1 error, 0 warnings",
@@ -276,7 +308,10 @@ def test_a_hyphen_reads_standard_input(
 def test_more_problems_than_are_told_are_told_of(files: Files) -> None:
     status, said = files.check(p=SOUND + "".join(f"key{i}: 1\n" for i in range(200)))
     assert status == 2
-    assert said.splitlines()[100] == "p: error: there are more problems than these"
+    assert (
+        next(line for line in said.splitlines() if line.startswith("p: "))
+        == "p: error: there are more problems than these"
+    )
 
 
 def test_json_holds_what_the_lines_say(files: Files, tmp_path: Path) -> None:
@@ -290,9 +325,11 @@ def test_json_holds_what_the_lines_say(files: Files, tmp_path: Path) -> None:
         "warnings": 3,
         "complete": True,
         "notes": [],
+        "corrections": [],
     }
     assert answer["problems"][0] == {
         "severity": "error",
+        "code": "RD202",
         "file": "p",
         "line": 4,
         "column": 1,
@@ -301,6 +338,7 @@ def test_json_holds_what_the_lines_say(files: Files, tmp_path: Path) -> None:
         "hint": "move it to the args of DefaultEvictor",
         "context": "",
         "forgivable": True,
+        "fixable": False,
     }
     assert [it["severity"] for it in answer["problems"]] == ["error"] * 2 + ["warning"] * 3
 
@@ -315,7 +353,18 @@ def test_help_describes_the_json(capsys: pytest.CaptureFixture[str]) -> None:
         main(["policy", "check", "--help"])
     assert ended.value.code == 0
     said = capsys.readouterr().out
-    for key in ("severity", "file", "line", "column", "path", "message", "hint", "context"):
+    for key in (
+        "severity",
+        "code",
+        "fixable",
+        "file",
+        "line",
+        "column",
+        "path",
+        "message",
+        "hint",
+        "context",
+    ):
         assert f'"{key}"' in said
 
 
@@ -338,12 +387,11 @@ def test_a_kind_of_change_to_which_no_plugin_reacts_cannot_have_its_own_debounce
     path.write_text(f"{SETTINGS}debounce: {{perChange: {waits}, perPlugin: {own}}}\n")
 
     assert main(["policy", "check", str(path)]) == 2
-    problems = [
-        line for line in capsys.readouterr().out.splitlines() if "no change of this kind" in line
-    ]
+    said = capsys.readouterr().out
+    problems = [line for line in said.splitlines() if "no change of this kind" in line]
+    assert "= help: did you mean NodeTaintsChanged?" in said
     assert len(problems) == 2
     assert "debounce.perChange.NodeTaintsChangd" in problems[0]
-    assert "did you mean NodeTaintsChanged?" in problems[0]
     assert "debounce.perPlugin.PodLifeTime.perChange.NodeTaintsChanged" in problems[1]
 
 
@@ -351,7 +399,7 @@ def test_a_text_that_is_not_yaml_is_shown_with_a_caret_under_the_place(files: Fi
     status, said = files.check(p="kind: DeschedulerPolicy\nprofiles: [a\n")
 
     assert status == 2
-    assert said.splitlines()[1:3] == ["2 | profiles: [a", "  |           ^"]
+    assert said.splitlines()[1:3] == ["  2 | profiles: [a", "    |           ^"]
     assert ":2:11: error: not valid YAML: the list that begins with [" in said
 
 
@@ -360,8 +408,8 @@ def test_github_marks_the_line_of_each_problem(files: Files) -> None:
 
     assert status == 2
     assert said.splitlines()[0] == (
-        "::error file=p,line=4,col=1::ignorePvcPods: does not belong here; "
-        "move it to the args of DefaultEvictor"
+        "::error file=p,line=4,col=1,endColumn=14,title=RD202::ignorePvcPods: does not belong here;"
+        " move it to the args of DefaultEvictor [RD202]"
     )
 
 
@@ -375,5 +423,162 @@ def test_sarif_has_a_result_for_each_problem(files: Files) -> None:
     place = results[0]["locations"][0]["physicalLocation"]
     assert place == {
         "artifactLocation": {"uri": "p"},
-        "region": {"startLine": 4, "startColumn": 1},
+        "region": {"startLine": 4, "startColumn": 1, "endColumn": 14},
     }
+
+
+def test_sarif_has_every_member_that_its_schema_requires(files: Files) -> None:
+    _, said = files.check("no such file", "-o", "sarif", p=MISPLACED, q=OLD)
+
+    log = json.loads(said)
+    assert log.keys() >= {"version", "runs"}
+    for run in log["runs"]:
+        assert run.keys() >= {"tool", "results"}
+        driver = run["tool"]["driver"]
+        assert driver["name"]
+        rules = driver["rules"]
+        assert len({rule["id"] for rule in rules}) == len(rules)
+        for rule in rules:
+            assert rule["shortDescription"]["text"]
+            assert rule["help"]["text"]
+            assert urlsplit(rule["helpUri"]).scheme
+        for result in run["results"]:
+            assert result["message"]["text"]
+            assert result["level"] in {"error", "warning"}
+            assert rules[result["ruleIndex"]]["id"] == result["ruleId"]
+            place = result["locations"][0]["physicalLocation"]
+            assert " " not in place["artifactLocation"]["uri"]
+            if region := place.get("region"):
+                assert min(region.values()) >= 1
+                assert region["endColumn"] > region["startColumn"]
+    assert any("region" not in r["locations"][0]["physicalLocation"] for r in run["results"])
+
+
+SLIP = MISPLACED.replace("profiles:", "nodeSelectr: a\nprofiles:")
+
+
+def test_fix_corrects_the_file_and_says_what_and_what_is_left(files: Files, tmp_path: Path) -> None:
+    status, said = files.check("--fix", p=SLIP, sound=SOUND)
+
+    assert status == 2
+    lines = said.splitlines()
+    assert lines[:2] == [
+        "p:3:1: corrected: nodeSelectr -> nodeSelector [RD201]",
+        "p:5:1: error: ignorePvcPods: does not belong here [RD202]",
+    ]
+    assert lines[-1].startswith("2 files: 2 errors, 0 warnings; ")
+    assert lines[-1].endswith("; 1 corrected")
+    assert (tmp_path / "p").read_text() == SLIP.replace("Selectr", "Selector")
+    assert (tmp_path / "sound").read_text() == SOUND
+
+
+def test_the_status_after_a_correction_is_that_of_the_corrected_file(files: Files) -> None:
+    text = SLIP.split("ignorePvcPods")[0]
+    assert files.check(p=text)[0] == 2
+    assert files.check("--fix", p=text)[0] == 0
+
+
+def test_a_check_says_how_much_fix_would_correct(files: Files) -> None:
+    _, said = files.check(p=SLIP)
+    assert said.endswith("; --fix corrects 1 of them\n")
+    assert json.loads(files.check("-o", "json", p=SLIP)[1])["problems"][0]["fixable"]
+
+
+def test_json_holds_the_corrections(files: Files) -> None:
+    _, said = files.check("--fix", "-o", "json", p=SLIP)
+    assert json.loads(said)["corrections"] == [
+        {
+            "file": "p",
+            "line": 3,
+            "column": 1,
+            "code": "RD201",
+            "before": "nodeSelectr",
+            "after": "nodeSelector",
+        }
+    ]
+
+
+def test_a_file_that_needs_no_correction_is_not_written(files: Files, tmp_path: Path) -> None:
+    files.check(p=SOUND)
+    before = (tmp_path / "p").stat()
+    assert main(["policy", "check", "--fix", str(tmp_path / "p")]) == 0
+    after = (tmp_path / "p").stat()
+    assert (before.st_ino, before.st_mtime_ns) == (after.st_ino, after.st_mtime_ns)
+
+
+def test_diff_prints_a_patch_and_writes_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, sound = tmp_path / "p", tmp_path / "sound"
+    file.write_text(SLIP.removesuffix("\n"))
+    sound.write_text(SOUND)
+
+    status = main(["policy", "check", "--diff", str(file), str(sound)])
+
+    written = capsys.readouterr()
+    assert status == 2
+    assert written.out.splitlines()[:6] == [
+        f"--- {file}",
+        f"+++ {file}",
+        "@@ -1,6 +1,6 @@",
+        " apiVersion: descheduler/v1alpha2",
+        " kind: DeschedulerPolicy",
+        "-nodeSelectr: a",
+    ]
+    assert "\n\\ No newline at end of file\n" in written.out
+    assert written.err == "--fix would correct 1 place in 1 file\n"
+    assert file.read_text() == SLIP.removesuffix("\n")
+    assert main(["policy", "check", "--diff", str(sound)]) == 0
+    assert capsys.readouterr() == ("", "there is nothing that --fix would correct\n")
+
+
+def test_a_valid_policy_that_does_something_else_is_said_on_stderr(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    preferred = "preferredDuringSchedulingIgnoreDuringExecution"
+    plugin, types = "RemovePodsViolatingNodeAffinity", f"[{required}, {preferred}]"
+    file = tmp_path / "p"
+    file.write_text(
+        "apiVersion: descheduler/v1alpha2\nkind: DeschedulerPolicy\nprofiles:\n- name: x\n"
+        f"  pluginConfig: [{{name: {plugin}, args: {{nodeAffinityType: {types}}}}}]\n"
+        f"  plugins: {{deschedule: {{enabled: [{plugin}]}}}}\n"
+    )
+    assert main(["policy", "check", "--fix", str(file)]) == 0
+    assert "does something else now: try it with `plan`" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--fix", "-"], "--fix needs files to write"),
+        (["--diff", "-o", "json", "p"], "--diff prints a patch"),
+        (["--fix", "--diff", "p"], "not allowed with argument"),
+    ],
+    ids=["standard input", "a format", "both"],
+)
+def test_what_cannot_be_asked_of_a_correction_is_refused(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["policy", "check", *words])
+    assert ended.value.code == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_rule_is_explained_as_on_its_page(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["policy", "rule", "rd201"]) == 0
+    section = capsys.readouterr().out
+    page = Path(__file__).parents[2] / "docs" / "reference" / "policy-rules.md"
+    assert section.startswith("### RD201 unknown-field\n")
+    assert section in page.read_text(encoding="utf-8")
+
+    assert main(["policy", "rule"]) == 0
+    assert "RD201  A field that is not known\n" in capsys.readouterr().out
+
+
+def test_a_rule_that_does_not_exist_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["policy", "rule", "RD999"])
+    assert ended.value.code == 2
+    assert "there is no rule RD999: `policy rule` lists all" in capsys.readouterr().err

@@ -35,10 +35,12 @@ profiles: # ours
         enabled:
           - {TAINTS}
 """
-WEIGHT = (
-    f"p.yaml:4:50: warning: strategies.{TAINTS}.weight: has no effect; "
-    "it never had one: remove it\n"
-)
+WEIGHT = f"""\
+p.yaml:4:50: warning: strategies.{TAINTS}.weight: has no effect [RD505]
+  4 |   {TAINTS}: {{enabled: true, weight: 1}}
+    | {"":49}^^^^^^
+    = help: it never had one: remove it
+"""
 WRONG = OLD.replace("weight", "weigth") + "ignorePvcPods: 5\n"
 
 
@@ -120,8 +122,13 @@ def test_wrong_input_is_told_as_a_whole_and_nothing_is_written(
     written = capsys.readouterr()
     assert written.out == ""
     assert written.err.splitlines() == [
-        f"p.yaml:4:50: strategies.{TAINTS}.weigth: unknown field; did you mean weight?",
-        "p.yaml:5:1: ignorePvcPods: must be true or false, not the number 5",
+        f"p.yaml:4:50: error: strategies.{TAINTS}.weigth: unknown field [RD201]",
+        f"  4 |   {TAINTS}: {{enabled: true, weigth: 1}}",
+        f"    | {'':49}^^^^^^",
+        "    = help: did you mean weight?",
+        "p.yaml:5:16: error: ignorePvcPods: must be true or false, not the number 5 [RD204]",
+        "  5 | ignorePvcPods: 5",
+        "    |                ^",
     ]
     assert policy.read_text() == WRONG
     assert list(policy.parent.iterdir()) == [policy]
@@ -132,7 +139,7 @@ def test_a_file_that_is_not_there_is_wrong_input(
 ) -> None:
     assert convert("gone.yaml") == 2
     assert capsys.readouterr().err == (
-        "gone.yaml: cannot be read: No such file or directory; check the path\n"
+        "gone.yaml: error: cannot be read: No such file or directory; check the path [RD001]\n"
     )
 
 

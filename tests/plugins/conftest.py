@@ -11,6 +11,7 @@ from reactive_desched.policy.diagnostics import PolicyErrors
 from reactive_desched.policy.documents import SourceText
 from reactive_desched.policy.load import load_sources
 from reactive_desched.policy.policy import Configuration
+from tests.support.policy_lines import without_codes
 
 Read = Callable[[str, str], BaseModel]
 Ask = Callable[[str, str], list[str]]
@@ -29,6 +30,7 @@ def configured(plugin: str, args: str) -> Configuration:
 
 def without_place(plugin: str, line: str) -> str:
     """Leave the path below args and what is said."""
+    (line,) = without_codes(line)
     said = line.split(": ", 1)[1].removesuffix(f" (in profile p, {plugin})")
     return said.removeprefix("profiles[0].pluginConfig[0].args").removeprefix(".")
 

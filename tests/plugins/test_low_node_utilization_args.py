@@ -12,6 +12,7 @@ from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.diagnostics import PolicyErrors
 from reactive_desched.policy.documents import SourceText
 from reactive_desched.policy.load import load_sources
+from tests.support.policy_lines import without_codes
 
 Read = Callable[[str, str], BaseModel]
 Ask = Callable[[str, str], list[str]]
@@ -167,7 +168,7 @@ METRIC_ONLY = 'are expected to specify a single instance of "MetricResource" res
             [
                 (
                     "evictableNamespaces.include: only Exclude namespaces can be set, inclusion is "
-                    "not supported: list the namespaces to leave alone under exclude"
+                    "not supported; list the namespaces to leave alone under exclude"
                 )
             ],
             id="namespaces to look at",
@@ -374,11 +375,11 @@ def test_a_source_of_metrics_that_the_policy_does_not_provide_is_told() -> None:
             "      metricsUtilization: {source: KubernetesMetrics}\n"
         )
         read = load_sources([SourceText(text, "p.yaml")], plugin_registry())
-        return [str(warning) for warning in read.warnings]
+        return [line for each in read.warnings for line in without_codes(each)]
 
     [warning] = warnings("")
     assert warning == (
-        "p.yaml:7:5: profiles[0].pluginConfig[0].name: metricsProviders has no KubernetesMetrics, "
+        "p.yaml:7:11: profiles[0].pluginConfig[0].name: metricsProviders has no KubernetesMetrics, "
         "so the use of no node is known, and nothing is evicted; add metricsProviders: "
         "[{source: KubernetesMetrics}] to the policy (in profile p, LowNodeUtilization)"
     )

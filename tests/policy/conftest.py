@@ -10,6 +10,7 @@ from reactive_desched.policy.documents import SourceText
 from reactive_desched.policy.load import load_sources
 from reactive_desched.policy.policy import Configuration
 from reactive_desched.policy.registry import PluginSpec
+from tests.support.policy_lines import without_codes
 from tests.support.small_plugins import HEAD, REGISTRY, policy_with_args
 
 
@@ -37,7 +38,7 @@ def problems(read: Callable[[str], Configuration]) -> Callable[[str], list[str]]
     def ask(text: str) -> list[str]:
         with pytest.raises(PolicyErrors) as caught:
             read(text)
-        return str(caught.value).splitlines()
+        return without_codes(caught.value)
 
     return ask
 
@@ -45,7 +46,7 @@ def problems(read: Callable[[str], Configuration]) -> Callable[[str], list[str]]
 @pytest.fixture
 def warnings(read: Callable[[str], Configuration]) -> Callable[[str], list[str]]:
     """Give the warnings of a text that is accepted."""
-    return lambda text: [str(warning) for warning in read(text).warnings]
+    return lambda text: [line for each in read(text).warnings for line in without_codes(each)]
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from reactive_desched.policy.diagnostics import PolicyErrors
 from reactive_desched.policy.documents import SourceText
 from reactive_desched.policy.load import load_sources
 from reactive_desched.policy.policy import Configuration
+from reactive_desched.policy.report import MAX_COLUMNS, Report
 from reactive_desched.policy.strategies import STRATEGIES
 from reactive_desched.policy.v1alpha1 import StrategyParameters
 
@@ -104,6 +105,8 @@ def check(errors: PolicyErrors, text: str | bytes) -> None:
         assert rendered.encode()
         assert len(rendered) < 1500
         assert problem.line <= len(decoded.splitlines()) + 1
+        for line in tuple(Report({"p.yaml": text}).lines(problem, "error"))[1:3]:
+            assert len(line) <= MAX_COLUMNS or line.lstrip().startswith("= help: ")
 
 
 @pytest.mark.parametrize("text", [SOUND, OLD], ids=["today's", "the legacy format"])

@@ -10,6 +10,7 @@ from reactive_desched.policy import rewriting
 from reactive_desched.policy.diagnostics import PolicyErrors
 from reactive_desched.policy.documents import SourceText
 from reactive_desched.policy.rewriting import ConvertOptions, ConvertResult, convert_policy
+from tests.support.policy_lines import without_codes
 
 OLD = "apiVersion: descheduler/v1alpha1\nkind: DeschedulerPolicy\n"
 SETTINGS = "apiVersion: reactive-desched/v1alpha1\nkind: ReactiveSettings\n"
@@ -25,7 +26,7 @@ def converted(text: str, **wishes: bool) -> str:
 
 
 def told(text: str, **wishes: bool) -> list[str]:
-    return [str(notice) for notice in convert(text, **wishes).notices]
+    return [line for each in convert(text, **wishes).notices for line in without_codes(each)]
 
 
 TWO = f"""\

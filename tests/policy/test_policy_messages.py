@@ -27,13 +27,13 @@ def test_everything_wrong_is_told_at_once_in_the_order_of_the_lines(problems: As
         """
     )
     assert [line.split(": ")[:2] for line in lines] == [
-        ["p.yaml:1:1", "apiVersion"],
-        ["p.yaml:3:1", "maxNoOfPodsToEvictTotal"],
+        ["p.yaml:1:13", "apiVersion"],
+        ["p.yaml:3:26", "maxNoOfPodsToEvictTotal"],
         ["p.yaml:6:36", "profiles[0].plugins.deschedule.enabled[0]"],
-        ["p.yaml:9:12", "profiles[0].pluginConfig[0].args.minReplicas"],
-        ["p.yaml:9:29", "profiles[0].pluginConfig[0].args.nodeFit"],
+        ["p.yaml:9:25", "profiles[0].pluginConfig[0].args.minReplicas"],
+        ["p.yaml:9:38", "profiles[0].pluginConfig[0].args.nodeFit"],
         ["p.yaml:11:3", "profiles[1].bogus"],
-        ["p.yaml:14:12", "profiles[1].pluginConfig[0].args.most"],
+        ["p.yaml:14:18", "profiles[1].pluginConfig[0].args.most"],
     ]
     assert lines[2].endswith("(in profile alpha)")
     assert lines[6].endswith(f"(in profile beta, {TAINTS})")

@@ -11,6 +11,7 @@ from reactive_desched.policy.reader import (
 )
 from reactive_desched.policy.tree import MappingNode, SourceMark, YamlNode, find, mark_of, to_plain
 from reactive_desched.policy.yaml_text import MAX_TEXT_BYTES
+from tests.support.policy_lines import without_codes
 
 
 def only(text: str | bytes) -> YamlNode:
@@ -21,7 +22,7 @@ def only(text: str | bytes) -> YamlNode:
 def refusal(text: str | bytes) -> str:
     with pytest.raises(PolicyErrors) as caught:
         read_documents(text, "p.yaml")
-    return str(caught.value)
+    return "\n".join(without_codes(caught.value))
 
 
 def test_every_key_and_item_keeps_its_place() -> None:

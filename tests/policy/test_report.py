@@ -1,0 +1,195 @@
+"""Messages with the line they are about: carets under the key or value, within 80 columns."""
+
+from textwrap import dedent
+
+import pytest
+
+from reactive_desched.plugins.registry import plugin_registry
+from reactive_desched.policy.diagnostics import PolicyErrors
+from reactive_desched.policy.documents import SourceText
+from reactive_desched.policy.load import check_source, load_runnable, load_sources
+from reactive_desched.policy.report import MAX_COLUMNS, Report
+from tests.support.small_plugins import HEAD
+
+
+def shown(text: str | bytes, *, colours: bool = False) -> list[str]:
+    """Give the lines about the errors of a text."""
+    with pytest.raises(PolicyErrors) as caught:
+        load_sources([SourceText(text, "p.yaml")], plugin_registry())
+    return caught.value.report(colours=colours).splitlines()
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "carets"),
+    [
+        pytest.param("bogus: 1", "  3 | bogus: 1", "^^^^^", id="a key"),
+        pytest.param('"bogus": 1', '  3 | "bogus": 1', "^^^^^^^", id="a key in quotes"),
+        pytest.param(
+            "maxNoOfPodsToEvictTotal: 'x y'",
+            "  3 | maxNoOfPodsToEvictTotal: 'x y'",
+            "                         ^^^^^",
+            id="a value in quotes",
+        ),
+        pytest.param(
+            "maxNoOfPodsToEvictTotal: x  # many",
+            "  3 | maxNoOfPodsToEvictTotal: x  # many",
+            "                         ^",
+            id="a value before a comment",
+        ),
+        pytest.param(
+            "maxNoOfPodsToEvictTotal: [1]",
+            "  3 | maxNoOfPodsToEvictTotal: [1]",
+            "^^^^^^^^^^^^^^^^^^^^^^^",
+            id="the key of a value with parts",
+        ),
+        pytest.param(
+            "profiles: [{plugins: {}, pluginConfig: [{args: {}}]}]",
+            "  3 | profiles: [{plugins: {}, pluginConfig: [{args: {}}]}]",
+            " " * 40 + "^",
+            id="what a missing field belongs into",
+        ),
+        pytest.param(
+            "maxNoOfPodsToEvictTotal: größer",
+            "  3 | maxNoOfPodsToEvictTotal: größer",
+            "                         ^^^^^^",
+            id="other letters",
+        ),
+        pytest.param(
+            "maxNoOfPodsToEvictTotal: 多い",
+            "  3 | maxNoOfPodsToEvictTotal: 多い",
+            "                         ^^^^",
+            id="wide letters",
+        ),
+    ],
+)
+def test_carets_stand_under_the_key_or_value(text: str, line: str, carets: str) -> None:
+    said = shown(f"{HEAD}{text}\n")
+
+    assert said[1] == line
+    assert said[2] == f"    | {carets}"
+
+
+def test_the_remedy_is_below_and_no_longer_in_the_line_of_the_message() -> None:
+    assert shown(f"{HEAD}nodeSelectr: a\n") == [
+        "p.yaml:3:1: error: nodeSelectr: unknown field [RD201]",
+        "  3 | nodeSelectr: a",
+        "    | ^^^^^^^^^^^",
+        "    = help: did you mean nodeSelector?",
+    ]
+
+
+@pytest.mark.parametrize("before", [0, 20, 500], ids=["first", "near", "far"])
+def test_a_long_line_is_cut_around_what_is_wrong(before: int) -> None:
+    text = f'{{{" " * before}"bogus": 1, "apiVersion": "descheduler/v1alpha2", '
+    text += '"kind": "DeschedulerPolicy", "profiles": []' + " " * 400 + "}"
+
+    _, line, carets, *_ = shown(text)
+
+    assert len(line) <= MAX_COLUMNS
+    start = carets.index("^")
+    assert line[start : start + carets.count("^")] == '"bogus"'
+    assert line.endswith("…")
+    assert ("…" in line[:10]) == (before == 500)
+
+
+def test_a_file_in_json_is_shown_as_it_is_written() -> None:
+    text = (
+        '{\n\t"apiVersion": "descheduler/v1alpha2",\n\t"kind": "DeschedulerPolicy",\n\t"bogus": 1}'
+    )
+    assert shown(text)[1:3] == ['  4 |  "bogus": 1}', "    |  ^^^^^^^"]
+
+
+def test_what_cannot_be_printed_is_replaced() -> None:
+    said = shown(f'{HEAD}bogus: "a\u202eb\ttab"\n')
+    assert said[1] == '  3 | bogus: "a\ufffdb tab"'
+
+
+@pytest.mark.parametrize("break_", ["\n", "\r\n"], ids=["LF", "CRLF"])
+def test_lines_may_end_otherwise_and_begin_with_a_mark(break_: str) -> None:
+    text = f"{HEAD}bogus: 1\n".replace("\n", break_).encode("utf-8-sig")
+    assert shown(text)[1:3] == ["  3 | bogus: 1", "    | ^^^^^"]
+
+
+def test_a_syntax_error_has_one_caret() -> None:
+    said = shown(f"{HEAD}profiles: [a\n")
+    assert said[1:3] == ["  3 | profiles: [a", "    |           ^"]
+
+
+def test_colours_are_for_terminals() -> None:
+    plain, coloured = shown(f"{HEAD}bogus: 1\n"), shown(f"{HEAD}bogus: 1\n", colours=True)
+    assert "\x1b[" not in "".join(plain)
+    assert "\x1b[1;31merror:\x1b[0m" in coloured[0]
+    assert "\x1b[1;31m^^^^^\x1b[0m" in coloured[2]
+
+
+def test_a_text_that_was_not_kept_gets_the_remedy_in_its_line() -> None:
+    (error,) = check_source(SourceText("", "p.yaml"), plugin_registry()).errors
+    (line,) = Report({}).lines(error, "error")
+    assert line.startswith("p.yaml: error: there is no DeschedulerPolicy here; begin one with ")
+
+
+def test_no_part_of_a_url_but_its_host_is_shown() -> None:
+    settings = "apiVersion: reactive-desched/v1alpha1\nkind: ReactiveSettings\n"
+    secret = "https://me:hunter2@hooks.example.com/T0/s3cret?k=v#x"
+    own = f"{settings}sinks: {{webhook: {{url: {secret!r}}}}}\n"
+    beside = f"{settings}sinks: {{webhook: {{url: '{secret}', bogus: 1}}}}\n"
+    for text in (own, beside):
+        errors = check_source(SourceText(text, "s.yaml"), plugin_registry())
+        report = Report({"s.yaml": text})
+        said = "\n".join(line for each in errors.errors for line in report.lines(each, "error"))
+        assert "hunter2" not in said
+        assert errors.errors
+        assert "s3cret" not in said
+    line, carets = said.splitlines()[-3:-1]
+    assert line[carets.index("^") :].startswith("bogus")
+
+
+CONFIG_MAP = dedent("""\
+    apiVersion: v1
+    kind: ConfigMap
+    data:
+      note: |
+        nothing of ours
+      policy.yaml: |
+        apiVersion: descheduler/v1alpha2
+        kind: DeschedulerPolicy
+        nodeSelectr: a
+
+        profiles:
+        - name: default
+           plugins: {}
+    """)
+
+
+def test_a_policy_in_a_config_map_is_shown_with_the_lines_of_the_file() -> None:
+    assert shown(CONFIG_MAP) == [
+        'p.yaml:2:7: error: kind: "ConfigMap" is not a known kind [RD107]',
+        "  2 | kind: ConfigMap",
+        "    |       ^^^^^^^^^",
+        (
+            "    = help: give the text inside it, not the ConfigMap around it: it is below"
+            ' data["policy.yaml"]'
+        ),
+        "p.yaml:13:15: error: not valid YAML: no second key may begin here [RD004]",
+        "  13 |        plugins: {}",
+        "     |               ^",
+        "     = help: quote a text with a colon in it, or look at the indentation",
+    ]
+    sound_yaml = CONFIG_MAP.replace("   plugins", "  plugins")
+    assert shown(sound_yaml)[4:7] == [
+        "p.yaml:9:5: error: nodeSelectr: unknown field [RD201]",
+        "  9 |     nodeSelectr: a",
+        "    |     ^^^^^^^^^^^",
+    ]
+
+
+def test_a_policy_that_cannot_run_yet_is_shown_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    planned = {"Later": "low_node_load:LowNodeLoadArgs"}
+    monkeypatch.setattr("reactive_desched.plugins.registry.PLANNED_PLUGINS", planned)
+    text = f"{HEAD}profiles: [{{name: p, plugins: {{balance: {{enabled: [Later]}}}}}}]\n"
+    monkeypatch.setattr(
+        "reactive_desched.policy.load.read_source", lambda *_: SourceText(text, "p.yaml")
+    )
+    with pytest.raises(PolicyErrors) as caught:
+        load_runnable(["p.yaml"], plugin_registry())
+    assert caught.value.report().splitlines()[2] == f"    | {'':51}^^^^^"
