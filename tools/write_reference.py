@@ -194,21 +194,25 @@ def policy_rules_page() -> str:
     lines = [
         "# Policy rules",
         "",
-        "Every message about a policy or settings ends with the code of its rule, such as `[RD201]`.",
+        "Every message about a policy or settings ends with the code of its rule: `[RD201]`.",
         "Match on codes: they never change their meaning, and the words of a message may.",
         "",
-        "`policy check` shows them in its text and in `-o json|github|sarif`; `run`, `plan` and "
-        "`policy convert` in what they say of a policy, and the log and `PolicyRejected` events in "
-        "what they say of a reload.",
+        "| where | how the code shows |",
+        "|---|---|",
+        "| `policy check`, `policy convert`, and what `run` and `plan` refuse | ends the message |",
+        "| `policy check -o json` | `code`; `fixable` says whether `--fix` corrects it |",
+        "| `policy check -o github` | `title` |",
+        "| `policy check -o sarif` | `ruleId`, with the rule's section of this page as help |",
+        "| a reload: the log and Events `PolicyRejected` | ends the message |",
+        "",
         "`reactive-desched policy rule RD201` prints one section of this page.",
-        "`reactive-desched policy check --fix FILE` corrects what is mechanical, and `--diff` shows "
-        "that without writing: [how](policy-formats.md#corrections).",
+        "What `--fix` corrects, and how: [corrections](policy-formats.md#corrections).",
         "",
         "| code | rule | about | `--fix` |",
         "|---|---|---|---|",
     ]
     lines += [
-        f"| [{rule}](#{_anchor(page)}) | {page.name} | {page.summary} | {'yes' if page.fix else '-'} |"
+        f"| [{rule}](#{_anchor(page)}) | {page.name} | {page.summary} | {_yes(bool(page.fix))} |"
         for rule, page in pages.items()
     ]
     for beginning, heading in GROUPS.items():
@@ -224,6 +228,10 @@ def policy_rules_page() -> str:
         }
     )
     return "\n".join(lines) + "\n"
+
+
+def _yes(is_so: bool) -> str:  # noqa: FBT001 - a cell of a table
+    return "yes" if is_so else "-"
 
 
 def _anchor(page: RulePage) -> str:

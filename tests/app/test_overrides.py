@@ -48,7 +48,10 @@ def test_the_node_selector_counts_where_the_policy_has_none(
     assert after.policy == replace(before.policy, node_selector=selects)
     new = after.warnings[len(before.warnings) :]
     assert [str(warning) for warning in new] == warned * [
-        "policy.yaml: nodeSelector: counts, and --node-selector does not; take one of them away"
+        (
+            "policy.yaml: nodeSelector: counts, and --node-selector does not;"
+            " take one of them away [RD608]"
+        )
     ]
 
 
