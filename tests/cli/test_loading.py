@@ -138,3 +138,17 @@ def test_run_loads_only_what_every_controller_has(policy: str) -> None:
     others = "rich demo plan sim sweep election.elector sinks.kafka sinks.webhook primitives.cron"
     assert not unneeded(found, others, PLUGINS, "audit.lookup audit.export")
     assert not [name for name in found["built"] if name.endswith(("Settings", "Args"))]
+
+
+def test_run_loads_the_systems_certificates_for_no_connection_that_has_its_own(
+    tmp_path: Path,
+) -> None:
+    missing = str(tmp_path / "missing.yaml")
+    loaded_by(
+        "from reactive_desched.cli import main\n"
+        f"assert main(['run', '--policy', {missing!r}]) == 2\n"
+        "import gc, ssl, aiohttp\n"
+        "contexts = [each for each in gc.get_objects() if isinstance(each, ssl.SSLContext)]\n"
+        "assert len(contexts) == 2\n"
+        "assert not any(each.cert_store_stats()['x509'] for each in contexts)\n"
+    )
