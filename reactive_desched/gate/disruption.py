@@ -1,15 +1,17 @@
 """Refuses pods whose PodDisruptionBudget allows no eviction, to spare requests that would fail.
 
 The API server has the last word. It decides alone about pods that are not Ready, since its rules
-let many of them go, and about pods under several PodDisruptionBudgets, which it answers with 500.
+let many of them go. A pod under several PodDisruptionBudgets it never evicts: it answers with 500.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
 
 from cachetools import TTLCache
 
 from reactive_desched.model.changes import Change, PdbChanged
-from reactive_desched.model.decisions import DISRUPTION_BUDGET, Refuse
+from reactive_desched.model.decisions import DISRUPTION_BUDGET, GateReason, Refuse
+from reactive_desched.model.disruption import BudgetAnswer, ask_budgets
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import Pod, PodDisruptionBudget, PodKey
 from reactive_desched.model.wakes import WakeOnPdb, WakeOnPod
@@ -20,6 +22,12 @@ MAX_ASSUMED_PDBS = 10_000
 ASSUME_TTL_S = 30.0
 RECHECK_AFTER_S = 60.0
 """A blocked finding is judged again after this, in case a PodDisruptionBudget event was lost."""
+
+SEVERAL_DISRUPTION_BUDGETS: Final = GateReason(
+    DISRUPTION_BUDGET.gate,
+    "SeveralDisruptionBudgets",
+    "More than one PodDisruptionBudget covers the pod: the API server evicts no such pod.",
+)
 
 
 class PdbFilter:
@@ -41,10 +49,17 @@ class PdbFilter:
         )
 
     def check(self, finding: Finding, now: float) -> Refuse | None:
-        """Refuse a Ready pod whose only PodDisruptionBudget allows no further disruption."""
+        """Refuse a Ready pod whose PodDisruptionBudget allows no further disruption.
+
+        A pod under several budgets is refused whether it is Ready or not, until the API server
+        would ask none of them.
+        """
         pod = finding.pod
-        pdbs = self._view.index(PdbIndex).covering(pod)
-        if len(pdbs) != 1 or not pod.status.is_ready:
+        if not (pdbs := self._view.index(PdbIndex).covering(pod)):
+            return None
+        if len(pdbs) > 1:
+            return self._refuse_several(finding, pdbs, now)
+        if not pod.status.is_ready:
             return None
         pdb = pdbs[0]
         assumed = len(self._assumed.get(pdb.key, frozenset()) - {pod.uid})
@@ -53,8 +68,23 @@ class PdbFilter:
         message = f"PodDisruptionBudget {pdb.name} allows {pdb.disruptions_allowed} disruptions now"
         if assumed and pdb.disruptions_allowed:
             message += f", and {assumed} evictions under way use them"
-        wakes = (WakeOnPdb(pod.namespace), WakeOnPod(pod.uid))
-        return DISRUPTION_BUDGET.refuse(finding, message, wakes, retry_at_s=now + RECHECK_AFTER_S)
+        return _refuse(DISRUPTION_BUDGET, finding, message, now)
+
+    def _refuse_several(
+        self, finding: Finding, pdbs: Sequence[PodDisruptionBudget], now: float
+    ) -> Refuse | None:
+        status = finding.pod.status
+        answer = ask_budgets(
+            status.phase,
+            is_ready=status.is_ready,
+            is_terminating=finding.pod.is_terminating,
+            budgets=pdbs,
+        )
+        if answer is not BudgetAnswer.SEVERAL_BUDGETS:
+            return None
+        names = ", ".join(sorted(pdb.name for pdb in pdbs))
+        message = f"PodDisruptionBudgets {names} cover the pod, and the API server takes one alone"
+        return _refuse(SEVERAL_DISRUPTION_BUDGETS, finding, message, now)
 
     def reserve(self, pod: Pod) -> None:
         """Assume the eviction of the pod on its PodDisruptionBudgets."""
@@ -79,3 +109,9 @@ class PdbFilter:
             self._assumed[pdb.key] = left
         else:
             self._assumed.pop(pdb.key, None)
+
+
+def _refuse(reason: GateReason, finding: Finding, message: str, now: float) -> Refuse:
+    """Refuse until a budget of the namespace or the pod differs."""
+    wakes = (WakeOnPdb(finding.pod.namespace), WakeOnPod(finding.pod.uid))
+    return reason.refuse(finding, message, wakes, retry_at_s=now + RECHECK_AFTER_S)

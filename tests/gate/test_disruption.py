@@ -65,11 +65,28 @@ def test_a_ready_pod_whose_one_budget_is_spent_waits_for_the_budget_or_a_minute(
         pytest.param([budget(1)], id="room in it"),
         pytest.param([budget(0, namespace="bank")], id="of another namespace"),
         pytest.param([budget(0, selector=LabelSelector({"app": "db"}))], id="over other pods"),
-        pytest.param([budget(0), budget(0, "all", selector=LabelSelector())], id="two of them"),
     ],
 )
 def test_everything_else_is_left_to_the_server(things: list[ClusterObject]) -> None:
     assert Cluster(*things).says(A) is None
+
+
+@pytest.mark.parametrize("phase", ["Running", "Pending"])
+def test_a_pod_under_two_budgets_waits_for_them_unless_the_server_asks_none(phase: str) -> None:
+    about = msgspec.structs.replace(A, status=PodStatus(phase))
+    cluster = Cluster(about, budget(5), budget(5, "all", selector=LabelSelector()))
+
+    refusal = cluster.says(about)
+    if phase == "Pending":
+        assert refusal is None
+        return
+    assert refusal is not None
+    assert refusal.reason == "SeveralDisruptionBudgets"
+    assert refusal.message.startswith("PodDisruptionBudgets all, web cover the pod")
+    assert refusal.wake_on == (WakeOnPdb("default"), WakeOnPod("a"))
+    for change in cluster.state.remove(budget(5, "all")):
+        cluster.gate.apply_changes([change])
+    assert cluster.says(about) is None
 
 
 def test_a_pod_that_is_not_ready_is_left_to_the_server() -> None:
