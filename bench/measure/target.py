@@ -24,6 +24,7 @@ _NO_STORM = {"storm": {"pods": 10**6}}
 _UNHINDERED = {
     "maxMoving": dict.fromkeys(("owner", "namespace", "node", "zone", "cluster")),
     "cooldown": "0s",
+    "nodeCooldown": "0s",
     "futileBackoff": "0s",
 }
 """A bound pod looks like the replacement of one that was evicted before."""

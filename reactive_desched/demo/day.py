@@ -65,7 +65,8 @@ budgets:
 brakes: {storm: {pods: 20, window: 2s}}
 evictions: {retry: {initial: 500ms}}
 guards: {disabled: [YoungPods, NewlyReadyPods, UnreadyWorkloads]}
-moves: {maxMoving: {owner: 100%}, cooldown: 0s, futileBackoff: 0s, futileAfter: 100}
+moves:
+  {maxMoving: {owner: 100%}, cooldown: 0s, nodeCooldown: 0s, futileBackoff: 0s, futileAfter: 100}
 sinks: {stream: {}}
 """
 

@@ -1,6 +1,6 @@
 """What is remembered of each owner's moves, so that none is repeated in a loop.
 
-Two rules, both per owner and pod template:
+Three rules, the first two per owner and pod template:
 
 - A move is futile when its plugin finds the same of the replacement where it landed, or when the
   replacement does not run. The owner then rests from that plugin, twice as long each time; after
@@ -10,9 +10,11 @@ Two rules, both per owner and pod template:
   of the node change. The time doubles whenever a replacement is evicted although it has not stayed
   twice as long as it had to: two plugins that disagree, or a scheduler that puts pods back, slow
   each other down.
+- A node to which a balance plugin moved a pod gives that plugin none for the node's cool-down,
+  unless the labels or taints of the node change: what came has not settled yet.
 """
 
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar, Final, Self
 
@@ -47,7 +49,8 @@ MAX_REPLACEMENTS: Final = 50_000
 """So many replacements are remembered; beyond that the oldest is forgotten."""
 
 MAX_NODES: Final = 20_000
-"""So many nodes' last changes are remembered; beyond that the oldest is forgotten."""
+"""So many nodes' last changes, and pods that came to a node by a plugin, are remembered; beyond
+that the oldest is forgotten."""
 
 MAX_MOVES_LISTED: Final = 10
 """So many moves of each owner are kept for people to read, and so many nodes that it left."""
@@ -83,6 +86,14 @@ COOLING_DOWN: Final = GateReason(
     "The pod replaced an evicted one a short time ago; it stays for `moves.cooldown`, twice as "
     "long after each repetition.",
     "moves.cooldown",
+)
+
+NODE_COOLING_DOWN: Final = GateReason(
+    _MEMORY_GATE,
+    "NodeCoolingDown",
+    "The plugin moved a pod to the node a short time ago; the node gives it none for "
+    "`moves.nodeCooldown`.",
+    "moves.nodeCooldown",
 )
 
 FUTILE_OWNERS: Final = gauge("futile_owners", "Owners that a plugin leaves alone as futile.")
@@ -180,6 +191,7 @@ class MoveMemory:
         self._landings: dict[PodKey, _Landing] = {}
         self._nodes_changed_at = float("-inf")
         self._node_changed_at: dict[str, float] = {}
+        self._arrivals: OrderedDict[tuple[str, str], float] = OrderedDict()
 
     def reconfigure(self, settings: MoveSettings, *, policy_changed: bool) -> None:
         """Apply other settings; under another policy no owner is futile before it proves so."""
@@ -197,14 +209,32 @@ class MoveMemory:
     # --- the filter ---
 
     def check(self, finding: Finding, now: float) -> Defer | Refuse | None:
-        """Block a pod whose owner is futile or rests, or that replaced another a while ago."""
+        """Block a pod whose owner is futile or rests, or that replaced another a while ago.
+
+        Also one that a plugin would move away from a node to which it moved another.
+        """
         pod = finding.pod
         owner = owner_of(pod, self._view.index(OwnerIndex).chain(pod))
-        if (memory := self._owners.get((owner.uid, pod.template_hash))) is None:
+        if (memory := self._owners.get((owner.uid, pod.template_hash))) is not None and (
+            found := self._check_streak(finding, memory, now)
+            or self._check_cooldown(finding, memory, now)
+        ):
+            return found
+        return self._check_node(finding, now)
+
+    def _check_node(self, finding: Finding, now: float) -> Defer | None:
+        """Leave the pods of a node to a plugin that chooses targets until what came has settled."""
+        node, cooldown_s = finding.pod.node, self._settings.node_cooldown_s
+        if finding.targets is None or not self._arrivals:
             return None
-        return self._check_streak(finding, memory, now) or self._check_cooldown(
-            finding, memory, now
+        at = self._arrivals.get((node, finding.plugin))
+        if at is None or now >= at + cooldown_s or self._changed_since(node, at):
+            return None
+        message = (
+            f"{finding.plugin} moved a pod to node {node} {now - at:.0f} s ago; the node gives it "
+            f"none for {cooldown_s:.0f} s"
         )
+        return NODE_COOLING_DOWN.defer(finding, message, at + cooldown_s, scope_exhausted="node")
 
     def _check_streak(
         self, finding: Finding, memory: _OwnerMemory, now: float
@@ -281,8 +311,12 @@ class MoveMemory:
         if len(memory.left) > MAX_MOVES_LISTED:
             del memory.left[next(iter(memory.left))]
 
-    def landed(self, replacement: PodKey, plugin: str, now: float) -> None:
+    def landed(self, replacement: PodKey, node: str, plugin: str, now: float) -> None:
         """Remember a replacement that was bound to a node."""
+        self._arrivals[node, plugin] = now
+        self._arrivals.move_to_end((node, plugin))
+        if len(self._arrivals) > MAX_NODES:
+            self._arrivals.popitem(last=False)
         self._landings[replacement] = _Landing(plugin, now)
         if len(self._landings) > MAX_REPLACEMENTS:
             del self._landings[next(iter(self._landings))]
@@ -334,6 +368,7 @@ class MoveMemory:
             del self._owners[key]
         if not owner_uid:
             self._landings.clear()
+            self._arrivals.clear()
         return len({uid for uid, _ in keys})
 
     def rows(self, now: float) -> Iterator[FutileRow]:
@@ -375,7 +410,9 @@ class MoveMemory:
             if (followed := eviction.follow_up) is None:
                 continue
             if followed.replacement_uid:
-                self.landed(followed.replacement_uid, origin.plugin, at(followed.ended_s))
+                self.landed(
+                    followed.replacement_uid, followed.node, origin.plugin, at(followed.ended_s)
+                )
             end = MoveEnd(
                 followed.result,
                 finding_holds=followed.finding_holds,

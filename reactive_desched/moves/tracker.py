@@ -353,7 +353,7 @@ class MoveTracker:
 
     def _take_replacement(self, move: Move, pod: Pod, now: float) -> None:
         if move.take_replacement(pod, now):
-            self._memory.landed(pod.uid, move.origin.plugin, now)
+            self._memory.landed(pod.uid, pod.node, move.origin.plugin, now)
         self._advance(move, now)
 
     def _stop_awaiting(self, move: Move) -> None:

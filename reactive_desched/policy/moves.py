@@ -74,6 +74,12 @@ class MoveSettings(Section):
         description="A replacement stays at least this long before it is evicted again; it "
         "doubles with each repetition, up to 12 hours. 0 switches it off.",
     )
+    node_cooldown_s: Seconds = Field(
+        default=60.0,
+        description="A node to which a plugin moved a pod gives that plugin no pods for this "
+        "long, unless its labels or taints change; it concerns plugins that choose the nodes to "
+        "move pods to. 0 switches it off.",
+    )
     futile_backoff_s: Seconds = Field(
         default=300.0,
         description="A workload rests this long after a move that was futile: the finding holds "
@@ -95,5 +101,6 @@ class MoveSettings(Section):
                 for scope, limit in limits.items()
             },
             "cooldown": f"{self.cooldown_s:g} s",
+            "nodeCooldown": f"{self.node_cooldown_s:g} s",
             "futile": f"after {self.futile_after} moves",
         }

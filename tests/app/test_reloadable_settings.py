@@ -199,6 +199,7 @@ RELOADABLE: dict[str, tuple[object, Effect, object]] = {
     "moves.maxMoving.cluster": (3, max_moving("cluster"), 3),
     "moves.readyTimeout": ("1m", ready_timeout, 60.0),
     "moves.cooldown": ("1m", moves("cooldown_s"), 60.0),
+    "moves.nodeCooldown": ("2m", moves("node_cooldown_s"), 120.0),
     "moves.futileBackoff": ("1m", moves("futile_backoff_s"), 60.0),
     "moves.futileAfter": (5, moves("futile_after"), 5),
     "evictions.retry.initial": ("1s", retry, (1, 300, 0.2)),

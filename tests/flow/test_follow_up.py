@@ -46,7 +46,10 @@ def limits(**by_scope: Any) -> MoveSettings:
     """Limit what is named, and nothing else."""
     none: dict[str, Any] = dict.fromkeys(("owner", "namespace", "node", "zone", "cluster"))
     return MoveSettings(
-        max_moving=MaxMovingSettings(**{**none, **by_scope}), cooldown_s=0, futile_backoff_s=0
+        max_moving=MaxMovingSettings(**{**none, **by_scope}),
+        cooldown_s=0,
+        node_cooldown_s=0,
+        futile_backoff_s=0,
     )
 
 

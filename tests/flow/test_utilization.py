@@ -14,9 +14,11 @@ from reactive_desched.plugins.low_node_utilization import (
     LowNodeUtilizationArgs,
     LowNodeUtilizationPlugin,
 )
+from reactive_desched.policy.moves import MoveSettings
 from reactive_desched.policy.policy import WINDOW_S
 from reactive_desched.testing.builders import node, pod
 from reactive_desched.testing.scenario import plugin_from_policy
+from tests.support.configurations import UNLIMITED_MOVES
 from tests.support.flow import FakeEdgesController
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -24,10 +26,10 @@ pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 QUERY = {"source": "Prometheus", "prometheus": {"query": "up"}}
 
 
-def low(**args: Any) -> FakeEdgesController:
+def low(moves: MoveSettings = UNLIMITED_MOVES, **args: Any) -> FakeEdgesController:
     args = {"thresholds": {"cpu": 40}, "targetThresholds": {"cpu": 50}, **args}
     plugin = plugin_from_policy(LowNodeUtilizationPlugin, LowNodeUtilizationArgs, **args)
-    return FakeEdgesController(plugin)
+    return FakeEdgesController(plugin, moves=moves)
 
 
 def small(name: str) -> Node:
@@ -116,3 +118,31 @@ async def test_a_failed_eviction_is_made_up_for() -> None:
         await anyio.sleep(60)
 
     assert flow.evicted_names == ["n1-0", "n1-0"]
+
+
+@pytest.mark.parametrize("relabelled", [False, True])
+async def test_a_node_that_took_a_pod_gives_none_for_its_cooldown(*, relabelled: bool) -> None:
+    """n2 takes a pod of n1, and is overutilized soon after; n3 has room all the time."""
+    first = tenths(6, "n1")
+    resting = UNLIMITED_MOVES.model_copy(update={"node_cooldown_s": 60.0})
+    async with low(resting).running() as flow:
+        flow.sync_and_resume(*map(small, ("n1", "n2", "n3")), *first)
+        await anyio.sleep(1)
+        flow.delete(first[0])
+        flow.deliver(replacement(first[0], "n2"))
+        await anyio.sleep(5)
+        flow.deliver(*tenths(6, "n2"))
+        if relabelled:
+            flow.deliver(msgspec.structs.replace(small("n2"), labels={"pool": "b"}))
+        await anyio.sleep(5)
+        evicted = set(flow.evicted_names) - {"n1-0"}
+        if not relabelled:
+            assert evicted == set()
+            assert {each.decision.reason for each in flow.controller.evaluator.pending()} == {
+                "NodeCoolingDown"
+            }
+            await anyio.sleep(60)
+            evicted = set(flow.evicted_names) - {"n1-0"}
+
+    assert evicted
+    assert all(name.startswith("n2-") or name == "n1-0-new" for name in evicted)

@@ -79,6 +79,7 @@ moves:
   maxMoving: {{{limits_of_moves}}}
   readyTimeout: {rng.choice(["600s", "600s", "120s"])}
   cooldown: {rng.choice(["300s", "30s", "0s"])}
+  nodeCooldown: {rng.choice(["60s", "0s"])}
   futileBackoff: {rng.choice(["300s", "30s", "0s"])}
 {f"budgets:{chr(10)}{budgets}" if budgets else ""}\
 """

@@ -51,6 +51,7 @@ NO_BRAKES = BrakeSettings(zones=None, storm=None, pending=None)
 UNLIMITED_MOVES: Final = MoveSettings(
     max_moving=MaxMovingSettings(owner=None, namespace=None, node=None, zone=None, cluster=None),
     cooldown_s=0.0,
+    node_cooldown_s=0.0,
     futile_backoff_s=0.0,
 )
 """Any number of pods may be moving, and any move may be repeated at once."""

@@ -17,7 +17,7 @@ NO_BUDGETS = f"budgets: {{{', '.join(f'{scope}: null' for scope in SCOPES)}, war
 _SCOPES_OF_MOVES = ("owner", "namespace", "node", "zone", "cluster")
 ANY_MOVES = (
     f"moves: {{maxMoving: {{{', '.join(f'{scope}: ~' for scope in _SCOPES_OF_MOVES)}}}, "
-    "cooldown: 0s, futileBackoff: 0s}\n"
+    "cooldown: 0s, nodeCooldown: 0s, futileBackoff: 0s}\n"
 )
 """Settings of a controller that lets any number of pods move, again and again."""
 

@@ -15,14 +15,14 @@ from tests.support.limits import UNLIMITED
 from tests.system.conftest import POLICY, wait_until
 
 NODES = [f"node-{number}" for number in range(1, 7)]
-FUTILE = "cooldown: 0s, futileBackoff: 1h, futileAfter: 1"
+FUTILE = "cooldown: 0s, nodeCooldown: 0s, futileBackoff: 1h, futileAfter: 1"
 
 
 @pytest.fixture
 def policy(tmp_path: Path) -> Path:
     """Evict for soft taints, and leave a workload alone after one move that came to nothing."""
     soft = f"name: {NodeTaintsPlugin.name}\n    args: {{includePreferNoSchedule: true}}"
-    settings = UNLIMITED.replace("cooldown: 0s, futileBackoff: 0s", FUTILE)
+    settings = UNLIMITED.replace("cooldown: 0s, nodeCooldown: 0s, futileBackoff: 0s", FUTILE)
     path = tmp_path / "policy.yaml"
     text = POLICY.replace("name: DefaultEvictor\n    args: {nodeFit: true}", soft)
     path.write_text(text + settings, encoding="utf-8")
