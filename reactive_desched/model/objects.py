@@ -210,8 +210,9 @@ _NO_STATUS: Final = PodStatus()
 class Pod(Struct, frozen=True, gc=False):
     """One pod; `node` is empty while it is unscheduled.
 
-    `condition_transitions` has, for each of the status's conditions, when it last changed, in
-    seconds after `created_s`, or None. `resize_delta` is what an in-place resize under way makes
+    `start_delay_s` says when the kubelet took the pod on, and `condition_transitions`, for each of
+    the status's conditions, when it last changed: in seconds after `created_s`, as small numbers
+    take no memory, or None. `resize_delta` is what an in-place resize under way makes
     the pod hold beyond the requests of its spec (or below them, where that is infeasible).
     """
 
@@ -227,7 +228,7 @@ class Pod(Struct, frozen=True, gc=False):
     status: PodStatus = _NO_STATUS
     pvc_names: tuple[str, ...] = ()
     created_s: int = 0
-    started_s: int | None = None
+    start_delay_s: int | None = None
     deletion_s: int | None = None
     condition_transitions: tuple[int | None, ...] = ()
     resize_delta: Mapping[str, int] = {}
@@ -256,6 +257,11 @@ class Pod(Struct, frozen=True, gc=False):
     def is_terminating(self) -> bool:
         """Say whether its deletion has begun."""
         return self.deletion_s is not None
+
+    @property
+    def started_s(self) -> int | None:
+        """When the kubelet took the pod on; None where its status does not say."""
+        return None if self.start_delay_s is None else self.created_s + self.start_delay_s
 
     @property
     def ready_since_s(self) -> int | None:

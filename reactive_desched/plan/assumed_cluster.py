@@ -139,7 +139,7 @@ class AssumedCluster:
             resource_version=0,
             node="",
             status=_PENDING,
-            started_s=None,
+            start_delay_s=None,
             condition_transitions=(),
         )
         return replace(
@@ -194,8 +194,8 @@ class AssumedCluster:
         bound = self._controller.view.pod(new.uid) or new
         now_s = int(self._clock.wall())
         status = PodStatus("Running", qos_class=new.status.qos_class, conditions=(_READY,))
-        ready_s = now_s - bound.created_s
-        return replace(bound, status=status, started_s=now_s, condition_transitions=(ready_s,))
+        age_s = now_s - bound.created_s
+        return replace(bound, status=status, start_delay_s=age_s, condition_transitions=(age_s,))
 
     def _give_back(self, key: str) -> None:
         budget = self._state.get(PDBS, key)

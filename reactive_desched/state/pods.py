@@ -162,5 +162,5 @@ def _metadata_differs(old: Pod, new: Pod) -> bool:
     return (
         (old.annotations is not new.annotations and old.annotations != new.annotations)
         or (old.owners is not new.owners and old.owners != new.owners)
-        or old.started_s != new.started_s
+        or old.start_delay_s != new.start_delay_s
     )

@@ -198,7 +198,7 @@ def test_an_evictor_filter_that_changes_its_answer_wakes_the_profile() -> None:
 
 
 def test_time_alone_makes_a_pod_evictable() -> None:
-    young = [msgspec.structs.replace(pod(f"p{n}", on="n1"), started_s=100) for n in range(2)]
+    young = [msgspec.structs.replace(pod(f"p{n}", on="n1"), start_delay_s=100) for n in range(2)]
     cluster = Scenario(
         OwnerLimit(OwnerLimitArgs()),
         node("n1"),

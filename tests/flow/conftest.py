@@ -154,10 +154,15 @@ class World:
         if old is None:
             new = pod(name, uid=f"{name}-{self._version}", **fields)
             started = int(anyio.current_time())
-            self.put(msgspec.structs.replace(new, started_s=started, pvc_names=("data",)))
+            self.put(
+                msgspec.structs.replace(
+                    new, start_delay_s=started - new.created_s, pvc_names=("data",)
+                )
+            )
         elif not old.is_terminating:  # who is leaving changes no more
             new = pod(name, uid=old.uid, **{**fields, "on": old.node})
-            self.put(msgspec.structs.replace(new, started_s=old.started_s, pvc_names=old.pvc_names))
+            delay_s = (old.started_s or 0) - new.created_s
+            self.put(msgspec.structs.replace(new, start_delay_s=delay_s, pvc_names=old.pvc_names))
 
     async def drop(self, resource: str, key: str) -> None:
         """Delete an object at once; of pods, whoever has the name."""

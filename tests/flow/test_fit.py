@@ -100,7 +100,7 @@ async def test_a_place_that_nobody_takes_is_free_again_in_the_end() -> None:
 
 
 async def test_whoever_is_stopped_by_something_else_lets_the_next_have_the_place() -> None:
-    young = msgspec.structs.replace(A, started_s=0)
+    young = msgspec.structs.replace(A, start_delay_s=0)
     args = DefaultEvictorArgs(node_fit=True)
     async with FakeEdgesController(
         NodeTaintsPlugin(NodeTaintsArgs()), evictor_args=args, limits={"namespace": 1}

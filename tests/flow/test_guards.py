@@ -260,7 +260,7 @@ async def test_a_pod_that_was_nominated_for_a_node_and_is_not_bound_is_held() ->
         ),
         pytest.param(
             only(GuardName.YOUNG_PODS, min_pod_age_s=60),
-            change(pod("web", on="n1", created=1), started_s=100),
+            change(pod("web", on="n1", created=1), start_delay_s=99),
             "PodTooYoung",
             160,
             id="started",

@@ -273,7 +273,7 @@ async def test_a_pod_that_fits_nowhere_waits_for_room() -> None:
 async def test_time_alone_lifts_the_refusal_of_a_young_pod() -> None:
     import msgspec
 
-    young = msgspec.structs.replace(pod("web", on="n1"), started_s=0)
+    young = msgspec.structs.replace(pod("web", on="n1"), start_delay_s=0)
     args = DefaultEvictorArgs(min_pod_age_s=600)
     async with taints(evictor_args=args).running() as flow:
         flow.sync_and_resume(TAINTED, node("n2"), young)

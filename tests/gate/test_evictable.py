@@ -107,7 +107,7 @@ def test_nothing_is_kept_of_pods_that_no_plugin_asks_about() -> None:
 
 def test_time_alone_can_lift_a_protection() -> None:
     cluster = Cluster({"minPodAge": "60s"})
-    cluster.put(msgspec.structs.replace(WEB, started_s=90))
+    cluster.put(msgspec.structs.replace(WEB, start_delay_s=90))
     assert cluster.ask() == {"web": False}
     assert cluster.index.next_due_s() == 150
 
@@ -151,7 +151,7 @@ pods = st.builds(
         priority=st.sampled_from([None, 5, 2_000_000_000]),
         status=st.sampled_from([pod_status(), pod_status("Failed")]),
     ),
-    started_s=st.sampled_from([None, 50, 90]),
+    start_delay_s=st.sampled_from([None, 50, 90]),
     deletion_s=st.sampled_from([None, None, 100]),
     pvc_names=st.sampled_from([(), ("data",)]),
     annotations=st.builds(

@@ -72,7 +72,9 @@ def prio(value: int) -> Pod:
 
 
 def started(ago_s: int | None) -> Pod:
-    return change(PLAIN, started_s=None if ago_s is None else int(NOW_S) - ago_s)
+    return change(
+        PLAIN, start_delay_s=None if ago_s is None else int(NOW_S) - ago_s - PLAIN.created_s
+    )
 
 
 CRITICAL, THRESHOLD = {"evictSystemCriticalPods": True}, {"priorityThreshold": {"value": 800}}

@@ -101,7 +101,7 @@ def test_a_replica_gone_elsewhere_lowers_the_share() -> None:
 
 
 def test_a_pod_that_is_no_longer_protected_is_found() -> None:
-    old, young = (replace(each, started_s=0) for each in (OLD, YOUNG))
+    old, young = (replace(each, start_delay_s=-each.created_s) for each in (OLD, YOUNG))
     cluster = scenario(N1, N2, old, young, evictor={"minPodAge": "60s"})
     assert cluster.flagged() == set()
 
@@ -267,7 +267,7 @@ pods = st.builds(
         owners=owners,
         spec=spec,
         deletion_s=deletion_s,
-        started_s=created,
+        start_delay_s=0,
     ),
     st.sampled_from(["p1", "p2", "p3", "p4", "p5"]),
     st.sampled_from(["n1", "n1", "n1", "n2", None]),

@@ -47,7 +47,7 @@ def test_each_difference_of_a_pod_has_its_own_change() -> None:
     labelled = changed(labels={"tier": "front"})
     ended = changed(status=PodStatus("Succeeded"))
     tolerant = changed(spec=msgspec.structs.replace(WEB.spec, tolerations=tolerations("a")))
-    started = changed(started_s=7)
+    started = changed(start_delay_s=7)
     restarted = changed(status=PodStatus("Running", reason="x"))
 
     assert state_with(WEB).upsert(leaving) == [PodTerminating(leaving)]

@@ -45,7 +45,7 @@ def owners(*names: str) -> tuple[OwnerReference, ...]:
     "marks",
     [
         pytest.param({"annotations": Annotations(evict="")}, id="an annotation"),
-        pytest.param({"started_s": 9}, id="the start"),
+        pytest.param({"start_delay_s": 9}, id="the start"),
     ],
 )
 def test_marks_are_what_guards_read(marks: dict[str, Any]) -> None:
@@ -138,13 +138,13 @@ def test_a_resize_under_way_is_a_change_of_the_spec() -> None:
 
 
 def test_equally_new_news_is_taken_in() -> None:
-    same = msgspec.structs.replace(changed(started_s=3), resource_version=5)
+    same = msgspec.structs.replace(changed(start_delay_s=3), resource_version=5)
 
     assert state_with(WEB).upsert(same) == [PodMetadataChanged(same)]
 
 
 def test_versions_that_are_no_numbers_are_never_older() -> None:
-    unversioned = msgspec.structs.replace(WEB, resource_version=0, started_s=3)
+    unversioned = msgspec.structs.replace(WEB, resource_version=0, start_delay_s=3)
 
     assert state_with(WEB).upsert(unversioned) == [PodMetadataChanged(unversioned)]
 

@@ -123,7 +123,7 @@ def test_a_heartbeat_and_a_status_announce_nothing() -> None:
     spread = Spread(A, B, *pods)
 
     assert spread.put(replace(A, resource_version=9)) == []
-    assert spread.put(replace(pods[0], started_s=5)) == []
+    assert spread.put(replace(pods[0], start_delay_s=5)) == []
 
 
 def test_a_new_empty_domain_lowers_the_minimum_and_one_that_goes_raises_it() -> None:

@@ -71,10 +71,11 @@ def reference_pod(pod: Obj) -> Pod:
             v["persistentVolumeClaim"]["claimName"] for v in volumes if "persistentVolumeClaim" in v
         ),
         created_s=_seconds(metadata.get("creationTimestamp")) or 0,
-        started_s=_seconds(status.get("startTime")),
+        start_delay_s=_since_creation_s(metadata, status.get("startTime")),
         deletion_s=_seconds(metadata.get("deletionTimestamp")),
         condition_transitions=tuple(
-            _ready_since_s(metadata, c) for c in status.get("conditions", [])
+            _since_creation_s(metadata, c.get("lastTransitionTime"))
+            for c in status.get("conditions", [])
         ),
         resize_delta=_resized(spec, status),
     )
@@ -86,8 +87,8 @@ def _without_nulls(value: Any) -> Any:  # any JSON value
     return [_without_nulls(element) for element in value] if isinstance(value, list) else value
 
 
-def _ready_since_s(metadata: Obj, condition: Obj) -> int | None:
-    at = _seconds(condition.get("lastTransitionTime"))
+def _since_creation_s(metadata: Obj, text: str | None) -> int | None:
+    at = _seconds(text)
     return None if at is None else at - (_seconds(metadata.get("creationTimestamp")) or 0)
 
 

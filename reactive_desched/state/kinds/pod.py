@@ -88,6 +88,7 @@ class PodReader:
         tables, metadata, spec, status = self._tables, wire.metadata, wire.spec, wire.status
         claims, has_local_storage = self._volumes(spec.volumes)
         created_s = epoch_seconds(metadata.creation_timestamp) or 0
+        started_s = epoch_seconds(status.start_time)
         return Pod(  # in the order of its fields: msgspec takes three times as long for keywords
             self._intern(metadata.namespace),
             metadata.name,
@@ -101,7 +102,7 @@ class PodReader:
             self._statuses.status(status),
             claims,
             created_s,
-            epoch_seconds(status.start_time),
+            None if started_s is None else started_s - created_s,
             epoch_seconds(metadata.deletion_timestamp),
             self._statuses.transitions(status.conditions, created_s),
             self._specs.resize_delta(spec, status),
