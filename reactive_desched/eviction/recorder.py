@@ -2,9 +2,8 @@
 
 from collections.abc import Awaitable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
-from reactive_desched.api.event import PolicyFile
 from reactive_desched.errors import JournalUnavailable
 from reactive_desched.model.accounts import DecisionContext
 from reactive_desched.model.brakes import BrakeNotice
@@ -12,6 +11,9 @@ from reactive_desched.model.decisions import Decision
 from reactive_desched.model.intents import Intent
 from reactive_desched.model.moves import FutileClearing, MoveEnd
 from reactive_desched.model.outcomes import Outcome
+
+if TYPE_CHECKING:
+    from reactive_desched.api.event import PolicyFile
 
 NOT_OPEN: Final = "the journal is not open"
 
@@ -60,7 +62,7 @@ class Recorder(DecisionRecorder, Protocol):
 class PolicyRecorder(Recorder, Protocol):
     """A recorder that also takes which policy is in force."""
 
-    def policy_loaded(self, source: str, revision: str, files: Sequence[PolicyFile] = ()) -> None:
+    def policy_loaded(self, source: str, revision: str, files: "Sequence[PolicyFile]" = ()) -> None:
         """Have it written that another policy, or other settings, are in force."""
         ...
 
@@ -114,7 +116,7 @@ class RecorderSlot:
         if self._recorder is not None:
             self._recorder.record_follow_up(intent_id, end)
 
-    def policy_loaded(self, source: str, revision: str, files: Sequence[PolicyFile] = ()) -> None:
+    def policy_loaded(self, source: str, revision: str, files: "Sequence[PolicyFile]" = ()) -> None:
         """Have it written; a standby writes it when its term begins."""
         if self._recorder is not None:
             self._recorder.policy_loaded(source, revision, files)
