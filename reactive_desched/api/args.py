@@ -335,16 +335,14 @@ Percentages = Mapping[str, Percent]
 """Per cent by resource (`cpu`, `memory`, `pods`, any extended resource)."""
 
 
-def percentage_errors(written: Percentages, prefix: str = "") -> Iterator[FieldError]:
-    """Yield an error for each value outside 0 to 100; `prefix` begins each message."""
+def percentage_errors(written: Percentages) -> Iterator[FieldError]:
+    """Yield an error for each value outside 0 to 100, and one where there is none."""
     if not written:
         hint = "write per cent by resource, for example cpu: 20"
-        yield FieldError(
-            f"{prefix}no resource threshold is configured", hint, rule=Rule.THRESHOLD_RANGE
-        )
+        yield FieldError("no resource has a threshold here", hint, rule=Rule.THRESHOLD_RANGE)
     for resource, percent in written.items():
         if not 0 <= percent <= _ALL:
-            message = f"{prefix}{resource} threshold not in [0, {_ALL}] range; it is {percent:g}"
+            message = f"must be from 0 to {_ALL} per cent, not {percent:g}"
             yield FieldError(message, path=(resource,), rule=Rule.THRESHOLD_RANGE)
 
 

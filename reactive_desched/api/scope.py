@@ -29,7 +29,9 @@ class Namespaces(BaseModel):
     def _validate_exclusive(self) -> Self:
         if self.include and self.exclude:
             complaint = FieldError(
-                "only one of Include/Exclude namespaces can be set", rule=Rule.EXCLUSIVE_FIELDS
+                "only one of include and exclude can count",
+                "keep one of them",
+                rule=Rule.EXCLUSIVE_FIELDS,
             )
             raise FieldErrors([complaint])
         return self
@@ -49,7 +51,7 @@ class ExcludedNamespaces(BaseModel):
     @classmethod
     def _validate_include_empty(cls, include: tuple[str, ...]) -> tuple[str, ...]:
         if include:
-            message = "only Exclude namespaces can be set, inclusion is not supported"
+            message = "this plugin takes exclude alone"
             hint = "list the namespaces to leave alone under exclude"
             raise FieldErrors([FieldError(message, hint, rule=Rule.MISPLACED_FIELD)])
         return include

@@ -178,5 +178,5 @@ def _unknown_modes(modes: tuple[str, ...]) -> Iterator[FieldError]:
         if mode not in tuple(EvictionMode):
             hint = f"the only one is {EvictionMode.ONLY_THRESHOLDING_RESOURCES}"
             yield FieldError(
-                f"invalid eviction mode {quote(mode)}", hint, (index,), rule=Rule.UNKNOWN_VALUE
+                f"{quote(mode)} is not an eviction mode", hint, (index,), rule=Rule.UNKNOWN_VALUE
             )

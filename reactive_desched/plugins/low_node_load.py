@@ -243,8 +243,8 @@ def _negative_errors(written: Percentages | None) -> Iterator[FieldError]:
     """Refuse what is no share of a node; above 100 is allowed."""
     for resource, percent in (written or {}).items():
         if percent < 0:
-            message = "percentage must be greater than or equal to 0"
-            yield FieldError(message, f"it is {percent:g}", (resource,), rule=Rule.THRESHOLD_RANGE)
+            message = f"must be at least 0 per cent, not {percent:g}"
+            yield FieldError(message, "", (resource,), rule=Rule.THRESHOLD_RANGE)
 
 
 def _ceiling_errors(
@@ -253,12 +253,11 @@ def _ceiling_errors(
     """Refuse a threshold above the one that bounds it."""
     for resource, percent in (written or {}).items():
         if ceiling is not None and resource in ceiling and percent > ceiling[resource]:
-            which = field.removesuffix("_thresholds").replace("_", " ")
             bound = file_key(_CEILINGS[field])
-            message = f"{which} percentage must be less than or equal to {bound}"
+            message = f"must not be above {bound}, which has {ceiling[resource]:g}"
             yield FieldError(
                 message,
-                f"{percent:g} is above {ceiling[resource]:g}",
+                f"lower it from {percent:g}",
                 (resource,),
                 rule=Rule.THRESHOLD_PAIR,
             )

@@ -130,13 +130,13 @@ class LowNodeUtilizationArgs(PluginArgs):
     @field_validator("thresholds")
     @classmethod
     def _validate_thresholds(cls, written: Percentages, info: ValidationInfo) -> Percentages:
-        raise_field_errors(_threshold_errors("thresholds", written, info), info.context)
+        raise_field_errors(_threshold_errors(written, info), info.context)
         return written
 
     @field_validator("target_thresholds")
     @classmethod
     def _validate_target_thresholds(cls, written: Percentages, info: ValidationInfo) -> Percentages:
-        alone = _threshold_errors("targetThresholds", written, info)
+        alone = _threshold_errors(written, info)
         raise_field_errors(chain(alone, _pair_errors(written, info)), info.context)
         return written
 
@@ -269,14 +269,14 @@ def _source_errors(source: str, info: ValidationInfo) -> Iterator[FieldError]:
     if source and source not in tuple(UtilizationSource):
         hint = did_you_mean(source, tuple(UtilizationSource))
         yield FieldError(
-            f"unrecognized metrics source {quote(source)}",
+            f"{quote(source)} is not a source of metrics",
             hint,
             lenient_ok=True,
             rule=Rule.METRICS_SOURCE,
             fix=fix_to(sole_near_name(source, tuple(UtilizationSource))),
         )
     elif is_switched and source:
-        message = f'it is not allowed to set both "{source}" source and metricsServer'
+        message = "only one of source and metricsServer can count"
         is_accepted = source != UtilizationSource.KUBERNETES
         yield FieldError(
             message,
@@ -286,19 +286,19 @@ def _source_errors(source: str, info: ValidationInfo) -> Iterator[FieldError]:
         )
     elif is_switched is False and not source:
         hint = f"write source: {UtilizationSource.KUBERNETES} or {UtilizationSource.PROMETHEUS}"
-        yield FieldError("metrics source is empty", hint, lenient_ok=True, rule=Rule.METRICS_SOURCE)
+        yield FieldError("is required", hint, lenient_ok=True, rule=Rule.METRICS_SOURCE)
 
 
 def _query_errors(prometheus: PrometheusQuery | None, source: str) -> Iterator[FieldError]:
     """Check that there is a query exactly where Prometheus is asked."""
     query = prometheus.query if prometheus is not None else ""
     if source == UtilizationSource.PROMETHEUS and not query:
-        message = f'prometheus query is required when metrics source is set to "{source}"'
+        message = f"a query is required for source {source}"
         yield FieldError(
             message, "write prometheus: {query: …} beside source", rule=Rule.PROMETHEUS
         )
     elif source == UtilizationSource.KUBERNETES and prometheus is not None:
-        message = f'prometheus configuration is not allowed to set when source is set to "{source}"'
+        message = f"is not for source {source}"
         yield FieldError(
             message,
             f"remove it, or write source: {UtilizationSource.PROMETHEUS}",
@@ -306,18 +306,13 @@ def _query_errors(prometheus: PrometheusQuery | None, source: str) -> Iterator[F
         )
 
 
-def _threshold_errors(
-    field: str, written: Percentages, info: ValidationInfo
-) -> Iterator[FieldError]:
+def _threshold_errors(written: Percentages, info: ValidationInfo) -> Iterator[FieldError]:
     """Check one map by itself, and against what is measured."""
-    yield from percentage_errors(written, f"{field} config is not valid: ")
+    yield from percentage_errors(written)
     measured = info.data.get("metrics_utilization")
     by_query = measured is not None and measured.source == UtilizationSource.PROMETHEUS
     if by_query and written and set(written) != {METRIC_RESOURCE}:
-        message = (
-            f'{field} are expected to specify a single instance of "{METRIC_RESOURCE}" resource, '
-            f"got [{' '.join(sorted(written))}] instead"
-        )
+        message = f"must have {METRIC_RESOURCE} alone, not {', '.join(sorted(written))}"
         yield FieldError(
             message,
             f"a Prometheus query measures one resource: {METRIC_RESOURCE}",
@@ -335,7 +330,7 @@ def _pair_errors(high: Percentages, info: ValidationInfo) -> Iterator[FieldError
         *(f"thresholds has no {name}" for name in sorted(high.keys() - low.keys())),
     ]
     if unmatched:
-        message = "thresholds and targetThresholds configured different resources"
+        message = "thresholds and targetThresholds must have the same resources"
         yield FieldError(message, "; ".join(unmatched), rule=Rule.THRESHOLD_PAIR)
     if info.data.get("use_deviation_thresholds") is False:
         yield from _crossed_errors(low, high)
@@ -345,6 +340,6 @@ def _crossed_errors(low: Percentages, high: Percentages) -> Iterator[FieldError]
     """Refuse a lower threshold above the upper one."""
     for name in sorted(low.keys() & high.keys()):
         if low[name] > high[name]:
-            message = f"thresholds' {name} percentage is greater than targetThresholds'"
-            hint = f"{low[name]:g} is above {high[name]:g}"
+            message = f"must not be below thresholds.{name}, which is {low[name]:g}"
+            hint = f"raise it from {high[name]:g}, or lower thresholds.{name}"
             yield FieldError(message, hint, (name,), rule=Rule.THRESHOLD_PAIR)

@@ -49,7 +49,7 @@ class NodeAffinityArgs(ScopedArgs):
     def _validate_types(cls, value: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
         if not value:
             complaint = FieldError(
-                "nodeAffinityType needs to be set", f"write [{REQUIRED}]", rule=Rule.NO_CRITERION
+                "no kind of affinity is listed", f"write [{REQUIRED}]", rule=Rule.NO_CRITERION
             )
             raise FieldErrors([complaint])
         if info.mode == "json" and _CHECKS.keys().isdisjoint(value):

@@ -41,7 +41,8 @@ class NodeTaintsArgs(ScopedArgs):
     def _validate_exclusive(self) -> Self:
         if self.excluded_taints and self.included_taints:
             complaint = FieldError(
-                "either includedTaints or excludedTaints can be set, but not both",
+                "only one of includedTaints and excludedTaints can count",
+                "keep one of them",
                 rule=Rule.EXCLUSIVE_FIELDS,
             )
             raise FieldErrors([complaint])

@@ -71,7 +71,9 @@ class OwnerKinds(PluginArgs):
     def _validate_exclusive(self) -> Self:
         if self.include and self.exclude:
             complaint = FieldError(
-                "only one of Include/Exclude ownerKinds can be set", rule=Rule.EXCLUSIVE_FIELDS
+                "only one of include and exclude can count",
+                "keep one of them",
+                rule=Rule.EXCLUSIVE_FIELDS,
             )
             raise FieldErrors([complaint])
         return self
@@ -93,10 +95,9 @@ class WantedCondition(PluginArgs):
             return self
         if self.min_time_since_last_transition_seconds is not None:
             return self
-        message = (
-            "at least one of type, status, reason, or minTimeSinceLastTransitionSeconds must be set"
-        )
-        raise FieldErrors([FieldError(message, rule=Rule.NO_CRITERION)])
+        message = "says nothing of the condition that is meant"
+        hint = "write type, status, reason or minTimeSinceLastTransitionSeconds"
+        raise FieldErrors([FieldError(message, hint, rule=Rule.NO_CRITERION)])
 
     def matches(self, condition: PodCondition) -> bool:
         """Say whether this is the condition, however long it has been so."""
@@ -161,11 +162,9 @@ class PodLifeTimeArgs(ScopedArgs):
     def _validate_some_criterion(cls, max_age_s: int | None, info: ValidationInfo) -> int | None:
         others = ("states", "conditions", "exit_codes")
         if max_age_s is None and not any(info.data.get(name, "refused") for name in others):
-            message = (
-                "at least one filtering criterion must be specified "
-                "(maxPodLifeTimeSeconds, states, conditions, or exitCodes)"
-            )
-            raise FieldErrors([FieldError(message, rule=Rule.NO_CRITERION)])
+            message = "nothing says which pods are meant"
+            hint = "write maxPodLifeTimeSeconds, states, conditions or exitCodes"
+            raise FieldErrors([FieldError(message, hint, rule=Rule.NO_CRITERION)])
         return max_age_s
 
 

@@ -48,9 +48,7 @@ class TooManyRestartsArgs(ScopedArgs):
     @classmethod
     def _validate_threshold(cls, threshold: int) -> int:
         if threshold < 1:
-            message = (
-                f"invalid PodsHavingTooManyRestarts threshold: must be at least 1, not {threshold}"
-            )
+            message = f"must be at least 1, not {threshold}"
             raise FieldErrors([FieldError(message, rule=Rule.OUT_OF_BOUNDS)])
         return threshold
 

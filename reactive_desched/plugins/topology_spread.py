@@ -19,7 +19,7 @@ from reactive_desched.model.decisions import Decision
 from reactive_desched.model.findings import Finding, RequeueAfter
 from reactive_desched.model.objects import Pod, PodKey
 from reactive_desched.model.subjects import NodeSubject
-from reactive_desched.primitives.hints import nearest_name, sole_near_name
+from reactive_desched.primitives.hints import nearest_name, quote, sole_near_name
 from reactive_desched.state.indexes.namespace_pods import NamespacePods
 from reactive_desched.state.indexes.spread_groups import (
     SpreadChanged,
@@ -373,8 +373,8 @@ def _unknown_constraints(written: tuple[str, ...]) -> Iterator[FieldError]:
     for index, name in enumerate(written):
         if name not in kinds:
             meant = nearest_name(name, kinds)
-            hint = f"did you mean {meant}?" if meant else ""
-            message = f"constraint {name} is not one of {', '.join(kinds)}"
+            hint = f"did you mean {meant}?" if meant else f"write {' or '.join(kinds)}"
+            message = f"{quote(name)} is not a kind of constraint"
             yield FieldError(
                 message,
                 hint,

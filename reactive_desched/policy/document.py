@@ -93,7 +93,7 @@ class SecretReference(Section):
     @model_validator(mode="after")
     def _check_complete(self) -> "SecretReference":
         if not (self.namespace and self.name):
-            message = "prometheus authToken secret reference does not set both namespace and name"
+            message = "a Secret needs both its namespace and its name"
             raise FieldErrors([FieldError(message, "write both", rule=Rule.PROMETHEUS)])
         return self
 
@@ -111,7 +111,7 @@ class AuthToken(Section):
     @classmethod
     def _check_present(cls, reference: SecretReference | None) -> SecretReference:
         if reference is None:
-            message = "prometheus authToken secret is expected to be set when authToken field is"
+            message = "is required: authToken is read from a Secret"
             hint = "write secretReference: {namespace: …, name: …}"
             raise FieldErrors([FieldError(message, hint, rule=Rule.PROMETHEUS)])
         return reference
@@ -164,7 +164,7 @@ class MetricsProvider(Section):
     ) -> Prometheus | None:
         source = info.data.get("source")
         if source == MetricsSourceKind.PROMETHEUS and prometheus is None:
-            message = "prometheus configuration is required when prometheus source is enabled"
+            message = "is required for source Prometheus"
             raise FieldErrors(
                 [FieldError(message, "write prometheus: {url: https://…}", rule=Rule.PROMETHEUS)]
             )
@@ -252,15 +252,10 @@ def _duplicate_source_errors(sources: Sequence[str], *, is_collected: bool) -> I
     """Refuse a source of measured use that is switched on twice."""
     for index, source in enumerate(sources):
         if source in sources[:index]:
-            message = (
-                f"metric provider {quote(source)} is already configured, each source can be "
-                "configured only once"
-            )
+            message = f"{quote(source)} is listed already, and each source counts once"
             yield FieldError(message, "remove one", (index, "source"), rule=Rule.DUPLICATE_ITEM)
         elif source == MetricsSourceKind.KUBERNETES and is_collected:
-            message = (
-                "it is not allowed to combine metrics provider when metrics collector is enabled"
-            )
+            message = f"{source} is switched on by metricsCollector already"
             hint = f"remove metricsCollector: it is deprecated, {source} replaces it"
             yield FieldError(message, hint, (index, "source"), rule=Rule.DEPRECATED_BESIDE_NEW)
 
@@ -282,19 +277,17 @@ def _source_errors(source: str) -> Iterator[FieldError]:
 def _url_errors(url: str) -> Iterator[FieldError]:
     """Check that a URL can be asked; upstream takes everything that looks like one."""
     if not url:
-        message = "prometheus URL is required when prometheus is enabled"
+        message = "is required: Prometheus must have an address"
         yield FieldError(message, "for example https://prom:9090", rule=Rule.PROMETHEUS)
         return
     try:
         parts = urlsplit(url)
         can_be_asked = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
     except ValueError as error:
-        yield FieldError(
-            f"error parsing prometheus URL: {quote(url)}: {error}", rule=Rule.PROMETHEUS
-        )
+        yield FieldError(f"{quote(url)} is not a URL: {error}", rule=Rule.PROMETHEUS)
         return
     if not can_be_asked:
         hint = "write it with http:// or https:// and a host"
         is_a_url = bool(parts.scheme) or ":" not in url.partition("/")[0]
-        message = f"error parsing prometheus URL: {quote(url)} is not the URL of a server"
+        message = f"{quote(url)} is not the URL of a server"
         yield FieldError(message, hint, lenient_ok=is_a_url, rule=Rule.PROMETHEUS)

@@ -208,12 +208,12 @@ def _threshold_errors(threshold: PriorityThreshold) -> Iterator[FieldError]:
     """Refuse two thresholds, and one that would let system-critical pods go."""
     value, name = threshold.value, threshold.name
     if value is not None and name is not None:
-        message = (
-            "priority threshold misconfigured, only one of priorityThreshold fields can be set"
-        )
-        yield FieldError(message, "keep value or name", rule=Rule.EXCLUSIVE_FIELDS)
+        message = "only one of value and name can count"
+        yield FieldError(message, "keep one of them", rule=Rule.EXCLUSIVE_FIELDS)
     if value is not None and value > SYSTEM_CRITICAL_PRIORITY:
-        message = f"priority threshold can't be greater than {SYSTEM_CRITICAL_PRIORITY}"
+        message = (
+            f"must be at most {SYSTEM_CRITICAL_PRIORITY}, the priority of system-critical pods"
+        )
         hint = "system-critical pods have a protection of their own: SystemCriticalPods"
         yield FieldError(message, hint, ("value",), rule=Rule.OUT_OF_BOUNDS)
 
@@ -221,12 +221,11 @@ def _threshold_errors(threshold: PriorityThreshold) -> Iterator[FieldError]:
 def _no_eviction_policy_errors(written: str) -> Iterator[FieldError]:
     """Refuse a word the annotation's force has no meaning for."""
     if written and written not in tuple(NoEvictionPolicy):
-        accepted = " ".join(map(quote, NoEvictionPolicy))
-        message = f"noEvictionPolicy accepts only [{accepted}] values, not {quote(written)}"
+        message = f"{quote(written)} is not a value of noEvictionPolicy"
         meant = nearest_name(written, tuple(NoEvictionPolicy))
         yield FieldError(
             message,
-            f"did you mean {meant}?" if meant else "",
+            f"did you mean {meant}?" if meant else f"write {' or '.join(NoEvictionPolicy)}",
             rule=Rule.UNKNOWN_VALUE,
             fix=fix_to(sole_near_name(written, tuple(NoEvictionPolicy))),
         )
@@ -236,10 +235,7 @@ def _mixed_error(field: str) -> FieldError:
     """Refuse a deprecated switch beside the lists that replace it."""
     protection = _SWITCHES[field]
     which = "defaultDisabled" if protection in DEFAULT_PROTECTIONS else "extraEnabled"
-    message = (
-        "cannot use Deprecated fields alongside PodProtections.ExtraEnabled or "
-        "PodProtections.DefaultDisabled"
-    )
+    message = "is deprecated, and cannot stand beside the lists of podProtections that replace it"
     return FieldError(
         message,
         f"write podProtections.{which}: [{protection}] instead",

@@ -63,17 +63,18 @@ def explain_validation_error(
         at = reduce(_child_location, steps, location)
         if detail["type"] == "missing":
             yield at.diagnostic(
-                "is required", _field_description(model, detail["loc"]), rule=Rule.MISSING_FIELD
+                "is required", _what_it_says(model, detail["loc"]), rule=Rule.MISSING_FIELD
             )
         else:
             yield from _explain_one(detail, at, type_hint)
 
 
-def _field_description(model: type[BaseModel] | None, loc: Path) -> str:
-    """Give the description of a field at the top of a model."""
+def _what_it_says(model: type[BaseModel] | None, loc: Path) -> str:
+    """Say what a field at the top of a model is for, by its description."""
     for name, info in model.model_fields.items() if model is not None and len(loc) == 1 else ():
         if loc[0] in (name, info.alias, info.validation_alias):
-            return (info.description or "").removesuffix(".")
+            text = (info.description or "").removesuffix(".")
+            return f"it says: {text}" if text else ""
     return ""
 
 

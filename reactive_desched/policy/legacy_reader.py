@@ -126,8 +126,8 @@ def _v1alpha1_errors(name: str, params: SourceLocation) -> Iterator[Diagnostic]:
     """Give what the last release that read this format refused, and today's would not."""
     number, class_name = (params.below(*path) for path in THRESHOLDS.values())
     if not number.is_null and class_name.text:
-        message = f"priority threshold misconfigured for plugin {name}"
-        hint = "keep one of thresholdPriority and thresholdPriorityClassName"
+        message = "only one of thresholdPriority and thresholdPriorityClassName can count"
+        hint = "keep one of them"
         yield number.diagnostic(message, hint, rule=Rule.EXCLUSIVE_FIELDS)
     if name == "PodLifeTime":
         yield from _pod_life_time_errors(params)

@@ -88,14 +88,14 @@ class PodProtections(Section):
     @classmethod
     def _check_defaults(cls, names: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
         raise_field_errors(
-            _name_errors("DefaultDisabled", names, DEFAULT_PROTECTIONS), info.context
+            _name_errors("defaultDisabled", names, DEFAULT_PROTECTIONS), info.context
         )
         return names
 
     @field_validator("extra_enabled")
     @classmethod
     def _check_extras(cls, names: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
-        raise_field_errors(_name_errors("ExtraEnabled", names, EXTRA_PROTECTIONS), info.context)
+        raise_field_errors(_name_errors("extraEnabled", names, EXTRA_PROTECTIONS), info.context)
         return names
 
     @field_validator("config")
@@ -116,10 +116,7 @@ def _name_errors(
     """Refuse names that do not belong in this list, and names that are there twice."""
     for index, name in enumerate(names):
         if name not in allowed:
-            message = (
-                f"invalid pod protection policy in {which}: {quote(name)}. "
-                f"Valid options are: [{' '.join(allowed)}]"
-            )
+            message = f"{quote(name)} is not a protection that {which} takes"
             yield FieldError(
                 message,
                 _name_hint(name, allowed),
@@ -128,7 +125,7 @@ def _name_errors(
                 fix=None if name in tuple(Protection) else fix_to(sole_near_name(name, allowed)),
             )
         if name in names[:index]:
-            message = f"PodProtections.{which} contains duplicate entries: {quote(name)} again"
+            message = f"{quote(name)} is in {which} twice"
             yield FieldError(
                 message, "remove one", (index,), rule=Rule.DUPLICATE_ITEM, fix=Fix(None)
             )
@@ -141,7 +138,7 @@ def _name_hint(name: str, allowed: Sequence[Protection]) -> str:
     if name in EXTRA_PROTECTIONS:
         return "it is off by default; only extraEnabled changes that"
     meant = nearest_name(name, allowed)
-    return f"did you mean {meant}?" if meant is not None else ""
+    return f"did you mean {meant}?" if meant is not None else f"it takes {', '.join(allowed)}"
 
 
 def _storage_class_errors(written: PvcProtection, *, is_read: bool) -> Iterator[FieldError]:
@@ -149,10 +146,7 @@ def _storage_class_errors(written: PvcProtection, *, is_read: bool) -> Iterator[
     for index, name in enumerate(written.protected_storage_classes):
         if not name.name:
             path = ("PodsWithPVC", "protectedStorageClasses", index)
-            message = (
-                f"PodProtections.Config.PodsWithPVC.ProtectedStorageClasses[{index}] "
-                "name cannot be empty"
-            )
+            message = "a storage class needs a name"
             yield FieldError(
                 message,
                 "write name: and its name",

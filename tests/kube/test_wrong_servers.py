@@ -21,16 +21,23 @@ KEY = ConnectionKey("api.example", 6443, True, True, None, None, None)
 class LoginPage:
     """A server that answers everything with a page of HTML."""
 
+    def __init__(self, status: int) -> None:
+        self._status = status
+
     async def request(self, *_: object, **__: object) -> ApiResponse:
         await anyio.lowlevel.checkpoint()
-        return ApiResponse(200, {"Content-Type": "text/html"}, PAGE)
+        return ApiResponse(self._status, {"Content-Type": "text/html"}, PAGE)
 
 
 @pytest.mark.anyio
-async def test_a_list_that_is_a_web_page_is_said_to_be_one() -> None:
-    codec = make_codecs(InternTables())["pods"]
-    with pytest.raises(RequestRejected, match=r"list /api/v1/pods: a web page \(HTML\) came back"):
-        await list_once(LoginPage(), codec, lambda _: None)  # type: ignore[arg-type]  # all it asks
+@pytest.mark.parametrize("status", [200, 403, 404])
+async def test_a_list_that_is_a_web_page_is_said_to_be_one_and_no_matter_of_rights(
+    status: int,
+) -> None:
+    codec, server = make_codecs(InternTables())["pods"], LoginPage(status)
+    with pytest.raises(RequestRejected, match=r"a web page \(HTML\) came back") as caught:
+        await list_once(server, codec, lambda _: None)  # type: ignore[arg-type]  # all it asks
+    assert not caught.value.is_denied
 
 
 def test_an_error_that_is_a_web_page_repeats_nothing_of_it() -> None:

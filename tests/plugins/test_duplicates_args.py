@@ -51,7 +51,7 @@ def test_only_the_namespaces_asked_for_are_covered() -> None:
     [
         pytest.param(
             "namespaces: {include: [a], exclude: [b]}",
-            "namespaces: only one of Include/Exclude namespaces can be set",
+            "namespaces: only one of include and exclude can count; keep one of them",
             id="both lists of namespaces",
         ),
         pytest.param(

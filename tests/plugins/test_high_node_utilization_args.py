@@ -46,19 +46,18 @@ def test_every_argument_is_read(read_args: Read) -> None:
     [
         pytest.param(
             "{}",
-            "thresholds: no resource threshold is configured; "
+            "thresholds: no resource has a threshold here; "
             "write per cent by resource, for example cpu: 20",
             id="no thresholds",
         ),
         pytest.param(
             "thresholds: {nvidia.com/gpu: 101}",
-            'thresholds["nvidia.com/gpu"]: nvidia.com/gpu threshold not in [0, 100] range; '
-            "it is 101",
+            'thresholds["nvidia.com/gpu"]: must be from 0 to 100 per cent, not 101',
             id="a threshold above all there is",
         ),
         pytest.param(
             f"{CPU}evictionModes: [OnlyThresholdingResources, Strict]",
-            'evictionModes[1]: invalid eviction mode "Strict"; '
+            'evictionModes[1]: "Strict" is not an eviction mode; '
             "the only one is OnlyThresholdingResources",
             id="a mode that does not exist",
         ),

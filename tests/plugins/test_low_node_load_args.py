@@ -107,8 +107,7 @@ def test_a_pool_tells_what_it_has_from_what_it_inherits(read_args: Read) -> None
     assert pools[1].anomaly_condition is None
 
 
-SHARE = "percentage must be greater than or equal to 0"
-HIGH = "percentage must be less than or equal to highThresholds"
+HIGH = "must not be above highThresholds, which has"
 
 
 @pytest.mark.parametrize(
@@ -126,26 +125,28 @@ HIGH = "percentage must be less than or equal to highThresholds"
         ),
         pytest.param(
             "evictableNamespaces: {include: [a], exclude: [b]}",
-            "evictableNamespaces: only one of Include/Exclude namespaces can be set",
+            "evictableNamespaces: only one of include and exclude can count; keep one of them",
             id="both lists of namespaces",
         ),
         pytest.param(
-            "highThresholds: {cpu: -1}", f"highThresholds.cpu: {SHARE}; it is -1", id="no share"
+            "highThresholds: {cpu: -1}",
+            "highThresholds.cpu: must be at least 0 per cent, not -1",
+            id="no share",
         ),
         pytest.param(
             "highThresholds: {cpu: 65}\nlowThresholds: {cpu: 70, memory: 90}",
-            f"lowThresholds.cpu: low {HIGH}; 70 is above 65",
+            f"lowThresholds.cpu: {HIGH} 65; lower it from 70",
             id="room above what is too much",
         ),
         pytest.param(
             f"{BOTH}prodHighThresholds: {{cpu: 70}}",
-            f"prodHighThresholds.cpu: prod high {HIGH}; 70 is above 65",
+            f"prodHighThresholds.cpu: {HIGH} 65; lower it from 70",
             id="production above all",
         ),
         pytest.param(
             "prodHighThresholds: {cpu: 30}\nprodLowThresholds: {cpu: 31}",
-            "prodLowThresholds.cpu: prod low percentage must be less than or equal to "
-            "prodHighThresholds; 31 is above 30",
+            "prodLowThresholds.cpu: must not be above prodHighThresholds, which has 30; "
+            "lower it from 31",
             id="production's room above what is too much",
         ),
         pytest.param(
@@ -166,17 +167,17 @@ HIGH = "percentage must be less than or equal to highThresholds"
         ),
         pytest.param(
             f"{BOTH}nodePools: [{{name: a}}, {{name: b, lowThresholds: {{cpu: 66}}}}]",
-            f"nodePools[1].lowThresholds.cpu: low {HIGH}; 66 is above 65",
+            f"nodePools[1].lowThresholds.cpu: {HIGH} 65; lower it from 66",
             id="a pool's room above what is too much for all",
         ),
         pytest.param(
             f"{BOTH}nodePools: [{{highThresholds: {{cpu: 20}}}}]",
-            f"nodePools[0].lowThresholds.cpu: low {HIGH}; 35 is above 20",
+            f"nodePools[0].lowThresholds.cpu: {HIGH} 20; lower it from 35",
             id="all nodes' room above what is too much for a pool",
         ),
         pytest.param(
             "nodePools: [{highThresholds: {cpu: 20}, lowThresholds: {cpu: 30}}]",
-            f"nodePools[0].lowThresholds.cpu: low {HIGH}; 30 is above 20",
+            f"nodePools[0].lowThresholds.cpu: {HIGH} 20; lower it from 30",
             id="a pool's own thresholds crossed",
         ),
         pytest.param(

@@ -95,10 +95,10 @@ def test_distances_from_the_mean_need_no_order(read_args: Read) -> None:
     assert args.thresholds["cpu"] > args.target_thresholds["cpu"]
 
 
-EMPTY = "config is not valid: no resource threshold is configured"
+EMPTY = "no resource has a threshold here"
 WRITE = "write per cent by resource, for example cpu: 20"
-RANGE = "threshold not in [0, 100] range"
-METRIC_ONLY = 'are expected to specify a single instance of "MetricResource" resource'
+RANGE = "must be from 0 to 100 per cent, not"
+METRIC_ONLY = "must have MetricResource alone, not cpu, pods"
 
 
 @pytest.mark.parametrize(
@@ -107,29 +107,26 @@ METRIC_ONLY = 'are expected to specify a single instance of "MetricResource" res
         pytest.param(
             "{}",
             [
-                f"thresholds: thresholds {EMPTY}; {WRITE}",
-                f"targetThresholds: targetThresholds {EMPTY}; {WRITE}",
+                f"thresholds: {EMPTY}; {WRITE}",
+                f"targetThresholds: {EMPTY}; {WRITE}",
             ],
             id="no thresholds at all",
         ),
         pytest.param(
             "thresholds: {cpu: 20}",
-            [f"targetThresholds: targetThresholds {EMPTY}; {WRITE}"],
+            [f"targetThresholds: {EMPTY}; {WRITE}"],
             id="no upper thresholds",
         ),
         pytest.param(
             "thresholds: {}\ntargetThresholds: {cpu: 20}",
-            [f"thresholds: thresholds {EMPTY}; {WRITE}"],
+            [f"thresholds: {EMPTY}; {WRITE}"],
             id="empty lower thresholds",
         ),
         pytest.param(
             "thresholds: {memory: -1}\ntargetThresholds: {memory: 100.5}",
             [
-                f"thresholds.memory: thresholds config is not valid: memory {RANGE}; it is -1",
-                (
-                    "targetThresholds.memory: targetThresholds config is not valid: memory "
-                    f"{RANGE}; it is 100.5"
-                ),
+                f"thresholds.memory: {RANGE} -1",
+                f"targetThresholds.memory: {RANGE} 100.5",
             ],
             id="thresholds that are no share of a node",
         ),
@@ -137,7 +134,7 @@ METRIC_ONLY = 'are expected to specify a single instance of "MetricResource" res
             "thresholds: {cpu: 20, memory: 20}\ntargetThresholds: {cpu: 50, pods: 50}",
             [
                 (
-                    "targetThresholds: thresholds and targetThresholds configured different "
+                    "targetThresholds: thresholds and targetThresholds must have the same "
                     "resources; targetThresholds has no memory; thresholds has no pods"
                 )
             ],
@@ -147,8 +144,8 @@ METRIC_ONLY = 'are expected to specify a single instance of "MetricResource" res
             "thresholds: {cpu: 70, pods: 9}\ntargetThresholds: {cpu: 50, pods: 10}",
             [
                 (
-                    "targetThresholds.cpu: thresholds' cpu percentage is greater than "
-                    "targetThresholds'; 70 is above 50"
+                    "targetThresholds.cpu: must not be below thresholds.cpu, which is 70; "
+                    "raise it from 50, or lower thresholds.cpu"
                 )
             ],
             id="a lower threshold above the upper one",
@@ -167,8 +164,8 @@ METRIC_ONLY = 'are expected to specify a single instance of "MetricResource" res
             f"{BOTH}evictableNamespaces: {{include: [a]}}",
             [
                 (
-                    "evictableNamespaces.include: only Exclude namespaces can be set, inclusion is "
-                    "not supported; list the namespaces to leave alone under exclude"
+                    "evictableNamespaces.include: this plugin takes exclude alone; "
+                    "list the namespaces to leave alone under exclude"
                 )
             ],
             id="namespaces to look at",
@@ -187,8 +184,8 @@ METRIC_ONLY = 'are expected to specify a single instance of "MetricResource" res
             f"{BOTH}metricsUtilization: {{metricsServer: true, source: KubernetesMetrics}}",
             [
                 (
-                    'metricsUtilization.source: it is not allowed to set both "KubernetesMetrics" '
-                    "source and metricsServer; remove metricsServer: it is deprecated"
+                    "metricsUtilization.source: only one of source and metricsServer can count; "
+                    "remove metricsServer: it is deprecated"
                 )
             ],
             id="the metrics server twice",
@@ -197,7 +194,7 @@ METRIC_ONLY = 'are expected to specify a single instance of "MetricResource" res
             f"{BOTH}metricsUtilization: {{source: kubernetesMetrics}}",
             [
                 (
-                    'metricsUtilization.source: unrecognized metrics source "kubernetesMetrics"; '
+                    'metricsUtilization.source: "kubernetesMetrics" is not a source of metrics; '
                     "did you mean KubernetesMetrics?"
                 )
             ],
@@ -207,7 +204,7 @@ METRIC_ONLY = 'are expected to specify a single instance of "MetricResource" res
             f"{BOTH}metricsUtilization: {{}}",
             [
                 (
-                    "metricsUtilization.source: metrics source is empty; "
+                    "metricsUtilization.source: is required; "
                     "write source: KubernetesMetrics or Prometheus"
                 )
             ],
@@ -217,8 +214,8 @@ METRIC_ONLY = 'are expected to specify a single instance of "MetricResource" res
             f"{METRIC}metricsUtilization: {{source: Prometheus}}",
             [
                 (
-                    "metricsUtilization.prometheus: prometheus query is required when metrics "
-                    'source is set to "Prometheus"; write prometheus: {query: …} beside source'
+                    "metricsUtilization.prometheus: a query is required for source Prometheus; "
+                    "write prometheus: {query: …} beside source"
                 )
             ],
             id="no query",
@@ -227,8 +224,8 @@ METRIC_ONLY = 'are expected to specify a single instance of "MetricResource" res
             f"{METRIC}metricsUtilization: {{source: Prometheus, prometheus: {{query: ''}}}}",
             [
                 (
-                    "metricsUtilization.prometheus: prometheus query is required when metrics "
-                    'source is set to "Prometheus"; write prometheus: {query: …} beside source'
+                    "metricsUtilization.prometheus: a query is required for source Prometheus; "
+                    "write prometheus: {query: …} beside source"
                 )
             ],
             id="an empty query",
@@ -237,9 +234,8 @@ METRIC_ONLY = 'are expected to specify a single instance of "MetricResource" res
             f"{BOTH}metricsUtilization: {{source: KubernetesMetrics, prometheus: {{query: up}}}}",
             [
                 (
-                    "metricsUtilization.prometheus: prometheus configuration is not allowed to "
-                    'set when source is set to "KubernetesMetrics"; remove it, or write source: '
-                    "Prometheus"
+                    "metricsUtilization.prometheus: is not for source KubernetesMetrics; "
+                    "remove it, or write source: Prometheus"
                 )
             ],
             id="a query for the metrics server",
@@ -249,11 +245,11 @@ METRIC_ONLY = 'are expected to specify a single instance of "MetricResource" res
             "metricsUtilization: {source: Prometheus, prometheus: {query: up}}",
             [
                 (
-                    f"thresholds: thresholds {METRIC_ONLY}, got [cpu pods] instead; a Prometheus "
+                    f"thresholds: {METRIC_ONLY}; a Prometheus "
                     "query measures one resource: MetricResource"
                 ),
                 (
-                    f"targetThresholds: targetThresholds {METRIC_ONLY}, got [cpu pods] instead; a "
+                    f"targetThresholds: {METRIC_ONLY}, got [cpu pods] instead; a "
                     "Prometheus query measures one resource: MetricResource"
                 ),
             ],

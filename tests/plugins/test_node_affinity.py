@@ -239,7 +239,7 @@ def test_a_sweep_looks_at_everything_for_one_type_and_then_for_the_next() -> Non
 
 
 def test_the_type_must_be_given() -> None:
-    with pytest.raises(ValueError, match="nodeAffinityType needs to be set"):
+    with pytest.raises(ValueError, match="no kind of affinity is listed"):
         plugin()
 
 

@@ -64,7 +64,7 @@ KINDS = "DoNotSchedule, ScheduleAnyway"
         ),
         pytest.param(
             "namespaces: {include: [a], exclude: [b]}",
-            "namespaces: only one of Include/Exclude namespaces can be set",
+            "namespaces: only one of include and exclude can count; keep one of them",
             id="both lists of namespaces",
         ),
     ],

@@ -94,7 +94,7 @@ def test_a_lenient_reading_forgives_a_nameless_class_only_where_upstream_does_no
     forgiven = lenient(ignorePvcPods=True, podProtections={"config": config})
 
     assert forgiven.protected_storage_classes == {""}
-    with pytest.raises(ValueError, match="name cannot be empty"):
+    with pytest.raises(ValueError, match="a storage class needs a name"):
         lenient(podProtections={"config": config, "extraEnabled": ["PodsWithPVC"]})
 
 

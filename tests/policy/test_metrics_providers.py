@@ -11,8 +11,6 @@ from reactive_desched.policy.document import PolicyDocument
 Ask = Callable[[str], list[str]]
 
 METRICS = "metricsProviders"
-BAD_URL = "error parsing prometheus URL"
-TOKEN = "prometheus authToken secret"
 
 
 def with_url(url: str) -> str:
@@ -45,14 +43,14 @@ def with_token(token: str) -> str:
         ),
         pytest.param(
             "[{source: KubernetesMetrics}, {source: KubernetesMetrics}]",
-            f'{METRICS}[1].source: metric provider "KubernetesMetrics" is already configured, each '
-            "source can be configured only once; remove one",
+            f'{METRICS}[1].source: "KubernetesMetrics" is listed already, and each source counts '
+            "once; remove one",
             id="the same source twice",
         ),
         pytest.param(
             "[{source: KubernetesMetrics}]\nmetricsCollector: {enabled: true}",
-            f"{METRICS}[0].source: it is not allowed to combine metrics provider when metrics "
-            "collector is enabled; remove metricsCollector: it is deprecated, KubernetesMetrics "
+            f"{METRICS}[0].source: KubernetesMetrics is switched on by metricsCollector already; "
+            "remove metricsCollector: it is deprecated, KubernetesMetrics "
             "replaces it",
             id="a source and the switch it replaces",
         ),
@@ -63,44 +61,44 @@ def with_token(token: str) -> str:
         ),
         pytest.param(
             "[{source: Prometheus}]",
-            f"{METRICS}[0].prometheus: prometheus configuration is required when prometheus source "
-            "is enabled; write prometheus: {url: https://…}",
+            f"{METRICS}[0].prometheus: is required for source Prometheus; "
+            "write prometheus: {url: https://…}",
             id="no address",
         ),
         pytest.param(
             "[{source: Prometheus, prometheus: {}}]",
-            f"{METRICS}[0].prometheus.url: prometheus URL is required when prometheus is enabled; "
+            f"{METRICS}[0].prometheus.url: is required: Prometheus must have an address; "
             "for example https://prom:9090",
             id="an empty address",
         ),
         pytest.param(
             with_url("http://prom:-80"),
-            f'{METRICS}[0].prometheus.url: {BAD_URL}: "http://prom:-80": '
+            f'{METRICS}[0].prometheus.url: "http://prom:-80" is not a URL: '
             "Port could not be cast to integer value as '-80'",
             id="a port below zero",
         ),
         pytest.param(
             with_url("prom:9090"),
-            f'{METRICS}[0].prometheus.url: {BAD_URL}: "prom:9090" is not the URL of a server; '
+            f'{METRICS}[0].prometheus.url: "prom:9090" is not the URL of a server; '
             "write it with http:// or https:// and a host",
             id="an address without scheme",
         ),
         pytest.param(
             with_token("{}"),
-            f"{METRICS}[0].prometheus.authToken.secretReference: {TOKEN} is expected to be set "
-            "when authToken field is; write secretReference: {namespace: …, name: …}",
+            f"{METRICS}[0].prometheus.authToken.secretReference: is required: authToken is read from "
+            "a Secret; write secretReference: {namespace: …, name: …}",
             id="a token from nowhere",
         ),
         pytest.param(
             with_token("{secretReference: {name: x}}"),
-            f"{METRICS}[0].prometheus.authToken.secretReference: {TOKEN} reference does not set "
-            "both namespace and name; write both",
+            f"{METRICS}[0].prometheus.authToken.secretReference: a Secret needs both its "
+            "namespace and its name; write both",
             id="a secret without its namespace",
         ),
         pytest.param(
             with_token("{secretReference: {}}"),
-            f"{METRICS}[0].prometheus.authToken.secretReference: {TOKEN} reference does not set "
-            "both namespace and name; write both",
+            f"{METRICS}[0].prometheus.authToken.secretReference: a Secret needs both its "
+            "namespace and its name; write both",
             id="a secret without anything",
         ),
     ],

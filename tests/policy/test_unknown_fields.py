@@ -21,7 +21,7 @@ def told(text: str) -> list[str]:
     return [
         f"{it.path}: {it.message}; {it.hint}"
         for it in problems
-        if not it.message.endswith("no resource threshold is configured")
+        if not it.message.endswith("no resource has a threshold here")
     ]
 
 
@@ -164,7 +164,7 @@ SOUND = "thresholds: {cpu: 20}, targetThresholds: {cpu: 50}"
         ),
         pytest.param(
             entry("RemovePodsViolatingNodeAffinity", "args: {}"),
-            f"{ENTRY}.args.nodeAffinityType: is required; "
+            f"{ENTRY}.args.nodeAffinityType: is required; it says: "
             "requiredDuringSchedulingIgnoredDuringExecution and/or "
             "preferredDuringSchedulingIgnoredDuringExecution",
             id="empty arguments where one is required",

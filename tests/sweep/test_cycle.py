@@ -232,5 +232,5 @@ def test_a_threshold_by_class_may_not_be_above_the_highest(value: int, *, fine: 
     if fine:
         check_thresholds(picture.plan.profiles, picture.view)
     else:
-        with pytest.raises(ConfigError, match="can't be greater than 2000000000"):
+        with pytest.raises(ConfigError, match="must be at most 2000000000"):
             check_thresholds(picture.plan.profiles, picture.view)

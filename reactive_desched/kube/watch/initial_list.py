@@ -163,7 +163,7 @@ async def list_once(
     """
     result = await Lister(session, codec, on_malformed, clock or SystemClock()).list_all(_ONCE)
     if isinstance(result, WatchEnd):
-        is_denied = result.reason is StopReason.DENIED
+        is_denied = result.reason is StopReason.DENIED and WEB_PAGE not in result.message
         retryable = result.reason not in _NOT_RETRYABLE
         raise RequestRejected(result.message, retryable=retryable, is_denied=is_denied)
     return result
