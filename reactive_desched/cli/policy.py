@@ -2,12 +2,14 @@
 
 import argparse
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reactive_desched.cli import policy_convert, policy_rule, policy_schema
 from reactive_desched.cli.commands import Commands
 from reactive_desched.cli.messages import print_warning
 from reactive_desched.cli.policy_convert import write_whole
+from reactive_desched.errors import ReactiveDeschedError
 from reactive_desched.primitives.terminal import wants_colours
 
 if TYPE_CHECKING:
@@ -104,7 +106,7 @@ def _check(arguments: argparse.Namespace) -> int:
         corrected = _correct(arguments)
         for name, each in corrected.items():
             if each.corrections:
-                write_whole(name, each.text)
+                _replace(name, each.text)
         corrections = tuple(one for each in corrected.values() for one in each.corrections)
         verdicts = {name: each.left for name, each in corrected.items()}
         for name, each in corrected.items():
@@ -125,6 +127,14 @@ def _check(arguments: argparse.Namespace) -> int:
         write = {"json": forms.as_json, "github": forms.as_github, "sarif": forms.as_sarif}
         sys.stdout.write(write[arguments.output](found))
     return 0 if forms.has_no_errors(verdicts) else _WRONG_INPUT
+
+
+def _replace(name: str, text: bytes) -> None:
+    """Write a corrected file; raises ReactiveDeschedError, also where it is a pipe or the like."""
+    if not Path(name).is_file():
+        message = f"{name} is no regular file, and stays as it is: --diff prints the corrections"
+        raise ReactiveDeschedError(message)
+    write_whole(name, text)
 
 
 def _print_diff(arguments: argparse.Namespace) -> int:

@@ -1,5 +1,7 @@
 import io
 import json
+import os
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 from urllib.parse import urlsplit
@@ -504,6 +506,18 @@ def test_a_file_that_needs_no_correction_is_not_written(files: Files, tmp_path: 
     assert main(["policy", "check", "--fix", str(tmp_path / "p")]) == 0
     after = (tmp_path / "p").stat()
     assert (before.st_ino, before.st_mtime_ns) == (after.st_ino, after.st_mtime_ns)
+
+
+def test_a_pipe_is_not_corrected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_text, args=(SLIP,))
+    writer.start()
+
+    assert main(["policy", "check", "--fix", str(pipe)]) == 1
+
+    writer.join()
+    assert "is no regular file, and stays as it is" in capsys.readouterr().err
 
 
 def test_diff_prints_a_patch_and_writes_nothing(

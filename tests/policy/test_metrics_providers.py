@@ -85,8 +85,8 @@ def with_token(token: str) -> str:
         ),
         pytest.param(
             with_token("{}"),
-            f"{METRICS}[0].prometheus.authToken.secretReference: is required: authToken is read from "
-            "a Secret; write secretReference: {namespace: …, name: …}",
+            f"{METRICS}[0].prometheus.authToken.secretReference: is required: authToken is read "
+            "from a Secret; write secretReference: {namespace: …, name: …}",
             id="a token from nowhere",
         ),
         pytest.param(
