@@ -84,13 +84,17 @@ class Malformed(ClusterError):  # noqa: N818  it is raised as the fact it names
 class RequestRejected(ClusterError):  # noqa: N818  it is raised as the fact it names
     """The server answered, and said no; the text holds its code and words.
 
-    It `is_denied` where rights are missing, or the server does not serve the resource.
+    It `is_denied` where rights are missing, or the server does not serve the resource. A
+    `is_web_page` answer is HTML: the server is no API server, whatever the code says.
     """
 
-    def __init__(self, text: str, *, retryable: bool, is_denied: bool = False) -> None:
+    def __init__(
+        self, text: str, *, retryable: bool, is_denied: bool = False, is_web_page: bool = False
+    ) -> None:
         super().__init__(text)
         self.retryable = retryable
         self.is_denied = is_denied
+        self.is_web_page = is_web_page
 
 
 class RateLimited(ClusterError):  # noqa: N818  it is raised as the fact it names

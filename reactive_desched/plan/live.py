@@ -8,7 +8,7 @@ from msgspec import Raw
 from reactive_desched.errors import Malformed, RequestRejected, SnapshotUnavailable
 from reactive_desched.kube.client.clock import Clock, SystemClock
 from reactive_desched.kube.client.config import limits_of, rate_of
-from reactive_desched.kube.client.responses import WEB_PAGE, Body
+from reactive_desched.kube.client.responses import Body
 from reactive_desched.kube.client.session import KubeConfigOptions, Transport, open_session
 from reactive_desched.kube.codec import Codec, ListPage, WatchEvent, make_codecs
 from reactive_desched.kube.watch.initial_list import list_once
@@ -108,7 +108,7 @@ def _refused_message(missing: Mapping[str, RequestRejected]) -> str:
     """Say what could not be listed, and what to do about it by the reason why."""
     lines = "\n".join(f"  {resource}: {error}" for resource, error in missing.items())
     denied = [resource for resource, error in missing.items() if error.is_denied]
-    if any(WEB_PAGE in str(error) for error in missing.values()):
+    if any(error.is_web_page for error in missing.values()):
         remedy = "check that the kubeconfig names the address of the API server itself"
     elif denied:
         remedy = f"give this account the right to list {', '.join(denied)} in all namespaces"

@@ -1,9 +1,11 @@
 """`plan` as it is called: files in, an answer and an exit status out."""
 
+import http.server
 import io
 import json
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -312,6 +314,35 @@ def test_a_cluster_that_is_not_there_is_status_1(
     assert "check that the API server runs" in errors
     assert "the right to list" not in errors
     assert "csinodes: GET /apis/storage.k8s.io/v1/csinodes: " in errors
+
+
+class WebSite(http.server.BaseHTTPRequestHandler):
+    """Knows no page, and says so in HTML."""
+
+    def do_GET(self) -> None:
+        self.send_error(404)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+def test_a_server_that_is_no_api_server_is_no_matter_of_rights(plan: Plan, tmp_path: Path) -> None:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), WebSite) as site:
+        threading.Thread(target=site.serve_forever, daemon=True).start()
+        kubeconfig = tmp_path / "kubeconfig"
+        kubeconfig.write_text(
+            "apiVersion: v1\nkind: Config\ncurrent-context: here\n"
+            f"clusters: [{{name: c, cluster: {{server: 'http://127.0.0.1:{site.server_port}'}}}}]\n"
+            "contexts: [{name: here, context: {cluster: c}}]\n",
+            encoding="utf-8",
+        )
+        status, output, errors = plan("--kubeconfig", str(kubeconfig))
+        site.shutdown()
+
+    assert (status, output) == (1, "")
+    assert "404 a web page (HTML) came back" in errors
+    assert "check that the kubeconfig names the address of the API server itself" in errors
+    assert "the right to list" not in errors
 
 
 def test_a_lenient_reading_takes_what_a_strict_one_does_not(

@@ -37,7 +37,7 @@ async def test_a_list_that_is_a_web_page_is_said_to_be_one_and_no_matter_of_righ
     codec, server = make_codecs(InternTables())["pods"], LoginPage(status)
     with pytest.raises(RequestRejected, match=r"a web page \(HTML\) came back") as caught:
         await list_once(server, codec, lambda _: None)  # type: ignore[arg-type]  # all it asks
-    assert not caught.value.is_denied
+    assert (caught.value.is_web_page, caught.value.is_denied) == (True, False)
 
 
 def test_an_error_that_is_a_web_page_repeats_nothing_of_it() -> None:

@@ -119,8 +119,9 @@ class Lister(Generic[T]):
         try:
             page = self._codec.read_page(response.body)
         except Malformed as error:
-            message = WEB_PAGE if is_web_page(response.body) else str(error)
-            return WatchEnd(StopReason.BROKEN, f"{call}: {message}")
+            is_page = is_web_page(response.body)
+            message = WEB_PAGE if is_page else str(error)
+            return WatchEnd(StopReason.BROKEN, f"{call}: {message}", is_web_page=is_page)
         if token and page.continue_token == token:
             return WatchEnd(StopReason.BROKEN, f"{call}: the server repeats its continue token")
         return page
@@ -163,9 +164,14 @@ async def list_once(
     """
     result = await Lister(session, codec, on_malformed, clock or SystemClock()).list_all(_ONCE)
     if isinstance(result, WatchEnd):
-        is_denied = result.reason is StopReason.DENIED and WEB_PAGE not in result.message
+        is_denied = result.reason is StopReason.DENIED and not result.is_web_page
         retryable = result.reason not in _NOT_RETRYABLE
-        raise RequestRejected(result.message, retryable=retryable, is_denied=is_denied)
+        raise RequestRejected(
+            result.message,
+            retryable=retryable,
+            is_denied=is_denied,
+            is_web_page=result.is_web_page,
+        )
     return result
 
 

@@ -15,7 +15,7 @@ from msgspec import Struct
 from reactive_desched.errors import ClusterError, RateLimited, Unreachable
 from reactive_desched.kube.client.clock import Clock
 from reactive_desched.kube.client.rate_limiter import RequestPriority
-from reactive_desched.kube.client.responses import ApiResponse, ApiStatus
+from reactive_desched.kube.client.responses import ApiResponse, ApiStatus, is_web_page
 from reactive_desched.kube.client.session import RequestLimits, Transport
 from reactive_desched.primitives.wakeup import Epoch, Wakeup
 
@@ -67,11 +67,15 @@ class StopReason(Enum):
 
 
 class WatchEnd(Struct, frozen=True, gc=False):
-    """The end of a list or watch, with the wait that the server asks for."""
+    """The end of a list or watch, with the wait that the server asks for.
+
+    `is_web_page`: what came back is HTML, as of a proxy or a login page.
+    """
 
     reason: StopReason
     message: str = ""
     retry_after_s: float | None = None
+    is_web_page: bool = False
 
 
 _BY_CODE = {
@@ -90,7 +94,8 @@ def end_from_response(response: ApiResponse, call: str, wall_now: float) -> Watc
     error = response.error
     reason = _stop_reason(response.status, error, default=StopReason.BROKEN)
     message = f"{call}: {response.status} {error.message or error.reason}".rstrip()
-    return WatchEnd(reason, message, response.retry_after_s(wall_now))
+    is_page = is_web_page(response.body)
+    return WatchEnd(reason, message, response.retry_after_s(wall_now), is_page)
 
 
 def end_from_status(status: ApiStatus | None, call: str) -> WatchEnd:
