@@ -53,14 +53,14 @@ class GateFactory:
         self._pdb_filter = PdbFilter(view, clock)
         self._policy = config.policy
         self.brakes = Brakes(view, clock, config.settings.brakes)
-        self.memory = MoveMemory(view, config.settings.moves)
+        self.node_fit = SchedulerNodeFit(view, clock)
+        self.memory = MoveMemory(view, config.settings.moves, self.node_fit)
         self.moves = MoveTracker(view, config, self.memory)
         self._moving_limits = MovingLimits(view, self.moves, config.settings.moves)
         self._workloads = Workloads(view, self._moving_of, clock)
         self._guards = Guards(view, config.settings.guards, self._workloads)
         self._policy_revision = config.policy.revision
         self._view = view
-        self.node_fit = SchedulerNodeFit(view, clock)
 
     def evictor(self, args: DefaultEvictorArgs) -> DefaultEvictor:
         """Build a profile's evictor over the shared node fit."""

@@ -15,11 +15,12 @@ Three rules, the first two per owner and pod template:
 """
 
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar, Final, Self
 
 from msgspec import Struct
 
+from reactive_desched.fit.scheduler import SchedulerNodeFit
 from reactive_desched.model.changes import (
     Change,
     NodeAdded,
@@ -32,6 +33,7 @@ from reactive_desched.model.changes import (
 from reactive_desched.model.decisions import Defer, GateReason, Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.history import PastEviction
+from reactive_desched.model.labels import EVERYTHING
 from reactive_desched.model.moves import FAILED_RESULTS, MoveEnd, MoveOrigin, MoveOwner
 from reactive_desched.model.objects import PodKey
 from reactive_desched.model.outcomes import EVICTED, UNKNOWN
@@ -69,8 +71,8 @@ FUTILE: Final = GateReason(
     _MEMORY_GATE,
     "Futile",
     "Moving the owner's pods came to nothing several times in a row; the plugin leaves the owner "
-    "alone until its pod template, a node or the policy changes, or `futile clear` clears it; for "
-    "a day at most.",
+    "alone until its pod template, a node or the policy changes, a node comes to have room where "
+    "none had any, or `futile clear` clears it; for a day at most.",
     "moves.futileAfter",
 )
 RESTING: Final = GateReason(
@@ -139,13 +141,17 @@ class FutileRow(Struct, frozen=True, gc=False):
 
 
 class _Streak:
-    """Futile moves in a row by one plugin."""
+    """Futile moves in a row by one plugin; `had_room` says whether a pod fit elsewhere after them.
 
-    __slots__ = ("count", "last_at")
+    It is None until that was looked for.
+    """
+
+    __slots__ = ("count", "had_room", "last_at")
 
     def __init__(self, count: int, last_at: float) -> None:
         self.count = count
         self.last_at = last_at
+        self.had_room: bool | None = None
 
 
 class _Landing:
@@ -184,9 +190,12 @@ class MoveMemory:
     indexes = (OwnerIndex,)
     reacts_to: ClassVar = frozenset(WakeOnAnyNode.changes)
 
-    def __init__(self, view: ClusterView, settings: MoveSettings) -> None:
+    def __init__(
+        self, view: ClusterView, settings: MoveSettings, node_fit: SchedulerNodeFit
+    ) -> None:
         self._view = view
         self._settings = settings
+        self._node_fit = node_fit
         self._owners: dict[_OwnerKey, _OwnerMemory] = {}  # the one moved last comes last
         self._landings: dict[PodKey, _Landing] = {}
         self._nodes_changed_at = float("-inf")
@@ -244,8 +253,8 @@ class MoveMemory:
             return None
         moves = "move was" if streak.count == 1 else f"{streak.count} moves in a row were"
         reason = f"the last {moves} futile for {memory.owner}: the finding held for the replacement"
-        if self._is_parked(streak):
-            wakes = (WakeOnAnyNode(), WakeOnPod(finding.pod.uid))
+        if self._is_parked(streak) and (awaited := self._awaited_room(finding, streak)) is not None:
+            wakes = (WakeOnAnyNode(), WakeOnPod(finding.pod.uid), *awaited)
             message = f"{reason}; `futile clear` has it tried again"
             return FUTILE.refuse(finding, message, wakes, streak.last_at + MEMORY_S)
         if now < (until := self._rest_ends(streak)):
@@ -266,6 +275,21 @@ class MoveMemory:
             f"for {stays_s:.0f} s"
         )
         return COOLING_DOWN.defer(finding, message, until)
+
+    def _awaited_room(self, finding: Finding, streak: _Streak) -> Sequence[WakeOn] | None:
+        """Return what may make room for a parked pod that fits nowhere; None once there is room.
+
+        Where another node had room for it all along, room was not what it wanted.
+        """
+        fit, pod = self._node_fit, finding.pod
+        fits = fit.find_other_node(pod, EVERYTHING, finding.targets) is not None
+        if streak.had_room is None:
+            streak.had_room = fits
+        if streak.had_room:
+            return ()
+        if fits:
+            return None
+        return fit.diagnose_other_nodes(pod, EVERYTHING, finding.targets).wake_on
 
     def _is_parked(self, streak: _Streak) -> bool:
         return (
@@ -428,7 +452,7 @@ class MoveMemory:
             memory.streaks[landing.plugin] = _Streak(landing.streak_before + 1, now)
         else:
             streak.count += 1
-            streak.last_at = now
+            streak.last_at, streak.had_room = now, None
 
     def _memory_of(self, owner: MoveOwner, template_hash: str) -> _OwnerMemory:
         key = owner.uid, template_hash

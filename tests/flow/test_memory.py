@@ -50,7 +50,9 @@ class Returning(FakeEdgesController):
 
     def create(self, name: str, on: str = "n1", **more: Any) -> None:
         """Deliver a pod that runs."""
-        self.pods[name] = pod(name, on=on, created=int(anyio.current_time()), **more)
+        spec = more.pop("spec", None)
+        made = pod(name, on=on, created=int(anyio.current_time()), **more)
+        self.pods[name] = made if spec is None else msgspec.structs.replace(made, spec=spec)
         self.deliver(self.pods[name])
 
     async def let_pass(self, seconds: float) -> None:
@@ -62,7 +64,9 @@ class Returning(FakeEdgesController):
                 self._replaced += 1
                 gone = self.pods.pop(name)
                 self.delete(gone)
-                self.create(f"{name}+", self.place, labels=gone.labels, owner=str(gone.owners[0]))
+                kept: dict[str, Any] = {"labels": gone.labels, "spec": gone.spec}
+                kept["owner"] = str(gone.owners[0])
+                self.create(f"{name}+", self.place, **kept)
 
     @property
     def times(self) -> list[int]:
@@ -117,6 +121,31 @@ async def test_a_change_of_a_node_has_a_futile_owner_tried_once_more() -> None:
 
     assert len(flow.times) == 5
     assert [end.finding_holds for end in flow.intent_store.follow_ups] == [True] * 4 + [False]
+
+
+@pytest.mark.parametrize(("was_full", "moves"), [(True, 4), (False, 3)])
+async def test_room_on_another_node_has_a_futile_owner_tried_if_that_was_what_it_lacked(
+    *, was_full: bool, moves: int
+) -> None:
+    async with Returning(FUTILE).running() as flow:
+        flow.sync_and_resume(TAINTED, node("n2"))
+        flow.create("large", on="n2", owner="ReplicaSet/large", requests={"cpu": "4"})
+        if not was_full:
+            flow.deliver(node("n3", "gpu:NoSchedule"), node("n4"))
+        flow.create("web", requests={"cpu": "1"})
+        await flow.let_pass(4 * HOUR)
+        assert len(flow.times) == 3
+
+        flow.create("small", owner="ReplicaSet/small", tolerates=["gpu"], requests={"cpu": "1"})
+        flow.delete(flow.pods["small"])  # from the node that the pod is on already
+        await flow.let_pass(HOUR)
+        assert len(flow.times) == 3
+        assert flow.blocked().reason == "Futile"
+
+        flow.delete(flow.pods["large"])
+        await flow.let_pass(4 * HOUR)
+
+    assert len(flow.times) == moves
 
 
 async def test_a_finding_that_a_change_of_the_node_brings_is_not_the_moves_fault() -> None:
