@@ -115,6 +115,7 @@ class GateFactory:
         """
         self.in_flight.restore(past, wall_now)
         self.moves.restore(past, now, wall_now)
+        self._workloads.restore(past, now, wall_now)
         counted = [each for each in past if each.is_open or each.result in COUNTS_AGAINST_LIMITS]
         counted.sort(key=lambda each: each.ended_s or inf)
         for limit in self._limits:

@@ -5,17 +5,19 @@ such as for a custom controller, the pods that are there stand for the size.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final, TypeVar
 
 from msgspec import Struct
 
+from reactive_desched.model.history import PastEviction
 from reactive_desched.model.objects import (
     OwnerReference,
     Pod,
     PodKey,
     controller_of,
 )
+from reactive_desched.model.outcomes import POD_LEAVES
 from reactive_desched.state.indexes.owners import OwnerIndex
 from reactive_desched.state.indexes.workload_pods import WorkloadPods
 from reactive_desched.state.view import ClusterView
@@ -31,6 +33,10 @@ TURN_S: Final = 5.0
 
 SINGLE_TIMEOUT_S: Final = 300.0
 """How long a single-replica workload without a Ready pod holds up others of its namespace."""
+
+RESTORED_RECHECK_S: Final = 10.0
+"""How often a single-replica workload that an earlier process moved is looked at again: of its own
+controller, whose Ready pods would say when, the record knows nothing."""
 
 LEAVING_TIMEOUT_S: Final = 120.0
 """How long a pod whose eviction was decided counts as leaving while the watch shows it unchanged,
@@ -82,7 +88,11 @@ class _Round:
 
 
 class SingleMove(Struct, frozen=True, gc=False):
-    """The eviction of a single-replica workload's pod, decided at a monotonic time."""
+    """The eviction of a single-replica workload's pod, decided at a monotonic time.
+
+    `controller_uid` is empty for one of an earlier process: whether the workload has a Ready pod
+    again is then known by its move.
+    """
 
     pod: PodKey
     owner: OwnerReference
@@ -152,13 +162,34 @@ class Workloads:
         now, moves = self._clock(), self._singles.get(pod.namespace, {})
         for uid, move in list(moves.items()):
             until = move.began_at + SINGLE_TIMEOUT_S
-            unseen = uid in self._leaving_unseen(move.controller_uid)
-            ready = self._view.index(WorkloadPods).ready(move.controller_uid)
-            if now >= until or (not unseen and ready):
+            if now >= until or self._is_back(move, uid):
                 del moves[uid]
-            elif move.controller_uid != workload.controller_uid:
-                return move, until - now
+            elif move.owner.uid != workload.owner.uid:
+                return move, until - now if move.controller_uid else RESTORED_RECHECK_S
         return None
+
+    def _is_back(self, move: SingleMove, pod: PodKey) -> bool:
+        """Say whether a single-replica workload has a Ready pod again, or is none any more."""
+        if not move.controller_uid:
+            known = self._view.workload(move.owner.uid)
+            return known is None or known.replicas != 1 or not self._moving(move.owner.uid)
+        ready = self._view.index(WorkloadPods).ready(move.controller_uid)
+        return bool(ready) and pod not in self._leaving_unseen(move.controller_uid)
+
+    def restore(self, past: Iterable[PastEviction], now: float, wall_now: float) -> None:
+        """Take in the evictions of earlier processes whose replacement is awaited still.
+
+        Whether a workload has a single replica is looked up when another one waits for it: it may
+        not be listed yet. `now` is monotonic seconds, `wall_now` the same in those of the day.
+        """
+        for each in past:
+            if each.follow_up is not None or not (each.is_open or each.result in POD_LEAVES):
+                continue
+            began_at = now - max(0.0, wall_now - each.requested_s)
+            if each.owner_uid and now < began_at + SINGLE_TIMEOUT_S:
+                owner = OwnerReference(each.owner_kind, each.owner_name, each.owner_uid)
+                moves = _put(self._singles, each.namespace, self._singles.get(each.namespace, {}))
+                moves[each.pod_uid] = SingleMove(each.pod_uid, owner, "", began_at)
 
     def reserve(self, pod: Pod) -> None:
         """Take in that the pod's eviction was decided."""

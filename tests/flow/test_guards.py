@@ -11,6 +11,7 @@ import trio.testing
 from reactive_desched.gate.guards import GUARDS, Guards
 from reactive_desched.gate.workloads import Workloads
 from reactive_desched.model.findings import Finding
+from reactive_desched.model.history import PastEviction
 from reactive_desched.model.objects import (
     Annotations,
     ClusterObject,
@@ -442,6 +443,31 @@ async def test_a_single_replica_that_is_not_ready_again_within_five_minutes_hold
         await anyio.sleep(HOUR_S)
 
     assert [round(at / 60) for _, at in flow.evictor.calls] == [0, 5]
+
+
+async def test_after_a_restart_a_single_replica_is_still_waited_for() -> None:
+    async with controller(only(GuardName.SINGLE_REPLICAS)).running() as flow:
+        await anyio.sleep(60)
+        past = PastEviction(
+            *("", 50.0, "a", "default", "a", "n1"),
+            owner_uid="d-a",
+            owner_kind="Deployment",
+            owner_name="a",
+            replacing_uid="d-a",
+            replacing_kind="Deployment",
+            ended_s=51.0,
+            result="evicted",
+        )
+        flow.controller.restore([past])
+        a_without_pod = single("a")[:2]
+        flow.sync_and_resume(TAINTED, FREE, *a_without_pod, *single("b"))
+        await anyio.sleep(60)
+        assert flow.evicted_names == []
+
+        flow.deliver(pod("new", on="n2", owner="ReplicaSet/a", created=100))
+        await anyio.sleep(60)
+
+    assert flow.evicted_names == ["b"]
 
 
 async def test_a_failed_eviction_holds_up_nothing() -> None:
