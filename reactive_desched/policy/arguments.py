@@ -9,10 +9,15 @@ from reactive_desched.api.args import Fix, HasFieldWarnings, file_key
 from reactive_desched.api.rules import Rule
 from reactive_desched.policy.decode import Decoder, fields_by_key
 from reactive_desched.policy.diagnostics import DiagnosticList
-from reactive_desched.policy.registry import DEFAULT_EVICTOR, Registry, naming_diagnostic
+from reactive_desched.policy.registry import (
+    DEFAULT_EVICTOR,
+    Registry,
+    naming_diagnostic,
+    plugin_names,
+)
 from reactive_desched.policy.source_location import SourceLocation
 from reactive_desched.policy.tree import MappingNode
-from reactive_desched.primitives.hints import quote
+from reactive_desched.primitives.hints import quote, sole_near_name
 
 _TYPE_META: Final = frozenset(("apiVersion", "kind"))
 
@@ -40,12 +45,15 @@ class ArgumentsReader:
         """Give the arguments of every enabled plugin and of DefaultEvictor, by name."""
         entries = dict(self._entries(configs))
         read = {name: self._decode_entry(name, entry) for name, entry in entries.items()}
-        for name in self._enabled.keys() - entries.keys():
-            read[name] = self._default_args(name)
-        plugin_names = {*self._enabled, DEFAULT_EVICTOR}
-        return {
-            name: args for name, args in read.items() if args is not None and name in plugin_names
+        misspelt = {
+            sole_near_name(name, plugin_names(self._registry))
+            for name in entries
+            if name not in self._registry
         }
+        for name in self._enabled.keys() - entries.keys() - misspelt:
+            read[name] = self._default_args(name)
+        needed = {*self._enabled, DEFAULT_EVICTOR}
+        return {name: args for name, args in read.items() if args is not None and name in needed}
 
     def _entries(self, configs: SourceLocation) -> Iterator[tuple[str, SourceLocation]]:
         """Give each configured name with its entry; of a name configured twice the first counts."""

@@ -1,6 +1,6 @@
 """Errors and warnings about a policy or settings text: where, what, and what to do about it."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from msgspec import Struct
@@ -11,6 +11,9 @@ from reactive_desched.errors import ConfigError
 from reactive_desched.primitives.hints import quote
 
 MAX_DIAGNOSTICS: Final = 100
+_WRONG_NAMES: Final = frozenset((Rule.UNKNOWN_FIELD, Rule.MISPLACED_FIELD))
+_MISSING: Final = frozenset((Rule.MISSING_FIELD, Rule.NO_CRITERION, Rule.THRESHOLD_RANGE))
+_THRESHOLDS: Final = ("thresholds", "targetThresholds")
 _NO_TEXTS: Final[Mapping[str, str | bytes]] = {}
 
 
@@ -63,7 +66,7 @@ class PolicyErrors(ConfigError):  # noqa: N818 - carries several; the plural say
         warnings: Iterable[Diagnostic] = (),
         texts: Mapping[str, str | bytes] = _NO_TEXTS,
     ) -> None:
-        self.diagnostics = _sorted_unique(diagnostics)
+        self.diagnostics = _sorted_unique(_without_consequences(tuple(diagnostics)))
         self.complete = complete
         self.warnings = tuple(warnings)
         self.texts = texts
@@ -165,6 +168,32 @@ def _format_step(part: str | int) -> str:
     if part and all(character.isalnum() or character in "_-/" for character in part):
         return f".{quote(part)[1:-1]}"
     return f"[{quote(part)}]"
+
+
+def _without_consequences(errors: tuple[Diagnostic, ...]) -> Iterator[Diagnostic]:
+    """Leave out that something is missing where it is there, misspelt or at a wrong place.
+
+    One mistake is one error; what is left out comes if it is still so when the other is corrected.
+    """
+    for error in errors:
+        if not any(_explains(other, error) for other in errors):
+            yield error
+
+
+def _explains(mistake: Diagnostic, error: Diagnostic) -> bool:
+    """Say whether a name that is wrong or misplaced is why another error says it is missing."""
+    if mistake.rule not in _WRONG_NAMES or error.rule not in _MISSING:
+        return False
+    missing = error.path.rpartition(".")[2]
+    is_map = error.rule != Rule.THRESHOLD_RANGE or missing in _THRESHOLDS
+    is_in_one_plugin = _plugin_of(mistake.path) == _plugin_of(error.path)
+    meant = mistake.fix.text if mistake.fix else None
+    return is_map and is_in_one_plugin and missing in (meant, mistake.path.rpartition(".")[2])
+
+
+def _plugin_of(path: str) -> list[str]:
+    """Give the steps to the plugin's entry of pluginConfig, or to the strategy, around a path."""
+    return path.split(".")[:2]
 
 
 def _sorted_unique(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:

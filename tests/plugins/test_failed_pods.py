@@ -224,7 +224,7 @@ def test_a_finding_says_why_the_pod_failed_and_how_old_it_is(
     [
         pytest.param(
             {"namespaces": {"include": ["a"], "exclude": ["b"]}},
-            "only one of include and exclude can count; keep one of them",
+            "only one of include and exclude can count",
             id="both namespace lists",
         ),
         pytest.param({"minPodLifetimeSeconds": -1}, "greater than or equal to 0", id="age below 0"),

@@ -63,8 +63,8 @@ def test_every_argument_is_read(read_args: Read) -> None:
         ),
         pytest.param(
             f"{CPU}evictableNamespaces: {{include: [a]}}",
-            "evictableNamespaces.include: only Exclude namespaces can be set, inclusion is not "
-            "supported; list the namespaces to leave alone under exclude",
+            "evictableNamespaces.include: this plugin takes exclude alone; "
+            "list the namespaces to leave alone under exclude",
             id="namespaces to look at",
         ),
         pytest.param(

@@ -249,7 +249,7 @@ METRIC_ONLY = "must have MetricResource alone, not cpu, pods"
                     "query measures one resource: MetricResource"
                 ),
                 (
-                    f"targetThresholds: {METRIC_ONLY}, got [cpu pods] instead; a "
+                    f"targetThresholds: {METRIC_ONLY}; a "
                     "Prometheus query measures one resource: MetricResource"
                 ),
             ],

@@ -194,7 +194,7 @@ def test_the_plugin_keeps_to_the_pods_it_was_given(
 
 
 def test_both_taint_lists_at_once_are_refused() -> None:
-    with pytest.raises(ValueError, match="either includedTaints or excludedTaints can be set"):
+    with pytest.raises(ValueError, match="only one of includedTaints and excludedTaints can count"):
         plugin(includedTaints=("a",), excludedTaints=("b",))
 
 

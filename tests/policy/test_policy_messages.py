@@ -2,6 +2,13 @@
 
 from collections.abc import Callable
 
+import pytest
+
+from reactive_desched.api.rules import Rule
+from reactive_desched.plugins.registry import plugin_registry
+from reactive_desched.policy.documents import SourceText
+from reactive_desched.policy.load import check_source
+
 Ask = Callable[[str], list[str]]
 
 TAINTS = "RemovePodsViolatingNodeTaints"
@@ -57,3 +64,46 @@ def test_a_long_message_is_cut(problems: Ask, head: str) -> None:
     (line,) = problems(f"{head}nodeSelector: pool in {'x' * 5000}")
     assert line.endswith("x…")
     assert len(line) < 400
+
+
+@pytest.mark.parametrize(
+    ("policy", "rules"),
+    [
+        pytest.param(
+            "  - {name: RemovePodsViolatingNodeAffinity, args: {nodeAffinityTypes: []}}",
+            [Rule.UNKNOWN_FIELD],
+            id="a required field, misspelt",
+        ),
+        pytest.param(
+            "  - {name: RemovePodsViolatingNodeAffinity, nodeAffinityType: []}",
+            [Rule.MISPLACED_FIELD],
+            id="a required field, a level too high",
+        ),
+        pytest.param(
+            "  - {name: PodLifeTime, args: {maxPodLifeTimeSecond: 5, namespaces: {}}}",
+            [Rule.UNKNOWN_FIELD],
+            id="the only criterion, misspelt",
+        ),
+        pytest.param(
+            "  - {name: RemovePodsViolatingNodeAffinity, args: {bogus: []}}",
+            [Rule.MISSING_FIELD, Rule.UNKNOWN_FIELD],
+            id="another field",
+        ),
+        pytest.param(
+            "  - {name: RemovePodsViolatingNodeAffinity}\n"
+            "  - {name: RemovePodsViolatingNodeTaints, args: {nodeAffinityType: []}}",
+            [Rule.MISSING_FIELD, Rule.MISPLACED_FIELD],
+            id="another plugin",
+        ),
+        pytest.param(
+            "  - {name: PodLifetime, args: {maxPodLifeTimeSeconds: 5}}\n"
+            "  plugins: {deschedule: {enabled: [PodLifeTime]}}",
+            [Rule.UNKNOWN_PLUGIN],
+            id="the arguments of a plugin, misspelt",
+        ),
+    ],
+)
+def test_one_mistake_is_one_error(head: str, policy: str, rules: list[Rule]) -> None:
+    text = f"{head}profiles:\n- name: p\n  pluginConfig:\n{policy}\n"
+    found = check_source(SourceText(text, "p.yaml"), plugin_registry())
+    assert [each.rule for each in found.errors] == rules
