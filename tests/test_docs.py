@@ -11,11 +11,13 @@ from reactive_desched.state.resources import PLAN_RESOURCES
 from tools.guards_page import guards_page
 from tools.watched_kinds import watched_kinds_page, written_files
 from tools.write_reference import (
+    REASON_CODES,
     REFERENCE,
     metrics_page,
     plugins_page,
     policy_rules_page,
     readme,
+    reason_codes_module,
     reasons_page,
     settings_page,
 )
@@ -56,6 +58,10 @@ def test_the_reasons_page_is_what_the_code_says() -> None:
 
 def test_the_page_on_policy_rules_is_what_the_code_says() -> None:
     assert (REFERENCE / "policy-rules.md").read_text(encoding="utf-8") == policy_rules_page()
+
+
+def test_commands_know_every_reason_code_and_gate() -> None:
+    assert REASON_CODES.read_text(encoding="utf-8") == reason_codes_module()
 
 
 def test_the_guards_page_is_what_the_code_says() -> None:

@@ -21,7 +21,7 @@ REFS: Final = "#/$defs/"
 MEANINGS: Final[Mapping[str, str]] = {
     api.FINDING_MADE: "A plugin found that a pod should leave its node.",
     api.DECISION_EVICT: "Every gate agreed to the eviction; an eviction.requested follows.",
-    api.DECISION_DEFER: "A gate deferred the eviction: the finding is judged again later.",
+    api.DECISION_DEFER: "A gate deferred the eviction: the finding is evaluated again later.",
     api.DECISION_REFUSE: "A gate refused the eviction until a change of the cluster.",
     api.EVICTION_REQUESTED: (
         "An eviction request is about to be sent. Durable before it is sent; exactly one of "

@@ -28,6 +28,7 @@ from tools.plan_example import PAGES, page_with_answer
 from tools.watched_kinds import README, watched_kinds_page, written_files
 
 REFERENCE = Path(__file__).parent.parent / "docs" / "reference"
+REASON_CODES = REFERENCE.parents[1] / "reactive_desched" / "api" / "reason_codes.py"
 _README_WIDTH = 130
 _SKIPPED = ("apiVersion", "kind")
 
@@ -239,6 +240,22 @@ def _anchor(page: RulePage) -> str:
     return f"{page.rule} {page.name}".lower().replace(" ", "-")
 
 
+def reason_codes_module() -> str:
+    """Return the module that lists the codes, so that commands need not import every gate."""
+    gates = declared(GateReason)
+    codes = {each.code for each in gates} | {each.code for each in declared(OutcomeReason)}
+    return (
+        '"""Every reason code and every gate, for commands; written by `make generated`."""\n\n'
+        "from typing import Final\n\n"
+        f"REASON_CODES: Final = (\n{_listed(codes)})\n\n"
+        f"GATES: Final = (\n{_listed({each.gate for each in gates})})\n"
+    )
+
+
+def _listed(names: set[str]) -> str:
+    return "".join(f'    "{name}",\n' for name in sorted(names))
+
+
 def _fit_reasons() -> Iterator[tuple[str, str]]:
     """Yield each code of a FitReason with the words that go with it."""
     found = sorted(declared(FitReason), key=lambda each: (each.code, each.message))
@@ -331,6 +348,7 @@ def main() -> None:
     for page in PAGES:
         page.write_text(page_with_answer(page), encoding="utf-8")
     (REFERENCE / "reasons.md").write_text(reasons_page(), encoding="utf-8")
+    REASON_CODES.write_text(reason_codes_module(), encoding="utf-8")
     (REFERENCE / "policy-rules.md").write_text(policy_rules_page(), encoding="utf-8")
     (REFERENCE / "guards.md").write_text(guards_page(), encoding="utf-8")
 

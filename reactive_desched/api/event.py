@@ -102,7 +102,7 @@ class Why(Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
 
 
 class Cause(Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
-    """The change that led to the judgement: the first one since the subject was last judged."""
+    """The change that led to the evaluation: the first one since the subject was last evaluated."""
 
     change: Annotated[str, _described("The kind of change, such as NodeTaintsChanged.")]
     object: Annotated[
@@ -118,7 +118,7 @@ class Verdict(Struct, frozen=True, gc=False, kw_only=True, rename="camel", omit_
     """The decision of the gates on a finding."""
 
     verdict: Annotated[
-        str, _described("evict, defer (judged again at a time) or refuse (until a change).")
+        str, _described("evict, defer (evaluated again at a time) or refuse (until a change).")
     ]
     gate: Annotated[
         str, _described("The gate that deferred or refused the eviction; left out for evict.")

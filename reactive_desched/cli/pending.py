@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from reactive_desched.cli import controller_client
+from reactive_desched.cli import controller_client, record_filters
 from reactive_desched.cli.commands import Commands
 
 _FILTERS: Final = ("namespace", "pod", "plugin", "gate", "reason")
@@ -34,8 +34,23 @@ def add(commands: Commands) -> None:
     command.set_defaults(command=_call)
 
 
+def _check(query: Mapping[str, str]) -> None:
+    """Raise ConfigError for the name of a plugin, gate or reason that there is not."""
+    from reactive_desched.api.reason_codes import GATES
+    from reactive_desched.errors import ConfigError
+    from reactive_desched.primitives.hints import not_one_of
+
+    if plugin := query.get("plugin"):
+        record_filters.check_plugins([plugin])
+    if reason := query.get("reason"):
+        record_filters.check_reasons([reason])
+    if (gate := query.get("gate")) and gate not in GATES:
+        raise ConfigError(f"--gate {not_one_of(gate, GATES)}")
+
+
 def _call(arguments: argparse.Namespace) -> int:
     query = {name: value for name in _FILTERS if (value := getattr(arguments, name)) is not None}
+    _check(query)
     answer = controller_client.read_page(arguments.server, "pending", query)
     if arguments.output == "json":
         sys.stdout.write(json.dumps(answer, indent=1) + "\n")

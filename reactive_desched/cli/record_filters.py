@@ -72,12 +72,29 @@ def build_filter(given: FilterValues) -> "EventFilter":
     fields = {f"{name}s": tuple(_split_values(name, values)) for name, values in given.items()}
     check_types(fields.get("types", ()), tuple(DATA_TYPES))
     check_outcomes(fields.get("outcomes", ()))
+    check_reasons(fields.get("reasons", ()))
     if plugins := fields.get("plugins"):
-        _check_plugins(plugins)
+        check_plugins(plugins)
     return EventFilter(**fields)
 
 
-def _check_plugins(names: Iterable[str]) -> None:
+def check_reasons(codes: Iterable[str]) -> None:
+    """Raise ConfigError for a code that no gate and no outcome has; a pattern may mean an older."""
+    from reactive_desched.api.reason_codes import REASON_CODES
+    from reactive_desched.errors import ConfigError
+    from reactive_desched.journal.summary import is_pattern
+    from reactive_desched.primitives.hints import did_you_mean, quote
+
+    for code in codes:
+        if code not in REASON_CODES and not is_pattern(code):
+            hint = did_you_mean(code, REASON_CODES) or "they are in docs/reference/reasons.md"
+            raise ConfigError(
+                f"--reason {quote(code)} is unknown; {hint}; for one of another version, write "
+                f"--reason '{code}*'"
+            )
+
+
+def check_plugins(names: Iterable[str]) -> None:
     """Raise ConfigError for a plugin that is not installed; a pattern may mean one that was."""
     from reactive_desched.errors import ConfigError
     from reactive_desched.journal.summary import is_pattern

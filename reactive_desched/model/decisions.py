@@ -31,7 +31,7 @@ class Evict(Struct, frozen=True, gc=False):
 
 
 class Defer(Struct, frozen=True, gc=False):
-    """A gate defers the eviction: the finding is judged afresh at `retry_at_s` (monotonic seconds).
+    """A gate defers the eviction: the finding is evaluated afresh at `retry_at_s` (monotonic s).
 
     `gate` and `reason`, a CamelCase code, identify the decision; `message` is for people.
     `scope_exhausted` is "cluster", "node" or "namespace" when a limit of that scope is spent:

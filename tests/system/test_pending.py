@@ -41,7 +41,7 @@ def test_pending_says_what_a_running_controller_waits_for(
     table = capsys.readouterr().out
     assert all(f"{row['namespace']}/{row['pod']}" in table for row in waiting)
     assert "EvictionRateLimited" in table
-    assert main(["pending", "--server", server, "--plugin", "None"]) == 0
+    assert main(["pending", "--server", server, "--plugin", "PodLifeTime"]) == 0
     assert capsys.readouterr().out.startswith("no finding waits\n")
 
 
