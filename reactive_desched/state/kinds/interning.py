@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     )
     from reactive_desched.model.resources import ResourceList
     from reactive_desched.model.taints import Tolerations
+    from reactive_desched.state.kinds.pod_status import ConditionTexts
 
 __all__ = [
     "DAY_S",
@@ -135,7 +136,7 @@ class InternTables:
     def __init__(self, limit: int = _MAX_ENTRIES) -> None:
         self.specs: InternTable[Hashable, PodSpec] = InternTable("specs", limit)
         self.spec_texts: Interner[bytes] = Interner("specTexts", limit)
-        self.statuses: Interner[PodStatus] = Interner("statuses", limit)
+        self.statuses: InternTable[Hashable, PodStatus] = InternTable("statuses", limit)
         self.texts: Interner[str] = Interner("texts", limit)
         self.labels: InternTable[bytes, Labels] = InternTable("labels", limit)
         self.node_selectors: InternTable[bytes, Labels] = InternTable("nodeSelector", limit)
@@ -161,6 +162,7 @@ class InternTables:
         self.conditions: InternTable[Hashable, tuple[PodCondition, ...]] = InternTable(
             "conditions", limit
         )
+        self.condition_texts: Interner[ConditionTexts] = Interner("conditionTexts", limit)
         # A table of whole parts stands before the tables of their members: one round frees both.
         self._tables: Final[list[InternTable[Any, Any]]] = [
             table for table in vars(self).values() if isinstance(table, InternTable)

@@ -1,10 +1,10 @@
 """A pod's status: its JSON, and the PodStatus that pods in the same condition share."""
 
 from collections.abc import Iterable
+from datetime import datetime
 from typing import Final
 
 from msgspec import Raw
-from msgspec.structs import replace
 
 from reactive_desched.model.objects import ContainerStatus, PodCondition, PodStatus
 from reactive_desched.state.kinds.interning import DAY_S, EPOCH, InternTables
@@ -72,6 +72,12 @@ class WirePodStatus(WireStruct, frozen=True, gc=False):
 ConditionTexts = tuple[tuple[str, str, str], ...]
 """Type, status and reason of each condition of a pod."""
 
+ContainerTexts = tuple[tuple[str, int, ContainerState], ...]
+StatusTexts = tuple[
+    str, str, str, str, ConditionTexts, ContainerTexts, ContainerTexts, ContainerTexts
+]
+"""Phase, reason, QoS class, nominated node, conditions, and the lists of containers."""
+
 
 class StatusReader:
     """Turns the status in a pod's JSON into shared PodStatus objects."""
@@ -81,64 +87,66 @@ class StatusReader:
         self._intern: Final = tables.texts.intern
 
     def status(self, wire: WirePodStatus) -> PodStatus:
-        """Return the interned PodStatus.
-
-        Its parts are interned first: their hashes and comparisons then cost next to nothing.
-        """
-        key = tuple([(c.type, c.status, c.reason) for c in wire.conditions])
-        conditions = self._tables.conditions.get(key)
-        if conditions is None:
-            conditions = self._intern_conditions(key)
-        container = self._container
-        candidate = PodStatus(
+        """Return the PodStatus of these texts and numbers, looked up by all of them at once."""
+        key = (
             wire.phase,
             wire.reason,
             wire.qos_class,
-            conditions,
-            tuple([container(status) for status in wire.container_statuses]),
-            tuple([container(status) for status in wire.init_container_statuses]),
-            tuple([container(status) for status in wire.ephemeral_container_statuses]),
             wire.nominated_node_name,
+            tuple([(c.type, c.status, c.reason) for c in wire.conditions]),
+            _container_texts(wire.container_statuses),
+            _container_texts(wire.init_container_statuses),
+            _container_texts(wire.ephemeral_container_statuses),
         )
-        found = self._tables.statuses.get(candidate)
-        return self._intern_status(candidate) if found is None else found
+        found = self._tables.statuses.get(key)
+        return self._intern_status(key) if found is None else found
 
-    def _intern_conditions(self, key: ConditionTexts) -> tuple[PodCondition, ...]:
-        made = tuple([PodCondition(*map(self._intern, texts)) for texts in key])
-        return self._tables.conditions.put(key, made)
+    def _intern_status(self, key: StatusTexts) -> PodStatus:
+        """Make a status, and keep it by a key that shares its texts with others."""
+        text = self._intern
+        phase, reason, qos_class, nominated_node, conditions, *groups = key
+        condition_texts = self._tables.condition_texts.intern(
+            tuple([(text(type_), text(status), text(why)) for type_, status, why in conditions])
+        )
+        containers, init, ephemeral = (
+            tuple([(text(name), restarts, state) for name, restarts, state in group])
+            for group in groups
+        )
+        made = PodStatus(
+            text(phase),
+            text(reason),
+            text(qos_class),
+            self._conditions(condition_texts),
+            self._containers(containers),
+            self._containers(init),
+            self._containers(ephemeral),
+            text(nominated_node),
+        )
+        shared = (
+            *(made.phase, made.reason, made.qos_class, made.nominated_node),
+            *(condition_texts, containers, init, ephemeral),
+        )
+        return self._tables.statuses.put(shared, made)
 
-    def _container(self, wire: WireContainerStatus) -> ContainerStatus:
-        waiting, terminated = wire.state.waiting, wire.state.terminated
-        candidate = ContainerStatus(
-            wire.name,
-            wire.restart_count,
-            "" if waiting is None else waiting.reason,
-            "" if terminated is None else terminated.reason,
+    def _conditions(self, texts: ConditionTexts) -> tuple[PodCondition, ...]:
+        found = self._tables.conditions.get(texts)
+        if found is not None:
+            return found
+        return self._tables.conditions.put(texts, tuple([PodCondition(*each) for each in texts]))
+
+    def _containers(self, texts: ContainerTexts) -> tuple[ContainerStatus, ...]:
+        return tuple([self._container(*each) for each in texts])
+
+    def _container(self, name: str, restarts: int, state: ContainerState) -> ContainerStatus:
+        waiting, terminated, text = state.waiting, state.terminated, self._intern
+        made = ContainerStatus(
+            name,
+            restarts,
+            text("" if waiting is None else waiting.reason),
+            text("" if terminated is None else terminated.reason),
             None if terminated is None else terminated.exit_code,
         )
-        found = self._tables.container_statuses.get(candidate)
-        return self._intern_container(candidate) if found is None else found
-
-    def _intern_container(self, status: ContainerStatus) -> ContainerStatus:
-        text = self._intern
-        made = ContainerStatus(
-            text(status.name),
-            status.restart_count,
-            text(status.waiting_reason),
-            text(status.terminated_reason),
-            status.exit_code,
-        )
-        return self._tables.container_statuses.put(made, made)
-
-    def _intern_status(self, status: PodStatus) -> PodStatus:
-        text = self._intern
-        made = replace(
-            status,
-            phase=text(status.phase),
-            reason=text(status.reason),
-            qos_class=text(status.qos_class),
-        )
-        return self._tables.statuses.put(made, made)
+        return self._tables.container_statuses.intern(made)
 
     def transitions(
         self, conditions: Iterable[WirePodCondition], created_s: int
@@ -147,12 +155,20 @@ class StatusReader:
 
         Relative to the creation, most healthy pods have the same few small numbers.
         """
-        seconds = tuple(
-            [
-                None
-                if (changed := condition.last_transition_time) is None
-                else (since := changed - EPOCH).days * DAY_S + since.seconds - created_s
-                for condition in conditions
-            ]
-        )
-        return self._tables.transitions.intern(seconds)
+        seconds: list[int | None] = []
+        last: datetime | None = None
+        since_s = 0
+        for condition in conditions:
+            changed = condition.last_transition_time
+            if changed is None:
+                seconds.append(None)
+                continue
+            if changed != last:  # several conditions change at once
+                since, last = changed - EPOCH, changed
+                since_s = since.days * DAY_S + since.seconds - created_s
+            seconds.append(since_s)
+        return self._tables.transitions.intern(tuple(seconds))
+
+
+def _container_texts(statuses: tuple[WireContainerStatus, ...]) -> ContainerTexts:
+    return tuple([(c.name, c.restart_count, c.state) for c in statuses]) if statuses else ()
