@@ -127,8 +127,11 @@ def measure_reactions(bench: Bench) -> Results:
         bench.progress("reactions, journal on tmpfs"),
         bench.controller("react") as ours,
         floor(bench.size, "--shape=requests") as least,
+        _recorded_floor(bench, "recorded-requests") as recorded,
+        _recorded_floor(bench, "recorded-requests-in-thread") as in_thread,
     ):
-        results = _reactions(ours, least, bench.size)
+        recording = {"pods_recorded_floor": recorded, "pods_recorded_in_thread_floor": in_thread}
+        results = _reactions(ours, least, recording, bench.size)
     disk = bench.folders["disk"] / "react"
     with (
         bench.progress("reactions, journal on disk"),
@@ -142,10 +145,22 @@ def measure_reactions(bench: Bench) -> Results:
     return results
 
 
-def _reactions(ours: MeasuredProcess, least: MeasuredProcess, size: Size) -> Results:
-    for process in (ours, least):
+def _recorded_floor(bench: Bench, shape: str) -> _Process:
+    """Run the floor that writes a durable record, in memory, before it evicts."""
+    file = bench.folders["tmpfs"] / shape
+    return floor(bench.size, f"--shape={shape}", f"--journal={file}")
+
+
+def _reactions(
+    ours: MeasuredProcess,
+    least: MeasuredProcess,
+    recording: Mapping[str, MeasuredProcess],
+    size: Size,
+) -> Results:
+    processes = {"pods": ours, "pods_floor": least, **recording}
+    for process in processes.values():
         process.ask("react", **_bound(_PACE, _WARM_UP))
-    results = Results(zip(("pods", "pods_floor"), _in_turn(ours, least, size, _PACE), strict=True))
+    results = _in_turn(processes, size, _PACE)
     results["nodes"] = [ours.ask("react", script="probe", pace=_PACE, count=size.reactions)]
     results["storm"] = [ours.ask("storm", pace=_PACE, count=size.reactions)]
     results["relist"] = [ours.ask("relist", pace=_PACE, count=size.reactions)]
@@ -157,8 +172,7 @@ def _reactions(ours: MeasuredProcess, least: MeasuredProcess, size: Size) -> Res
         lambda pace: ours.ask("react", **_bound(pace, pace * size.ramp_s))
     )
     half = results["saturation"]["pace"] / 2
-    results["half"], results["half_floor"] = _in_turn(ours, least, size, half)
-    return results
+    return results | _in_turn({"half": ours, "half_floor": least}, size, half)
 
 
 def _bound(pace: float, count: float) -> Results:
@@ -166,13 +180,11 @@ def _bound(pace: float, count: float) -> Results:
     return {"script": "bound", "pace": pace, "count": max(_FEWEST, round(count))}
 
 
-def _in_turn(
-    ours: MeasuredProcess, least: MeasuredProcess, size: Size, pace: float
-) -> tuple[list[Results], list[Results]]:
-    runs: tuple[list[Results], list[Results]] = ([], [])
+def _in_turn(processes: Mapping[str, MeasuredProcess], size: Size, pace: float) -> Results:
+    runs = Results({name: [] for name in processes})
     for _ in range(size.syncs):
-        for process, found in zip((ours, least), runs, strict=True):
-            found.append(process.ask("react", **_bound(pace, size.reactions)))
+        for name, process in processes.items():
+            runs[name].append(process.ask("react", **_bound(pace, size.reactions)))
     return runs
 
 

@@ -116,12 +116,24 @@ _REACTIONS: tuple[tuple[str, str], ...] = (
 one is as long as the list takes."""
 
 
+_RECORDING_FLOORS = {
+    "recorded": "in its event loop",
+    "recorded_in_thread": "in a thread",
+}
+
+
 def _reaction_rows(react: Results) -> Iterator[Row]:
     for name, what in _REACTIONS:
         goal = 1.6 if name == "pods" else None
         yield from _requests(what, react[name], react.get(f"{name}_floor"), goal)
         if f"{name}_floor" in react:
             yield _cpu(what, react[name], react[f"{name}_floor"])
+        for kind, where in _RECORDING_FLOORS.items():
+            if (floors := react.get(f"{name}_{kind}_floor")) is not None:
+                label = f"the same beside a floor that writes a durable record first, {where}"
+                yield replace(
+                    _beside(label, _P50, "µs", react[name], floors), invalid=_invalid(react[name])
+                )
     saturation, half = react["saturation"], react["half"]
     what = f"pods bound per second at saturation of the {saturation['limit']}"
     yield Row(what, saturation["pace"], None, "/s")

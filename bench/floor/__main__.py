@@ -5,6 +5,7 @@ import asyncio
 import gc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import aiohttp
 import anyio
@@ -15,7 +16,7 @@ from msgspec.json import Decoder
 from bench.floor.bare import open_bare_watch
 from bench.floor.kinds import PODS, WIRE_TYPES, Kept
 from bench.floor.pods import PodEvent, PodSharing, PodStore
-from bench.floor.requests import RequestFloor
+from bench.floor.requests import ChainedFile, RequestFloor
 from bench.measure.commands import serve_commands
 from bench.measure.director import Director, open_director
 from bench.measure.machine import Stopwatch, peak_rss_bytes, rss_bytes
@@ -23,6 +24,8 @@ from bench.measure.numbers import Quantiles
 
 _PAGE_SIZE = 500
 _IDENTITY = {"Accept-Encoding": "identity"}
+_THREAD = "recorded-requests-in-thread"
+_REQUESTS = ("requests", "recorded-requests", _THREAD)
 _NO_TIMEOUT = aiohttp.ClientTimeout(total=None)
 
 
@@ -137,10 +140,14 @@ class Floor:
         return watch.per_event(prepared)
 
 
-async def _run(url: str, ca: str, shape: str) -> None:
+async def _run(url: str, ca: str, shape: str, journal: Path | None) -> None:
     async with open_director(url, ca) as director:
-        if shape == "requests":
-            evicting = RequestFloor(director, url)
+        if shape in _REQUESTS:
+            record = None
+            if journal is not None:
+                file = ChainedFile(journal)
+                record = file.write_in_thread if shape == _THREAD else file.write_here
+            evicting = RequestFloor(director, url, record)
             async with evicting.watching():
                 await serve_commands({}, {"react": evicting.react})
         else:
@@ -157,12 +164,14 @@ def main() -> None:
     parser.add_argument("--ca", required=True)
     parser.add_argument(
         "--shape",
-        choices=("whole", "bare", "requests"),
+        choices=("whole", "bare", *_REQUESTS),
         default="whole",
-        help="bare watches without an HTTP library; requests keeps nothing and only evicts",
+        help="bare watches without an HTTP library; requests keeps nothing and only evicts;"
+        " recorded-requests writes to the journal first, in the loop or in a thread",
     )
+    parser.add_argument("--journal", type=Path, help="the file of recorded requests")
     args = parser.parse_args()
-    anyio.run(_run, args.url, args.ca, args.shape)
+    anyio.run(_run, args.url, args.ca, args.shape, args.journal)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """How long to leave a pod alone after its eviction failed, again and again."""
 
+from collections import OrderedDict
 from zlib import crc32
 
 from msgspec import Struct
@@ -31,7 +32,7 @@ class PodBackoff:
 
     def __init__(self, retry: RetrySettings) -> None:
         self._retry = retry
-        self._entries: dict[PodKey, BackoffEntry] = {}
+        self._entries: OrderedDict[PodKey, BackoffEntry] = OrderedDict()
 
     def reconfigure(self, retry: RetrySettings) -> None:
         """Use other waits for later failures; a wait that has begun keeps its length."""
@@ -42,7 +43,7 @@ class PodBackoff:
         last = self._entries.pop(pod, None)
         failures = last.failures if last and now < last.until + self._retry.max_s else 0
         if len(self._entries) >= MAX_BACKOFF_ENTRIES:
-            del self._entries[next(iter(self._entries))]
+            self._entries.popitem(last=False)
         wait_s = min(self._retry.max_s, self._retry.initial_s * 2.0 ** min(failures, 30))
         wait_s *= 1 - self._retry.jitter * _fraction(f"{pod}/{failures}")
         until = now + max(wait_s, outcome.retry_after_s or 0.0)

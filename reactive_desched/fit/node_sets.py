@@ -1,5 +1,6 @@
 """Every node in a slot of its own, and what the filters ask of it as sets of slots."""
 
+from collections import OrderedDict
 from collections.abc import Collection, Iterator
 from typing import Final
 
@@ -42,7 +43,7 @@ class NodeSets:
         self._view = view
         self._node_changes: NodeChanges | None = None
         self._cursor = -1
-        self._dirty: dict[str, None] = {}
+        self._dirty: OrderedDict[str, None] = OrderedDict()
         self.reservations = Reservations(self._mark_dirty)
         self.existing = self.ready = self.eligible = self.cordoned = 0
         self.free = FreeResources()
@@ -127,8 +128,7 @@ class NodeSets:
         pending = self._dirty
         found: list[NodeUpdate] = []
         while pending and (limit is None or len(found) < limit):
-            name = next(iter(pending))
-            del pending[name]
+            name, _ = pending.popitem(last=False)
             if (refreshed := self._refresh(name)) is not None:
                 found.append(refreshed)
         return found

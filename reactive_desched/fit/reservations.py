@@ -3,6 +3,7 @@
 Without reservations a thousand pods could be evicted for the sake of one free slot.
 """
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
@@ -42,7 +43,7 @@ class Reservations:
 
     def __init__(self, mark_dirty: Callable[[str], None]) -> None:
         self._mark_dirty = mark_dirty
-        self._by_pod: dict[PodKey, Reservation] = {}  # next to expire first
+        self._by_pod: OrderedDict[PodKey, Reservation] = OrderedDict()  # next to expire first
         self._by_node: dict[str, dict[PodKey, Reservation]] = {}
         self._by_owner: dict[str, dict[PodKey, Reservation]] = {}
 

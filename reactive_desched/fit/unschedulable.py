@@ -6,6 +6,7 @@ other pods or volumes rule out is not checked here: such a group is woken as a w
 its constraints read appears, disappears or changes.
 """
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import ClassVar, Final
 
@@ -125,7 +126,7 @@ class UnschedulableGroups:
         self._nodes = nodes
         self._filters = filters
         self._feasibility: dict[tuple[str, int], SpecFeasibility] = {}
-        self._groups: dict[GroupKey, UnschedulableGroup] = {}
+        self._groups: OrderedDict[GroupKey, UnschedulableGroup] = OrderedDict()
         self._affinity_index: AffinityWakeIndex[GroupKey] = AffinityWakeIndex(filters.pod_affinity)
         self._hints: dict[tuple[WakeOn, str, bool], CapacityHint] = {}
         self._count = 0

@@ -1,6 +1,6 @@
 """How many evictions there were within a window, by whatever they are limited by."""
 
-from collections import Counter, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Hashable, Iterable, Iterator
 from typing import Generic, TypeVar
 
@@ -16,7 +16,7 @@ class EvictionCounts(Generic[KeyT]):
 
     def __init__(self, window_s: float) -> None:
         self.window_s = window_s
-        self._times: dict[KeyT, deque[float]] = {}
+        self._times: OrderedDict[KeyT, deque[float]] = OrderedDict()
         self._in_flight: Counter[KeyT] = Counter()
 
     def count(self, key: KeyT, now: float) -> int:

@@ -5,6 +5,7 @@ such as for a custom controller, the pods that are there stand for the size.
 """
 
 import re
+from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import Final, TypeVar
 
@@ -114,9 +115,9 @@ class Workloads:
         self._view = view
         self._moving = moving
         self._clock = clock
-        self._rounds: dict[str, _Round] = {}
-        self._leaving: dict[str, dict[PodKey, float]] = {}
-        self._singles: dict[str, dict[PodKey, SingleMove]] = {}
+        self._rounds: OrderedDict[str, _Round] = OrderedDict()
+        self._leaving: OrderedDict[str, dict[PodKey, float]] = OrderedDict()
+        self._singles: OrderedDict[str, dict[PodKey, SingleMove]] = OrderedDict()
 
     def of(self, pod: Pod) -> WorkloadState | None:
         """Return the workload of a pod; None for one without replicas, such as a Job's."""
@@ -228,9 +229,9 @@ def ordinal_of(pod: Pod) -> int:
     return int(found[1]) if found else 0
 
 
-def _put(remembered: dict[str, T], key: str, value: T) -> T:
+def _put(remembered: OrderedDict[str, T], key: str, value: T) -> T:
     """Remember a value, and drop the oldest at the bound; return what is remembered of the key."""
     if key not in remembered and len(remembered) >= MAX_REMEMBERED:
-        del remembered[next(iter(remembered))]
+        remembered.popitem(last=False)
     remembered[key] = value
     return value

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import time
 from pathlib import Path
 from typing import TypeAlias
 
@@ -20,6 +21,10 @@ _WRITE_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_DSYNC
 
 class Disk:
     """Plain files; every call blocks, and raises OSError when the file system does."""
+
+    def now(self) -> float:
+        """Return seconds of a monotonic clock, in any thread: to time a write."""
+        return time.perf_counter()
 
     def create(self, path: Path) -> int:
         """Return a descriptor of a new, empty file whose name is durable."""

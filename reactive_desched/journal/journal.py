@@ -16,7 +16,7 @@ from reactive_desched.errors import JournalError, JournalUnavailable
 from reactive_desched.journal.disk import Disk
 from reactive_desched.journal.disk_thread import DiskThread
 from reactive_desched.journal.envelope import journal_event
-from reactive_desched.journal.log import CommitResult
+from reactive_desched.journal.log import MAX_BRIEF_RECORDS, CommitResult
 from reactive_desched.journal.open_intents import OpenIntents
 from reactive_desched.journal.opened import (
     JournalConfig,
@@ -27,7 +27,7 @@ from reactive_desched.journal.opened import (
 from reactive_desched.journal.records import AnyEvent, encode
 from reactive_desched.journal.recovery import OpenIntent
 from reactive_desched.journal.tail import LiveTail
-from reactive_desched.journal.write_health import WriteHealth
+from reactive_desched.journal.write_health import WriteHealth, WriteSpeed
 from reactive_desched.primitives.wakeup import Epoch, Wakeup
 from reactive_desched.telemetry.metrics import Histogram, Metric, counter, gauge, histogram
 
@@ -82,7 +82,8 @@ class PendingRecord:
         The waiting caller may be cancelled; the record may reach the disk all the same.
         """
         assert self.written is not None, "only an awaited record"
-        await self.written.wait()
+        if not self.written.is_set():
+            await self.written.wait()
         if self.failure:
             raise JournalUnavailable(self.failure)
         return self.seq
@@ -124,6 +125,7 @@ class Journal:
         self._clock = clock
         self._intents = OpenIntents(recovery.open_intents.values())
         self._health = WriteHealth(recovered)
+        self._speed = WriteSpeed()
         self._buffer: list[PendingRecord] = []
         self._unrecorded = 0
         self._slots = anyio.Semaphore(MAX_BUFFERED, fast_acquire=True)
@@ -344,6 +346,7 @@ class Journal:
         try:
             await self._write(batch, force_checkpoint=force_checkpoint)
         except OSError as error:
+            self._speed.reset()
             refused_before = self.records_refused
             self._fail_batch([*batch, *self._take_pending()], os_error_text(error))
             await self._retry_until_recovered(error, refused_before)
@@ -352,24 +355,31 @@ class Journal:
             raise
 
     async def _write(self, batch: list[PendingRecord], *, force_checkpoint: bool = False) -> None:
-        """Write a batch; who waits for it is woken a turn of the event loop before this returns."""
+        """Write a batch and wake who waits for it.
+
+        A short batch is written in this turn of the event loop while the disk is fast, everything
+        else in the disk's thread.
+        """
         began_at = anyio.current_time()
         self._health.write_started(began_at)
         encoded, events = [one.encoded for one in batch], [one.event for one in batch]
         context_for = partial(self._intents.checkpoint_context, events, self._unrecorded)
+        commit = partial(
+            self._writer.commit, encoded, context_for, force_checkpoint=force_checkpoint
+        )
         try:
-            await self._on_disk_thread(
-                lambda: self._writer.commit(
-                    encoded, context_for, force_checkpoint=force_checkpoint
-                ),
-                partial(self._complete_batch, batch),
-            )
+            if self._speed.is_fast and self._writer.is_brief(len(batch)):
+                self._complete_batch(batch, commit())
+            else:
+                await self._on_disk_thread(commit, partial(self._complete_batch, batch))
         finally:
             self._health.write_finished(anyio.current_time())
         self.write_times.observe(anyio.current_time() - began_at)
 
     def _complete_batch(self, batch: list[PendingRecord], written: CommitResult) -> None:
         """Take in that a batch is durable."""
+        if len(batch) <= MAX_BRIEF_RECORDS:
+            self._speed.record(written.synced_in_s)
         self._unrecorded -= written.unrecorded_reported
         self.records_written += len(written.records)
         if self._segment_first_seq != self._writer.first_seq:

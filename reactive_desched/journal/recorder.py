@@ -1,5 +1,6 @@
 """What the rest of the controller sees of the journal: what was found, decided, begun and ended."""
 
+from collections import OrderedDict
 from collections.abc import Callable, Generator, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -134,7 +135,7 @@ class JournalRecorder:
         self._policy_revision = ""
         self._recent: tuple[DecisionContext | None, dict[str, Any]] = None, {}
         self._started_at: dict[str, float] = {}
-        self._outcomes: dict[str, AnyEvent] = {}
+        self._outcomes: OrderedDict[str, AnyEvent] = OrderedDict()
 
     @property
     def fault(self) -> str:
@@ -328,7 +329,7 @@ class JournalRecorder:
         """Remember the outcome of an eviction that is followed up later, also of the last run's."""
         self._outcomes[intent_id] = outcome
         if len(self._outcomes) > MAX_FOLLOWED:
-            del self._outcomes[next(iter(self._outcomes))]
+            self._outcomes.popitem(last=False)
 
     def record_follow_up(self, intent_id: str, end: MoveEnd) -> None:
         """Record what came of an eviction, behind its outcome; the caller does not wait."""

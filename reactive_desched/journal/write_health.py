@@ -1,4 +1,4 @@
-"""Whether the disk takes records just now, so that appends can be refused at once when not."""
+"""Whether the disk takes records just now, and how fast it lately took them."""
 
 from collections.abc import Callable
 
@@ -6,6 +6,37 @@ from reactive_desched.primitives.wakeup import Wakeup
 
 STALLED_AFTER_S = 1.0
 """A write that takes longer makes the journal unfit until it returns."""
+
+FAST_WRITE_S = 0.0003
+"""A synced write that takes no longer is fast: memory, or a disk with a protected cache."""
+
+FAST_WRITES = 64
+"""After so many fast writes in a row the next one may hold the event loop."""
+
+
+class WriteSpeed:
+    """Whether a short write may be made in the event loop itself.
+
+    Handing a write to another thread and back costs more than a fast write takes. A write that
+    turns out to be slow has held the loop for as long as it took, so the next `FAST_WRITES` are
+    made in the disk's thread again: of slow writes at most one in so many holds the loop.
+    """
+
+    def __init__(self) -> None:
+        self._fast_in_a_row = 0
+
+    @property
+    def is_fast(self) -> bool:
+        """Whether the last `FAST_WRITES` writes were all fast."""
+        return self._fast_in_a_row >= FAST_WRITES
+
+    def record(self, took_s: float) -> None:
+        """Count one short synced write, by the seconds that it took."""
+        self._fast_in_a_row = self._fast_in_a_row + 1 if took_s <= FAST_WRITE_S else 0
+
+    def reset(self) -> None:
+        """Begin anew: a write failed."""
+        self._fast_in_a_row = 0
 
 
 class WriteHealth:

@@ -196,10 +196,10 @@ class MoveMemory:
         self._view = view
         self._settings = settings
         self._node_fit = node_fit
-        self._owners: dict[_OwnerKey, _OwnerMemory] = {}  # the one moved last comes last
-        self._landings: dict[PodKey, _Landing] = {}
+        self._owners: OrderedDict[_OwnerKey, _OwnerMemory] = OrderedDict()  # last moved, last
+        self._landings: OrderedDict[PodKey, _Landing] = OrderedDict()
         self._nodes_changed_at = float("-inf")
-        self._node_changed_at: dict[str, float] = {}
+        self._node_changed_at: OrderedDict[str, float] = OrderedDict()
         self._arrivals: OrderedDict[tuple[str, str], float] = OrderedDict()
 
     def reconfigure(self, settings: MoveSettings, *, policy_changed: bool) -> None:
@@ -319,7 +319,7 @@ class MoveMemory:
                 self._node_changed_at.pop(change.node, None)
                 self._node_changed_at[change.node] = now
                 if len(self._node_changed_at) > MAX_NODES:
-                    del self._node_changed_at[next(iter(self._node_changed_at))]
+                    self._node_changed_at.popitem(last=False)
 
     def evicted(self, origin: MoveOrigin, now: float) -> None:
         """Remember that a pod was evicted; one that replaced another is a repetition."""
@@ -343,7 +343,7 @@ class MoveMemory:
             self._arrivals.popitem(last=False)
         self._landings[replacement] = _Landing(plugin, now)
         if len(self._landings) > MAX_REPLACEMENTS:
-            del self._landings[next(iter(self._landings))]
+            self._landings.popitem(last=False)
 
     def observe(self, finding: Finding, now: float) -> bool:
         """Take in a finding; say whether its plugin moved the pod to where it finds the same.
@@ -459,5 +459,5 @@ class MoveMemory:
         memory = self._owners.pop(key, None) or _OwnerMemory(owner)
         self._owners[key] = memory
         if len(self._owners) > MAX_OWNERS:
-            del self._owners[next(iter(self._owners))]
+            self._owners.popitem(last=False)
         return memory

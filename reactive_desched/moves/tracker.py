@@ -4,7 +4,7 @@ It is synchronous and reads no clock: the time comes in as monotonic seconds. Wh
 taken by the controller: moves that ended, and scopes in which fewer pods are moving.
 """
 
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from heapq import nsmallest
 from typing import Final
@@ -86,7 +86,7 @@ class MoveTracker:
         self.moving: dict[ScopeKey, set[PodKey]] = {}
         self._view = view
         self._memory = memory
-        self._moves: dict[PodKey, Move] = {}
+        self._moves: OrderedDict[PodKey, Move] = OrderedDict()
         self._by_replacement: dict[PodKey, Move] = {}
         self._awaiting: dict[MatchKey, dict[PodKey, Move]] = {}
         self._timers: Timers[PodKey] = Timers()

@@ -1,5 +1,6 @@
 """Writes Kubernetes Events about evictions and about the policy, for `kubectl describe`."""
 
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from math import inf
@@ -212,7 +213,7 @@ class _OwnerEventCounter:
     """
 
     def __init__(self) -> None:
-        self._counts: dict[Regarding, tuple[float, int]] = {}  # since when, and how many
+        self._counts: OrderedDict[Regarding, tuple[float, int]] = OrderedDict()  # since, how many
 
     def over_limit(self, owner: Regarding, now: float) -> bool:
         """Count one more, and say whether there were ten within ten minutes before it."""
@@ -220,7 +221,7 @@ class _OwnerEventCounter:
         if not 0 <= now - since < OWNER_WINDOW_S:
             since, count = now, 0
         if len(self._counts) >= MAX_OWNERS:
-            del self._counts[next(iter(self._counts))]
+            self._counts.popitem(last=False)
         self._counts[owner] = since, count + 1
         return count >= MAX_EVENTS_PER_OWNER
 

@@ -1,6 +1,6 @@
 """Counts and logs what a controller does."""
 
-from collections import defaultdict
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
@@ -79,7 +79,7 @@ class TelemetryObserver(Observer):
         self._upstream = metrics.upstream
         self._log = log
         self._wall_clock = wall_clock
-        self._logged: dict[tuple[PodKey, str], dict[tuple[str, str], float]] = {}
+        self._logged: OrderedDict[tuple[PodKey, str], dict[tuple[str, str], float]] = OrderedDict()
         self._changes: defaultdict[type[Change], int] = defaultdict(int)
         self._findings: defaultdict[str, int] = defaultdict(int)
         self._decisions: defaultdict[tuple[str, ...], int] = defaultdict(int)
@@ -235,7 +235,7 @@ class TelemetryObserver(Observer):
         key, now = (evaluation.finding.pod.uid, evaluation.plugin), evaluation.decided_at
         logged = self._logged.pop(key, {})
         if len(self._logged) >= MAX_LOGGED:
-            del self._logged[next(iter(self._logged))]
+            self._logged.popitem(last=False)
         self._logged[key] = logged
         is_news = evaluation.changed and now - logged.get(decided, -_NEVER) >= LOG_AGAIN_S
         if is_news:

@@ -4,6 +4,7 @@ The text is written here and not by the client library: thousands of series are 
 milliseconds this way, and it cannot say `descheduler_pods_evicted`, a counter without `_total`.
 """
 
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
@@ -80,7 +81,7 @@ class UpstreamMetrics:
     """Counts evictions and times sweeps; all of it belongs to the event loop's thread."""
 
     def __init__(self) -> None:
-        self._evicted: dict[LabelValues, _Series] = {}
+        self._evicted: OrderedDict[LabelValues, _Series] = OrderedDict()
         self._loops = Histogram(LOOP_BUCKETS_S)
         self._strategies: dict[tuple[str, str], Histogram] = {}
 
@@ -92,7 +93,7 @@ class UpstreamMetrics:
             names = ("namespace", "node", "profile", "result", "strategy")
             count = _Series(_labels(dict(zip(names, key, strict=True))))
             if len(self._evicted) >= MAX_SERIES:
-                del self._evicted[next(iter(self._evicted))]
+                self._evicted.popitem(last=False)
         count.value += 1
         self._evicted[key] = count
 

@@ -1,5 +1,7 @@
 """Saturation is found, a phase ends before the next, and every process does what it is asked."""
 
+import hashlib
+import json
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -129,6 +131,23 @@ def test_controller_and_floor_read_the_same_events_and_evict_the_same_pods(
                 run = process.ask("react", **bound)
                 assert (run["evicted"], run["expected"], run.get("unsettled", "")) == (5, 5, "")
                 assert run["change_to_request_us"]["n"] == 5
+
+
+@pytest.mark.parametrize("shape", ["recorded-requests", "recorded-requests-in-thread"])
+def test_a_floor_that_records_has_three_chained_lines_for_every_eviction(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shape: str
+) -> None:
+    monkeypatch.setenv("REACTIVE_DESCHED_BENCH_DATA", str(tmp_path / "data"))
+    file = tmp_path / "record" / "lines"
+    with floor(SIZE, f"--shape={shape}", f"--journal={file}") as evicting:
+        run = evicting.ask("react", script="bound", pace=200, count=5)
+
+    lines = file.read_bytes().splitlines()
+    records = [json.loads(line) for line in lines]
+    assert run["evicted"] == 5
+    assert [record["type"] for record in records] == ["finding", "decision", "request"] * 5
+    digests = [hashlib.sha256(line).hexdigest() for line in lines]
+    assert [record["prev"] for record in records] == ["0" * 64, *digests[:-1]]
 
 
 def test_the_generated_cluster_is_balanced_by_every_plugin(

@@ -104,6 +104,34 @@ def test_a_run_without_any_eviction_has_no_figures_and_breaks_no_table() -> None
     assert p50.verdict == "invalid"
 
 
+def test_a_reaction_stands_beside_the_floor_that_evicts_at_once_and_beside_those_that_record() -> (
+    None
+):
+    def run(us: float) -> list[dict[str, Any]]:
+        reaction = {"p50": us, "p99": us}
+        return [
+            {
+                "change_to_request_us": reaction,
+                "frame_to_decision_us": reaction,
+                "cpu_us_per_change": us,
+                "unsettled": "",
+            }
+        ]
+
+    names = ("pods", "pods_disk", "nodes", "storm", "relist", "half")
+    react: dict[str, Any] = {name: run(1200.0) for name in names}
+    react |= {"pods_floor": run(500.0), "half_floor": run(500.0)}
+    react |= {"pods_recorded_floor": run(600.0), "pods_recorded_in_thread_floor": run(800.0)}
+    react["saturation"] = {"pace": 700, "limit": "controller"}
+
+    found = {row.what: row for row in rows({"react": react})}
+
+    bare = found["change to request p50 (a bound pod, 200/s)"]
+    assert (bare.of_floor, bare.verdict) == (2.4, "missed")
+    recorded = [row.of_floor for what, row in found.items() if "durable record" in what]
+    assert recorded == [2.0, 1.5]
+
+
 def test_a_machine_that_is_not_quiet_is_named() -> None:
     (warning,) = warnings({"machine": {"load": [2.5, 1.0, 1.0]}})
 

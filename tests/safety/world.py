@@ -8,6 +8,7 @@ and what it had not written; the requests that it sent may arrive later.
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from math import inf
 from pathlib import Path
 from random import Random
 from typing import Any, Final, TypeVar
@@ -28,6 +29,7 @@ from reactive_desched.eviction.executor import effect_timeout
 from reactive_desched.eviction.recorder import RecorderSlot
 from reactive_desched.journal import journal as journal_module
 from reactive_desched.journal import opened as opened_module
+from reactive_desched.journal import write_health as write_health_module
 from reactive_desched.journal.history import read_history
 from reactive_desched.journal.journal import open_journal
 from reactive_desched.journal.lock import DirectoryLock
@@ -347,6 +349,7 @@ class World:
 
         with (
             patch.object(journal_module, "DiskThread", disk),
+            patch.object(write_health_module, "FAST_WRITES", inf),  # every write takes its time
             patch.object(opened_module, "DirectoryLock", lock),
         ):
             yield

@@ -3,6 +3,7 @@
 Best effort: nothing waits for an Event; one that cannot be written is counted and dropped.
 """
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from http import HTTPStatus
@@ -57,8 +58,10 @@ class EventRecorder:
         self._log = log
         self._clock = clock or SystemClock()
         self._rate_limiter = RateLimiter(RATE_LIMIT, self._clock)
-        self._series: dict[KubeEvent, _Series] = {}  # in the order of the last time
-        self._unsent: dict[KubeEvent, _Series] = {}
+        self._series: OrderedDict[KubeEvent, _Series] = (
+            OrderedDict()
+        )  # in the order of the last time
+        self._unsent: OrderedDict[KubeEvent, _Series] = OrderedDict()
         self._pending = Wakeup()
         self._idle = Wakeup()
         self._stamp = 0
@@ -73,7 +76,7 @@ class EventRecorder:
             self._clock.now(),
         )
         if len(self._series) >= MAX_SERIES:
-            del self._series[next(iter(self._series))]
+            self._series.popitem(last=False)
         self._series[event] = series
         if series.written_count < 2:  # noqa: PLR2004 -- the second makes it a series, more can wait
             self._enqueue(event, series)

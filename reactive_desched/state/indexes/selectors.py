@@ -6,6 +6,7 @@ requires, and pods are indexed by these labels alone. So a pod finds the queries
 looking up its own labels, and a query finds its pods by looking up one label.
 """
 
+from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator
 
 from reactive_desched.api.index import Cluster
@@ -180,7 +181,9 @@ class SelectorQueries:
         self._namespaces = cluster.store(Namespace)
         self._namespace_pods = cluster.index(NamespacePods)
         self._queries: dict[Hashable, SelectorQuery] = {}
-        self._unreferenced: dict[SelectorQuery, None] = {}  # least recently used first
+        self._unreferenced: OrderedDict[SelectorQuery, None] = (
+            OrderedDict()
+        )  # least recently used first
         self._by_namespace: dict[str, LabelIndex] = {}
         self._cluster_wide: LabelIndex | None = None
         self.topology_keys = TopologyKeyRefs()

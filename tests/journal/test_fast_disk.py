@@ -1,0 +1,160 @@
+"""On a fast disk short writes are made in the event loop, everything else in the disk's thread."""
+
+import threading
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+
+import anyio
+import pytest
+
+from reactive_desched.errors import JournalUnavailable
+from reactive_desched.journal.disk import Disk
+from reactive_desched.journal.journal import Journal
+from reactive_desched.journal.log import MAX_BRIEF_RECORDS
+from reactive_desched.journal.reading import read_events
+from reactive_desched.journal.records import AnyEvent
+from reactive_desched.journal.write_health import FAST_WRITE_S, FAST_WRITES
+
+pytestmark = pytest.mark.anyio
+
+Running = Callable[..., AbstractAsyncContextManager[Journal]]
+MakeIntent = Callable[[str], AnyEvent]
+THREAD, LOOP = "disk's thread", "event loop"
+SLOW_S = 0.002
+
+
+class TimedDisk(Disk):
+    """A real disk on which a write takes as long as told, and which notes who wrote."""
+
+    def __init__(self) -> None:
+        self.takes_s = 0.0
+        self.fault: OSError | None = None
+        self.free = threading.Event()  # as the fixture expects it
+        self.written_in: list[str] = []
+        self._now_s = 0.0
+
+    def now(self) -> float:
+        return self._now_s
+
+    def append(self, descriptor: int, data: bytes) -> None:
+        name = threading.current_thread().name
+        self.written_in.append(THREAD if name == "journal disk" else LOOP)
+        self._now_s += self.takes_s
+        if self.fault is not None:
+            raise self.fault
+        super().append(descriptor, data)
+
+
+@pytest.fixture
+def disk() -> TimedDisk:
+    return TimedDisk()
+
+
+async def warm_up(journal: Journal, intent: MakeIntent, disk: TimedDisk) -> None:
+    """Make as many writes as it takes until the disk counts as fast."""
+    for number in range(FAST_WRITES):
+        await journal.append(intent(f"warm-up-{number}"))
+    disk.written_in.clear()
+
+
+async def test_a_disk_counts_as_fast_after_so_many_fast_writes_in_a_row(
+    running: Running, intent: MakeIntent, disk: TimedDisk
+) -> None:
+    async with running() as journal:
+        disk.written_in.clear()
+        disk.takes_s = FAST_WRITE_S / 2
+        for number in range(FAST_WRITES + 1):
+            await journal.append(intent(str(number)))
+
+        assert disk.written_in == [THREAD] * FAST_WRITES + [LOOP]
+
+
+async def test_a_write_in_the_event_loop_is_on_disk_when_append_returns(
+    running: Running, intent: MakeIntent, disk: TimedDisk, tmp_path: Path
+) -> None:
+    async with running() as journal:
+        await warm_up(journal, intent, disk)
+        seq = await journal.append(intent("a"))
+
+        *_, last = read_events(tmp_path)
+        assert (disk.written_in, last.id, int(last.sequence)) == ([LOOP], "a", seq)
+
+
+async def test_after_a_slow_write_in_the_event_loop_the_next_ones_are_made_in_the_thread(
+    running: Running, intent: MakeIntent, disk: TimedDisk
+) -> None:
+    async with running() as journal:
+        await warm_up(journal, intent, disk)
+        disk.takes_s = SLOW_S
+        await journal.append(intent("slow"))
+        disk.takes_s = 0.0
+        for number in range(FAST_WRITES + 1):
+            await journal.append(intent(str(number)))
+
+        assert disk.written_in == [LOOP] + [THREAD] * FAST_WRITES + [LOOP]
+
+
+async def test_one_slow_write_in_between_is_enough_to_keep_writes_in_the_thread(
+    running: Running, intent: MakeIntent, disk: TimedDisk
+) -> None:
+    async with running() as journal:
+        disk.written_in.clear()
+        for number in range(3 * FAST_WRITES):
+            disk.takes_s = 0.0 if (number + 1) % FAST_WRITES else SLOW_S
+            await journal.append(intent(str(number)))
+
+        assert set(disk.written_in) == {THREAD}
+
+
+async def test_many_records_at_once_are_written_in_the_thread(
+    running: Running, intent: MakeIntent, disk: TimedDisk
+) -> None:
+    async with running() as journal:
+        await warm_up(journal, intent, disk)
+        for count in (MAX_BRIEF_RECORDS + 1, MAX_BRIEF_RECORDS):
+            async with anyio.create_task_group() as group:
+                for number in range(count):
+                    group.start_soon(journal.append, intent(f"{count}-{number}"))
+
+        assert disk.written_in == [THREAD, LOOP]
+
+
+async def test_a_new_file_is_begun_in_the_thread(
+    running: Running, intent: MakeIntent, disk: TimedDisk
+) -> None:
+    async with running(max_segment_bytes=2000 * FAST_WRITES) as journal:
+        await warm_up(journal, intent, disk)
+        first = journal.active_first_seq
+        while journal.active_first_seq == first:
+            disk.written_in.clear()
+            await journal.append(intent(f"after-{journal.tail.last_seq}"))
+
+        assert disk.written_in == [THREAD, THREAD]  # the heading of the file, and the record
+
+
+async def test_a_checkpoint_is_signed_and_written_in_the_thread(
+    running: Running, intent: MakeIntent, disk: TimedDisk
+) -> None:
+    async with running(every_records=FAST_WRITES + 2) as journal:
+        await warm_up(journal, intent, disk)
+        await journal.append(intent("plain"))
+        await journal.append(intent("with a checkpoint"))
+
+        assert disk.written_in == [LOOP, THREAD]
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_a_failed_write_in_the_event_loop_is_refused_and_its_repair_left_to_the_thread(
+    running: Running, intent: MakeIntent, disk: TimedDisk
+) -> None:
+    async with running() as journal:
+        await warm_up(journal, intent, disk)
+        disk.fault = OSError(28, "No space left on device")
+        with pytest.raises(JournalUnavailable, match="No space left"):
+            await journal.append(intent("a"))
+        disk.fault = None
+        await journal.append_until_durable(intent("b"))
+
+        assert disk.written_in[0] == LOOP
+        assert set(disk.written_in[1:]) == {THREAD}
