@@ -28,6 +28,6 @@ def _problems(profile: Profile, view: ClusterView) -> Iterator[str]:
         )
     elif found.value > SYSTEM_CRITICAL_PRIORITY:
         yield (
-            f"{where}: priority threshold can't be greater than {SYSTEM_CRITICAL_PRIORITY}; "
+            f"{where}: a threshold must be at most {SYSTEM_CRITICAL_PRIORITY}; "
             f'PriorityClass "{name}" has {found.value}'
         )

@@ -90,6 +90,16 @@ def test_what_is_written_twice_goes_with_its_line_and_its_comma() -> None:
 """)
 
 
+def test_what_goes_is_not_corrected_inside() -> None:
+    head = f"{HEAD}profiles:\n- pluginConfig:\n  - name: DefaultEvictor\n"
+    twice = "  - name: DefaultEvictor\n    args: {nodefit: true}\n"
+
+    result = corrected(head + twice)
+
+    assert result.text.decode() == head
+    assert [each.before for each in result.corrections] == ["name: DefaultEvictor …"]
+
+
 def test_a_mistake_that_a_correction_brings_to_light_is_corrected_too() -> None:
     text = f"{HEAD}Profiles:\n- name: x\n  plugins: {{balance: {{enabled: [removeDuplicates]}}}}\n"
 

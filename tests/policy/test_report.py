@@ -144,6 +144,16 @@ def test_no_part_of_a_url_but_its_host_is_shown() -> None:
     assert line[carets.index("^") :].startswith("bogus")
 
 
+def test_the_address_of_a_webhook_is_not_shown_where_it_is_no_url() -> None:
+    settings = "apiVersion: reactive-desched/v1alpha1\nkind: ReactiveSettings\n"
+    text = f"{settings}sinks: {{webhook: {{url: 'me:hunter2@hooks.example.com'}}}}\n"
+    (error,) = check_source(SourceText(text, "s.yaml"), plugin_registry()).errors
+
+    (line,) = Report({"s.yaml": text}).lines(error, "error")
+
+    assert line.endswith("is not a URL; write https://host/path, without spaces [RD605]")
+
+
 CONFIG_MAP = dedent("""\
     apiVersion: v1
     kind: ConfigMap
