@@ -32,11 +32,13 @@ from reactive_desched.sim.controllers.taint_eviction import TaintEviction
 from reactive_desched.sim.heartbeats import Heartbeats
 from reactive_desched.sim.index import PodIndex
 from reactive_desched.sim.kubelet import Kubelets
+from reactive_desched.sim.node_agents import NodeAgents
 from reactive_desched.sim.node_switch import switch
 from reactive_desched.sim.profiles import Pace
 from reactive_desched.sim.scheduling.scheduler import Scheduler
 from reactive_desched.sim.scheduling.scores import LEAST_ALLOCATED
 from reactive_desched.sim.store import Event, Store
+from reactive_desched.sim.usage import SimulatedUsage
 
 __all__ = ["ClusterOptions", "NeverSettlesError", "SimCluster"]
 
@@ -55,6 +57,8 @@ class ClusterOptions(Struct, frozen=True):
     pace: Pace = Pace()
     heartbeats: bool = False
     """Whether nodes renew their Leases every ten seconds; costs a write per node each time."""
+    node_agents: bool = False
+    """Whether koordinator's agents report what each node uses every minute."""
     random_ties: bool = False
     """Whether the scheduler picks among equally good nodes by chance, not by name."""
     scoring: str = LEAST_ALLOCATED
@@ -173,7 +177,11 @@ class SimCluster:
             Namespaces(store),
             EventExpiry(store),
         ]
-        return [*parts, Heartbeats(store)] if options.heartbeats else parts
+        if options.heartbeats:
+            parts.append(Heartbeats(store))
+        if options.node_agents:
+            parts.append(NodeAgents(store, SimulatedUsage(store, self.index)))
+        return parts
 
     def _busy(self, now: float) -> list[Controller]:
         return [part for part in self._controllers if _is_due(part, now)]

@@ -260,6 +260,19 @@ def _devices() -> Iterator[Resource]:
         yield Resource(plural=plural, kind=kind, group="resource.k8s.io", namespaced=namespaced)
 
 
+def _koordinator() -> Iterator[Resource]:
+    """Yield what koordinator's agents report, as a custom resource does."""
+    yield Resource(
+        plural="nodemetrics",
+        kind="NodeMetric",
+        group="slo.koordinator.sh",
+        version="v1alpha1",
+        namespaced=False,
+        subresources=("status",),
+        has_generation=True,
+    )
+
+
 def _stored() -> Iterator[Resource]:
     yield from _core()
     yield from _workloads()
@@ -268,6 +281,7 @@ def _stored() -> Iterator[Resource]:
     yield from _rights()
     yield from _storage()
     yield from _devices()
+    yield from _koordinator()
 
 
 RESOURCES: Mapping[str, Resource] = MappingProxyType({kind.plural: kind for kind in _stored()})

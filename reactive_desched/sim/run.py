@@ -33,6 +33,7 @@ class Landscape(Struct, frozen=True, kw_only=True):
     seed: int = 1
     pace: Pace = Pace(jitter_s=2.0)
     heartbeats: bool = True
+    node_agents: bool = True
     scenario: str = FRESH
     """A name of `SCENARIOS`, or `fresh`: then pods start as somebody looks."""
 
@@ -101,7 +102,12 @@ async def _populated(
     if scenario and isinstance(clock, HistoryClock):
         live_through(scenario, store, clock, rng, now)
         clock.go_live()
-    options = ClusterOptions(pace=landscape.pace, heartbeats=landscape.heartbeats, tolerant=True)
+    options = ClusterOptions(
+        pace=landscape.pace,
+        heartbeats=landscape.heartbeats,
+        node_agents=landscape.node_agents,
+        tolerant=True,
+    )
     cluster = SimCluster(store, rng, options)
     cluster.settle()
     faults, usage = FaultPlan(), SimulatedUsage(store, cluster.index)

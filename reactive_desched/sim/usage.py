@@ -1,7 +1,7 @@
 """How much the simulated pods and nodes use: what a metrics server would have measured."""
 
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from reactive_desched.errors import QuantityError
@@ -40,6 +40,19 @@ class SimulatedUsage:
                 cpu_m += used_cpu_m
                 memory += used_memory
         return _quantities(cpu_m, memory)
+
+    def system(self) -> Mapping[str, str]:
+        """Return what a node uses beside its pods."""
+        return _quantities(_NODE_CPU_M, _NODE_MEMORY)
+
+    def pods_on(self, node: str) -> Iterator[tuple[str, str, Mapping[str, str]]]:
+        """Yield namespace and name of each running pod of a node, and what it uses."""
+        for pod in self._index.on_node(node):
+            if used := _used(pod):
+                cpu_m = sum(each[1] for each in used)
+                memory = sum(each[2] for each in used)
+                meta = pod["metadata"]
+                yield meta["namespace"], meta["name"], _quantities(cpu_m, memory)
 
     def pod(self, namespace: str, name: str) -> Sequence[tuple[str, Mapping[str, str]]] | None:
         """Return what each container of a running pod uses; None when it does not run."""

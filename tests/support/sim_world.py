@@ -31,6 +31,7 @@ class SimulatedCluster:
         *,
         pace: Pace | None = None,
         heartbeats: bool = False,
+        node_agents: bool = False,
         tolerant: bool = False,
         scoring: str = LEAST_ALLOCATED,
         chance: int = 1,
@@ -40,7 +41,11 @@ class SimulatedCluster:
         self.store = Store(self.clock, rng)
         seed(self.store)
         options = ClusterOptions(
-            pace=pace or Pace(), heartbeats=heartbeats, tolerant=tolerant, scoring=scoring
+            pace=pace or Pace(),
+            heartbeats=heartbeats,
+            node_agents=node_agents,
+            tolerant=tolerant,
+            scoring=scoring,
         )
         self.cluster = SimCluster(self.store, rng, options)
 
