@@ -3,48 +3,49 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import closing
+from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import anyio
 
-from reactive_desched.api.event import EVICTION_OUTCOME_TYPES, EVICTION_REQUESTED
-from reactive_desched.controller.controller import DECISION_TTL_S
+from reactive_desched.api.event import (
+    EVICTION_FOLLOWED_UP,
+    EVICTION_OUTCOME_TYPES,
+    EVICTION_REQUESTED,
+    EVICTION_SUCCEEDED,
+)
+from reactive_desched.gate.in_flight import CACHE_LAG_S
 from reactive_desched.journal.events import decode_event
 from reactive_desched.journal.follower import JournalFollower
 from reactive_desched.journal.reading import read_events
-from reactive_desched.model.brakes import PENDING, STORM
-from reactive_desched.model.opt_outs import DO_NOT_EVICT
+from reactive_desched.model.evaluation import Evaluation
 from reactive_desched.model.outcomes import EvictionRequest
 from reactive_desched.moves.tracker import CREATION_TIMEOUT_S
 from reactive_desched.policy.moves import count_of
 from reactive_desched.primitives.token_bucket import TokenRate
 from reactive_desched.sim.clock import parse_time
-from reactive_desched.sim.conditions import condition_status, find_condition
+from reactive_desched.sim.conditions import condition_status
 from reactive_desched.sim.objects import Obj
 from reactive_desched.sim.store import Event
+from tests.safety.knowledge import features, has_reason, zone_of
+from tests.safety.restraint import RULES, SLACK, Asked, Storms, futile_moves
 
 if TYPE_CHECKING:
     from tests.safety.world import Life, World
 
-SLACK: Final = 1e-6
-ZONE: Final = "topology.kubernetes.io/zone"
 REQUEST_S: Final = 90.0
 """So long before a pod leaves its eviction may have been requested."""
 
-OPT_OUT: Final = "descheduler.alpha.kubernetes.io/prefer-no-eviction"
-OPT_OUTS: Final = frozenset({OPT_OUT, DO_NOT_EVICT})
-CLOSED_MINUTES, CLOSED_EVERY_MINUTES = 3, 10
-"""Where a story has a schedule, nothing is evicted in the first 3 of every 10 minutes."""
-
-TOO_MANY_UNREADY: Final = 3
-"""A zone of which so many nodes are not Ready may be disrupted."""
+FOLLOWED_S: Final = 150.0
+"""So long after `moves.readyTimeout` every move has its end."""
 
 
 class Eviction(NamedTuple):
     """A pod that the API server evicted at our request; `at` is seconds of virtual time.
 
-    `life` is the number of the process that requested it, and `is_surplus` says whether the owner
-    had more pods than it wanted.
+    `life` is the number of the process that requested it, at `sent_at`; `template` is the hash of
+    the pod's template, and `is_surplus` says whether the owner had more pods than it wanted.
+    `unfit_since` is when a node changed last, where all nodes have a taint to leave them for.
     """
 
     at: float
@@ -57,6 +58,9 @@ class Eviction(NamedTuple):
     plugin: str
     life: int
     is_surplus: bool
+    template: str
+    sent_at: float
+    unfit_since: float | None
 
     def in_scope(self, scope: str) -> str:
         """Name the member of a scope that the eviction counts for."""
@@ -76,6 +80,7 @@ class Referee:
 
     def __init__(self, world: "World") -> None:
         self._world = world
+        self.followed_before = 0.0
         self._follower = JournalFollower(world.directory, 0, lambda *_: None)
         self._open_intents: dict[str, str] = {}
         self.evictions: list[Eviction] = []
@@ -83,9 +88,13 @@ class Referee:
         self._became_ready: defaultdict[str, list[float]] = defaultdict(list)
         self._ready: set[str] = set()
         self._wanted: defaultdict[str, list[tuple[float, int]]] = defaultdict(list)
-        self._sent: dict[str, Eviction] = {}
+        self.sent: dict[str, Eviction] = {}
+        self.left: set[str] = set()
+        self._storms = Storms(world)
+        self._node_changed_at = 0.0
+        self._are_all_unfit = False
         world.store.subscribe(self._observe)
-        self.requests = 0
+        self.requests = self._checked = 0
         self.violations: list[str] = []
 
     def requested(self, request: EvictionRequest) -> None:
@@ -98,44 +107,80 @@ class Referee:
         pause = life.controller.readiness.reason
         self._expect(not pause, f"{request.name} was requested while paused: {pause}")
         self._expect(not life.unsynced, f"{request.name} was requested without {life.unsynced}")
-        self._check_brakes(request, life)
-        self._check_opt_outs(request, life)
         is_second = request.uid in self.under_way
         self._expect(not is_second, f"{request.name} was requested twice at once")
-        evicted = any(each.uid == request.uid for each in self.evictions)
-        self._expect(not evicted, f"{request.name} was requested again after its eviction")
         self._read_journal()
         intents = list(self._open_intents.values())
         self._expect(
             intents.count(request.uid) == 1,
             f"{request.name} has {intents.count(request.uid)} open intents on disk, not one",
         )
+        self._check_repetition(request, life)
+        if (told := life.told.of("pods").get(request.uid)) is None:
+            self._violate(f"{request.name} was requested, which the process does not know")
+            return
+        place = self.eviction(request, told, life.number)
+        asked = Asked(request, place, told, life, self._world, anyio.current_time())
+        for rule in RULES:
+            for violation in rule(asked):
+                self._violate(f"{request.name} was requested although {violation}")
         self._check_moving(request)
+        self.sent[request.uid] = place
+
+    def _check_repetition(self, request: EvictionRequest, life: "Life") -> None:
+        """Expect no second request for a pod that left, as far as its process can know."""
+        before = next((each for each in self.evictions if each.uid == request.uid), None)
+        if before is None:
+            return
+        seems_s = self._apparent_s(before, anyio.current_time(), life.number)
+        is_known = before.life == life.number or seems_s < CACHE_LAG_S
+        self._expect(not is_known, f"{request.name} was requested again after its eviction")
+
+    def decided(self, evaluation: Evaluation) -> None:
+        """Take in a decision of the present process."""
+        for violation in self._storms.decided(evaluation):
+            self._violate(violation)
+
+    def is_open(self, uid: str) -> bool:
+        """Say whether the request for a pod has no outcome on disk yet."""
+        return uid in self._open_intents.values()
+
+    def is_ready_again(self, eviction: Eviction) -> bool:
+        """Say whether the owner created a pod since an eviction, and it became Ready."""
+        return any(created >= int(eviction.at) for created in self._became_ready[eviction.owner])
+
+    def wants_only_one(self, owner: str) -> bool:
+        """Say whether an owner wants a single pod, and wanted no more for a minute."""
+        wanted, since = self._wanted[owner], anyio.current_time() - 60
+        recent = [replicas for at, replicas in wanted if at > since]
+        return {replicas for _, replicas in wanted[-1 - len(recent) :]} == {1}
 
     def eviction(self, request: EvictionRequest, pod: Obj, life: int) -> Eviction:
         """Return the eviction of a pod at this moment, by the process that requested it."""
         meta, node = pod["metadata"], pod["spec"].get("nodeName", "")
-        stored = self._world.store.get("nodes", "", node)
-        labels = {} if stored is None else stored["metadata"].get("labels") or {}
+        now = anyio.current_time()
         owner = self._topmost_owner(pod)
         return Eviction(
-            anyio.current_time(),
+            now,
             meta["uid"],
             meta["namespace"],
             meta["name"],
             node,
-            labels.get(ZONE, ""),
+            zone_of(self._world.store.get("nodes", "", node)),
             owner,
             request.message.partition("/")[2].partition(":")[0],
             life,
             self._pods_of(owner) > self._wants(owner),
+            _template_of(pod),
+            sent.sent_at if (sent := self.sent.get(meta["uid"])) is not None else now,
+            self._node_changed_at if self._are_all_unfit else None,
         )
 
     def evicted(self, eviction: Eviction) -> None:
         """Remember an eviction that happened."""
-        is_first = all(each.uid != eviction.uid for each in self.evictions)
-        self._expect(is_first, f"{eviction.name} left twice")
+        self._expect(eviction.uid not in self.left, f"{eviction.name} left twice")
         self.evictions.append(eviction)
+        self.left.add(eviction.uid)
 
     def _observe(self, event: Event) -> None:
         """Remember what owners want, and when their pods were created that became Ready."""
@@ -143,6 +188,8 @@ class Referee:
         if event.resource in ("deployments", "statefulsets"):
             wanted = self._wanted[meta["uid"]]
             wanted.append((anyio_time(), int(event.object["spec"]["replicas"])))
+        if event.resource == "nodes":
+            self._observe_node(event)
         if event.resource != "pods" or event.type == "DELETED":
             return
         if meta["uid"] in self._ready or condition_status(event.object, "Ready") != "True":
@@ -151,65 +198,12 @@ class Referee:
         created = parse_time(meta["creationTimestamp"]) - self._world.start_s
         self._became_ready[self._topmost_owner(event.object)].append(created)
 
-    # --- brakes, pauses, opt-outs ---
-
-    def _check_brakes(self, request: EvictionRequest, life: "Life") -> None:
-        """Expect that nothing holds evictions, by what the process was told of the cluster."""
-        world, name = self._world, request.name
-        self._expect(not world.is_paused, f"{name} was requested while paused by command")
-        self._expect(not world.pause_file, f"{name} was requested while paused by file")
-        for brake in (STORM, PENDING):
-            message = life.controller.brake_messages()[brake]
-            self._expect(not message, f"{name} was requested during {brake}: {message}")
-        brakes = world.config.settings.brakes
-        pods = life.told.get("pods", {})
-        if (pending := brakes.pending) is not None:
-            since = anyio.current_time() - pending.after_s - 1
-            waiting = sum(at < since for at in life.unschedulable.values())
-            is_braked = waiting >= pending.threshold(len(pods))
-            self._expect(not is_braked, f"{name} was requested while {waiting} pods are Pending")
-        if (zones := brakes.zones) is not None and request.uid in pods:
-            zone = _zone_of(life, pods[request.uid]["spec"].get("nodeName", ""))
-            states = _ready_by_zone(life)
-            unready = states[zone].count(False)
-            is_partial = TOO_MANY_UNREADY <= unready < len(states[zone]) and (
-                unready * 100 >= zones.unhealthy_percent * len(states[zone])
-            )
-            self._expect(not is_partial, f"{name} was requested while zone {zone} is disrupted")
-            is_lost = not any(any(ready) for ready in states.values())
-            self._expect(not is_lost, f"{name} was requested while no node is Ready")
-        self._expect(
-            not world.config.settings.budgets.schedules or not self._is_closed(),
-            f"{name} was requested while the schedule allows none",
-        )
-
-    def _is_closed(self) -> bool:
-        """Say whether the schedule forbade evictions when the latest decision of now was made."""
-        now, wall_s = anyio.current_time(), self._world.wall_now()
-        if any(now - at <= DECISION_TTL_S for at, _ in self._world.clock_steps):
-            return False
-        return DECISION_TTL_S < wall_s % (CLOSED_EVERY_MINUTES * 60) < CLOSED_MINUTES * 60
-
-    def _check_opt_outs(self, request: EvictionRequest, life: "Life") -> None:
-        """Expect no opt-out: of the pod now, or of what is above it at the decision."""
-        opted_out = request.uid in life.opted_out
-        self._expect(not opted_out, f"{request.name} was requested although it opted out")
-        namespaces = life.told.get("namespaces", {}).values()
-        above = [
-            each["metadata"]["uid"]
-            for each in namespaces
-            if each["metadata"]["name"] == request.namespace
-        ]
-        if (pod := life.told.get("pods", {}).get(request.uid)) is not None:
-            above.append(self._topmost_owner(pod))
-            nodes = life.told.get("nodes", {}).values()
-            name = pod["spec"].get("nodeName", "")
-            above += [n["metadata"]["uid"] for n in nodes if n["metadata"]["name"] == name]
-        decided = anyio.current_time() - DECISION_TTL_S - SLACK
-        opted_out = any(life.opted_out.get(uid, decided) < decided for uid in above)
-        self._expect(
-            not opted_out, f"{request.name} was requested although what is above it opted out"
-        )
+    def _observe_node(self, event: Event) -> None:
+        before = None if event.type == "DELETED" else event.previous
+        if before is not None and features(before) == features(event.object):
+            return
+        self._node_changed_at = anyio_time()
+        self._are_all_unfit = all(map(has_reason, self._world.store.list("nodes")))
 
     # --- moves ---
 
@@ -234,7 +228,6 @@ class Referee:
                 f"{request.name} was requested while {count} pods of {scope} {name} were moving, "
                 f"where {allowed} are allowed",
             )
-        self._sent[request.uid] = place
 
     def _moving(self, requested: str) -> list[tuple[int, list[Eviction]]]:
         """Return, by owner, how many pods are moving at least, and which they may be.
@@ -258,7 +251,7 @@ class Referee:
             groups[owner] = [each for each in evictions if not self._is_given_up(each)]
         evicted = {each.uid for each in self.evictions}
         for uid in set(self._open_intents.values()) - evicted - {requested}:
-            if (sent := self._sent.get(uid)) is not None:
+            if (sent := self.sent.get(uid)) is not None:
                 groups[sent.owner].append(sent)
                 unreplaced[sent.owner] = unreplaced.get(sent.owner, 0) + 1
         return [(unreplaced[owner], evictions) for owner, evictions in groups.items()]
@@ -298,13 +291,22 @@ class Referee:
         forward = sum(s for at, s in steps if s > 0 and first.at - REQUEST_S <= at <= now)
         return now - first.at + forward
 
-    def check_end(self) -> None:
-        """Check what holds of a whole world, once its last life has ended; raises Violation."""
-        self._check_rates()
-        self._check_windows()
-        self._check_journal()
+    def check(self) -> None:
+        """Check what holds at any time; raises Violation."""
+        if len(self.evictions) > self._checked:
+            self._checked = len(self.evictions)
+            self._check_rates()
+            self._check_windows()
+            for violation in futile_moves(self._world):
+                self._violate(violation)
         if self.violations:
             raise Violation("\n".join(self.violations))
+
+    def check_end(self) -> None:
+        """Check what holds of a whole world, once its last life has ended; raises Violation."""
+        self._check_journal()
+        self._checked = -1
+        self.check()
 
     def _check_rates(self) -> None:
         for scope, rate in self._world.config.settings.budgets.by_scope().items():
@@ -346,16 +348,28 @@ class Referee:
                         break
 
     def _check_journal(self) -> None:
-        outcomes = Counter[str]()
-        intents = set[str]()
+        outcomes, followed = Counter[str](), Counter[str]()
+        intents, succeeded = set[str](), dict[str, str]()
         for event in read_events(self._world.directory):
             if event.type == EVICTION_REQUESTED:
                 intents.add(event.id)
             elif event.type in EVICTION_OUTCOME_TYPES:
                 outcomes[event.causationid] += 1
+                if event.type == EVICTION_SUCCEEDED:
+                    succeeded[event.id] = event.data.who.uid
+            elif event.type == EVICTION_FOLLOWED_UP:
+                followed[event.causationid] += 1
         for intent in intents:
             self._expect(outcomes[intent] == 1, f"{intent} has {outcomes[intent]} outcomes")
         self._expect(outcomes.keys() <= intents, "an outcome has no intent")
+        at = {each.uid: each.at for each in self.evictions}
+        for outcome, uid in succeeded.items():
+            count, is_over = followed[outcome], at.get(uid, inf) < self.followed_before
+            name = self.sent[uid].name if uid in self.sent else uid
+            self._expect(count <= 1, f"the eviction of {name} was followed up {count} times")
+            self._expect(
+                bool(count) or not is_over, f"the eviction of {name} was never followed up"
+            )
 
     def _by_name(self, scope: str) -> Iterator[tuple[str, list[Eviction]]]:
         groups: defaultdict[str, list[Eviction]] = defaultdict(list)
@@ -408,28 +422,6 @@ def anyio_time() -> float:
         return 0.0
 
 
-def is_unschedulable(pod: Obj) -> bool:
-    """Say whether the scheduler found no node for a pod that is to stay."""
-    found = find_condition(pod, "PodScheduled")
-    return (
-        found is not None
-        and found["status"] == "False"
-        and found.get("reason") == "Unschedulable"
-        and "deletionTimestamp" not in pod["metadata"]
-    )
-
-
-def _zone_of(life: "Life", node: str) -> str:
-    for stored in life.told.get("nodes", {}).values():
-        if stored["metadata"]["name"] == node:
-            return str((stored["metadata"].get("labels") or {}).get(ZONE, ""))
-    return ""
-
-
-def _ready_by_zone(life: "Life") -> defaultdict[str, list[bool]]:
-    """Return which nodes are Ready by zone; one without that condition counts as Ready."""
-    zones: defaultdict[str, list[bool]] = defaultdict(list)
-    for stored in life.told.get("nodes", {}).values():
-        zone = (stored["metadata"].get("labels") or {}).get(ZONE, "")
-        zones[zone].append(condition_status(stored, "Ready") in (None, "True"))
-    return zones
+def _template_of(pod: Obj) -> str:
+    labels = pod["metadata"].get("labels") or {}
+    return labels.get("pod-template-hash") or labels.get("controller-revision-hash") or ""

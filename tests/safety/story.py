@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -16,9 +17,12 @@ from reactive_desched.model.opt_outs import DO_NOT_EVICT
 from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.documents import SourceText
 from reactive_desched.policy.load import load_sources
+from reactive_desched.sim.controllers.node_lifecycle import GRACE_S
 from reactive_desched.sim.objects import Obj
 from reactive_desched.sim.status import StatusError
-from tests.safety.referee import CLOSED_EVERY_MINUTES, CLOSED_MINUTES, OPT_OUT, ZONE
+from tests.safety.knowledge import OPT_OUT, ZONE
+from tests.safety.referee import FOLLOWED_S
+from tests.safety.restraint import CLOSED_EVERY_MINUTES, CLOSED_MINUTES
 from tests.safety.world import World, remove_quietly
 from tests.support.previewed import draw_limits
 from tests.support.sim_world import node, workload
@@ -33,34 +37,27 @@ WATCHED: Final = ("pods", "nodes", "namespaces", "poddisruptionbudgets")
 
 
 def policy_text(rng: Random) -> str:
-    """Write a policy and settings."""
+    """Write a policy and settings.
+
+    In some stories one layer that holds pods stands alone, or none does: nothing hides then what
+    it lets through.
+    """
+    layers = set(LAYERS)
+    if rng.random() < 0.4:
+        layers = {rng.choice([*LAYERS, ""])}
     others = ("RemoveDuplicates", "RemovePodsViolatingNodeAffinity")
     plugins = ["RemovePodsViolatingNodeTaints", *(each for each in others if rng.random() < 0.3)]
     deschedule = [name for name in plugins if name != "RemoveDuplicates"]
     balance = [name for name in plugins if name == "RemoveDuplicates"]
-    limits = draw_limits(rng)
-    budgets = "".join(
-        f"  {scope}: {rng.choice(choices)}\n"
-        for scope, choices in BUDGETS.items()
-        if rng.random() < 0.6
-    )
-    if rng.random() < 0.2:
-        budgets += SCHEDULE
-    limits_of_moves = ", ".join(
-        f"{scope}: {rng.choice(choices)}"
-        for scope, choices in MAX_MOVING.items()
-        if rng.random() < 0.5
-    )
-    quiet = rng.choice(["0s", "500ms", "2s"])
     return f"""\
 apiVersion: descheduler/v1alpha2
 kind: DeschedulerPolicy
-{limits}\
+{draw_limits(rng) if "limits" in layers else ""}\
 profiles:
 - name: safety
   pluginConfig:
   - name: DefaultEvictor
-    args: {{nodeFit: {rng.choice(["true", "false"])}, noEvictionPolicy: Mandatory}}
+    args: {{nodeFit: {rng.choice(["false", "true"])}, noEvictionPolicy: Mandatory}}
   - name: RemovePodsViolatingNodeTaints
     args: {{includePreferNoSchedule: {rng.choice(["true", "false"])}}}
   - name: RemovePodsViolatingNodeAffinity
@@ -71,20 +68,43 @@ profiles:
 ---
 apiVersion: reactive-desched/v1alpha1
 kind: ReactiveSettings
-debounce: {{quiet: {quiet}, maxWait: 5s}}
-evictions: {{maxInFlight: {rng.choice([1, 5, 50])}}}
-guards: {rng.choice(["{}", GUARDS, GUARDS])}
-brakes: {rng.choice(["{}", "{}", "{}", BRAKES])}
+debounce: {{quiet: {rng.choice(["0s", "500ms", "2s"])}, maxWait: 5s}}
+evictions: {{maxInFlight: {rng.choice([50, 5, 1])}}}
+guards: {rng.choice(["{}", NO_GUARDS, NO_GUARDS]) if "guards" in layers else NO_GUARDS}
+brakes: {rng.choice(["{}", "{}", "{}", BRAKES]) if "brakes" in layers else NO_BRAKES}
 moves:
-  maxMoving: {{{limits_of_moves}}}
+  maxMoving: {_max_moving(rng) if "moves" in layers else NO_MAX_MOVING}
   readyTimeout: {rng.choice(["600s", "600s", "120s"])}
-  cooldown: {rng.choice(["300s", "30s", "0s"])}
-  nodeCooldown: {rng.choice(["60s", "0s"])}
-  futileBackoff: {rng.choice(["300s", "30s", "0s"])}
-{f"budgets:{chr(10)}{budgets}" if budgets else ""}\
+  {_memory(rng) if "memory" in layers else NO_MEMORY}
+budgets:
+{_budgets(rng) if "budgets" in layers else NO_BUDGETS}\
 """
 
 
+def _max_moving(rng: Random) -> str:
+    limits = (
+        f"{scope}: {rng.choice(choices)}"
+        for scope, choices in MAX_MOVING.items()
+        if rng.random() < 0.5
+    )
+    return f"{{{', '.join(limits)}}}"
+
+
+def _memory(rng: Random) -> str:
+    cooldown, backoff = rng.choice(["300s", "30s", "0s"]), rng.choice(["300s", "30s", "0s"])
+    return f"cooldown: {cooldown}\n  futileBackoff: {backoff}"
+
+
+def _budgets(rng: Random) -> str:
+    budgets = "".join(
+        f"  {scope}: {rng.choice(choices)}\n"
+        for scope, choices in BUDGETS.items()
+        if rng.random() < 0.6
+    )
+    return budgets + (rng.choice(SCHEDULES) if rng.random() < 0.2 else "  schedules: []\n")
+
+
+LAYERS: Final = ("limits", "budgets", "moves", "brakes", "memory", "guards")
 BUDGETS: Final = {
     "cluster": (
         "null",
@@ -99,8 +119,10 @@ BUDGETS: Final = {
     "owner": ("null", "null", "{evictions: 1, per: 3m, burst: 1}"),
     "warmUp": ("null",),
 }
-GUARDS: Final = (
-    "{disabled: [UnreadyWorkloads, Rollouts, StatefulSetOrder, SingleReplicas], minPodAge: 0s}"
+NO_BUDGETS: Final = "".join(f"  {scope}: null\n" for scope in BUDGETS)
+NO_GUARDS: Final = (
+    "{disabled: [UnreadyWorkloads, Rollouts, StatefulSetOrder, SingleReplicas], minPodAge: 0s, "
+    "minReadyTime: 0s}"
 )
 MAX_MOVING: Final = {
     "owner": (1, 2, "20%", "50%", "null"),
@@ -109,12 +131,16 @@ MAX_MOVING: Final = {
     "zone": (1, 2, 3),
     "cluster": (1, 2, 5),
 }
+NO_MAX_MOVING: Final = f"{{{', '.join(f'{scope}: null' for scope in MAX_MOVING)}}}"
+NO_MEMORY: Final = "cooldown: 0s\n  futileBackoff: 0s"
+NO_BRAKES: Final = "{zones: null, storm: null, pending: null}"
 BRAKES: Final = (
     "{storm: {pods: 8, percent: 5, releaseAfter: 5m}, pending: {pods: 3, percent: 1, after: 30s}}"
 )
-SCHEDULE: Final = (
+SCHEDULES: Final = tuple(
     f"  schedules: [{{schedule: '*/{CLOSED_EVERY_MINUTES} * * * *', "
-    f"duration: {CLOSED_MINUTES}m, evictions: 0}}]\n"
+    f"duration: {CLOSED_MINUTES}m, evictions: {evictions}}}]\n"
+    for evictions in (0, 2)
 )
 
 
@@ -146,6 +172,9 @@ class Story:
             *(self.disrupt_a_zone, self.disrupt_a_zone, self.lose_all_nodes),
             *(self.stop_what_is_decided, self.stop_what_is_decided),
             *(self.taint_some, self.taint_some, self.taint_some, self.wait, self.wait),
+            *(self.replace_siblings, self.replace_siblings, self.taint_all_softly),
+            *(self.change_size_of_found, self.change_size_of_found, self.protect_for_a_time),
+            *(self.crash_with_stale_list, self.lose_all_nodes_while_writing),
         ]
 
     def prepare(self) -> None:
@@ -174,6 +203,7 @@ class Story:
             if inspect.isawaitable(done):
                 await done
             await anyio.sleep(self.rng.choice([0, 0.01, 0.3, 2]))
+            self.world.referee.check()
         self._note("calm")
         await self._end_troubles()
         await anyio.sleep(600)
@@ -189,9 +219,10 @@ class Story:
         life = world.life
         assert life is not None, "one began"
         world.resume()
-        for resource in WATCHED:
-            life.list_again(resource)
+        life.list_all_again()
         await anyio.sleep(200)  # requests under way arrive
+        timeout_s = world.config.settings.moves.ready_timeout_s
+        world.referee.followed_before = anyio.current_time() + 600 - timeout_s - FOLLOWED_S
 
     # --- the cluster ---
 
@@ -275,10 +306,11 @@ class Story:
     # --- what brakes are for ---
 
     async def leave_no_room(self) -> None:
-        """Let pods wait for a node, and then find others."""
+        """Let pods that were evicted or killed wait for a node, and then find others."""
         for name in self._nodes():
             self._edit_node(name, lambda spec: {**spec, "unschedulable": True})
-        for _ in range(self.rng.choice([4, 20])):
+        await self._find_pods_of(self._nodes())
+        for _ in range(self.rng.choice([0, 4, 20])):
             self.kill_pod()
         await anyio.sleep(75)
         await self._find_pods_of(self._nodes())
@@ -309,10 +341,58 @@ class Story:
         await anyio.sleep(15)
         self.untaint()
 
+    async def lose_all_nodes_while_writing(self) -> None:
+        """Find pods when all nodes were silent for almost as long as that is tolerated."""
+        for name in self._nodes():
+            self.world.cluster.stop_node(name)
+        await anyio.sleep(GRACE_S - 2)
+        self.world.disk_delay_s = 3
+        self.taint_some()
+        await anyio.sleep(8)
+        self.world.disk_delay_s = 0.001
+        self.start_nodes()
+
+    # --- what the follow-up of moves is for ---
+
+    async def replace_siblings(self) -> None:
+        """Kill pods while a proxy holds requests: what replaces those is no move's replacement."""
+        self.world.replies[:0] = [("", self.rng.choice([20, 40])) for _ in range(4)]
+        self.taint_some()
+        await anyio.sleep(4)
+        for _ in range(6):
+            self.kill_pod()
+        if self.rng.random() < 0.3:
+            await self.crash()
+        await anyio.sleep(self.rng.choice([10, 30]))
+        await self._find_pods_of(self._nodes())
+
+    async def change_size_of_found(self) -> None:
+        """Scale, or roll out, a workload whose pods are found meanwhile."""
+        for name in self._nodes():
+            self._taint_node(name, "x:NoSchedule")
+        for _ in range(3):
+            self.rng.choice([self.scale, self.roll_out])()
+            await anyio.sleep(self.rng.choice([1, 10]))
+        self.untaint()
+
+    async def taint_all_softly(self) -> None:
+        """Let moves be in vain: a replacement lands where its plugin finds the same."""
+        for name in self._nodes():
+            self._taint_node(name, "slow:PreferNoSchedule")
+        is_limited = self.world.config.settings.moves.max_moving.owner is not None
+        await anyio.sleep(self.rng.choice([60, 310, 900] if is_limited else [10]))
+        self.untaint()
+
     # --- people ---
 
     def protect(self) -> None:
         self._annotate("pods", {OPT_OUT: "true"})
+
+    def protect_for_a_time(self) -> None:
+        until_s = self.world.wall_now() + self.rng.choice([5, 60])
+        until = datetime.fromtimestamp(until_s, UTC).isoformat()
+        for resource in ("pods", self.rng.choice(ABOVE_PODS)):
+            self._annotate(resource, {DO_NOT_EVICT: until})
 
     def unprotect(self) -> None:
         self._annotate("pods", {})
@@ -417,6 +497,16 @@ class Story:
         await anyio.sleep(self.rng.choice([1, 3, 8]))
         await self.crash()
 
+    async def crash_with_stale_list(self) -> None:
+        """Crash a moment after evictions, and list pods as they were before."""
+        self.taint_some()
+        await anyio.sleep(self.rng.choice([1, 4]))
+        self.world.list_lag_s = self.rng.choice([3, 10])
+        await self.world.end_life(crash=True)
+        self.world.begin_life()
+        await anyio.sleep(1)
+        self.world.list_lag_s = 0
+
     async def restart(self) -> None:
         await self.world.end_life(crash=False)
         await anyio.sleep(self.rng.choice([0.1, 5]))
@@ -425,9 +515,15 @@ class Story:
     def step_clock(self) -> None:
         self.world.step_clock(self.rng.choice([-7200, -600, -30, 30, 600, 7200]))
 
-    def suspend(self) -> None:
-        if life := self.world.life:
-            life.suspended_s += 60
+    async def suspend(self) -> None:
+        """Stop the process for a minute, after which nothing that it knows is certain."""
+        if (life := self.world.life) is None:
+            return
+        life.suspended_s += 60
+        life.controller.pause_reason()
+        await anyio.sleep(self.rng.choice([0, 1]))
+        if self.world.life is life:
+            life.list_all_again()
 
     def slow_disk(self) -> None:
         self.world.disk_delay_s = self.rng.choice([0.001, 0.5, 3])
@@ -503,6 +599,13 @@ class Story:
             )
 
 
+def _make_trio_repeatable(seed: int) -> None:
+    """Have the order in which trio runs its tasks depend on a seed, not on memory addresses."""
+    run = trio._core._run
+    vars(run)["_ALLOW_DETERMINISTIC_SCHEDULING"] = True
+    run._r.seed(seed)
+
+
 def play_story(rng: Random, directory: Path, *, steps: int = 80) -> World:
     """Play the story that a source of randomness draws; raises Violation.
 
@@ -510,7 +613,7 @@ def play_story(rng: Random, directory: Path, *, steps: int = 80) -> World:
     """
     text = policy_text(rng)
     config = load_sources([SourceText(text, "drawn policy")], _registry())
-    trio._core._run._r.seed(rng.randrange(1 << 30))  # the order in which trio runs its tasks
+    _make_trio_repeatable(rng.randrange(1 << 30))
     played: list[Story] = []
 
     async def play() -> World:

@@ -5,6 +5,7 @@ state, plugins, gates, journal files, restore after a crash. A life that crashes
 and what it had not written; the requests that it sent may arrive later.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
@@ -37,6 +38,7 @@ from reactive_desched.journal.recorder import JournalRecorder
 from reactive_desched.journal.segments import list_segments
 from reactive_desched.kube.codec import ResourceCodec
 from reactive_desched.model.brakes import SavedBrakes
+from reactive_desched.model.evaluation import Evaluation
 from reactive_desched.model.observer import Observer
 from reactive_desched.model.outcomes import (
     Accepted,
@@ -65,7 +67,8 @@ from reactive_desched.sim.status import StatusError
 from reactive_desched.sim.store import DeleteOptions, Event, Store
 from reactive_desched.state.kinds.interning import InternTables
 from reactive_desched.state.resources import WATCHED_KINDS
-from tests.safety.referee import OPT_OUTS, Referee, is_unschedulable
+from tests.safety.knowledge import Knowledge
+from tests.safety.referee import Referee
 
 START_S: Final = 1_800_000_000.0
 REQUEST_TIMEOUT_S: Final = 60.0
@@ -127,7 +130,7 @@ class Life:
         self.has_crashed = False
         self.unsynced: set[str] = set()
         self.ended = anyio.Event()
-        self.observer = Observer()
+        self.observer = _Watching(world)
         self._world = world
         self._recorder = RecorderSlot()
         self._work_available = Wakeup()
@@ -146,9 +149,8 @@ class Life:
         self._inbox: list[Event] = []
         self._has_mail = Wakeup()
         self._lost: set[str] = set()
-        self.told: dict[str, dict[str, Obj]] = {}
-        self.opted_out: dict[str, float] = {}
-        self.unschedulable: dict[str, float] = {}
+        self.began_at = anyio.current_time()
+        self.told = Knowledge()
 
     @property
     def controller(self) -> Controller:
@@ -204,8 +206,7 @@ class Life:
             await tasks.start(self.pipeline.evictions.run)
             tasks.start_soon(self.pipeline.worker.run)
             tasks.start_soon(self._read_mail)
-            for resource in self.pipeline.event_handlers:
-                self.list_again(resource)
+            self.list_all_again(world.list_lag_s)
             tasks.start_soon(
                 end_startup_pause, self.controller, recorder, world, world.log, timeout_s, read
             )
@@ -228,20 +229,29 @@ class Life:
             self.unsynced.add(resource)
             self.pipeline.event_handlers[resource].mark_stale("the watch is lost")
 
-    def list_again(self, resource: str) -> None:
-        """List a resource, and open its watch."""
+    def list_all_again(self, lag_s: float = 0.0) -> None:
+        """List every resource, as after the start."""
+        for resource in self.pipeline.event_handlers:
+            self.list_again(resource, lag_s)
+
+    def list_again(self, resource: str, lag_s: float = 0.0) -> None:
+        """List a resource, and open its watch.
+
+        A server's cache may lag behind: what happened since then comes over the watch.
+        """
         handler = self.pipeline.event_handlers[resource]
         self.unsynced.add(resource)
         self._lost.discard(resource)
         self._inbox = [event for event in self._inbox if event.resource != resource]
         handler.begin_replace()
         if resource in self._codecs:
-            objects = self._world.store.list(resource)
-            listed = {obj["metadata"]["uid"] for obj in objects}
-            for uid in self.told.get(resource, {}).keys() - listed:
-                self._forget(resource, uid)
-            for obj in objects:
+            objects, events = self._world.listed(resource, lag_s)
+            for uid in self.told.of(resource).keys() - objects.keys():
+                self.told.forget(resource, uid)
+            for obj in objects.values():
                 handler.upsert(self._take_in(resource, obj))
+            self._inbox += events
+            self._has_mail.notify()
         handler.end_replace()
         self.unsynced.discard(resource)
         handler.mark_synced()
@@ -258,30 +268,24 @@ class Life:
             handler = self.pipeline.event_handlers[event.resource]
             obj = self._take_in(event.resource, event.object)
             if event.type == "DELETED":
-                self._forget(event.resource, event.object["metadata"]["uid"])
+                self.told.forget(event.resource, event.object["metadata"]["uid"])
                 handler.remove(obj)
             else:
                 handler.upsert(obj)
 
     def _take_in(self, resource: str, obj: Obj) -> Any:
-        """Remember what the process is told, and since when, for the referee; decode it."""
-        uid, now = obj["metadata"]["uid"], anyio.current_time()
-        self.told.setdefault(resource, {})[uid] = obj
-        if OPT_OUTS.isdisjoint(obj["metadata"].get("annotations") or {}):
-            self.opted_out.pop(uid, None)
-        else:
-            self.opted_out.setdefault(uid, now)
-        if resource == "pods":
-            if is_unschedulable(obj):
-                self.unschedulable.setdefault(uid, now)
-            else:
-                self.unschedulable.pop(uid, None)
+        self.told.take_in(resource, obj)
         return self._codecs[resource].decode_object(msgspec.json.encode(obj))
 
-    def _forget(self, resource: str, uid: str) -> None:
-        self.told[resource].pop(uid, None)
-        self.opted_out.pop(uid, None)
-        self.unschedulable.pop(uid, None)
+
+class _Watching(Observer):
+    """Lets the referee see each decision of a process."""
+
+    def __init__(self, world: "World") -> None:
+        self._world = world
+
+    def on_decision(self, evaluation: Evaluation) -> None:
+        self._world.referee.decided(evaluation)
 
 
 class World:
@@ -304,6 +308,8 @@ class World:
         self.disk_delay_s = 0.001
         self.disk_is_full = False
         self.watch_delay_s = 0.002
+        self.list_lag_s = 0.0
+        self._events: deque[tuple[float, Event]] = deque(maxlen=2000)
         self.is_down = False
         self.locks: list[_Lock] = []
         self.referee = Referee(self)
@@ -387,7 +393,21 @@ class World:
             with segments[-1].path.open("ab") as file:
                 file.write(b'{"id":"torn')
 
+    def listed(self, resource: str, lag_s: float) -> tuple[dict[str, Obj], list[Event]]:
+        """Return a resource's objects by uid as they were so long ago, and its events since."""
+        objects = {obj["metadata"]["uid"]: obj for obj in self.store.list(resource)}
+        since = anyio.current_time() - lag_s
+        events = [e for at, e in self._events if at > since and e.resource == resource and lag_s]
+        for event in reversed(events):
+            uid = event.object["metadata"]["uid"]
+            if event.previous is None:
+                objects.pop(uid, None)
+            else:
+                objects[uid] = event.previous
+        return objects, events
+
     def _publish(self, event: Event) -> None:
+        self._events.append((anyio.current_time(), event))
         if self.life is not None:
             self.life.receive(event)
 

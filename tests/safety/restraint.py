@@ -1,0 +1,279 @@
+"""What holds back a request: brakes, schedules, opt-outs, guards, and the memory of moves.
+
+Each rule is a function that yields what it finds wrong. A decision holds for DECISION_TTL_S, so a
+rule counts what held for at least so long.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from math import inf
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from reactive_desched.controller.controller import DECISION_TTL_S
+from reactive_desched.model.brakes import PENDING, STORM
+from reactive_desched.model.changes import Resynced
+from reactive_desched.model.decisions import Evict
+from reactive_desched.model.evaluation import Evaluation
+from reactive_desched.model.outcomes import EvictionRequest
+from reactive_desched.policy.guards import GuardName
+from reactive_desched.policy.moves import count_of
+from reactive_desched.sim.clock import parse_time
+from reactive_desched.sim.objects import Obj
+from tests.safety.knowledge import Knowledge, controller_uid, opted_out_until
+
+if TYPE_CHECKING:
+    from tests.safety.referee import Eviction, Referee
+    from tests.safety.world import Life, World
+
+SLACK: Final = 1e-6
+OLD_S: Final = DECISION_TTL_S + SLACK
+"""What has held for so long held when the decision was made."""
+
+TAINTS_PLUGIN: Final = "RemovePodsViolatingNodeTaints"
+CLOSED_MINUTES, CLOSED_EVERY_MINUTES = 3, 10
+"""Where a story has a schedule, it is open in the first 3 of every 10 minutes."""
+
+TOO_MANY_UNREADY: Final = 3
+"""A zone of which so many nodes are not Ready may be disrupted."""
+
+SINGLE_TIMEOUT_S: Final = 300.0
+
+
+class Asked(NamedTuple):
+    """A request, the process that sends it, and what that knows of its pod."""
+
+    request: EvictionRequest
+    place: "Eviction"
+    pod: Obj
+    life: "Life"
+    world: "World"
+    now: float
+
+    @property
+    def told(self) -> Knowledge:
+        return self.life.told
+
+    @property
+    def referee(self) -> "Referee":
+        return self.world.referee
+
+    def is_on(self, guard: GuardName) -> bool:
+        return self.world.config.settings.guards.holds(guard, self.place.plugin)
+
+    def clock_was_set(self, within_s: float = inf) -> bool:
+        return any(self.now - at <= within_s for at, _ in self.world.clock_steps)
+
+
+def pauses(asked: Asked) -> Iterator[str]:
+    if asked.world.is_paused:
+        yield "paused by command"
+    if asked.world.pause_file:
+        yield "paused by file"
+
+
+def brakes(asked: Asked) -> Iterator[str]:
+    """Storms and Pending pods: what the process says, and what it was told."""
+    for brake in (STORM, PENDING):
+        if message := asked.life.controller.brake_messages()[brake]:
+            yield f"{brake} brake: {message}"
+    if (pending := asked.world.config.settings.brakes.pending) is not None:
+        since = asked.now - pending.after_s - 1
+        waiting = sum(at < since for at in asked.told.unschedulable.values())
+        if waiting >= pending.threshold(len(asked.told.of("pods"))):
+            yield f"{waiting} pods are Pending"
+
+
+def zones(asked: Asked) -> Iterator[str]:
+    """Zones of which many nodes are not Ready."""
+    if (settings := asked.world.config.settings.brakes.zones) is None:
+        return
+    zone = asked.told.zone_of(asked.place.node)
+    states = asked.told.ready_by_zone()
+    unready, nodes = states[zone].count(False), len(states[zone])
+    if TOO_MANY_UNREADY <= unready < nodes and unready * 100 >= settings.unhealthy_percent * nodes:
+        yield f"zone {zone} is disrupted"
+    if not any(any(ready) for ready in states.values()):
+        yield "no node is Ready"
+
+
+def schedules(asked: Asked) -> Iterator[str]:
+    """No request in a window that allows none, and not one more than it allows."""
+    settings = asked.world.config.settings.budgets.schedules
+    opened_s = asked.world.wall_now() % (CLOSED_EVERY_MINUTES * 60)
+    if not settings or not OLD_S < opened_s < CLOSED_MINUTES * 60:
+        return
+    if asked.clock_was_set(opened_s):
+        return
+    since = asked.now - opened_s + OLD_S
+    before = [e for e in asked.referee.evictions if since < e.sent_at]
+    if len(before) >= int(settings[0].evictions):
+        yield f"the schedule allows {settings[0].evictions}, and there were {len(before)}"
+
+
+def opt_outs(asked: Asked) -> Iterator[str]:
+    """The pod has not opted out, nor had what is above it when the decision was made."""
+    told, request = asked.told, asked.request
+    if asked.clock_was_set(OLD_S):
+        return
+    above = [
+        uid
+        for uid, each in told.of("namespaces").items()
+        if each["metadata"]["name"] == request.namespace
+    ]
+    above.append(asked.place.owner)
+    if (node := told.node(asked.place.node)) is not None:
+        above.append(node["metadata"]["uid"])
+    for uid, grace_s in ((request.uid, 0.0), *((uid, OLD_S) for uid in above)):
+        since = told.opted_out.get(uid, inf)
+        if since > asked.now - grace_s:
+            continue
+        kinds = ("pods", "namespaces", "deployments", "statefulsets", "nodes")
+        obj = next(found for kind in kinds if (found := told.of(kind).get(uid)) is not None)
+        if asked.world.wall_now() < opted_out_until(obj) - SLACK:
+            yield f"{obj['metadata']['name']} opted out"
+
+
+def reasons(asked: Asked) -> Iterator[str]:
+    """A node has a taint that counts; that of a cordon does not."""
+    if asked.place.plugin != TAINTS_PLUGIN:
+        return
+    if asked.told.unfit_until.get(asked.place.node, -inf) < asked.now - OLD_S:
+        yield f"node {asked.place.node} has no taint to leave it for"
+
+
+def ages(asked: Asked) -> Iterator[str]:
+    """The pod is old enough, and was Ready for long enough."""
+    guards = asked.world.config.settings.guards
+    if asked.clock_was_set():
+        return
+    age_s = asked.world.wall_now() - parse_time(asked.pod["metadata"]["creationTimestamp"])
+    if age_s < guards.min_pod_age_s - SLACK:
+        yield f"the pod is {age_s:.1f} s old"
+
+
+def stateful_sets(asked: Asked) -> Iterator[str]:
+    """All pods of a StatefulSet are Ready when one that is leaves."""
+    uid, told = controller_uid(asked.pod), asked.told
+    if not asked.is_on(GuardName.UNREADY_WORKLOADS) or uid not in told.of("statefulsets"):
+        return
+    old = asked.now - OLD_S
+    if told.lacking.get(uid, inf) < old and told.ready_since.get(asked.request.uid, inf) < old:
+        yield "its StatefulSet lacks Ready pods"
+
+
+def single_replicas(asked: Asked) -> Iterator[str]:
+    """Of the workloads of a namespace that want one pod, one is moving at a time."""
+    referee, place = asked.referee, asked.place
+    if not asked.is_on(GuardName.SINGLE_REPLICAS) or not referee.wants_only_one(place.owner):
+        return
+    for other in referee.evictions:
+        if (
+            other.life == place.life
+            and other.namespace == place.namespace
+            and other.owner not in (place.owner, "")
+            and not other.is_surplus
+            and OLD_S < asked.now - other.at < SINGLE_TIMEOUT_S - OLD_S
+            and referee.wants_only_one(other.owner)
+            and not referee.is_ready_again(other)
+        ):
+            yield f"{other.name}, a single replica as well, is not replaced yet"
+
+
+def cooldowns(asked: Asked) -> Iterator[str]:
+    """A pod stays on a node that a sibling was evicted from before it was created.
+
+    Unless the node is another one since; and after the clock was set it is not known.
+    """
+    place = asked.place
+    cooldown_s = asked.world.config.settings.moves.cooldown_s
+    if not place.owner or asked.clock_was_set():
+        return
+    changed_at = asked.told.changed_at.get(place.node, -inf)
+    created = parse_time(asked.pod["metadata"]["creationTimestamp"]) - asked.world.start_s
+    for left in asked.referee.evictions:
+        if (
+            (left.owner, left.template, left.node) == (place.owner, place.template, place.node)
+            and created > left.at + 1
+            and changed_at < left.at
+            and left.life == place.life
+            and OLD_S < asked.now - left.at < cooldown_s - SLACK
+            and not asked.referee.is_open(left.uid)
+        ):
+            yield f"{left.name} left {left.node} {asked.now - left.at:.1f} s ago: it cools down"
+
+
+def warm_up(asked: Asked) -> Iterator[str]:
+    """A process begins with a share of the rates."""
+    budgets = asked.world.config.settings.budgets
+    if (settings := budgets.warm_up) is None:
+        return
+    age_s = asked.now - asked.life.began_at
+    ratio = settings.ratio(age_s)
+    mine = [e for e in asked.referee.sent.values() if e.life == asked.place.life]
+    for scope, rate in budgets.by_scope().items():
+        if rate is None or not (name := asked.place.in_scope(scope)):
+            continue
+        evicted = [e for e in mine if e.in_scope(scope) == name and e.uid in asked.referee.left]
+        most = max(1, int(rate.burst * ratio + SLACK)) + rate.per_second * ratio * age_s
+        if len(evicted) + 1 > most + 1:
+            yield f"{len(evicted)} evictions of {scope} {name} {age_s:.0f} s after the start"
+
+
+RULES: Final[tuple[Callable[[Asked], Iterator[str]], ...]] = (
+    pauses,
+    brakes,
+    zones,
+    schedules,
+    opt_outs,
+    reasons,
+    ages,
+    stateful_sets,
+    single_replicas,
+    cooldowns,
+    warm_up,
+)
+
+
+class Storms:
+    """Counts the pods that a process decides to evict when it finds them first."""
+
+    def __init__(self, world: "World") -> None:
+        self._world = world
+        self._found: dict[str, float] = {}
+        self._life = 0
+
+    def decided(self, evaluation: Evaluation) -> Iterator[str]:
+        """Take in a decision; so many within the window are a storm, and the brake engages."""
+        settings, life = self._world.config.settings.brakes.storm, self._world.life
+        if settings is None or life is None:
+            return
+        is_storm = bool(life.controller.brake_messages()[STORM])
+        if is_storm or life.number != self._life:
+            self._life = life.number
+            self._found.clear()
+        now = evaluation.decided_at
+        counts = evaluation.is_new and not isinstance(evaluation.trigger.change, Resynced)
+        if is_storm or not counts or not isinstance(evaluation.decision, Evict):
+            return
+        self._found = {uid: at for uid, at in self._found.items() if at > now - settings.window_s}
+        self._found.setdefault(evaluation.finding.pod.uid, now)
+        if len(self._found) >= settings.threshold(len(life.told.of("pods"))):
+            yield f"{len(self._found)} pods were found, and it is no storm"
+
+
+def futile_moves(world: "World") -> Iterator[str]:
+    """While no node changes and all have a taint, an owner is moved in vain a few times only.
+
+    So often as settings say, and as many more as may be moving at once.
+    """
+    moves = world.config.settings.moves
+    if (limit := moves.max_moving.owner) is None or not moves.futile_backoff_s:
+        return
+    counts: defaultdict[tuple[object, ...], int] = defaultdict(int)
+    for eviction in world.referee.evictions:
+        if eviction.unfit_since is not None and eviction.plugin == TAINTS_PLUGIN and eviction.owner:
+            key = eviction.owner, eviction.template, eviction.unfit_since
+            counts[key] += 1
+            allowed = moves.futile_after + count_of(limit, 20) - 1
+            if counts[key] > allowed:
+                yield f"{counts[key]} futile moves of the owner of {eviction.name}"
