@@ -186,8 +186,9 @@ class Referee:
         """Remember what owners want, and when their pods were created that became Ready."""
         meta = event.object["metadata"]
         if event.resource in ("deployments", "statefulsets"):
-            wanted = self._wanted[meta["uid"]]
-            wanted.append((anyio_time(), int(event.object["spec"]["replicas"])))
+            wanted, replicas = self._wanted[meta["uid"]], int(event.object["spec"]["replicas"])
+            if not wanted or wanted[-1][1] != replicas:
+                wanted.append((anyio_time(), replicas))
         if event.resource == "nodes":
             self._observe_node(event)
         if event.resource != "pods" or event.type == "DELETED":
@@ -209,12 +210,13 @@ class Referee:
 
     def _check_moving(self, request: EvictionRequest) -> None:
         """Expect that each scope of the pod has room for one more that is moving."""
+        limits = dict(self._world.config.settings.moves.max_moving)
         pod = self._world.store.get("pods", request.namespace, request.name)
-        if pod is None:
+        if pod is None or not any(limits.values()):
             return
         place = self.eviction(request, pod, self._world.lives)
         moving = self._moving(request.uid)
-        for scope, limit in dict(self._world.config.settings.moves.max_moving).items():
+        for scope, limit in limits.items():
             name = place.in_scope(scope)
             if limit is None or not (name or scope == "cluster"):
                 continue

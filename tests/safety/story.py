@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from random import Random
 from typing import Any, Final
@@ -17,6 +17,7 @@ from reactive_desched.model.opt_outs import DO_NOT_EVICT
 from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.documents import SourceText
 from reactive_desched.policy.load import load_sources
+from reactive_desched.policy.policy import Configuration
 from reactive_desched.sim.controllers.node_lifecycle import GRACE_S
 from reactive_desched.sim.objects import Obj
 from reactive_desched.sim.status import StatusError
@@ -49,6 +50,8 @@ def policy_text(rng: Random) -> str:
     plugins = ["RemovePodsViolatingNodeTaints", *(each for each in others if rng.random() < 0.3)]
     deschedule = [name for name in plugins if name != "RemoveDuplicates"]
     balance = [name for name in plugins if name == "RemoveDuplicates"]
+    memory = _memory(rng) if "memory" in layers else NO_MEMORY
+    may_loop = layers == set(LAYERS) or memory != NO_MEMORY
     return f"""\
 apiVersion: descheduler/v1alpha2
 kind: DeschedulerPolicy
@@ -59,7 +62,7 @@ profiles:
   - name: DefaultEvictor
     args: {{nodeFit: {rng.choice(["false", "true"])}, noEvictionPolicy: Mandatory}}
   - name: RemovePodsViolatingNodeTaints
-    args: {{includePreferNoSchedule: {rng.choice(["true", "false"])}}}
+    args: {{includePreferNoSchedule: {rng.choice(["true", "false"]) if may_loop else "false"}}}
   - name: RemovePodsViolatingNodeAffinity
     args: {{nodeAffinityType: [requiredDuringSchedulingIgnoredDuringExecution]}}
   plugins:
@@ -75,7 +78,7 @@ brakes: {rng.choice(["{}", "{}", "{}", BRAKES]) if "brakes" in layers else NO_BR
 moves:
   maxMoving: {_max_moving(rng) if "moves" in layers else NO_MAX_MOVING}
   readyTimeout: {rng.choice(["600s", "600s", "120s"])}
-  {_memory(rng) if "memory" in layers else NO_MEMORY}
+  {memory}
 budgets:
 {_budgets(rng) if "budgets" in layers else NO_BUDGETS}\
 """
@@ -150,32 +153,15 @@ def _registry() -> Any:
 
 
 class Story:
-    """What happens in one world, drawn step by step; `log` has each step as it was played."""
+    """What happens in one world, step by step; `log` has each step as it was played.
 
-    def __init__(self, world: World, rng: Random, steps: int) -> None:
+    `rng` draws what the steps are about.
+    """
+
+    def __init__(self, world: World, rng: Random) -> None:
         self.world = world
         self.rng = rng
         self.log: list[str] = []
-        self._steps = steps
-        self._actions: list[Callable[[], Awaitable[None] | None]] = [
-            *(self.taint, self.taint, self.taint, self.taint, self.taint, self.taint, self.untaint),
-            *(self.wait, self.wait, self.wait, self.start_nodes, self.start_nodes, self.uncordon),
-            *(self.long_wait, self.cordon, self.uncordon, self.scale, self.roll_out, self.kill_pod),
-            *(self.add_node, self.remove_node, self.stop_node, self.stop_zone, self.start_nodes),
-            *(self.protect, self.unprotect, self.budget, self.lose_watch, self.silent_watch),
-            *(self.bad_replies, self.bad_replies, self.outage, self.crash, self.restart),
-            *(self.crash_with_requests_held, self.crash_with_requests_held),
-            *(self.step_clock, self.suspend, self.fill_disk, self.slow_disk),
-            *(self.pause, self.resume, self.resume, self.resume, self.pause_by_file),
-            *(self.protect_above, self.unprotect_above, self.unprotect_above),
-            *(self.find_evicted_pods, self.find_evicted_pods, self.leave_no_room),
-            *(self.disrupt_a_zone, self.disrupt_a_zone, self.lose_all_nodes),
-            *(self.stop_what_is_decided, self.stop_what_is_decided),
-            *(self.taint_some, self.taint_some, self.taint_some, self.wait, self.wait),
-            *(self.replace_siblings, self.replace_siblings, self.taint_all_softly),
-            *(self.change_size_of_found, self.change_size_of_found, self.protect_for_a_time),
-            *(self.crash_with_stale_list, self.lose_all_nodes_while_writing),
-        ]
 
     def prepare(self) -> None:
         """Make the cluster: three zones, three workloads, one with a disruption budget."""
@@ -194,16 +180,17 @@ class Story:
         if rng.random() < 0.5:
             self.budget()
 
-    async def play(self) -> None:
-        """Play the steps, end every trouble, and let the cluster come to rest."""
-        for _ in range(self._steps):
-            action = self.rng.choice(self._actions)
-            self._note(action.__name__)
-            done = action()
-            if inspect.isawaitable(done):
-                await done
-            await anyio.sleep(self.rng.choice([0, 0.01, 0.3, 2]))
-            self.world.referee.check()
+    async def play(self, action: str) -> None:
+        """Play one step, a method of this class, and see that everything still holds."""
+        self._note(action)
+        done = getattr(self, action)()
+        if inspect.isawaitable(done):
+            await done
+        await anyio.sleep(self.rng.choice([0, 0.01, 0.3, 2]))
+        self.world.referee.check()
+
+    async def end(self) -> None:
+        """End every trouble, and let the cluster come to rest."""
         self._note("calm")
         await self._end_troubles()
         await anyio.sleep(600)
@@ -379,8 +366,7 @@ class Story:
         """Let moves be in vain: a replacement lands where its plugin finds the same."""
         for name in self._nodes():
             self._taint_node(name, "slow:PreferNoSchedule")
-        is_limited = self.world.config.settings.moves.max_moving.owner is not None
-        await anyio.sleep(self.rng.choice([60, 310, 900] if is_limited else [10]))
+        await anyio.sleep(self.rng.choice([60, 310, 900]))
         self.untaint()
 
     # --- people ---
@@ -599,11 +585,59 @@ class Story:
             )
 
 
-def _make_trio_repeatable(seed: int) -> None:
+def make_trio_repeatable(seed: int) -> None:
     """Have the order in which trio runs its tasks depend on a seed, not on memory addresses."""
     run = trio._core._run
     vars(run)["_ALLOW_DETERMINISTIC_SCHEDULING"] = True
     run._r.seed(seed)
+
+
+ACTIONS: Final = (
+    *("taint", "taint", "taint", "taint", "taint", "taint", "untaint"),
+    *("taint_some", "taint_some", "taint_some", "wait", "wait", "wait", "wait", "wait"),
+    *("start_nodes", "start_nodes", "start_nodes", "uncordon", "uncordon", "long_wait", "cordon"),
+    *("scale", "roll_out", "kill_pod", "add_node", "remove_node", "stop_node", "stop_zone"),
+    *("protect", "unprotect", "budget", "lose_watch", "silent_watch"),
+    *("bad_replies", "bad_replies", "outage", "crash", "restart"),
+    *("crash_with_requests_held", "crash_with_requests_held", "crash_with_stale_list"),
+    *("step_clock", "suspend", "fill_disk", "slow_disk"),
+    *("pause", "resume", "resume", "resume", "pause_by_file"),
+    *("protect_above", "unprotect_above", "unprotect_above", "protect_for_a_time"),
+    *("find_evicted_pods", "find_evicted_pods", "leave_no_room"),
+    *("disrupt_a_zone", "disrupt_a_zone", "lose_all_nodes", "lose_all_nodes_while_writing"),
+    *("stop_what_is_decided", "stop_what_is_decided"),
+    *("replace_siblings", "replace_siblings", "taint_all_softly"),
+    *("change_size_of_found", "change_size_of_found"),
+)
+"""The steps of stories, as often as they are likely."""
+
+
+Teller = Callable[[Story], Awaitable[None]]
+"""Has the steps of a story played, one after the other."""
+
+
+async def live(
+    directory: Path, config: Configuration, chance: Random, choices: Random, tell: Teller
+) -> World:
+    """Let a world live while a story is told there, and come to rest; raises Violation.
+
+    The world goes its own way by `chance`, and `choices` are what the steps are about.
+    """
+    world = World(directory, config, chance)
+    story = Story(world, choices)
+
+    async def play() -> None:
+        await tell(story)
+        await story.end()
+
+    await world.live(story.prepare, play)
+    world.referee.check_end()
+    return world
+
+
+def read_policy(text: str) -> Configuration:
+    """Read a policy and settings."""
+    return load_sources([SourceText(text, "drawn policy")], _registry())
 
 
 def play_story(rng: Random, directory: Path, *, steps: int = 80) -> World:
@@ -612,21 +646,21 @@ def play_story(rng: Random, directory: Path, *, steps: int = 80) -> World:
     The error has notes: the policy, and the last steps with the time at which each was played.
     """
     text = policy_text(rng)
-    config = load_sources([SourceText(text, "drawn policy")], _registry())
-    _make_trio_repeatable(rng.randrange(1 << 30))
-    played: list[Story] = []
+    config = read_policy(text)
+    make_trio_repeatable(rng.randrange(1 << 30))
+    log: list[str] = []
 
-    async def play() -> World:
-        world = World(directory, config, rng)
-        played.append(Story(world, rng, steps))
-        await world.live(played[0].prepare, played[0].play)
-        world.referee.check_end()
-        return world
+    async def tell(story: Story) -> None:
+        nonlocal log
+        log = story.log
+        for _ in range(steps):
+            await story.play(rng.choice(ACTIONS))
 
     try:
         clock = MockClock(autojump_threshold=0)
-        return anyio.run(play, backend="trio", backend_options={"clock": clock})
+        options = {"clock": clock}
+        run = partial(live, directory, config, rng, rng, tell)
+        return anyio.run(run, backend="trio", backend_options=options)
     except BaseException as error:
-        log = "\n".join(played[0].log[-80:]) if played else ""
-        error.add_note(f"{text}\n{log}")
+        error.add_note("\n".join([text, *log[-80:]]))
         raise
