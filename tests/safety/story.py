@@ -51,7 +51,7 @@ def policy_text(rng: Random) -> str:
     deschedule = [name for name in plugins if name != "RemoveDuplicates"]
     balance = [name for name in plugins if name == "RemoveDuplicates"]
     memory = _memory(rng) if "memory" in layers else NO_MEMORY
-    may_loop = layers == set(LAYERS) or memory != NO_MEMORY
+    may_loop = layers == set(LAYERS) or not memory.startswith("cooldown: 0s")
     return f"""\
 apiVersion: descheduler/v1alpha2
 kind: DeschedulerPolicy
@@ -95,7 +95,8 @@ def _max_moving(rng: Random) -> str:
 
 def _memory(rng: Random) -> str:
     cooldown, backoff = rng.choice(["300s", "30s", "0s"]), rng.choice(["300s", "30s", "0s"])
-    return f"cooldown: {cooldown}\n  futileBackoff: {backoff}"
+    of_nodes = rng.choice(["60s", "0s"])
+    return f"cooldown: {cooldown}\n  nodeCooldown: {of_nodes}\n  futileBackoff: {backoff}"
 
 
 def _budgets(rng: Random) -> str:
@@ -135,7 +136,7 @@ MAX_MOVING: Final = {
     "cluster": (1, 2, 5),
 }
 NO_MAX_MOVING: Final = f"{{{', '.join(f'{scope}: null' for scope in MAX_MOVING)}}}"
-NO_MEMORY: Final = "cooldown: 0s\n  futileBackoff: 0s"
+NO_MEMORY: Final = "cooldown: 0s\n  nodeCooldown: 0s\n  futileBackoff: 0s"
 NO_BRAKES: Final = "{zones: null, storm: null, pending: null}"
 BRAKES: Final = (
     "{storm: {pods: 8, percent: 5, releaseAfter: 5m}, pending: {pods: 3, percent: 1, after: 30s}}"
