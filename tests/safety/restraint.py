@@ -266,7 +266,9 @@ def futile_moves(world: "World") -> Iterator[str]:
 
     So often as settings say, and as many more as may be moving at once.
     """
-    moves = world.config.settings.moves
+    moves, (profile,) = world.config.settings.moves, world.config.policy.profiles
+    if not profile.args[TAINTS_PLUGIN].model_dump()["include_prefer_no_schedule"]:
+        return
     if (limit := moves.max_moving.owner) is None or not moves.futile_backoff_s:
         return
     counts: defaultdict[tuple[object, ...], int] = defaultdict(int)
