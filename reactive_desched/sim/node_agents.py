@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from reactive_desched.sim.clock import rfc3339
+from reactive_desched.sim.clock import parse_time, rfc3339
 from reactive_desched.sim.controllers.controller import Reconciler
 from reactive_desched.sim.node_switch import is_down
 from reactive_desched.sim.objects import Obj, name_of
@@ -20,7 +20,7 @@ _FIRST_AFTER_S: Final = 1.0
 class NodeAgents(Reconciler):
     """One NodeMetric per node, every minute; nodes that are switched off fall silent.
 
-    The first comes a second after the node, when its pods are there.
+    The first comes a second after the node, when its pods are there; at once for an older node.
     """
 
     watches = frozenset({"nodes"})
@@ -31,9 +31,14 @@ class NodeAgents(Reconciler):
 
     def observe(self, event: Event) -> None:
         """Begin with a node as soon as it exists or is back."""
-        before = event.previous
-        if event.type == "ADDED" or (before is not None and is_down(before)):
-            self.soon(("", name_of(event.object)), self.store.clock.now() + _FIRST_AFTER_S)
+        node, before = event.object, event.previous
+        if event.type == "ADDED":
+            began = parse_time(node["metadata"]["creationTimestamp"])
+        elif before is not None and is_down(before):
+            began = self.store.clock.now()
+        else:
+            return
+        self.soon(("", name_of(node)), began + _FIRST_AFTER_S)
 
     def reconcile(self, key: Key, now: float) -> None:
         """Report one node, and come back in a minute."""

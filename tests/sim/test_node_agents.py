@@ -1,8 +1,10 @@
 """Koordinator's agents report what each node and each of its pods uses."""
 
+import random
 from typing import Any
 
 from reactive_desched.sim.clock import parse_time
+from reactive_desched.sim.cluster import ClusterOptions, SimCluster
 from reactive_desched.sim.profiles import PREFIX
 from tests.support.sim_world import START_S, SimulatedCluster
 
@@ -26,6 +28,14 @@ def test_use_is_reported_a_second_after_a_node_came_and_then_every_minute() -> N
     world.advance(100)
 
     assert reported(world, "n1") == 121
+
+
+def test_nodes_that_are_older_than_the_agents_are_reported_at_once() -> None:
+    world = SimulatedCluster().nodes("n1").advance(3600)
+
+    SimCluster(world.store, random.Random(1), ClusterOptions(node_agents=True)).settle()
+
+    assert reported(world, "n1") == 3600
 
 
 def test_a_report_has_the_node_its_system_and_each_running_pod() -> None:

@@ -36,6 +36,11 @@ profiles:
     args: {nodeAffinityType: [requiredDuringSchedulingIgnoredDuringExecution]}
   - name: LowNodeUtilization
     args: {thresholds: {cpu: 20}, targetThresholds: {cpu: 50}}
+  - name: LowNodeLoad
+    args:
+      lowThresholds: {cpu: 30}
+      highThresholds: {cpu: 80}
+      anomalyCondition: {consecutiveAbnormalities: 1}
   plugins:
     deschedule:
       enabled:
@@ -50,12 +55,12 @@ profiles:
       - RemovePodsViolatingTopologySpreadConstraint
       - RemoveDuplicates
       - LowNodeUtilization
+      - LowNodeLoad
 """
 BALANCE = (
-    *("HighNodeUtilization", "LowNodeUtilization", "RemoveDuplicates"),
+    *("HighNodeUtilization", "LowNodeLoad", "LowNodeUtilization", "RemoveDuplicates"),
     "RemovePodsViolatingTopologySpreadConstraint",
 )
-NEED_AN_AGENT = {"LowNodeLoad"}
 
 
 @pytest.fixture
@@ -100,6 +105,19 @@ def named_plugins(report: Any) -> set[str]:
     return set()
 
 
+def node_metrics(cluster: Cluster) -> list[dict[str, Any]]:
+    """Return the NodeMetrics of koordinator."""
+    found: list[dict[str, Any]] = cluster.call(
+        "GET", "/apis/slo.koordinator.sh/v1alpha1/nodemetrics"
+    )["items"]
+    return found
+
+
+def _cpu_m(metric: dict[str, Any]) -> int:
+    cpu: str = metric["status"]["nodeMetric"]["nodeUsage"]["resources"]["cpu"]
+    return int(cpu.removesuffix("m"))
+
+
 def test_help_and_simulator_know_the_same_scenarios() -> None:
     assert SCENARIOS.keys() == {scenarios.FRESH, *scenarios.SCENARIOS}
 
@@ -107,7 +125,7 @@ def test_help_and_simulator_know_the_same_scenarios() -> None:
 def test_in_a_mess_every_plugin_finds_something(
     scenario: Callable[[str], Cluster], tmp_path: Path
 ) -> None:
-    assert planned(scenario("messy"), tmp_path) == set(plugin_registry().built_in()) - NEED_AN_AGENT
+    assert planned(scenario("messy"), tmp_path) == set(plugin_registry().built_in())
 
 
 def test_where_all_is_well_no_pod_breaks_a_rule(
@@ -139,6 +157,12 @@ def test_a_hot_node_is_measured_hot_while_pods_wait(scenario: Callable[[str], Cl
     }
     hot = {name for name in used if used[name] > 0.9 * int(cpus[name].removesuffix("m"))}
     assert {"node-01", "node-05", "node-09"} == hot
+    assert {metric["metadata"]["name"] for metric in node_metrics(cluster)} == used.keys()
+    assert hot == {
+        metric["metadata"]["name"]
+        for metric in node_metrics(cluster)
+        if _cpu_m(metric) > 0.9 * int(cpus[metric["metadata"]["name"]].removesuffix("m"))
+    }
     query = "/api/v1/pods?fieldSelector=status.phase=Pending"
     assert cluster.call("GET", query)["items"]
 
