@@ -13,7 +13,7 @@ _DESCRIPTION = """\
 Show records: findings, decisions, eviction requests and outcomes. The records come from
 a journal's folder, also while the controller writes it, or from a controller's stream of events."""
 _EPILOG = f"""\
-Without --from, --since and --last the last {DEFAULT_LIMIT} are shown. With -o json each line is
+Without --from, --since and --limit the last {DEFAULT_LIMIT} are shown. With -o json each line is
 the record as it stands in the journal. On a terminal a table is folded to its width; elsewhere each
 record has one line. What is missing, because it was removed meanwhile, is reported on standard
 error. So is a place of --from that is not there, or is in another journal: then everything there is
@@ -75,10 +75,18 @@ def _add_start(command: argparse.ArgumentParser) -> None:
         " as 10m or 7d",
     )
     start.add_argument(
-        "--last",
+        "--limit",
         metavar="N",
         type=flag_values.parse_record_count,
-        help="begin with the last N of those wanted",
+        help="begin with the newest so many of those wanted",
+    )
+    start.add_argument(
+        "--last",
+        dest="limit",
+        metavar="N",
+        type=flag_values.parse_record_count,
+        default=argparse.SUPPRESS,
+        help=argparse.SUPPRESS,
     )
 
 
@@ -93,8 +101,8 @@ def _tail(arguments: argparse.Namespace) -> int:
     from reactive_desched.cli.events_tail import TailOptions, run
 
     for namespace in filter(str.isdigit, arguments.namespace):  # as `tail -n 20` has it
-        print_warning(f"-n {namespace} is a namespace; --last {namespace} is a number of records")
-    last = DEFAULT_LIMIT if arguments.last is None else arguments.last
+        print_warning(f"-n {namespace} is a namespace; --limit {namespace} is a number of records")
+    last = DEFAULT_LIMIT if arguments.limit is None else arguments.limit
     return run(
         TailOptions(
             server=arguments.server,

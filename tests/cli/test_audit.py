@@ -163,7 +163,7 @@ def test_a_journal_with_one_whole_record_left_is_searched(
 
 @pytest.mark.parametrize("width", [60, 80, 100, 120, 200])
 @pytest.mark.parametrize(
-    "command", ["query --limit 0", "verify", "status", "tail --last 1000", f"show {POD}"]
+    "command", ["query --limit 0", "verify", "status", "tail --limit 1000", f"show {POD}"]
 )
 def test_on_a_terminal_no_line_is_wider_and_no_word_is_lost(
     journal: Path,

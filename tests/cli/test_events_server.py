@@ -45,10 +45,10 @@ async def run_on(url: str, *flags: str) -> int:
         (["--from", "oldest"], [""], 200),
         (["--from", f"{EPOCH}.100"], [""], 23),
         ([], [""], 10),
-        (["--last", "0"], [""], 0),
-        (["--last", "500"], [""], 200),
-        (["--last", "3", "--type", "eviction"], ["eviction."], 3),
-        (["--last", "500", "--type", "eviction"], ["eviction."], 500),
+        (["--limit", "0"], [""], 0),
+        (["--limit", "500"], [""], 200),
+        (["--limit", "3", "--type", "eviction"], ["eviction."], 3),
+        (["--limit", "500", "--type", "eviction"], ["eviction."], 500),
         (["--from", "oldest", "--type", "policy,leader"], ["policy.", "leader."], 500),
     ],
 )
@@ -78,7 +78,7 @@ async def test_the_last_ones_wanted_are_looked_for_further_and_further_back(
     monkeypatch.setattr("reactive_desched.cli.events_server.INITIAL_LOOKBACK", 4)
     wanted = [line for line in lines_about("eviction.") if b'"node":"n2"' in line]
     async with serve_stream(tail) as served:
-        assert await run_on(served.url, "--last", "5", "--type", "eviction", "--node", "n2") == 0
+        assert await run_on(served.url, "--limit", "5", "--type", "eviction", "--node", "n2") == 0
 
     assert capfdbinary.readouterr().out.splitlines() == wanted[-5:]
 
@@ -88,7 +88,7 @@ async def test_following_a_server_goes_on_where_it_was_when_the_server_comes_bac
 ) -> None:
     tail = LiveTail(folder, SOURCE, 1, 100)
     async with serve_stream(tail, records) as served:
-        process = started("-f", "--server", served.url, "--last", "2", "-o", "json")
+        process = started("-f", "--server", served.url, "--limit", "2", "-o", "json")
         shown = await to_thread.run_sync(next_lines, process, 2)
         served.publish(2)
         shown += await to_thread.run_sync(next_lines, process, 2)

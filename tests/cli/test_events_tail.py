@@ -26,14 +26,20 @@ def test_as_many_as_are_asked_for_come_from_as_many_files_as_it_takes(
     folder: Path, lines: list[bytes], shown: Shown, count: str
 ) -> None:
     expected = lines[max(0, len(lines) - int(count)) :]
-    assert shown("--journal", str(folder), "--last", count) == expected
+    assert shown("--journal", str(folder), "--limit", count) == expected
+
+
+def test_the_former_name_of_limit_means_the_same(
+    folder: Path, lines: list[bytes], shown: Shown
+) -> None:
+    assert shown("--journal", str(folder), "--last", "7") == lines[-7:]
 
 
 def test_the_last_of_those_wanted_are_found_wherever_they_are(
     folder: Path, lines_about: Callable[..., list[bytes]], shown: Shown
 ) -> None:
     chosen = shown(
-        "--journal", str(folder), "--last", "30", "--type", "eviction", "--node", "n1,n2"
+        "--journal", str(folder), "--limit", "30", "--type", "eviction", "--node", "n1,n2"
     )
 
     wanted = [line for line in lines_about("eviction.") if b'"node":"n3"' not in line]
@@ -75,8 +81,8 @@ def test_since_and_until_bound_the_time(folder: Path, lines: list[bytes], shown:
 def test_a_pattern_stands_for_every_name_that_fits(
     folder: Path, lines_about: Callable[..., list[bytes]], shown: Shown
 ) -> None:
-    chosen = shown("--journal", str(folder), "--last", "100", "--node", "n?", "--type", "eviction")
-    fewer = shown("--journal", str(folder), "--last", "100", "--node", "*1", "--type", "eviction")
+    chosen = shown("--journal", str(folder), "--limit", "100", "--node", "n?", "--type", "eviction")
+    fewer = shown("--journal", str(folder), "--limit", "100", "--node", "*1", "--type", "eviction")
 
     assert chosen == lines_about("eviction.")[-100:]
     assert fewer == [line for line in chosen if b'"node":"n1"' in line] != []

@@ -50,7 +50,7 @@ def test_a_count_that_is_no_number_of_records_is_refused(
     folder: Path, capsys: pytest.CaptureFixture[str], count: str
 ) -> None:
     with pytest.raises(SystemExit) as ended:
-        main(["events", "tail", "--journal", str(folder), f"--last={count}"])
+        main(["events", "tail", "--journal", str(folder), f"--limit={count}"])
 
     assert ended.value.code == 2
     assert "is not a whole number" in capsys.readouterr().err
@@ -63,6 +63,6 @@ def test_more_than_there_are_is_all_there_are(
     capfdbinary: pytest.CaptureFixture[bytes],
     count: str,
 ) -> None:
-    assert main(["events", "tail", "-o", "json", "--journal", str(folder), "--last", count]) == 0
+    assert main(["events", "tail", "-o", "json", "--journal", str(folder), "--limit", count]) == 0
 
     assert capfdbinary.readouterr().out.splitlines() == [one.raw for one in records]

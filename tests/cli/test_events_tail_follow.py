@@ -68,7 +68,7 @@ def test_following_goes_on_behind_the_last_ones_shown(
     folder: Path, unwritten: list[JournalRecord], started: Started, next_lines: NextLines
 ) -> None:
     write_on(folder, unwritten[:20], Random(1))
-    tail = started("-f", "--journal", str(folder), "--last", "3", "-o", "json")
+    tail = started("-f", "--journal", str(folder), "--limit", "3", "-o", "json")
     first = next_lines(tail, 3)
 
     with segment_at(folder, 1).path.open("ab") as file:
@@ -101,7 +101,7 @@ def test_a_reader_that_has_gone_ends_it_without_a_word(
     output: str,
 ) -> None:
     write_on(folder, unwritten[:20], Random(1))
-    tail = started("-f", "--journal", str(folder), "--last", "3", "-o", output)
+    tail = started("-f", "--journal", str(folder), "--limit", "3", "-o", output)
     assert tail.stdout is not None
     assert tail.stderr is not None
 

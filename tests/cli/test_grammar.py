@@ -138,7 +138,7 @@ def test_a_mistake_shows_the_usage_of_its_command_and_what_may_be_meant(
     "words",
     [
         ["audit", "query", "--limit", "-3"],
-        ["events", "tail", "--last", "-3"],
+        ["events", "tail", "--limit", "-3"],
         ["run", "--policy", "p", "--secure-port", "-3"],
         ["run", "--policy", "p", "--client-connection-burst", "-3"],
         ["plan", "--policy", "p", "--passes", "-3"],
