@@ -6,11 +6,9 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
-from types import UnionType
-from typing import Union, get_args, get_origin
+from typing import get_origin
 
 from pydantic import BaseModel
-from pydantic.fields import FieldInfo
 
 from reactive_desched.api.args import needs_restart
 from reactive_desched.controller.coverage import UNAFFECTED_REASONS
@@ -19,6 +17,7 @@ from reactive_desched.model.outcomes import OutcomeReason
 from reactive_desched.model.scheduling import FitReason
 from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.evictor import DefaultEvictorArgs
+from reactive_desched.policy.field_descriptions import REQUIRED, fields_of, section_of
 from reactive_desched.policy.rule_pages import GROUPS, RulePage, rule_pages
 from reactive_desched.policy.settings import ReactiveSettings
 from reactive_desched.telemetry.metrics import PREFIX, Family
@@ -277,16 +276,9 @@ def declared_families() -> list[Family]:
 
 
 def _rows(model: type[BaseModel], prefix: str) -> Iterator[str]:
-    for name, field in model.model_fields.items():
-        written = str(field.serialization_alias or field.alias or name)
-        if written in _SKIPPED:
-            continue
-        section = _section(field)
-        if section is not None and get_origin(field.annotation) is not dict:
-            yield from _rows(section, f"{prefix}{written}.")
-        else:
-            meaning = re.sub(r"\s+", " ", field.description or "").replace("|", "\\|")
-            yield f"| `{prefix}{written}` | {_default(name, field)} | {meaning} |"
+    for each in fields_of(model, prefix):
+        default = f"`{each.default}`" if each.default not in ("", REQUIRED) else each.default
+        yield f"| `{each.name}` | {default or '-'} | {each.meaning.replace('|', chr(92) + '|')} |"
 
 
 def _setting_rows(model: type[BaseModel], prefix: str, *, after_restart: bool) -> Iterator[str]:
@@ -295,7 +287,7 @@ def _setting_rows(model: type[BaseModel], prefix: str, *, after_restart: bool) -
         written = str(field.serialization_alias or field.alias or name)
         if written in _SKIPPED:
             continue
-        section, late = _section(field), after_restart or needs_restart(field)
+        section, late = section_of(field), after_restart or needs_restart(field)
         if section is not None and get_origin(field.annotation) is not dict:
             yield from _setting_rows(section, f"{prefix}{written}.", after_restart=late)
         else:
@@ -303,36 +295,6 @@ def _setting_rows(model: type[BaseModel], prefix: str, *, after_restart: bool) -
                 row for row in _rows(model, prefix) if row.startswith(f"| `{prefix}{written}`")
             ]
             yield f"{row} {'after a restart' if late else 'on reload'} |"
-
-
-def _section(field: FieldInfo) -> type[BaseModel] | None:
-    kinds = [field.annotation]
-    if get_origin(field.annotation) in (Union, UnionType):
-        kinds = list(get_args(field.annotation))
-    for kind in kinds:
-        if inspect.isclass(kind) and issubclass(kind, BaseModel):
-            return kind
-    return None
-
-
-def _default(name: str, field: FieldInfo) -> str:
-    if field.is_required():
-        return "required"
-    value = field.get_default(call_default_factory=True, validated_data={})
-    if isinstance(value, float):
-        return f"`{_seconds(value) if name.endswith('_s') else f'{value:g}'}`"
-    if isinstance(value, tuple) and value:
-        return f"`[{', '.join(map(str, value))}]`"
-    text = str(value).lower() if isinstance(value, bool) else str(value)
-    return f"`{text}`" if text and value not in (None, (), {}) else "-"
-
-
-def _seconds(value: float) -> str:
-    """Write seconds as people write durations: 30d rather than 2592000s."""
-    for unit, size in (("d", 86_400), ("h", 3_600), ("m", 60)):
-        if value and value % size == 0:
-            return f"{value / size:g}{unit}"
-    return f"{value:g}s"
 
 
 def main() -> None:

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reactive_desched.cli import policy_convert, policy_rule, policy_schema
+from reactive_desched.cli import policy_convert, policy_explain, policy_rule, policy_schema
 from reactive_desched.cli.commands import Commands
 from reactive_desched.cli.messages import print_warning
 from reactive_desched.cli.policy_convert import write_whole
@@ -67,6 +67,7 @@ def add(commands: Commands) -> None:
     policy_convert.add(doing)
     policy_schema.add(doing)
     policy_rule.add(doing)
+    policy_explain.add(doing)
 
 
 def _add_check(commands: Commands) -> None:

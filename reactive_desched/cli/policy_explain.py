@@ -1,0 +1,115 @@
+"""`policy explain`: what a plugin, one of its arguments, or a setting means."""
+
+import argparse
+import inspect
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from reactive_desched.cli.commands import Commands
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from reactive_desched.policy.field_descriptions import FieldDescription
+
+_EVICTOR: Final = "DefaultEvictor"
+_SETTINGS: Final = "settings"
+_DESCRIPTION: Final = """\
+Explain a plugin and its arguments, one argument, the evictor (DefaultEvictor) or a setting
+(settings.budgets.cluster), as `kubectl explain` explains a field of an object. Without a name, list
+the plugins."""
+
+
+def add(commands: Commands) -> None:
+    """Describe `policy explain` to the parser of `policy`."""
+    command = commands.add_parser("explain", help="explain a plugin, an argument or a setting")
+    command.description = _DESCRIPTION
+    command.examples = (
+        "reactive-desched policy explain PodLifeTime",
+        "reactive-desched policy explain LowNodeUtilization.thresholds",
+        "reactive-desched policy explain settings.moves",
+    )
+    command.add_argument(
+        "name", metavar="PLUGIN[.ARG]", nargs="?", help="or DefaultEvictor[.ARG], settings[.FIELD]"
+    )
+    command.set_defaults(command=_print, usage_error=command.error)
+
+
+def _print(arguments: argparse.Namespace) -> int:
+    from reactive_desched.audit.layout import layout_for
+    from reactive_desched.errors import ConfigError
+
+    layout = layout_for(sys.stdout)
+    try:
+        lines = list(_lines(arguments.name, layout.width or 100))
+    except ConfigError as error:
+        arguments.usage_error(str(error))
+    sys.stdout.writelines(f"{line}\n" for line in lines)
+    return 0
+
+
+def _lines(name: str | None, width: int) -> Iterator[str]:
+    """Yield the explanation; raises ConfigError for a name that there is not."""
+    from reactive_desched.errors import ConfigError
+    from reactive_desched.plan.columns import align
+    from reactive_desched.policy.field_descriptions import fields_of
+    from reactive_desched.primitives.hints import did_you_mean
+
+    if name is None:
+        yield from align([("PLUGIN", "FINDS"), *_plugins()], width=width)
+        yield ""
+        yield f"Name one of them, {_EVICTOR} or {_SETTINGS}, to see its fields."
+        return
+    head, _, rest = name.partition(".")
+    about, model = _described(head)
+    fields = list(fields_of(model))
+    chosen = [each for each in fields if not rest or _is_below(each, rest)]
+    if not chosen:
+        hint = did_you_mean(rest, [each.name for each in fields])
+        raise ConfigError(f"{head} has no field {rest}; {hint}".rstrip("; "))
+    yield f"{head}{f'.{rest}' if rest else ''}"
+    if not rest:
+        yield ""
+        yield from about.splitlines()
+    yield ""
+    yield from _table(chosen, width)
+
+
+def _is_below(field: "FieldDescription", path: str) -> bool:
+    return field.name == path or field.name.startswith(f"{path}.")
+
+
+def _table(fields: "Sequence[FieldDescription]", width: int) -> Iterator[str]:
+    from reactive_desched.plan.columns import align
+
+    rows = [("FIELD", "DEFAULT", "MEANING")]
+    rows += [(each.name, each.default or "-", each.meaning) for each in fields]
+    yield from align(rows, width=width)
+
+
+def _plugins() -> Iterator[tuple[str, str]]:
+    from reactive_desched.plugins.registry import plugin_registry
+
+    registry = plugin_registry()
+    for name in sorted(registry):
+        plugin = registry[name].plugin
+        yield name, (inspect.getdoc(plugin) or "").partition("\n")[0] if plugin else "not here"
+
+
+def _described(name: str) -> tuple[str, type]:
+    """Return the text and the model of a plugin, the evictor or the settings."""
+    from reactive_desched.errors import ConfigError
+    from reactive_desched.plugins.registry import plugin_registry
+    from reactive_desched.policy.evictor import DefaultEvictorArgs
+    from reactive_desched.policy.settings import ReactiveSettings
+    from reactive_desched.primitives.hints import not_one_of
+
+    if name == _EVICTOR:
+        return inspect.getdoc(DefaultEvictorArgs) or "", DefaultEvictorArgs
+    if name == _SETTINGS:
+        return inspect.getdoc(ReactiveSettings) or "", ReactiveSettings
+    registry = plugin_registry()
+    if name not in registry or (plugin := registry[name].plugin) is None:
+        raise ConfigError(not_one_of(name, [*sorted(registry), _EVICTOR, _SETTINGS]))
+    return inspect.getdoc(plugin) or "", registry[name].args

@@ -1,0 +1,55 @@
+import pytest
+
+from reactive_desched.cli import main
+from reactive_desched.plugins.registry import plugin_registry
+
+
+def explained(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    assert main(["policy", "explain", *words]) == 0
+    return capsys.readouterr().out
+
+
+def test_without_a_name_every_plugin_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    text = explained(capsys)
+    assert all(f"  {name} " in text for name in plugin_registry().built_in())
+
+
+@pytest.mark.parametrize("name", [*plugin_registry().built_in(), "DefaultEvictor", "settings"])
+def test_every_plugin_and_all_its_arguments_are_explained(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = explained(capsys, name)
+    assert text.startswith(f"{name}\n\n")
+    assert "  FIELD " in text
+
+
+def test_one_argument_has_its_default_and_its_meaning(capsys: pytest.CaptureFixture[str]) -> None:
+    text = explained(capsys, "LowNodeUtilization.numberOfNodes")
+    assert [line.split()[:2] for line in text.splitlines()[2:4]] == [
+        ["FIELD", "DEFAULT"],
+        ["numberOfNodes", "0"],
+    ]
+
+
+def test_a_section_of_the_settings_lists_its_fields(capsys: pytest.CaptureFixture[str]) -> None:
+    text = explained(capsys, "settings.moves")
+    fields = {line.split()[0] for line in text.splitlines()[3:] if line.startswith("  moves.")}
+    assert {"moves.cooldown", "moves.maxMoving.owner"} <= fields
+    assert "5m" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("PodLifetimes", "did you mean PodLifeTime?"),
+        ("PodLifeTime.maxPodLifetime", "did you mean maxPodLifeTimeSeconds?"),
+        ("settings.movs", "settings has no field movs"),
+    ],
+)
+def test_an_unknown_name_is_refused_with_the_one_that_may_be_meant(
+    name: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["policy", "explain", name])
+    assert ended.value.code == 2
+    assert message in capsys.readouterr().err
