@@ -9,7 +9,8 @@ from reactive_desched.cli.commands import CommandParser, Commands
 _SHELLS: Final = ("bash", "zsh", "tcsh")
 _DESCRIPTION: Final = """\
 Print a script that makes a shell complete commands, flags, the words that a flag takes, and names
-of files."""
+of files. tcsh offers the flags of all commands at once, and the formats of all for -o: its
+completion rules see one word before the cursor, not the command."""
 
 
 def add(commands: Commands) -> None:

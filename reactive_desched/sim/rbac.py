@@ -1,13 +1,15 @@
 """Who may do what: the Roles and bindings that are stored, judged as the RBAC authorizer does."""
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from msgspec import Struct
 
 from reactive_desched.model.labels import parse_label_selector
 from reactive_desched.sim.objects import Obj, labels_of, name_of, namespace_of
-from reactive_desched.sim.status import StatusError
+from reactive_desched.sim.resources import RESOURCES, Resource
+from reactive_desched.sim.status import StatusError, forbidden, not_found
 from reactive_desched.sim.store import Store
 
 __all__ = [
@@ -16,6 +18,7 @@ __all__ = [
     "Request",
     "User",
     "access",
+    "check_grant",
     "forbidden_request",
     "rules_for",
     "service_account",
@@ -25,6 +28,12 @@ MASTERS: Final = "system:masters"
 AUTHENTICATED: Final = "system:authenticated"
 _ACCOUNT: Final = "system:serviceaccount:"
 _GROUP_OF_ACCOUNTS: Final = "system:serviceaccounts"
+_GROUP: Final = RESOURCES["roles"].group
+_EVERYTHING: Final = (
+    {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]},
+    {"verbs": ["*"], "nonResourceURLs": ["*"]},
+)
+"""The rules that cover every request."""
 
 
 class User(Struct, frozen=True):
@@ -84,9 +93,99 @@ def access(store: Store, user: User, request: Request) -> Access:
 def rules_for(store: Store, user: User, namespace: str) -> list[Obj]:
     """Return every rule that the user has in a namespace, those of the whole cluster first."""
     if user.may_do_everything:
-        everything = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}
-        return [everything, {"verbs": ["*"], "nonResourceURLs": ["*"]}]
+        return list(_EVERYTHING)
     return [rule for _, _, rules in _grants(store, user, namespace) for rule in rules]
+
+
+def check_grant(store: Store, user: User, kind: Resource, obj: Obj, current: Obj | None) -> None:
+    """Refuse a role or binding that gives rights which its writer lacks, as the API server does.
+
+    A role is written by a user who has its rules or the verb `escalate` on it, a binding by one
+    who has the rules of its role or the verb `bind` on the role; an aggregated ClusterRole needs
+    every right. Raises StatusError: 403 for a missing right, 404 for a role that does not exist.
+    """
+    if kind.group != _GROUP or user.may_do_everything:
+        return
+    namespace = namespace_of(obj) if kind.namespaced else ""
+    role = obj.get("roleRef")
+    if kind.plural.endswith("bindings"):
+        if not isinstance(role, dict):
+            return  # validation refuses it
+        named = RESOURCES["roles" if role.get("kind") == "Role" else "clusterroles"]
+        verb, name = "bind", role.get("name", "")
+        given: Sequence[Obj] = _rules_to_bind(store, named, namespace, obj)
+    else:
+        named, verb, name = kind, "escalate", obj["metadata"].get("name", "")
+        given = _new_rules(obj, current)
+    asked = Request(verb=verb, group=_GROUP, resource=named.plural, namespace=namespace, name=name)
+    if access(store, user, asked).allowed:
+        return
+    held = rules_for(store, user, namespace)
+    missing = [
+        each
+        for rule in given
+        for each in _requests_of(rule)
+        if not any(_covers(own, each) for own in held)
+    ]
+    if missing:
+        groups = " ".join(f'"{group}"' for group in user.groups)
+        text = (
+            f'user "{user.name}" (groups=[{groups}]) is attempting to grant RBAC permissions not'
+            " currently held:\n" + "\n".join(_compact(missing))
+        )
+        raise forbidden(kind, obj["metadata"].get("name", ""), text)
+
+
+def _rules_to_bind(store: Store, role: Resource, namespace: str, binding: Obj) -> Sequence[Obj]:
+    name = binding["roleRef"].get("name", "")
+    if store.get(role.plural, namespace if role.namespaced else "", name) is None:
+        raise not_found(role, name)
+    return _rules_of(store, binding)
+
+
+def _new_rules(role: Obj, current: Obj | None) -> Sequence[Obj]:
+    """Return the rules that a role gives and did not give as it was."""
+    before = current or {}
+    aggregation = role.get("aggregationRule")
+    if aggregation and aggregation != before.get("aggregationRule"):
+        return _EVERYTHING
+    rules = role.get("rules") or []
+    return [] if rules == before.get("rules") else rules
+
+
+def _requests_of(rule: Obj) -> Iterator[Request]:
+    """Yield each request that a rule allows, a wildcard as itself."""
+    for verb in rule.get("verbs") or ():
+        for url in rule.get("nonResourceURLs") or ():
+            yield Request(verb=verb, path=url)
+        for group in rule.get("apiGroups") or ():
+            for listed in rule.get("resources") or ():
+                resource, _, subresource = listed.partition("/")
+                for name in rule.get("resourceNames") or ("",):
+                    yield Request(
+                        verb=verb,
+                        group=group,
+                        resource=resource,
+                        subresource=subresource,
+                        name=name,
+                    )
+
+
+def _compact(missing: Sequence[Request]) -> list[str]:
+    """Write requests as rules in the API server's form, one for all verbs of a resource."""
+    verbs: defaultdict[str, list[str]] = defaultdict(list)
+    for each in missing:
+        resource = "/".join(filter(None, (each.resource, each.subresource)))
+        names = f', ResourceNames:["{each.name}"]' if each.name else ""
+        scope = (
+            f'NonResourceURLs:["{each.path}"]'
+            if each.path
+            else f'APIGroups:["{each.group}"], Resources:["{resource}"]{names}'
+        )
+        verbs[scope].append(f'"{each.verb}"')
+    return sorted(
+        f"{{{scope}, Verbs:[{' '.join(dict.fromkeys(given))}]}}" for scope, given in verbs.items()
+    )
 
 
 def forbidden_request(user: User, request: Request) -> StatusError:

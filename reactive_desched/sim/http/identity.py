@@ -16,10 +16,11 @@ from reactive_desched.sim.rbac import (
     Request,
     User,
     access,
+    check_grant,
     forbidden_request,
     service_account,
 )
-from reactive_desched.sim.resources import RESOURCES
+from reactive_desched.sim.resources import RESOURCES, Resource
 from reactive_desched.sim.status import StatusError, bad_request, cause, invalid, not_found
 from reactive_desched.sim.store import Store
 
@@ -62,6 +63,12 @@ class Identities:
         if not user.may_do_everything:
             self._check(user, request_of(request))
         return user
+
+    def check_write(
+        self, request: web.Request, kind: Resource, obj: Obj, current: Obj | None
+    ) -> None:
+        """Raise 403 for a role or binding that gives rights which the sender lacks."""
+        check_grant(self._store, self._sender(request), kind, obj, current)
 
     def issue(self, namespace: str, name: str, asked: Obj) -> Obj:
         """Return the status of a TokenRequest for a ServiceAccount; raise 404 or 422."""

@@ -212,11 +212,13 @@ def _current(parts: Parts, target: Target) -> Obj | None:
 
 
 def _create(parts: Parts, request: web.Request, target: Target, obj: Obj) -> Obj:
+    parts.identities.check_write(request, target.resource, obj, None)
     dry_run = dry_run_asked(request.query.getall("dryRun", []))
     return parts.store.create(target.view.storage, target.view.taken(obj), dry_run=dry_run)
 
 
 def _update(parts: Parts, request: web.Request, target: Target, obj: Obj) -> Obj:
+    parts.identities.check_write(request, target.resource, obj, _current(parts, target))
     return parts.store.update(
         target.view.storage,
         target.view.taken(obj),
