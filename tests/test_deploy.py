@@ -25,7 +25,9 @@ from tools.watched_kinds import verbs
 Manifest = dict[str, Any]  # YAML as written by people
 
 DEPLOY = Path(__file__).resolve().parents[1] / "deploy"
-FILES = sorted(DEPLOY.rglob("*.yaml"))
+MONITORING = DEPLOY / "monitoring"
+"""Rules for Prometheus, no objects of Kubernetes: tests/e2e/test_alerts.py checks them."""
+FILES = sorted(path for path in DEPLOY.rglob("*.yaml") if path.parent != MONITORING)
 FOLDERS = sorted(path.parent for path in DEPLOY.rglob("kustomization.yaml"))
 BASE = {
     ("Namespace", "reactive-desched"),
