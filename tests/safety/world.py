@@ -72,6 +72,7 @@ from tests.safety.referee import Referee
 
 START_S: Final = 1_800_000_000.0
 REQUEST_TIMEOUT_S: Final = 60.0
+FAST_S: Final = 0.001
 UNEVEN: Final = Pace(start_s=2.0, ready_s=1.0, shutdown_s=1.0, jitter_s=3.0)
 VERDICTS: Final = TokenRate(1000, 1000)
 _T = TypeVar("_T")
@@ -99,6 +100,30 @@ class _SimulatedDisk:
         return result
 
     def close(self) -> None:
+        pass
+
+
+class _SimulatedSpeed:
+    """Says of every second life that its disk is fast, unless it has trouble.
+
+    A fast disk is written to without the thread.
+    """
+
+    world: "World"
+
+    def __init__(self) -> None:
+        self._life = self.world.life
+
+    @property
+    def is_fast(self) -> bool:
+        world, life = self.world, self._life
+        is_well = life is not None and not life.has_crashed and not world.disk_is_full
+        return is_well and world.lives % 2 == 0 and world.disk_delay_s <= FAST_S
+
+    def record(self, took_s: float) -> None:
+        pass
+
+    def reset(self) -> None:
         pass
 
 
@@ -305,7 +330,7 @@ class World:
         self.life: Life | None = None
         self.lives = 0
         self.replies: list[tuple[str, float]] = []
-        self.disk_delay_s = 0.001
+        self.disk_delay_s = FAST_S
         self.disk_is_full = False
         self.watch_delay_s = 0.002
         self.list_lag_s = 0.0
@@ -348,6 +373,7 @@ class World:
     @contextmanager
     def _simulated_disk(self) -> Iterator[None]:
         disk = type("Disk", (_SimulatedDisk,), {"world": self})
+        speed = type("Speed", (_SimulatedSpeed,), {"world": self})
 
         def lock(directory: Path) -> _Lock:
             self.locks.append(_Lock(directory))
@@ -355,6 +381,7 @@ class World:
 
         with (
             patch.object(journal_module, "DiskThread", disk),
+            patch.object(journal_module, "WriteSpeed", speed),
             patch.object(write_health_module, "FAST_WRITES", inf),  # every write takes its time
             patch.object(opened_module, "DirectoryLock", lock),
         ):
