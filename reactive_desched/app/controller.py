@@ -35,7 +35,6 @@ from reactive_desched.controller.worker import check_for_suspend
 from reactive_desched.eviction.executor import effect_timeout
 from reactive_desched.eviction.recorder import RecorderSlot
 from reactive_desched.journal.history import read_history
-from reactive_desched.journal.recorder import JournalRecorder
 from reactive_desched.kube.client.session import Session
 from reactive_desched.primitives.wakeup import Wakeup
 from reactive_desched.web.event_stream import EventStream
@@ -142,7 +141,7 @@ async def _open_term(
     status: StatusPage,
     start: Callable[[], AbstractAsyncContextManager[Recording]],
     drain_limit_s: Callable[[], float],
-) -> AsyncIterator[JournalRecorder]:
+) -> AsyncIterator[Recording]:
     """Open the journal, and evict while the block lasts; at its end let evictions finish."""
     pipeline, log = parts.pipeline, deps.log
     timeout_s = effect_timeout(deps.configuration.settings.client.total_timeout_s)
@@ -163,7 +162,7 @@ async def _open_term(
             # pause file -> controller.set_pause_file; brakes -> brakes.json
             tasks.start_soon(pausing.run)
             try:
-                yield recording.recorder
+                yield recording
             finally:
                 await _drain(pipeline, drain_limit_s())
                 tasks.cancel_scope.cancel()

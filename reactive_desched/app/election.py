@@ -5,28 +5,43 @@ import time
 import uuid
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from random import Random
 from typing import Final
 
 import anyio
+import msgspec
+from msgspec import Struct
 
 from reactive_desched.app.options import Dependencies
 from reactive_desched.app.parts import Parts, boottime
+from reactive_desched.app.recording import Recording
+from reactive_desched.controller.controller import Controller
 from reactive_desched.election.elector import ElectionClock, ElectionTiming, LeaderElector
 from reactive_desched.errors import JournalInUse, LeadershipLost
-from reactive_desched.journal.recorder import JournalRecorder
+from reactive_desched.journal import durable
 from reactive_desched.kube.client.leases import ApiLeaseClient
 from reactive_desched.kube.client.session import Transport
+from reactive_desched.primitives.decode_errors import DECODE_ERRORS
 from reactive_desched.telemetry.logs import Logger
 
 JOURNAL_RETRY_S: Final = 0.25
 """How often a new leader tries a journal that the earlier leader has not closed yet."""
 
-OpenTerm = Callable[[Callable[[], float]], AbstractAsyncContextManager[JournalRecorder]]
+TERM_FILE: Final = "term.json"
+
+OpenTerm = Callable[[Callable[[], float]], AbstractAsyncContextManager[Recording]]
 """Opens the journal, and lets the controller act while the block lasts.
 
 At its end it asks how many seconds the evictions under way may take to end.
 """
+
+
+class LastTerm(Struct, frozen=True):
+    """The last term whose leader wrote to a journal: the Lease's leaseTransitions, and who led."""
+
+    transitions: int
+    holder: str
 
 
 @asynccontextmanager
@@ -40,7 +55,7 @@ async def stand_for_leader(
     """
     elector = _build_elector(deps, session, parts)
     deps.metrics.register(elector)
-    campaign = Campaign(elector, open_term, drain_s, deps.log)
+    campaign = Campaign(elector, parts.pipeline.controller, open_term, drain_s, deps.log)
     try:
         async with anyio.create_task_group() as renewals:
             async with anyio.create_task_group() as terms:
@@ -63,9 +78,15 @@ class Campaign:
     """
 
     def __init__(
-        self, elector: LeaderElector, open_term: OpenTerm, drain_s: float, log: Logger
+        self,
+        elector: LeaderElector,
+        controller: Controller,
+        open_term: OpenTerm,
+        drain_s: float,
+        log: Logger,
     ) -> None:
         self._elector = elector
+        self._controller = controller
         self._open_term = open_term
         self._drain_s = drain_s
         self._log = log
@@ -86,9 +107,10 @@ class Campaign:
             return
         renewals.start_soon(self._keep)
         async with AsyncExitStack() as stack:
-            recorder = await self._open_journal(stack)
+            recording = await self._open_journal(stack)
             if not self._ending.is_set():
-                await self._elector.begin_term()
+                await self._begin_term(recording.directory / TERM_FILE)
+                recorder = recording.recorder
                 recorder.leader_changed(
                     self._elector.identity,
                     self._elector.previous_holder,
@@ -99,6 +121,28 @@ class Campaign:
         if self._lost is not None:
             raise self._lost
 
+    async def _begin_term(self, file: Path) -> None:
+        """Act from now on; as if every limit were used up where this journal lacks the last term.
+
+        The term is noted before anything is evicted, so that a journal that has some of its
+        evictions says so.
+        """
+        elector = self._elector
+        last = await anyio.to_thread.run_sync(_read_last_term, file)
+        if elector.transitions and (last is None or last.transitions != elector.transitions - 1):
+            self._log.warning(
+                "the journal has no record of the last leader's evictions: limits count as used up",
+                before=elector.previous_holder or "unknown",
+            )
+            self._controller.begin_without_history()
+        content = msgspec.json.encode(LastTerm(elector.transitions, elector.identity))
+        try:
+            await anyio.to_thread.run_sync(durable.replace, file, content)
+        except OSError as error:
+            message = "cannot note the term: the next leader begins as if limits were used up"
+            self._log.warning(message, reason=f"{file}: {error.strerror or error}")
+        await elector.begin_term()
+
     async def _keep(self) -> None:
         """Renew the Lease; when it is lost, have the term end in order."""
         try:
@@ -108,7 +152,7 @@ class Campaign:
             self._log.warning("stopped leading", reason=str(lost))
             self._ending.set()
 
-    async def _open_journal(self, stack: AsyncExitStack) -> JournalRecorder:
+    async def _open_journal(self, stack: AsyncExitStack) -> Recording:
         """Open the journal; the earlier leader may still be closing it."""
         while True:
             try:
@@ -120,6 +164,14 @@ class Campaign:
 
     def _drain_limit_s(self) -> float:
         return self._drain_s if self._lost is None else self._elector.timing.drain_s
+
+
+def _read_last_term(file: Path) -> LastTerm | None:
+    """Return the last term of a journal; None where it is not known."""
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=LastTerm)
+    except (OSError, *DECODE_ERRORS):
+        return None
 
 
 def _build_elector(deps: Dependencies, session: Transport, parts: Parts) -> LeaderElector:

@@ -184,6 +184,10 @@ class Controller:
         """Restore what limits and gates count from the evictions of earlier processes."""
         self.gates.restore(past, self._clock(), self._wall_clock())
 
+    def begin_without_history(self) -> None:
+        """Begin with every rate limit used up: what another process evicted is not known."""
+        self.gates.rate_limiter.begin_empty(self._clock())
+
     def inherit_eviction(self, pod: PodKey) -> None:
         """Do not evict this pod: the request of an earlier process may still evict it."""
         self.gates.in_flight.inherit(pod)

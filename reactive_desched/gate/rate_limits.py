@@ -107,6 +107,7 @@ class EvictionRateLimiter:
         self._held: dict[PodKey, ScopeNames] = {}
         self._refusals = dict.fromkeys(SCOPES, 0)
         self._warming_since: float | None = None
+        self._empty_since: float | None = None
         self._limited: list[_Scope] = []
         self._take_limits(limits)
 
@@ -114,6 +115,14 @@ class EvictionRateLimiter:
         """Begin low from now on, and let the rates grow to full ones as the settings say."""
         self._warming_since = now
         self._update_paces(now)
+
+    def begin_empty(self, now: float) -> None:
+        """Let every bucket, also those made later, have no token now and fill from now on.
+
+        That is for a process that does not know what the one before it has evicted.
+        """
+        self._empty_since = now
+        self._empty_buckets()
 
     def reconfigure(self, limits: EvictionRateLimits, now: float) -> None:
         """Apply new rates without a fresh burst; evictions under way keep holding their tokens.
@@ -146,7 +155,8 @@ class EvictionRateLimiter:
         found: list[TokenBucket | None] = []
         empty: list[tuple[_Scope, TokenBucket]] = []
         for scope in self._limited:
-            bucket = scope.buckets.get(names[scope.index])
+            name = names[scope.index]
+            bucket = scope.buckets.get(name) or self._open_empty(scope, name, now)
             if bucket is not None:
                 if bucket.rate is not scope.pace:
                     bucket.adjust(scope.pace, now)
@@ -169,13 +179,13 @@ class EvictionRateLimiter:
             self._update_paces(now)
         names = self._scopes_of(finding)
         for scope in self._limited:
-            bucket = scope.buckets.get(names[scope.index])
+            name = names[scope.index]
+            bucket = scope.buckets.get(name) or self._open_empty(scope, name, now)
             if bucket is None or bucket.has_token(now):
                 continue
             held = bucket.reserved
             spent = bucket.rate.burst - bucket.available(now) - held
             at = bucket.next_unclaimed(now)
-            name = names[scope.index]
             return BucketEmpty(scope.name, name, bucket.rate, spent, held, at, self._ratio)
         return None
 
@@ -202,10 +212,11 @@ class EvictionRateLimiter:
                     scope.hold(names[scope.index], now)
                 else:
                     scope.spend(names[scope.index], ended_at)
+        self._empty_buckets()
 
     def min_available(self, now: float) -> dict[str, float]:
         """Return the fewest free tokens in any bucket of each scope."""
-        lowest = {scope.name: float(scope.pace.burst) for scope in self._limited}
+        lowest = {scope.name: scope.unused_level(self._empty_since, now) for scope in self._limited}
         for scope, _, level, _ in self.available(now):
             lowest[scope] = min(lowest[scope], level)
         return lowest
@@ -250,6 +261,21 @@ class EvictionRateLimiter:
         ]
         self._ratio, self._paces_until = _FULL, -inf
 
+    def _open_empty(self, scope: "_Scope", name: str, now: float) -> TokenBucket | None:
+        """Make a bucket that is not full yet; None where none is needed, as it would be full."""
+        if self._empty_since is None or not name:
+            return None
+        bucket = scope.open(name, now)
+        bucket.empty(now)
+        bucket.gain(now - self._empty_since)
+        return bucket
+
+    def _empty_buckets(self) -> None:
+        if self._empty_since is not None:
+            for scope in self._limited:
+                for bucket in scope.buckets.values():
+                    bucket.empty(self._empty_since)
+
     def _booked_up_cluster(self, now: float) -> BucketEmpty | None:
         """Refuse for the cluster where so many wait that no other bucket need be looked at."""
         scope = self._limited[0] if self._limited else None
@@ -284,6 +310,11 @@ class EvictionRateLimiter:
         for scope in self._limited:
             scope.set_pace(self._ratio * growth if scope.grows else self._ratio)
         self._paces_until = now + interval_s
+        if self._empty_since is not None and all(
+            scope.unused_level(self._empty_since, now) >= scope.pace.burst
+            for scope in self._limited
+        ):
+            self._empty_since = None
 
 
 class _Scope:
@@ -307,14 +338,23 @@ class _Scope:
 
     def hold(self, name: str, now: float) -> None:
         """Reserve a token of a bucket, which is made when it is first needed; "" has none."""
-        if not name:
-            return
-        if (bucket := self.buckets.get(name)) is None:
-            if len(self.buckets) >= self.sweep_at:
-                self.buckets = {key: b for key, b in self.buckets.items() if not b.is_idle(now)}
-                self.sweep_at = max(SWEEP_SIZE, 2 * len(self.buckets))
-            bucket = self.buckets[name] = TokenBucket(self.pace, now)
-        bucket.reserve(now)
+        if name:
+            (self.buckets.get(name) or self.open(name, now)).reserve(now)
+
+    def open(self, name: str, now: float) -> TokenBucket:
+        """Make a full bucket; at the bound drop those that are as good as new."""
+        if len(self.buckets) >= self.sweep_at:
+            self.buckets = {key: b for key, b in self.buckets.items() if not b.is_idle(now)}
+            self.sweep_at = max(SWEEP_SIZE, 2 * len(self.buckets))
+        bucket = self.buckets[name] = TokenBucket(self.pace, now)
+        return bucket
+
+    def unused_level(self, empty_since: float | None, now: float) -> float:
+        """Return the tokens of a bucket that no eviction has used, since all were empty."""
+        burst = float(self.pace.burst)
+        return (
+            burst if empty_since is None else min(burst, (now - empty_since) * self.pace.per_second)
+        )
 
     def spend(self, name: str, at: float) -> None:
         """Spend a token of a bucket at a time in the past; "" has none."""

@@ -67,6 +67,16 @@ class TokenBucket:
         self.available(at)
         self._tokens -= 1
 
+    def empty(self, at: float) -> None:
+        """Take away the tokens that there are at a time; what was spent beyond them stays spent."""
+        self.available(at)
+        self._tokens = min(self._tokens, 0.0)
+
+    def gain(self, elapsed_s: float) -> None:
+        """Refill as in so many seconds, besides those that pass."""
+        gained = elapsed_s * self.rate.per_second
+        self._tokens = min(self.rate.burst, self._tokens + gained)
+
     def available(self, now: float) -> float:
         """Return the tokens that are free now."""
         if now > self._updated_at:

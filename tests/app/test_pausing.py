@@ -1,5 +1,6 @@
 """The orders `pause` and `resume`, the pause file, and what a restart goes on with."""
 
+import shutil
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -136,6 +137,47 @@ async def test_the_pause_file_is_followed(tmp_path: Path) -> None:
         group.start_soon(life.pausing.run)
         for content, expected in (("upgrade", "paused by the pause file: upgrade"), ("false", "")):
             file.write_text(content)
+            with anyio.fail_after(20):
+                while life.pause != expected:  # noqa: ASYNC110 -- the file is polled
+                    await anyio.sleep(0.1)
+        group.cancel_scope.cancel()
+
+
+def mount(volume: Path, version: str, keys: dict[str, str]) -> None:
+    """Show a ConfigMap's keys in a volume as the kubelet does: all at once, by one symlink."""
+    (volume / f"..{version}").mkdir(parents=True)
+    for key, text in keys.items():
+        (volume / f"..{version}" / key).write_text(text)
+    (volume / "..data_tmp").symlink_to(f"..{version}")
+    before = (volume / "..data").resolve()
+    (volume / "..data_tmp").rename(volume / "..data")
+    for key in keys:
+        if not (volume / key).is_symlink():
+            (volume / key).symlink_to(f"..data/{key}")
+    for path in volume.iterdir():
+        if path.is_symlink() and not path.exists():
+            path.unlink()
+    if before.name != "..data":
+        shutil.rmtree(before)
+
+
+async def test_the_key_of_a_mounted_config_map_pauses_while_it_is_there(tmp_path: Path) -> None:
+    volume = tmp_path / "config"
+    mount(volume, "2026_11_23_01", {"policy.yaml": ""})
+    life = Life(tmp_path, str(volume / "paused"))
+    await life.restore()
+    assert life.pause == ""
+
+    upgrade = "paused by the pause file: network upgrade"
+    versions = (
+        ({"policy.yaml": "", "paused": "network upgrade\n"}, upgrade),
+        ({"policy.yaml": "a: b", "paused": "network upgrade\n"}, upgrade),
+        ({"policy.yaml": "a: b"}, ""),
+    )
+    async with anyio.create_task_group() as group:
+        group.start_soon(life.pausing.run)
+        for number, (keys, expected) in enumerate(versions, 2):
+            mount(volume, f"2026_11_23_0{number}", keys)
             with anyio.fail_after(20):
                 while life.pause != expected:  # noqa: ASYNC110 -- the file is polled
                     await anyio.sleep(0.1)

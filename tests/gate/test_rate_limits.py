@@ -14,6 +14,7 @@ from reactive_desched.gate.rate_limits import (
     TokenRate,
 )
 from reactive_desched.model.findings import Finding
+from reactive_desched.model.history import PastEviction
 from reactive_desched.policy.limits import EvictionRateLimits, WarmUpSettings
 from reactive_desched.primitives.token_bucket import MAX_WAIT_S
 from reactive_desched.testing.builders import pod
@@ -506,6 +507,28 @@ def test_a_warm_up_never_lets_more_go_than_without_it(pauses: list[int], begins:
     for start, earlier in enumerate(went):
         for end, later in enumerate(went[start:], start):
             assert end - start + 1 <= 4 + (later - earlier) * 0.25 + 1e-6
+
+
+def test_buckets_that_begin_empty_fill_at_their_rates_also_those_that_are_made_later() -> None:
+    budgets = limiter({"cluster": TokenRate(1, 10), "node": TokenRate(0.1, 3)})
+    budgets.begin_empty(100)
+
+    assert empty(budgets.peek(WEB, 100)) == ("cluster", "cluster", 101)
+    assert empty(budgets.reserve(WEB, 100)) == ("node", "n1", 110)
+    assert budgets.min_available(104) == {"cluster": 4, "node": pytest.approx(0.4)}
+    assert spent(budgets, WEB, 111) == 1
+    assert spent(budgets, finding("api", on="n2"), 121) == 2
+    assert spent(budgets, finding("db", on="n3"), 300) == 3
+
+
+def test_what_a_journal_says_of_earlier_evictions_fills_no_bucket_that_begins_empty() -> None:
+    past = PastEviction("", 10.0, "a", "default", "a", "n1", ended_s=10.0, result="evicted")
+    budgets = limiter({"cluster": TokenRate(0.1, 10)})
+    budgets.begin_empty(1000)
+    budgets.restore([past], 1001, 1001)
+
+    assert spent(budgets, WEB, 1005) == 0
+    assert spent(budgets, WEB, 1021) == 2
 
 
 def test_metrics_have_tokens_rates_and_refusals_of_each_scope_and_the_warm_up() -> None:

@@ -55,6 +55,16 @@ def get(program: Any, path: str) -> tuple[int, str]:
             return error.code, error.read().decode()
 
 
+def tokens(program: Any) -> float:
+    """Return how many evictions the limit of the cluster allows now."""
+    text = get(program, "/metrics")[1]
+    found = re.search(
+        r'^reactive_desched_tokens_available\{scope="cluster"\} (\S+)', text, re.MULTILINE
+    )
+    assert found is not None
+    return float(found[1])
+
+
 def holder(cluster: Any) -> str:
     return str(cluster.call("GET", LEASE)["spec"]["holderIdentity"])
 
@@ -114,6 +124,30 @@ def test_after_a_kill_the_standby_goes_on_with_limits_and_open_intents_known(
         (first, "", 0),
         (holder(cluster), first, 1),
     ]
+
+
+def test_a_new_leader_without_the_record_of_the_last_one_begins_with_limits_used_up(
+    leader: Any, controller: Start, policy: Path, tmp_path: Path
+) -> None:
+    limited = tmp_path / "limited.yaml"
+    limited.write_text(
+        policy.read_text().replace("cluster: null", "cluster: {evictions: 1, per: 1h, burst: 5}", 1)
+    )
+    arguments = "--policy", str(limited), "--journal", str(tmp_path / "own"), *ELECTION
+    own = controller(*arguments)
+    own.wait_for("synced")
+    leader.process.send_signal(signal.SIGKILL)
+    own.wait_for(ACQUIRED)
+
+    own.wait_for("no record of the last leader's evictions: limits count as used up")
+    assert tokens(own) < 1
+    own.process.send_signal(signal.SIGKILL)
+    again = controller(*arguments)
+    again.wait_for("synced")
+    again.wait_for(ACQUIRED)
+    again.wait_until(lambda: len(leaders(tmp_path / "own")) == 2)
+    assert "limits count as used up" not in again.output
+    assert tokens(again) == 5
 
 
 def test_a_clean_stop_gives_the_lease_up_and_the_standby_takes_over_at_once(
