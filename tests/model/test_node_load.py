@@ -3,7 +3,14 @@
 import pytest
 from msgspec.structs import replace
 
-from reactive_desched.model.node_load import NodeLoad, make_rule, measure, with_pods_changed
+from reactive_desched.model.node_load import (
+    NodeLoad,
+    make_rule,
+    measure,
+    prod_use,
+    with_new_sample,
+    with_pods_changed,
+)
 from reactive_desched.model.objects import BEST_EFFORT, BURSTABLE, Pod, PodStatus
 from reactive_desched.model.usage import NODE_METRIC, NodeMetric
 from reactive_desched.testing.builders import node, pod
@@ -62,3 +69,50 @@ def test_a_pod_that_came_uses_its_requests_and_one_that_left_uses_nothing() -> N
         5.0,
         load.pods,
     )
+
+
+@pytest.mark.parametrize("follows", [True, False], ids=["reacting", "sweep"])
+@pytest.mark.parametrize(
+    "pods",
+    [
+        [prod("a"), prod("b")],
+        [prod("a"), batch("b"), prod("c")],
+        [prod("a"), batch("b")],
+        [batch("a"), batch("b")],
+        [],
+    ],
+    ids=["all prod", "some prod", "one prod", "no prod", "no pods"],
+)
+def test_a_new_sample_of_the_same_pods_counts_as_when_it_is_measured_anew(
+    pods: list[Pod], *, follows: bool
+) -> None:
+    rule, names = replace(RULE, follows_pods=follows), [pod.name for pod in pods]
+    first = sample(100, **dict.fromkeys(names, 500))
+    second = replace(sample(300, **{name: 10**n for n, name in enumerate(names)}), sampled_s=6.0)
+    load, pick_prod = measure(rule, NODE, pods, first), prod_use(pods, first)
+
+    assert pick_prod is not None
+    assert with_new_sample(rule, load, second, pick_prod) == measure(rule, NODE, pods, second)
+
+
+def test_a_resource_that_was_not_measured_of_every_pod_counts_where_it_was() -> None:
+    uses = {"default/a": {"cpu": 500}, "default/b": {"cpu": 300, "memory": 7}}
+    measured = NodeMetric(NODE_METRIC, "n1", {"cpu": 900, "memory": 9}, 5.0, uses)
+
+    load = measure(RULE, NODE, [prod("a"), prod("b")], measured)
+
+    assert load.prod_usage == {"cpu": 800, "memory": 7, "pods": 2}
+
+
+@pytest.mark.parametrize(
+    "pods",
+    [
+        [prod("a")],
+        [prod("a"), prod("c")],
+        [prod("a"), prod("b"), prod("c")],
+        [prod("a"), prod("a", "second")],
+    ],
+    ids=["one left", "one left and one came", "one came", "one was made again"],
+)
+def test_other_pods_than_those_of_the_sample_are_told_from_them_anew(pods: list[Pod]) -> None:
+    assert prod_use(pods, sample(100, a=500, b=700)) is None

@@ -236,6 +236,22 @@ START: list[tuple[str, Any]] = [
     ),
     ("ask", None),
 ]
+ALONE = replace(P1, status=STATUSES["Running", GUARANTEED, "True"])
+P9 = replace(P1, uid="default/p9", name="p9", spec=SPECS[4])
+MEASURED: list[tuple[str, Any]] = [  # of just its pods, which then are others
+    ("upsert", node("n1")),
+    ("upsert", ALONE),
+    ("upsert", NodeMetric(NODE_METRIC, "n1", {"memory": 7}, 1.0, {"default/p1": {"memory": 7}})),
+    ("upsert", replace(ALONE, status=STATUSES["Running", BEST_EFFORT, "True"])),
+    ("upsert", NodeMetric(NODE_METRIC, "n1", {"memory": 9}, 2.0, {"default/p1": {"memory": 8}})),
+    ("ask", None),
+    ("upsert", P9),
+    ("upsert", NodeMetric(NODE_METRIC, "n1", {"memory": 7}, 3.0, {"default/p1": {"memory": 7}})),
+    ("ask", None),
+    ("remove", P9),
+    ("upsert", NodeMetric(NODE_METRIC, "n1", {"memory": 6}, 4.0, {"default/p1": {"memory": 6}})),
+    ("ask", None),
+]
 SPREAD: list[tuple[str, Any]] = [
     *START[:-1],
     (
@@ -263,7 +279,9 @@ rest = st.lists(
     max_size=50,
 )
 steps = st.builds(
-    lambda start, then: [*start, *then], st.sampled_from([[], START, RELABELED, SPREAD]), rest
+    lambda start, then: [*start, *then],
+    st.sampled_from([[], START, RELABELED, SPREAD, MEASURED]),
+    rest,
 )
 
 

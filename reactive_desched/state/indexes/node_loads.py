@@ -13,10 +13,13 @@ from reactive_desched.model.node_load import (
     LoadRule,
     Means,
     NodeLoad,
+    PodsUse,
     ceilings,
     classify,
     mean_use,
     measure,
+    prod_use,
+    with_new_sample,
     with_pods_changed,
 )
 from reactive_desched.model.objects import Pod
@@ -71,6 +74,7 @@ class NodeLoads(Index):
         self._metrics = cluster.store(NodeMetric)
         self._selected: set[str] = set()
         self._standings: dict[str, Standing] = {}
+        self._prod_uses: dict[str, PodsUse] = {}  # of nodes whose last sample had just their pods
         self._by_class: dict[LoadClass, dict[str, None]] = {of: {} for of in LoadClass}
         self._has_sources = self._rule.deviation
         for info in cluster.node_infos():
@@ -143,23 +147,42 @@ class NodeLoads(Index):
         """Follow the measurements."""
         metric = old if new is None else new
         assert isinstance(metric, NodeMetric), "of `kinds`"
-        return self._follow(metric.node, always=True)
+        if new is not None and (again := self._sampled_again(metric)) is not None:
+            return self._replace(metric.node, self._standings[metric.node], again, always=True)
+        changes = self._follow(metric.node, always=True)
+        if metric.node in self._standings and (info := self._cluster.node_info(metric.node)):
+            pick_prod = prod_use(info.active.values(), metric)
+            if pick_prod is not None:
+                self._prod_uses[metric.node] = pick_prod
+        return changes
 
     # --- inside ---
 
     def _follow(self, name: str, *, always: bool = False) -> Iterable[Change]:
         """Measure a node again, and announce it where pods may move, or could until now."""
         old, was_selected = self._standings.get(name), name in self._selected
+        self._prod_uses.pop(name, None)
         new = self._measure(name)
         always |= was_selected != (name in self._selected)
         if was_selected or name in self._selected:
             return self._replace(name, old, new, always=always)
         return ()
 
+    def _sampled_again(self, metric: NodeMetric) -> Standing | None:
+        """Let a node stand by a sample of the pods that the one before had; None for others."""
+        if (pick_prod := self._prod_uses.get(metric.node)) is None:
+            return None
+        old = self._standings[metric.node]
+        if old.load.pods.keys() != metric.pods.keys():
+            return None
+        load, limits = with_new_sample(self._rule, old.load, metric, pick_prod), old.limits
+        return Standing(load, limits, classify(self._rule, load, limits))
+
     def _follow_pod(self, name: str, old: Pod | None, new: Pod | None) -> Iterable[Change]:
         """Let a pod leave a node and one come, without measuring the others again."""
         if (standing := self._standings.get(name)) is None:
             return ()
+        self._prod_uses.pop(name, None)
         left = old if old is not None and old.is_active else None
         came = new if new is not None and new.is_active else None
         load, limits = with_pods_changed(self._rule, standing.load, left, came), standing.limits
@@ -185,7 +208,7 @@ class NodeLoads(Index):
             if new is not None:
                 self._by_class[new.load_class][name] = None
             self._has_sources = self._rule.deviation or any(self._by_class[of] for of in SOURCES)
-        if not (could_move or self._has_sources) or (old == new and not always):
+        if not (could_move or self._has_sources) or (not always and old == new):
             return ()
         return (NodeLoadChanged(name),)
 
