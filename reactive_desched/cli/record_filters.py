@@ -67,11 +67,15 @@ def filter_values(arguments: argparse.Namespace) -> FilterValues:
 def build_filter(given: FilterValues) -> "EventFilter":
     """Return the filter of words, some of them with commas; raises ConfigError."""
     from reactive_desched.api.event import DATA_TYPES
+    from reactive_desched.errors import ConfigError
     from reactive_desched.journal.summary import EventFilter, check_outcomes, check_types
 
     fields = {f"{name}s": tuple(_split_values(name, values)) for name, values in given.items()}
-    check_types(fields.get("types", ()), tuple(DATA_TYPES))
-    check_outcomes(fields.get("outcomes", ()))
+    try:
+        check_types(fields.get("types", ()), tuple(DATA_TYPES))
+        check_outcomes(fields.get("outcomes", ()))
+    except ConfigError as error:
+        raise ConfigError(f"--{error}") from error  # they name the field of a query over HTTP
     check_reasons(fields.get("reasons", ()))
     if plugins := fields.get("plugins"):
         check_plugins(plugins)

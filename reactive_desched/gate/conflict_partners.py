@@ -20,7 +20,7 @@ class ConflictPartnersLeaving:
     """Refuses a finding while every pod of `conflicts_with` is gone or leaving.
 
     Once they are gone the pod may be right where it is. When one of them stays after all, the
-    finding is judged again. A finding without conflicts passes.
+    finding is evaluated again. A finding without conflicts passes.
     """
 
     name = PARTNERS_LEAVING.gate

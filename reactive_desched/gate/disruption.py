@@ -21,7 +21,7 @@ from reactive_desched.state.view import ClusterView
 MAX_ASSUMED_PDBS = 10_000
 ASSUME_TTL_S = 30.0
 RECHECK_AFTER_S = 60.0
-"""A blocked finding is judged again after this, in case a PodDisruptionBudget event was lost."""
+"""A blocked finding is evaluated again after this, in case a PodDisruptionBudget event was lost."""
 
 SEVERAL_DISRUPTION_BUDGETS: Final = GateReason(
     DISRUPTION_BUDGET.gate,

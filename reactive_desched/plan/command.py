@@ -146,10 +146,10 @@ def _print(
 
 
 def build_report(options: PlanOptions, progress: Progress) -> PlanReport:
-    """Look and judge, and change nothing.
+    """Evaluate the policy on a snapshot, and change nothing.
 
-    Raises ConfigError where something a person wrote is wrong, CannotLook where a whole picture is
-    not to be had.
+    Raises ConfigError for an error in the policy, the settings or the flags, SnapshotUnavailable
+    where the objects cannot be read completely.
     """
     swept = _sweep(options, progress)
     policy, snapshot, result = swept.policy, swept.snapshot, swept.result
@@ -176,7 +176,7 @@ def build_report(options: PlanOptions, progress: Progress) -> PlanReport:
 
 
 def build_nodes_report(options: PlanOptions, progress: Progress) -> NodesReport:
-    """Look and judge as `build_report`, and show the nodes; raises what that raises."""
+    """Evaluate as `build_report`, and show the nodes; raises what that raises."""
     swept = _sweep(options, progress)
     tables = swept.tables()
     shown = {(table.profile, table.plugin) for table in tables}
