@@ -63,6 +63,12 @@ def test_a_mass_relabel_is_held_over_a_restart_and_then_goes_at_the_rates_over_a
         wait_until(
             lambda: storm in controller.page("/readyz?verbose"), within_s=20, what="the brake holds"
         )
+        kept = controller.journal / "brakes.json"  # written at once, in a thread of the disk
+        wait_until(
+            lambda: kept.exists() and "10 pods were found" in kept.read_text(encoding="utf-8"),
+            within_s=5,
+            what="it is kept for the next process",
+        )
         controller.kill()
         controller.start()
         assert storm in controller.page("/readyz?verbose")
