@@ -214,6 +214,7 @@ def test_libraries_that_use_the_standard_logging_look_the_same() -> None:
 
 def test_warnings_are_logged() -> None:
     stream = io.StringIO()
+    logging.captureWarnings(capture=False)  # pytest undoes half of what an earlier test set up
     logs.configure("info", "json", stream)
 
     with warnings.catch_warnings():
