@@ -30,25 +30,6 @@ def add(commands: Commands) -> None:
 
 
 def _call(arguments: argparse.Namespace) -> int:
-    from reactive_desched.plan.command import PlanOptions, run_nodes
-    from reactive_desched.plan.mode import PlanMode
+    from reactive_desched.plan.command import run_nodes
 
-    mode = snapshot_flags.mode_of(arguments)
-    return run_nodes(
-        PlanOptions(
-            policy=arguments.policy,
-            settings=arguments.settings,
-            lenient=arguments.lenient_policy,
-            files=tuple(arguments.filename),
-            kubeconfig=arguments.kubeconfig,
-            context=arguments.context,
-            now=arguments.now,
-            mode=PlanMode(mode),
-            bounds=snapshot_flags.bounds_of(arguments, mode),
-            journal=arguments.journal,
-            passes=arguments.passes or 1,
-            profile=arguments.profile,
-            show_nodes=True,
-            output=arguments.output,
-        )
-    )
+    return run_nodes(snapshot_flags.preview_options_of(arguments, show_nodes=True))

@@ -42,27 +42,13 @@ def add(commands: Commands) -> None:
 
 
 def _call(arguments: argparse.Namespace) -> int:
-    from reactive_desched.plan.command import PlanOptions, run
-    from reactive_desched.plan.mode import PlanMode
+    from reactive_desched.plan.command import run
 
-    mode = snapshot_flags.mode_of(arguments)
     return run(
-        PlanOptions(
-            policy=arguments.policy,
-            settings=arguments.settings,
-            lenient=arguments.lenient_policy,
-            files=tuple(arguments.filename),
-            kubeconfig=arguments.kubeconfig,
-            context=arguments.context,
-            now=arguments.now,
-            mode=PlanMode(mode),
-            bounds=snapshot_flags.bounds_of(arguments, mode),
-            journal=arguments.journal,
-            passes=arguments.passes or 1,
-            profile=arguments.profile,
+        snapshot_flags.preview_options_of(
+            arguments,
             only=record_filters.pod_words(arguments),
             show_unaffected=arguments.all,
             show_nodes=arguments.nodes,
-            output=arguments.output,
         )
     )

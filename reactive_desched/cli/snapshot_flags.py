@@ -1,12 +1,13 @@
 """The flags that say which cluster to look at, for every command that takes a snapshot of one."""
 
 import argparse
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from reactive_desched.cli import flag_values
 from reactive_desched.errors import ConfigError
 
 if TYPE_CHECKING:
+    from reactive_desched.plan.command import PlanOptions
     from reactive_desched.plan.mode import RunBounds
 
 _MAX_EVICTIONS = 100_000
@@ -87,7 +88,43 @@ def _duration(text: str) -> float:
     return 0.0 if text in ("0", "0s") else flag_values.parse_positive_duration(text)
 
 
-def mode_of(arguments: argparse.Namespace) -> str:
+def options_of(arguments: argparse.Namespace, **more: Any) -> "PlanOptions":  # its other fields
+    """Return what these flags and those of a policy say, with more of the options' fields."""
+    from reactive_desched.plan.command import PlanOptions
+
+    return PlanOptions(
+        policy=arguments.policy,
+        settings=arguments.settings,
+        lenient=arguments.lenient_policy,
+        files=tuple(arguments.filename),
+        kubeconfig=arguments.kubeconfig,
+        context=arguments.context,
+        now=arguments.now,
+        journal=arguments.journal,
+        **more,
+    )
+
+
+def preview_options_of(
+    arguments: argparse.Namespace,
+    **more: Any,  # its other fields
+) -> "PlanOptions":
+    """Return the same for a command that previews decisions; raises ConfigError."""
+    from reactive_desched.plan.mode import PlanMode
+
+    mode = _mode_of(arguments)
+    return options_of(
+        arguments,
+        mode=PlanMode(mode),
+        bounds=_bounds_of(arguments, mode),
+        passes=arguments.passes or 1,
+        profile=arguments.profile,
+        output=arguments.output,
+        **more,
+    )
+
+
+def _mode_of(arguments: argparse.Namespace) -> str:
     """Return whose decisions to preview: passes are something that only upstream has."""
     if arguments.passes is None:
         return str(arguments.mode or "run")
@@ -98,7 +135,7 @@ def mode_of(arguments: argparse.Namespace) -> str:
     return "upstream"
 
 
-def bounds_of(arguments: argparse.Namespace, mode: str) -> "RunBounds":
+def _bounds_of(arguments: argparse.Namespace, mode: str) -> "RunBounds":
     """Return how far to look ahead; raises ConfigError where a sweep is to be shown."""
     from reactive_desched.plan.mode import RunBounds
 

@@ -107,25 +107,13 @@ def _look(arguments: argparse.Namespace, question: dict[str, str]) -> tuple[Any,
     """Answer as a controller that starts now on this cluster would."""
     import time
 
-    from reactive_desched.plan.command import PlanOptions, look
+    from reactive_desched.plan.command import look
     from reactive_desched.plan.progress import Progress, ProgressBar
     from reactive_desched.why.offline import explain
 
     progress = ProgressBar(sys.stderr, time.monotonic) if sys.stderr.isatty() else Progress()
     try:
-        looked_at = look(
-            PlanOptions(
-                policy=arguments.policy,
-                settings=arguments.settings,
-                lenient=arguments.lenient_policy,
-                files=tuple(arguments.filename),
-                kubeconfig=arguments.kubeconfig,
-                context=arguments.context,
-                journal=arguments.journal,
-                now=arguments.now,
-            ),
-            progress,
-        )
+        looked_at = look(snapshot_flags.options_of(arguments), progress)
     finally:
         progress.finish()
     for warning in looked_at.warnings:
