@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from typing import Final
 
 import anyio
 import anyio.lowlevel
@@ -15,7 +16,7 @@ from reactive_desched.model.resources import CPU, MEMORY, PODS
 from reactive_desched.model.usage import NodeMetric, NodeUsage
 from reactive_desched.primitives.hints import quote
 
-NODES_PER_SLICE = 100
+NODES_PER_SLICE: Final = 100
 """So many nodes are described before the event loop may have its turn."""
 
 

@@ -4,7 +4,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final
 
 from msgspec import Struct
@@ -20,6 +20,7 @@ from reactive_desched.gate.limit_status import LimitStatus
 from reactive_desched.journal.cluster import UNKNOWN_CLUSTER, ClusterIdentity
 from reactive_desched.moves.listing import MoveRow, list_moves
 from reactive_desched.primitives.hints import quote
+from reactive_desched.primitives.moments import utc_time
 from reactive_desched.telemetry.recent_evictions import RecentEviction, RecentEvictions
 from reactive_desched.web.operator import DebugPage
 
@@ -190,7 +191,7 @@ class StatusPage:
         return STANDS_BY if self._controller.leadership.fault else LEADS
 
     def _now(self) -> datetime:
-        return datetime.fromtimestamp(round(self._wall_clock(), 3), UTC)
+        return utc_time(self._wall_clock())
 
 
 def _policy_in_force(active: ActiveConfig) -> PolicyInForce:

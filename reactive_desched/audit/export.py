@@ -24,6 +24,7 @@ from reactive_desched.journal.events import decode_event
 from reactive_desched.journal.records import AnyEvent, JournalRecord
 from reactive_desched.journal.summary import parse_summary
 from reactive_desched.model.event_types import short_type
+from reactive_desched.primitives.moments import format_moment
 
 COLUMNS: Final = (
     "sequence",
@@ -102,7 +103,7 @@ def _escape_formula(text: str) -> str:
 def _row(found: AnyEvent) -> dict[str, str]:
     row = {
         "sequence": found.sequence.lstrip("0"),
-        "time": found.time.isoformat().replace("+00:00", "Z"),
+        "time": format_moment(found.time),
         "recordedtime": found.recordedtime,
         "event": short_type(found.type),
         "case": found.correlationid,

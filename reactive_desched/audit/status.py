@@ -1,7 +1,7 @@
 """The status of a journal: its segments, the cursors of its sinks, and open evictions."""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Final
 
@@ -32,6 +32,7 @@ from reactive_desched.journal.records import AnyEvent, parse_header
 from reactive_desched.journal.segments import list_segments
 from reactive_desched.journal.upkeep import limits
 from reactive_desched.journal.upkeep.limits import RetentionLimits
+from reactive_desched.primitives.moments import format_moment
 
 MAX_OPEN_NAMED: Final = 100
 """So many open intents are named; further ones are only counted."""
@@ -204,11 +205,7 @@ def _read_events(catalogue: IndexCatalogue, locations: list[RecordLocation]) -> 
 def _record_times(found: AnyEvent | None) -> RecordTimes | None:
     if found is None:
         return None
-    return RecordTimes(int(found.sequence), _format_time(found.time), found.recordedtime)
-
-
-def _format_time(time: datetime) -> str:
-    return time.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    return RecordTimes(int(found.sequence), format_moment(found.time), found.recordedtime)
 
 
 def _last_checkpoint(catalogue: IndexCatalogue) -> Event[Checkpoint] | None:
@@ -223,7 +220,7 @@ def _checkpoint_status(found: Event[Checkpoint] | None, last: int) -> Checkpoint
     if found is None:
         return None
     seq, data = int(found.sequence), found.data
-    return CheckpointStatus(seq, _format_time(found.time), data.size, last - seq, data.unrecorded)
+    return CheckpointStatus(seq, format_moment(found.time), data.size, last - seq, data.unrecorded)
 
 
 def _policy_status(catalogue: IndexCatalogue) -> PolicyStatus | None:
@@ -235,7 +232,7 @@ def _policy_status(catalogue: IndexCatalogue) -> PolicyStatus | None:
         return None
     return PolicyStatus(
         int(found.sequence),
-        _format_time(found.time),
+        format_moment(found.time),
         data.revision,
         data.source,
         data.mode,
@@ -255,7 +252,7 @@ def _epochs(catalogue: IndexCatalogue) -> tuple[EpochStart, ...]:
     return tuple(
         EpochStart(
             int(one.sequence),
-            _format_time(one.time),
+            format_moment(one.time),
             one.data.previous,
             one.data.first_missing,
             one.data.last_missing,
@@ -293,7 +290,7 @@ def _open_eviction(found: Event[EvictionRequested], now: datetime) -> OpenEvicti
     who, age_s = found.data.who, (now - found.time).total_seconds()
     pod = f"{who.namespace}/{who.name}"
     return OpenEviction(
-        int(found.sequence), found.id, pod, who.node, _format_time(found.time), round(age_s, 3)
+        int(found.sequence), found.id, pod, who.node, format_moment(found.time), round(age_s, 3)
     )
 
 

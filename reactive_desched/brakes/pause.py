@@ -7,6 +7,7 @@ from typing import Final
 from msgspec import Struct
 
 from reactive_desched.model.brakes import CLUSTER, MANUAL, BrakeNotice, SavedPause
+from reactive_desched.primitives.moments import format_second
 
 BY_FILE: Final = "the pause file"
 _NO: Final = frozenset({"", "false"})
@@ -118,10 +119,5 @@ class ManualPause:
 def _describe(by: str, reason: str, until_s: float | None) -> str:
     text = f"paused by {by}"
     if until_s is not None:
-        text = f"{text} until {rfc3339(until_s)}"
+        text = f"{text} until {format_second(until_s)}"
     return f"{text}: {reason}" if reason else text
-
-
-def rfc3339(at_s: float) -> str:
-    """Write a time of day, given in seconds since the epoch, as RFC 3339 in UTC."""
-    return datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

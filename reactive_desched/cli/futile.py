@@ -10,7 +10,7 @@ from typing import Any
 from reactive_desched.cli import controller_client
 from reactive_desched.cli.commands import Commands
 from reactive_desched.cli.pause import add_person, person
-from reactive_desched.cli.pending import format_span
+from reactive_desched.primitives.ages import format_span
 
 
 def add(commands: Commands) -> None:

@@ -4,11 +4,12 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from reactive_desched.cli import controller_client, record_filters
 from reactive_desched.cli.commands import Commands
+from reactive_desched.primitives.ages import format_span
 
 _FILTERS: Final = ("namespace", "pod", "plugin", "gate", "reason")
 
@@ -94,12 +95,3 @@ def _row(finding: Mapping[str, Any], now: datetime) -> tuple[str, ...]:
         finding["reason"],
         f"{finding['message']} [waits for: {awaited}]" if awaited else finding["message"],
     )
-
-
-def format_span(span: timedelta) -> str:
-    """Write a time span as kubectl writes ages."""
-    seconds = max(0, round(span.total_seconds()))
-    for unit, size in (("d", 86_400), ("h", 3_600), ("m", 60)):
-        if seconds >= 2 * size:
-            return f"{seconds // size}{unit}"
-    return f"{seconds}s"

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from reactive_desched.cli import controller_client
 from reactive_desched.cli.commands import Commands
-from reactive_desched.cli.pending import format_span
+from reactive_desched.primitives.ages import format_span
 
 MAX_ROWS: Final = 10
 """Rows of one section of the screen; -o json has all that the controller lists."""

@@ -1,7 +1,7 @@
 """What waits, on what, since when and until when: the answer behind `reactive-desched pending`."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from heapq import nsmallest
 from typing import Final
 
@@ -13,6 +13,7 @@ from reactive_desched.model.decisions import Defer, Refuse
 from reactive_desched.model.triggers import Trigger
 from reactive_desched.model.wakes import WakeOn
 from reactive_desched.primitives.hints import quote
+from reactive_desched.primitives.moments import utc_time
 
 MAX_LISTED: Final = 500
 """Findings listed in one answer, those that wait longest first; the others are only counted."""
@@ -163,11 +164,11 @@ def _pending_reason(findings: Sequence[PendingFinding], wall_offset: float) -> P
         decision.gate,
         decision.reason,
         len(findings),
-        _time_of_day(longest.since + wall_offset),
+        utc_time(longest.since + wall_offset),
         str(decision.finding.pod),
         decision.message,
         decision.setting,
-        _time_of_day(min(times) + wall_offset) if times else None,
+        utc_time(min(times) + wall_offset) if times else None,
     )
 
 
@@ -184,12 +185,8 @@ def _rows(findings: Iterable[PendingFinding], wall_offset: float) -> Iterator[Pe
             decision.gate,
             decision.reason,
             decision.message,
-            _time_of_day(finding.since + wall_offset),
+            utc_time(finding.since + wall_offset),
             tuple(dict.fromkeys(wake.description for wake in finding.waits_for)),
             str(finding.trigger),
-            None if finding.until is None else _time_of_day(finding.until + wall_offset),
+            None if finding.until is None else utc_time(finding.until + wall_offset),
         )
-
-
-def _time_of_day(seconds: float) -> datetime:
-    return datetime.fromtimestamp(round(seconds, 3), UTC)

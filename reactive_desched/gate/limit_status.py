@@ -1,7 +1,7 @@
 """What every limit allows at this moment: the answer of `/debug/limits`."""
 
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final
 
 from msgspec import Struct
@@ -9,6 +9,7 @@ from msgspec import Struct
 from reactive_desched.gate.policy_limits import PolicyLimits
 from reactive_desched.gate.rate_limits import EvictionRateLimiter, TokenRate
 from reactive_desched.gate.schedules import EvictionSchedules
+from reactive_desched.primitives.moments import utc_time
 
 MAX_LISTED: Final = 500
 """Buckets, and windows, listed in one answer: those with the least left."""
@@ -101,5 +102,5 @@ def _schedule_statuses(schedules: EvictionSchedules) -> Iterator[ScheduleStatus]
             yield ScheduleStatus(str(schedule))
         else:
             end_s, limit, counted = opened
-            until = datetime.fromtimestamp(end_s, UTC)
+            until = utc_time(end_s)
             yield ScheduleStatus(str(schedule), until, limit, counted)

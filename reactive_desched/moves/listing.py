@@ -1,7 +1,7 @@
 """What a person asks of moves: which are under way, and which owners are left alone, and why."""
 
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
+from datetime import datetime
 from heapq import nsmallest
 from typing import Final
 
@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from reactive_desched.moves.memory import FutileRow, RememberedMove
 from reactive_desched.moves.move import Move
+from reactive_desched.primitives.moments import utc_time
 
 MAX_LISTED: Final = 500
 """Rows of one answer, the oldest first; the others are only counted."""
@@ -95,8 +96,8 @@ def _futile_owners(rows: Iterable[FutileRow], wall_offset: float) -> Iterator[Fu
             row.plugin,
             row.futile_moves,
             row.is_parked,
-            _time_of_day(row.last_at + wall_offset),
-            _time_of_day(row.until + wall_offset),
+            utc_time(row.last_at + wall_offset),
+            utc_time(row.until + wall_offset),
             tuple(_futile_move(move, wall_offset) for move in row.moves),
         )
 
@@ -104,7 +105,7 @@ def _futile_owners(rows: Iterable[FutileRow], wall_offset: float) -> Iterator[Fu
 def _futile_move(move: RememberedMove, wall_offset: float) -> FutileMove:
     origin, end = move.origin, move.end
     return FutileMove(
-        _time_of_day(move.ended_at + wall_offset),
+        utc_time(move.ended_at + wall_offset),
         origin.pod_name,
         origin.node,
         end.result,
@@ -121,14 +122,10 @@ def _move_row(move: Move) -> MoveRow:
         origin.pod_name,
         origin.node,
         origin.plugin,
-        _time_of_day(origin.began_s),
+        utc_time(origin.began_s),
         move.accepted_at is not None,
         "" if pod is None else pod.name,
         "" if pod is None else pod.node,
         move.ready_at is not None,
         move.finding_holds,
     )
-
-
-def _time_of_day(seconds: float) -> datetime:
-    return datetime.fromtimestamp(seconds, UTC)

@@ -33,12 +33,13 @@ from reactive_desched.plan.reading import read_files
 from reactive_desched.plan.report import NodeCounts, PlanInputs, PlanReport, PolicyRef
 from reactive_desched.plan.rule_table import RuleTable
 from reactive_desched.plan.snapshot import SWEPT_RESOURCES, Snapshot
-from reactive_desched.plan.timestamps import format_timestamp, parse_timestamp
+from reactive_desched.plan.timestamps import parse_timestamp
 from reactive_desched.plan.totals import summarize
 from reactive_desched.plan.unaffected_pods import unaffected_pods
 from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.load import load_runnable
 from reactive_desched.policy.policy import Configuration, Policy
+from reactive_desched.primitives.moments import format_moment
 from reactive_desched.state.resources import (
     NODES,
     OPTIONAL_RESOURCES,
@@ -220,7 +221,7 @@ def _sweep(options: PlanOptions, progress: Progress) -> SweptSnapshot:
     moment = moment or datetime.now(UTC)
     measured = loaded.snapshot.measured_by(policy.metrics_sources)
     result = _decide(options, replace(configuration, policy=policy), measured, moment, progress)
-    now = format_timestamp(moment)
+    now = format_moment(moment)
     return SweptSnapshot(
         policy=policy,
         snapshot=loaded.snapshot,

@@ -1,4 +1,4 @@
-"""The moment at which a preview judges: read from a flag, written into the answer."""
+"""The moment at which a preview judges, as a flag gives it."""
 
 import re
 from datetime import UTC, datetime
@@ -6,8 +6,6 @@ from typing import Final
 
 from reactive_desched.errors import ConfigError
 from reactive_desched.primitives.hints import quote
-
-__all__ = ["format_timestamp", "parse_timestamp"]
 
 _RFC3339: Final = re.compile(
     r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII
@@ -24,8 +22,3 @@ def parse_timestamp(text: str) -> datetime:
     raise ConfigError(
         f"--now: {quote(text)} is no RFC 3339 time; write for example 2026-05-01T12:00:00Z"
     )
-
-
-def format_timestamp(timestamp: datetime) -> str:
-    """Write a moment the way the API does."""
-    return timestamp.astimezone(UTC).isoformat().replace("+00:00", "Z")

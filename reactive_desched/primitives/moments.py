@@ -1,4 +1,4 @@
-"""A moment as flags and addresses write it: a time, a day, or how long ago."""
+"""A moment in UTC: read as flags and addresses write it, and written as the API does."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -21,3 +21,18 @@ def parse_moment(text: str, now: datetime) -> datetime:
         found = datetime.fromisoformat(text.upper())
         return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
     return now - timedelta(seconds=max(0.0, parse_duration(text)))
+
+
+def utc_time(epoch_s: float) -> datetime:
+    """Return the moment so many seconds after 1970, to the millisecond."""
+    return datetime.fromtimestamp(round(epoch_s, 3), UTC)
+
+
+def format_moment(moment: datetime) -> str:
+    """Write a moment as RFC 3339 in UTC, with what fraction of a second it has."""
+    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def format_second(epoch_s: float) -> str:
+    """Write a moment, in seconds since 1970, as RFC 3339 in UTC; a fraction is cut off."""
+    return datetime.fromtimestamp(epoch_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

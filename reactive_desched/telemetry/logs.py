@@ -157,11 +157,6 @@ def format_timestamp(epoch_s: float) -> str:
     return time.removesuffix("+00:00") + "Z"
 
 
-def format_second(epoch_s: float) -> str:
-    """Format a moment to come, in seconds since 1970, to the second."""
-    return datetime.fromtimestamp(epoch_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
 def redact(_logger: object, _method: str, fields: Fields) -> Fields:
     """Blank the values of fields named like secrets, and what looks like one inside any text."""
     return {name: _redact_value(name, value, _MAX_DEPTH) for name, value in fields.items()}

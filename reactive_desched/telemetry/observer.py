@@ -20,8 +20,9 @@ from reactive_desched.model.moves import EndedMove
 from reactive_desched.model.objects import PodKey
 from reactive_desched.model.observer import Observer
 from reactive_desched.model.outcomes import CANCELLED, DRY_RUN, EVICTED, Outcome
+from reactive_desched.primitives.moments import format_second
 from reactive_desched.telemetry import sig_compat as upstream
-from reactive_desched.telemetry.logs import DebugLogger, format_second
+from reactive_desched.telemetry.logs import DebugLogger
 from reactive_desched.telemetry.metrics import Histogram, Metric, counter, histogram
 from reactive_desched.telemetry.recent_evictions import RecentEvictions
 from reactive_desched.telemetry.registry import MetricsRegistry

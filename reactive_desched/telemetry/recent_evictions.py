@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final
 
 from msgspec import Struct
@@ -12,6 +12,7 @@ from reactive_desched.model.evaluation import Evaluation
 from reactive_desched.model.moves import EndedMove, MoveEnd
 from reactive_desched.model.objects import PodKey
 from reactive_desched.model.outcomes import Outcome
+from reactive_desched.primitives.moments import utc_time
 
 MAX_RECENT: Final = 50
 """So many are kept; the oldest is dropped for a new one."""
@@ -54,7 +55,7 @@ class RecentEvictions:
         finding = evaluation.finding
         pod = finding.pod
         eviction = RecentEviction(
-            datetime.fromtimestamp(round(self._wall_clock(), 3), UTC),
+            utc_time(self._wall_clock()),
             pod.namespace,
             pod.name,
             pod.node,

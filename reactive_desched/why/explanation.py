@@ -5,7 +5,7 @@ is reserved or evaluated for it.
 """
 
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final
 
 from msgspec import Struct
@@ -27,6 +27,7 @@ from reactive_desched.model.objects import Pod
 from reactive_desched.model.subjects import NodeSubject, PodSubject
 from reactive_desched.moves.memory import RememberedMove
 from reactive_desched.moves.move import owner_of
+from reactive_desched.primitives.moments import utc_time
 from reactive_desched.state.indexes.owners import OwnerIndex
 
 EVICTING: Final = "evicting"
@@ -161,7 +162,7 @@ class Explainer:
             uid=pod.uid,
             node=pod.node,
             phase="Terminating" if pod.is_terminating else pod.status.phase,
-            created=datetime.fromtimestamp(pod.created_s, UTC),
+            created=utc_time(pod.created_s),
             owners=tuple(str(each) for each in chain or pod.owners),
             state=state,
             summary=summary,
@@ -299,7 +300,7 @@ class Explainer:
         )
 
     def _time(self, seconds: float) -> datetime:
-        return datetime.fromtimestamp(round(seconds + self._wall_offset, 3), UTC)
+        return utc_time(seconds + self._wall_offset)
 
 
 def _subjects(
