@@ -69,7 +69,8 @@ _FORMS: Final[Mapping[str, Json]] = {
 
 def type_schemas() -> dict[str, Json]:
     """Return the schema of each type's data, by the schema's name."""
-    return {api.schema_name(type_): _of_type(type_) for type_ in api.DATA_TYPES}
+    structs = definitions()
+    return {api.schema_name(type_): _of_type(type_, structs) for type_ in api.DATA_TYPES}
 
 
 def envelope() -> Json:
@@ -119,8 +120,7 @@ def definitions() -> dict[str, Json]:
     return {name: _open_for_extension(schema) for name, schema in definitions_by_name.items()}
 
 
-def _of_type(type_: str) -> Json:
-    definitions_by_name = definitions()
+def _of_type(type_: str, definitions_by_name: Mapping[str, Json]) -> Json:
     root = definitions_by_name[api.DATA_TYPES[type_].__name__]
     return {
         "$schema": DIALECT,

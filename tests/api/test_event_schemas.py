@@ -19,8 +19,9 @@ Json = dict[str, Any]  # an event or a schema
 
 ROOT = Path(__file__).parents[2]
 WHOLE = Draft202012Validator(envelope(), format_checker=FormatChecker())
+TYPE_SCHEMAS = type_schemas()
 OF_TYPE = {
-    type_: Draft202012Validator(type_schemas()[schema_name(type_)], format_checker=FormatChecker())
+    type_: Draft202012Validator(TYPE_SCHEMAS[schema_name(type_)], format_checker=FormatChecker())
     for type_ in DATA_TYPES
 }
 
@@ -59,7 +60,7 @@ def test_every_type_has_a_sample_a_meaning_and_a_revision(lines: list[bytes]) ->
 def test_schemas_are_sound_and_say_who_they_are() -> None:
     for type_, validator in OF_TYPE.items():
         Draft202012Validator.check_schema(validator.schema)
-        assert type_schemas()[schema_name(type_)]["$id"] == dataschema(type_)
+        assert TYPE_SCHEMAS[schema_name(type_)]["$id"] == dataschema(type_)
     Draft202012Validator.check_schema(envelope())
 
 
@@ -71,7 +72,7 @@ def test_every_field_has_words() -> None:
         silent = [f"{place}.{n}" for n, s in fields.items() if not {"description", "$ref"} & {*s}]
         return silent + [gap for key, value in node.items() for gap in wordless(value, key)]
 
-    assert wordless({"schemas": type_schemas()}, "") == []
+    assert wordless({"schemas": TYPE_SCHEMAS}, "") == []
     assert [name for name, s in envelope()["properties"].items() if "description" not in s] == []
 
 

@@ -22,9 +22,8 @@ def anyio_backend() -> tuple[str, dict[str, object]]:
 
 @pytest.fixture(autouse=True)
 def collector() -> Iterator[None]:
-    """Leave the garbage collector of the test process as it was."""
+    """Leave the garbage collector on; what is frozen stays so, as what was collected is too."""
     yield
-    gc.unfreeze()
     gc.enable()
 
 
