@@ -55,6 +55,13 @@ ADDED = {
     "examples/kafka": CONTROLLER,
     "examples/policy": CONTROLLER,
     "examples/resources": CONTROLLER | {("PriorityClass", "reactive-desched")},
+    "examples/tokens": CONTROLLER
+    | {
+        ("ClusterRoleBinding", "reactive-desched-auth-delegator"),
+        ("ClusterRole", "reactive-desched-metrics-reader"),
+        ("ClusterRole", "reactive-desched-viewer"),
+        ("ClusterRole", "reactive-desched-operator"),
+    },
     "overlays/dry-run": CONTROLLER,
     "overlays/ha": CONTROLLER
     | {
@@ -181,12 +188,16 @@ def test_no_rule_has_a_wildcard_or_reaches_beside_resources() -> None:
 
 @pytest.mark.parametrize("folder", WORKLOADS)
 def test_the_role_is_bound_to_the_account_the_pods_use_and_to_nobody_else(folder: str) -> None:
-    binding, account = one(folder, "ClusterRoleBinding"), one(folder, "ServiceAccount")["metadata"]
+    account = one(folder, "ServiceAccount")["metadata"]
+    bindings = [each for each in render(DEPLOY / folder) if each["kind"] == "ClusterRoleBinding"]
 
-    assert binding["roleRef"]["name"] == one(folder, "ClusterRole")["metadata"]["name"]
-    assert binding["subjects"] == [
-        {"kind": "ServiceAccount", "name": account["name"], "namespace": account["namespace"]}
-    ]
+    assert {each["roleRef"]["name"] for each in bindings} - {"system:auth-delegator"} == {
+        account["name"]
+    }
+    for binding in bindings:
+        assert binding["subjects"] == [
+            {"kind": "ServiceAccount", "name": account["name"], "namespace": account["namespace"]}
+        ]
     assert pod_of(folder)["serviceAccountName"] == account["name"]
 
 
@@ -266,7 +277,7 @@ def test_the_policy_argument_leads_to_the_policy_in_the_config_map(folder: str) 
     assert path.name in config["data"]
 
 
-@pytest.mark.parametrize("folder", ["base", "examples/kafka", "examples/policy"])
+@pytest.mark.parametrize("folder", ["base", "examples/kafka", "examples/policy", "examples/tokens"])
 def test_our_own_reader_takes_the_policy_in_the_config_map_without_a_warning(folder: str) -> None:
     text = one(folder, "ConfigMap")["data"]["policy.yaml"]
     configuration = load_sources([SourceText(text, "policy.yaml")], plugin_registry())
@@ -292,6 +303,22 @@ def test_the_files_that_the_kafka_example_names_come_from_its_secret() -> None:
     }
     inside = [each for each in mounts if Path(mount["mountPath"]).is_relative_to(each["mountPath"])]
     assert inside == [mount], "nothing can be mounted inside a ConfigMap, which is read-only"
+
+
+def test_the_certificate_that_the_tokens_example_names_comes_from_its_secret() -> None:
+    text = one("examples/tokens", "ConfigMap")["data"]["policy.yaml"]
+    server = load_sources([SourceText(text, "policy.yaml")], plugin_registry()).settings.server
+    mounts = container_of("examples/tokens")["volumeMounts"]
+    (mount,) = (each for each in mounts if each["name"] == "tls")
+
+    assert server.require_token
+    assert {Path(server.tls.cert_file).parent, Path(server.tls.key_file).parent} == {
+        Path(mount["mountPath"])
+    }
+    assert {Path(server.tls.cert_file).name, Path(server.tls.key_file).name} == {
+        "tls.crt",
+        "tls.key",
+    }, "the keys of a Secret of type kubernetes.io/tls"
 
 
 def test_no_pod_has_a_priority_class_that_clusters_keep_to_themselves() -> None:

@@ -18,7 +18,7 @@ from reactive_desched.journal.recorder import JournalRecorder
 from reactive_desched.primitives.listen_address import ListenAddress
 from reactive_desched.web.event_stream import EventStream, StreamLimits
 from reactive_desched.web.health import Health
-from reactive_desched.web.server import serve
+from reactive_desched.web.server import Served, serve
 
 RECORDS_PER_S = 1000
 STALLED_AFTER_S = 3.0
@@ -43,9 +43,10 @@ async def _measure_stream(task: Task, reading: str) -> Results:
     log, limits = WarningLog(), StreamLimits(stall_timeout_s=min(STALLED_AFTER_S, task.seconds / 2))
     async with open_bench_recording(task) as kept:
         stream = EventStream(limits, utc_now, log)
+        served = Served(Health(time.monotonic), events=stream)
         async with (
             stream.following(kept.journal.tail),
-            serve(ListenAddress("127.0.0.1", 0), Health(time.monotonic), None, stream) as url,
+            serve(ListenAddress("127.0.0.1", 0), served) as url,
             _readers(task, reading, url) as readers,
         ):
             results = await _write_while_streaming(task, stream, kept.recorder)

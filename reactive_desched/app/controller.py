@@ -21,6 +21,7 @@ from reactive_desched.app.options import Dependencies
 from reactive_desched.app.parts import Parts, build_parts
 from reactive_desched.app.pausing import Pausing
 from reactive_desched.app.recording import Recording, log_pauses, start_recording
+from reactive_desched.app.serving import bound_addresses, log_serving, open_server
 from reactive_desched.app.start_up import (
     end_startup_pause,
     log_api_server,
@@ -38,8 +39,7 @@ from reactive_desched.journal.history import read_history
 from reactive_desched.kube.client.session import Session
 from reactive_desched.primitives.wakeup import Wakeup
 from reactive_desched.web.event_stream import EventStream
-from reactive_desched.web.listen_socket import bound, bound_if_set
-from reactive_desched.web.server import serve_at, serve_probes_at
+from reactive_desched.web.server import Served
 
 if TYPE_CHECKING:
     from reactive_desched.app.election import OpenTerm
@@ -72,8 +72,7 @@ async def open_controller(deps: Dependencies) -> AsyncIterator[RunningController
     work_available, recorder = Wakeup(), RecorderSlot()
     active = ActiveConfig(deps.configuration)
     async with (
-        bound(deps.listen) as address,
-        bound_if_set(deps.configuration.settings.server.probe_listen) as probe_address,
+        bound_addresses(deps) as addresses,
         edges.background_task(deps.log.run),
         edges.open_api_session(deps) as session,
         edges.run_event_recorder(session, deps.log, edges.EVENT_FLUSH_TIMEOUT_S) as events,
@@ -87,20 +86,15 @@ async def open_controller(deps: Dependencies) -> AsyncIterator[RunningController
         pausing = _build_pausing(deps, parts)
         status = StatusPage(deps, controller, active)
         stream = edges.build_event_stream(deps)
+        operator = build_operator(controller, pausing, FutileMoves(controller, recorder), status)
+        live_page = deps.configuration.settings.server.ui
+        served = Served(parts.health, metrics, stream, operator, live_page)
         await checkpoint()  # to build all this and to serve it take milliseconds
         async with (
-            serve_probes_at(probe_address, parts.health),
-            serve_at(
-                address,
-                parts.health,
-                metrics,
-                stream,
-                build_operator(controller, pausing, FutileMoves(controller, recorder), status),
-                live_page=deps.configuration.settings.server.ui,
-            ) as url,
+            open_server(deps, session, addresses, served) as urls,
             anyio.create_task_group() as tasks,
         ):
-            deps.log.info("serving", url=url)
+            log_serving(deps, urls)
             _start_tasks(tasks, deps, parts, recorder)
             name = deps.configuration.settings.events.cluster
             cluster = await wait_for_cluster(session, name, session.description, deps.log)
@@ -111,7 +105,7 @@ async def open_controller(deps: Dependencies) -> AsyncIterator[RunningController
             )
             open_term = partial(_open_term, deps, parts, recorder, stream, pausing, status, start)
             async with _acting(deps, session, parts, open_term):
-                yield RunningController(parts.pipeline, url)
+                yield RunningController(parts.pipeline, urls.main)
             tasks.cancel_scope.cancel()
 
 

@@ -12,6 +12,7 @@ from msgspec import Struct
 from reactive_desched.api.event import MODE_DRY_RUN, MODE_LIVE
 from reactive_desched.app.config_reload import ConfigFiles, Fingerprint, fingerprint
 from reactive_desched.app.overrides import FlagOverrides
+from reactive_desched.errors import ConfigError
 from reactive_desched.journal.cluster import ClusterIdentity
 from reactive_desched.journal.paths import journal_directory_of
 from reactive_desched.kube.auth.kubeconfig import KubeConfigOptions
@@ -19,6 +20,7 @@ from reactive_desched.model.observer import Observer
 from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.load import load_runnable
 from reactive_desched.policy.policy import Configuration
+from reactive_desched.policy.server import UNENCRYPTED_HINT
 from reactive_desched.primitives.listen_address import ListenAddress, parse_listen_address
 from reactive_desched.telemetry import logs
 from reactive_desched.telemetry.deferred_log import DeferredLogger
@@ -132,11 +134,17 @@ def _build_dependencies(
     log = DeferredLogger(logs.logger("controller"), time.time)
     observer = TelemetryObserver(metrics, log, time.time)
     directory = options.journal_dir or settings.journal.directory
+    listen = parse_listen_address(options.listen or settings.server.listen)
+    if exposed := settings.server.exposed_tokens(listen):
+        raise ConfigError(
+            f"server.requireToken: tokens would be sent unencrypted to {exposed};"
+            f" {UNENCRYPTED_HINT}"
+        )
     return Dependencies(
         configuration,
         KubeConfigOptions(options.kubeconfig, options.context),
         Path(directory) if directory else None,
-        parse_listen_address(options.listen or settings.server.listen),
+        listen,
         metrics,
         observer,
         log,

@@ -14,7 +14,8 @@ from reactive_desched.policy.diagnostics import Diagnostic
 from reactive_desched.policy.leader_election import LeaderElectionSettings
 from reactive_desched.policy.policy import Configuration, Policy
 from reactive_desched.policy.recording import JournalSettings
-from reactive_desched.policy.settings import ClientSettings, ReactiveSettings, ServerSettings
+from reactive_desched.policy.server import ServerSettings
+from reactive_desched.policy.settings import ClientSettings, ReactiveSettings
 
 
 class FlagOverrides(Struct, frozen=True):

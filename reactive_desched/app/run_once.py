@@ -8,7 +8,7 @@ import signal
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from functools import partial
 
 import anyio
@@ -23,6 +23,7 @@ from reactive_desched.app.options import (
     load_dependencies,
 )
 from reactive_desched.app.recording import Recording, start_recording
+from reactive_desched.app.serving import bound_addresses, open_server
 from reactive_desched.app.start_up import log_api_server, log_identity
 from reactive_desched.controller.controller import decision_context
 from reactive_desched.errors import ClusterError, ConfigError, SnapshotUnavailable
@@ -74,7 +75,7 @@ from reactive_desched.telemetry.logs import DebugLogger, Logger
 from reactive_desched.telemetry.observer import TelemetryObserver
 from reactive_desched.telemetry.sig_compat import UpstreamMetrics
 from reactive_desched.web.health import Health
-from reactive_desched.web.server import serve
+from reactive_desched.web.server import Served
 
 COMPLETED, NOT_COMPLETED = 0, 1
 MAX_ATTEMPTS = 3
@@ -108,8 +109,8 @@ async def _until_done(deps: Dependencies) -> int:
     log, stop = logs.logger("sweep"), _StopSignal()
     log_identity(deps.configuration.policy, log, dry_run=deps.dry_run)
     async with (
-        _serve_health(deps, log),
         open_api_session(deps) as session,
+        _serve_health(deps, session, log),
         run_event_recorder(session, log, EVENT_FLUSH_TIMEOUT_S) as events,
         _recording(deps, session, events, log) as recording,
         anyio.create_task_group() as tasks,
@@ -295,18 +296,13 @@ async def _recording(
 
 
 @asynccontextmanager
-async def _serve_health(deps: Dependencies, log: Logger) -> AsyncIterator[None]:
+async def _serve_health(deps: Dependencies, session: Session, log: Logger) -> AsyncIterator[None]:
     """Serve probes and metrics during the sweep; a taken address is logged and skipped."""
-    server = serve(
-        deps.listen, Health(time.monotonic), deps.metrics if deps.serve_metrics else None
-    )
-    try:
-        await server.__aenter__()
-    except ConfigError as error:
-        log.warning("health and metrics are not served", reason=str(error))
+    served = Served(Health(time.monotonic), deps.metrics if deps.serve_metrics else None)
+    async with AsyncExitStack() as stack:
+        try:
+            addresses = await stack.enter_async_context(bound_addresses(deps))
+            await stack.enter_async_context(open_server(deps, session, addresses, served))
+        except ConfigError as error:
+            log.warning("health and metrics are not served", reason=str(error))
         yield
-        return
-    try:
-        yield
-    finally:
-        await server.__aexit__(None, None, None)

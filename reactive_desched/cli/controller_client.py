@@ -1,4 +1,4 @@
-"""Asks a running controller, and sends it orders, over HTTP from the same machine or pod."""
+"""Asks a running controller, and sends it orders, over HTTP."""
 
 import argparse
 import json
@@ -6,27 +6,140 @@ import os
 from collections.abc import Mapping
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
-from typing import Any, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import SplitResult, urlencode, urlsplit
 
 from reactive_desched.errors import ConfigError, ControllerUnavailable
 from reactive_desched.primitives.hints import quote
 
+if TYPE_CHECKING:
+    from ssl import SSLContext
+
 DEFAULT_SERVER: Final = "http://127.0.0.1:10258"
 TIMEOUT_S: Final = 10.0
 
 WHERE: Final = (
-    "The controller answers on its own machine or pod only: use kubectl exec or kubectl "
-    "port-forward."
+    "The controller answers on its own machine or pod: use kubectl exec or kubectl port-forward. "
+    "With server.requireToken it answers any client with a token."
 )
 """What each help says of where a running controller may be asked."""
+
+UNAUTHORIZED: Final = (
+    "it wants a valid token: write one into a file, for example with kubectl create token, and "
+    "name it with --token-file"
+)
+"""What to do about an answer of 401."""
 
 STATUS: Final = "exit status: 0 an answer came, 1 no controller answers, 2 a wrong argument"
 """The exit status of a command that only asks."""
 
 
+class ControllerClient(NamedTuple):
+    """A running controller: where it is, and what makes it and us known to each other.
+
+    `token_file` holds our bearer token, `certificate_authority` who signed the controller's
+    certificate (None: the system's), `tls_server_name` the name that is in it (None: the host's).
+    """
+
+    server: str
+    token_file: str | None = None
+    certificate_authority: str | None = None
+    tls_server_name: str | None = None
+
+    def read_page(self, page: str, query: Mapping[str, str] | None = None) -> Any:
+        """Return what a debug page of the controller holds.
+
+        Raises ControllerUnavailable when no controller answers, or not this client, and
+        ConfigError for a wrong address or a query that it does not take.
+        """
+        return self._request("GET", f"/debug/{page}" + (f"?{urlencode(query)}" if query else ""))
+
+    def send_order(self, order: str, body: Mapping[str, Any]) -> Any:
+        """Have the controller carry out an order, and return its answer; raises as `read_page`."""
+        return self._request("POST", f"/operator/{order}", json.dumps(body))
+
+    def headers(self) -> dict[str, str]:
+        """Return the headers that say who we are; raises ConfigError for a file without a token."""
+        if self.token_file is None:
+            return {}
+        try:
+            token = Path(self.token_file).read_text(encoding="ascii").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            reason = "it is not text" if isinstance(error, UnicodeDecodeError) else error.strerror
+            raise ConfigError(f"--token-file {self.token_file}: {reason}") from error
+        if not token or not token.isprintable() or " " in token:
+            raise ConfigError(f"--token-file {self.token_file}: there is no token in it")
+        return {"Authorization": f"Bearer {token}"}
+
+    def tls_context(self) -> "SSLContext":
+        """Return whom to trust; raises ConfigError for a file that holds no certificate."""
+        import ssl
+
+        try:
+            return ssl.create_default_context(cafile=self.certificate_authority)
+        except OSError as error:  # ssl.SSLError is an OSError
+            reason = os_error_text(error)
+            raise ConfigError(
+                f"--certificate-authority {self.certificate_authority}: {reason}"
+            ) from error
+
+    def _connection(self) -> HTTPConnection:
+        address = _address(self.server)
+        assert address.hostname is not None, "it was checked"
+        if address.scheme == "http":
+            return HTTPConnection(address.hostname, address.port or 80, timeout=TIMEOUT_S)
+        from reactive_desched.cli.tls_connection import TlsConnection
+
+        name = self.tls_server_name or address.hostname
+        return TlsConnection(
+            address.hostname, address.port or 443, TIMEOUT_S, self.tls_context(), name
+        )
+
+    def _request(self, method: str, path: str, body: str | None = None) -> Any:
+        headers = self.headers() | ({} if body is None else {"Content-Type": "application/json"})
+        connection = self._connection()
+        try:
+            connection.request(method, _address(self.server).path.rstrip("/") + path, body, headers)
+            response = connection.getresponse()
+            text = response.read().decode()
+            if response.status == HTTPStatus.OK:
+                return json.loads(text)
+        except (json.JSONDecodeError, UnicodeDecodeError) as error:
+            raise ControllerUnavailable(
+                f"{self.server} answers with something else than JSON; is that the address of a "
+                "controller?"
+            ) from error
+        except (HTTPException, OSError, ValueError) as error:
+            reason = os_error_text(error)
+            raise ControllerUnavailable(
+                f"no answer at {self.server}: {reason}; is a controller running there?"
+            ) from error
+        finally:
+            connection.close()
+        if response.status == HTTPStatus.BAD_REQUEST:
+            raise ConfigError(text.strip())
+        if response.status == HTTPStatus.NOT_FOUND:
+            text = "it has no such page: is that a controller of this version?"
+        elif response.status == HTTPStatus.UNAUTHORIZED:
+            text = UNAUTHORIZED
+        raise ControllerUnavailable(
+            f"{self.server} answers {response.status} to {path}: {text.strip()}"
+        )
+
+
+def client_of(arguments: argparse.Namespace) -> ControllerClient:
+    """Return the controller that the flags of `add_server` name."""
+    return ControllerClient(
+        arguments.server,
+        arguments.token_file,
+        arguments.certificate_authority,
+        arguments.tls_server_name,
+    )
+
+
 def add_server(command: argparse.ArgumentParser) -> None:
-    """Add `--server` to a command that speaks with a running controller."""
+    """Add the flags of a command that asks a running controller."""
     command.add_argument(
         "--server",
         metavar="URL",
@@ -34,49 +147,27 @@ def add_server(command: argparse.ArgumentParser) -> None:
         help="the controller, on this machine or through kubectl port-forward (default: "
         f"{DEFAULT_SERVER})",
     )
+    add_trust(command)
 
 
-def read_page(server: str, page: str, query: Mapping[str, str] | None = None) -> Any:
-    """Return what a debug page of the controller holds.
-
-    Raises ControllerUnavailable when no controller answers, and ConfigError for a wrong address
-    or a query that it does not take.
-    """
-    return _request(server, "GET", f"/debug/{page}" + (f"?{urlencode(query)}" if query else ""))
-
-
-def send_order(server: str, order: str, body: Mapping[str, Any]) -> Any:
-    """Have the controller carry out an order, and return its answer; raises as `read_page`."""
-    return _request(server, "POST", f"/operator/{order}", json.dumps(body))
-
-
-def _request(server: str, method: str, path: str, body: str | None = None) -> Any:
-    address = _address(server)
-    assert address.hostname is not None, "it was checked"
-    connection = HTTPConnection(address.hostname, address.port or 80, timeout=TIMEOUT_S)
-    headers = {} if body is None else {"Content-Type": "application/json"}
-    try:
-        connection.request(method, address.path.rstrip("/") + path, body, headers)
-        response = connection.getresponse()
-        text = response.read().decode()
-        if response.status == HTTPStatus.OK:
-            return json.loads(text)
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ControllerUnavailable(
-            f"{server} answers with something else than JSON; is that the address of a controller?"
-        ) from error
-    except (HTTPException, OSError, ValueError) as error:
-        reason = _os_error_text(error)
-        raise ControllerUnavailable(
-            f"no answer at {server}: {reason}; is a controller running there?"
-        ) from error
-    finally:
-        connection.close()
-    if response.status == HTTPStatus.BAD_REQUEST:
-        raise ConfigError(text.strip())
-    if response.status == HTTPStatus.NOT_FOUND:
-        text = "it has no such page: is that a controller of this version?"
-    raise ControllerUnavailable(f"{server} answers {response.status} to {path}: {text.strip()}")
+def add_trust(command: argparse.ArgumentParser) -> None:
+    """Add the flags by which a command and a controller with TLS and tokens know each other."""
+    command.add_argument(
+        "--token-file",
+        metavar="FILE",
+        help="a file with a bearer token, for a controller with server.requireToken",
+    )
+    command.add_argument(
+        "--certificate-authority",
+        metavar="FILE",
+        help="PEM file of the authority that signed the controller's certificate (default: the "
+        "system's)",
+    )
+    command.add_argument(
+        "--tls-server-name",
+        metavar="NAME",
+        help="the name in the controller's certificate, where it is not the host of --server",
+    )
 
 
 def _address(server: str) -> SplitResult:
@@ -84,7 +175,7 @@ def _address(server: str) -> SplitResult:
     hint = f"write for example {DEFAULT_SERVER}"
     try:
         address = urlsplit(server if "://" in server else f"http://{server}")
-        is_valid = address.scheme == "http" and address.hostname and address.port != 0
+        is_valid = address.scheme in ("http", "https") and address.hostname and address.port != 0
     except ValueError:  # the port is no number
         is_valid = False
     if not is_valid or address.query:
@@ -92,8 +183,14 @@ def _address(server: str) -> SplitResult:
     return address
 
 
-def _os_error_text(error: Exception) -> str:
-    """Return the operating system's words, if there are any."""
-    if isinstance(error, OSError) and error.errno is not None and error.errno > 0:
+def os_error_text(error: Exception) -> str:
+    """Return the operating system's words, if there are any; TLS has words of its own."""
+    if problem := getattr(error, "verify_message", ""):
+        return (
+            f"its certificate is not trusted ({problem}): name its authority with"
+            " --certificate-authority"
+        )
+    is_tls = hasattr(error, "library")  # ssl.SSLError; its errno is no error of the system
+    if isinstance(error, OSError) and error.errno is not None and error.errno > 0 and not is_tls:
         return os.strerror(error.errno)
     return str(error) or type(error).__name__

@@ -4,7 +4,7 @@ import argparse
 from datetime import UTC, datetime
 from typing import Final
 
-from reactive_desched.cli import flag_values, record_filters
+from reactive_desched.cli import controller_client, flag_values, record_filters
 from reactive_desched.cli.commands import Commands
 from reactive_desched.cli.messages import print_warning
 
@@ -54,6 +54,7 @@ def add_tail(commands: Commands) -> None:
     where.add_argument(
         "--journal", metavar="DIR", help="a journal's folder (default: where `run` keeps it)"
     )
+    controller_client.add_trust(command)
     record_filters.add(command)
     command.add_argument("-o", "--output", choices=["table", "json"], default="table")
     command.set_defaults(command=_tail)
@@ -105,7 +106,7 @@ def _tail(arguments: argparse.Namespace) -> int:
     last = DEFAULT_LIMIT if arguments.limit is None else arguments.limit
     return run(
         TailOptions(
-            server=arguments.server,
+            controller=controller_client.client_of(arguments) if arguments.server else None,
             journal=arguments.journal,
             start=_moment(arguments, "since").isoformat() if arguments.since else arguments.start,
             until=_moment(arguments, "until") if arguments.until else None,

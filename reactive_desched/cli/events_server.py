@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 from collections import deque
 from collections.abc import AsyncIterator
 from http import HTTPStatus
@@ -11,6 +10,7 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
+from reactive_desched.cli.controller_client import UNAUTHORIZED, ControllerClient, os_error_text
 from reactive_desched.cli.events_tail import Printer, TailOptions, is_before
 from reactive_desched.cli.messages import print_warning
 from reactive_desched.cli.sse import ServerSentEvent, SseReader
@@ -31,14 +31,20 @@ INITIAL_LOOKBACK: Final = 1000
 """The last records that are wanted are looked for in so many, then in four times as many."""
 
 
+MAX_EXPLANATION: Final = 500
+"""So many characters of a server's own words are shown."""
+
+_EXPLAINED: Final = (HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND)
+
+
 class StreamUnavailable(Exception):  # noqa: N818  it is raised as the fact it names
     """The connection was lost, or the server has no place: worth another try."""
 
 
 def tail_server(options: TailOptions, record_filter: EventFilter, printer: Printer) -> None:
     """Print a server's events; raises StreamFailed, or ConfigError for what it does not take."""
-    assert options.server is not None, "it was asked for"
-    asyncio.run(_ServerTail(stream_url(options.server), options, record_filter, printer).run())
+    assert options.controller is not None, "it was asked for"
+    asyncio.run(_ServerTail(options.controller, options, record_filter, printer).run())
 
 
 def stream_url(server: str) -> str:
@@ -56,9 +62,15 @@ class _ServerTail:
     """One run of the command: where it is in the stream, and what it showed."""
 
     def __init__(
-        self, address: str, options: TailOptions, record_filter: EventFilter, printer: Printer
+        self,
+        controller: ControllerClient,
+        options: TailOptions,
+        record_filter: EventFilter,
+        printer: Printer,
     ) -> None:
-        self._address = address
+        self._controller = controller
+        self._address = stream_url(controller.server)
+        self._tls = controller.tls_context() if self._address.startswith("https:") else True
         self._options = options
         self._is_unfiltered = record_filter.is_empty and options.until is None
         self._printer = printer
@@ -157,11 +169,17 @@ class _ServerTail:
         self, session: aiohttp.ClientSession, query: list[tuple[str, str]]
     ) -> AsyncIterator[list[ServerSentEvent]]:
         """Yield the events of one answer, those that came together at once; raises Away."""
-        headers = {"Accept": "text/event-stream"}
+        headers = {"Accept": "text/event-stream", **self._controller.headers()}
         if self._last_event_id:
             headers["Last-Event-ID"] = self._last_event_id
         try:
-            async with session.get(self._address, params=query, headers=headers) as response:
+            async with session.get(
+                self._address,
+                params=query,
+                headers=headers,
+                ssl=self._tls,
+                server_hostname=self._controller.tls_server_name,
+            ) as response:
                 await self._raise_for_status(response)
                 self._has_connected = True
                 reader = SseReader()
@@ -176,6 +194,11 @@ class _ServerTail:
         """Raise what an answer that is no stream means."""
         if response.status == HTTPStatus.BAD_REQUEST:
             raise ConfigError((await response.text()).strip())
+        if response.status == HTTPStatus.UNAUTHORIZED:
+            raise StreamFailed(f"{self._address}: {UNAUTHORIZED}")
+        if response.status in _EXPLAINED and response.content_type == "text/plain":
+            text = (await response.text())[:MAX_EXPLANATION].strip()
+            raise StreamFailed(f"{self._address} answers {response.status}: {text}")
         if response.status == HTTPStatus.SERVICE_UNAVAILABLE:
             raise StreamUnavailable(f"{self._address}: {(await response.text()).strip()}")
         if self._has_connected and response.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
@@ -189,18 +212,15 @@ class _ServerTail:
     def _connection_error(self, error: Exception) -> str:
         if self._has_connected:
             return f"the connection to {self._address} was lost"
-        reason = _os_error_text(error) or f"no answer within {CONNECT_TIMEOUT_S:g} s"
+        cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
+        reason = (
+            f"no answer within {CONNECT_TIMEOUT_S:g} s"
+            if isinstance(error, TimeoutError)
+            else os_error_text(cause)
+        )
         return f"no answer at {self._address}: {reason}; is a controller running there?"
 
 
 def _warn_reset(event: ServerSentEvent) -> None:
     data = json.loads(event.data)
     print_warning(f"{data['reason']}; going on with record {data['next']}")
-
-
-def _os_error_text(error: Exception) -> str:
-    """Return the operating system's words, if there are any."""
-    if isinstance(error, aiohttp.ClientConnectorError):
-        number, text = error.os_error.errno, error.os_error.strerror
-        return os.strerror(number) if number is not None and number > 0 else str(text)
-    return str(error)

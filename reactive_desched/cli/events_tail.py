@@ -12,6 +12,7 @@ from typing import Final, Protocol
 from msgspec import Struct
 
 from reactive_desched.audit.layout import layout_for
+from reactive_desched.cli.controller_client import ControllerClient
 from reactive_desched.cli.events_table import EventTable
 from reactive_desched.cli.messages import print_warning
 from reactive_desched.cli.record_filters import FilterValues, build_filter
@@ -40,7 +41,7 @@ BATCH_SIZE: Final = 200
 class TailOptions(Struct, frozen=True, kw_only=True):
     """What the command line said; `last` counts when there is no start."""
 
-    server: str | None = None
+    controller: ControllerClient | None = None
     journal: str | None = None
     start: str | None = None
     until: datetime | None = None
@@ -76,7 +77,7 @@ def run(options: TailOptions) -> int:
         else EventTable(sys.stdout, layout_for(sys.stdout).width)
     )
     start = None if options.start is None else parse_start(options.start, datetime.now(UTC))
-    if options.server is not None:
+    if options.controller is not None:
         from reactive_desched.cli.events_server import tail_server
 
         tail_server(options, record_filter, printer)

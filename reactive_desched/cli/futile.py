@@ -65,7 +65,7 @@ def _add_clear(actions: Any) -> None:  # argparse has no public name for it
 
 
 def _list(arguments: argparse.Namespace) -> int:
-    answer = controller_client.read_page(arguments.server, "futile")
+    answer = controller_client.client_of(arguments).read_page("futile")
     if arguments.output == "json":
         sys.stdout.write(json.dumps(answer, indent=1) + "\n")
     else:
@@ -75,7 +75,7 @@ def _list(arguments: argparse.Namespace) -> int:
 
 def _clear(arguments: argparse.Namespace) -> int:
     body = {**person(arguments), "owner": arguments.owner or ""}
-    answer = controller_client.send_order(arguments.server, "futile-clear", body)
+    answer = controller_client.client_of(arguments).send_order("futile-clear", body)
     count = answer["cleared"]
     sys.stdout.write(f"forgot the moves of {count} workload{'' if count == 1 else 's'}\n")
     return 0

@@ -70,7 +70,7 @@ def _call(arguments: argparse.Namespace) -> int:
     body = person(arguments)
     if (seconds := _seconds(arguments, datetime.now(UTC))) is not None:
         body["forSeconds"] = seconds
-    print_answer(controller_client.send_order(arguments.server, "pause", body))
+    print_answer(controller_client.client_of(arguments).send_order("pause", body))
     return 0
 
 

@@ -52,7 +52,7 @@ def _check(query: Mapping[str, str]) -> None:
 def _call(arguments: argparse.Namespace) -> int:
     query = {name: value for name in _FILTERS if (value := getattr(arguments, name)) is not None}
     _check(query)
-    answer = controller_client.read_page(arguments.server, "pending", query)
+    answer = controller_client.client_of(arguments).read_page("pending", query)
     if arguments.output == "json":
         sys.stdout.write(json.dumps(answer, indent=1) + "\n")
     else:

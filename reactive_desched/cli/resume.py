@@ -26,6 +26,6 @@ def add(commands: Commands) -> None:
 
 
 def _call(arguments: argparse.Namespace) -> int:
-    answer = controller_client.send_order(arguments.server, "resume", person(arguments))
+    answer = controller_client.client_of(arguments).send_order("resume", person(arguments))
     print_answer(answer)
     return 0

@@ -41,7 +41,7 @@ def add(commands: Commands) -> None:
 
 
 def _call(arguments: argparse.Namespace) -> int:
-    answer = controller_client.read_page(arguments.server, "status")
+    answer = controller_client.client_of(arguments).read_page("status")
     if arguments.output == "json":
         sys.stdout.write(json.dumps(answer, indent=1) + "\n")
     else:

@@ -41,33 +41,33 @@ def _call(arguments: argparse.Namespace) -> int:
     from rich.console import Console
     from rich.live import Live
 
-    console = Console()
-    shown = _screen(arguments.server)  # an address that is wrong ends the command here
+    console, controller = Console(), controller_client.client_of(arguments)
+    shown = _screen(controller)  # an address that is wrong ends the command here
     with Live(shown, console=console, screen=True, auto_refresh=False) as live:
         try:
             while True:
                 time.sleep(arguments.interval)
-                live.update(_screen_or_error(arguments.server), refresh=True)
+                live.update(_screen_or_error(controller), refresh=True)
         except KeyboardInterrupt:
             return 0
 
 
-def _screen_or_error(server: str) -> "Text":
+def _screen_or_error(controller: controller_client.ControllerClient) -> "Text":
     from rich.text import Text
 
     try:
-        return _screen(server)
+        return _screen(controller)
     except ControllerUnavailable as error:
         return Text(f"{error}\nlooking again", style="red")
 
 
-def _screen(server: str) -> "Text":
+def _screen(controller: controller_client.ControllerClient) -> "Text":
     """Return the status as it fits into the terminal: lines below its end are left out."""
     from rich.text import Text
 
     from reactive_desched.audit.layout import layout_for
 
-    answer = controller_client.read_page(server, "status")
+    answer = controller.read_page("status")
     height = shutil.get_terminal_size().lines
     lines = list(StatusScreen(answer, layout_for(sys.stdout)).lines())
     if len(lines) > height:

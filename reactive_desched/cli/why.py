@@ -57,7 +57,7 @@ def _call(arguments: argparse.Namespace) -> int:
     question = _question(arguments)
     if arguments.policy is None:
         _check_no_snapshot(arguments)
-        answer = controller_client.read_page(arguments.server, "why", question)
+        answer = controller_client.client_of(arguments).read_page("why", question)
         now = datetime.now(UTC)
     else:
         answer, now = _look(arguments, question)

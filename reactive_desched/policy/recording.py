@@ -8,6 +8,7 @@ from pydantic import AfterValidator, Field, ValidationInfo, field_validator, mod
 from reactive_desched.api.args import NEEDS_RESTART, FieldError, FieldErrors, Seconds, Section
 from reactive_desched.api.rules import Rule
 from reactive_desched.model.event_types import full_type, type_names
+from reactive_desched.policy.certificates import CertificateFiles
 from reactive_desched.policy.webhook_url import webhook_url_error
 from reactive_desched.primitives.hints import quote
 
@@ -229,7 +230,7 @@ class SaslSettings(Section):
         return text
 
 
-class KafkaTlsSettings(Section):
+class KafkaTlsSettings(CertificateFiles):
     """Encryption towards Kafka; files are PEM."""
 
     ca_file: str = Field(
@@ -237,22 +238,6 @@ class KafkaTlsSettings(Section):
     )
     cert_file: str = Field(default="", description="Client certificate, where brokers require one.")
     key_file: str = Field(default="", description="Private key of the client certificate.")
-
-    @model_validator(mode="after")
-    def _check_cert_and_key(self) -> "KafkaTlsSettings":
-        if bool(self.cert_file) != bool(self.key_file):
-            message = "certFile and keyFile go together"
-            raise FieldErrors(
-                [
-                    FieldError(
-                        message,
-                        "set both or neither",
-                        ("certFile",),
-                        rule=Rule.CONTRADICTING_SETTINGS,
-                    )
-                ]
-            )
-        return self
 
 
 class KafkaSettings(Section):

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Annotated, Literal
 
-from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from reactive_desched.api.args import (
     NEEDS_RESTART,
@@ -15,7 +15,6 @@ from reactive_desched.api.args import (
     raise_field_errors,
 )
 from reactive_desched.api.rules import Rule
-from reactive_desched.errors import ConfigError
 from reactive_desched.policy.brakes import BrakeSettings
 from reactive_desched.policy.debounce import DebounceSettings
 from reactive_desched.policy.detect_kind import DocumentKind
@@ -25,8 +24,7 @@ from reactive_desched.policy.limits import EvictionRateLimits, PositiveCount
 from reactive_desched.policy.moves import MoveSettings
 from reactive_desched.policy.policy import SWEEP_NODE_FIT
 from reactive_desched.policy.recording import EventSettings, JournalSettings, SinkSettings
-from reactive_desched.primitives.hints import quote
-from reactive_desched.primitives.listen_address import ListenAddress, parse_listen_address
+from reactive_desched.policy.server import ServerSettings
 
 API_VERSION, KIND = DocumentKind.SETTINGS.value
 
@@ -75,46 +73,6 @@ class ClientSettings(Section):
                 yield FieldError(
                     message, "raise totalTimeout too", (name,), rule=Rule.CONTRADICTING_SETTINGS
                 )
-
-
-class ServerSettings(Section):
-    """Where health, metrics and events are served."""
-
-    listen: str = Field(
-        default="127.0.0.1:10258", description="Address and port; an empty address means all."
-    )
-
-    health_probe_bind_address: str = Field(
-        default="",
-        description="A second address and port, for `/livez` and `/readyz` only, so that clients "
-        "of metrics and events cannot delay probes; none if empty or 0.",
-    )
-
-    ui: bool = Field(
-        default=False,
-        description="Serve the live page at `/`, and the stream of events that it shows. It only "
-        "reads, and answers only clients in the controller's own pod, as kubectl port-forward "
-        "makes them.",
-    )
-
-    @property
-    def probe_listen(self) -> ListenAddress | None:
-        """The address of the probes, if they have one of their own; raises ConfigError."""
-        address = self.health_probe_bind_address
-        return None if address in ("", "0") else parse_listen_address(address)
-
-    @field_validator("listen", "health_probe_bind_address")
-    @classmethod
-    def _check_listen(cls, listen: str, info: ValidationInfo) -> str:
-        if info.field_name != "listen" and listen in ("", "0"):
-            return listen
-        try:
-            parse_listen_address(listen)
-        except ConfigError as error:
-            hint = "write address:port, for example 127.0.0.1:10258 or [::1]:10258"
-            message = f"{quote(listen)} is not an address to listen on"
-            raise FieldErrors([FieldError(message, hint, rule=Rule.NOT_AN_ADDRESS)]) from error
-        return listen
 
 
 class LoggingSettings(Section):

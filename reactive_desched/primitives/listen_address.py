@@ -15,11 +15,13 @@ class ListenAddress(NamedTuple):
     host: str
     port: int
 
-    @property
-    def url(self) -> str:
-        """The address to type into a browser on the same machine."""
-        host = self.host or "127.0.0.1"
-        return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
+    def __str__(self) -> str:
+        """Write the address as it is set: `127.0.0.1:10258`, `[::1]:0`, `:10258`."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    def url(self, scheme: str = "http") -> str:
+        """Return the address to type into a browser on the same machine."""
+        return f"{scheme}://{self._replace(host=self.host or '127.0.0.1')}"
 
 
 def parse_listen_address(text: str) -> ListenAddress:

@@ -2,11 +2,13 @@
 
 import asyncio
 import socket
+import ssl
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 
 from reactive_desched.errors import ConfigError
 from reactive_desched.primitives.listen_address import ListenAddress
+from reactive_desched.web.tls import TlsHandshakes
 
 ProtocolFactory = Callable[[], asyncio.Protocol]
 """Returns the protocol for a new connection."""
@@ -19,15 +21,22 @@ class ListenSocket:
         self._listen = listen
         self._sockets = sockets
         self._servers: list[asyncio.Server] = []
+        self._handshakes: TlsHandshakes | None = None
 
-    async def serve(self, new_protocol: ProtocolFactory) -> str:
-        """Accept connections from now on, and return the URL; raises ConfigError."""
+    async def serve(self, new_protocol: ProtocolFactory, tls: ssl.SSLContext | None = None) -> str:
+        """Accept connections from now on, over TLS if asked, and return the URL.
+
+        Raises ConfigError when another process listens here.
+        """
         loop = asyncio.get_running_loop()
+        if tls is not None:
+            self._handshakes = TlsHandshakes(tls, new_protocol)
+            new_protocol = self._handshakes.new
         port = self._sockets[0].getsockname()[1]
         with _bind_errors(self._listen):  # two processes may bind it, but only one can listen
             for each in self._sockets:
                 self._servers.append(await loop.create_server(new_protocol, sock=each))
-        return self._listen._replace(port=port).url
+        return self._listen._replace(port=port).url("http" if tls is None else "https")
 
     def close(self) -> None:
         """Stop listening; accepted connections stay."""
@@ -35,6 +44,8 @@ class ListenSocket:
             server.close()
         for each in self._sockets:
             each.close()
+        if self._handshakes is not None:
+            self._handshakes.close()
 
 
 async def _bind(listen: ListenAddress) -> list[socket.socket]:

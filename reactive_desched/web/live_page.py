@@ -38,6 +38,7 @@ def add_routes(router: Router, index: Handler) -> None:
     router.add_get("/", page_or_index)
     for name, handler in handlers.items():
         router.add_get(f"/{_FOLDER}/{name}", handler)
+        router.open_to_all(f"/{_FOLDER}/{name}")
 
 
 def _handler(body: bytes, media_type: str) -> Handler:

@@ -5,7 +5,7 @@ aiohttp's own applications and routers take as long to import as all of this ser
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Final
+from typing import Final, Protocol
 
 from aiohttp.abc import AbstractStreamWriter
 from aiohttp.http_parser import RawRequestMessage
@@ -22,6 +22,14 @@ Handler = Callable[[BaseRequest], Awaitable[StreamResponse]]
 READ_METHODS: Final = ("GET", "HEAD")
 
 
+class Access(Protocol):
+    """Decides whether a request is answered."""
+
+    async def check(self, request: BaseRequest) -> None:
+        """Return for a request that may be answered; raises an HTTPException for another."""
+        ...
+
+
 class Request(BaseRequest):
     """A request whose every answer has the security headers."""
 
@@ -33,11 +41,13 @@ class Router:
     """The handlers of a server, by method and path.
 
     Only paths with a handler for POST may be written to; a request with a body elsewhere, or one
-    longer than `max_body_bytes`, is rejected.
+    longer than `max_body_bytes`, is rejected. `access` decides who is answered.
     """
 
-    def __init__(self, max_body_bytes: int) -> None:
+    def __init__(self, max_body_bytes: int, access: Access) -> None:
         self._max_body_bytes = max_body_bytes
+        self._access = access
+        self._public: set[str] = set()
         self._readable: dict[str, Handler] = {}
         self._writable: dict[str, Handler] = {}
         self._folders: dict[str, Handler] = {}
@@ -50,6 +60,10 @@ class Router:
         """Answer POST to this path."""
         self._writable[path] = handler
 
+    def open_to_all(self, *paths: str) -> None:
+        """Answer requests for these paths without asking `access`."""
+        self._public.update(paths)
+
     def add_folder(self, path: str, handler: Handler) -> None:
         """Answer GET and HEAD of every path directly below this one, which ends in a slash."""
         self._folders[path] = handler
@@ -59,6 +73,8 @@ class Router:
         assert isinstance(request.protocol, HttpConnection), "nothing else lets requests in"
         request.protocol.mark_request_started()
         handler = self._handler(request)
+        if request.path not in self._public:
+            await self._access.check(request)
         if expectation := request.headers.get("Expect"):
             await _meet(expectation, request)
         return await handler(request)

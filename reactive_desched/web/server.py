@@ -4,20 +4,24 @@ import asyncio
 from collections.abc import AsyncIterator
 from collections.abc import Set as AbstractSet
 from contextlib import asynccontextmanager
+from ssl import SSLContext
+from typing import Final
 
 from aiohttp.web_request import BaseRequest
 from aiohttp.web_response import Response
 from aiohttp.web_server import Server
+from msgspec import Struct
 
 from reactive_desched.primitives.listen_address import ListenAddress
 from reactive_desched.telemetry.registry import MetricsRegistry
 from reactive_desched.web import schemas
+from reactive_desched.web.access import PodAccess, TokenAccess
 from reactive_desched.web.connections import Connections
 from reactive_desched.web.event_stream import EventStream
 from reactive_desched.web.health import Health, ProbeReport
 from reactive_desched.web.listen_socket import ListenSocket, bound
 from reactive_desched.web.operator import MAX_BODY_BYTES, Operator
-from reactive_desched.web.router import Handler, Router
+from reactive_desched.web.router import Access, Handler, Router
 
 MAX_CONNECTIONS, MAX_PROBE_CONNECTIONS = 128, 16
 """Connections to the main address, besides event streams, and to the address of the probes."""
@@ -25,7 +29,6 @@ MAX_CONNECTIONS, MAX_PROBE_CONNECTIONS = 128, 16
 SHUTDOWN_S = 0.4
 """A request under way has this long to end, and again as long to be cancelled."""
 
-_NO_OPERATOR = Operator()
 _PROBES_INDEX = """reactive-desched
 
 /livez      does the process make progress?    add ?verbose for every check
@@ -41,41 +44,53 @@ _INDEX_EVENTS = (
 )
 
 
+class Served(Struct, frozen=True):
+    """What an address serves besides the probes; `events` without a stream says how to have one."""
+
+    health: Health
+    metrics: MetricsRegistry | None = None
+    events: EventStream | None = None
+    operator: Operator = Operator()
+    live_page: bool = False
+
+
+class Security(Struct, frozen=True):
+    """Who is answered, and by which certificate; without `tls` it is plain HTTP."""
+
+    access: Access = PodAccess()
+    tls: SSLContext | None = None
+
+
+_OPEN: Final = Security()
+
+
 @asynccontextmanager
-async def serve(
-    listen: ListenAddress,
-    health: Health,
-    metrics: MetricsRegistry | None,
-    events: EventStream | None = None,
-) -> AsyncIterator[str]:
+async def serve(listen: ListenAddress, served: Served) -> AsyncIterator[str]:
     """Take the address and serve there while the block runs; yield the URL.
 
     Raises ConfigError when the address cannot be had.
     """
-    async with bound(listen) as address, serve_at(address, health, metrics, events) as url:
+    async with bound(listen) as address, serve_at(address, served) as url:
         yield url
 
 
 @asynccontextmanager
 async def serve_at(
-    listen_socket: ListenSocket,
-    health: Health,
-    metrics: MetricsRegistry | None,
-    events: EventStream | None = None,
-    operator: Operator = _NO_OPERATOR,
-    *,
-    live_page: bool = False,
+    listen_socket: ListenSocket, served: Served, security: Security = _OPEN
 ) -> AsyncIterator[str]:
-    """Serve health and what else is given while the block runs; yield the URL.
+    """Serve while the block runs; yield the URL.
 
     The address is free again after the block, which ends within a second.
     """
-    router = routes(health, metrics, events, operator, live_page=live_page)
+    router, events = _router(served, security.access), served.events
     streams = frozenset() if events is None else events.clients.connections
     limit = MAX_CONNECTIONS + (0 if events is None else events.clients.limit)
-    async with _serve_routes(listen_socket, router, limit, streams) as (url, connections):
-        if metrics is not None:
-            metrics.register(connections, *(() if events is None else (events.clients,)))
+    async with _serve_routes(listen_socket, router, limit, streams, security.tls) as (
+        url,
+        connections,
+    ):
+        if served.metrics is not None:
+            served.metrics.register(connections, *(() if events is None else (events.clients,)))
         try:
             yield url
         finally:
@@ -93,7 +108,8 @@ async def serve_probes_at(listen_socket: ListenSocket | None, health: Health) ->
     if listen_socket is None:
         yield ""
         return
-    router = _routes(_PROBES_INDEX)
+    router = Router(1, PodAccess())
+    _add_index(router, _PROBES_INDEX)
     _add_probes(router, health)
     async with _serve_routes(listen_socket, router, MAX_PROBE_CONNECTIONS) as (url, _):
         yield url
@@ -105,6 +121,7 @@ async def _serve_routes(
     router: Router,
     limit: int,
     streams: AbstractSet[object] = frozenset(),
+    tls: SSLContext | None = None,
 ) -> AsyncIterator[tuple[str, Connections]]:
     server = Server(
         router.handle,
@@ -113,7 +130,7 @@ async def _serve_routes(
     )
     connections = Connections(server, limit, streams)
     try:
-        yield await listen_socket.serve(connections.new), connections
+        yield await listen_socket.serve(connections.new, tls), connections
     finally:
         listen_socket.close()
         await asyncio.sleep(0)  # what was read already is answered
@@ -121,41 +138,33 @@ async def _serve_routes(
         await server.shutdown(SHUTDOWN_S)
 
 
-def routes(
-    health: Health,
-    metrics: MetricsRegistry | None,
-    events: EventStream | None = None,
-    operator: Operator = _NO_OPERATOR,
-    *,
-    live_page: bool = False,
-) -> Router:
+def _router(served: Served, access: Access) -> Router:
     """Return the handlers of everything that is served."""
-    text = _INDEX + (_INDEX_METRICS if metrics else "") + (_INDEX_EVENTS if events else "")
-
-    router = _routes(text + operator.index, MAX_BODY_BYTES if operator.orders else 1)
-    if live_page:
+    operator, events = served.operator, served.events
+    router = Router(MAX_BODY_BYTES, access)
+    text = _INDEX + (_INDEX_METRICS if served.metrics else "") + (_INDEX_EVENTS if events else "")
+    index = _add_index(router, text + operator.index)
+    if served.live_page:
         from reactive_desched.web.live_page import add_routes  # read from disk where it is served
 
-        add_routes(router, _index_handler(text + operator.index))
+        add_routes(router, index)
+    if isinstance(access, TokenAccess):
+        access.add_routes(router)
     operator.add_routes(router)
-    _add_probes(router, health)
+    _add_probes(router, served.health)
     schemas.add_routes(router, schemas.read_schemas())
-    if metrics is not None:
-        router.add_get("/metrics", _metrics_handler(metrics))
+    if served.metrics is not None:
+        router.add_get("/metrics", _metrics_handler(served.metrics))
     router.add_get("/events", _no_events if events is None else events.handle)
     return router
 
 
-def _routes(index_text: str, max_body_bytes: int = 1) -> Router:
-    router = Router(max_body_bytes)
-    router.add_get("/", _index_handler(index_text))
-    return router
-
-
-def _index_handler(text: str) -> Handler:
+def _add_index(router: Router, text: str) -> Handler:
     async def index(_: BaseRequest) -> Response:
         return Response(text=text)
 
+    router.add_get("/", index)
+    router.open_to_all("/")
     return index
 
 
@@ -169,6 +178,7 @@ def _add_probes(router: Router, health: Health) -> None:
     router.add_get("/livez", livez)
     router.add_get("/healthz", livez)  # the path of the SIG descheduler's probes
     router.add_get("/readyz", readyz)
+    router.open_to_all("/livez", "/healthz", "/readyz")
 
 
 async def _no_events(_: BaseRequest) -> Response:

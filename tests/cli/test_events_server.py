@@ -16,7 +16,7 @@ from reactive_desched.journal.tail import LiveTail
 from reactive_desched.primitives.listen_address import parse_listen_address
 from reactive_desched.testing.manual_clock import wait_until
 from reactive_desched.web.health import Health
-from reactive_desched.web.server import serve
+from reactive_desched.web.server import Served, serve
 from tests.support.journals import SOURCE
 from tests.support.served_journal import ANY_PORT, EPOCH, serve_stream
 
@@ -142,7 +142,7 @@ def test_an_address_that_is_none_is_refused(
 async def test_a_server_without_a_stream_or_without_room_is_told_apart(
     tail: LiveTail, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    async with serve(ANY_PORT, Health(lambda: 0.0), None) as url:
+    async with serve(ANY_PORT, Served(Health(lambda: 0.0))) as url:
         assert await run_on(url) == 1
     assert "404 Not Found, which is not a stream of events" in capfd.readouterr().err
     async with serve_stream(tail, max_clients=0) as served:

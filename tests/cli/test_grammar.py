@@ -175,7 +175,7 @@ def test_pause_until_a_time_pauses_for_as_long_as_is_left(
         sent.append(order)
         return answer
 
-    monkeypatch.setattr(controller_client, "send_order", send)
+    monkeypatch.setattr(controller_client.ControllerClient, "send_order", send)
     until = datetime.now(UTC) + timedelta(hours=1)
 
     assert main(["pause", "--until", until.isoformat()]) == 0

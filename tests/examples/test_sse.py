@@ -22,11 +22,11 @@ from reactive_desched.api.event import CHECKPOINT, DATA_TYPES
 from reactive_desched.journal.records import JournalRecord
 from reactive_desched.journal.tail import LiveTail
 from reactive_desched.model.event_types import short_type
-from reactive_desched.policy.settings import ServerSettings
+from reactive_desched.policy.server import ServerSettings
 from reactive_desched.primitives.listen_address import ListenAddress
 from reactive_desched.web.event_stream import EventStream, StreamLimits
 from reactive_desched.web.health import Health
-from reactive_desched.web.server import serve
+from reactive_desched.web.server import Served, serve
 from tests.support.control_plane import free_ports
 from tests.support.example_programs import ExampleProgram, ExamplePrograms
 from tests.support.journals import SOURCE, some_events, write_journal
@@ -69,7 +69,7 @@ class Controller:
         listen = ListenAddress("127.0.0.1", self._port)
         async with (
             stream.following(self.tail),
-            serve(listen, Health(lambda: 0.0), None, stream),
+            serve(listen, Served(Health(lambda: 0.0), events=stream)),
         ):
             yield
 

@@ -15,7 +15,7 @@ from reactive_desched.primitives.listen_address import ListenAddress, parse_list
 )
 def test_an_address_is_understood(text: str, listen: ListenAddress, url: str) -> None:
     assert parse_listen_address(text) == listen
-    assert parse_listen_address(text).url == url
+    assert parse_listen_address(text).url() == url
 
 
 @pytest.mark.parametrize("text", ["", "10258", "host", "host:", "::1:80", "h:65536", "h:-1", "h:x"])

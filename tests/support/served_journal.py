@@ -13,7 +13,7 @@ from reactive_desched.model.event_types import short_type
 from reactive_desched.primitives.listen_address import ListenAddress
 from reactive_desched.web.event_stream import EventStream, StreamLimits
 from reactive_desched.web.health import Health
-from reactive_desched.web.server import serve
+from reactive_desched.web.server import Served, serve
 from tests.support.event_source import DispatchedEvent
 from tests.support.journals import SOURCE
 from tests.support.log_book import RecordingLogger
@@ -65,7 +65,7 @@ async def serve_stream(
     log = RecordingLogger()
     stream = EventStream(StreamLimits(**limits), lambda: NOW, log)
     async with (
-        serve(listen, Health(lambda: 0.0), None, stream) as url,
+        serve(listen, Served(Health(lambda: 0.0), events=stream)) as url,
         stream.following(tail),
     ):
         yield ServedStream(url, tail, records, stream, log)

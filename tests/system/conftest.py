@@ -148,12 +148,21 @@ class Cluster:
         self.url = url
         self.kubeconfig = kubeconfig
 
-    def call(self, method: str, path: str, body: object = None) -> Any:  # any JSON
+    def create(self, path: str, body: object) -> Any:  # any JSON
+        return self.call("POST", path, body, "application/json")
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        media_type: str = "application/merge-patch+json",
+    ) -> Any:  # any JSON
         request = urllib.request.Request(
             f"{self.url}{path}",
             method=method,
             data=None if body is None else json.dumps(body).encode(),
-            headers={"Content-Type": "application/merge-patch+json"},
+            headers={"Content-Type": media_type},
         )
         with urllib.request.urlopen(request, timeout=10) as reply:
             return json.load(reply)

@@ -33,7 +33,7 @@ async def test_whoever_connects_is_refused_until_somebody_answers() -> None:
     async with bound(listen) as address:
         with pytest.raises(ConnectionRefusedError):
             await asyncio.open_connection(*listen)
-        assert await address.serve(Greeting) == listen.url
+        assert await address.serve(Greeting) == listen.url()
         reader, writer = await asyncio.open_connection(*listen)
         assert await reader.read() == b"hello"
         writer.close()

@@ -7,11 +7,11 @@ import pytest
 
 from reactive_desched.errors import ConfigError
 from reactive_desched.primitives.listen_address import ListenAddress
-from reactive_desched.web import operator
+from reactive_desched.web import access
 from reactive_desched.web.health import Health
 from reactive_desched.web.listen_socket import bound
 from reactive_desched.web.operator import MAX_BODY_BYTES, DebugPage, Operator, Order
-from reactive_desched.web.server import serve_at
+from reactive_desched.web.server import Served, serve_at
 
 pytestmark = pytest.mark.anyio
 
@@ -46,7 +46,7 @@ async def client(orders: Orders) -> AsyncIterator[aiohttp.ClientSession]:
     )
     async with (
         bound(ListenAddress("127.0.0.1", 0)) as address,
-        serve_at(address, Health(lambda: 0.0), None, operator=offered) as url,
+        serve_at(address, Served(Health(lambda: 0.0), operator=offered)) as url,
         aiohttp.ClientSession(url) as session,
     ):
         yield session
@@ -100,7 +100,7 @@ async def test_only_orders_can_be_written(client: aiohttp.ClientSession) -> None
 async def test_clients_of_other_machines_are_rejected(
     client: aiohttp.ClientSession, orders: Orders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(operator, "_peer_address", lambda _: "10.0.0.7")
+    monkeypatch.setattr(access, "_peer_address", lambda _: "10.0.0.7")
 
     async with client.get("/debug/page") as page:
         assert page.status == 403
@@ -124,7 +124,7 @@ async def test_clients_of_other_machines_are_rejected(
     ],
 )
 def test_the_own_machine_is_known_by_its_address(peer: str, *, allowed: bool) -> None:
-    assert operator.is_loopback(peer) is allowed
+    assert access.is_loopback(peer) is allowed
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ async def test_a_page_may_be_awaited() -> None:
     offered = Operator((DebugPage("later", "what comes later", read_later),))
     async with (
         bound(ListenAddress("127.0.0.1", 0)) as address,
-        serve_at(address, Health(lambda: 0.0), None, operator=offered) as url,
+        serve_at(address, Served(Health(lambda: 0.0), operator=offered)) as url,
         aiohttp.ClientSession(url) as session,
     ):
         async with session.get("/debug/later") as answer:
@@ -166,7 +166,7 @@ async def test_browsers_get_the_live_page_where_it_is_served() -> None:
     html = {"Accept": "text/html"}
     async with (
         bound(ListenAddress("127.0.0.1", 0)) as address,
-        serve_at(address, Health(lambda: 0.0), None, live_page=True) as url,
+        serve_at(address, Served(Health(lambda: 0.0), live_page=True)) as url,
         aiohttp.ClientSession(url) as session,
     ):
         async with session.get("/", headers=html) as answer:

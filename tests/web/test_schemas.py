@@ -9,7 +9,7 @@ from reactive_desched.api.event import DATA_TYPES, dataschema, schema_name
 from reactive_desched.primitives.listen_address import ListenAddress
 from reactive_desched.web.health import Health
 from reactive_desched.web.schemas import read_schemas
-from reactive_desched.web.server import serve
+from reactive_desched.web.server import Served, serve
 
 pytestmark = pytest.mark.anyio
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture
 async def client() -> AsyncIterator[aiohttp.ClientSession]:
     async with (
-        serve(ListenAddress("127.0.0.1", 0), Health(lambda: 0.0), None) as url,
+        serve(ListenAddress("127.0.0.1", 0), Served(Health(lambda: 0.0))) as url,
         aiohttp.ClientSession(url) as session,
     ):
         yield session

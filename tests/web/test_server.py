@@ -13,7 +13,7 @@ from reactive_desched.telemetry.registry import MetricsRegistry
 from reactive_desched.web import server
 from reactive_desched.web.health import CheckResult, EventLoopPulse, Health, Heartbeat
 from reactive_desched.web.listen_socket import bound_if_set
-from reactive_desched.web.server import serve, serve_probes_at
+from reactive_desched.web.server import Served, serve, serve_probes_at
 
 pytestmark = pytest.mark.anyio
 
@@ -33,7 +33,7 @@ def metrics() -> MetricsRegistry:
 
 @pytest.fixture
 async def url(health: Health, metrics: MetricsRegistry) -> AsyncIterator[str]:
-    async with serve(ANYWHERE, health, metrics) as url:
+    async with serve(ANYWHERE, Served(health, metrics)) as url:
         yield url
 
 
@@ -102,7 +102,7 @@ async def test_a_stream_that_is_switched_off_says_how_to_have_it(
 
 
 async def test_metrics_that_are_switched_off_are_nowhere(health: Health) -> None:
-    async with serve(ANYWHERE, health, None) as url, aiohttp.ClientSession(url) as client:
+    async with serve(ANYWHERE, Served(health)) as url, aiohttp.ClientSession(url) as client:
         async with client.get("/metrics") as nothing:
             assert nothing.status == 404
         async with client.get("/") as index:
@@ -226,7 +226,7 @@ async def test_who_asks_is_answered_however_many_say_nothing(
     health: Health, metrics: MetricsRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(server, "MAX_CONNECTIONS", 2)
-    async with serve(ANYWHERE, health, metrics) as url:
+    async with serve(ANYWHERE, Served(health, metrics)) as url:
         address = URL(url)
         silent = [await asyncio.open_connection(address.host, address.port) for _ in range(5)]
 
@@ -244,7 +244,7 @@ async def test_ending_does_not_wait_for_clients_that_hold_on(
     health: Health, metrics: MetricsRegistry
 ) -> None:
     with anyio.fail_after(10):
-        async with serve(ANYWHERE, health, metrics) as url:
+        async with serve(ANYWHERE, Served(health, metrics)) as url:
             address = URL(url)
             silent, halfway, idle = [
                 await asyncio.open_connection(address.host, address.port) for _ in range(3)
@@ -265,12 +265,12 @@ async def test_an_address_in_use_is_named_with_the_remedy(
         port = taken.getsockname()[1]
 
         with pytest.raises(ConfigError, match=rf"127.0.0.1:{port}.*choose another address"):
-            async with serve(ListenAddress("127.0.0.1", port), health, metrics):
+            async with serve(ListenAddress("127.0.0.1", port), Served(health, metrics)):
                 pass
 
 
 async def test_it_listens_on_ipv6_too(health: Health, metrics: MetricsRegistry) -> None:
-    async with serve(ListenAddress("::1", 0), health, metrics) as url:
+    async with serve(ListenAddress("::1", 0), Served(health, metrics)) as url:
         assert url.startswith("http://[::1]:")
 
 

@@ -40,9 +40,36 @@ const item = (text, style = "") => make("li", { textContent: text, className: st
 
 async function read(path) {
   const answer = await fetch(path, { cache: "no-store" });
+  if (answer.status === 401 && !$("login").open) $("login").showModal();
   if (!answer.ok) throw new Error(`${answer.status}: ${(await answer.text()).trim()}`);
   return answer.json();
 }
+
+// --- the login, where the controller requires a token ---
+
+// The token is in a cookie that no script can read; the page only knows whether it was accepted.
+async function logIn(token) {
+  const answer = await fetch("login", { method: "POST", body: JSON.stringify({ token }) });
+  $("login-error").textContent = answer.ok ? "" : (await answer.text()).trim();
+  if (!answer.ok) return;
+  $("token").value = "";
+  $("login").close();
+  sessionStorage.setItem("logged-in", "yes");
+  $("log-out").hidden = false;
+  stream?.close();
+  follow();
+}
+
+$("login-form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  logIn($("token").value).catch((error) => { $("login-error").textContent = error.message; });
+});
+
+$("log-out").addEventListener("click", async () => {
+  await fetch("logout", { method: "POST" });
+  sessionStorage.removeItem("logged-in");
+  location.reload();
+});
 
 // --- overview and what waits ---
 
@@ -229,9 +256,11 @@ $("zones").addEventListener("focusin", (event) => {
 
 // --- evictions, as they happen ---
 
+let stream = null;
+
 function follow() {
   const from = new Date(Date.now() - HOURS * 3600e3).toISOString();
-  const stream = new EventSource(`events?type=eviction&from=${encodeURIComponent(from)}`);
+  stream = new EventSource(`events?type=eviction&from=${encodeURIComponent(from)}`);
   stream.onopen = () => { $("stream").textContent = "Connected to the stream of events."; };
   stream.onerror = () => { $("stream").textContent = "The stream of events is interrupted; the page connects again and misses nothing."; };
   for (const kind of ["requested", "succeeded", "refused", "failed", "unknown", "dry_run", "followed_up"]) {
@@ -413,6 +442,7 @@ function setTheme(dark) {
 
 $("theme").addEventListener("click", () => setTheme(document.documentElement.dataset.theme !== "dark"));
 setTheme(matchMedia("(prefers-color-scheme: dark)").matches);
+$("log-out").hidden = !sessionStorage.getItem("logged-in");
 showEvictions();
 followStatus();
 followNodes();
