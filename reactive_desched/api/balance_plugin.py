@@ -15,6 +15,7 @@ from reactive_desched.model.changes import Resynced
 from reactive_desched.model.decisions import Decision
 from reactive_desched.model.findings import Finding, RequeueAfter, YieldPoint
 from reactive_desched.model.node_table import NodeTable
+from reactive_desched.model.objects import Pod
 
 __all__ = ["BalancePlugin", "Plan", "SweepFilters"]
 
@@ -74,6 +75,17 @@ class BalancePlugin(Plugin[SubjectT, ArgsT]):
         """
         for subject in list(self.subjects(Resynced(), view)):
             yield from self.balance(subject, view)
+
+    def is_misplaced(self, pod: Pod, cluster: Cluster, now_s: float) -> bool:
+        """Say whether a replacement landed where pods like it should leave, as it stands now.
+
+        It is asked once, when the replacement of a pod that the plugin had evicted is Ready on
+        another node. A move did not help where it says so, even if no finding names that very pod:
+        a plan evicts others first. `now_s` is seconds since the epoch. The default goes by
+        findings alone. A replacement on the node that the pod had left did not help in any case.
+        """
+        del pod, cluster, now_s
+        return False
 
     def node_tables(self, cluster: Cluster, now_s: float) -> Iterable[NodeTable]:
         """Return how the nodes stand at a time (seconds since the epoch), a table for each pool.

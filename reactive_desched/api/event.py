@@ -171,8 +171,10 @@ class FollowUp(Struct, frozen=True, gc=False, kw_only=True, rename="camel", omit
     finding_holds: Annotated[
         bool | None,
         _described(
-            "Whether the plugin finds the same of the replacement, where it is now; left out when "
-            "there is none, or the plugin is not in force any more."
+            "Whether the plugin finds the same of the replacement, where it is now. Of a plugin "
+            "that balances also true when the replacement returned, or is on a node that the "
+            "plugin would relieve as well. Left out when there is none, or the plugin is not in "
+            "force any more."
         ),
     ] = None
     message: Annotated[str, _described("The same for people.")] = ""

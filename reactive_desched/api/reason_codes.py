@@ -45,6 +45,7 @@ REASON_CODES: Final = (
     "NodeDrainedByOthers",
     "NodeFitPending",
     "NodeLimitReached",
+    "NodeMovesFutile",
     "NotSafeToEvict",
     "PluginNodeLimitReached",
     "PodGone",

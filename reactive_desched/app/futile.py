@@ -53,7 +53,7 @@ class FutileMoves:
         """The pages `futile` and `moves`."""
         moves = self._controller.gates.moves
         return (
-            DebugPage("futile", "the owners whose moves came to nothing", self._list),
+            DebugPage("futile", "the owners and nodes whose moves came to nothing", self._list),
             DebugPage(
                 "moves",
                 "the evicted pods whose replacement is awaited",
@@ -69,8 +69,8 @@ class FutileMoves:
     def _list(self, query: Mapping[str, str]) -> FutileList:
         if query:
             raise ConfigError(f"{quote(next(iter(query)))} is not a filter; there are none")
-        now = self._clock()
-        return list_futile(self._controller.gates.memory.rows(now), now, self._wall_clock())
+        now, memory = self._clock(), self._controller.gates.memory
+        return list_futile(memory.rows(now), memory.resting_nodes(now), now, self._wall_clock())
 
     async def _clear(self, body: Mapping[str, Any]) -> ClearAnswer:
         try:

@@ -17,8 +17,8 @@ def add(commands: Commands) -> None:
     """Describe `futile list` and `futile clear` to the parser."""
     command = commands.add_parser("futile", help="list or clear moves that came to nothing")
     command.description = (
-        "A plugin whose evictions do not help a workload leaves it alone, for longer each time. "
-        "List these workloads, or have the controller forget that."
+        "A plugin whose evictions do not help a workload, or do not relieve a node, leaves it "
+        "alone, for longer each time. List these, or have the controller forget that."
     )
     actions = command.add_subparsers(metavar="ACTION", required=True)
     _add_list(actions)
@@ -28,7 +28,8 @@ def add(commands: Commands) -> None:
 def _add_list(actions: Any) -> None:  # argparse has no public name for it
     command = actions.add_parser("list", help="list workloads whose moves came to nothing")
     command.description = (
-        f"List the workloads that a plugin leaves alone, and until when. {controller_client.WHERE}"
+        "List the workloads and the nodes that a plugin leaves alone, and until when. "
+        f"{controller_client.WHERE}"
     )
     command.epilog = controller_client.STATUS
     command.examples = (
@@ -85,14 +86,21 @@ def _table(answer: Mapping[str, Any], now: datetime) -> Iterator[str]:
     from reactive_desched.audit.layout import layout_for
     from reactive_desched.plan.columns import align
 
-    owners = answer["owners"]
-    if not owners:
+    owners, nodes, width = answer["owners"], answer["nodes"], layout_for(sys.stdout).width
+    if not owners and not nodes:
         yield "no workload is left alone because of moves that came to nothing"
         return
-    rows: list[tuple[str, ...]] = [("OWNER", "PLUGIN", "MOVES", "STATE", "SINCE", "UNTIL", "LAST")]
-    rows += (_row(owner, now) for owner in owners)
-    yield from align(rows, width=layout_for(sys.stdout).width, indent="")
-    if (unlisted := answer["total"] - len(owners)) > 0:
+    if owners:
+        heads = ("OWNER", "PLUGIN", "MOVES", "STATE", "SINCE", "UNTIL", "LAST")
+        rows = [_row(owner, now) for owner in owners]
+        yield from align([heads, *rows], width=width, indent="")
+    if nodes:
+        yield from ("",) if owners else ()
+        node_heads = ("NODE", "PLUGIN", "MOVES", "SINCE", "UNTIL")
+        node_rows = [_node_row(node, now) for node in nodes]
+        yield from align([node_heads, *node_rows], width=width, indent="")
+    unlisted = answer["total"] - len(owners) + answer["totalNodes"] - len(nodes)
+    if unlisted > 0:
         yield f"{unlisted} more are left alone: -o json has the oldest 500, too"
 
 
@@ -106,6 +114,16 @@ def _row(owner: Mapping[str, Any], now: datetime) -> tuple[str, ...]:
         format_span(now - datetime.fromisoformat(owner["since"])),
         format_span(datetime.fromisoformat(owner["until"]) - now),
         _last_move(moves[-1]) if moves else "under way",
+    )
+
+
+def _node_row(node: Mapping[str, Any], now: datetime) -> tuple[str, ...]:
+    return (
+        node["node"],
+        node["plugin"],
+        str(node["futileMoves"]),
+        format_span(now - datetime.fromisoformat(node["since"])),
+        format_span(datetime.fromisoformat(node["until"]) - now),
     )
 
 

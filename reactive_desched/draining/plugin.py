@@ -133,6 +133,14 @@ class DrainingPlugin(BalancePlugin[str, ArgsT]):
         del now_s
         return (node_table(cluster.index(NodeUtilization, self.rule)),)
 
+    def is_misplaced(self, pod: Pod, cluster: Cluster, now_s: float) -> bool:
+        """Say whether the pod's node gives pods away.
+
+        By measured use the node is asked, for a new pod has no measurement yet.
+        """
+        del now_s
+        return pod.node in cluster.index(NodeUtilization, self.rule).sources()
+
     # --- the plan ---
 
     def balance(self, subject: str, view: View) -> Plan:
@@ -187,6 +195,7 @@ class DrainingPlugin(BalancePlugin[str, ArgsT]):
                 needs_fit=room.needs_fit,
                 targets=room.targets,
                 node_limit=self.node_limit,
+                relieves_node=True,
                 details=details,
             )
             if decision.pod_leaves:

@@ -56,7 +56,7 @@ class GateFactory:
         self.node_fit = SchedulerNodeFit(view, clock)
         self.memory = MoveMemory(view, config.settings.moves, self.node_fit)
         self.moves = MoveTracker(view, config, self.memory)
-        self._moving_limits = MovingLimits(view, self.moves, config.settings.moves)
+        self._moving_limits = MovingLimits(view, self.moves, self.memory, config.settings.moves)
         self._workloads = Workloads(view, self._moving_of, clock)
         self._guards = Guards(view, config.settings.guards, self._workloads)
         self._policy_revision = config.policy.revision

@@ -25,7 +25,9 @@ class Finding(Struct, frozen=True, gc=False):
     fit is required, the kube-scheduler's mode counts only them and reserves capacity there, while
     upstream's mode takes any node, as upstream does. Give the same set to all findings of a plan.
     `node_limit` is how many pods the plugin may evict from the node within a window of the policy's
-    limits, None for any number; in a sweep the plugin counts for itself.
+    limits, None for any number; in a sweep the plugin counts for itself. `relieves_node` says that
+    the finding is about the node, which others of its pods could relieve as well: where moves do
+    not, the node is left alone, and not this pod's owner only.
     `conflicts_with` names the pods that it must not be together with: once they all leave, nothing
     is wrong any more. `details` are the figures behind the message, by names in camelCase that end
     in their unit: whole numbers and texts, no fractions.
@@ -37,6 +39,7 @@ class Finding(Struct, frozen=True, gc=False):
     needs_fit: bool = False
     targets: Targets | None = None
     node_limit: int | None = None
+    relieves_node: bool = False
     conflicts_with: tuple[PodKey, ...] = ()
     details: Mapping[str, int | str] = {}
 

@@ -9,6 +9,7 @@ from reactive_desched.model.findings import Finding
 from reactive_desched.model.moves import MoveOwner
 from reactive_desched.model.objects import OwnerReference
 from reactive_desched.model.wakes import ChangeTypes, WakeOn, WakeOnPod
+from reactive_desched.moves.memory import MoveMemory
 from reactive_desched.moves.move import ScopeKey, owner_of, scopes_of
 from reactive_desched.moves.tracker import MoveTracker
 from reactive_desched.policy.moves import MoveSettings, count_of
@@ -59,15 +60,18 @@ class MovingLimits:
 
     Each limit that refuses remembers its scope, at most one for each name of a pod, node, zone or
     namespace, until a move in it ends; and when there is room at the latest, as that takes a look
-    at every move in it.
+    at every move in it. A node that the last moves did not relieve is relieved by one at a time.
     """
 
     name = TOO_MANY_MOVING.gate
     indexes = MoveTracker.indexes
 
-    def __init__(self, view: ClusterView, tracker: MoveTracker, settings: MoveSettings) -> None:
+    def __init__(
+        self, view: ClusterView, tracker: MoveTracker, memory: MoveMemory, settings: MoveSettings
+    ) -> None:
         self._view = view
         self._tracker = tracker
+        self._memory = memory
         self._awaited: dict[ScopeKey, tuple[int, float]] = {}
         self.reconfigure(settings)
 
@@ -85,8 +89,11 @@ class MovingLimits:
         chain = self._view.index(OwnerIndex).chain(pod)
         owner = owner_of(pod, chain)
         for key in scopes_of(owner, pod.node, self._view.zone(pod.node)):
-            limit = self.limits.get(key[0])
-            if limit is None or not (count := len(moving.get(key, ()))):
+            if not (count := len(moving.get(key, ()))):
+                continue
+            if key[0] == "node" and self._memory.is_node_doubtful(finding, now):
+                return self._refuse(finding, key, (count, 1), owner, now)
+            if (limit := self.limits.get(key[0])) is None:
                 continue
             if count >= (allowed := count_of(limit, self._pods_of(chain))):
                 return self._refuse(finding, key, (count, allowed), owner, now)
@@ -123,8 +130,10 @@ class MovingLimits:
         room_at = self._room_at(key, count - allowed + 1, now)
         label = {"cluster": "the cluster", "owner": f"owner {owner}"}.get(scope, f"{scope} {name}")
         pods = "pod is" if count == 1 else "pods are"
+        doubtful = scope == "node" and self._memory.is_node_doubtful(finding, now)
+        reason = "after a futile move there may be" if doubtful else "moves.maxMoving allows"
         message = (
-            f"{count} {pods} moving in {label}, and moves.maxMoving allows {allowed}; there "
+            f"{count} {pods} moving in {label}, and {reason} {allowed}; there "
             f"is room when a replacement is Ready, or in {room_at - now:.0f} s at the latest"
         )
         wakes = (WakeOnMoveEnded(scope, name), WakeOnPod(finding.pod.uid))

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from reactive_desched.moves.memory import FutileRow, RememberedMove
 from reactive_desched.moves.move import Move
+from reactive_desched.moves.node_memory import RestingNode
 from reactive_desched.primitives.moments import utc_time
 
 MAX_LISTED: Final = 500
@@ -41,11 +42,23 @@ class FutileOwner(Struct, frozen=True, rename="camel"):
     moves: tuple[FutileMove, ...]
 
 
+class FutileNode(Struct, frozen=True, rename="camel"):
+    """A node that a plugin leaves alone until it has rested, with all its pods."""
+
+    node: str
+    plugin: str
+    futile_moves: int
+    since: datetime
+    until: datetime
+
+
 class FutileList(Struct, frozen=True, rename="camel"):
-    """What `futile list` shows: `total` owners and plugins, and the oldest of them."""
+    """What `futile list` shows: how many owners and nodes by plugin, and the oldest of each."""
 
     total: int
     owners: tuple[FutileOwner, ...]
+    total_nodes: int = 0
+    nodes: tuple[FutileNode, ...] = ()
 
 
 class MoveRow(Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -70,14 +83,22 @@ class MoveList(Struct, frozen=True, rename="camel"):
     moves: tuple[MoveRow, ...]
 
 
-def list_futile(rows: Iterable[FutileRow], now: float, wall_now: float) -> FutileList:
-    """Return the owners that are left alone, longest first.
+def list_futile(
+    rows: Iterable[FutileRow], resting: Iterable[RestingNode], now: float, wall_now: float
+) -> FutileList:
+    """Return the owners and the nodes that are left alone, longest first.
 
     `now` is monotonic seconds and `wall_now` the time of day at the same moment.
     """
-    found = list(rows)
+    found, nodes, wall_offset = list(rows), list(resting), wall_now - now
     oldest = nsmallest(MAX_LISTED, found, key=lambda row: row.last_at)
-    return FutileList(len(found), tuple(_futile_owners(oldest, wall_now - now)))
+    oldest_nodes = nsmallest(MAX_LISTED, nodes, key=lambda node: node.last_at)
+    return FutileList(
+        len(found),
+        tuple(_futile_owners(oldest, wall_offset)),
+        len(nodes),
+        tuple(_futile_node(node, wall_offset) for node in oldest_nodes),
+    )
 
 
 def list_moves(moves: Iterable[Move]) -> MoveList:
@@ -100,6 +121,16 @@ def _futile_owners(rows: Iterable[FutileRow], wall_offset: float) -> Iterator[Fu
             utc_time(row.until + wall_offset),
             tuple(_futile_move(move, wall_offset) for move in row.moves),
         )
+
+
+def _futile_node(node: RestingNode, wall_offset: float) -> FutileNode:
+    return FutileNode(
+        node.node,
+        node.plugin,
+        node.futile_moves,
+        utc_time(node.last_at + wall_offset),
+        utc_time(node.until + wall_offset),
+    )
 
 
 def _futile_move(move: RememberedMove, wall_offset: float) -> FutileMove:

@@ -1,6 +1,6 @@
 """What is remembered of each owner's moves, so that none is repeated in a loop.
 
-Three rules, the first two per owner and pod template:
+Four rules, the first two per owner and pod template, the others per node (`NodeMemory`):
 
 - A move is futile when its plugin finds the same of the replacement where it landed, or when the
   replacement does not run. The owner then rests from that plugin, twice as long each time; after
@@ -12,24 +12,18 @@ Three rules, the first two per owner and pod template:
   each other down.
 - A node to which a balance plugin moved a pod gives that plugin none for the node's cool-down,
   unless the labels or taints of the node change: what came has not settled yet.
+- A node from which a plugin's moves were futile, of any owners, rests from that plugin in
+  the same way, if it is the node that the plugin wants to relieve.
 """
 
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, ClassVar, Final, Self
+from typing import ClassVar, Final
 
 from msgspec import Struct
 
 from reactive_desched.fit.scheduler import SchedulerNodeFit
-from reactive_desched.model.changes import (
-    Change,
-    NodeAdded,
-    NodeCapacityIncreased,
-    NodeChange,
-    NodeGone,
-    NodeLabelsChanged,
-    NodeTaintsChanged,
-)
+from reactive_desched.model.changes import Change, NodeChange
 from reactive_desched.model.decisions import Defer, GateReason, Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.history import PastEviction
@@ -37,8 +31,16 @@ from reactive_desched.model.labels import EVERYTHING
 from reactive_desched.model.moves import FAILED_RESULTS, MoveEnd, MoveOrigin, MoveOwner
 from reactive_desched.model.objects import PodKey
 from reactive_desched.model.outcomes import EVICTED, UNKNOWN
-from reactive_desched.model.wakes import ChangeTypes, WakeOn, WakeOnPod
+from reactive_desched.model.wakes import WakeOn, WakeOnPod
 from reactive_desched.moves.move import origin_of_past, owner_of
+from reactive_desched.moves.node_memory import (
+    MAX_REST_S,
+    MEMORY_GATE,
+    MEMORY_S,
+    NodeMemory,
+    RestingNode,
+    WakeOnAnyNode,
+)
 from reactive_desched.policy.moves import MoveSettings
 from reactive_desched.state.indexes.owners import OwnerIndex
 from reactive_desched.state.view import ClusterView
@@ -50,25 +52,14 @@ MAX_OWNERS: Final = 10_000
 MAX_REPLACEMENTS: Final = 50_000
 """So many replacements are remembered; beyond that the oldest is forgotten."""
 
-MAX_NODES: Final = 20_000
-"""So many nodes' last changes, and pods that came to a node by a plugin, are remembered; beyond
-that the oldest is forgotten."""
-
 MAX_MOVES_LISTED: Final = 10
 """So many moves of each owner are kept for people to read, and so many nodes that it left."""
-
-MEMORY_S: Final = 24 * 3600.0
-"""After this long a futile move and a cool-down are forgotten; the journal is read as far back."""
-
-MAX_REST_S: Final = 12 * 3600.0
-"""No back-off and no cool-down is longer."""
 
 LATE_FINDING_S: Final = 60.0
 """A finding on a replacement counts as one of its landing until so long after the move ended."""
 
-_MEMORY_GATE: Final = "MoveMemory"
 FUTILE: Final = GateReason(
-    _MEMORY_GATE,
+    MEMORY_GATE,
     "Futile",
     "Moving the owner's pods came to nothing several times in a row; the plugin leaves the owner "
     "alone until its pod template, a node or the policy changes, a node comes to have room where "
@@ -76,47 +67,23 @@ FUTILE: Final = GateReason(
     "moves.futileAfter",
 )
 RESTING: Final = GateReason(
-    _MEMORY_GATE,
+    MEMORY_GATE,
     "LastMoveFutile",
     "The finding held for the last replacement, too, or it did not run: the owner rests, twice "
     "as long each time.",
     "moves.futileBackoff",
 )
 COOLING_DOWN: Final = GateReason(
-    _MEMORY_GATE,
+    MEMORY_GATE,
     "CoolingDown",
     "The pod replaced an evicted one a short time ago; it stays for `moves.cooldown`, twice as "
     "long after each repetition.",
     "moves.cooldown",
 )
 
-NODE_COOLING_DOWN: Final = GateReason(
-    _MEMORY_GATE,
-    "NodeCoolingDown",
-    "The plugin moved a pod to the node a short time ago; the node gives it none for "
-    "`moves.nodeCooldown`.",
-    "moves.nodeCooldown",
-)
-
 FUTILE_OWNERS: Final = gauge("futile_owners", "Owners that a plugin leaves alone as futile.")
 RESTING_OWNERS: Final = gauge("resting_owners", "Owners that rest after a futile move.")
-
-
-class WakeOnAnyNode(WakeOn, frozen=True, gc=False):
-    """A node came, went, grew, or has other labels or taints: pods may go elsewhere."""
-
-    changes: ClassVar[ChangeTypes] = (
-        NodeAdded,
-        NodeGone,
-        NodeCapacityIncreased,
-        NodeTaintsChanged,
-        NodeLabelsChanged,
-    )
-
-    @classmethod
-    def fulfilled_by(cls, _: Any) -> Self:  # any of the above
-        """Return the only wake of this type."""
-        return cls()
+RESTING_NODES: Final = gauge("resting_nodes", "Nodes that rest because moves did not relieve them.")
 
 
 class RememberedMove(Struct, frozen=True, gc=False):
@@ -157,9 +124,10 @@ class _Streak:
 class _Landing:
     """A replacement: where it came from, when it landed, and what it was moved for."""
 
-    __slots__ = ("at", "ended_at", "is_futile", "plugin", "streak_before")
+    __slots__ = ("at", "ended_at", "is_futile", "left", "plugin", "streak_before")
 
-    def __init__(self, plugin: str, at: float) -> None:
+    def __init__(self, left: str, plugin: str, at: float) -> None:
+        self.left = left
         self.plugin = plugin
         self.at = at
         self.ended_at: float | None = None
@@ -186,7 +154,7 @@ _OwnerKey = tuple[str, str]  # the uid and the template's hash
 class MoveMemory:
     """The filter that blocks repetitions, and what it goes by; times are monotonic seconds."""
 
-    name = _MEMORY_GATE
+    name = MEMORY_GATE
     indexes = (OwnerIndex,)
     reacts_to: ClassVar = frozenset(WakeOnAnyNode.changes)
 
@@ -198,29 +166,30 @@ class MoveMemory:
         self._node_fit = node_fit
         self._owners: OrderedDict[_OwnerKey, _OwnerMemory] = OrderedDict()  # last moved, last
         self._landings: OrderedDict[PodKey, _Landing] = OrderedDict()
-        self._nodes_changed_at = float("-inf")
-        self._node_changed_at: OrderedDict[str, float] = OrderedDict()
-        self._arrivals: OrderedDict[tuple[str, str], float] = OrderedDict()
+        self._nodes = NodeMemory(settings)
 
     def reconfigure(self, settings: MoveSettings, *, policy_changed: bool) -> None:
         """Apply other settings; under another policy no owner is futile before it proves so."""
         self._settings = settings
+        self._nodes.reconfigure(settings, policy_changed=policy_changed)
         if policy_changed:
             for memory in self._owners.values():
                 memory.streaks.clear()
 
     def collect(self, now: float) -> Iterator[Metric]:
-        """Yield how many owners are parked, and how many rest."""
+        """Yield how many owners are parked, and how many owners and nodes rest."""
         rows = list(self.rows(now))
         yield FUTILE_OWNERS.value(len({row.owner.uid for row in rows if row.is_parked}))
         yield RESTING_OWNERS.value(len({row.owner.uid for row in rows if not row.is_parked}))
+        yield RESTING_NODES.value(len({each.node for each in self._nodes.resting(now)}))
 
     # --- the filter ---
 
     def check(self, finding: Finding, now: float) -> Defer | Refuse | None:
         """Block a pod whose owner is futile or rests, or that replaced another a while ago.
 
-        Also one that a plugin would move away from a node to which it moved another.
+        Also one that a plugin would move away from a node to which it moved another, or from one
+        that its moves do not relieve.
         """
         pod = finding.pod
         owner = owner_of(pod, self._view.index(OwnerIndex).chain(pod))
@@ -229,21 +198,7 @@ class MoveMemory:
             or self._check_cooldown(finding, memory, now)
         ):
             return found
-        return self._check_node(finding, now)
-
-    def _check_node(self, finding: Finding, now: float) -> Defer | None:
-        """Leave the pods of a node to a plugin that chooses targets until what came has settled."""
-        node, cooldown_s = finding.pod.node, self._settings.node_cooldown_s
-        if finding.targets is None or not self._arrivals:
-            return None
-        at = self._arrivals.get((node, finding.plugin))
-        if at is None or now >= at + cooldown_s or self._changed_since(node, at):
-            return None
-        message = (
-            f"{finding.plugin} moved a pod to node {node} {now - at:.0f} s ago; the node gives it "
-            f"none for {cooldown_s:.0f} s"
-        )
-        return NODE_COOLING_DOWN.defer(finding, message, at + cooldown_s, scope_exhausted="node")
+        return self._nodes.check(finding, now)
 
     def _check_streak(
         self, finding: Finding, memory: _OwnerMemory, now: float
@@ -268,7 +223,7 @@ class MoveMemory:
         left_at, left_wall_s = memory.left.get(pod.node, (float("-inf"), float("inf")))
         since = left_at if pod.created_s > left_wall_s else float("-inf")
         since = max(since, float("-inf") if landing is None else landing.at)
-        if now >= (until := since + stays_s) or self._changed_since(pod.node, since):
+        if now >= (until := since + stays_s) or self._nodes.changed_since(pod.node, since):
             return None
         message = (
             f"the pod replaced an evicted one of {memory.owner} {now - since:.0f} s ago; it stays "
@@ -295,16 +250,12 @@ class MoveMemory:
         return (
             self._settings.futile_backoff_s > 0
             and streak.count >= self._settings.futile_after
-            and self._nodes_changed_at <= streak.last_at
+            and not self._nodes.any_changed_since(streak.last_at)
         )
 
     def _rest_ends(self, streak: _Streak) -> float:
         rest_s = min(MAX_REST_S, self._settings.futile_backoff_s * 2.0 ** min(30, streak.count - 1))
         return streak.last_at + rest_s
-
-    def _changed_since(self, node: str, at: float) -> bool:
-        """Say whether a node became another place since a pod landed there."""
-        return self._node_changed_at.get(node, float("-inf")) > at
 
     def _cooldown_s(self, memory: _OwnerMemory) -> float:
         return min(MAX_REST_S, self._settings.cooldown_s * 2.0 ** min(30, memory.level))
@@ -315,11 +266,7 @@ class MoveMemory:
         """Note which nodes differ: a parked owner may be tried once more, and pods may leave."""
         for change in changes:
             if type(change) in self.reacts_to and isinstance(change, NodeChange):
-                self._nodes_changed_at = now
-                self._node_changed_at.pop(change.node, None)
-                self._node_changed_at[change.node] = now
-                if len(self._node_changed_at) > MAX_NODES:
-                    self._node_changed_at.popitem(last=False)
+                self._nodes.changed(change.node, now)
 
     def evicted(self, origin: MoveOrigin, now: float) -> None:
         """Remember that a pod was evicted; one that replaced another is a repetition."""
@@ -328,20 +275,17 @@ class MoveMemory:
             stayed_long = now - landing.at >= 2 * self._cooldown_s(memory)
             if stayed_long:
                 memory.level = 0
-            elif not self._changed_since(origin.node, landing.at):
+            elif not self._nodes.changed_since(origin.node, landing.at):
                 memory.level += 1
         memory.left.pop(origin.node, None)
         memory.left[origin.node] = now, origin.began_s
         if len(memory.left) > MAX_MOVES_LISTED:
             del memory.left[next(iter(memory.left))]
 
-    def landed(self, replacement: PodKey, node: str, plugin: str, now: float) -> None:
+    def landed(self, replacement: PodKey, node: str, origin: MoveOrigin, now: float) -> None:
         """Remember a replacement that was bound to a node."""
-        self._arrivals[node, plugin] = now
-        self._arrivals.move_to_end((node, plugin))
-        if len(self._arrivals) > MAX_NODES:
-            self._arrivals.popitem(last=False)
-        self._landings[replacement] = _Landing(plugin, now)
+        self._nodes.arrived(node, origin.plugin, now)
+        self._landings[replacement] = _Landing(origin.node, origin.plugin, now)
         if len(self._landings) > MAX_REPLACEMENTS:
             self._landings.popitem(last=False)
 
@@ -355,7 +299,7 @@ class MoveMemory:
             return False
         if landing.ended_at is not None and now > landing.ended_at + LATE_FINDING_S:
             return False
-        if self._changed_since(pod.node, landing.at):
+        if self._nodes.changed_since(pod.node, landing.at):
             return False
         if not landing.is_futile:
             owner = owner_of(pod, self._view.index(OwnerIndex).chain(pod))
@@ -366,13 +310,17 @@ class MoveMemory:
         """Remember how a move ended; one that helped ends a streak of futile ones."""
         memory = self._memory_of(origin.owner, origin.template_hash)
         memory.moves.append(RememberedMove(now, origin, end))
-        landing = self._landings.get(end.replacement_uid) or _Landing(origin.plugin, now)
+        landing = self._landings.get(end.replacement_uid) or _Landing(
+            origin.node, origin.plugin, now
+        )
         landing.ended_at = now
         if end.finding_holds or end.result in FAILED_RESULTS:
             if not landing.is_futile:
                 self._add_futile(memory, landing, now)
-        elif end.helped and (streak := memory.streaks.pop(origin.plugin, None)) is not None:
-            landing.streak_before = streak.count
+        elif end.helped:
+            self._nodes.add_help(origin.node, origin.plugin)
+            if (streak := memory.streaks.pop(origin.plugin, None)) is not None:
+                landing.streak_before = streak.count
 
     def moves_of(self, owner_uid: str) -> list[RememberedMove]:
         """Return the last moves of an owner's pods, of every template, the newest first."""
@@ -392,7 +340,7 @@ class MoveMemory:
             del self._owners[key]
         if not owner_uid:
             self._landings.clear()
-            self._arrivals.clear()
+            self._nodes.clear()
         return len({uid for uid, _ in keys})
 
     def rows(self, now: float) -> Iterator[FutileRow]:
@@ -414,6 +362,14 @@ class MoveMemory:
                         moves,
                     )
 
+    def is_node_doubtful(self, finding: Finding, now: float) -> bool:
+        """Say whether the last move to relieve the pod's node was futile: one more is a trial."""
+        return self._nodes.is_doubtful(finding, now)
+
+    def resting_nodes(self, now: float) -> Iterator[RestingNode]:
+        """Yield each node and plugin that rest with all their pods."""
+        return self._nodes.resting(now)
+
     def restore(self, past: Iterable[PastEviction], now: float, wall_now: float) -> None:
         """Remember the moves of earlier processes, oldest first, at the times they had.
 
@@ -434,9 +390,7 @@ class MoveMemory:
             if (followed := eviction.follow_up) is None:
                 continue
             if followed.replacement_uid:
-                self.landed(
-                    followed.replacement_uid, followed.node, origin.plugin, at(followed.ended_s)
-                )
+                self.landed(followed.replacement_uid, followed.node, origin, at(followed.ended_s))
             end = MoveEnd(
                 followed.result,
                 finding_holds=followed.finding_holds,
@@ -447,6 +401,7 @@ class MoveMemory:
 
     def _add_futile(self, memory: _OwnerMemory, landing: _Landing, now: float) -> None:
         landing.is_futile = True
+        self._nodes.add_futile(landing.left, landing.plugin, now)
         streak = memory.streaks.get(landing.plugin)
         if streak is None or now >= streak.last_at + MEMORY_S:
             memory.streaks[landing.plugin] = _Streak(landing.streak_before + 1, now)

@@ -7,8 +7,9 @@ taken by the controller: moves that ended, and scopes in which fewer pods are mo
 from collections import Counter, OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from heapq import nsmallest
-from typing import Final
+from typing import Any, Final
 
+from reactive_desched.api.balance_plugin import BalancePlugin
 from reactive_desched.model.changes import (
     Change,
     CompletedPodDeleted,
@@ -112,6 +113,11 @@ class MoveTracker:
             for profile in config.policy.profiles
             for plugin in profile.plugins
         }
+        self._balance_plugins: dict[str, list[BalancePlugin[Any, Any]]] = {}
+        for profile in config.policy.profiles:
+            for plugin in profile.plugins:
+                if isinstance(plugin, BalancePlugin):
+                    self._balance_plugins.setdefault(plugin.name, []).append(plugin)
 
     def collect(self) -> Iterator[Metric]:
         """Yield what came of evictions, how long replacements took, and how many are moving."""
@@ -353,7 +359,7 @@ class MoveTracker:
 
     def _take_replacement(self, move: Move, pod: Pod, now: float) -> None:
         if move.take_replacement(pod, now):
-            self._memory.landed(pod.uid, pod.node, move.origin.plugin, now)
+            self._memory.landed(pod.uid, pod.node, move.origin, now)
         self._advance(move, now)
 
     def _stop_awaiting(self, move: Move) -> None:
@@ -376,7 +382,18 @@ class MoveTracker:
         else:
             assert move.replacement is not None
             returned = move.replacement.node == move.origin.node
-            self._end(move, now, RETURNED if returned else MOVED)
+            message = self._why_misplaced(move, move.replacement, returned=returned)
+            move.finding_holds |= bool(message)
+            self._end(move, now, RETURNED if returned else MOVED, message)
+
+    def _why_misplaced(self, move: Move, replacement: Pod, *, returned: bool) -> str:
+        """Say why a balance plugin's move did not help, whatever it finds; empty if it may have."""
+        plugins = self._balance_plugins.get(move.origin.plugin, ())
+        if returned and plugins:
+            return f"the replacement returned to node {replacement.node}, which it was to relieve"
+        if any(each.is_misplaced(replacement, self._view, self._view.now_s) for each in plugins):
+            return f"the plugin moves pods away from node {replacement.node}, too"
+        return ""
 
     def _verdict_at(self, move: Move) -> float:
         """Return when the plugin has had the time to find the same of the Ready replacement."""

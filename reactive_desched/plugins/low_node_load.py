@@ -40,6 +40,7 @@ from reactive_desched.model.labels import EVERYTHING, LabelSelector, Requirement
 from reactive_desched.model.node_load import (
     TARGETS,
     Level,
+    LoadClass,
     LoadRule,
     exceeds,
     make_rule,
@@ -364,6 +365,16 @@ class LowNodeLoadPlugin(BalancePlugin[str, LowNodeLoadArgs]):
                 if text := table.describe(pod.node):
                     texts += [text, *self._obstacles(pool), *table.obstacles]
         return "; ".join(dict.fromkeys(texts)) or f"node {pod.node} is in no pool"
+
+    def is_misplaced(self, pod: Pod, cluster: Cluster, now_s: float) -> bool:
+        """Say whether the pod's node was measured to be loaded too much, for pods like it."""
+        fresh_after_s = now_s - self.args.node_metric_expiration_seconds
+        overloaded = SOURCES if is_prod(pod) else (LoadClass.HIGH,)
+        return any(
+            pod.node == each.load.name
+            for pool in self._pools
+            for each in cluster.index(NodeLoads, pool.rule).standings(fresh_after_s).of(*overloaded)
+        )
 
     def node_tables(self, cluster: Cluster, now_s: float) -> Iterator[NodeTable]:
         """Yield up to two tables for each pool, by measured use alone as in a sweep."""
@@ -699,6 +710,7 @@ class _Move:
             f"node is overutilized, {', '.join(parts)}",
             needs_fit=self._args.node_fit,
             targets=self._target_names,
+            relieves_node=True,
             details={"nodePool": self._pool.name, "level": level.value},
         )
 

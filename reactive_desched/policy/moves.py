@@ -83,8 +83,8 @@ class MoveSettings(Section):
     futile_backoff_s: Seconds = Field(
         default=300.0,
         description="A workload rests this long after a move that was futile: the finding holds "
-        "for the replacement, too, or the replacement does not run. It doubles each time, up to "
-        "12 hours. 0 switches it off.",
+        "for the replacement, too, or the replacement does not run; and so does a node that the "
+        "move was to relieve. It doubles each time, up to 12 hours. 0 switches it off.",
     )
     futile_after: Annotated[int, Field(ge=1, le=100)] = Field(
         default=3,

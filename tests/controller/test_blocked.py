@@ -37,7 +37,7 @@ from reactive_desched.model.wakes import (
     WakeOnPv,
     WakeOnPvc,
 )
-from reactive_desched.moves.memory import WakeOnAnyNode
+from reactive_desched.moves.node_memory import WakeOnAnyNode
 from reactive_desched.state.indexes.owners import OwnerSizeChanged, WakeOnOwner
 from reactive_desched.testing.builders import pod
 

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import pairwise
 from random import Random
 from types import SimpleNamespace
 from typing import Any, Final, cast
@@ -16,17 +17,20 @@ from reactive_desched.app.config_reload import ActiveConfig
 from reactive_desched.app.usage import UsagePolling
 from reactive_desched.kube.client.responses import ApiResponse
 from reactive_desched.model.changes import Change
+from reactive_desched.model.decisions import Evict
 from reactive_desched.model.quantities import milli_value
 from reactive_desched.plugins.low_node_utilization import (
     LowNodeUtilizationArgs,
     LowNodeUtilizationPlugin,
 )
+from reactive_desched.policy.moves import MoveSettings
 from reactive_desched.policy.settings import UsageSettings
 from reactive_desched.sim.http.usage import metrics_answer
 from reactive_desched.sim.objects import Obj, labels_of, name_of
 from reactive_desched.sim.pods import phase_of
 from reactive_desched.testing.scenario import plugin_from_policy
 from reactive_desched.usage.metrics_server import MetricsServer
+from tests.support.configurations import UNLIMITED_MOVES
 from tests.support.descheduled import STEP_S, DescheduledCluster
 from tests.support.log_book import RecordingLogger
 from tests.support.sim_world import HOSTNAME, SimulatedCluster
@@ -51,15 +55,19 @@ class WorldClock:
 
 
 class UseByApp:
-    """What pods use of cpu, by their label app, in milli-cores; they use nothing else."""
+    """What pods use of cpu, by their label app, in milli-cores; they use nothing else.
+
+    `own_m` is what nodes use beside their pods.
+    """
 
     def __init__(self, world: SimulatedCluster, **cpu_m: int) -> None:
         self._world = world
         self.cpu_m = cpu_m
+        self.own_m: dict[str, int] = {}
 
     def node(self, name: str) -> Mapping[str, str]:
         pods = self._world.cluster.index.on_node(name)
-        return _quantities(OWN_CPU_M + sum(map(self._used, pods)))
+        return _quantities(self.own_m.get(name, OWN_CPU_M) + sum(map(self._used, pods)))
 
     def pod(self, namespace: str, name: str) -> Sequence[tuple[str, Mapping[str, str]]] | None:
         assert namespace == "default"
@@ -93,7 +101,14 @@ class SimulatedMetricsServer:
 class MeasuredCluster(DescheduledCluster):
     """Moves pods by what metrics-server measures, which is polled every 15 seconds."""
 
-    def __init__(self, world: SimulatedCluster, use: Mapping[str, int], **smoothing: float) -> None:
+    def __init__(
+        self,
+        world: SimulatedCluster,
+        use: Mapping[str, int],
+        *,
+        moves: MoveSettings = UNLIMITED_MOVES,
+        **smoothing: float,
+    ) -> None:
         plugin = plugin_from_policy(
             LowNodeUtilizationPlugin,
             LowNodeUtilizationArgs,
@@ -101,7 +116,7 @@ class MeasuredCluster(DescheduledCluster):
             targetThresholds={"cpu": 60},
             metricsUtilization={"source": "KubernetesMetrics"},
         )
-        super().__init__(world, plugin)
+        super().__init__(world, plugin, moves=moves)
         self.use = UseByApp(world, **use)
         self.server = SimulatedMetricsServer(world, self.use)
         clock = WorldClock(world)
@@ -137,7 +152,7 @@ class MeasuredCluster(DescheduledCluster):
         return True
 
 
-def hot_node(cpu_m: int, **smoothing: float) -> MeasuredCluster:
+def hot_node(cpu_m: int, **smoothing: Any) -> MeasuredCluster:
     """Return three nodes with 4 cores, of which n1 has all eight pods; each uses so much."""
     world = SimulatedCluster().nodes("n1")
     world.deployment("web", 8, cpu="100m")
@@ -236,3 +251,54 @@ def test_after_a_load_that_lasts_no_node_is_above_its_target_and_nobody_moves_ag
         assert milli_value(cluster.use.node(name_of(node))["cpu"]) <= TARGET_M
     assert cluster.run(2 * TEN_MINUTES_S).evicted == calm
     assert max(Counter(calm).values(), default=0) <= 1, "a replacement moved"
+
+
+HOT = ("n1", "n2")
+HOUR_S: Final = 3600
+
+
+def two_hot_nodes(moves: MoveSettings) -> MeasuredCluster:
+    """Return six nodes of which two use much by themselves, whichever pods they have.
+
+    The pods request alike and are spread evenly, so the scheduler puts a replacement onto a node
+    that lost one: a hot one.
+    """
+    world = SimulatedCluster().nodes(*(f"n{number}" for number in range(1, 7)))
+    apps = [f"app{number}" for number in range(8)]
+    for app in apps:
+        world.deployment(app, 6, cpu="200m")
+    cluster = MeasuredCluster(world.advance(60), dict.fromkeys(apps, 30), moves=moves)
+    cluster.use.own_m = dict.fromkeys(HOT, 3300)
+    return cluster
+
+
+def test_a_replacement_on_an_overloaded_node_does_not_count_as_a_move_that_helped() -> None:
+    cluster = two_hot_nodes(MoveSettings()).run(TEN_MINUTES_S)
+
+    ends = [ended.end for ended in cluster.ended]
+    assert {end.node in HOT for end in ends} == {True, False}
+    for end in ends:
+        assert end.helped == (end.node not in HOT), end
+
+
+def test_from_a_node_that_no_move_relieves_one_pod_leaves_at_a_time_and_ever_later() -> None:
+    """But for those that left before the first replacement had shown where it went."""
+    cluster = two_hot_nodes(MoveSettings()).run(3 * HOUR_S)
+
+    for hot in HOT:
+        times = [at_s for at_s, node in departures(cluster) if node == hot]
+        rests = [after - before for before, after in pairwise(times) if after > before]
+        assert len(rests) >= 2, rests
+        for rest, next_rest in pairwise(rests):
+            assert next_rest > 1.9 * rest, rests
+    assert max(Counter(map(app_of, cluster.evicted)).values()) <= 4
+
+
+def app_of(pod: str) -> str:
+    return pod.partition("-")[0]
+
+
+def departures(cluster: MeasuredCluster) -> list[tuple[float, str]]:
+    """Return when each pod was evicted, and from which node."""
+    evicting = [e for e in cluster.evaluations if isinstance(e.decision, Evict)]
+    return [(e.decided_at, e.finding.pod.node) for e in evicting]

@@ -8,7 +8,14 @@ from msgspec.structs import replace
 
 from reactive_desched.model.decisions import TOTAL_LIMIT_REACHED, Evict
 from reactive_desched.model.findings import Finding, RequeueAfter
-from reactive_desched.model.objects import BURSTABLE, ClusterObject, Node, Pod, PodStatus
+from reactive_desched.model.objects import (
+    BEST_EFFORT,
+    BURSTABLE,
+    ClusterObject,
+    Node,
+    Pod,
+    PodStatus,
+)
 from reactive_desched.model.usage import NODE_METRIC, NodeMetric
 from reactive_desched.plugins.low_node_load import LowNodeLoadArgs, LowNodeLoadPlugin
 from reactive_desched.state.cluster import ClusterState
@@ -235,6 +242,11 @@ def test_the_message_has_every_resource_of_which_too_much_is_used() -> None:
 
 TWO = (host("n1"), host("n2"))
 CPU = thresholds({"cpu": 30}, {"cpu": 50})
+PROD = {
+    **thresholds({"cpu": 0}, {"cpu": 100}),
+    "prodLowThresholds": {"cpu": 30},
+    "prodHighThresholds": {"cpu": 50},
+}
 HOT = crowd(6)  # 2400m of 4000m: one pod more than allowed
 
 
@@ -286,6 +298,30 @@ def test_an_old_measurement_is_not_believed() -> None:
 
     cluster.apply(metric("n1", HOT, at_s=NOW_S - 179))
     assert len(cluster.flagged()) == 1
+
+
+@pytest.mark.parametrize(
+    ("args", "measured_at_s", "qos", "found"),
+    [
+        pytest.param(CPU, NOW_S, BURSTABLE, True, id="an overloaded node"),
+        pytest.param(CPU, NOW_S - 180, BURSTABLE, False, id="an old measurement"),
+        pytest.param(PROD, NOW_S, BURSTABLE, True, id="production pods use too much"),
+        pytest.param(PROD, NOW_S, BEST_EFFORT, False, id="and it is none"),
+    ],
+)
+def test_a_replacement_on_an_overloaded_node_is_misplaced(
+    args: dict[str, Any], measured_at_s: float, qos: str, *, found: bool
+) -> None:
+    judging, came = plugin(**args), small("came", qos=qos)
+    state = ClusterState()
+    samples = metric("n1", HOT, at_s=measured_at_s), metric("n2", ())
+    objects: list[ClusterObject] = [*TWO, *HOT, *samples, came]
+    for obj in objects:
+        state.upsert(obj)
+    view = build_view(state, wall_clock=lambda: NOW_S)
+
+    assert judging.is_misplaced(came, view, NOW_S) is found
+    assert not judging.is_misplaced(replace(came, node="n2"), view, NOW_S)
 
 
 def test_a_node_without_measurement_takes_no_pods() -> None:

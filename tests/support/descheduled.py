@@ -82,9 +82,9 @@ class DescheduledCluster:
             for resource, kind in WATCHED_KINDS.items()
             if resource in RESOURCES
         }
-        self._gates = GateFactory(ClusterView(self.state, self._now), self._now, config)
-        instances = plugin_instances(config, self.state, self._gates, self._now)
-        self._evaluator = Evaluator(instances, PodBackoff(RetrySettings()), self._gates.node_fit)
+        self.gates = GateFactory(ClusterView(self.state, self._now), self._now, config)
+        instances = plugin_instances(config, self.state, self.gates, self._now)
+        self._evaluator = Evaluator(instances, PodBackoff(RetrySettings()), self.gates.node_fit)
         for resource in self._codecs:
             for obj in world.store.list(resource):
                 self.state.upsert(self._decoded(resource, obj))
@@ -99,7 +99,7 @@ class DescheduledCluster:
             dues = (
                 self.world.cluster.next_due(),
                 self._evaluator.next_due(now),
-                self._gates.moves.next_due(),
+                self.gates.moves.next_due(),
             )
             due = min((due for due in dues if due is not None), default=until)
             self.world.advance(min(until, max(due, now + STEP_S)) - now)
@@ -158,17 +158,17 @@ class DescheduledCluster:
 
     def apply(self, changes: list[Change]) -> None:
         """Let the gates and plugins follow what changed in the state."""
-        self._gates.apply_changes(changes)
+        self.gates.apply_changes(changes)
         self._evaluator.apply_changes(changes, self._now())
-        self._gates.moves.apply_changes(changes, self._now())
+        self.gates.moves.apply_changes(changes, self._now())
         self._follow_up()
 
     def _follow_up(self) -> None:
-        self.ended += self._gates.moves.take_ended()
-        self._evaluator.apply_changes(self._gates.room_for_moves(), self._now())
+        self.ended += self.gates.moves.take_ended()
+        self._evaluator.apply_changes(self.gates.room_for_moves(), self._now())
 
     def _work(self) -> None:
-        self._gates.moves.expire(self._now())
+        self.gates.moves.expire(self._now())
         self._follow_up()
         for evaluation in list(self._evaluator.process_due(self._now(), lambda: False)):
             self.evaluations.append(evaluation)

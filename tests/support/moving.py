@@ -14,6 +14,7 @@ class MovingArgs(PluginArgs):
 
     sources: tuple[str, ...] = ("n1",)
     targets: frozenset[str] = frozenset({"n2"})
+    relieves_node: bool = False
 
 
 class Moving(BalancePlugin[str, MovingArgs]):
@@ -38,4 +39,10 @@ class Moving(BalancePlugin[str, MovingArgs]):
         places = [view.pods_of(NodeSubject(source)) for source in self.args.sources]
         pods = [pod for place in places if place is not None for pod in place[1]]
         for pod in sorted(pods, key=lambda pod: pod.name):
-            yield Finding(pod, self.name, "the sources are full", targets=self.args.targets)
+            yield Finding(
+                pod,
+                self.name,
+                "the sources are full",
+                targets=self.args.targets,
+                relieves_node=self.args.relieves_node,
+            )

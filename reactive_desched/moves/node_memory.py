@@ -1,0 +1,203 @@
+"""What is remembered of nodes: where moves led, from where they came to nothing, what changed."""
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from typing import Any, ClassVar, Final, Self, TypeVar
+
+from msgspec import Struct
+
+from reactive_desched.model.changes import (
+    NodeAdded,
+    NodeCapacityIncreased,
+    NodeGone,
+    NodeLabelsChanged,
+    NodeTaintsChanged,
+)
+from reactive_desched.model.decisions import Defer, GateReason, Refuse
+from reactive_desched.model.findings import Finding
+from reactive_desched.model.wakes import ChangeTypes, WakeOn
+from reactive_desched.policy.moves import MoveSettings
+
+MAX_NODES: Final = 20_000
+"""So many nodes' last changes, pods that came to a node by a plugin, and nodes whose moves came to
+nothing are remembered; beyond that the oldest is forgotten."""
+
+MEMORY_S: Final = 24 * 3600.0
+"""After this long a futile move and a cool-down are forgotten; the journal is read as far back."""
+
+MAX_REST_S: Final = 12 * 3600.0
+"""No back-off and no cool-down is longer."""
+
+MEMORY_GATE: Final = "MoveMemory"
+
+NODE_COOLING_DOWN: Final = GateReason(
+    MEMORY_GATE,
+    "NodeCoolingDown",
+    "The plugin moved a pod to the node a short time ago; the node gives it none for "
+    "`moves.nodeCooldown`.",
+    "moves.nodeCooldown",
+)
+NODE_RESTING: Final = GateReason(
+    MEMORY_GATE,
+    "NodeMovesFutile",
+    "The last pods that the plugin moved from the node came back, or went to a node that it would "
+    "relieve as well: the node rests from it, twice as long each time, whichever pods are on it.",
+    "moves.futileBackoff",
+)
+
+
+class WakeOnAnyNode(WakeOn, frozen=True, gc=False):
+    """A node came, went, grew, or has other labels or taints: pods may go elsewhere."""
+
+    changes: ClassVar[ChangeTypes] = (
+        NodeAdded,
+        NodeGone,
+        NodeCapacityIncreased,
+        NodeTaintsChanged,
+        NodeLabelsChanged,
+    )
+
+    @classmethod
+    def fulfilled_by(cls, _: Any) -> Self:  # any of the above
+        """Return the only wake of this type."""
+        return cls()
+
+
+NodeAndPlugin = tuple[str, str]
+_KeyT = TypeVar("_KeyT")
+_ValueT = TypeVar("_ValueT")
+
+
+class RestingNode(Struct, frozen=True, gc=False):
+    """A node that rests from a plugin; times are monotonic seconds."""
+
+    node: str
+    plugin: str
+    futile_moves: int
+    last_at: float
+    until: float
+
+
+class _Streak(Struct):
+    """Futile moves from a node in a row, and when the last one ended."""
+
+    count: int
+    last_at: float
+
+
+class NodeMemory:
+    """The rules that block all pods of a node; times are monotonic seconds."""
+
+    def __init__(self, settings: MoveSettings) -> None:
+        self._settings = settings
+        self._last_change_at = float("-inf")
+        self._changed_at: OrderedDict[str, float] = OrderedDict()
+        self._arrivals: OrderedDict[NodeAndPlugin, float] = OrderedDict()
+        self._streaks: OrderedDict[NodeAndPlugin, _Streak] = OrderedDict()
+
+    def reconfigure(self, settings: MoveSettings, *, policy_changed: bool) -> None:
+        """Apply other settings; under another policy no node rests before it has to."""
+        self._settings = settings
+        if policy_changed:
+            self._streaks.clear()
+
+    # --- the rules ---
+
+    def check(self, finding: Finding, now: float) -> Defer | Refuse | None:
+        """Block a pod that a plugin would move from a node that cools down or rests."""
+        if finding.targets is None:
+            return None
+        return self._check_arrival(finding, now) or self._check_streak(finding, now)
+
+    def _check_arrival(self, finding: Finding, now: float) -> Defer | None:
+        """Leave the pods of a node to a plugin that chooses targets until what came has settled."""
+        node, cooldown_s = finding.pod.node, self._settings.node_cooldown_s
+        at = self._arrivals.get((node, finding.plugin))
+        if at is None or now >= at + cooldown_s or self.changed_since(node, at):
+            return None
+        message = (
+            f"{finding.plugin} moved a pod to node {node} {now - at:.0f} s ago; the node gives it "
+            f"none for {cooldown_s:.0f} s"
+        )
+        return NODE_COOLING_DOWN.defer(finding, message, at + cooldown_s, scope_exhausted="node")
+
+    def _check_streak(self, finding: Finding, now: float) -> Refuse | None:
+        """Leave a node alone that the plugin's last moves did not relieve."""
+        node, streak = finding.pod.node, self._streak(finding, now)
+        if streak is None or now >= (until := self._rest_ends(streak)):
+            return None
+        moves = "move was" if streak.count == 1 else f"{streak.count} moves in a row were"
+        message = (
+            f"the last {moves} futile for node {node}: the replacements went to where the plugin "
+            f"moves pods away from; the node rests for {until - now:.0f} s"
+        )
+        wakes = (WakeOnAnyNode(),)
+        return NODE_RESTING.refuse(finding, message, wakes, until, scope_exhausted="node")
+
+    def _rest_ends(self, streak: _Streak) -> float:
+        """Return when a node has rested; where the nodes have changed since, the first rest counts.
+
+        On a node that came, replacements may land that found no other place before.
+        """
+        doublings = 0 if self._last_change_at > streak.last_at else min(30, streak.count - 1)
+        return streak.last_at + min(MAX_REST_S, self._settings.futile_backoff_s * 2.0**doublings)
+
+    def _streak(self, finding: Finding, now: float) -> _Streak | None:
+        if not finding.relieves_node:
+            return None
+        streak = self._streaks.get((finding.pod.node, finding.plugin))
+        return None if streak is None or now >= streak.last_at + MEMORY_S else streak
+
+    # --- questions ---
+
+    def is_doubtful(self, finding: Finding, now: float) -> bool:
+        """Say whether the last move to relieve the pod's node was futile."""
+        return self._settings.futile_backoff_s > 0 and self._streak(finding, now) is not None
+
+    def changed_since(self, node: str, at: float) -> bool:
+        """Say whether a node became another place since then."""
+        return self._changed_at.get(node, float("-inf")) > at
+
+    def any_changed_since(self, at: float) -> bool:
+        """Say whether any node came, went, or became another place since then."""
+        return self._last_change_at > at
+
+    def resting(self, now: float) -> Iterator[RestingNode]:
+        """Yield each node that rests from a plugin."""
+        for (node, plugin), streak in self._streaks.items():
+            if now < (until := self._rest_ends(streak)):
+                yield RestingNode(node, plugin, streak.count, streak.last_at, until)
+
+    # --- what happens ---
+
+    def changed(self, node: str, now: float) -> None:
+        """Remember that a node came, went, grew, or has other labels or taints."""
+        self._last_change_at = now
+        _put(self._changed_at, node, now)
+
+    def arrived(self, node: str, plugin: str, now: float) -> None:
+        """Remember that a plugin moved a pod to a node."""
+        _put(self._arrivals, (node, plugin), now)
+
+    def add_futile(self, node: str, plugin: str, now: float) -> None:
+        """Remember a move from a node that came to nothing."""
+        streak = self._streaks.get((node, plugin))
+        if streak is None or now >= streak.last_at + MEMORY_S:
+            streak = _Streak(0, now)
+        _put(self._streaks, (node, plugin), _Streak(streak.count + 1, now))
+
+    def add_help(self, node: str, plugin: str) -> None:
+        """Remember a move from a node that helped: it ends a row of futile ones."""
+        self._streaks.pop((node, plugin), None)
+
+    def clear(self) -> None:
+        """Forget where moves led, and which came to nothing."""
+        self._arrivals.clear()
+        self._streaks.clear()
+
+
+def _put(remembered: OrderedDict[_KeyT, _ValueT], key: _KeyT, value: _ValueT) -> None:
+    remembered.pop(key, None)
+    remembered[key] = value
+    if len(remembered) > MAX_NODES:
+        remembered.popitem(last=False)

@@ -1,0 +1,150 @@
+"""What is remembered of nodes: one that moves do not relieve rests, whoever owns its pods."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from reactive_desched.model.decisions import Evict
+from reactive_desched.model.history import PastEviction, PastFollowUp
+from reactive_desched.moves import node_memory
+from reactive_desched.moves.listing import list_futile
+from reactive_desched.moves.node_memory import NodeMemory
+from reactive_desched.policy.moves import MoveSettings
+from tests.support.descheduled import DescheduledCluster
+from tests.support.moving import Moving, MovingArgs
+from tests.support.sim_world import SimulatedCluster
+
+APPS = ("a", "b", "c", "d")
+FIVE_MINUTES_S = 300
+ONE_AT_A_TIME = {"maxMoving": {"node": 1}, "cooldown": "0s", "nodeCooldown": "0s"}
+
+
+def cluster_of(
+    *, relieves_node: bool = True, nodes: tuple[str, ...] = ("n2",), **moves: Any
+) -> DescheduledCluster:
+    """Return a cluster of which n1 has a pod of each workload, and each pod returns there.
+
+    The plugin finds the next workload's pod, while the one before rests.
+    """
+    world = SimulatedCluster().nodes("n1", *nodes)
+    for app in APPS:
+        world.deployment(app, 1, nodeSelector={"kubernetes.io/hostname": "n1"})
+    args = MovingArgs(relieves_node=relieves_node)
+    settings = MoveSettings.model_validate({**ONE_AT_A_TIME, **moves})
+    return DescheduledCluster(world.advance(30), Moving(args), moves=settings)
+
+
+def owners(cluster: DescheduledCluster) -> list[str]:
+    return [name.partition("-")[0] for name in cluster.evicted]
+
+
+def reasons(cluster: DescheduledCluster) -> set[str]:
+    """Return why the last plan did not evict, by code."""
+    last = {e.finding.pod.name: e.decision for e in cluster.evaluations}
+    return {d.reason for d in last.values() if not isinstance(d, Evict)}
+
+
+def test_a_node_that_a_move_did_not_relieve_rests_with_all_its_pods() -> None:
+    cluster = cluster_of().run(FIVE_MINUTES_S)
+
+    assert owners(cluster) == ["a"]
+    assert "NodeMovesFutile" in reasons(cluster)
+    assert [(end.end.result, end.end.helped) for end in cluster.ended] == [("returned", False)]
+    assert cluster.ended[0].end.message == (
+        "the replacement returned to node n1, which it was to relieve"
+    )
+
+
+def test_it_rests_twice_as_long_each_time() -> None:
+    cluster = cluster_of().run(3 * 3600)
+
+    gaps = [b - a for a, b in zip(cluster.evicted_at_s, cluster.evicted_at_s[1:], strict=False)]
+    assert [round(gap, -2) for gap in gaps] == [300, 600, 1200, 2400, 4800]
+
+
+def test_a_finding_about_the_pod_alone_has_only_its_owner_rest() -> None:
+    assert set(owners(cluster_of(relieves_node=False).run(FIVE_MINUTES_S))) == set(APPS)
+
+
+def test_without_the_back_off_no_node_rests() -> None:
+    cluster = cluster_of(futileBackoff="0s").run(FIVE_MINUTES_S)
+
+    assert len(cluster.evicted) > len(APPS)
+    assert "NodeMovesFutile" not in reasons(cluster)
+
+
+def test_after_a_node_came_the_first_rest_is_enough() -> None:
+    cluster = cluster_of().run(2000)  # after the third move it rests for 20 minutes
+    before = len(cluster.evicted)
+    assert before == 3
+
+    cluster.world.nodes("n3")
+    cluster.run(1)
+
+    assert len(cluster.evicted) == before + 1
+
+
+def test_after_a_move_that_helped_the_node_begins_anew() -> None:
+    memory = NodeMemory(MoveSettings())
+    memory.add_futile("n1", "P", 0)
+    memory.add_futile("n1", "P", 400)
+    assert [(each.futile_moves, each.until) for each in memory.resting(500)] == [(2, 1000)]
+
+    memory.add_help("n1", "P")
+    assert not list(memory.resting(500))
+
+    memory.add_futile("n1", "P", 600)
+    assert [(each.futile_moves, each.until) for each in memory.resting(700)] == [(1, 900)]
+
+
+def test_beyond_the_bound_the_node_that_rested_first_is_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(node_memory, "MAX_NODES", 2)
+    memory = NodeMemory(MoveSettings())
+    for number in range(4):
+        memory.add_futile(f"n{number}", "P", number)
+
+    assert [each.node for each in memory.resting(5)] == ["n2", "n3"]
+
+
+def test_a_person_lists_a_node_that_rests_and_clears_all() -> None:
+    cluster = cluster_of().run(100)
+    memory, now = cluster.gates.memory, cluster.world.clock.now()
+    listed = msgspec.json.encode(list_futile((), memory.resting_nodes(now), now, now))
+    [node] = msgspec.json.decode(listed)["nodes"]
+    assert (node["node"], node["plugin"], node["futileMoves"]) == ("n1", Moving.name, 1)
+
+    memory.clear("")
+
+    assert not list(memory.resting_nodes(now))
+
+
+@pytest.mark.parametrize("minutes", [1, 20])
+def test_after_a_restart_a_node_rests_as_long_as_before(minutes: int) -> None:
+    cluster = cluster_of()
+    now = cluster.world.clock.now()
+    at = now - 60 * minutes
+    past = [
+        PastEviction(
+            f"request-{number}",
+            at,
+            f"uid-{number}",
+            "default",
+            f"pod-{number}",
+            "n1",
+            owner_uid=f"owner-{number}",
+            replacing_uid=f"owner-{number}",
+            replacing_kind="ReplicaSet",
+            plugin=Moving.name,
+            ended_s=at,
+            result="evicted",
+            follow_up=PastFollowUp(at, "returned", "n1", True, f"new-{number}"),
+        )
+        for number in range(2)
+    ]
+    cluster.gates.moves.restore(past, now, now)
+    cluster.run(10)
+
+    assert bool(cluster.evicted) is (minutes > 10)
