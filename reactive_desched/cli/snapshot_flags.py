@@ -68,7 +68,7 @@ def add_preview(command: argparse.ArgumentParser) -> None:
         "--ready-after",
         metavar="DURATION",
         type=_duration,
-        help="take each replacement to be Ready so long after its creation (default 10s)",
+        help="take each replacement to be Ready so long after it is bound to a node (default 10s)",
     )
     ahead.add_argument(
         "--journal",

@@ -56,17 +56,28 @@ class PreviewClock:
 
 
 class AssumedEviction(Struct, frozen=True):
-    """What the API server answered, and where the replacement is bound; empty for nowhere."""
+    """What the API server answered, and the uid of the replacement; empty for none."""
 
     outcome: Outcome
-    target: str = ""
+    replacement: str = ""
+
+
+class _Unbound(Struct, frozen=True):
+    """A replacement before it is bound, and the budgets that it gives back when it is Ready.
+
+    The pod has a node if one was found for it already.
+    """
+
+    pod: Pod
+    owner: OwnerReference
+    budgets: tuple[str, ...]
 
 
 class _Step(Struct, frozen=True):
     """What happens later: a pod is gone, its replacement is created, or becomes Ready."""
 
     gone: Pod | None = None
-    created: Pod | None = None
+    created: _Unbound | None = None
     ready: Pod | None = None
     budgets: tuple[str, ...] = ()
 
@@ -76,8 +87,9 @@ class AssumedCluster:
 
     An evicted pod is gone `ready_after_s` after its eviction. Its controller creates the
     replacement at once, a StatefulSet when the pod is gone. The replacement is bound to a node that
-    node fit finds, and is Ready `ready_after_s` after its creation; its PodDisruptionBudget then
-    allows one more disruption. One that fits nowhere stays Pending.
+    node fit finds, and is Ready `ready_after_s` after that; its PodDisruptionBudget then
+    allows one more disruption. One that fits nowhere stays Pending until a pod that leaves makes
+    room for it.
     """
 
     def __init__(self, controller: Controller, clock: PreviewClock, ready_after_s: float) -> None:
@@ -89,12 +101,18 @@ class AssumedCluster:
         self._steps: list[tuple[float, int, _Step]] = []
         self._number = count()
         self._siblings: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        self._unbound: list[_Unbound] = []
+        self._bound: dict[str, str] = {}
         for pod in controller.state.pods:
             self._count(pod, 1)
 
     def next_due(self) -> float | None:
         """Return when the next step happens."""
         return self._steps[0][0] if self._steps else None
+
+    def node_of(self, replacement: str) -> str:
+        """Return the node to which a replacement was bound, by its uid; empty for none."""
+        return self._bound.get(replacement, "")
 
     def advance(self) -> None:
         """Let happen what is due."""
@@ -114,20 +132,20 @@ class AssumedCluster:
         return AssumedEviction(outcome, self._begin_to_leave(pod, _budgets(changes)))
 
     def _begin_to_leave(self, pod: Pod, budgets: tuple[str, ...]) -> str:
-        """Let a pod terminate; return the node of its replacement."""
+        """Let a pod terminate; return the uid of its replacement."""
         owner = controller_of(pod.owners)
         if not pod.is_active or owner is None:  # nothing takes the place of either
-            self._later(_Step(gone=pod, budgets=budgets))
+            self._later(_Step(gone=pod))
             return ""
         new = self._replacement(pod, owner)
         self._count(pod, -1)
         self._apply(replace(pod, deletion_s=int(self._clock.wall()), resource_version=0))
         if owner.kind == "StatefulSet":
-            self._later(_Step(gone=pod, created=new, budgets=budgets))
+            self._later(_Step(gone=pod, created=_Unbound(new, owner, budgets)))
         else:
-            self._create(new)
-            self._later(_Step(gone=pod, ready=new, budgets=budgets))
-        return new.node
+            self._later(_Step(gone=pod))
+            self._create(_Unbound(new, owner, budgets))
+        return new.uid
 
     def _replacement(self, pod: Pod, owner: OwnerReference) -> Pod:
         """Return the pod that takes the place of an evicted one, on its node."""
@@ -143,17 +161,18 @@ class AssumedCluster:
             condition_transitions=(),
         )
         return replace(
-            new, node=pod.node if owner.kind == "DaemonSet" else self._place(new, pod, owner)
+            new, node=pod.node if owner.kind == "DaemonSet" else self._place(new, owner, pod.uid)
         )
 
-    def _place(self, new: Pod, evicted: Pod, owner: OwnerReference) -> str:
+    def _place(self, new: Pod, owner: OwnerReference, evicted: str = "") -> str:
         """Return the node to which the kube-scheduler would bind a replacement; empty for none.
 
-        Of the nodes that node fit finds, it is one with the fewest pods of the same controller.
+        Of the nodes that node fit finds, it is one with the fewest pods of the same controller, and
+        of those the one that is reserved for the evicted pod's replacement.
         """
         node_fit = self._controller.gates.node_fit
-        expected = node_fit.expected_replacements(evicted.namespace)
-        reserved = next((node for pod, node in expected if pod.uid == evicted.uid), "")
+        expected = node_fit.expected_replacements(new.namespace)
+        reserved = next((node for pod, node in expected if pod.uid == evicted), "")
         siblings, nodes = self._siblings[owner.uid], dict[int, list[str]]()
         for info in self._controller.view.node_infos():
             if info.node is not None and info.node.is_ready:
@@ -173,22 +192,37 @@ class AssumedCluster:
     def _play(self, step: _Step) -> None:
         if step.gone is not None:
             self._controller.apply(self._state.remove(step.gone))
+            self._bind_waiting()
         if step.created is not None:
             self._create(step.created)
-            self._later(_Step(ready=step.created, budgets=step.budgets))
-            return
-        if step.ready is not None and step.ready.node:
+        if step.ready is not None:
             self._apply(self._as_ready(step.ready))
             for key in step.budgets:
                 self._give_back(key)
 
-    def _create(self, new: Pod) -> None:
-        """Create a pod, and bind it."""
-        new = replace(new, created_s=int(self._clock.wall()))
-        self._apply(replace(new, node=""))
-        if new.node:
-            self._count(new, 1)
-            self._apply(new)
+    def _create(self, new: _Unbound) -> None:
+        """Create a pod, and bind it if it fits somewhere."""
+        created = replace(new.pod, created_s=int(self._clock.wall()))
+        self._apply(replace(created, node=""))
+        new = replace(new, pod=created)
+        if not self._bind(new):
+            self._unbound.append(new)
+
+    def _bind(self, new: _Unbound) -> bool:
+        """Bind a pod, and let it become Ready; return whether it fits somewhere."""
+        pod = new.pod
+        if not (node := pod.node or self._place(pod, new.owner)):
+            return False
+        pod = replace(pod, node=node)
+        self._bound[pod.uid] = node
+        self._count(pod, 1)
+        self._apply(pod)
+        self._later(_Step(ready=pod, budgets=new.budgets))
+        return True
+
+    def _bind_waiting(self) -> None:
+        """Bind the replacements for which there is room now, the oldest first."""
+        self._unbound = [each for each in self._unbound if not self._bind(each)]
 
     def _as_ready(self, new: Pod) -> Pod:
         bound = self._controller.view.pod(new.uid) or new

@@ -6,6 +6,7 @@ are replaced (docs/adr/0040-a-preview-runs-the-controller.md).
 
 from collections import deque
 from collections.abc import Iterator, Sequence
+from heapq import heapreplace
 from typing import Final
 
 from msgspec.structs import replace
@@ -143,6 +144,8 @@ class _ControllerRun:
         self._formatter = DecisionFormatter(configuration.policy.profiles, self._controller.view)
         self._requests: deque[tuple[float, Intent]] = deque()
         self._evictions: list[PlannedDecision] = []
+        self._replacements: list[str] = []
+        self._sender_free_at = [0.0] * configuration.settings.evictions.max_in_flight
 
     def run(self, past: Sequence[PastEviction]) -> PlanResult:
         """Let time pass until nothing is due any more, or a bound is reached."""
@@ -156,7 +159,11 @@ class _ControllerRun:
             ended_after_seconds=round(self._clock.now, 3),
             ended=ended,
         )
-        decisions = (*self._evictions, *self._waiting())
+        evictions = (
+            replace(eviction, replacement_node=self._cluster.node_of(replacement) or None)
+            for eviction, replacement in zip(self._evictions, self._replacements, strict=True)
+        )
+        decisions = (*evictions, *self._waiting())
         return PlanResult(decisions, None, self._controller.view, preview)
 
     def decide(self, past: Sequence[PastEviction]) -> tuple[Controller, PreviewClock]:
@@ -190,9 +197,11 @@ class _ControllerRun:
             clock.now = following + TIMER_DELAY_S
 
     def _work(self) -> None:
-        """Evaluate what is due; the requests take a moment."""
+        """Evaluate what is due; requests take a moment, and so many at once as a run sends."""
         for intent in self._controller.work(self._clock.now, lambda: False):
-            self._requests.append((self._clock.now + REQUEST_S, intent))
+            answered_at = max(self._clock.now, self._sender_free_at[0]) + REQUEST_S
+            heapreplace(self._sender_free_at, answered_at)
+            self._requests.append((answered_at, intent))
         self._progress.update("evictions", len(self._evictions))
 
     def _execute(self, answered_at: float, intent: Intent) -> None:
@@ -202,16 +211,16 @@ class _ControllerRun:
             assumed = self._cluster.evict(intent)
             outcome = assumed.outcome
             if outcome.result == EVICTED:
-                self._evictions.append(self._eviction(answered_at, intent, assumed.target))
+                self._evictions.append(self._eviction(answered_at, intent))
+                self._replacements.append(assumed.replacement)
         self._controller.settle(EvictionResult(intent, outcome, self._clock.now))
 
-    def _eviction(self, answered_at: float, intent: Intent, target: str) -> PlannedDecision:
+    def _eviction(self, answered_at: float, intent: Intent) -> PlannedDecision:
         decided = CycleDecision(intent.context.profile, Evict(intent.context.finding))
         delays = self._recorder.delays.get(_finding_key(intent.context), {})
         return replace(
             self._formatter.format(decided),
             in_seconds=round(answered_at - REQUEST_S, 3),
-            replacement_node=target or None,
             delayed_by=tuple(delays.values()),
         )
 

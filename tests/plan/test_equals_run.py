@@ -35,14 +35,29 @@ TOLERANCE_S = 0.5
 
 SAME_MOMENT_S = 0.1
 
-SEEDS = range(16)
-BUDGETS = (
-    "",
-    "budgets: {cluster: {evictions: 6, per: 1m, burst: 2}}\n",
-    "budgets: {cluster: {evictions: 2, per: 5m, burst: 1}}\n",
-    "budgets: {warmUp: null}\nguards: {minPodAge: 0s}\nmoves: {cooldown: 1m}\n",
+SEEDS = range(24)
+UNEVEN = (
+    "zone: {evictions: 19, per: 1m, burst: 7}, node: {evictions: 7, per: 1m, burst: 3}, "
+    "namespace: {evictions: 13, per: 1m, burst: 5}, owner: {evictions: 5, per: 1m, burst: 2}"
 )
+"""No two of these have their next token at the same time: milliseconds would decide there."""
 
+BUDGETS = (
+    f"budgets: {{{UNEVEN}}}\n",
+    f"budgets: {{cluster: {{evictions: 6, per: 1m, burst: 2}}, {UNEVEN}}}\n",
+    f"budgets: {{cluster: {{evictions: 2, per: 5m, burst: 1}}, {UNEVEN}}}\n",
+    f"budgets: {{warmUp: null, {UNEVEN}}}\nguards: {{minPodAge: 0s}}\nmoves: {{cooldown: 1m}}\n",
+    # Here it is the time since a replacement became Ready.
+    (
+        f"budgets: {{warmUp: null, {UNEVEN}}}\nguards: {{minReadyTime: 100s}}\n"
+        "moves: {cooldown: 0s, futileBackoff: 0s}\n"
+    ),
+    # Here PodDisruptionBudgets are what holds evictions back.
+    (
+        "budgets: {warmUp: null, owner: null, namespace: null, node: null}\n"
+        "moves: {maxMoving: {owner: 100%}}\n"
+    ),
+)
 
 ONE_BY_ONE = "evictions: {maxInFlight: 1}\n"
 """Else requests of one moment overtake each other, and chance says whose turn is next."""
@@ -81,7 +96,9 @@ def compare(seed: int, folder: Path) -> Compared:
     """Preview a drawn cluster, and run the controller on it."""
     rng = Random(seed)
     policy = folder / "policy.yaml"
-    policy.write_text(draw_policy(rng, rng.choice(BUDGETS) + ONE_BY_ONE), encoding="utf-8")
+    by_age = rng.random() < 0.4
+    text = draw_policy(rng, rng.choice(BUDGETS) + ONE_BY_ONE, by_age=by_age)
+    policy.write_text(text, encoding="utf-8")
     configuration = load_files([policy], plugin_registry())
     trio._core._run._r.seed(seed)
     begun: list[tuple[float, float]] = []
@@ -93,7 +110,12 @@ def compare(seed: int, folder: Path) -> Compared:
         world = World(folder / "journal", configuration, rng, pace)
 
         def prepare() -> None:
-            draw_objects(world.store, rng)
+            # A replacement that is evicted again must have had one place to go, and there was room:
+            # two nodes, of which one is tainted. Else chance decides, and with it all that follows.
+            if by_age:
+                draw_objects(world.store, rng, nodes=2, few_pods="12")
+            else:
+                draw_objects(world.store, rng)
 
         async def story() -> None:
             begun.append((anyio.current_time(), world.wall_now()))
@@ -145,6 +167,30 @@ def test_the_controller_evicts_what_the_preview_says_and_when(tmp_path: Path, se
         if abs(plan.at_s - fact.at_s) > TOLERANCE_S
     ]
     assert late == []
+
+
+def test_a_replacement_waits_for_the_room_that_a_leaving_pod_makes(world: Any) -> None:
+    small, full = world.node("n1", "gpu"), world.node("n2")
+    full["status"]["allocatable"]["pods"] = "1"
+    policy = """\
+apiVersion: descheduler/v1alpha2
+kind: DeschedulerPolicy
+profiles:
+- name: all
+  pluginConfig:
+  - name: PodLifeTime
+    args: {maxPodLifeTimeSeconds: 3600, namespaces: {include: [old]}}
+  plugins:
+    deschedule: {enabled: [RemovePodsViolatingNodeTaints, PodLifeTime]}
+"""
+    pods = (world.pod("first"), world.pod("second", on="n2", space="old"))
+    pods[1]["metadata"]["creationTimestamp"] = "2026-05-01T01:00:00Z"
+    cluster = world.file(world.listed([small, full, *pods]))
+
+    report = world.look(cluster, policy=policy, mode=PlanMode.RUN)
+
+    went = {each.pod.name: each.replacement_node for each in report.decisions}
+    assert went == {"first": "n2", "second": None}
 
 
 def in_order(evictions: Iterable[Eviction]) -> list[Eviction]:

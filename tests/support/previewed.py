@@ -44,9 +44,14 @@ def draw_limits(rng: Random) -> str:
     )
 
 
-def draw_policy(rng: Random, settings: str = "") -> str:
-    """Write a policy with some plugins and limits, and settings behind it."""
+def draw_policy(rng: Random, settings: str = "", *, by_age: bool = False) -> str:
+    """Write a policy with some plugins and limits, and settings behind it.
+
+    A policy `by_age` evicts pods for their age, too: replacements after a while, again and again.
+    """
     limits = draw_limits(rng)
+    threshold = rng.choice(["", "", ", priorityThreshold: {name: high}"])
+    aged = ", PodLifeTime" if by_age else ""
     return f"""\
 apiVersion: descheduler/v1alpha2
 kind: DeschedulerPolicy
@@ -55,13 +60,15 @@ profiles:
 - name: drawn
   pluginConfig:
   - name: DefaultEvictor
-    args: {{nodeFit: {rng.choice(["true", "false"])}}}
+    args: {{nodeFit: {rng.choice(["true", "false"])}{threshold}}}
   - name: RemoveDuplicates
     args: {{}}
+  - name: PodLifeTime
+    args: {{maxPodLifeTimeSeconds: {rng.choice([45, 240])}}}
   - name: LowNodeUtilization
     args: {{thresholds: {{cpu: 20, pods: 20}}, targetThresholds: {{cpu: 40, pods: 40}}}}
   plugins:
-    deschedule: {{enabled: [RemovePodsViolatingNodeTaints]}}
+    deschedule: {{enabled: [RemovePodsViolatingNodeTaints{aged}]}}
     balance: {{enabled: [{rng.choice(["", "RemoveDuplicates", "LowNodeUtilization"])}]}}
 ---
 apiVersion: reactive-desched/v1alpha1
@@ -83,14 +90,19 @@ def draw_cluster(world: SimulatedCluster, rng: Random) -> None:
     world.cluster.settle()
 
 
-def draw_objects(store: Store, rng: Random) -> None:
-    """Create nodes, workloads and disruption budgets."""
-    cpu, pods = rng.choice(["1", "2", "4"]), rng.choice(["6", "110"])
-    for number in range(rng.randrange(2, 6)):
+def draw_objects(store: Store, rng: Random, nodes: int = 0, few_pods: str = "6") -> None:
+    """Create nodes, as many as are given if any, workloads and disruption budgets.
+
+    In half of the clusters a node takes `few_pods`.
+    """
+    cpu, pods = rng.choice(["1", "2", "4"]), rng.choice([few_pods, "110"])
+    store.create("priorityclasses", {"metadata": {"name": "high"}, "value": 1000})
+    for number in range(nodes or rng.randrange(2, 6)):
         store.create("nodes", node(f"n{number}", cpu=cpu, pods=pods))
     for app in APPS:
         labels = {"tier": "shared"} if rng.random() < 0.5 else {}
-        spec = workload(app, rng.choice([1, 2, 5]), cpu="100m", labels=labels)
+        priority = {"priorityClassName": "high"} if rng.random() < 0.2 else {}
+        spec = workload(app, rng.choice([1, 3, 5]), cpu="100m", labels=labels, **priority)
         is_stateful = rng.random() < 0.25
         spec |= {"serviceName": app} if is_stateful else {}
         _create(store, "statefulsets" if is_stateful else "deployments", app, spec)
