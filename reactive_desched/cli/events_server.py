@@ -31,9 +31,6 @@ INITIAL_LOOKBACK: Final = 1000
 """The last records that are wanted are looked for in so many, then in four times as many."""
 
 
-MAX_EXPLANATION: Final = 500
-"""So many characters of a server's own words are shown."""
-
 _EXPLAINED: Final = (HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND)
 
 
@@ -196,8 +193,8 @@ class _ServerTail:
             raise ConfigError((await response.text()).strip())
         if response.status == HTTPStatus.UNAUTHORIZED:
             raise StreamFailed(f"{self._address}: {UNAUTHORIZED}")
-        if response.status in _EXPLAINED and response.content_type == "text/plain":
-            text = (await response.text())[:MAX_EXPLANATION].strip()
+        if response.status in _EXPLAINED and response.headers.get("Server") == "reactive-desched":
+            text = (await response.text()).strip()
             raise StreamFailed(f"{self._address} answers {response.status}: {text}")
         if response.status == HTTPStatus.SERVICE_UNAVAILABLE:
             raise StreamUnavailable(f"{self._address}: {(await response.text()).strip()}")

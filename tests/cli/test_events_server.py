@@ -144,7 +144,7 @@ async def test_a_server_without_a_stream_or_without_room_is_told_apart(
 ) -> None:
     async with serve(ANY_PORT, Served(Health(lambda: 0.0))) as url:
         assert await run_on(url) == 1
-    assert "404 Not Found, which is not a stream of events" in capfd.readouterr().err
+    assert "answers 404: there is no stream of events: write" in capfd.readouterr().err
     async with serve_stream(tail, max_clients=0) as served:
         assert await run_on(served.url, "-f") == 1
     assert "all places are taken" in capfd.readouterr().err
