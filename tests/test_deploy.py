@@ -187,7 +187,7 @@ def test_no_rule_has_a_wildcard_or_reaches_beside_resources() -> None:
 
 
 @pytest.mark.parametrize("folder", WORKLOADS)
-def test_the_role_is_bound_to_the_account_the_pods_use_and_to_nobody_else(folder: str) -> None:
+def test_the_role_is_bound_to_the_account_of_the_pods_and_to_no_other(folder: str) -> None:
     account = one(folder, "ServiceAccount")["metadata"]
     bindings = [each for each in render(DEPLOY / folder) if each["kind"] == "ClusterRoleBinding"]
 
@@ -509,7 +509,7 @@ def test_each_folder_pins_the_image_of_this_version(folder: str) -> None:
         assert image == f"reactive-desched:{version('reactive-desched')}"
 
 
-def test_the_controller_is_told_which_pod_it_is() -> None:
+def test_the_controller_knows_its_own_pod() -> None:
     told = {
         variable["name"]: variable["valueFrom"]["fieldRef"]["fieldPath"]
         for variable in container_of("controller")["env"]

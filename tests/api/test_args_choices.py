@@ -24,7 +24,7 @@ def test_words_that_are_allowed_are_taken_as_they_are() -> None:
     assert Meal(fruits=("Pear", "Apple", "Pear")).fruits == ("Pear", "Apple", "Pear")
 
 
-def test_every_other_word_is_told_where_it_stands_with_what_may_be_there() -> None:
+def test_every_other_word_is_reported_at_its_line_with_what_may_be_there() -> None:
     assert complaints("aple", "Pear", "Brick") == [
         (
             '"aple" cannot be in fruits',
@@ -35,7 +35,7 @@ def test_every_other_word_is_told_where_it_stands_with_what_may_be_there() -> No
     ]
 
 
-def test_editors_are_told_the_words() -> None:
+def test_the_schema_gives_editors_the_words() -> None:
     assert Meal.model_json_schema()["properties"]["fruits"]["items"] == {
         "type": "string",
         "enum": ["Apple", "Pear"],

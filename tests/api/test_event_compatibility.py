@@ -207,14 +207,14 @@ def test_a_new_type_may_come() -> None:
         ),
     ],
 )
-def test_what_breaks_readers_is_told(change: Callable[[Json], object], complaint: str) -> None:
+def test_what_breaks_readers_is_reported(change: Callable[[Json], object], complaint: str) -> None:
     found = told(change)
 
     assert len(found) == 1
     assert found[0].startswith(complaint)
 
 
-def test_a_change_without_a_higher_revision_is_told() -> None:
+def test_a_change_without_a_higher_revision_is_reported() -> None:
     new = {"type": "string", "description": "Where it goes."}
 
     found = told(lambda s: s["properties"].update(target=new), raised=False)
@@ -228,7 +228,7 @@ def test_a_field_called_like_a_word_of_schemas_still_counts() -> None:
     assert found == [f"{REQUESTED} says something else under the same revision {REVISION}"]
 
 
-def test_a_lower_revision_is_told() -> None:
+def test_a_lower_revision_is_reported() -> None:
     past = Release("then", {NEXT: type_schemas()[NAME]}, {REQUESTED: {"schema": NEXT}}, [])
 
     found = list(structural(past, index()["types"], type_schemas()))
@@ -236,7 +236,7 @@ def test_a_lower_revision_is_told() -> None:
     assert found == [f"{REQUESTED} has a lower revision than {REVISION + 1}"]
 
 
-def test_a_type_that_is_gone_is_told() -> None:
+def test_a_type_that_is_gone_is_reported() -> None:
     past = Release("then", type_schemas(), index()["types"], [])
     types, schemas = index()["types"], type_schemas()
     del types[REQUESTED], schemas[NAME]

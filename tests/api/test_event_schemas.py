@@ -57,7 +57,7 @@ def test_every_type_has_a_sample_a_meaning_and_a_revision(lines: list[bytes]) ->
     assert sampled == DATA_TYPES.keys() == MEANINGS.keys() == SCHEMA_REVISIONS.keys()
 
 
-def test_schemas_are_sound_and_say_who_they_are() -> None:
+def test_schemas_are_sound_and_have_their_id() -> None:
     for type_, validator in OF_TYPE.items():
         Draft202012Validator.check_schema(validator.schema)
         assert TYPE_SCHEMAS[schema_name(type_)]["$id"] == dataschema(type_)

@@ -17,7 +17,7 @@ def test_other_names_are_missing_as_in_any_module() -> None:
     assert not hasattr(reactive_desched.api, "Plugins")
 
 
-def test_who_reads_events_alone_does_not_load_what_plugins_need() -> None:
+def test_a_reader_of_events_does_not_load_what_plugins_need() -> None:
     code = "import sys, reactive_desched.api.event; print('pydantic' in sys.modules)"
 
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)

@@ -58,7 +58,7 @@ async def test_a_bad_text_keeps_what_is_in_force_and_every_problem_is_named(path
     assert "policy_kept 1.0" in bench.exposition
 
 
-async def test_a_bad_text_is_told_once_and_another_one_again(path: Path) -> None:
+async def test_a_bad_text_is_reported_once_and_another_one_again(path: Path) -> None:
     async with ReloaderBench(path).running() as bench:
         bench.write("no: policy\n")
         await anyio.sleep(30)
@@ -142,7 +142,7 @@ async def test_what_needs_a_restart_is_named_and_all_else_is_taken(
     assert bench.configs[0].settings.debounce.quiet_s == 3
 
 
-async def test_warnings_of_a_new_policy_are_told(path: Path) -> None:
+async def test_warnings_of_a_new_policy_are_reported(path: Path) -> None:
     async with ReloaderBench(path).running() as bench:
         bench.write(f"{HEAD}profiles: []\n")
         await anyio.sleep(3)

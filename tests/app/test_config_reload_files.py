@@ -81,7 +81,7 @@ async def test_a_file_that_is_missing_for_a_moment_is_waited_for(path: Path) -> 
     assert [kind for kind, _ in bench.notifications] == ["reloaded"]
 
 
-async def test_a_file_that_stays_away_is_told_and_the_policy_stays(path: Path) -> None:
+async def test_a_file_that_stays_away_is_reported_and_the_policy_stays(path: Path) -> None:
     async with ReloaderBench(path).running() as bench:
         bench.remove()
         await anyio.sleep(5)

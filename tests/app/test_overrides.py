@@ -55,7 +55,7 @@ def test_the_node_selector_counts_where_the_policy_has_none(
     ]
 
 
-def test_the_policy_selects_everything_when_nobody_says_otherwise() -> None:
+def test_the_policy_selects_everything_by_default() -> None:
     assert FlagOverrides().apply_to(files()).policy.node_selector == EVERYTHING
 
 

@@ -49,7 +49,7 @@ async def test_where_a_follower_is_stands_in_the_folder_of_positions(tmp_path: P
     assert Cursors(tmp_path / "positions").all()["index"].seq == last
 
 
-async def test_a_clean_stop_hands_its_checkpoint_to_who_follows(tmp_path: Path) -> None:
+async def test_a_clean_stop_hands_its_checkpoint_to_followers(tmp_path: Path) -> None:
     settings, log = ReactiveSettings(), Lines()
     async with open_recording(
         tmp_path, settings, MetricsRegistry(), log, [], dry_run=False
@@ -87,7 +87,7 @@ class TestTelling:
     def anyio_backend(self) -> tuple[str, dict[str, object]]:
         return "trio", {"clock": trio.testing.MockClock(autojump_threshold=0)}
 
-    async def test_a_reason_is_told_once_and_its_end_too(self) -> None:
+    async def test_a_reason_is_reported_once_and_its_end_too(self) -> None:
         log, reasons = Lines(), iter(("", "full", "full", "full", "broken", "", "", "full"))
         async with anyio.create_task_group() as group:
             group.start_soon(
@@ -103,7 +103,7 @@ class TestTelling:
             "stopped {'reason': 'full'}",
         ]
 
-    async def test_a_reason_that_still_grows_is_told_when_it_has_stood_for_some_looks(self) -> None:
+    async def test_a_reason_that_still_grows_is_reported_after_some_checks(self) -> None:
         log, reasons = Lines(), iter(("a", "a, b", "a, b", "a, b, c", "", "d", "d", "d", ""))
         async with anyio.create_task_group() as group:
             held = partial(
@@ -120,7 +120,7 @@ class TestTelling:
 
         assert log.lines == ["stopped {'reason': 'd'}", "resumed {'after': 'd'}"]
 
-    async def test_what_passes_between_two_looks_is_not_told(self) -> None:
+    async def test_what_passes_between_two_checks_is_not_reported(self) -> None:
         log, reasons = Lines(), ["its first list is not complete"]
         async with anyio.create_task_group() as group:
             group.start_soon(log_transitions, lambda: reasons[-1], log, "stopped", "resumed")

@@ -128,7 +128,7 @@ async def test_what_the_cycle_lets_go_is_written_down_and_evicted_in_its_order()
         pytest.param(ServerError(500, "no"), NOT_COMPLETED, id="a server that failed"),
     ],
 )
-async def test_the_exit_status_tells_whether_something_failed(
+async def test_the_exit_status_says_whether_something_failed(
     answer: EvictionResponse, status: int
 ) -> None:
     bench = Bench()
@@ -147,7 +147,7 @@ async def test_a_dry_sweep_says_how_many_it_would_evict() -> None:
     assert bench.log.lines == [("sweep completed", {"would_evict": 2})]
 
 
-async def test_whoever_is_asked_to_stop_begins_nothing_more_and_has_not_completed() -> None:
+async def test_a_run_that_is_asked_to_stop_begins_nothing_more_and_has_not_completed() -> None:
     bench = Bench(stop_after=1)
 
     assert await bench.over(FULL) == NOT_COMPLETED
@@ -162,7 +162,7 @@ async def test_whoever_is_asked_to_stop_begins_nothing_more_and_has_not_complete
         pytest.param(SCHEDULER, ["a"], id="the scheduler's filters book it"),
     ],
 )
-async def test_node_fit_is_as_strict_as_told(node_fit: str, asked: list[str]) -> None:
+async def test_node_fit_is_as_strict_as_configured(node_fit: str, asked: list[str]) -> None:
     bench = Bench(node_fit=node_fit, nodeFit=True)
     one_place = node("n2", allocatable={"cpu": "4", "memory": "8Gi", "pods": "1"})
     await bench.over([TAINTED, one_place, pod("a", on="n1"), pod("b", on="n1")])

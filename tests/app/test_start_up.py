@@ -112,7 +112,7 @@ async def settle_all(
     await end_startup_pause(flow.controller, ledger, reader, log, EFFECT_TIMEOUT_S, no_history)  # type: ignore[arg-type]  # what it uses of them
 
 
-async def test_open_intents_of_an_earlier_life_are_settled_by_reading_their_pods() -> None:
+async def test_open_intents_of_an_earlier_process_are_settled_by_reading_their_pods() -> None:
     ledger = OpenIntentStore(*map(open_intent, ("gone", "leaving", "stayed", "replaced")))
     reader = Reader(
         gone=PodNotFound(),
@@ -136,7 +136,7 @@ async def test_open_intents_of_an_earlier_life_are_settled_by_reading_their_pods
     assert flow.readiness.pauses[STARTUP].reason == ""
 
 
-async def test_open_intents_of_a_dry_run_are_withheld_and_nobody_is_read() -> None:
+async def test_open_intents_of_a_dry_run_are_withheld_and_no_pod_is_read() -> None:
     ledger, reader, flow = OpenIntentStore(open_intent("web", dry_run=True)), Reader(), whole_flow()
     await settle_all(flow, ledger, reader, Log())
 
@@ -178,7 +178,7 @@ async def test_without_open_intents_the_core_begins_at_once() -> None:
     ("later", "result"),
     [(PodNotFound(), "unknown"), (PodFound("uid-web", terminating=True), "evicted")],
 )
-async def test_a_request_of_an_earlier_life_that_a_proxy_held_does_not_make_the_outcome_false(
+async def test_a_request_of_an_earlier_process_that_a_proxy_held_does_not_make_the_outcome_false(
     later: PodLookup, result: str
 ) -> None:
     ledger, flow = OpenIntentStore(open_intent("web")), whole_flow()
@@ -213,7 +213,7 @@ async def test_while_an_outcome_is_awaited_other_pods_are_judged_and_its_pod_is_
         group.cancel_scope.cancel()
 
 
-async def test_a_pod_that_an_earlier_life_evicted_after_all_is_not_evicted_again() -> None:
+async def test_a_pod_that_an_earlier_process_evicted_after_all_is_not_evicted_again() -> None:
     ledger, flow = OpenIntentStore(open_intent("web")), whole_flow()
     reader = Reader(web=PodFound("uid-web", terminating=False))
     web = pod("web", uid="uid-web", on="n1", namespace="shop")

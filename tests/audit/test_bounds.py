@@ -48,7 +48,7 @@ def test_an_index_that_knows_nothing_by_heart_answers_the_same(
     catalogue.close()
 
 
-def test_only_so_many_unknown_keys_are_told_apart(
+def test_only_so_many_unknown_keys_are_distinguished(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(checkpoint_checks, "MAX_UNKNOWN_KEYS", 1)

@@ -64,7 +64,7 @@ def test_checkpoints_that_follow_without_a_right_signature_are_found(made: Sampl
     assert (bad.suspects.first, bad.suspects.last) == (8, 12)
 
 
-def test_history_signed_anew_by_somebody_else_is_found(
+def test_history_signed_anew_with_another_key_is_found(
     made: SampleJournal, other: Ed25519Signer
 ) -> None:
     raws = rewritten(made, 10, lambda raw: raw.replace(b"shop", b"bank"))

@@ -64,7 +64,7 @@ def test_the_last_record_is_covered_by_nothing_and_that_is_said(made: SampleJour
     assert (report.signed_to, report.unsigned) == (21, 2)
 
 
-def test_a_damaged_record_is_told_with_its_time(made: SampleJournal) -> None:
+def test_a_damaged_record_is_reported_with_its_time(made: SampleJournal) -> None:
     name, offset = made.file_and_offset(10)
 
     bad = first_bad(
@@ -91,7 +91,7 @@ def test_a_damaged_record_still_accuses_the_one_before(made: SampleJournal) -> N
 
 
 @pytest.mark.parametrize("seq", [21, 22])
-def test_at_the_end_a_signature_tells_which_of_two_records_was_changed(
+def test_at_the_end_a_signature_shows_which_of_two_records_was_changed(
     made: SampleJournal, seq: int
 ) -> None:
     files = with_edited_lines(made, made.file_of(22), list.pop)
@@ -202,9 +202,7 @@ def test_an_old_record_put_in_again_is_found_where_it_stands(
 
 
 @pytest.mark.parametrize("of", [1, 9, 22])
-def test_an_old_record_at_the_end_is_told_to_stand_there_again(
-    made: SampleJournal, of: int
-) -> None:
+def test_an_old_record_repeated_at_the_end_is_reported(made: SampleJournal, of: int) -> None:
     name = made.file_of(22)
 
     bad = first_bad({**made.files, name: made.files[name] + made.raw(of) + b"\n"}, made.signer)
@@ -213,7 +211,7 @@ def test_an_old_record_at_the_end_is_told_to_stand_there_again(
     assert "stands here again" in bad.reason
 
 
-def test_a_record_put_in_the_place_of_another_is_told(made: SampleJournal) -> None:
+def test_a_record_put_in_the_place_of_another_is_reported(made: SampleJournal) -> None:
     name = made.file_of(8)
     raw = made.files[name].replace(made.raw(10), made.raw(20))
 

@@ -70,7 +70,7 @@ def test_a_table_has_a_row_for_each_record(tmp_path: Path) -> None:
     assert list(rows[0]) == list(COLUMNS)
 
 
-def test_a_row_tells_who_what_why_and_what_came_of_it(tmp_path: Path) -> None:
+def test_a_row_has_the_pod_the_decision_the_reason_and_the_outcome(tmp_path: Path) -> None:
     write_journal(tmp_path, some_events(300))
 
     wanted = EventFilter(types=("eviction.refused",))

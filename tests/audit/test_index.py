@@ -219,7 +219,7 @@ def test_a_forged_sequence_neither_stops_the_index_nor_hides_what_follows(forged
     assert [seq for seq in rest if seq > at] == [entry.seq for entry in entries if entry.seq > at]
 
 
-def test_two_who_write_take_turns_and_store_nothing_twice(tmp_path: Path) -> None:
+def test_two_writers_take_turns_and_store_nothing_twice(tmp_path: Path) -> None:
     entries = small(tmp_path, 400, 100)
     one, two = opened(tmp_path), opened(tmp_path)
 

@@ -137,7 +137,7 @@ def is_there(folder: Path) -> bool:
     return (folder / INDEX_FILE).exists()
 
 
-async def test_what_nobody_was_told_of_yet_may_be_taken_back(tmp_path: Path) -> None:
+async def test_records_that_no_follower_has_read_may_be_taken_back(tmp_path: Path) -> None:
     entries = write_journal(tmp_path, some_events(30), per_segment=1000)
     [(_, path)] = list_segments(tmp_path)
     lines = [entry.raw + b"\n" for entry in entries]
@@ -160,7 +160,7 @@ async def test_what_nobody_was_told_of_yet_may_be_taken_back(tmp_path: Path) -> 
     fresh.close()
 
 
-async def test_a_record_that_was_removed_before_it_was_taken_in_holds_up_nobody(
+async def test_a_record_that_was_removed_before_it_was_indexed_blocks_nothing(
     tmp_path: Path,
 ) -> None:
     entries = write_journal(tmp_path, some_events(40), per_segment=10)

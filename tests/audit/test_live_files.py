@@ -112,7 +112,7 @@ def test_all_that_a_damaged_file_still_gives_is_read(made: SampleJournal, lines:
     assert (bad.sequence, bad.file, bad.offset) == (8 + lines, f"{name}.gz", len(text))
 
 
-def test_of_a_large_damaged_file_no_record_is_lost_or_told_twice(tmp_path: Path) -> None:
+def test_of_a_large_damaged_file_no_record_is_lost_or_given_twice(tmp_path: Path) -> None:
     records = write_journal(tmp_path, some_events(600), per_segment=500)
     path = list_segments(tmp_path)[0].path
     text = b"".join(path.read_bytes().splitlines(keepends=True)[:432])

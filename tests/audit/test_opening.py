@@ -63,7 +63,7 @@ def test_without_any_place_for_an_index_the_journal_is_searched_all_the_same(
     assert found == entries
 
 
-def test_what_is_searched_without_writing_stays_as_it_was_whoever_writes(tmp_path: Path) -> None:
+def test_a_search_that_does_not_write_sees_no_later_write(tmp_path: Path) -> None:
     journal, cache = tmp_path / "journal", tmp_path / "cache"
     small(journal, 40)
     writer = opened(journal)

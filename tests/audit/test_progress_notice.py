@@ -33,7 +33,7 @@ def said(folder: Path, cache: Path, *, step_s: float, is_writable: bool = True) 
         return lines
 
 
-def test_who_waits_longer_than_a_second_is_told_once_how_much_is_read(tmp_path: Path) -> None:
+def test_after_a_second_the_amount_to_read_is_reported_once(tmp_path: Path) -> None:
     records = write_journal(tmp_path, some_events(60), per_segment=20)
 
     told = said(tmp_path, tmp_path, step_s=0.5)
@@ -41,7 +41,7 @@ def test_who_waits_longer_than_a_second_is_told_once_how_much_is_read(tmp_path: 
     assert told == [f"reading {len(records)} records into the index, once"]
 
 
-def test_who_does_not_wait_hears_nothing(tmp_path: Path) -> None:
+def test_a_short_read_reports_nothing(tmp_path: Path) -> None:
     write_journal(tmp_path, some_events(60))
 
     assert said(tmp_path, tmp_path, step_s=0.01) == []
@@ -67,7 +67,7 @@ def test_of_a_journal_whose_beginning_is_gone_the_rest_is_counted(tmp_path: Path
     assert told == [f"reading {len(records) - 21} records into the index, once"]
 
 
-def test_where_no_index_can_be_kept_nobody_is_promised_that_it_is_once(tmp_path: Path) -> None:
+def test_where_no_index_can_be_kept_the_notice_promises_none(tmp_path: Path) -> None:
     journal, cache = tmp_path / "journal", tmp_path / "a-file"
     records = write_journal(journal, some_events(60))
     cache.touch()

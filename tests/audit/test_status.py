@@ -27,7 +27,7 @@ def text(found: JournalStatus) -> str:
     return "\n".join(status_lines(found, TextLayout()))
 
 
-def test_files_and_their_ends_are_told(tmp_path: Path) -> None:
+def test_files_and_their_ends_are_reported(tmp_path: Path) -> None:
     entries = write_journal(tmp_path, some_events(250), per_segment=100, compress=True)
     sizes = [one.path.stat().st_size for one in list_segments(tmp_path)]
 
@@ -76,7 +76,7 @@ def test_an_eviction_with_its_end_is_not_open(tmp_path: Path) -> None:
     assert stands(tmp_path).open == ()
 
 
-def test_each_sink_is_told_with_what_it_lacks_and_would_not_take(tmp_path: Path) -> None:
+def test_each_sink_is_reported_with_what_it_lacks_and_rejected(tmp_path: Path) -> None:
     entries = write_journal(tmp_path, some_events(50))
     kept = (NOW - timedelta(seconds=90)).isoformat().replace("+00:00", "Z")
     Cursors(tmp_path / "positions").save("kafka", 20, kept)
@@ -93,7 +93,7 @@ def test_each_sink_is_told_with_what_it_lacks_and_would_not_take(tmp_path: Path)
     assert (webhook.name, webhook.age_s, webhook.dead_letters) == ("webhook", None, 1)
 
 
-def test_damaged_lines_and_a_torn_end_are_told(tmp_path: Path) -> None:
+def test_damaged_lines_and_a_torn_end_are_reported(tmp_path: Path) -> None:
     write_journal(tmp_path, some_events(50), per_segment=20)
     first, *_, last = (one.path for one in list_segments(tmp_path))
     first.write_bytes(first.read_bytes().replace(b'"sequence":"00', b'"sequence":"xx', 1))
@@ -109,7 +109,7 @@ def test_damaged_lines_and_a_torn_end_are_told(tmp_path: Path) -> None:
     assert "11 bytes without an end" in told
 
 
-def test_a_damaged_compressed_file_is_told(tmp_path: Path) -> None:
+def test_a_damaged_compressed_file_is_reported(tmp_path: Path) -> None:
     write_journal(tmp_path, some_events(50), per_segment=20, compress=True)
     path = list_segments(tmp_path)[0].path
     raw = gzip.decompress(path.read_bytes())
@@ -118,7 +118,7 @@ def test_a_damaged_compressed_file_is_told(tmp_path: Path) -> None:
     assert stands(tmp_path).damaged_lines == 1
 
 
-def test_retention_is_told_when_it_is_known(tmp_path: Path) -> None:
+def test_retention_is_reported_when_it_is_known(tmp_path: Path) -> None:
     write_journal(tmp_path, some_events(5))
 
     assert "kept" not in text(stands(tmp_path))

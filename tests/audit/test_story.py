@@ -182,7 +182,7 @@ the API server was asked
   signed  not yet: no checkpoint follows record 7"""
 
 
-def test_a_story_is_told_from_the_change_to_the_outcome(show: Shown) -> None:
+def test_a_case_is_shown_from_the_change_to_the_outcome(show: Shown) -> None:
     assert show(evicted(), "webcase") == THE_STORY
 
 
@@ -254,7 +254,7 @@ def test_a_later_change_is_dim_and_the_first_is_not(show: Shown) -> None:
     assert later.endswith("resourceVersion 4712\x1b[0m")
 
 
-def test_of_a_pod_the_latest_case_is_told(show: Shown) -> None:
+def test_of_a_pod_the_latest_case_is_shown(show: Shown) -> None:
     told = Telling().finding("first").verdict("first", "refuse", "fit", "no room")
     told.finding("second")
 
@@ -276,7 +276,7 @@ def test_nothing_is_found_for_a_name_that_nothing_has(tmp_path: Path, name: str)
         assert resolve_decision(catalogue, name) is None
 
 
-def test_the_servers_words_are_told(show: Shown) -> None:
+def test_the_servers_words_are_shown(show: Shown) -> None:
     told = Telling().finding("case").verdict("case", "evict").request("case")
     told.ended("case", api.EVICTION_REFUSED, "pdb_refused", "web needs 2 healthy")
 
@@ -286,7 +286,7 @@ def test_the_servers_words_are_told(show: Shown) -> None:
     assert story.startswith("shop/web-1 on n1: pdb_refused\n")
 
 
-def test_an_outcome_found_after_a_restart_tells_how_late_it_was(show: Shown) -> None:
+def test_an_outcome_found_after_a_restart_says_how_late_it_was(show: Shown) -> None:
     told = Telling().finding("case").verdict("case", "evict").request("case")
     told.at_s += 89
     told.ended("case", api.EVICTION_UNKNOWN, "unknown", took_ms=None)
@@ -320,7 +320,7 @@ def test_a_story_names_the_cluster_and_where_the_text_of_its_policy_is(show: Sho
     assert "(record 2); its text: audit show 3f9a1c07" in shown.replace("\n          ", " ")
 
 
-def test_what_happened_meanwhile_is_told_in_its_place(show: Shown) -> None:
+def test_what_happened_meanwhile_is_shown_in_its_place(show: Shown) -> None:
     told = Telling().resumed().finding("case").verdict("case", "defer", "budgets", "spent")
     told.resumed().policy("9999").verdict("case", "evict", number=2)
 
@@ -403,7 +403,7 @@ def test_of_a_very_long_story_the_middle_is_left_out_and_counted(show: Shown) ->
     assert f"budgets: wait {MAX_EVENTS + 48}" in story
 
 
-def test_an_event_of_the_controllers_own_is_told_alone(show: Shown) -> None:
+def test_an_event_of_the_controllers_own_is_shown_alone(show: Shown) -> None:
     told = Telling().policy("3f9a1c07").resumed().policy("0000")
 
     story = show(told.events, "resumed-1")

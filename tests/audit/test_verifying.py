@@ -56,7 +56,7 @@ def test_a_journal_that_retention_cut_off_in_front_begins_with_a_checkpoint(
 
 
 @pytest.mark.parametrize("kept_bytes", [1, 70, -1])
-def test_a_torn_last_line_is_told_and_is_no_fault(made: SampleJournal, kept_bytes: int) -> None:
+def test_a_torn_last_line_is_reported_and_is_no_fault(made: SampleJournal, kept_bytes: int) -> None:
     name, offset = made.file_and_offset(23)
     last = made.raw(23) + b"\n"
     torn = {**made.files, name: made.files[name][:offset] + last[:kept_bytes]}
@@ -126,7 +126,9 @@ def test_a_journal_without_any_file_is_cut_off_too(made: SampleJournal) -> None:
 
 
 @pytest.mark.parametrize("size", range(1, 24))
-def test_a_kept_checkpoint_that_says_another_hash_is_told(made: SampleJournal, size: int) -> None:
+def test_a_kept_checkpoint_that_says_another_hash_is_reported(
+    made: SampleJournal, size: int
+) -> None:
     report = verify_files(made.files, made.signer, kept=PinnedCheckpoint(size, "123456789abc"))
 
     assert report.bad is not None
@@ -146,7 +148,9 @@ def test_a_kept_checkpoint_over_what_retention_removed_proves_nothing(made: Samp
     assert "no longer here" in bad.reason
 
 
-def test_a_kept_checkpoint_of_another_journal_is_told(made: SampleJournal, tmp_path: Path) -> None:
+def test_a_kept_checkpoint_of_another_journal_is_reported(
+    made: SampleJournal, tmp_path: Path
+) -> None:
     note = new_signer(tmp_path, "//elsewhere/descheduler/x/1").sign(5, digest(made.raw(5)))
 
     assert "elsewhere" in first_bad(made.files, made.signer, kept=parse_pinned(note)).reason

@@ -55,7 +55,7 @@ async def test_a_journal_is_whole_while_it_is_written(tmp_path: Path) -> None:
     assert after.records >= 400
 
 
-async def test_a_journal_goes_on_whole_after_a_torn_line_and_a_restart(tmp_path: Path) -> None:
+async def test_a_journal_continues_whole_after_a_torn_line_and_a_restart(tmp_path: Path) -> None:
     async with running(tmp_path) as journal:
         for event in some_events(40, source=journal.source):
             await journal.append(event)

@@ -90,7 +90,7 @@ def test_replicas_of_one_owner_never_share_a_node() -> None:
         assert len(nodes) == owner.size, owner
 
 
-def test_only_who_tolerates_it_sits_on_a_dedicated_node() -> None:
+def test_only_pods_that_tolerate_it_are_on_a_dedicated_node() -> None:
     cluster = Cluster(6_000, 200)
     for owner in cluster.owners:
         there = {
@@ -130,7 +130,7 @@ def test_the_probe_taint_drives_out_the_canary_and_no_other_pod(small: Dataset) 
     assert leaving == {o.name for o in small.cluster.owners if o.is_canary}
 
 
-def test_the_taints_that_nodes_have_or_get_for_a_moment_drive_nobody_out(small: Dataset) -> None:
+def test_the_taints_that_nodes_have_or_get_for_a_moment_evict_no_pod(small: Dataset) -> None:
     read, items = make_codecs(InternTables()).nodes.decode_object, small.items("nodes")
     nodes = {node.name: node for node in (read(items.item(n)) for n in range(len(items)))}
     flap = Taint(FLAP_TAINT, "NoSchedule")

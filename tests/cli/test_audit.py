@@ -107,7 +107,7 @@ def test_query_that_finds_nothing_is_an_empty_array_in_json(
 
 
 @pytest.mark.parametrize("command", ["query", "show X", "export", "status"])
-def test_where_there_is_no_journal_the_way_to_name_one_is_told(
+def test_where_there_is_no_journal_the_message_says_how_to_name_one(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
 ) -> None:
     assert call(*command.split(), journal=tmp_path) == 2
@@ -224,7 +224,7 @@ def test_the_journal_is_looked_for_where_run_keeps_it(
     assert main(["audit", "query", "--limit", "1"]) == 0
 
 
-def test_show_tells_a_story(journal: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_show_prints_a_case(journal: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert call("show", POD, journal=journal) == 0
 
     assert capsys.readouterr().out.startswith(f"{POD} on n1: ")
@@ -305,14 +305,14 @@ def test_export_as_a_table(journal: Path, capfdbinary: pytest.CaptureFixture[byt
     assert {row.split(b",")[3] for row in rows if row} == {b"policy.loaded", b"policy.rejected"}
 
 
-def test_status_tells_how_the_journal_stands(
+def test_status_shows_the_state_of_the_journal(
     journal: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert call("status", journal=journal) == 0
     assert "segments  3," in capsys.readouterr().out
 
 
-def test_damaged_lines_are_left_out_and_told(
+def test_damaged_lines_are_left_out_and_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_journal(tmp_path, some_events(30), per_segment=10)
@@ -334,7 +334,7 @@ def test_an_index_is_made_anew_when_asked(
     assert call("query", "--rebuild-index", "--limit", "1", journal=tmp_path) == 0
 
 
-def test_whoever_has_enough_of_the_output_may_stop_reading(journal: Path) -> None:
+def test_a_reader_may_close_the_output_early(journal: Path) -> None:
     words = [sys.executable, "-m", "reactive_desched", "audit", "export", "--journal", str(journal)]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None

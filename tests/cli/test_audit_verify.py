@@ -36,7 +36,7 @@ def damage(journal: Path, records: list[JournalRecord], seq: int) -> None:
     path.write_bytes(path.read_bytes().replace(raw, changed))
 
 
-def test_a_whole_journal_is_told_and_what_no_signature_covers(
+def test_a_whole_journal_is_reported_with_what_no_signature_covers(
     journal: Path, records: list[JournalRecord], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["audit", "verify", "--journal", str(journal)]) == 0
@@ -52,7 +52,7 @@ def test_a_whole_journal_is_told_and_what_no_signature_covers(
     assert "whether the end was cut off" in said
 
 
-def test_the_first_bad_record_is_told_and_the_status_is_1(
+def test_the_first_bad_record_is_reported_and_the_status_is_1(
     journal: Path, records: list[JournalRecord], capsys: pytest.CaptureFixture[str]
 ) -> None:
     damage(journal, records, 3)
@@ -207,7 +207,7 @@ def test_a_journal_without_its_public_key_asks_for_one(
 
 
 @pytest.mark.parametrize("name", ["", "readme.txt", "journal-2026.jsonl"])
-def test_a_folder_without_a_journal_is_told_before_any_key_is_asked_for(
+def test_a_folder_without_a_journal_is_reported_before_any_key_is_asked_for(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
     if name:
@@ -253,7 +253,7 @@ def test_an_end_that_is_gone_with_every_file_is_proved_by_a_kept_checkpoint(
     assert "here they end: cut off" in capsys.readouterr().out
 
 
-def test_one_of_something_is_told_in_the_singular(
+def test_one_of_something_is_written_in_the_singular(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_journal(tmp_path, some_events(1), per_segment=5)

@@ -83,7 +83,7 @@ def test_run_needs_a_policy_and_nothing_else(
     assert "--policy" in capsys.readouterr().err
 
 
-def test_demo_listens_where_it_is_told_and_on_a_free_port_otherwise(doing: Doing) -> None:
+def test_demo_listens_at_the_given_address_and_on_a_free_port_otherwise(doing: Doing) -> None:
     asked = doing()
     main(["demo"])
     main(["demo", "--listen", "127.0.0.1:99", "--keep", "day"])
@@ -192,7 +192,7 @@ def test_words_that_make_no_sense_end_with_status_2_and_usage(
     assert said in written
 
 
-def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["--version"])
 

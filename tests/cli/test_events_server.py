@@ -83,7 +83,7 @@ async def test_the_last_ones_wanted_are_looked_for_further_and_further_back(
     assert capfdbinary.readouterr().out.splitlines() == wanted[-5:]
 
 
-async def test_following_a_server_goes_on_where_it_was_when_the_server_comes_back(
+async def test_following_a_server_continues_where_it_was_when_the_server_comes_back(
     folder: Path, records: list[JournalRecord], started: Started, next_lines: NextLines
 ) -> None:
     tail = LiveTail(folder, SOURCE, 1, 100)
@@ -122,7 +122,7 @@ async def test_nothing_is_lost_if_the_server_goes_before_anything_wanted_came(
 @pytest.mark.parametrize(
     "flags", [[], ["-f"], ["--from", "oldest"]], ids=["last", "follow", "from"]
 )
-def test_an_address_where_nobody_answers_is_named(
+def test_an_address_without_a_server_is_named(
     flags: list[str], capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["events", "tail", "--server", "127.0.0.1:1", *flags]) == 1
@@ -139,7 +139,7 @@ def test_an_address_that_is_none_is_refused(
     assert "http://HOST:10258" in capfd.readouterr().err
 
 
-async def test_a_server_without_a_stream_or_without_room_is_told_apart(
+async def test_a_server_without_a_stream_is_distinguished_from_one_without_room(
     tail: LiveTail, capfd: pytest.CaptureFixture[str]
 ) -> None:
     async with serve(ANY_PORT, Served(Health(lambda: 0.0))) as url:
@@ -150,7 +150,7 @@ async def test_a_server_without_a_stream_or_without_room_is_told_apart(
     assert "all places are taken" in capfd.readouterr().err
 
 
-async def test_what_an_older_server_does_not_take_is_told_in_its_words(
+async def test_what_an_older_server_rejects_is_reported_in_its_words(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     async def refuse(_: web.Request) -> web.Response:

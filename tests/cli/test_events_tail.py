@@ -163,7 +163,7 @@ def without_the_first(folder: Path, records: list[JournalRecord]) -> None:
         ("2026-03-28", ""),
     ],
 )
-async def test_a_place_that_is_not_there_is_told_and_everything_there_is_follows(
+async def test_a_position_that_is_gone_is_reported_and_all_that_is_left_follows(
     folder: Path,
     lines: list[bytes],
     capfdbinary: pytest.CaptureFixture[bytes],
@@ -199,7 +199,7 @@ def test_a_folder_without_a_journal_is_named_as_one_that_is_not_there(
     assert f"{tmp_path}: there is no journal here" in capfd.readouterr().err
 
 
-def test_records_that_are_damaged_are_told_where_they_are_missing(
+def test_records_that_are_damaged_are_reported_where_they_are_missing(
     folder: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     records = write_journal(folder, some_events(20), per_segment=50)

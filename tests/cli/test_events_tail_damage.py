@@ -33,7 +33,7 @@ def test_a_damaged_file_before_the_place_is_not_asked(
     assert captured.err == b""
 
 
-def test_a_damaged_file_behind_the_place_is_told(
+def test_a_damaged_file_behind_the_position_is_reported(
     folder: Path, damaged: list[JournalRecord], capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     words = ["events", "tail", "-o", "json", "--journal", str(folder), "--from", "5"]

@@ -64,7 +64,7 @@ def test_following_shows_every_line_once_while_files_are_torn_begun_and_compress
     assert (rest, complaints, tail.returncode) == (b"", b"", 130)
 
 
-def test_following_goes_on_behind_the_last_ones_shown(
+def test_following_continues_behind_the_last_ones_shown(
     folder: Path, unwritten: list[JournalRecord], started: Started, next_lines: NextLines
 ) -> None:
     write_on(folder, unwritten[:20], Random(1))

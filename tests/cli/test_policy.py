@@ -138,7 +138,7 @@ def test_settings_in_a_file_of_their_own_count_for_the_policies_beside_it(files:
     assert answer["notes"][-1]["message"] == LIMITS  # which of the two counts nobody knows
 
 
-def test_errors_and_warnings_are_told_in_the_order_of_the_lines_with_status_2(
+def test_errors_and_warnings_are_reported_in_the_order_of_the_lines_with_status_2(
     files: Files,
 ) -> None:
     status, said = files.check(p=f"{MISPLACED}profiles: [{{name: q}}]\n", q=OLD)
@@ -307,7 +307,7 @@ def test_a_hyphen_reads_standard_input(
     )
 
 
-def test_more_problems_than_are_told_are_told_of(files: Files) -> None:
+def test_problems_beyond_those_listed_are_counted(files: Files) -> None:
     status, said = files.check(p=SOUND + "".join(f"key{i}: 1\n" for i in range(200)))
     assert status == 2
     assert (

@@ -57,7 +57,7 @@ def convert(*words: str) -> int:
     return main(["policy", "convert", *words])
 
 
-def test_the_new_text_goes_to_standard_output_and_what_is_told_to_stderr(
+def test_the_new_text_goes_to_standard_output_and_messages_to_stderr(
     policy: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert convert("p.yaml") == 0
@@ -112,7 +112,7 @@ def test_a_link_stays_a_link_to_the_file_that_is_replaced(policy: Path) -> None:
 
 
 @pytest.mark.parametrize("where", [["-i"], ["--out", "new.yaml"], []], ids=["place", "file", "out"])
-def test_wrong_input_is_told_as_a_whole_and_nothing_is_written(
+def test_wrong_input_is_reported_as_a_whole_and_nothing_is_written(
     where: list[str], policy: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     policy.write_text(WRONG)
@@ -209,7 +209,7 @@ def test_the_ways_to_convert_are_asked_for_by_flags(
     assert "p.yaml:7:1: warning: gracePeriodSeconds: does not belong here" in written.err
 
 
-def test_a_text_that_still_needs_a_lenient_reading_is_told_of(
+def test_a_text_that_still_needs_a_lenient_reading_is_reported(
     policy: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     policy.write_text(NEW + "gracePeriodSeconds: -1\nmetricsCollector: {enabled: false}\n")

@@ -40,7 +40,7 @@ def some_case(records: list[JournalRecord]) -> str:
     ],
     ids=" ".join,
 )
-def test_output_that_nobody_reads_is_no_failure_to_speak_of(
+def test_output_without_a_reader_is_no_failure(
     folder: Path, records: list[JournalRecord], words: list[str]
 ) -> None:
     said = [some_case(records) if word == "CASE" else word for word in words]

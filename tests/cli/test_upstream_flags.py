@@ -53,7 +53,7 @@ def test_the_table_has_every_flag_of_the_sig_descheduler_once() -> None:
     assert len({*meant, *idle}) == len([*meant, *idle])
 
 
-def test_the_page_for_those_who_move_over_has_the_table() -> None:
+def test_the_migration_page_has_the_table() -> None:
     page = PAGE.read_text(encoding="utf-8")
     section = page.partition("## Flags\n")[2].partition("\n## ")[0]
     lines = [line for line in section.splitlines() if line.startswith("| `")]
@@ -148,7 +148,7 @@ def test_what_concerns_leader_election_is_passed_on_as_it_was_written(asked: Ask
 
 
 @pytest.mark.parametrize("idle", upstream_flags.IGNORED_FLAGS, ids=lambda idle: idle.family)
-def test_each_flag_that_does_nothing_is_told_once_with_its_reason(
+def test_each_flag_that_does_nothing_is_reported_once_with_its_reason(
     asked: Asked, idle: upstream_flags.IgnoredFlags
 ) -> None:
     switches = [f"--{name}" for name in idle.switches]
@@ -191,7 +191,7 @@ def test_what_makes_no_sense_is_refused_with_a_remedy(
     assert said in refused(capsys, *RUN, *words)
 
 
-def test_without_a_policy_both_names_of_its_flag_are_told(
+def test_without_a_policy_both_names_of_its_flag_are_reported(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert "--policy/--policy-config-file" in refused(capsys, "--descheduling-interval=5m")

@@ -49,7 +49,7 @@ def test_only_the_name_of_a_flag_is_spelled_anew() -> None:
         pytest.param((*RUN, "--once", "--descheduling-interval=5m"), True, id="once and interval"),
     ],
 )
-def test_who_sweeps_once_and_who_keeps_watching(
+def test_which_flags_sweep_once_and_which_keep_watching(
     ran: Ran, words: tuple[str, ...], *, once: bool
 ) -> None:
     way, _ = ran(*words)
@@ -119,7 +119,7 @@ def test_bind_address_and_secure_port_say_where_to_listen(
         pytest.param((*RUN, "--secure-port=0"), "loopback only", id="no port"),
     ],
 )
-def test_what_is_not_quite_the_same_is_told(
+def test_what_is_not_quite_the_same_is_reported(
     asked: Asked, words: tuple[str, ...], said: str
 ) -> None:
     (notice,) = asked(*words).warnings
@@ -128,7 +128,7 @@ def test_what_is_not_quite_the_same_is_told(
 
 
 @pytest.mark.parametrize("words", [RUN, (*RUN, "--once"), (*RUN, "--descheduling-interval=0")])
-def test_who_speaks_our_language_is_told_nothing(asked: Asked, words: tuple[str, ...]) -> None:
+def test_our_own_flags_need_no_note(asked: Asked, words: tuple[str, ...]) -> None:
     assert asked(*words).warnings == ()
 
 
@@ -151,7 +151,7 @@ class TestThePlaceOfTheJournal:
         assert upstream_form.read_upstream_options(self.options(*BARE)).default_journal_dir is None
 
     @pytest.mark.usefixtures("locked")
-    def test_else_it_is_the_pods_own_memory_and_that_is_told(self) -> None:
+    def test_else_it_is_the_pods_own_memory_and_that_is_reported(self) -> None:
         found = upstream_form.read_upstream_options(
             self.options(*BARE, "--descheduling-interval=0")
         )
@@ -168,7 +168,7 @@ class TestThePlaceOfTheJournal:
             pytest.param(RUN, id="our own form: it fails and says so"),
         ],
     )
-    def test_nobody_else_is_moved_there(self, words: tuple[str, ...]) -> None:
+    def test_no_other_pod_is_moved_there(self, words: tuple[str, ...]) -> None:
         assert upstream_form.read_upstream_options(self.options(*words)).default_journal_dir is None
 
     @pytest.mark.parametrize("writable", [True, False])

@@ -72,7 +72,7 @@ def test_the_server_can_only_make_the_wait_longer(asked: float, waited: float) -
     ) == [waited]
 
 
-def test_being_withheld_is_nobodys_refusal_and_does_not_make_the_next_wait_longer() -> None:
+def test_being_withheld_is_no_refusal_and_does_not_make_the_next_wait_longer() -> None:
     assert waits(
         PodBackoff(RetrySettings(initial_s=5, max_s=300, jitter=0)),
         "a",
@@ -90,14 +90,14 @@ def test_a_success_starts_over() -> None:
     assert waits(backoff, "a", 1) == [5]
 
 
-def test_who_had_rest_for_the_longest_wait_starts_over() -> None:
+def test_after_the_longest_wait_without_a_failure_the_back_off_starts_over() -> None:
     backoff = PodBackoff(RetrySettings(initial_s=5, max_s=300, jitter=0))
     backoff.record_failure("a", NO, 0)
     assert backoff.record_failure("a", NO, 304.9) == 314.9
     assert backoff.record_failure("a", NO, 614.9) == 619.9
 
 
-def test_news_of_a_budget_ends_the_rest_of_those_a_budget_stopped_and_of_nobody_else() -> None:
+def test_a_changed_budget_ends_the_wait_of_those_a_budget_stopped_and_of_no_others() -> None:
     backoff = PodBackoff(RetrySettings(initial_s=5, max_s=300, jitter=0))
     backoff.record_failure("budgeted", Outcome(PDB_REFUSED, "needs 2"), 0)
     backoff.record_failure("denied", NO, 0)
@@ -137,7 +137,7 @@ def test_failing_again_makes_a_pod_the_newest(monkeypatch: pytest.MonkeyPatch) -
     assert backoff.backing_off("b", 0) is None
 
 
-def test_other_lengths_hold_for_coming_waits_and_rests_go_on() -> None:
+def test_other_lengths_hold_for_coming_waits_and_rests_continue() -> None:
     backoff = PodBackoff(RetrySettings(initial_s=5, max_s=300, jitter=0))
     backoff.record_failure("a", NO, 0)
     backoff.reconfigure(RetrySettings(initial_s=1, max_s=2, jitter=0))

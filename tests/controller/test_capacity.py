@@ -41,7 +41,7 @@ def waiting(make_bench: MakeBench, *names: str) -> Any:
         pytest.param(CapacityHint(WakeOnGroupCapacity(2)), [], id="others"),
     ],
 )
-def test_room_wakes_those_who_may_fit(
+def test_room_wakes_the_pods_that_may_fit(
     make_bench: MakeBench, news: CapacityHint, woken: list[str]
 ) -> None:
     bench = waiting(make_bench, "a", "b")
@@ -61,7 +61,7 @@ def test_room_for_two_nodes_wakes_two(make_bench: MakeBench) -> None:
     assert bench.looked() == [PodSubject("a"), PodSubject("b")]
 
 
-def test_a_look_that_makes_news_wakes_the_next(make_bench: MakeBench) -> None:
+def test_an_evaluation_that_makes_a_change_wakes_the_next(make_bench: MakeBench) -> None:
     bench = waiting(make_bench, "a", "b")
     bench.gate.verdicts["a"] = lambda finding, _: (
         bench.rooms.append(CapacityHint(ROOM, 1)) or Refuse(finding, "Gate", "AnotherNo", "no")
@@ -73,7 +73,7 @@ def test_a_look_that_makes_news_wakes_the_next(make_bench: MakeBench) -> None:
     assert bench.looked() == [PodSubject("a"), PodSubject("b")]
 
 
-def test_an_eviction_that_ends_may_make_news(make_bench: MakeBench) -> None:
+def test_an_eviction_that_ends_may_wake_others(make_bench: MakeBench) -> None:
     bench = waiting(make_bench, "b")
     bench.plugin.wrong.add("a")
     bench.see(NodeTaintsChanged("n1"), now=1)
@@ -86,7 +86,7 @@ def test_an_eviction_that_ends_may_make_news(make_bench: MakeBench) -> None:
     assert bench.looked() == [PodSubject("b")]
 
 
-def test_who_is_to_look_anyway_takes_up_no_place() -> None:
+def test_a_pod_that_is_due_anyway_takes_up_no_place() -> None:
     dirty: DebounceQueue[str, str] = DebounceQueue(DebounceConfig(1, 10))
     dirty.enqueue("a", 0, "because")
 
@@ -96,7 +96,7 @@ def test_who_is_to_look_anyway_takes_up_no_place() -> None:
     assert "a" not in dirty
 
 
-def test_those_who_may_be_woken_are_named_longest_waiting_first() -> None:
+def test_those_that_may_be_woken_are_named_longest_waiting_first() -> None:
     parking: BlockedFindings[str, str, str] = BlockedFindings()
     for name, found in (("a", pod("a", on="n1")), ("b", pod("b", on="n2"))):
         verdict = Refuse(Finding(found, "Test", "why"), "Gate", "No", "no", (ROOM,))

@@ -70,7 +70,7 @@ async def test_gates_are_asked_in_the_order_the_docs_give() -> None:
 
 
 @pytest.mark.parametrize("selector", [None, {}], ids=["none", "an empty one"])
-async def test_without_a_namespace_selector_nobody_asks_for_namespaces(
+async def test_without_a_namespace_selector_no_namespaces_are_asked_for(
     selector: dict[str, Any] | None,
 ) -> None:
     [steps] = gates(ControllerBench(make_profile(namespaceLabelSelector=selector)))
@@ -130,14 +130,14 @@ async def test_an_observer_learns_of_the_decision_and_of_its_outcome() -> None:
     assert bench.observer.of_kind("ended") == [("web", "evicted", sent_at)]
 
 
-async def test_changes_are_told_once_the_first_picture_is_whole() -> None:
+async def test_changes_are_reported_once_the_initial_sync_is_done() -> None:
     bench = ControllerBench()
     await bench.run_with_taint(pod("web", on="n1"))
 
     assert bench.observer.of_kind("changed") == [NodeTaintsChanged("n1")]
 
 
-async def test_why_nothing_is_judged_is_told_when_it_differs() -> None:
+async def test_why_nothing_is_judged_is_reported_when_it_differs() -> None:
     bench = ControllerBench()
     bench.deliver_list()
     assert bench.observer.of_kind("held back") == []
@@ -156,7 +156,7 @@ async def test_why_nothing_is_judged_is_told_when_it_differs() -> None:
     ]
 
 
-async def test_nothing_starts_before_both_the_picture_is_whole_and_nobody_holds_it_back() -> None:
+async def test_nothing_starts_before_the_initial_sync_is_done_and_no_pause_is_left() -> None:
     early, late = ControllerBench(), ControllerBench()
     early.resume(STARTUP)
     assert not early.controller.initial_sync_done.is_set()
@@ -286,7 +286,7 @@ async def test_mandatory_no_eviction_is_passed_on() -> None:
     assert (obeying.evicted_names, ignoring.evicted_names) == ([], ["web"])
 
 
-async def test_a_malformed_object_is_told() -> None:
+async def test_a_malformed_object_is_reported() -> None:
     bench = ControllerBench()
     bench.handlers["pods"].report_malformed(Malformed("Pod", "web", "no spec"))
 

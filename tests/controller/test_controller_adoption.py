@@ -83,7 +83,7 @@ async def test_another_node_selector_changes_which_nodes_count_and_says_so() -> 
     assert bench.observer.of_kind("judged") == [("day", "Refuse"), ("night", "Evict")]
 
 
-async def test_who_fitted_nowhere_among_the_old_nodes_may_fit_among_the_new() -> None:
+async def test_a_pod_that_fitted_no_old_node_may_fit_a_new_one() -> None:
     fit = make_profile("day", AFFINITY_REQUIRED, nodeSelector="pool=a")
     bench = ControllerBench(fit, selects=parse_selector("pool=a"))
     bench.sync_and_resume(

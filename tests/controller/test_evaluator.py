@@ -21,7 +21,7 @@ A, B = pod("a", on="n1"), pod("b", on="n1")
 TAINTED = NodeTaintsChanged("n1")
 
 
-def test_what_comes_before_the_first_picture_is_whole_is_no_news(make_bench: MakeBench) -> None:
+def test_changes_before_the_initial_sync_is_done_are_not_reported(make_bench: MakeBench) -> None:
     bench = make_bench()
     bench.plugin.wrong = {"a"}
     bench.see(TAINTED, now=0)
@@ -31,7 +31,7 @@ def test_what_comes_before_the_first_picture_is_whole_is_no_news(make_bench: Mak
     assert bench.evaluator.next_due(0) is None
 
 
-def test_the_first_whole_picture_is_looked_at_node_by_node(make_bench: MakeBench) -> None:
+def test_after_the_initial_sync_nodes_are_judged_one_by_one(make_bench: MakeBench) -> None:
     bench = make_bench()
     bench.plugin.wrong = {"a"}
     bench.evaluator.resync(7)
@@ -45,7 +45,7 @@ def test_the_first_whole_picture_is_looked_at_node_by_node(make_bench: MakeBench
     assert bench.evaluator.evaluations == 2
 
 
-def test_the_first_whole_picture_is_looked_at_by_every_plugin(make_bench: MakeBench) -> None:
+def test_after_the_initial_sync_every_plugin_judges(make_bench: MakeBench) -> None:
     bench = make_bench(plugins=3)
     bench.evaluator.resync(7)
     bench.work(7)
@@ -68,7 +68,7 @@ def test_a_sweep_is_due_at_once_until_it_is_over(make_bench: MakeBench) -> None:
     assert bench.evaluator.next_due(9) is None
 
 
-def test_a_change_makes_only_those_look_who_react_to_it(make_bench: MakeBench) -> None:
+def test_a_change_is_evaluated_only_by_plugins_that_react_to_it(make_bench: MakeBench) -> None:
     bench = make_bench().start()
     bench.see(PodMetadataChanged(A), NodeAdded("n9"), now=1)
     assert bench.looked() == []
@@ -77,7 +77,7 @@ def test_a_change_makes_only_those_look_who_react_to_it(make_bench: MakeBench) -
     assert bench.looked() == [PodSubject("a"), NodeSubject("n1")]
 
 
-def test_a_burst_is_looked_at_once_with_the_first_change_as_its_cause(
+def test_a_burst_is_evaluated_once_with_the_first_change_as_its_trigger(
     make_bench: MakeBench,
 ) -> None:
     bench = make_bench(pause=DebounceConfig(2, 10)).start("a")
@@ -96,7 +96,7 @@ def test_a_burst_is_looked_at_once_with_the_first_change_as_its_cause(
     ]
 
 
-def test_work_stops_when_whoever_drives_it_has_had_enough(make_bench: MakeBench) -> None:
+def test_work_stops_when_its_caller_has_had_enough(make_bench: MakeBench) -> None:
     bench = make_bench().start()
     bench.evaluator.apply_changes([PodBound(A), PodBound(B)], 1)
     list(bench.evaluator.process_due(1, lambda: True))
@@ -105,7 +105,7 @@ def test_work_stops_when_whoever_drives_it_has_had_enough(make_bench: MakeBench)
     assert bench.evaluator.next_due(1) == 1
 
 
-def test_a_plugin_that_asks_is_made_to_look_again(make_bench: MakeBench) -> None:
+def test_a_plugin_that_asks_for_a_timer_is_evaluated_again(make_bench: MakeBench) -> None:
     bench = make_bench().start()
     bench.plugin.again[NodeSubject("n1")] = 60
     bench.see(TAINTED, now=1)
@@ -128,7 +128,7 @@ def test_looking_before_that_time_makes_it_void(make_bench: MakeBench) -> None:
     assert bench.evaluator.next_due(2) is None
 
 
-def test_whoever_is_blocked_and_asked_to_look_again_does_so_at_the_earlier_time(
+def test_a_blocked_finding_with_a_timer_is_evaluated_at_the_earlier_time(
     make_bench: MakeBench,
 ) -> None:
     bench = make_bench().start("a")

@@ -16,7 +16,7 @@ A, B = pod("a", on="n1"), pod("b", on="n1")
 TAINTED = NodeTaintsChanged("n1")
 
 
-def test_other_instances_look_at_everything_and_the_old_ones_at_nothing(
+def test_new_instances_judge_everything_and_the_old_ones_nothing(
     make_bench: MakeBench,
 ) -> None:
     bench = make_bench(pause=DebounceConfig(2, 10)).start("a")
@@ -50,7 +50,7 @@ def test_instances_that_take_over_before_the_first_picture_wait_for_it(
     assert [judgement.profile for judgement in bench.evaluations] == ["new"]
 
 
-def test_an_eviction_that_outlives_its_instance_settles_and_its_pod_goes_on_resting(
+def test_an_eviction_that_outlives_its_instance_ends_and_its_pod_keeps_its_back_off(
     make_bench: MakeBench,
 ) -> None:
     bench = make_bench().start("a")
@@ -69,7 +69,7 @@ def test_an_eviction_that_outlives_its_instance_settles_and_its_pod_goes_on_rest
     assert plugin.judged[-1] == PodSubject("a")
 
 
-def test_who_waits_for_an_eviction_of_the_old_policy_looks_when_it_has_ended(
+def test_a_finding_that_waits_for_an_eviction_of_the_old_policy_is_evaluated_when_it_has_ended(
     make_bench: MakeBench,
 ) -> None:
     bench = make_bench().start("a")

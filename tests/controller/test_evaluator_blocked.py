@@ -62,7 +62,7 @@ def test_a_deferred_finding_is_judged_afresh_at_its_time(make_bench: MakeBench) 
     assert bench.evaluator.next_due(9) is None
 
 
-def test_whoever_comes_back_by_time_alone_keeps_its_first_cause(make_bench: MakeBench) -> None:
+def test_a_finding_that_a_timer_wakes_keeps_its_first_trigger(make_bench: MakeBench) -> None:
     bench = make_bench().start("a")
     bench.gate.defer("a", 9)
     bench.see(TAINTED, now=1)
@@ -88,7 +88,7 @@ def test_looking_at_a_node_answers_for_all_that_was_blocked_on_it(make_bench: Ma
     assert bench.evaluator.next_due(2) is None
 
 
-def test_it_answers_for_those_too_that_were_looked_at_alone_since(make_bench: MakeBench) -> None:
+def test_it_answers_for_those_too_that_were_evaluated_alone_since(make_bench: MakeBench) -> None:
     bench = make_bench().start("a")
     bench.gate.refuse("a", WakeOnOwner("rs"))
     bench.see(TAINTED, now=1)
@@ -124,7 +124,7 @@ def test_a_new_verdict_replaces_the_timer_of_the_old_one(make_bench: MakeBench) 
     assert bench.evaluator.next_due(2) is None
 
 
-def test_a_refusal_that_time_can_lift_too_is_looked_at_again_then(make_bench: MakeBench) -> None:
+def test_a_refusal_that_time_can_lift_too_is_evaluated_again_then(make_bench: MakeBench) -> None:
     bench = make_bench().start("a")
     bench.gate.refuse("a", WakeOnOwner("rs"), until=20.0)
     bench.see(TAINTED, now=1)
@@ -137,7 +137,7 @@ def test_a_refusal_that_time_can_lift_too_is_looked_at_again_then(make_bench: Ma
     assert bench.evicted == ["a"]
 
 
-def test_the_same_verdict_again_is_no_news(make_bench: MakeBench) -> None:
+def test_the_same_verdict_again_is_no_change(make_bench: MakeBench) -> None:
     bench = make_bench().start("a")
     bench.gate.refuse("a", WakeOnOwner("rs"))
     for now in (1, 2):
@@ -153,7 +153,7 @@ def test_the_same_verdict_again_is_no_news(make_bench: MakeBench) -> None:
     assert [j.changed for j in bench.evaluations] == [True, False, False, False, True, True, True]
 
 
-def test_another_gate_with_the_same_words_is_news(make_bench: MakeBench) -> None:
+def test_another_gate_with_the_same_words_is_a_change(make_bench: MakeBench) -> None:
     bench = make_bench().start("a")
     bench.gate.refuse("a", reason="No")
     bench.see(TAINTED, now=1)
@@ -163,7 +163,7 @@ def test_another_gate_with_the_same_words_is_news(make_bench: MakeBench) -> None
     assert [j.changed for j in bench.evaluations] == [True, True]
 
 
-def test_a_blocked_finding_is_counted_once_per_gate_however_often_it_is_looked_at(
+def test_a_blocked_finding_is_counted_once_per_gate_however_often_it_is_evaluated(
     make_bench: MakeBench,
 ) -> None:
     bench = make_bench(plugins=2).start("a", "b")

@@ -100,7 +100,7 @@ def test_while_it_rests_a_pod_shows_why(make_bench: MakeBench) -> None:
     assert not judgement.changed
 
 
-def test_a_failure_without_words_is_told_by_its_result(make_bench: MakeBench) -> None:
+def test_a_failure_without_words_is_reported_by_its_result(make_bench: MakeBench) -> None:
     bench = make_bench().start("a")
     bench.see(TAINTED, now=0)
     bench.evaluator.settle(bench.evaluations[0], Outcome(CANCELLED), 0)
@@ -134,7 +134,7 @@ def test_a_budgets_refusal_waits_for_the_budget_with_a_timer_behind_it(
     assert bench.evaluator.next_due(2) == 12
 
 
-def test_whoever_waited_for_the_end_of_an_eviction_looks_again_when_it_failed(
+def test_what_waited_for_the_end_of_an_eviction_is_evaluated_again_when_it_failed(
     make_bench: MakeBench,
 ) -> None:
     bench = make_bench(plugins=2).start("a")
@@ -152,7 +152,7 @@ def test_whoever_waited_for_the_end_of_an_eviction_looks_again_when_it_failed(
     assert bench.evaluator.blocked_by_gate == {}
 
 
-def test_whoever_waited_for_the_end_of_an_eviction_stays_quiet_when_the_pod_leaves(
+def test_what_waited_for_the_end_of_an_eviction_is_not_evaluated_when_the_pod_leaves(
     make_bench: MakeBench,
 ) -> None:
     bench = make_bench(plugins=2).start("a")

@@ -110,7 +110,7 @@ async def test_the_request_names_the_pod_by_uid_and_says_why_it_must_go() -> Non
     ]
 
 
-async def test_nothing_is_written_or_asked_when_nobody_may_act() -> None:
+async def test_nothing_is_written_or_asked_while_paused() -> None:
     async with Bench().running() as bench:
         bench.why_not = "nodes: link lost"
         bench.submit("web")
@@ -123,7 +123,7 @@ async def test_nothing_is_written_or_asked_when_nobody_may_act() -> None:
     ]
 
 
-async def test_what_may_not_go_on_after_it_was_written_down_is_withheld_on_record() -> None:
+async def test_what_may_not_continue_after_it_was_written_down_is_withheld_on_record() -> None:
     async with Bench().running() as bench:
         bench.ledger.slow_s = 1
         bench.submit("web")
@@ -136,7 +136,7 @@ async def test_what_may_not_go_on_after_it_was_written_down_is_withheld_on_recor
     assert bench.results == [("web", "cancelled")]
 
 
-async def test_without_a_durable_record_nobody_is_asked() -> None:
+async def test_without_a_durable_record_nothing_is_requested() -> None:
     async with Bench().running() as bench:
         bench.ledger.fault = "no space left on device"
         bench.submit("web")
@@ -161,7 +161,7 @@ async def test_without_a_durable_record_nobody_is_asked() -> None:
         pytest.param(EffectUnknown("reset"), "unknown", id="no answer, and the pod is gone"),
     ],
 )
-async def test_every_answer_is_one_outcome_on_record_and_told_once(
+async def test_every_answer_is_one_outcome_on_record_and_reported_once(
     answer: EvictionResponse, result: str
 ) -> None:
     async with Bench().running() as bench:
@@ -173,7 +173,7 @@ async def test_every_answer_is_one_outcome_on_record_and_told_once(
     assert bench.results == [("web", result)]
 
 
-async def test_the_outcome_is_told_only_when_it_is_on_record() -> None:
+async def test_the_outcome_is_reported_only_when_it_is_on_record() -> None:
     async with Bench().running() as bench:
         bench.ledger.slow_s = 2
         bench.submit("web")
@@ -185,7 +185,7 @@ async def test_the_outcome_is_told_only_when_it_is_on_record() -> None:
     assert bench.results == [("web", "evicted")]
 
 
-async def test_the_time_told_is_that_of_the_request() -> None:
+async def test_the_reported_time_is_that_of_the_request() -> None:
     async with Bench().running() as bench:
         began = anyio.current_time()
         bench.ledger.slow_s = 2
@@ -210,7 +210,7 @@ async def test_at_most_so_many_calls_are_open_and_the_others_have_their_turn_aft
     assert sorted(name for name, _ in bench.results) == names
 
 
-async def test_who_waited_for_a_turn_is_asked_afresh_whether_it_may_go_on() -> None:
+async def test_an_eviction_that_waited_for_its_turn_is_checked_again() -> None:
     async with Bench(max_concurrent=1).running() as bench:
         bench.server.slow_s = 5
         bench.submit("a", "b")
@@ -281,7 +281,7 @@ async def test_a_run_cancelled_in_the_middle_of_a_call_leaves_the_intent_open() 
     await bench.evictions.drained()
 
 
-async def test_after_a_cancelled_run_nobody_waits_for_those_who_stood_in_line() -> None:
+async def test_after_a_cancelled_run_queued_evictions_hold_up_nothing() -> None:
     bench = Bench(max_concurrent=1)
     async with bench.running():
         bench.server.slow_s = 60
@@ -307,7 +307,7 @@ async def test_what_is_submitted_before_or_after_the_run_is_withheld() -> None:
     assert bench.ledger.lines == []
 
 
-async def test_an_intent_that_was_not_sent_yet_can_be_cancelled_and_the_others_go_on() -> None:
+async def test_an_intent_that_was_not_sent_yet_can_be_cancelled_and_the_others_continue() -> None:
     bench = Bench(max_concurrent=1)
     bench.server.slow_s = 5
     async with bench.running():

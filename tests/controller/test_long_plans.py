@@ -148,7 +148,7 @@ class Searching(Crowd):
         yield Finding(looked_at[-1], self.name, "the last")
 
 
-def test_a_plan_is_interrupted_at_a_yield_point_and_goes_on_after_it() -> None:
+def test_a_plan_is_interrupted_at_a_yield_point_and_continues_after_it() -> None:
     bench = Bench(pods=5, plugin=Searching())
     turns = 0
     while not bench.decided:
@@ -160,7 +160,7 @@ def test_a_plan_is_interrupted_at_a_yield_point_and_goes_on_after_it() -> None:
     assert (turns, bench.plugin.plans) == (6, 1)
 
 
-def test_a_plan_goes_on_where_it_stopped() -> None:
+def test_a_plan_continues_where_it_stopped() -> None:
     bench = Bench()
 
     assert bench.slice(3) == names(0, 3)

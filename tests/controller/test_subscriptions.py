@@ -34,7 +34,7 @@ def instance(*reacts_to: type[Change]) -> PluginInstance:
     return PluginInstance("default", Reacting(*reacts_to), Nobody(), VIEW)  # type: ignore[arg-type]  # never asked
 
 
-def test_a_change_goes_to_those_who_react_to_its_kind_in_their_order() -> None:
+def test_a_change_goes_to_those_that_react_to_its_kind_in_their_order() -> None:
     first, second = instance(PodBound, NodeAdded), instance(PodBound)
     routes = Subscriptions([first, second])
 

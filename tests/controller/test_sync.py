@@ -103,7 +103,7 @@ def test_what_comes_in_becomes_changes() -> None:
     assert bench.news() == []
 
 
-def test_changes_come_with_the_version_of_the_object_that_was_told() -> None:
+def test_changes_come_with_the_version_of_the_object_that_was_received() -> None:
     bench = Bench()
     bench.nodes.upsert(node("n1", version=5))
     bench.nodes.remove(node("n1", version=7))
@@ -298,14 +298,14 @@ def test_a_resource_that_is_needed_is_waited_for_however_often_it_is_denied() ->
     assert bench.reason("pods") == "its first list is not complete"
 
 
-def test_an_object_that_cannot_be_read_is_told_with_its_resource() -> None:
+def test_an_object_that_cannot_be_read_is_reported_with_its_resource() -> None:
     bench = Bench()
     bench.nodes.report_malformed(Malformed("Node", "n1", "spec is no object"))
 
     assert bench.malformed == [("nodes", "n1")]
 
 
-def test_what_nobody_may_tell_us_of_is_known_as_such_until_it_is_told_after_all() -> None:
+def test_a_forbidden_resource_is_known_as_unreadable_until_it_is_listed_after_all() -> None:
     bench = Bench()
     volumes = bench.handlers["persistentvolumes"]
     volumes.mark_denied("403")

@@ -55,7 +55,9 @@ def test_a_judgement_names_the_version_of_the_object_whose_event_led_to_it(
     assert triggers(bench) == [Trigger("NodeTaintsChanged", "node n1", "42")]
 
 
-def test_of_a_burst_the_first_version_since_the_last_look_is_named(make_bench: MakeBench) -> None:
+def test_of_a_burst_the_first_version_since_the_last_evaluation_is_named(
+    make_bench: MakeBench,
+) -> None:
     bench = make_bench(pause=DebounceConfig(2, 10)).start("a")
     for now, version in ((1, 42), (2, 43)):
         bench.evaluator.apply_changes([TAINTED], now, version)
@@ -97,7 +99,9 @@ def test_what_is_tried_again_keeps_the_trigger_of_its_finding(make_bench: MakeBe
     assert triggers(bench) == [Trigger("NodeTaintsChanged", "node n1", "42")] * 2
 
 
-def test_who_waited_for_anothers_eviction_is_not_woken_by_an_event(make_bench: MakeBench) -> None:
+def test_a_finding_that_waited_for_another_eviction_is_not_woken_by_an_event(
+    make_bench: MakeBench,
+) -> None:
     bench = make_bench(plugins=2).start("a")
     bench.gates[1].refuse("a", WakeOnEviction("a"))
     bench.evaluator.apply_changes([TAINTED], 1, 42)

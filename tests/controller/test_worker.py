@@ -93,7 +93,7 @@ async def test_intents_are_submitted_where_the_change_came_in() -> None:
     assert bench.submitted == [intent]
 
 
-async def test_what_is_due_is_done_where_the_news_came_in() -> None:
+async def test_what_is_due_is_done_where_the_change_came_in() -> None:
     bench = Bench()
     bench.add(0.0, 0.0)
 
@@ -199,7 +199,7 @@ async def test_what_became_due_unnoticed_is_done_when_the_worker_starts() -> Non
     assert bench.controller.slices == [1]
 
 
-async def test_news_from_within_a_time_slice_do_not_begin_another() -> None:
+async def test_a_change_from_within_a_time_slice_does_not_begin_another() -> None:
     bench = Bench()
     depth: list[int] = []
 
@@ -214,7 +214,7 @@ async def test_news_from_within_a_time_slice_do_not_begin_another() -> None:
     assert bench.controller.slices == [4]
 
 
-async def test_news_from_within_a_time_slice_that_is_over_are_left_to_the_run() -> None:
+async def test_a_change_from_within_a_time_slice_that_is_over_is_left_to_the_run() -> None:
     bench = Bench(piece_s=TIME_SLICE_S)
     more = [0.0, 0.0]
     bench.controller.during = lambda: bench.add(more.pop()) if more else None
@@ -257,7 +257,7 @@ async def test_without_anything_due_it_sleeps_for_ever() -> None:
         group.cancel_scope.cancel()
 
 
-async def test_how_long_judging_took_is_told_once_nothing_is_due_any_more() -> None:
+async def test_how_long_judging_took_is_reported_once_nothing_is_due_any_more() -> None:
     bench = Bench(piece_s=TIME_SLICE_S / 2)
     told = bench.cycles.seconds
 

@@ -69,7 +69,7 @@ def test_a_node_that_is_hardly_used_is_emptied_and_stays_empty(
     assert playground.pods_by_node() == {"n1": 7}
 
 
-def test_nobody_moves_twice_for_one_reason_while_pods_and_nodes_come_and_go(
+def test_no_pod_moves_twice_for_one_reason_while_pods_and_nodes_come_and_go(
     playground: E2ENamespace, run_controller: RunController, referee: AuditCrosscheck
 ) -> None:
     """Every workload has one pod: its name tells whose replacement was moved."""

@@ -231,7 +231,7 @@ async def test_the_page_outlives_its_controller_and_its_server_and_shows_each_ev
     assert {complaint.partition(":")[0] for complaint in page.console_errors} == {"network"}
 
 
-async def test_a_page_that_hears_nothing_connects_again_and_misses_nothing(
+async def test_a_page_that_receives_nothing_connects_again_and_misses_nothing(
     page: BrowserTab, stand: Stand
 ) -> None:
     await page.send_command("Page.addScriptToEvaluateOnNewDocument", source=HASTE)
@@ -247,7 +247,7 @@ async def test_a_page_that_hears_nothing_connects_again_and_misses_nothing(
     assert page.console_errors == []
 
 
-async def test_the_page_says_that_events_were_missed_and_goes_on_with_the_oldest_there_is(
+async def test_the_page_says_that_events_were_missed_and_continues_with_the_oldest_there_is(
     page: BrowserTab, stand: Stand
 ) -> None:
     await page.navigate(stand.url)

@@ -20,7 +20,7 @@ def told(playground: E2ENamespace, reason: str) -> list[Object]:
     return [e for e in sorted(ours, key=lambda e: str(e["eventTime"])) if e["reason"] == reason]
 
 
-def test_every_eviction_is_told_beside_its_pod_and_its_deployment(
+def test_every_eviction_has_an_event_on_its_pod_and_its_deployment(
     playground: E2ENamespace, run_controller: RunController, referee: AuditCrosscheck
 ) -> None:
     playground.add_nodes("n1", "n2")

@@ -72,7 +72,7 @@ def test_a_taint_becomes_evictions_whose_whole_story_arrives_in_kafka(
     assert evicted == dict.fromkeys(web, "evicted")
 
 
-def test_the_controller_works_without_the_broker_and_tells_it_all_later(
+def test_the_controller_works_without_the_broker_and_sends_it_everything_later(
     broker: KafkaBroker,
     topic: str,
     kubeconfig: Path,

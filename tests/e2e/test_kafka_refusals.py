@@ -149,7 +149,7 @@ async def test_a_password_is_proved(
         assert await arrived(broker, topic) == recorded(ours)
 
 
-async def test_a_password_that_was_changed_is_read_anew_and_never_told(
+async def test_a_password_that_was_changed_is_read_anew_and_never_shown(
     broker: KafkaBroker, topic: str, tmp_path: Path, password_file: Path
 ) -> None:
     old, new = broker.users[USER], "another-password"

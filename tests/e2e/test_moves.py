@@ -121,7 +121,7 @@ def test_a_dry_run_says_what_it_would_do_and_asks_the_server_for_no_eviction(
     assert playground.pods("web") == before
 
 
-def test_a_controller_killed_in_the_middle_goes_on_where_it_was_and_evicts_nobody_twice(
+def test_a_controller_killed_in_the_middle_resumes_and_evicts_no_pod_twice(
     playground: E2ENamespace, run_controller: RunController, referee: AuditCrosscheck
 ) -> None:
     playground.add_nodes("n1")

@@ -45,7 +45,7 @@ def before_the_first_eviction(requests: list[AuditedRequest]) -> list[AuditedReq
     return list(takewhile(lambda request: not request.is_eviction, requests))
 
 
-def test_an_outage_of_the_api_server_loses_no_work_and_evicts_nobody_unseen(
+def test_an_outage_of_the_api_server_loses_no_work_and_evicts_no_pod_unseen(
     control_plane: ControlPlane,
     playground: E2ENamespace,
     run_controller: RunController,

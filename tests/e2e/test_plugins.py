@@ -110,7 +110,7 @@ def test_a_pod_is_moved_within_a_second_of_the_end_of_its_life_time(
     assert timedelta(seconds=1) <= took < timedelta(seconds=1) + SOON
 
 
-def test_a_pod_leaves_whom_its_anti_affinity_forbids_once_that_one_is_relabelled(
+def test_a_pod_leaves_when_another_gets_a_label_that_its_anti_affinity_forbids(
     playground: E2ENamespace,
     run_controller: RunController,
     referee: AuditCrosscheck,

@@ -227,7 +227,9 @@ async def test_a_lease_that_was_emptied_by_hand_ends_the_term_too(world: World) 
     assert leader.ended == "leadership is lost: no process holds the Lease"
 
 
-async def test_a_label_that_someone_writes_meanwhile_does_not_end_the_term(world: World) -> None:
+async def test_a_label_that_another_client_writes_meanwhile_does_not_end_the_term(
+    world: World,
+) -> None:
     async with anyio.create_task_group() as group:
         group.start_soon(world.candidate("a").run)
         await anyio.sleep(5)

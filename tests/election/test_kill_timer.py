@@ -58,7 +58,7 @@ def test_a_process_whose_time_is_over_ends(how: str) -> None:
     assert took_s < 5
 
 
-def test_a_process_that_renews_its_time_lives() -> None:
+def test_a_process_that_renews_its_time_is_not_killed() -> None:
     code, said, _ = run("renewed")
 
     assert (code, said) == (0, "alive\n")

@@ -59,7 +59,7 @@ class Reader:
         pytest.param(PodFound("u2", terminating=False), "unknown", id="another has its name"),
     ],
 )
-async def test_reading_the_pod_tells_what_became_of_it(now: PodLookup, result: str) -> None:
+async def test_reading_the_pod_shows_what_became_of_it(now: PodLookup, result: str) -> None:
     outcome = await confirm_by_reading(Reader(now), EvictionRequest("shop", "web", "u1"), 0.0)
 
     assert outcome.result == result

@@ -152,7 +152,7 @@ async def test_a_follower_that_is_killed_misses_nothing_and_repeats_one_event_at
 
 
 @FOLLOWERS
-async def test_a_follower_is_told_when_events_were_removed_and_goes_on(
+async def test_a_follower_learns_that_events_were_removed_and_continues(
     controller: Controller, programs: ExamplePrograms, tmp_path: Path, name: str, shown: Shown
 ) -> None:
     (tmp_path / "place").write_text("an-older-journal.17")
@@ -164,7 +164,7 @@ async def test_a_follower_is_told_when_events_were_removed_and_goes_on(
     assert "events were missed" in follower.stderr_text
 
 
-async def test_the_shell_follower_ends_with_whoever_reads_it(
+async def test_the_shell_follower_ends_with_its_reader(
     controller: Controller, tmp_path: Path, examples: Path
 ) -> None:
     controller.publish(200)
@@ -218,7 +218,7 @@ async def test_the_page_says_what_the_controller_refuses(
     refused.value.close()
 
 
-async def test_the_page_is_told_that_the_controller_does_not_answer(
+async def test_the_page_shows_that_the_controller_does_not_answer(
     controller: Controller, programs: ExamplePrograms
 ) -> None:
     server = programs.start("events_page.py", controller.origin, "0")

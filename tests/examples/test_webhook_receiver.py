@@ -163,7 +163,7 @@ async def test_a_body_that_is_not_the_signed_one_is_not_taken(
     assert hook.program.printed[1:] == [told(entries[0])]
 
 
-async def test_nobody_waits_for_a_client_that_says_nothing(
+async def test_a_client_that_sends_nothing_holds_up_nothing(
     hook: Hook, entries: list[JournalRecord]
 ) -> None:
     raw = entries[0].raw
@@ -198,7 +198,7 @@ async def test_an_event_that_comes_on_many_connections_at_once_is_taken_once(
     ],
     ids=["below nothing", "no number", "none", "too large", "beyond all numbers"],
 )
-async def test_a_body_whose_length_is_not_to_be_believed_is_not_read(
+async def test_a_body_with_an_impossible_length_is_not_read(
     hook: Hook, length: str, status: int
 ) -> None:
     def ask() -> bytes:

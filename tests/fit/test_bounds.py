@@ -36,7 +36,7 @@ def test_one_slot_comes_and_goes(slots: set[int], slot: int) -> None:
     assert bits.with_bit(found, slot, present=False) == bits.of_slots(slots - {slot})
 
 
-def test_whoever_is_not_too_far_behind_learns_what_changed() -> None:
+def test_a_follower_that_is_not_too_far_behind_learns_what_changed() -> None:
     seen: ChangeLog[int] = ChangeLog()
     stand = seen.end
     for slot in (3, 1, 3):
@@ -46,7 +46,7 @@ def test_whoever_is_not_too_far_behind_learns_what_changed() -> None:
     assert seen.since(seen.end) == ()
 
 
-def test_whoever_is_too_far_behind_is_told_so() -> None:
+def test_a_follower_that_is_too_far_behind_learns_so() -> None:
     seen: ChangeLog[int] = ChangeLog()
     for _ in range(change_log.KEPT_CHANGES):
         seen.append(1)

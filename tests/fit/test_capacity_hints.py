@@ -73,7 +73,7 @@ class Waiting:
 
 
 @given(st.data(), st.integers(8, 30))
-def test_whoever_waits_is_told_before_a_node_fits(data: st.DataObject, steps: int) -> None:
+def test_a_waiting_pod_gets_a_hint_before_a_node_fits(data: st.DataObject, steps: int) -> None:
     waiting, clusters = Waiting(), RandomCluster()
     for _ in range(steps):
         waiting.take(clusters.change(data, waiting.state))

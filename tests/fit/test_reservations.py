@@ -72,7 +72,7 @@ def test_what_is_booked_is_taken(place: Callable[..., Any], asks: dict[str, Any]
     assert here.why_not(second) == {why: 1}
 
 
-def test_who_is_promised_a_place_repels_as_if_it_were_there(place: Callable[..., Any]) -> None:
+def test_a_pod_with_a_reservation_repels_as_if_it_were_there(place: Callable[..., Any]) -> None:
     hermit = spec(FIRST, anti_affinity=(PodAffinityTerm(HOST, LabelSelector({"app": "db"})),))
     other = pod("other", on="n1", labels={"app": "db"})
     here = place(N1, N2, hermit, other)
@@ -138,7 +138,7 @@ def test_an_eviction_that_did_not_happen_frees_its_room(place: Callable[..., Any
     assert here.let_go(SECOND) == "n2"
 
 
-def test_room_is_kept_for_two_minutes_and_whoever_waits_looks_then(
+def test_a_reservation_is_kept_for_two_minutes_and_the_next_pod_is_tried_then(
     place: Callable[..., Any],
 ) -> None:
     here = place(N1, TIGHT, FIRST, SECOND)
@@ -153,7 +153,9 @@ def test_room_is_kept_for_two_minutes_and_whoever_waits_looks_then(
     assert here.let_go(SECOND) == "n2"
 
 
-def test_who_waits_for_a_booked_place_is_told_when_it_is_free(place: Callable[..., Any]) -> None:
+def test_a_pod_that_waits_for_a_reservation_gets_a_hint_when_it_ends(
+    place: Callable[..., Any],
+) -> None:
     here = place(N1, TIGHT, FIRST, SECOND)
     here.let_go(FIRST)
     waits_for = here.park(SECOND)
@@ -164,7 +166,7 @@ def test_who_waits_for_a_booked_place_is_told_when_it_is_free(place: Callable[..
     assert here.let_go(SECOND) == "n2"
 
 
-def test_a_pod_that_nobody_makes_again_needs_no_room(place: Callable[..., Any]) -> None:
+def test_a_pod_without_a_controller_needs_no_room(place: Callable[..., Any]) -> None:
     bare = pod("bare", on="n1", owner=None)
     here = place(N1, TIGHT, bare, SECOND)
 
@@ -172,7 +174,9 @@ def test_a_pod_that_nobody_makes_again_needs_no_room(place: Callable[..., Any]) 
     assert here.let_go(SECOND) == "n2"
 
 
-def test_only_the_pod_that_was_just_looked_at_is_booked(place: Callable[..., Any]) -> None:
+def test_only_the_pod_that_was_just_searched_for_gets_a_reservation(
+    place: Callable[..., Any],
+) -> None:
     here = place(N1, TIGHT, FIRST, SECOND)
     here.fit.find_other_node(FIRST, EVERYTHING)
 

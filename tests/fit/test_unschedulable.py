@@ -221,7 +221,7 @@ OTHERS = msgspec.structs.replace(pod("others", on="n2"), pvc_names=("more",))
         ),
     ],
 )
-def test_who_waits_is_told_of_what_could_help(
+def test_a_waiting_pod_gets_a_hint_of_what_could_help(
     place: Callable[..., Any],
     things: list[Any],
     mover: Pod,
@@ -240,7 +240,7 @@ def test_who_waits_is_told_of_what_could_help(
         assert here.fit.find_other_node(mover, EVERYTHING) == "n2"
 
 
-def test_as_many_are_woken_as_there_is_room_for_and_nobody_from_that_node(
+def test_as_many_are_woken_as_there_is_room_for_and_none_from_that_node(
     place: Callable[..., Any],
 ) -> None:
     here = place(N1, N2, FULL, MOVER, TWIN)
@@ -252,7 +252,7 @@ def test_as_many_are_woken_as_there_is_room_for_and_nobody_from_that_node(
     assert here.fit.take_capacity_hints() == []
 
 
-def test_those_who_look_at_others_must_all_look_for_themselves(place: Callable[..., Any]) -> None:
+def test_pods_with_rules_about_others_are_each_searched_for(place: Callable[..., Any]) -> None:
     here = place(N1, N2, RIVAL, HERMIT)
     (wake,) = (wake for wake in here.park(HERMIT) if isinstance(wake, WakeOnGroupCapacity))
 
@@ -271,7 +271,7 @@ def test_pods_that_ask_for_the_same_wait_for_the_same(place: Callable[..., Any])
     assert not same & other
 
 
-def test_who_finds_a_node_lets_the_next_of_its_kind_look(place: Callable[..., Any]) -> None:
+def test_a_pod_that_finds_a_node_wakes_the_next_of_its_group(place: Callable[..., Any]) -> None:
     here = place(N1, N2, FULL)
     waits_for = here.park(MOVER)
     here.remove(FULL)
@@ -284,7 +284,7 @@ def test_who_finds_a_node_lets_the_next_of_its_kind_look(place: Callable[..., An
     assert news.slots == 1
 
 
-def test_whoever_waits_looks_again_in_the_end(place: Callable[..., Any]) -> None:
+def test_a_waiting_pod_is_evaluated_again_in_the_end(place: Callable[..., Any]) -> None:
     here = place(N1, N2, FULL)
     here.now = 1000.0
     here.fit.find_other_node(MOVER, EVERYTHING)
@@ -292,7 +292,7 @@ def test_whoever_waits_looks_again_in_the_end(place: Callable[..., Any]) -> None
     assert here.fit.diagnose_other_nodes(MOVER, EVERYTHING).until == 1000.0 + RETRY_AFTER_S
 
 
-def test_a_group_that_nobody_belongs_to_any_more_is_forgotten(place: Callable[..., Any]) -> None:
+def test_a_group_without_pods_is_forgotten(place: Callable[..., Any]) -> None:
     here = place(N1, N2, FULL)
     before = here.park(MOVER)
 
@@ -321,7 +321,7 @@ def test_a_group_that_nobody_belongs_to_any_more_is_forgotten(place: Callable[..
         ),
     ],
 )
-def test_who_has_claims_waits_for_what_stands_behind_them(
+def test_a_pod_with_claims_waits_for_their_volumes(
     place: Callable[..., Any], things: list[Any], keys: set[WakeOn]
 ) -> None:
     here = place(N1, N2, *things, MOUNTING)
@@ -332,7 +332,7 @@ def test_who_has_claims_waits_for_what_stands_behind_them(
     assert keys < here.park(MOUNTING)
 
 
-def test_who_asks_for_any_node_waits_for_its_own_too(place: Callable[..., Any]) -> None:
+def test_a_search_of_any_node_waits_for_the_pods_own_too(place: Callable[..., Any]) -> None:
     here = place(node("n1", unschedulable=True), MOVER)
     assert here.fit.find_any_node(MOVER) is None
 
@@ -342,7 +342,7 @@ def test_who_asks_for_any_node_waits_for_its_own_too(place: Callable[..., Any]) 
     assert found.message == f"no node fits the pod: {found.diagnosis}"
 
 
-def test_starting_over_forgets_who_waited(place: Callable[..., Any]) -> None:
+def test_a_restart_forgets_waiting_pods(place: Callable[..., Any]) -> None:
     here = place(N1, N2, FULL)
     here.park(MOVER)
 

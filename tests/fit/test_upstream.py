@@ -170,7 +170,7 @@ def test_the_node_found_is_named() -> None:
     assert fit.find_any_node(WEB) == "n1"
 
 
-def test_why_nothing_was_found_is_counted_by_the_first_thing_each_node_lacks() -> None:
+def test_why_nothing_was_found_is_counted_by_the_first_reason_of_each_node() -> None:
     cordoned = node("n3", "a:NoSchedule", unschedulable=True)
     fit = search(node("n1"), node("n2", "a:NoSchedule"), cordoned, node("n4", "b:NoExecute"))
     sibling = msgspec.structs.replace(WEB, uid="sibling")

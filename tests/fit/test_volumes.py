@@ -134,7 +134,7 @@ def test_whether_the_other_node_fits(
     assert kept_off(CLAIMING, things) == (None if why is None else str(why))
 
 
-def test_a_volume_nobody_may_tell_us_of_closes_no_node(place: Callable[..., Any]) -> None:
+def test_a_volume_that_may_not_be_read_rules_out_no_node(place: Callable[..., Any]) -> None:
     here = place(node("n1"), node("n2"), claim(), CLAIMING)
     assert here.why_not(CLAIMING) == {str(PV_NOT_FOUND): 1}
 

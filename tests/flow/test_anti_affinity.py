@@ -129,7 +129,7 @@ async def test_of_three_two_go_however_slowly() -> None:
     assert running.evicted_names == ["low", "high"]
 
 
-async def test_a_replacement_that_lands_there_again_is_the_next_to_be_looked_at() -> None:
+async def test_a_replacement_that_lands_there_again_is_the_next_to_be_judged() -> None:
     async with flow().running() as running:
         running.sync_and_resume(*NODES, HIGH, LOW)
         await anyio.sleep(1)
@@ -140,7 +140,7 @@ async def test_a_replacement_that_lands_there_again_is_the_next_to_be_looked_at(
     assert running.evicted_names == ["low", "again"]
 
 
-async def test_a_conflict_that_time_resolves_before_it_is_judged_evicts_nobody() -> None:
+async def test_a_conflict_that_time_resolves_before_it_is_judged_evicts_no_pod() -> None:
     async with flow(debounce=DebounceConfig(1, 10)).running() as running:
         running.sync_and_resume(*NODES, HIGH)
         await anyio.sleep(5)

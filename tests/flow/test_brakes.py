@@ -205,7 +205,7 @@ def one_each(nodes: Iterable[Node], suffix: str = "") -> list[Pod]:
     return [pod(f"p-{each.name}{suffix}", on=each.name) for each in nodes]
 
 
-async def test_a_storm_stops_and_asks_and_a_person_lets_it_go_on() -> None:
+async def test_a_storm_stops_and_asks_and_a_person_lets_it_continue() -> None:
     pods = one_each(NODES[:10])
     slow = {"cluster": TokenRate(1 / 3600, 2)}
     async with braked(slow, storm={"pods": 5}).running() as flow:

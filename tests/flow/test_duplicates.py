@@ -128,7 +128,7 @@ class Story:
 
 
 @given(sizes, steps)
-def test_whatever_happens_it_comes_to_rest_and_a_second_look_finds_nothing(
+def test_whatever_happens_evictions_end_and_a_second_sweep_finds_nothing(
     sizes: dict[str, int], steps: list[tuple[Any, ...]]
 ) -> None:
     story = Story(sizes)

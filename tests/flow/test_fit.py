@@ -88,7 +88,7 @@ async def test_an_eviction_that_is_refused_leaves_the_place_to_the_next() -> Non
     assert flow.evicted_names == ["a", "b"]
 
 
-async def test_a_place_that_nobody_takes_is_free_again_in_the_end() -> None:
+async def test_a_reservation_that_no_pod_takes_ends() -> None:
     async with fitting().running() as flow:
         flow.sync_and_resume(TAINTED, node("n2", allocatable=ONE_PLACE), A, B)
         await anyio.sleep(119)
@@ -99,7 +99,7 @@ async def test_a_place_that_nobody_takes_is_free_again_in_the_end() -> None:
     assert flow.evicted_names == ["a", "b"]
 
 
-async def test_whoever_is_stopped_by_something_else_lets_the_next_have_the_place() -> None:
+async def test_a_pod_that_another_gate_stops_leaves_the_reservation_to_the_next() -> None:
     young = msgspec.structs.replace(A, start_delay_s=0)
     args = DefaultEvictorArgs(node_fit=True)
     async with FakeEdgesController(
@@ -133,7 +133,7 @@ async def test_ended_pods_make_room_when_they_end() -> None:
     assert flow.evicted_names == ["a"]
 
 
-async def test_news_of_room_is_no_news_for_who_could_not_use_it() -> None:
+async def test_a_capacity_hint_wakes_no_pod_that_could_not_use_it() -> None:
     async with fitting().running() as flow:
         flow.sync_and_resume(TAINTED, node("n2", unschedulable=True), A, B, pod("x", on="n2"))
         await anyio.sleep(1)

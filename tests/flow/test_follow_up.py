@@ -115,7 +115,7 @@ async def test_the_finding_may_hold_on_another_node() -> None:
     ]
 
 
-async def test_a_replacement_that_no_node_takes_is_told_apart() -> None:
+async def test_a_replacement_that_no_node_takes_has_a_result_of_its_own() -> None:
     async with flow_of().running() as flow:
         await evicted(flow, pod("web-1", on="n1"))
         flow.deliver(pod("web-2", status=STARTING))
@@ -128,7 +128,7 @@ async def test_a_replacement_that_no_node_takes_is_told_apart() -> None:
     assert (end.result, end.replacement, end.node) == ("unscheduled", "web-2", "")
 
 
-async def test_a_replacement_that_does_not_become_ready_is_told_apart() -> None:
+async def test_a_replacement_that_does_not_become_ready_has_a_result_of_its_own() -> None:
     impatient = UNLIMITED_MOVES.model_copy(update={"ready_timeout_s": 60.0})
     async with flow_of(impatient).running() as flow:
         await evicted(flow, pod("web-1", on="n1"))
@@ -146,7 +146,9 @@ async def test_a_replacement_that_does_not_become_ready_is_told_apart() -> None:
         pytest.param("ReplicaSet/web", "owner_gone", id="a deleted one"),
     ],
 )
-async def test_an_owner_that_creates_no_other_pod_is_told_apart(owner: str, result: str) -> None:
+async def test_an_owner_that_creates_no_other_pod_has_a_result_of_its_own(
+    owner: str, result: str
+) -> None:
     async with flow_of().running() as flow:
         await evicted(flow, pod("web-1", on="n1", owner=owner))
         await anyio.sleep(CREATION_TIMEOUT_S - 1)
@@ -454,7 +456,7 @@ async def test_after_a_restart_the_newest_pods_are_the_replacements() -> None:
     assert flow.intent_store.lines[0] == ("follow-up", "web-1", "moved")
 
 
-async def test_a_move_that_ended_while_nothing_ran_is_told_from_what_is_there() -> None:
+async def test_a_move_that_ended_while_nothing_ran_is_inferred_from_what_is_there() -> None:
     async with flow_of().running() as flow:
         await anyio.sleep(5000)
         flow.controller.restore([past("web-0"), past("web-1")])
@@ -491,7 +493,7 @@ async def test_after_a_restart_a_request_without_an_outcome_counts_and_is_follow
     assert flow.intent_store.lines[0] == ("follow-up", "web-0", "moved")
 
 
-async def test_after_a_restart_a_request_that_evicted_nobody_makes_room() -> None:
+async def test_after_a_restart_a_request_that_evicted_no_pod_makes_room() -> None:
     async with flow_of(limits(owner=1)).running() as flow:
         await anyio.sleep(10)
         flow.controller.restore([past("web-0", ended_s=None, result="")])

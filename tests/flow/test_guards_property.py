@@ -164,7 +164,7 @@ class Held:
 
 @pytest.mark.parametrize("start", STARTS)
 @given(st.lists(changes | changes | changes | waits, min_size=5, max_size=30))
-def test_what_is_held_would_be_held_by_a_fresh_look(
+def test_what_a_guard_holds_a_fresh_evaluation_would_hold(
     start: str, steps: Iterable[tuple[str, Any]]
 ) -> None:
     held = Held()

@@ -229,7 +229,7 @@ def test_a_pod_that_comes_back_with_its_name_is_not_moved_before_it_is_measured(
 
 
 @pytest.mark.parametrize("chance", range(5))
-def test_after_a_load_that_lasts_no_node_is_above_its_target_and_nobody_moves_again(
+def test_after_a_load_that_lasts_no_node_is_above_its_target_and_no_pod_moves_again(
     chance: int,
 ) -> None:
     """Pods of StatefulSets, whose names tell how often they moved, use what chance gives them."""

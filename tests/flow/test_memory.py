@@ -178,7 +178,7 @@ async def test_a_move_that_helped_ends_the_row_of_futile_ones() -> None:
     assert flow.times == [0, 5, 15, 26, 31]
 
 
-async def test_a_finding_that_comes_after_the_end_of_a_move_goes_on_with_the_row() -> None:
+async def test_a_finding_that_comes_after_the_end_of_a_move_continues_with_the_row() -> None:
     async with Returning(FUTILE).running() as flow:
         flow.sync_and_resume(TAINTED, node("n2"), node("n3"))
         flow.create("web")
@@ -258,7 +258,7 @@ async def test_a_replacement_stays_for_the_cooldown_which_doubles() -> None:
     assert flow.blocked().reason == "CoolingDown"
 
 
-async def test_who_stayed_twice_as_long_as_necessary_begins_anew() -> None:
+async def test_a_pod_that_stayed_twice_as_long_as_necessary_begins_anew() -> None:
     async with Returning(COOLDOWN).running() as flow:
         flow.place = "n2"
         flow.sync_and_resume(TAINTED, node("n2"), node("n3"))

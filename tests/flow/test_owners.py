@@ -31,7 +31,7 @@ def made() -> FakeEdgesController:
     return FakeEdgesController(NodeTaintsPlugin(NodeTaintsArgs()))
 
 
-async def test_a_judgement_names_the_version_of_what_was_told() -> None:
+async def test_an_evaluation_names_the_version_of_the_object_received() -> None:
     async with made().running() as flow:
         flow.sync_and_resume(node("n1", version=3), node("n2", version=4), WEB)
         flow.deliver(node("n1", "gpu:NoSchedule", version=42))
@@ -41,7 +41,7 @@ async def test_a_judgement_names_the_version_of_what_was_told() -> None:
     assert judgement.trigger.record == Trigger("NodeTaintsChanged", "node n1", "42")
 
 
-async def test_a_chain_is_known_when_a_finding_is_judged_and_follows_what_is_told() -> None:
+async def test_a_chain_is_known_when_a_finding_is_judged_and_follows_changes() -> None:
     async with made().running() as flow:
         flow.sync_and_resume(node("n1"), WEB, ReplicaSet("r1", 5, DEPLOYMENT))
         assert flow.controller.view.index(OwnerIndex).chain(WEB) == (SET, DEPLOYMENT)
@@ -49,7 +49,7 @@ async def test_a_chain_is_known_when_a_finding_is_judged_and_follows_what_is_tol
         assert flow.controller.view.index(OwnerIndex).chain(WEB) == (SET,)
 
 
-async def test_news_of_owners_makes_nobody_look() -> None:
+async def test_a_changed_owner_has_nothing_evaluated() -> None:
     async with made().running() as flow:
         flow.sync_and_resume(node("n1", "gpu:NoSchedule"), node("n2"), WEB)
         await anyio.sleep(1)
@@ -64,7 +64,7 @@ async def test_news_of_owners_makes_nobody_look() -> None:
         )
 
 
-async def test_owners_that_nobody_may_tell_of_are_done_without() -> None:
+async def test_owners_that_may_not_be_read_are_done_without() -> None:
     async with made().running() as flow:
         for resource, feed in flow.handlers.items():
             if resource in OWNER_RESOURCES:

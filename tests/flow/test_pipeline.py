@@ -94,7 +94,7 @@ async def test_what_a_new_list_lacks_is_gone() -> None:
         assert flow.controller.evaluator.blocked_by_gate == {}
 
 
-async def test_a_burst_of_changes_is_judged_once_the_dust_has_settled() -> None:
+async def test_a_burst_of_changes_is_judged_once_after_the_quiet_time() -> None:
     async with taints(debounce=DebounceConfig(1, 10)).running() as flow:
         flow.sync_and_resume(node("n1"), node("n2"), pod("web", on="n1"))
         await anyio.sleep(5)

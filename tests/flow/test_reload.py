@@ -205,7 +205,7 @@ def test_no_number_of_reloads_grants_more_than_the_most_generous_policy(
 
 @pytest.mark.parametrize("wait_s", [0.0, 0.2, 1.0, 5.0])
 @pytest.mark.parametrize("reply", ["accepted", "lost before", "lost after", "denied"])
-def test_a_call_under_way_at_a_reload_settles_and_nobody_is_asked_twice(
+def test_a_request_under_way_at_a_reload_ends_and_no_pod_is_asked_for_twice(
     make_world: Any,  # the class World
     reply: str,
     wait_s: float,
@@ -220,7 +220,7 @@ def test_a_call_under_way_at_a_reload_settles_and_nobody_is_asked_twice(
     live(make_world(plan, [(reply, 3.0)] * 5), story, check)
 
 
-def test_who_was_evicted_a_moment_ago_and_still_looks_untouched_is_left_alone(
+def test_a_pod_that_was_evicted_a_moment_ago_and_still_looks_untouched_is_left_alone(
     make_world: Any,  # the class World
 ) -> None:
     plan = make_plan((taints(),), {}, EVERYTHING, TokenRate(10, 50), 50, DebounceConfig(0, 0))

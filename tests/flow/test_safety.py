@@ -229,7 +229,7 @@ scenes = st.builds(
     scenes=st.lists(scenes, min_size=1, max_size=6),
     replies=replies,
 )
-def test_nobody_is_called_in_any_trouble_and_everything_is_made_up_for(
+def test_no_eviction_is_requested_in_any_trouble_and_all_are_requested_later(
     make_world: Any,  # the class World
     plan: Configuration,
     slow_s: float,
@@ -366,7 +366,7 @@ OBSTACLES: dict[str, Obstacle] = {
 @pytest.mark.parametrize("obstacle", OBSTACLES)
 @settings(deadline=None, max_examples=EXAMPLES // 4)
 @given(data=st.data())
-def test_whoever_is_let_go_in_the_end_has_left(
+def test_every_pod_that_may_leave_in_the_end_has_left(
     make_world: Any,  # the class World
     obstacle: str,
     data: st.DataObject,

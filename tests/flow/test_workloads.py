@@ -80,7 +80,7 @@ def test_workloads_of_one_replica_leave_one_after_the_other() -> None:
     assert least_ready == len(names) - 1
 
 
-def test_a_new_pod_on_a_wrong_node_is_looked_at_when_it_is_ten_seconds_old() -> None:
+def test_a_new_pod_on_a_wrong_node_is_judged_when_it_is_ten_seconds_old() -> None:
     world = SimulatedCluster().nodes("n1")
     tainted: Any = {"taints": [TAINT]}
     world.edit("nodes", "n1", **tainted)

@@ -73,5 +73,5 @@ def test_one_that_stays_is_enough_to_go() -> None:
     assert bench.refuses("db", "api") is not None
 
 
-def test_a_finding_against_nobody_does_not_wait() -> None:
+def test_a_finding_without_conflicts_does_not_wait() -> None:
     assert Bench().refuses() is None

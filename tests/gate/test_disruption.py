@@ -145,7 +145,7 @@ def test_the_booking_of_one_that_happened_stays_until_the_budgets_status_shows_i
     assert cluster.says(B) is None
 
 
-def test_a_booking_ends_by_itself_when_no_news_of_the_budget_comes() -> None:
+def test_an_assumed_disruption_ends_by_itself_when_the_budget_does_not_change() -> None:
     cluster = Cluster(budget(1))
     cluster.gate.reserve(A)
     cluster.now = ASSUME_TTL_S - 0.1

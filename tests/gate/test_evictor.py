@@ -118,7 +118,7 @@ def fit(*things: ClusterObject, asks: bool, needs: bool, selector: str = "") -> 
         ),
     ],
 )
-def test_somewhere_must_fit_when_somebody_asks(
+def test_some_node_must_fit_when_node_fit_is_on(
     things: list[ClusterObject], settings: dict[str, Any], reason: str | None
 ) -> None:
     assert fit(*things, **({"asks": False, "needs": False} | settings)) == reason

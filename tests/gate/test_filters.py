@@ -175,7 +175,7 @@ def classes(*names: str) -> dict[str, Any]:
         pytest.param({"minPodAge": "50m"}, started(None), "MinPodAge", id="never started"),
     ],
 )
-def test_who_is_protected(args: dict[str, Any], candidate: Pod, gate: str | None) -> None:
+def test_which_pods_are_protected(args: dict[str, Any], candidate: Pod, gate: str | None) -> None:
     refusal = verdict(args, candidate)
 
     assert (refusal.gate if refusal else None) == gate
@@ -250,7 +250,7 @@ def test_a_threshold_by_name_follows_the_priority_class() -> None:
     assert missing.reason == "PriorityClassNotFound"
 
 
-def test_a_young_pod_is_looked_at_again_when_it_is_old_enough() -> None:
+def test_a_young_pod_is_judged_again_when_it_is_old_enough() -> None:
     refusal = verdict({"minPodAge": "50m"}, started(600))
 
     assert refusal is not None

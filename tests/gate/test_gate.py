@@ -61,7 +61,7 @@ def gate(
     return Gate(steps, (PolicyLimits(limits or {}),), make_rate_limiter(rates or {}), memories)
 
 
-def test_the_first_no_is_the_decision_and_nobody_behind_it_is_asked() -> None:
+def test_the_first_refusal_is_the_decision_and_no_later_filter_is_asked() -> None:
     steps = Fixed("A"), Fixed("B", "No"), Fixed("C", "Never")
     memory = Memory()
 
@@ -70,7 +70,7 @@ def test_the_first_no_is_the_decision_and_nobody_behind_it_is_asked() -> None:
     assert memory.told == []
 
 
-def test_when_nobody_says_no_the_pod_is_evicted_and_every_memory_knows() -> None:
+def test_when_no_filter_refuses_the_pod_is_evicted_and_every_tracker_knows() -> None:
     first, second = Memory(), Memory()
 
     assert gate(Fixed("A"), memories=(first, second)).decide(WEB, 0) == Evict(WEB)
@@ -106,7 +106,7 @@ def test_a_spent_budget_defers_and_names_its_scope() -> None:
     assert "node n1" in deferred.message
 
 
-def test_a_spent_budget_takes_no_place_in_the_window_and_tells_no_memory() -> None:
+def test_a_spent_budget_takes_no_place_in_the_window_and_reserves_in_no_tracker() -> None:
     memory = Memory()
     windows = PolicyLimits({"cluster": 2})
     one = Gate((), (windows,), make_rate_limiter(ONE), (memory,))
@@ -131,7 +131,7 @@ def test_a_spent_budget_takes_no_place_in_the_window_and_tells_no_memory() -> No
         pytest.param(CANCELLED, False, False, id="cancelled"),
     ],
 )
-def test_only_what_happened_costs_and_only_who_left_is_remembered(
+def test_only_what_happened_costs_and_only_pods_that_left_are_remembered(
     result: str,
     left: bool,  # noqa: FBT001 -- a row's verdict
     costs: bool,  # noqa: FBT001 -- as above

@@ -108,7 +108,7 @@ def test_a_clock_that_was_set_back_opens_no_limit() -> None:
     assert decision.retry_at_s == 303
 
 
-def test_the_windows_of_the_policy_and_of_plugins_go_on_where_they_were() -> None:
+def test_the_windows_of_the_policy_and_of_plugins_continue_where_they_were() -> None:
     windows = PolicyLimits({"cluster": 2, "node": 9, "namespace": 9}, 300)
     own = PluginNodeLimits(300)
     evictions = [past(1, EPOCH - 400), past(2, EPOCH - 200), past(3, EPOCH - 100)]

@@ -117,7 +117,7 @@ def test_no_limit_is_not_zero() -> None:
     assert PolicyLimits({"cluster": None}).check(finding(), 0) is None
 
 
-def test_what_the_window_has_passed_is_forgotten_though_nobody_asks_for_that_node_again() -> None:
+def test_what_the_window_has_passed_is_forgotten_though_that_node_is_not_asked_for_again() -> None:
     windows = PolicyLimits({"node": 1}, window_s=10)
     for number in range(100):
         evict(windows, finding(on=f"n{number}"), number * 5)
@@ -153,7 +153,7 @@ def test_never_more_in_any_stretch_than_the_limit_however_long_each_takes(
     assert all(b - a >= 20 for a, b in zip(happened, happened[limit:], strict=False))
 
 
-def test_other_limits_go_on_counting_what_was_counted() -> None:
+def test_other_limits_continue_counting_what_was_counted() -> None:
     windows = PolicyLimits({"cluster": 3}, window_s=300)
     evict(windows, finding(), 0)
     evict(windows, finding(), 100)

@@ -136,7 +136,7 @@ def test_all_scopes_agree_or_none_pays() -> None:
     assert empty(evict(budgets, finding("d", on="n3"), 0)) == ("cluster", "cluster", 1000.0)
 
 
-def test_those_who_wait_are_given_different_times() -> None:
+def test_waiting_pods_are_given_different_times() -> None:
     budgets = limiter({"cluster": TokenRate(1, 1)})
     evict(budgets, WEB, 0)
 
@@ -145,7 +145,7 @@ def test_those_who_wait_are_given_different_times() -> None:
     assert refusals == [("cluster", "cluster", at) for at in (1.0, 2.0, 3.0)]
 
 
-def test_nobody_waits_long_behind_those_who_asked_again_and_again() -> None:
+def test_no_pod_waits_long_behind_those_that_asked_again_and_again() -> None:
     budgets = limiter({"cluster": TokenRate(1, 1)})
     evict(budgets, WEB, 0)
     for _ in range(10_000):
@@ -162,7 +162,7 @@ def test_a_token_that_takes_longer_than_the_longest_promise_is_promised_for_its_
     assert refusals == [("cluster", "cluster", 1000.0)] * 2
 
 
-def test_rounding_does_not_turn_away_whoever_comes_at_the_promised_time() -> None:
+def test_rounding_rejects_no_request_at_the_promised_time() -> None:
     budgets = limiter({"cluster": TokenRate(0.3, 1)})
     now = 0.1
     for _ in range(1000):
@@ -203,7 +203,7 @@ def took(longest_s: float) -> st.SearchStrategy[list[float]]:
 
 
 @given(st.integers(1, 12), st.integers(1, 4), took(0.5))
-def test_who_waits_goes_in_turn_though_evictions_take_a_moment(
+def test_waiting_pods_leave_in_turn_though_evictions_take_a_moment(
     waiting: int, burst: int, took_s: list[float]
 ) -> None:
     queue = Queue(TokenRate(0.1, burst), waiting, took_s.__getitem__)
@@ -219,7 +219,7 @@ def test_who_waits_goes_in_turn_though_evictions_take_a_moment(
         pytest.param(TokenRate(10, 10), 1000, 5, id="a fast pace and slow evictions"),
     ],
 )
-def test_nobody_comes_back_again_and_again_while_tokens_are_held(
+def test_no_pod_comes_back_again_and_again_while_tokens_are_held(
     rate: TokenRate, waiting: int, took_s: float
 ) -> None:
     queue = Queue(rate, waiting, lambda _: took_s)
@@ -229,7 +229,7 @@ def test_nobody_comes_back_again_and_again_while_tokens_are_held(
     assert queue.asked <= waiting * (2 + end_s / MAX_WAIT_S) + 2 * end_s * rate.per_second
 
 
-def test_a_promise_nobody_comes_for_is_not_kept_for_ever() -> None:
+def test_an_unused_promise_is_not_kept_for_ever() -> None:
     budgets = limiter({"cluster": TokenRate(1, 1)})
     evict(budgets, WEB, 0)
     for _ in range(3):
@@ -403,7 +403,7 @@ def test_evictions_under_way_hold_tokens_of_the_new_scopes() -> None:
     assert budgets.reserve(WEB, 0) is None
 
 
-def test_a_scope_that_becomes_unlimited_asks_nobody_any_more() -> None:
+def test_a_scope_that_becomes_unlimited_limits_no_pod_any_more() -> None:
     budgets = limiter({"cluster": TokenRate(0.001, 1), "node": TokenRate(1, 9)})
     evict(budgets, WEB, 0)
     budgets.reconfigure(make_rate_limits({"cluster": None, "node": TokenRate(1, 9)}), 0)
@@ -412,7 +412,7 @@ def test_a_scope_that_becomes_unlimited_asks_nobody_any_more() -> None:
     assert budgets.min_available(0) == {"node": 7.0}
 
 
-def test_those_who_wait_after_new_rates_stand_in_a_new_queue() -> None:
+def test_those_that_wait_after_new_rates_are_in_a_new_queue() -> None:
     budgets = limiter({"cluster": TokenRate(1, 1)})
     evict(budgets, WEB, 0)
     for _ in range(9):

@@ -190,7 +190,7 @@ def past(uid: str, requested: str, *, is_open: bool = False, plugin: str = "Test
     return PastEviction("r", at_s, uid, *place, plugin=plugin, ended_s=ended_s, result=result)
 
 
-def test_after_a_restart_the_window_goes_on_where_it_was() -> None:
+def test_after_a_restart_the_window_continues_where_it_was() -> None:
     schedules = Schedules("2026-11-23T23:00", NIGHTS)
     evictions = [
         past("a", "2026-11-23T04:00"),

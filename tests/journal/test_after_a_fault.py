@@ -117,7 +117,7 @@ async def test_a_checkpoint_knows_of_intents_that_reach_the_disk_with_it(
     assert [one.get("oldestOpen") for one in checkpoints(tmp_path)] == [None, seq, None]
 
 
-async def test_what_was_left_out_is_told_by_one_checkpoint_alone(
+async def test_what_was_left_out_is_counted_by_one_checkpoint_alone(
     tmp_path: Path, running: Running, finding: Callable[[str], AnyEvent]
 ) -> None:
     """A file's heading and the checkpoint at its end may both be due in one write."""

@@ -101,7 +101,7 @@ async def test_at_the_end_everything_is_signed(
     assert len(raw_lines(tmp_path)) == 3
 
 
-async def test_a_reopened_journal_tells_of_its_last_checkpoint_at_once(
+async def test_a_reopened_journal_shows_its_last_checkpoint_at_once(
     running: Running, intent: MakeEvent, tmp_path: Path
 ) -> None:
     async with running() as book:
@@ -123,7 +123,7 @@ async def test_a_note_stands_before_what_is_appended_after_it(
         assert [event.id for event in read_events(tmp_path)][1:] == ["found-a", "a"]
 
 
-async def test_a_note_outlasts_a_fault_of_the_disk_and_is_not_told_twice(
+async def test_a_note_outlasts_a_fault_of_the_disk_and_is_not_written_twice(
     running: Running, intent: MakeEvent, finding: MakeEvent, disk: Any, tmp_path: Path
 ) -> None:
     async with running() as book:
@@ -142,7 +142,7 @@ async def test_a_note_outlasts_a_fault_of_the_disk_and_is_not_told_twice(
     assert [event.prev for event in events] == [GENESIS, *map(digest, raw[:-1])]
 
 
-async def test_what_is_left_out_is_counted_and_told_by_the_next_checkpoint(
+async def test_what_is_left_out_is_counted_in_the_next_checkpoint(
     running: Running, intent: MakeEvent, finding: MakeEvent, tmp_path: Path
 ) -> None:
     async with running(every_records=2) as book:

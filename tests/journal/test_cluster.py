@@ -59,7 +59,7 @@ def test_the_journal_of_another_cluster_is_refused_with_both_named(tmp_path: Pat
         pytest.param(ClusterIdentity("uid-1", "uid-1"), PROD, id="a name was given since"),
     ],
 )
-def test_what_may_be_the_same_cluster_goes_on(
+def test_what_may_be_the_same_cluster_continues(
     tmp_path: Path, before: ClusterIdentity | None, now: ClusterIdentity
 ) -> None:
     if before is not None:
@@ -68,7 +68,7 @@ def test_what_may_be_the_same_cluster_goes_on(
     assert check_cluster(tmp_path, now) == ""
 
 
-def test_a_cluster_built_anew_under_the_same_name_goes_on_and_says_so(tmp_path: Path) -> None:
+def test_a_cluster_built_anew_under_the_same_name_continues_and_says_so(tmp_path: Path) -> None:
     mark_cluster(tmp_path, PROD)
 
     said = check_cluster(tmp_path, ClusterIdentity("prod", "uid-9", is_named=True))
@@ -125,7 +125,7 @@ def test_the_folder_of_an_earlier_version_is_used_on_by_one_cluster(tmp_path: Pa
     assert journal_directory_of(environ, OTHER) != earlier
 
 
-def test_who_reads_finds_the_only_journal(tmp_path: Path) -> None:
+def test_a_reader_finds_the_only_journal(tmp_path: Path) -> None:
     environ = {"XDG_STATE_HOME": str(tmp_path)}
     assert default_journal_directory(environ) == tmp_path / "reactive-desched/journal"
 
@@ -134,7 +134,7 @@ def test_who_reads_finds_the_only_journal(tmp_path: Path) -> None:
     assert default_journal_directory(environ) == only
 
 
-def test_of_several_journals_who_reads_has_to_name_one(tmp_path: Path) -> None:
+def test_of_several_journals_a_reader_has_to_name_one(tmp_path: Path) -> None:
     environ = {"XDG_STATE_HOME": str(tmp_path)}
     folders = [begin(journal_directory_of(environ, each), each) for each in (PROD, OTHER)]
 

@@ -15,7 +15,7 @@ def about(uid: str, profile: str = "nightly", plugin: str = "PodLifeTime") -> De
     return DecisionContext(finding, profile, Trigger("Resynced"), (), "")
 
 
-def test_of_too_many_cases_the_one_not_looked_at_for_longest_is_forgotten(
+def test_of_too_many_cases_the_least_recently_used_is_forgotten(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "MAX_CASES", 2)

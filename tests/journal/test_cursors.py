@@ -123,7 +123,7 @@ def test_a_name_that_could_be_another_file_is_refused(folder: Path, name: str) -
     assert not folder.exists()
 
 
-def test_a_full_disk_is_told(folder: Path) -> None:
+def test_a_full_disk_is_reported(folder: Path) -> None:
     folder.write_text("a file is where the folder should be")
 
     with pytest.raises(OSError, match="positions"):

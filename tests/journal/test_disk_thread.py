@@ -34,7 +34,7 @@ async def test_the_work_is_done_elsewhere_and_its_result_comes_back(disk: DiskTh
     assert await disk.run(threading.current_thread) is youngest()
 
 
-async def test_an_error_is_raised_where_the_result_is_awaited_and_the_thread_goes_on(
+async def test_an_error_is_raised_where_the_result_is_awaited_and_the_thread_continues(
     disk: DiskThread,
 ) -> None:
     def fail() -> None:
@@ -45,7 +45,7 @@ async def test_an_error_is_raised_where_the_result_is_awaited_and_the_thread_goe
     assert await disk.run(lambda: "well") == "well"
 
 
-async def test_what_nobody_waits_for_any_more_is_done_all_the_same_and_in_its_turn(
+async def test_a_cancelled_call_is_done_all_the_same_and_in_its_turn(
     disk: DiskThread,
 ) -> None:
     free, done = threading.Event(), list[str]()
@@ -59,7 +59,7 @@ async def test_what_nobody_waits_for_any_more_is_done_all_the_same_and_in_its_tu
     assert done == ["first", "second"]
 
 
-async def test_what_follows_is_called_with_the_result_before_the_caller_goes_on(
+async def test_what_follows_is_called_with_the_result_before_the_caller_continues(
     disk: DiskThread,
 ) -> None:
     seen = list[object]()

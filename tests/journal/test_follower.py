@@ -179,7 +179,7 @@ def test_a_reader_that_is_far_behind_reads_compressed_files(
     assert list(follower.read_new()) == records
 
 
-def test_records_that_were_removed_are_told(
+def test_records_that_were_removed_are_reported(
     folder: Path,
     follower: JournalFollower,
     records: list[JournalRecord],
@@ -195,7 +195,7 @@ def test_records_that_were_removed_are_told(
 
 
 @pytest.mark.parametrize("packed", [False, True])
-def test_a_damaged_line_is_left_out_and_told(
+def test_a_damaged_line_is_left_out_and_reported(
     folder: Path,
     follower: JournalFollower,
     records: list[JournalRecord],

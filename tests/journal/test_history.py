@@ -103,7 +103,7 @@ def test_what_follows_an_eviction_may_be_in_a_later_file(tmp_path: Path) -> None
     assert (b.result, b.ended_s, b.follow_up) == ("", None, None)
 
 
-def test_a_dry_run_evicted_nobody(tmp_path: Path) -> None:
+def test_a_dry_run_evicted_no_pod(tmp_path: Path) -> None:
     write_journal(tmp_path, eviction("a", mode="dry_run"))
 
     assert read_history(tmp_path, NOW_S).evictions == ()

@@ -136,7 +136,7 @@ async def test_a_full_segment_is_followed_by_a_new_one_named_for_its_first_recor
     assert seqs == list(range(1, len(seqs) + 1))
 
 
-async def test_numbers_go_on_where_the_last_writer_ended(
+async def test_numbers_continue_where_the_last_writer_ended(
     running: Running, intent: MakeIntent
 ) -> None:
     async with running() as book:
@@ -146,7 +146,7 @@ async def test_numbers_go_on_where_the_last_writer_ended(
         assert await book.append(intent("b")) == last + 2  # a checkpoint stands between
 
 
-async def test_a_record_nobody_could_read_is_refused_and_the_journal_stays_well(
+async def test_an_unreadable_record_is_refused_and_the_journal_stays_well(
     running: Running, intent: MakeIntent, outcome: MakeOutcome
 ) -> None:
     long, not_unicode = outcome("a", message="x" * (1 << 20)), outcome("a", message="\udc80")

@@ -56,7 +56,7 @@ async def test_an_append_that_is_cancelled_may_reach_the_disk_and_then_stays_ope
     assert [record.id for record in book.open_intents] == ["a"]
 
 
-async def test_closing_tells_an_outcome_that_still_waits_for_the_disk(
+async def test_closing_reports_an_outcome_that_still_waits_for_the_disk(
     running: Running, intent: MakeIntent, outcome: MakeOutcome, disk: Any
 ) -> None:
     async with anyio.create_task_group() as group, running() as book:

@@ -108,7 +108,7 @@ async def test_a_disk_too_full_for_a_new_segment_loses_no_number_and_no_record(
     assert seqs == list(range(1, len(seqs) + 1))
 
 
-async def test_everyone_waiting_for_a_failed_write_is_told(
+async def test_every_caller_that_waits_for_a_failed_write_gets_the_error(
     running: Running, intent: MakeIntent, disk: Any
 ) -> None:
     told = []
@@ -168,7 +168,7 @@ async def test_a_write_that_hangs_makes_the_journal_refuse_until_it_returns(
     assert requested() == ["slow"]
 
 
-async def test_a_hanging_disk_refuses_even_those_for_whom_the_buffer_has_no_place(
+async def test_a_hanging_disk_refuses_even_those_for_which_the_buffer_has_no_place(
     running: Running, intent: MakeIntent, disk: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(write_health, "STALLED_AFTER_S", 0.01)

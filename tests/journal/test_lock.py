@@ -23,7 +23,7 @@ except JournalError as error:
 """
 
 
-def test_a_second_process_is_told_who_has_the_directory(tmp_path: Path) -> None:
+def test_a_second_process_learns_which_process_has_the_directory(tmp_path: Path) -> None:
     lock = DirectoryLock(tmp_path)
 
     other = subprocess.run(

@@ -83,7 +83,7 @@ async def test_a_journal_whose_file_is_gone_is_unfit_and_can_still_be_closed(
         assert journal.reason
 
 
-def test_removing_the_lock_file_lets_nobody_else_in(tmp_path: Path) -> None:
+def test_removing_the_lock_file_admits_no_other_process(tmp_path: Path) -> None:
     lock = DirectoryLock(tmp_path)
     (tmp_path / "lock").unlink()
     with pytest.raises(JournalError, match="in use"):
@@ -115,7 +115,7 @@ def test_a_damaged_compressed_file_is_named_and_stepped_over(tmp_path: Path) -> 
     [b"no gzip", gzip.compress(b"x" * 999, mtime=0)[:-4]],
     ids=["not compressed", "cut short"],
 )
-def test_when_the_last_link_is_in_a_damaged_file_the_remedy_is_told(
+def test_when_the_last_link_is_in_a_damaged_file_the_remedy_is_reported(
     tmp_path: Path, raw: bytes
 ) -> None:
     write_journal(tmp_path, some_events(60), per_segment=20, compress=True)

@@ -183,7 +183,7 @@ def test_a_file_put_in_the_place_of_another_is_the_one_that_is_read(
     assert rest(reader, (1, 5)) == [LineBatch(1, 5, [C])]
 
 
-def test_damage_is_told_behind_what_can_still_be_read_and_the_next_file_follows(
+def test_damage_is_reported_behind_what_can_still_be_read_and_the_next_file_follows(
     tmp_path: Path, reader: SegmentReader
 ) -> None:
     entries = write_journal(tmp_path, some_events(300), per_segment=200, compress=True)
@@ -214,7 +214,7 @@ def test_only_whole_records_are_entries(tmp_path: Path, reader: SegmentReader) -
     assert portion.records() == entries[:2]
 
 
-def test_a_disk_that_fails_is_told_with_the_file(
+def test_a_disk_that_fails_is_reported_with_the_file(
     tmp_path: Path, reader: SegmentReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write(tmp_path, 1, A)

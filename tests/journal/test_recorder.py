@@ -60,7 +60,7 @@ def told(directory: Path) -> list[AnyEvent]:
     return [e for e in read_events(directory) if e.type not in (api.CHECKPOINT, api.POLICY_LOADED)]
 
 
-async def test_a_story_is_told_from_its_trigger_to_its_end_under_one_case(
+async def test_records_from_trigger_to_outcome_are_under_one_case(
     running: Running, make: Callable[..., JournalRecorder], tmp_path: Path
 ) -> None:
     async with running() as journal:
@@ -152,7 +152,7 @@ async def test_every_event_about_a_pod_says_who_why_and_what_led_to_it(
         (CANCELLED, api.EVICTION_REFUSED),
     ],
 )
-async def test_the_type_of_an_ending_tells_how_it_ended(
+async def test_the_type_of_an_outcome_says_how_it_ended(
     running: Running, make: Callable[..., JournalRecorder], tmp_path: Path, result: str, type_: str
 ) -> None:
     async with running() as journal:
@@ -220,7 +220,7 @@ async def test_a_bare_pods_order_holds_within_the_pod(
     assert {event.partitionkey for event in told(tmp_path)} == {"u1"}
 
 
-async def test_ids_follow_from_the_past_and_never_come_back_in_another_life(
+async def test_ids_follow_from_the_past_and_never_come_back_in_another_process(
     running: Running, make: Callable[..., JournalRecorder], tmp_path: Path
 ) -> None:
     for _ in range(2):
@@ -232,7 +232,7 @@ async def test_ids_follow_from_the_past_and_never_come_back_in_another_life(
     assert len(set(ids)) == len(ids)
 
 
-async def test_beyond_their_rate_verdicts_are_counted_and_evictions_still_told(
+async def test_beyond_their_rate_verdicts_are_counted_and_evictions_still_recorded(
     running: Running, make: Callable[..., JournalRecorder], tmp_path: Path
 ) -> None:
     async with running() as journal:
@@ -250,7 +250,7 @@ async def test_beyond_their_rate_verdicts_are_counted_and_evictions_still_told(
     assert types[-2:] == [api.FINDING_MADE, api.DECISION_EVICT]
 
 
-async def test_policies_are_told_with_what_is_wrong_with_them(
+async def test_policies_are_recorded_with_what_is_wrong_with_them(
     running: Running, make: Callable[..., JournalRecorder], tmp_path: Path
 ) -> None:
     async with running() as journal:
@@ -307,7 +307,7 @@ def test_the_recorded_text_of_a_policy_holds_no_secret(text: str, recorded: str)
     assert policy_file_payload("policy.yaml", "a" * 64, text).text == recorded
 
 
-async def test_a_loss_is_durable_when_it_was_told(
+async def test_a_loss_is_durable_when_it_was_reported(
     running: Running, make: Callable[..., JournalRecorder], tmp_path: Path
 ) -> None:
     async with running() as journal:

@@ -52,7 +52,7 @@ def broken_links(directory: Path) -> list[str]:
     return [event.sequence for line, event in pairs if event.prev != digest(line)]
 
 
-def test_a_journal_cut_at_any_byte_keeps_every_whole_record_and_goes_on_in_its_chain(
+def test_a_journal_cut_at_any_byte_keeps_every_whole_record_and_continues_in_its_chain(
     tmp_path: Path, write: WriteLog, intent: MakeIntent
 ) -> None:
     whole = write(tmp_path, intent("a"), intent("b")).read_bytes()
@@ -123,7 +123,7 @@ def test_a_damaged_line_with_whole_lines_behind_it_is_named_and_never_removed(
     assert found.next_seq == 6
 
 
-def test_a_record_that_was_altered_breaks_the_chain_and_is_told(
+def test_a_record_that_was_altered_breaks_the_chain_and_is_reported(
     tmp_path: Path, write: WriteLog, intent: MakeIntent
 ) -> None:
     path = write(tmp_path, intent("a"), intent("b"))

@@ -113,7 +113,7 @@ def test_the_hard_cap_takes_what_a_sink_has_not_read_and_says_so_for_each_sink()
     assert done == CleanupPlan(losses=losses, drop_unread=(1, 11))
 
 
-def test_what_nobody_misses_goes_without_waiting_for_the_losses_to_be_told() -> None:
+def test_files_that_no_sink_needs_are_removed_before_the_losses_are_recorded() -> None:
     done = plan_cleanup(FOUR, needs(31, kafka=15), limits(4, hard_kib=25))
 
     assert done == CleanupPlan(remove=(1,), losses=(Loss("kafka", 16, 20),), drop_unread=(11,))

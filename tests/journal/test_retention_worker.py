@@ -105,7 +105,7 @@ async def test_it_looks_at_once_when_a_segment_is_begun(folder: Path) -> None:
     assert keeper.stats.hard_max_bytes == 4096
 
 
-async def test_whoever_looks_from_outside_is_told_by_which_limits(folder: Path) -> None:
+async def test_a_look_from_outside_shows_by_which_limits(folder: Path) -> None:
     retention = RetentionSettings(max_bytes=8192, max_age_s=60.0, hard_max_bytes=9216)
     keeper = RetainedJournal(folder, 1).retention_worker(retention, compress=True)
 
@@ -117,7 +117,7 @@ async def test_whoever_looks_from_outside_is_told_by_which_limits(folder: Path) 
     assert limits.read(folder) == RetentionLimits(8192, 60.0, 9216, compress=True)
 
 
-async def test_numbers_tell_what_the_folder_holds(folder: Path) -> None:
+async def test_numbers_show_what_the_folder_holds(folder: Path) -> None:
     writer = RetainedJournal(folder, 4, kafka=15)
     size = segment_at(folder, 31).path.stat().st_size / 1024
 
@@ -150,7 +150,7 @@ async def test_old_segments_go_and_the_open_one_stays_however_large_and_old(fold
     assert writer.first_seqs() == [21]
 
 
-async def test_followers_hear_what_is_the_oldest_record_before_files_go(folder: Path) -> None:
+async def test_followers_learn_the_oldest_record_before_files_are_removed(folder: Path) -> None:
     writer = RetainedJournal(folder, 3, kafka=12)
 
     await writer.retention_worker(size_limits(4, 4)).run_once()
@@ -158,7 +158,7 @@ async def test_followers_hear_what_is_the_oldest_record_before_files_go(folder: 
     assert writer.removing == [(11, [1, 11, 21, 31]), (31, [11, 21, 31])]
 
 
-async def test_a_reader_goes_on_in_a_file_that_was_removed(folder: Path) -> None:
+async def test_a_reader_continues_in_a_file_that_was_removed(folder: Path) -> None:
     writer = RetainedJournal(folder, 2)
     reading = read_records(list_segments(folder)[0])
     first = next(reading)
@@ -198,7 +198,9 @@ async def test_a_loss_is_recorded_before_the_files_go_and_only_once(folder: Path
     assert writer.log.warnings == [("removing records before a sink has read them", logged)]
 
 
-async def test_while_a_loss_cannot_be_recorded_only_what_nobody_misses_goes(folder: Path) -> None:
+async def test_while_a_loss_cannot_be_recorded_only_files_that_no_sink_needs_are_removed(
+    folder: Path,
+) -> None:
     writer = RetainedJournal(folder, 3, kafka=12)
     writer.unavailable = True
     keeper = writer.retention_worker(size_limits(4, 4))
@@ -215,7 +217,7 @@ async def test_while_a_loss_cannot_be_recorded_only_what_nobody_misses_goes(fold
     assert writer.first_seqs() == [31]
 
 
-async def test_what_a_sink_reads_while_its_loss_cannot_be_told_is_no_loss(folder: Path) -> None:
+async def test_what_a_sink_reads_while_its_loss_cannot_be_recorded_is_no_loss(folder: Path) -> None:
     writer = RetainedJournal(folder, 2, kafka=3)
     writer.unavailable = True
     keeper = writer.retention_worker(size_limits(4, 4))
@@ -228,7 +230,9 @@ async def test_what_a_sink_reads_while_its_loss_cannot_be_told_is_no_loss(folder
     assert writer.losses() == [("kafka", 18, 20)]
 
 
-async def test_a_loss_whose_telling_failed_but_got_through_is_not_told_again(folder: Path) -> None:
+async def test_a_loss_whose_write_failed_but_got_through_is_not_recorded_again(
+    folder: Path,
+) -> None:
     writer = RetainedJournal(folder, 2, kafka=3)
 
     async def stuck(sink: str, first: int, last: int) -> None:

@@ -26,7 +26,7 @@ def damage_first(folder: Path, how: str) -> None:
 
 
 @pytest.mark.parametrize("how", ["cut off", "no gzip", "altered"])
-async def test_a_loss_whose_telling_may_be_in_a_damaged_file_is_told_again(
+async def test_a_loss_whose_record_may_be_in_a_damaged_file_is_recorded_again(
     tmp_path: Path, how: str
 ) -> None:
     write_journal(tmp_path, some_events(300), per_segment=100, compress=True)

@@ -101,7 +101,9 @@ async def test_a_crash_at_any_step_of_a_compression_leaves_a_whole_journal(
         assert text_of(copy) == whole
 
 
-async def test_a_crash_at_any_step_tells_every_loss_once(folder: Path, tmp_path: Path) -> None:
+async def test_with_a_crash_at_any_step_every_loss_is_recorded_once(
+    folder: Path, tmp_path: Path
+) -> None:
     writer = RetainedJournal(folder, 3, kafka=3, webhook=25)
     bounds = size_limits(4, 4)
     with pytest.MonkeyPatch.context() as patch:
@@ -217,7 +219,9 @@ async def test_a_folder_that_is_gone_ends_nothing(folder: Path) -> None:
     assert keeper.stats.faults == {"look: ENOENT": 1}
 
 
-async def test_losses_that_cannot_be_noted_are_not_told_and_nothing_goes(folder: Path) -> None:
+async def test_losses_that_cannot_be_noted_are_not_recorded_and_nothing_is_removed(
+    folder: Path,
+) -> None:
     writer = RetainedJournal(folder, 2, kafka=0)
     (folder / "losses").touch()
     keeper = writer.retention_worker(size_limits(4, 4))
@@ -250,7 +254,7 @@ async def test_a_half_written_compressed_file_is_cleared_away(folder: Path) -> N
     assert "notes.gz.tmp" in writer.file_names()
 
 
-async def test_a_loss_is_not_told_again_while_its_files_cannot_be_removed(
+async def test_a_loss_is_not_recorded_again_while_its_files_cannot_be_removed(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     writer = RetainedJournal(folder, 2, kafka=0)

@@ -86,7 +86,7 @@ def test_no_byte_of_a_note_can_be_changed(at: int, mask: int) -> None:
     assert verify_note(note, KEY) is not SignatureStatus.VALID
 
 
-def test_another_key_is_told_from_a_bad_signature() -> None:
+def test_another_key_is_distinguished_from_a_bad_signature() -> None:
     stranger = PublicKey(ORIGIN, bytes(32))
     forged = parse_note(NOTE.replace("\n1234\n", "\n1235\n"))
 

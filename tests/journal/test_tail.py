@@ -152,7 +152,7 @@ async def test_a_place_beyond_the_end_belongs_to_another_journal(tmp_path: Path)
         await tail_of(tmp_path, entries).read_after(len(entries) + 1)
 
 
-async def test_what_was_read_ahead_of_a_write_that_then_failed_is_given_to_nobody(
+async def test_what_was_read_ahead_of_a_write_that_then_failed_is_given_to_no_reader(
     tmp_path: Path,
 ) -> None:
     entries = write_journal(tmp_path, some_events(40))

@@ -66,7 +66,7 @@ def positions(directory: Path, **kept: int) -> Cursors:
     return found
 
 
-async def test_behind_a_cut_end_another_epoch_begins_and_nobody_misses_what_comes(
+async def test_behind_a_cut_end_another_epoch_begins_and_no_follower_misses_what_comes(
     running: Running, intent: MakeIntent, tmp_path: Path
 ) -> None:
     async with running() as book:
@@ -87,7 +87,7 @@ async def test_behind_a_cut_end_another_epoch_begins_and_nobody_misses_what_come
         assert (book.recovery.truncated_from, book.source) == (0, second)
 
 
-async def test_a_journal_that_reaches_as_far_as_its_followers_goes_on_in_its_epoch(
+async def test_a_journal_that_reaches_as_far_as_its_followers_continues_in_its_epoch(
     running: Running, intent: MakeIntent, tmp_path: Path
 ) -> None:
     async with running() as book:

@@ -260,14 +260,14 @@ def test_a_proxy_that_is_no_http_address_is_refused(tmp_path: Path, proxy: str) 
         reader(path, HTTPS_PROXY=proxy).load()
 
 
-def test_the_password_of_an_address_that_is_refused_is_not_told(tmp_path: Path) -> None:
+def test_the_password_of_an_address_that_is_refused_is_not_shown(tmp_path: Path) -> None:
     path = kubeconfig(tmp_path, cluster={"server": "ftp://me:c4n4ry@api.example"})
     with pytest.raises(ConfigError, match=r"the server 'ftp://api.example' is no") as caught:
         reader(path).load()
     assert "c4n4ry" not in str(caught.value)
 
 
-def test_a_field_that_a_provider_lacks_is_told_without_the_others(tmp_path: Path) -> None:
+def test_a_field_that_a_provider_lacks_is_reported_without_the_others(tmp_path: Path) -> None:
     settings = {"refresh-token": "c4n4ry", "client-id": "us"}
     user = {"auth-provider": {"name": "oidc", "config": settings}}
     with pytest.raises(ConfigError, match="client-secret in users/u/user/auth-provider") as caught:
@@ -275,14 +275,14 @@ def test_a_field_that_a_provider_lacks_is_told_without_the_others(tmp_path: Path
     assert "c4n4ry" not in str(caught.value)
 
 
-def test_a_context_that_says_nothing_is_told_so(tmp_path: Path) -> None:
+def test_an_empty_context_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "config"
     path.write_text("current-context: x\ncontexts: [{name: x}]")
     with pytest.raises(ConfigError, match="Expected key context in contexts/x"):
         reader(path).load()
 
 
-def test_the_first_of_several_files_to_name_a_thing_wins(tmp_path: Path) -> None:
+def test_the_first_of_several_files_that_has_a_name_wins(tmp_path: Path) -> None:
     one = kubeconfig(tmp_path, {"token": "one"}, "one", context="blue")
     two = kubeconfig(tmp_path, {"token": "two"}, "two", context="green")
     access = reader(one, two, context="green").load()

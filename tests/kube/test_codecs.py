@@ -344,7 +344,7 @@ def test_whatever_arrives_nothing_but_malformed_is_raised(text: bytes) -> None:
         pytest.param({"resourceVersion": None, "continue": None}, "", "", id="nulls"),
     ],
 )
-def test_a_page_says_where_it_stands_and_how_to_go_on(
+def test_a_page_says_where_it_stands_and_how_to_continue(
     metadata: JSON, version: str, token: str
 ) -> None:
     body = as_page(named("web"), 5, **metadata)

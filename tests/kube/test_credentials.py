@@ -30,7 +30,7 @@ Write = Callable[..., Path]
         pytest.param(f"\ufeff{SECRET}", id="a byte order mark"),
     ],
 )
-async def test_a_token_file_that_goes_bad_keeps_the_old_token_and_is_told_without_the_new_one(
+async def test_a_token_file_that_goes_bad_keeps_the_old_token_and_is_reported_without_the_new_one(
     bad: str, kubeconfig: Write, tmp_path: Path, clock: ManualClock
 ) -> None:
     token = tmp_path / "token"
@@ -52,7 +52,7 @@ async def test_a_token_file_that_goes_bad_keeps_the_old_token_and_is_told_withou
     assert credentials.config.headers == {"Authorization": "Bearer first"}
 
 
-async def test_a_reload_that_nobody_foresaw_is_told_without_its_words_and_tried_again(
+async def test_an_unexpected_error_of_a_reload_is_reported_without_its_words_and_tried_again(
     kubeconfig: Write, tmp_path: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def no_thread(*_: object, **__: object) -> None:

@@ -93,7 +93,7 @@ async def bench(api: ScriptedApi, session: Session, clock: ManualClock) -> Async
         yield made
 
 
-async def test_an_event_says_what_happened_to_whom_and_who_says_so(bench: Bench) -> None:
+async def test_an_event_names_the_object_the_reason_and_the_reporter(bench: Bench) -> None:
     bench.api.answer_next("POST", CREATED)
     bench.recorder.record(event())
 
@@ -241,7 +241,7 @@ async def test_three_tries_are_all_and_the_next_event_has_its_turn(bench: Bench)
     assert (bench.recorder.sent, bench.recorder.failed) == (1, 1)
 
 
-async def test_what_the_server_refuses_is_counted_and_told_and_not_tried_again(
+async def test_what_the_server_refuses_is_counted_and_reported_and_not_tried_again(
     bench: Bench,
 ) -> None:
     bench.api.answer_next("POST", refusal(403, "Forbidden"))

@@ -181,7 +181,7 @@ async def test_any_success_is_accepted(api: ScriptedApi, session: Session, code:
         ),
     ],
 )
-async def test_every_reply_is_told_apart(
+async def test_every_reply_is_distinguished(
     api: ScriptedApi, session: Session, reply: ScriptedReply, answer: EvictionResponse
 ) -> None:
     assert await evict(api, session, reply) == answer
@@ -231,7 +231,9 @@ class TestLooking:
         api.answer_next("GET", reply)
         return await ApiEvictor(session).get_pod("shop", "web-1")
 
-    async def test_finds_who_bears_the_name_now(self, api: ScriptedApi, session: Session) -> None:
+    async def test_finds_the_pod_that_has_the_name_now(
+        self, api: ScriptedApi, session: Session
+    ) -> None:
         body = b'{"metadata":{"uid":"uid-2","name":"web-1"},"spec":{}}'
         assert await self.look(api, session, ScriptedReply(body=body)) == PodFound("uid-2", False)
         assert api.requests[0].path == "/api/v1/namespaces/shop/pods/web-1"

@@ -46,7 +46,9 @@ def test_a_certificate_with_its_key_is_as_good_as_a_token() -> None:
     assert asyncio.run(answering(status).run()) == status
 
 
-def test_it_is_told_what_is_asked_of_it_and_the_variables_of_the_kubeconfig(tmp_path: Path) -> None:
+def test_it_receives_what_is_asked_of_it_and_the_variables_of_the_kubeconfig(
+    tmp_path: Path,
+) -> None:
     heard = tmp_path / "heard"
     script = (
         "import os, json; e = os.environ;"
@@ -71,7 +73,7 @@ def test_it_is_told_what_is_asked_of_it_and_the_variables_of_the_kubeconfig(tmp_
         pytest.param(f"ab/{SECRET}/cd==", id="base64"),
     ],
 )
-def test_one_that_fails_is_told_with_its_exit_status_and_no_word_of_its_own(
+def test_one_that_fails_is_reported_with_its_exit_status_and_no_word_of_its_own(
     said: str, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -111,7 +113,7 @@ def test_a_variable_without_a_value_is_empty() -> None:
         ),
     ],
 )
-def test_what_no_process_can_be_given_is_told_with_the_plugin_and_the_remedy(
+def test_what_no_process_can_be_given_is_reported_with_the_plugin_and_the_remedy(
     more: dict[str, Any], told: str
 ) -> None:
     words = refusal(make("", **more))
@@ -164,7 +166,7 @@ def test_one_that_is_not_there_is_named_with_the_remedy() -> None:
     assert "'/no/such' cannot be run: No such file or directory; install it" in told
 
 
-def test_one_that_is_waited_for_is_told_of(
+def test_one_that_is_waited_for_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(exec_plugin, "_SLOW_AFTER_S", 0.0)

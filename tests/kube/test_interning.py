@@ -294,7 +294,7 @@ def test_entries_put_during_a_round_wait_for_the_next() -> None:
     assert (shelf.sweep(5).dropped, len(shelf)) == (1, 0)
 
 
-def test_a_text_is_dropped_only_when_nobody_else_has_it() -> None:
+def test_a_text_is_dropped_only_when_no_other_object_has_it() -> None:
     texts: Interner[str] = Interner("texts")
     held = texts.intern(str(1001))
     texts.intern(str(1002))

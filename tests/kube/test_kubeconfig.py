@@ -83,7 +83,7 @@ def test_in_cluster_outside_a_pod_says_so(account: Path) -> None:
         locate_config(config, {})
 
 
-def test_a_pod_without_a_token_is_told_how_to_get_one(tmp_path: Path) -> None:
+def test_the_message_about_a_missing_token_says_how_to_get_one(tmp_path: Path) -> None:
     config = KubeConfigOptions(in_cluster=True, service_account=tmp_path)
     with pytest.raises(ConfigError, match="automountServiceAccountToken"):
         locate_config(config, POD)

@@ -15,12 +15,12 @@ def refusal(config: KubeConfigOptions, **environ: str) -> str:
     return str(caught.value)
 
 
-def test_a_directory_that_is_named_is_told_to_be_one(tmp_path: Path) -> None:
+def test_a_directory_in_place_of_a_file_is_reported_as_one(tmp_path: Path) -> None:
     told = refusal(KubeConfigOptions(str(tmp_path)))
     assert told == f"kubeconfig {tmp_path} is a directory: check the path given"
 
 
-def test_a_pipe_that_is_named_is_told_to_be_no_file(tmp_path: Path) -> None:
+def test_a_pipe_in_place_of_a_file_is_reported_as_none(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     assert (
@@ -29,12 +29,12 @@ def test_a_pipe_that_is_named_is_told_to_be_no_file(tmp_path: Path) -> None:
     )
 
 
-def test_a_name_that_is_too_long_is_told_with_the_reason(tmp_path: Path) -> None:
+def test_a_name_that_is_too_long_is_reported_with_the_reason(tmp_path: Path) -> None:
     told = refusal(KubeConfigOptions(str(tmp_path / ("x" * 300))))
     assert "cannot be read: File name too long" in told
 
 
-def test_each_path_of_the_environment_is_told_with_what_it_lacks(tmp_path: Path) -> None:
+def test_each_path_of_the_environment_is_reported_with_what_it_lacks(tmp_path: Path) -> None:
     told = refusal(KubeConfigOptions(), KUBECONFIG=f"{tmp_path}:/missing", HOME="/nowhere")
     assert f"({tmp_path} is a directory, /missing does not exist)" in told
 
@@ -48,7 +48,7 @@ def test_a_directory_in_the_environment_is_passed_over(tmp_path: Path) -> None:
     assert found == KubeconfigFiles((str(file),), None)
 
 
-def test_a_directory_at_the_usual_place_is_told_to_be_one(tmp_path: Path) -> None:
+def test_a_directory_at_the_usual_place_is_reported_as_one(tmp_path: Path) -> None:
     usual = tmp_path / ".kube" / "config"
     usual.mkdir(parents=True)
     assert f"{usual} is a directory" in refusal(KubeConfigOptions(), HOME=str(tmp_path))

@@ -39,7 +39,7 @@ def refusal(folder: Path, text: str) -> str:
         ),
     ],
 )
-def test_what_is_not_of_the_shape_is_told_with_its_place_on_one_line(
+def test_what_is_not_of_the_shape_is_reported_with_its_place_on_one_line(
     tmp_path: Path, text: str, told: str
 ) -> None:
     words = refusal(tmp_path, text)
@@ -62,7 +62,7 @@ def test_what_is_not_of_the_shape_is_told_with_its_place_on_one_line(
         pytest.param("\x00", "at all", id="binary"),
     ],
 )
-def test_what_is_no_yaml_is_told_with_line_and_column_on_one_line(
+def test_what_is_no_yaml_is_reported_with_line_and_column_on_one_line(
     tmp_path: Path, text: str, place: str
 ) -> None:
     words = refusal(tmp_path, text)
@@ -74,7 +74,7 @@ def test_what_is_no_yaml_is_told_with_line_and_column_on_one_line(
 @pytest.mark.parametrize(
     "value", ["0x_", "2026-13-45", f"!!bool {SECRET}", f"!!timestamp {SECRET}", f"!!int {SECRET}"]
 )
-def test_a_value_that_the_yaml_loader_stumbles_over_is_told_with_the_remedy(
+def test_a_value_that_the_yaml_loader_stumbles_over_is_reported_with_the_remedy(
     tmp_path: Path, value: str
 ) -> None:
     words = refusal(tmp_path, f"users: [{{name: u, user: {{token: {value}}}}}]")
@@ -83,11 +83,11 @@ def test_a_value_that_the_yaml_loader_stumbles_over_is_told_with_the_remedy(
     assert SECRET not in words
 
 
-def test_an_empty_file_is_told_so(tmp_path: Path) -> None:
+def test_an_empty_file_is_reported(tmp_path: Path) -> None:
     assert refusal(tmp_path, "# nothing\n").startswith("kubeconfig FILE is empty: pass another")
 
 
-def test_a_file_that_cannot_be_read_is_told_with_the_reason(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_read_is_reported_with_the_reason(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"cannot be read: Is a directory: let this process"):
         validate_kubeconfig(str(tmp_path))
 

@@ -81,7 +81,7 @@ def test_a_job_says_what_controls_it(
     assert fresh().jobs.decode_object(text(partial(*owners))) == Job("r1", 7, controller)
 
 
-def test_a_null_for_owners_is_nobody() -> None:
+def test_a_null_for_owners_is_no_owner() -> None:
     obj = partial(ownerReferences=None, annotations=None)
 
     assert fresh().replica_sets.decode_object(text(obj)) == ReplicaSet("r1", 7, None)

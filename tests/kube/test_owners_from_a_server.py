@@ -68,7 +68,7 @@ def replica_set(store: Store, name: str) -> str:
 
 
 @pytest.mark.parametrize("streaming", [False, True], ids=["paged", "streamed"])
-async def test_chains_follow_what_a_server_lists_and_tells(
+async def test_chains_follow_what_a_server_lists_and_watches_show(
     store: Store, session: Session, *, streaming: bool
 ) -> None:
     listed = replica_set(store, "listed")

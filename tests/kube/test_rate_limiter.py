@@ -60,7 +60,7 @@ async def test_a_waiting_call_of_a_higher_priority_goes_first(clock: ManualClock
     ]
 
 
-async def test_nobody_overtakes_a_waiting_call_of_the_same_lane(clock: ManualClock) -> None:
+async def test_no_call_overtakes_a_waiting_one_of_the_same_priority(clock: ManualClock) -> None:
     throttle = RateLimiter(RateLimit(qps=1, burst=1, critical_reserve=0), clock)
     throttle.try_accept(RequestPriority.CRITICAL)
     async with anyio.create_task_group() as calls:

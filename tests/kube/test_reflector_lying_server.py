@@ -9,7 +9,7 @@ from tests.support.scripted_api import ScriptedApi, ScriptedReply, error_line
 pytestmark = pytest.mark.anyio
 
 
-async def test_an_event_told_twice_is_applied_once(
+async def test_an_event_received_twice_is_applied_once(
     api: ScriptedApi, mirror: ReflectorHarness
 ) -> None:
     async with mirror.running():
@@ -59,7 +59,7 @@ async def test_a_list_older_than_what_was_seen_is_disbelieved_twice(
     assert mirror.handler.calls.count("begin") == 2
 
 
-async def test_a_restored_server_is_believed_in_the_end(
+async def test_a_restored_server_is_accepted_in_the_end(
     api: ScriptedApi, mirror: ReflectorHarness
 ) -> None:
     api.put("a", "1")

@@ -38,7 +38,7 @@ async def test_a_success_makes_the_next_pause_short_again(
         assert await mirror.wait_for_backoff(5) < 1.6
 
 
-async def test_the_feed_is_told_once_why_it_is_stale(
+async def test_the_feed_learns_once_why_it_is_stale(
     api: ScriptedApi, mirror: ReflectorHarness
 ) -> None:
     api.answer_next("list", *[failing(500)] * 3, failing(403))

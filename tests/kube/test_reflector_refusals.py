@@ -56,7 +56,7 @@ async def test_an_unknown_caller_has_its_credentials_read_again_and_asks_soon(
     assert api.count("list") == (2 if kind == "list" else 1)
 
 
-async def test_a_web_page_in_place_of_a_watch_is_told_as_what_it_is(
+async def test_a_web_page_in_place_of_a_watch_is_reported_as_one(
     api: ScriptedApi, mirror: ReflectorHarness
 ) -> None:
     page = ScriptedReply(body=b"<html>\nplease log in\n", headers={"Content-Type": "text/html"})

@@ -21,7 +21,7 @@ class TestWhatCannotBeRead:
             assert mirror.status.malformed == len(mirror.handler.unreadable) == 2
             assert mirror.is_fresh
 
-    async def test_a_line_longer_than_eight_mebibytes_is_skipped_and_the_watch_goes_on(
+    async def test_a_line_longer_than_eight_mebibytes_is_skipped_and_the_watch_continues(
         self, api: ScriptedApi, mirror: ReflectorHarness
     ) -> None:
         async with mirror.running():

@@ -35,7 +35,7 @@ def test_losing_the_place_does_not_forget_how_far_the_history_had_come() -> None
     assert [place.accepts("9") for _ in range(3)] == [False, False, True]
 
 
-def test_what_watches_told_counts_as_seen() -> None:
+def test_what_watches_showed_counts_as_seen() -> None:
     place = ResumePoint()
     place.at_list("10")
     place.resource_version = "20"

@@ -59,7 +59,7 @@ async def forbidding(_: bytes, writer: asyncio.StreamWriter) -> None:
         pytest.param(close_connection, id="cut"),
     ],
 )
-async def test_the_token_of_a_kubeconfig_is_not_told_when_a_request_fails(
+async def test_the_token_of_a_kubeconfig_is_not_shown_when_a_request_fails(
     answer: EchoReply, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     parrot = EchoServer(answer)
@@ -77,7 +77,7 @@ async def test_the_token_of_a_kubeconfig_is_not_told_when_a_request_fails(
     assert hidden("\n".join([*told, caplog.text])) == []
 
 
-async def test_an_event_that_cannot_be_written_is_told_without_the_token(
+async def test_an_event_that_cannot_be_written_is_reported_without_the_token(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     parrot, lines = EchoServer(forbidding), list[str]()

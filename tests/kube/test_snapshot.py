@@ -20,7 +20,9 @@ async def test_everything_is_read_once_over_as_many_pages_as_it_takes(
     assert api.count("list") == 3
 
 
-async def test_what_cannot_be_read_is_told_and_left_out(api: ScriptedApi, session: Session) -> None:
+async def test_what_cannot_be_read_is_reported_and_left_out(
+    api: ScriptedApi, session: Session
+) -> None:
     items = b'[{"metadata":7},{"metadata":{"name":"good"}}]'
     page = b'{"metadata":{"resourceVersion":"1"},"items":%b}' % items
     api.answer_next("list", ScriptedReply(body=page))

@@ -43,7 +43,7 @@ def test_a_claim_says_how_it_fares_and_whether_it_is_being_deleted() -> None:
     assert claim().deletion_s is None
 
 
-def test_a_volume_says_where_it_is_and_who_attaches_it() -> None:
+def test_a_volume_says_where_it_is_and_which_driver_attaches_it() -> None:
     terms = [{"matchExpressions": [{"key": "disk", "operator": "In", "values": ["1"]}]}]
     labels = {ZONE: "a", BETA: "r", "app": "db"}
     spec = {

@@ -41,7 +41,7 @@ def answer(code: int, reason: str = "", **details: object) -> ApiResponse:
         (520, StopReason.BROKEN),
     ],
 )
-def test_a_reply_is_told_apart_by_its_code(code: int, why: StopReason) -> None:
+def test_a_reply_is_classified_by_its_code(code: int, why: StopReason) -> None:
     assert end_from_response(answer(code), "list", 0).reason is why
     assert end_from_response(ApiResponse(code, {}, b"text"), "list", 0).reason is why
 
@@ -68,7 +68,7 @@ def test_an_expired_history_is_known_by_its_reason_too(reason: str) -> None:
         (403, StopReason.DENIED),
     ],
 )
-def test_an_error_event_is_told_apart_by_its_code(code: int, why: StopReason) -> None:
+def test_an_error_event_is_classified_by_its_code(code: int, why: StopReason) -> None:
     assert end_from_status(parse_status(answer(code).body), "watch").reason is why
 
 

@@ -76,7 +76,7 @@ def test_what_follows_from_an_observation_counts_with_the_next() -> None:
     assert observe(detectors, 4, 5, 6) == [False, False, True]
 
 
-def test_a_condition_of_one_is_believed_at_once() -> None:
+def test_a_condition_of_one_counts_at_once() -> None:
     detectors = AnomalyDetectors(300)
     detectors.begin(0.0)
 

@@ -15,5 +15,5 @@ def test_a_type_is_called_in_full_in_short_and_by_each_family() -> None:
     assert type_names(full_type("a.b.c"))[1:] == ["a.b.c", "a", "a.b"]
 
 
-def test_a_type_of_somebody_else_is_called_as_it_is() -> None:
+def test_a_foreign_type_keeps_its_name() -> None:
     assert type_names("Ready") == ["Ready", "Ready"]

@@ -121,7 +121,7 @@ def test_preferences_do_not_demand() -> None:
         pytest.param([(7, term(fields=(NAMED_N1,)))], 7, id="the node's name may be preferred"),
     ],
 )
-def test_the_weight_of_a_node_is_that_of_the_wishes_it_fulfils(
+def test_the_weight_of_a_node_is_that_of_the_preferences_it_meets(
     wishes: list[tuple[int, NodeSelectorTerm]], weight: int
 ) -> None:
     terms = [PreferredTerm(weight, preference) for weight, preference in wishes]

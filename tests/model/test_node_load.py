@@ -114,5 +114,5 @@ def test_a_resource_that_was_not_measured_of_every_pod_counts_where_it_was() -> 
     ],
     ids=["one left", "one left and one came", "one came", "one was made again"],
 )
-def test_other_pods_than_those_of_the_sample_are_told_from_them_anew(pods: list[Pod]) -> None:
+def test_other_pods_than_those_of_the_sample_start_a_new_sample(pods: list[Pod]) -> None:
     assert prod_use(pods, sample(100, a=500, b=700)) is None

@@ -133,7 +133,7 @@ def test_pods_and_owners_are_written_as_people_name_them() -> None:
         (Trigger(), ""),
     ],
 )
-def test_a_trigger_is_told_as_the_change_and_what_it_is_about(trigger: Trigger, words: str) -> None:
+def test_a_trigger_is_written_as_the_change_and_its_object(trigger: Trigger, words: str) -> None:
     assert str(trigger) == words
 
 

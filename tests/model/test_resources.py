@@ -110,7 +110,7 @@ def test_each_resource_is_summed_on_its_own() -> None:
     }
 
 
-def test_the_pod_level_speaks_for_cpu_memory_and_huge_pages_only() -> None:
+def test_pod_level_resources_count_for_cpu_memory_and_huge_pages_only() -> None:
     asked = pod_requests(
         [{"cpu": "1", "ephemeral-storage": "1"}],
         pod_level={
@@ -198,7 +198,7 @@ def test_what_is_added_can_be_taken_away_again(
 
 
 @given(st.lists(requests, max_size=3), st.lists(init_containers, max_size=4))
-def test_a_pod_has_room_for_every_moment_of_its_life(
+def test_a_pod_has_room_for_every_timestamp(
     containers: list[Quantities], inits: list[ContainerRequests]
 ) -> None:
     """Live through the pod's start-up; the request is the most it ever holds at once."""

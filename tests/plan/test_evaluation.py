@@ -32,7 +32,7 @@ profiles:
 """
 
 
-def test_an_eviction_says_who_where_by_whom_and_why(world: Any) -> None:
+def test_an_eviction_names_pod_node_plugin_and_reason(world: Any) -> None:
     first = world.look().decisions[0]
 
     assert first == PlannedDecision(
@@ -171,7 +171,7 @@ class Patient(PodPlugin[PluginArgs]):
 
 
 @pytest.mark.parametrize(("passes", "gone"), [(1, []), (2, []), (3, ["a"]), (4, ["a"])])
-def test_plugins_remember_from_pass_to_pass_and_the_last_is_told(
+def test_plugins_remember_from_pass_to_pass_and_the_last_is_reported(
     world: Any, passes: int, gone: list[str]
 ) -> None:
     path = world.file(world.listed([world.node("n1"), world.node("n2"), world.pod("a")]))

@@ -111,7 +111,7 @@ def test_a_document_of_nothing_is_passed_over_and_a_bare_text_is_refused() -> No
         pytest.param({"continue": "abc"}, None, id="without one"),
     ],
 )
-def test_a_list_that_is_one_page_of_several_is_told(
+def test_a_list_that_is_one_page_of_several_is_reported(
     metadata: dict[str, Any], lacking: int | None
 ) -> None:
     text = json.dumps({"kind": "PodList", "metadata": metadata, "items": [{}]})

@@ -87,7 +87,7 @@ async def test_every_node_is_measured_once_with_its_pods() -> None:
     assert session.asked == ["nodes", "pods"]
 
 
-async def test_what_cannot_be_measured_is_told() -> None:
+async def test_what_cannot_be_measured_is_reported() -> None:
     found = await measured(METRICS, Session(Unreachable("GET", "gone", sent=False)))
 
     assert found.samples == ()

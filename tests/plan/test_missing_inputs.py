@@ -35,7 +35,7 @@ STORAGE = (
         pytest.param(STORAGE, {"kind": "PersistentVolumeClaim"}, id="claims by storage class"),
     ],
 )
-def test_a_kind_the_policy_needs_and_nobody_gave_is_told(
+def test_a_kind_that_the_policy_needs_and_the_input_lacks_is_reported(
     world: Any, args: str, needed: dict[str, str] | None
 ) -> None:
     policy = POLICY.format(args=args)
@@ -52,7 +52,7 @@ def test_a_kind_the_policy_needs_and_nobody_gave_is_told(
     assert world.look(path, policy=policy).warnings == ()
 
 
-def test_pods_on_nodes_that_were_not_given_are_told(world: Any) -> None:
+def test_pods_on_nodes_that_were_not_given_are_reported(world: Any) -> None:
     strays = [world.pod("d", on="n8"), world.pod("e", on="n7"), world.pod("f", on=None)]
     report = world.look(world.file(world.listed([*world.small(), *strays])))
 

@@ -55,7 +55,7 @@ def test_with_room_for_both_both_go(world: Any, node_fit: str) -> None:
     assert [each.action for each in report.decisions] == ["Evict", "Evict"]
 
 
-def test_the_scheduler_minds_what_upstream_does_not(world: Any) -> None:
+def test_the_schedulers_filters_check_what_upstream_does_not(world: Any) -> None:
     things = [world.node("n1", "gpu"), world.node("n2"), world.pod("a"), world.pod("c", on="n2")]
     for each in things[2:]:
         each["spec"]["containers"][0]["ports"] = [{"containerPort": 80, "hostPort": 80}]

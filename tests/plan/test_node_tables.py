@@ -259,7 +259,7 @@ def test_wide_has_all_resources_that_count(world: Any) -> None:
     assert "  n1                                        pods      110" in written(report, wide=True)
 
 
-def test_a_policy_without_such_a_plugin_is_told_so(world: Any) -> None:
+def test_a_policy_without_such_a_plugin_is_reported(world: Any) -> None:
     text = policy("RemovePodsViolatingNodeTaints").replace("balance", "deschedule")
 
     assert written(look(world, text)).startswith("The policy enables no plugin that compares")

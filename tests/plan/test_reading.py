@@ -114,7 +114,7 @@ def test_no_nodes_or_no_pods_is_wrong_input_with_a_remedy(world: Any, lacking: s
     )
 
 
-def test_progress_is_told_while_a_file_is_read(world: Any) -> None:
+def test_progress_is_shown_while_a_file_is_read(world: Any) -> None:
     class Remembering(Progress):
         def __init__(self) -> None:
             self.updates: list[tuple[str, int, int]] = []

@@ -144,7 +144,7 @@ def test_a_list_of_which_a_part_is_missing_makes_it_less_than_whole() -> None:
     assert not gathering.build().is_complete
 
 
-def test_kinds_nobody_looks_at_are_counted_and_do_no_harm() -> None:
+def test_unused_kinds_are_counted_and_do_no_harm() -> None:
     picture = gather(
         {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {}},
         {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {}},

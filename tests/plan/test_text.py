@@ -92,7 +92,7 @@ def test_what_is_held_back_is_counted_by_gate(world: Any) -> None:
     assert "shop/local" not in text
 
 
-def test_asked_for_all_it_names_everyone_once_with_every_reason(world: Any) -> None:
+def test_asked_for_all_it_names_every_pod_once_with_every_reason(world: Any) -> None:
     report = world.look(world.file(world.listed(protected(world))), show_unaffected=True)
     text = shown(report)
 
@@ -146,7 +146,7 @@ def test_of_much_that_is_missing_the_rest_is_counted(
     assert report.warnings[-1] == "3 more objects cannot be read and were left out"
 
 
-def test_kinds_not_needed_and_repeated_objects_are_told(world: Any) -> None:
+def test_kinds_not_needed_and_repeated_objects_are_reported(world: Any) -> None:
     more = [world.pod("a"), {"apiVersion": "apps/v1", "kind": "ReplicaSet"}, world.namespace("s")]
     text = shown(world.look(world.file(world.listed([*world.small(), *more]))))
 

@@ -40,21 +40,21 @@ def others(
         pytest.param("n3", "NodeNotSelected", id="on another's node"),
     ],
 )
-def test_a_pod_that_is_not_looked_at_is_told_why(world: Any, on: str | None, reason: str) -> None:
+def test_a_pod_that_is_not_judged_has_the_reason(world: Any, on: str | None, reason: str) -> None:
     assert others(world, world.pod("a", on=on)) == {"a": (reason, ())}
 
 
-def test_a_pod_with_nothing_wrong_names_who_looked(world: Any) -> None:
+def test_a_pod_with_nothing_wrong_names_the_plugins_that_judged_it(world: Any) -> None:
     found = others(world, world.pod("a", on="n2"))
 
     assert found == {"a": ("NothingFound", BOTH)}
 
 
-def test_a_pod_outside_of_what_plugins_are_limited_to_is_told_so(world: Any) -> None:
+def test_a_pod_outside_of_what_plugins_are_limited_to_is_reported_as_such(world: Any) -> None:
     assert others(world, world.pod("a", space="quiet")) == {"a": ("OutOfScope", ())}
 
 
-def test_a_pod_that_has_ended_is_told_so_unless_a_plugin_looks_at_such(world: Any) -> None:
+def test_a_pod_that_has_ended_is_reported_as_such_unless_a_plugin_judges_such(world: Any) -> None:
     ended = world.pod("a", phase="Failed")
     assert others(world, ended) == {"a": ("PodCompleted", ())}
 
@@ -63,13 +63,13 @@ def test_a_pod_that_has_ended_is_told_so_unless_a_plugin_looks_at_such(world: An
     assert found["b"][1] == ("three/RemoveFailedPods",)
 
 
-def test_a_policy_without_plugins_looks_at_nobody(world: Any) -> None:
+def test_a_policy_without_plugins_judges_no_pod(world: Any) -> None:
     empty = "apiVersion: descheduler/v1alpha2\nkind: DeschedulerPolicy\nprofiles: [{name: none}]\n"
 
     assert others(world, world.pod("a"), policy=empty) == {"a": ("NoPluginsEnabled", ())}
 
 
-def test_without_two_nodes_nobody_is_looked_at(world: Any) -> None:
+def test_without_two_nodes_no_pod_is_judged(world: Any) -> None:
     path = world.file(world.listed([world.node("n1", "gpu"), world.pod("a")]))
     report = world.look(path, show_unaffected=True)
 

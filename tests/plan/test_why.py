@@ -150,7 +150,7 @@ def test_gates_are_asked_what_they_would_say_of_a_pod_with_which_nothing_is_wron
 @pytest.mark.parametrize(
     ("on", "reason"), [(None, "PodNotScheduled"), ("n4", "NodeNotReady"), ("n9", "NodeNotFound")]
 )
-def test_a_pod_at_which_no_plugin_looks_says_why(
+def test_a_pod_that_no_plugin_judges_says_why(
     world: Any, why: Callable[..., Any], on: str | None, reason: str
 ) -> None:
     things = [*world.small(), world.node("n4", ready="False"), world.pod("x", on=on)]

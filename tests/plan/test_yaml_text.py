@@ -124,7 +124,7 @@ def test_what_cannot_be_read_is_named_with_line_and_column(text: str | bytes, sa
     assert str(caught.value).startswith(said)
 
 
-def test_a_long_text_is_written_in_parts_and_progress_is_told(
+def test_a_long_text_is_written_in_parts_and_progress_is_shown(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(yaml_text, "_FLUSH_AFTER_PARTS", 3)

@@ -306,7 +306,7 @@ def test_the_filters_are_asked_before_the_first_eviction_alone() -> None:
 # --- limits -------------------------------------------------------------------------------------
 
 
-def test_where_the_limit_of_a_node_is_reached_the_plan_goes_on_at_the_next() -> None:
+def test_where_the_limit_of_a_node_is_reached_the_plan_continues_at_the_next() -> None:
     objects = (*NODES, replicas(5, "n1"), replicas(4, "n2"))
 
     decided = sweep(objects, limits={"node": 1})

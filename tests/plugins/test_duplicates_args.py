@@ -75,7 +75,7 @@ def test_wrong_arguments_are_refused_at_their_place(args: str, told: str, refuse
     assert refused(NAME, args) == [told]
 
 
-def test_everything_wrong_is_told_at_once(refused: Ask) -> None:
+def test_all_errors_are_reported_at_once(refused: Ask) -> None:
     lines = refused(NAME, "namespaces: {include: [a], exclude: [b]}\nexcludeOwnerKinds: Job\nx: 1")
 
     assert [line.split(": ")[0] for line in lines] == ["namespaces", "excludeOwnerKinds", "x"]

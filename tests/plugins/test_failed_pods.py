@@ -169,7 +169,7 @@ def test_the_failed_pods_of_a_node_are_flagged_when_it_becomes_ready() -> None:
     assert cluster.flagged() == {"job"}
 
 
-def test_news_about_a_node_that_leaves_its_pods_as_they_are_wakes_nobody() -> None:
+def test_a_node_change_that_leaves_its_pods_as_they_are_wakes_none() -> None:
     cluster = scenario_at_now(plugin(), pod("job", on="n1", status=BROKEN))
 
     assert cluster.subjects_evaluated(node("n1", "gpu:NoSchedule", labels={"disk": "ssd"})) == set()

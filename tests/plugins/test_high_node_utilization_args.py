@@ -84,7 +84,7 @@ def test_wrong_arguments_are_refused_at_their_place(args: str, told: str, refuse
     assert refused(NAME, args) == [told]
 
 
-def test_everything_wrong_is_told_at_once(refused: Ask) -> None:
+def test_all_errors_are_reported_at_once(refused: Ask) -> None:
     lines = refused(
         NAME,
         "evictableNamespaces: {include: [a]}\nthresholds: {cpu: -1, memory: 101}\n"
@@ -101,7 +101,7 @@ def test_everything_wrong_is_told_at_once(refused: Ask) -> None:
     ]
 
 
-def test_shares_where_per_cent_are_read_are_told(warned: Ask) -> None:
+def test_shares_where_per_cent_are_read_are_reported(warned: Ask) -> None:
     assert warned(NAME, "thresholds: {cpu: 0.25, pods: 1, memory: 0}") == [
         "thresholds.cpu: 0.25 is less than one per cent; write 25 for 25 %"
     ]
@@ -124,5 +124,5 @@ def test_shares_where_per_cent_are_read_are_told(warned: Ask) -> None:
         ),
     ],
 )
-def test_what_can_never_act_is_told(args: str, told: str, warned: Ask) -> None:
+def test_what_can_never_act_is_reported(args: str, told: str, warned: Ask) -> None:
     assert warned(NAME, args) == [told]

@@ -133,7 +133,9 @@ def test_another_pod_of_the_same_name_is_taken_for_the_pod_itself() -> None:
         ),
     ],
 )
-def test_whom_a_term_means(terms: list[PodAffinityTerm], namespace: str, flagged: set[str]) -> None:
+def test_which_pods_a_term_matches(
+    terms: list[PodAffinityTerm], namespace: str, flagged: set[str]
+) -> None:
     cluster = Scenario(
         plugin(),
         main_node("n1"),
@@ -176,7 +178,7 @@ def test_a_pod_is_not_in_the_way_that(partner: Pod) -> None:
         pytest.param({"label_selector": LabelSelector({"tier": "x"})}, {"api"}, id="by label"),
     ],
 )
-def test_only_pods_that_the_arguments_cover_are_looked_at(
+def test_only_pods_that_the_arguments_cover_are_judged(
     args: dict[str, Any], flagged: set[str]
 ) -> None:
     x = {"tier": "x"}

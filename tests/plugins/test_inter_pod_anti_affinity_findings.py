@@ -27,7 +27,7 @@ def finding(cluster: Scenario, uid: str) -> Finding:
     return found
 
 
-def test_a_finding_names_the_domain_and_a_pod_and_all_whom_it_is_against() -> None:
+def test_a_finding_names_the_domain_and_a_pod_and_all_it_conflicts_with() -> None:
     cluster = Scenario(
         PLUGIN,
         main_node("n1"),

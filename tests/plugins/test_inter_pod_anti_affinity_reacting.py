@@ -100,7 +100,7 @@ def test_a_finding_is_withdrawn_as_soon_as(ends: Any) -> None:  # a step of a sc
     assert cluster.flagged() == set()
 
 
-def test_a_change_is_looked_at_only_where_it_matters() -> None:
+def test_a_change_is_evaluated_only_where_it_matters() -> None:
     cluster = Scenario(
         PLUGIN,
         *(main_node("n1"), main_node("n2"), node("n3", labels={REGION: "x"})),

@@ -291,7 +291,7 @@ def test_a_pod_that_came_since_the_measurement_counts_as_it_requests() -> None:
     assert cluster.flagged() == {"p1"}
 
 
-def test_an_old_measurement_is_not_believed() -> None:
+def test_an_old_measurement_does_not_count() -> None:
     cluster = Scenario(plugin(**CPU), *TWO, *HOT, metric("n2", ()), now_s=NOW_S)
     cluster.apply(metric("n1", HOT, at_s=NOW_S - 180))
     assert cluster.flagged() == set()
@@ -332,7 +332,7 @@ def test_a_node_without_measurement_takes_no_pods() -> None:
     assert len(cluster.flagged()) == 1
 
 
-def test_a_node_is_believed_to_be_overloaded_after_enough_measurements() -> None:
+def test_a_node_is_overloaded_after_enough_measurements() -> None:
     judging = plugin(**CPU, anomalyCondition={"consecutiveAbnormalities": 2})
     cluster = scenario(judging)
     cluster.wait(1)
@@ -394,7 +394,7 @@ def test_only_a_pod_on_an_overloaded_node_wakes_the_plugin_when_it_may_leave() -
     assert cluster.subjects_evaluated(small("p1", labels={"a": "b"})) == {"every pool"}
 
 
-def test_with_distances_from_the_mean_the_plugin_looks_again_when_a_measurement_is_too_old() -> (
+def test_with_distances_from_the_mean_nodes_are_judged_again_when_a_measurement_is_too_old() -> (
     None
 ):
     judging = plugin(**thresholds({"cpu": 5}, {"cpu": 5}), useDeviationThresholds=True)

@@ -83,7 +83,7 @@ def test_every_argument_is_read(read_args: Read) -> None:
     assert args.detector_cache_timeout_s == 90
 
 
-def test_a_pool_tells_what_it_has_from_what_it_inherits(read_args: Read) -> None:
+def test_a_pool_distinguishes_what_it_has_from_what_it_inherits(read_args: Read) -> None:
     pools = load(
         read_args,
         f"""\
@@ -207,7 +207,7 @@ def test_wrong_arguments_are_refused_at_their_place(args: str, told: str, refuse
     assert refused(NAME, args) == [told]
 
 
-def test_everything_wrong_is_told_at_once(refused: Ask) -> None:
+def test_all_errors_are_reported_at_once(refused: Ask) -> None:
     lines = refused(
         NAME,
         "numberOfNodes: -1\nhighThresholds: {cpu: 65}\nlowThresholds: {cpu: 70}\n"
@@ -266,7 +266,9 @@ def test_everything_wrong_is_told_at_once(refused: Ask) -> None:
         ),
     ],
 )
-def test_what_does_nothing_or_stops_everything_is_told(args: str, told: str, warned: Ask) -> None:
+def test_what_does_nothing_or_stops_everything_is_reported(
+    args: str, told: str, warned: Ask
+) -> None:
     assert sorted(warned(NAME, args)) == told.splitlines()
 
 

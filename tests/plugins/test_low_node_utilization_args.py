@@ -263,7 +263,7 @@ def test_wrong_arguments_are_refused_at_their_place(
     assert refused(NAME, args) == told
 
 
-def test_everything_wrong_is_told_at_once(refused: Ask) -> None:
+def test_all_errors_are_reported_at_once(refused: Ask) -> None:
     lines = refused(
         NAME,
         "evictableNamespaces: {include: [a]}\n"
@@ -313,7 +313,7 @@ def test_a_lenient_reading_takes_the_switch_over_a_query_beside_it() -> None:
     assert made.metrics_utilization.metrics_server is True
 
 
-def test_shares_where_per_cent_are_read_are_told(warned: Ask) -> None:
+def test_shares_where_per_cent_are_read_are_reported(warned: Ask) -> None:
     assert warned(NAME, "thresholds: {cpu: 0.2}\ntargetThresholds: {cpu: 50}") == [
         "thresholds.cpu: 0.2 is less than one per cent; write 20 for 20 %"
     ]
@@ -349,7 +349,7 @@ def test_shares_where_per_cent_are_read_are_told(warned: Ask) -> None:
         ),
     ],
 )
-def test_what_can_never_act_is_told(args: str, told: str, warned: Ask) -> None:
+def test_what_can_never_act_is_reported(args: str, told: str, warned: Ask) -> None:
     assert told in warned(NAME, args)
 
 
@@ -361,7 +361,7 @@ def test_measured_use_may_be_above_what_is_allocatable(warned: Ask) -> None:
     assert [line for line in warnings if "100 %" in line] == []
 
 
-def test_a_source_of_metrics_that_the_policy_does_not_provide_is_told() -> None:
+def test_a_source_of_metrics_that_the_policy_does_not_provide_is_reported() -> None:
     def warnings(top: str) -> list[str]:
         text = (
             "apiVersion: descheduler/v1alpha2\nkind: DeschedulerPolicy\n"
@@ -383,7 +383,7 @@ def test_a_source_of_metrics_that_the_policy_does_not_provide_is_told() -> None:
     assert warnings("metricsCollector: {enabled: true}\n") == []
 
 
-def test_an_enabled_plugin_without_an_entry_is_told_what_it_needs() -> None:
+def test_the_message_about_an_enabled_plugin_without_an_entry_says_what_it_needs() -> None:
     text = (
         "apiVersion: descheduler/v1alpha2\nkind: DeschedulerPolicy\n"
         f"profiles: [{{name: p, plugins: {{balance: {{enabled: [{NAME}]}}}}}}]"

@@ -163,7 +163,7 @@ def test_a_pods_labels_may_bring_it_under_the_selector() -> None:
     assert cluster.flagged() == {"db"}
 
 
-def test_labels_nobody_prefers_wake_nobody_elsewhere() -> None:
+def test_labels_without_preferences_wake_no_pod_elsewhere() -> None:
     cluster = Scenario(
         plugin(PREFERRED), node("n1"), node("n2"), pod("db", on="n1", prefers={"disk=ssd": 10})
     )
@@ -221,7 +221,7 @@ def test_a_finding_says_how_much_better_the_best_node_is() -> None:
     assert finding.details == {"affinityType": PREFERRED, "weight": 3, "bestWeight": 10}
 
 
-def test_a_sweep_looks_at_everything_for_one_type_and_then_for_the_next() -> None:
+def test_a_sweep_judges_everything_for_one_type_and_then_for_the_next() -> None:
     both = plugin(PREFERRED, REQUIRED)
     wishes = pod("wishes", on="n2", prefers={"disk=ssd": 5})
     cluster = Scenario(

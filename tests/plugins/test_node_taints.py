@@ -53,7 +53,7 @@ def test_a_taint_that_goes_away_clears_the_finding() -> None:
     assert cluster.flagged() == set()
 
 
-def test_a_taint_makes_the_plugin_look_at_that_nodes_pods_only() -> None:
+def test_a_taint_has_only_that_nodes_pods_judged() -> None:
     cluster = Scenario(
         plugin(), node("n1"), node("n2"), pod("a", on="n1"), pod("b", on="n1"), pod("c", on="n2")
     )
@@ -61,7 +61,7 @@ def test_a_taint_makes_the_plugin_look_at_that_nodes_pods_only() -> None:
     assert cluster.subjects_evaluated(node("n1", "gpu:NoSchedule")) == {NodeSubject("n1")}
 
 
-def test_news_about_a_node_that_does_not_touch_its_taints_wakes_nobody() -> None:
+def test_a_node_change_that_does_not_touch_its_taints_wakes_no_pod() -> None:
     cluster = Scenario(plugin(), node("n1"), pod("a", on="n1"))
 
     assert cluster.subjects_evaluated(node("n1", labels={"disk": "ssd"})) == set()

@@ -219,7 +219,7 @@ def test_an_eviction_under_way_counts_as_done() -> None:
 
 
 @pytest.mark.parametrize("name", ["n1", "n2", "n3"])
-def test_a_plan_goes_on_after_a_node_has_gone_that_it_counted(name: str) -> None:
+def test_a_plan_continues_after_a_node_has_gone_that_it_counted(name: str) -> None:
     cluster = Scenario(low(), N1, N2, N3, *tenths(9, "n1"), *tenths(8, "n3"))
     plan, decision = low().evaluate(POOL, cluster.view), None
     found: list[Finding] = []

@@ -103,7 +103,7 @@ def spreading(limits: tuple[int, int], *, deviation: bool) -> LowNodeUtilization
 
 
 @given(nodes=alike, limits=limits, deviation=st.booleans())
-def test_where_pods_are_alike_a_second_look_at_spread_nodes_finds_nothing(
+def test_where_pods_are_alike_a_second_pass_over_spread_nodes_finds_nothing(
     nodes: list[list[int]], limits: tuple[int, int], *, deviation: bool
 ) -> None:
     world, plugin = crowded(SimulatedCluster(), nodes), spreading(limits, deviation=deviation)
@@ -129,7 +129,7 @@ def test_pods_of_any_size_come_to_rest(
 
 
 @given(nodes=alike | mixed, low_percent=st.integers(1, 9))
-def test_a_second_look_at_packed_nodes_finds_nothing(
+def test_a_second_pass_over_packed_nodes_finds_nothing(
     nodes: list[list[int]], low_percent: int
 ) -> None:
     """Pods that request cpu alone are not packed: see the next test."""

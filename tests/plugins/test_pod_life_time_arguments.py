@@ -93,14 +93,14 @@ def told(args: str) -> dict[str, str]:
     return {p.path.partition(".args.")[2]: str(p) for p in caught.value.diagnostics}
 
 
-def test_a_missing_criterion_is_told_beside_what_else_is_wrong() -> None:
+def test_a_missing_criterion_is_reported_beside_what_else_is_wrong() -> None:
     problems = told("      ownerKinds: {include: [a], exclude: [b]}\n")
 
     assert problems.keys() == {"namespaces", "ownerKinds", "maxPodLifeTimeSeconds"}
     assert CRITERION in problems["maxPodLifeTimeSeconds"]
 
 
-def test_everything_wrong_is_told_at_once_each_at_its_place() -> None:
+def test_all_errors_are_reported_at_once_each_at_its_place() -> None:
     problems = told("      states: [Runing, Running]\n      conditions: [{type: Ready}, {}]\n")
 
     assert problems.keys() == {"namespaces", "states[0]", "conditions[1]"}

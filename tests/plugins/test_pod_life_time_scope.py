@@ -21,7 +21,7 @@ def plugin(**args: object) -> PodLifeTimePlugin:
         pytest.param({}, {"job", "web", "bare"}, id="neither"),
     ],
 )
-def test_owners_are_told_by_kind(kinds: dict[str, object], flagged: set[str]) -> None:
+def test_owners_are_distinguished_by_kind(kinds: dict[str, object], flagged: set[str]) -> None:
     failed = pod_status("Failed")
     cluster = scenario_at_now(
         plugin(states=["Failed"], ownerKinds=kinds),

@@ -124,7 +124,7 @@ def test_the_pods_of_a_node_are_flagged_when_it_becomes_ready() -> None:
         pytest.param(pod("web", on="n1", status=CRASHING, owner="Job/j"), id="of its owner"),
     ],
 )
-def test_news_that_does_not_touch_the_answer_wakes_nobody(news: Pod | Node) -> None:
+def test_a_change_that_does_not_touch_the_answer_wakes_no_pod(news: Pod | Node) -> None:
     cluster = Scenario(plugin(), node("n1"), pod("web", on="n1", status=CRASHING))
 
     assert cluster.subjects_evaluated(news) == set()
@@ -315,7 +315,7 @@ profiles:
 """
 
 
-def test_everything_wrong_is_told_at_once_each_at_its_place() -> None:
+def test_all_errors_are_reported_at_once_each_at_its_place() -> None:
     with pytest.raises(PolicyErrors) as caught:
         load_sources([SourceText(POLICY, "p.yaml")], plugin_registry())
 

@@ -115,7 +115,7 @@ zones = st.lists(st.sampled_from("abc"), min_size=2, max_size=5)
     st.sampled_from([HARD, SOFT]),
     st.integers(0, 3),
 )
-def test_after_the_plan_is_carried_out_a_second_look_finds_nothing(
+def test_after_the_plan_is_carried_out_a_second_pass_finds_nothing(
     first: list[str], later: list[str], replicas: int, key: str, when: str, lost: int
 ) -> None:
     world = SimulatedCluster().nodes(*(f"n{n}/{zone}" for n, zone in enumerate(first)))

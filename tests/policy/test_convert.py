@@ -167,7 +167,7 @@ def test_strategies_that_protect_the_same_pods_are_merged_in_their_order() -> No
     assert told(SAME, merge=True) == []
 
 
-def test_a_strategy_that_protects_other_pods_is_not_merged_and_told_of() -> None:
+def test_a_strategy_that_protects_other_pods_is_not_merged_and_is_reported() -> None:
     text = SAME.replace("RemoveFailedPods: {enabled: true, params: {nodeFit: true}}", "").replace(
         "strategies:\n", "strategies:\n  PodLifeTime: {enabled: true, params: {podLifeTime: "
         "{maxPodLifeTimeSeconds: 5}}}\n"
@@ -273,7 +273,7 @@ def test_texts_of_several_lines_are_written_on_one() -> None:
     ]
 
 
-def test_aliases_and_merge_keys_are_written_out_and_told_of() -> None:
+def test_aliases_and_merge_keys_are_written_out_and_reported() -> None:
     text = f"""\
 {OLD}strategies:
   RemovePodsViolatingNodeTaints: &taints

@@ -292,7 +292,7 @@ def test_what_is_above_and_below_everything_stays_there() -> None:
     assert new[-2:] == ["", "# the end"]
 
 
-def test_what_is_said_of_what_is_dropped_is_told_at_the_top_with_its_place() -> None:
+def test_comments_on_what_is_dropped_are_kept_at_the_top_with_their_place() -> None:
     text = f"""\
 # Ours
 {HEAD}evictDaemonSetPods: false # never
@@ -324,7 +324,7 @@ strategies:
     ]
 
 
-def test_without_such_comments_nothing_is_told_at_the_top() -> None:
+def test_without_such_comments_nothing_is_added_at_the_top() -> None:
     assert lines(LIFE)[0] == "apiVersion: descheduler/v1alpha2"
 
 

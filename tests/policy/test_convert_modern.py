@@ -278,7 +278,7 @@ def test_a_policy_with_aliases_is_written_anew_as_a_whole() -> None:
     assert "anchors and aliases" in convert(text).notices[0].message
 
 
-def test_aliases_in_a_policy_that_stays_as_it_is_are_not_told_of() -> None:
+def test_aliases_in_a_policy_that_stays_as_it_is_are_not_reported() -> None:
     text = f"{HEAD}profiles: [&p {{name: a}}, *p]\n"
 
     assert not convert(text).is_changed
@@ -312,7 +312,7 @@ def test_a_lenient_conversion_makes_a_policy_that_a_strict_reading_takes() -> No
     assert not convert(new).is_changed
 
 
-def test_values_that_only_a_lenient_reading_takes_stay_and_are_told_of() -> None:
+def test_values_that_only_a_lenient_reading_takes_stay_and_are_reported() -> None:
     text = f"{HEAD}gracePeriodSeconds: -1\nprofiles: []\nmetricsCollector: {{enabled: true}}\n"
 
     new = convert(text, lenient=True)

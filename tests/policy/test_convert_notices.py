@@ -44,7 +44,7 @@ strategies:
 """
 
 
-def test_what_is_dropped_is_told_with_its_line() -> None:
+def test_what_is_dropped_is_reported_with_its_line() -> None:
     text = f"""\
 {OLD}strategies:
   PodLifeTime:
@@ -73,7 +73,7 @@ def test_what_is_dropped_is_told_with_its_line() -> None:
     ]
 
 
-def test_what_no_release_read_before_is_told() -> None:
+def test_what_no_release_has_read_is_reported() -> None:
     text = f"""\
 {OLD}maxNoOfPodsToEvictTotal: 5
 strategies:
@@ -97,7 +97,7 @@ def test_what_is_of_a_strategy_that_is_off_does_not_take_effect() -> None:
     assert "takes effect" not in "".join(told(text))
 
 
-def test_everything_wrong_is_told_at_once_and_nothing_converted() -> None:
+def test_all_errors_are_reported_at_once_and_nothing_is_converted() -> None:
     with pytest.raises(PolicyErrors) as caught:
         convert(
             f"{OLD}bogus: 1\nstrategies: {{PodLifetime: {{enabled: true}}}}\n---\n{SETTINGS}x: 1"

@@ -25,7 +25,7 @@ def said(problems: Ask, with_args: WithArgs) -> Callable[[str], list[str]]:
     return ask
 
 
-def test_everything_that_is_wrong_is_told_at_once(said: Callable[[str], list[str]]) -> None:
+def test_all_errors_are_reported_at_once(said: Callable[[str], list[str]]) -> None:
     lines = said(
         """\
         nodeFit: perhaps
@@ -51,7 +51,7 @@ def test_everything_that_is_wrong_is_told_at_once(said: Callable[[str], list[str
     ]
 
 
-def test_each_deprecated_switch_that_is_on_is_told_beside_the_lists(
+def test_each_deprecated_switch_that_is_on_is_reported_beside_the_lists(
     said: Callable[[str], list[str]],
 ) -> None:
     lines = said(

@@ -54,7 +54,7 @@ def test_a_path_that_is_none_is_named_too(registry: Registry) -> None:
         load_files(["a\0b"], registry)
 
 
-def test_problems_of_all_files_are_told_at_once(
+def test_problems_of_all_files_are_reported_at_once(
     tmp_path: Path, registry: Registry, head: str
 ) -> None:
     policy, settings = tmp_path / "p.yaml", tmp_path / "s.yaml"
@@ -121,7 +121,7 @@ def test_a_problem_keeps_its_parts_for_programs(registry: Registry, head: str) -
     )
 
 
-def test_warnings_are_told_beside_what_is_wrong(registry: Registry, head: str) -> None:
+def test_warnings_are_reported_beside_what_is_wrong(registry: Registry, head: str) -> None:
     with pytest.raises(PolicyErrors) as caught:
         load_policy(f"{head}profiles: [{{name: p}}]\nbogus: 1", "p.yaml", registry)
     assert [problem.path for problem in caught.value.diagnostics] == ["bogus"]

@@ -110,7 +110,7 @@ def test_a_metrics_provider_that_cannot_work_is_refused(
     assert line.split(": ", 1)[1] == told
 
 
-def test_every_wrong_provider_is_told_at_once(problems: Ask, head: str) -> None:
+def test_every_wrong_provider_is_reported_at_once(problems: Ask, head: str) -> None:
     lines = problems(
         f"{head}metricsProviders: [{{source: x}}, {{source: Prometheus, prometheus: {{url: '', "
         "authToken: {secretReference: {name: x}}}}]\ngracePeriodSeconds: -1\n"

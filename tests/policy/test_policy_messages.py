@@ -14,7 +14,7 @@ Ask = Callable[[str], list[str]]
 TAINTS = "RemovePodsViolatingNodeTaints"
 
 
-def test_everything_wrong_is_told_at_once_in_the_order_of_the_lines(problems: Ask) -> None:
+def test_all_errors_are_reported_at_once_in_the_order_of_the_lines(problems: Ask) -> None:
     lines = problems(
         """\
         apiVersion: descheduler/v1

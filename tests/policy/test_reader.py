@@ -33,7 +33,7 @@ def test_every_key_and_item_keeps_its_place() -> None:
     assert mark_of(tree, ("b", 1, "c")) == SourceMark(4, 6)
 
 
-def test_a_missing_place_is_that_of_the_nearest_thing_around_it() -> None:
+def test_a_missing_place_is_that_of_the_nearest_value_around_it() -> None:
     tree = only("a: 1\nb:\n  - x\n")
 
     assert mark_of(tree, ("b", 7, "name")) == SourceMark(2, 1)
@@ -70,7 +70,7 @@ def test_a_key_written_twice_is_kept_twice_and_the_first_counts() -> None:
     assert to_plain(tree) == {"a": 1, "b": 2}
 
 
-def test_documents_are_told_apart_and_empty_ones_left_out() -> None:
+def test_documents_are_distinguished_and_empty_ones_left_out() -> None:
     trees = read_documents("---\n# nothing\n---\na: 1\n---\n---\nb: 2\n...\n", "p.yaml")
     assert [to_plain(tree) for tree in trees] == [{"a": 1}, {"b": 2}]
 
@@ -166,7 +166,7 @@ def test_bytes_are_utf_8_with_or_without_a_byte_order_mark() -> None:
         ),
     ],
 )
-def test_what_cannot_be_read_is_told_with_its_place(text: str | bytes, told: str) -> None:
+def test_what_cannot_be_read_is_reported_with_its_place(text: str | bytes, told: str) -> None:
     assert refusal(text) == told
 
 

@@ -21,7 +21,7 @@ def problem(text: str) -> str:
     return str(one)
 
 
-def test_nobody_follows_the_journal_unless_it_is_asked_for() -> None:
+def test_no_sink_follows_the_journal_unless_it_is_asked_for() -> None:
     sinks = settings("").sinks
 
     assert (sinks.kafka, sinks.webhook, sinks.stdout, sinks.stream) == (None,) * 4

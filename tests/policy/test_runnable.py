@@ -29,7 +29,7 @@ profiles:
 """
 
 
-def test_a_policy_that_enables_plugins_to_come_is_read_and_each_is_told_where_it_is_enabled(
+def test_a_policy_that_enables_plugins_to_come_is_read_and_each_is_reported_where_it_is_enabled(
     read: Read, head: str
 ) -> None:
     told = [line for each in read(head + POLICY).unimplemented for line in without_codes(each)]
@@ -41,7 +41,7 @@ def test_a_policy_that_enables_plugins_to_come_is_read_and_each_is_told_where_it
     ]
 
 
-def test_such_a_policy_is_refused_to_whoever_wants_to_run_it(read: Read, head: str) -> None:
+def test_such_a_policy_cannot_be_run(read: Read, head: str) -> None:
     configuration = read(head + POLICY)
 
     with pytest.raises(PolicyErrors) as caught:
@@ -50,7 +50,7 @@ def test_such_a_policy_is_refused_to_whoever_wants_to_run_it(read: Read, head: s
     assert [problem.line for problem in caught.value.diagnostics] == [8, 13, 14]
 
 
-def test_a_plugin_that_is_only_configured_stops_nobody(read: Read, head: str) -> None:
+def test_a_plugin_that_is_only_configured_stops_nothing(read: Read, head: str) -> None:
     configuration = read(
         f"{head}profiles: [{{name: p, pluginConfig: [{{name: RemoveDuplicates}}], "
         "plugins: {deschedule: {enabled: [RemovePodsViolatingNodeTaints]}}}]"
@@ -74,7 +74,9 @@ def test_the_arguments_of_a_plugin_to_come_are_checked(
     ]
 
 
-def test_strategies_of_the_legacy_format_are_told_only_where_they_are_enabled(read: Read) -> None:
+def test_strategies_of_the_legacy_format_are_reported_only_where_they_are_enabled(
+    read: Read,
+) -> None:
     (problem,) = read(
         """\
         apiVersion: descheduler/v1alpha1

@@ -274,11 +274,11 @@ def test_null_elsewhere_means_that_a_field_is_not_there() -> None:
         ),
     ],
 )
-def test_a_wrong_setting_is_told_with_its_place_and_the_remedy(text: str, line: str) -> None:
+def test_a_wrong_setting_is_reported_with_its_place_and_the_remedy(text: str, line: str) -> None:
     assert told(text) == [line]
 
 
-def test_everything_wrong_in_all_sections_is_told_at_once() -> None:
+def test_all_errors_in_all_sections_are_reported_at_once() -> None:
     lines = told("debounce: {quiet: 20s}\nserver: {listen: x}\nbudgets: {node: {burst: 0}}\n")
     assert [line.split(": ")[1] for line in lines] == [
         "debounce.quiet",
@@ -287,7 +287,7 @@ def test_everything_wrong_in_all_sections_is_told_at_once() -> None:
     ]
 
 
-def test_a_plugin_nobody_knows_cannot_have_its_own_debounce(
+def test_an_unknown_plugin_cannot_have_its_own_debounce(
     problems: Callable[[str], list[str]], head: str
 ) -> None:
     wait = "debounce: {perPlugin: {PodLifetime: {quiet: 2s}, PodLifeTime: {quiet: 2s}}}\n"
@@ -351,7 +351,7 @@ def test_waits_of_a_plugin_and_kind_of_change_come_before_the_usual_ones() -> No
         ),
     ],
 )
-def test_settings_without_their_name_are_told_apart_from_policies(text: str, line: str) -> None:
+def test_settings_without_their_name_are_distinguished_from_policies(text: str, line: str) -> None:
     with pytest.raises(PolicyErrors) as caught:
         load_settings(text, "s.yaml")
     assert without_codes(caught.value) == [line]

@@ -181,5 +181,5 @@ SOUND = "thresholds: {cpu: 20}, targetThresholds: {cpu: 50}"
         ),
     ],
 )
-def test_a_mistake_is_told_with_the_remedy_for_this_plugin(text: str, line: str) -> None:
+def test_a_mistake_is_reported_with_the_remedy_for_this_plugin(text: str, line: str) -> None:
     assert told(text) == [line]

@@ -18,5 +18,5 @@ from reactive_desched.primitives.ages import format_age
         pytest.param(400 * 86_400, "400d", id="days are the largest unit"),
     ],
 )
-def test_a_time_is_told_with_its_two_largest_units(seconds: float, words: str) -> None:
+def test_a_time_is_written_with_its_two_largest_units(seconds: float, words: str) -> None:
     assert format_age(seconds) == words

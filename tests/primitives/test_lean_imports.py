@@ -27,7 +27,7 @@ def test_a_package_is_missing_meanwhile_and_there_again_afterwards() -> None:
     assert again is colorsys
 
 
-def test_a_package_that_nobody_had_loaded_is_loaded_afterwards() -> None:
+def test_a_package_that_was_not_loaded_is_loaded_afterwards() -> None:
     sys.modules.pop("colorsys", None)
     with without_package("colorsys"):
         assert sys.modules["colorsys"] is None
@@ -56,7 +56,7 @@ def test_a_stand_in_gives_its_members_and_loads_the_module_for_others(
     assert sys.modules["colorsys"] is not stand_in
 
 
-def test_pydantic_has_its_own_loader_of_plugins_where_somebody_wants_more_of_it() -> None:
+def test_pydantic_keeps_its_own_loader_of_plugins_for_other_packages() -> None:
     script = (
         "from reactive_desched.__main__ import _disable_pydantic_plugins\n"
         "_disable_pydantic_plugins()\n"

@@ -37,7 +37,7 @@ async def test_a_notification_without_a_waiter_is_not_kept() -> None:
     assert waiting.cancelled_caught
 
 
-async def test_a_latch_that_is_set_lets_go_whoever_waits_or_comes_later() -> None:
+async def test_a_latch_that_is_set_releases_present_and_later_waiters() -> None:
     latch, passed = Latch(), []
 
     async def wait(name: str) -> None:

@@ -3,7 +3,7 @@ import pytest
 from reactive_desched.sim.clock import VirtualClock, parse_time, rfc3339, rfc3339_micro
 
 
-def test_a_virtual_clock_moves_only_when_told_to_and_only_forward() -> None:
+def test_a_virtual_clock_moves_only_by_its_methods_and_only_forward() -> None:
     clock = VirtualClock(100.0)
     clock.advance(2.5)
     assert clock.now() == 102.5

@@ -99,7 +99,7 @@ def test_a_malformed_object_is_an_error_in_a_strict_world() -> None:
         break_a_budget(SimulatedCluster())
 
 
-def test_a_tolerant_world_logs_a_malformed_object_and_goes_on(
+def test_a_tolerant_world_logs_a_malformed_object_and_continues(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     world = SimulatedCluster(tolerant=True).nodes("n1")

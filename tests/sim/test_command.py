@@ -18,7 +18,7 @@ from reactive_desched.sim.run import Landscape, Simulation, simulation
 from reactive_desched.sim.scenarios import LEAST_NODES, SCENARIOS
 
 
-def test_it_says_where_it_is_before_the_cluster_is_made_and_ends_well_when_told(
+def test_it_says_where_it_is_before_the_cluster_is_made_and_ends_well_on_a_signal(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = tmp_path / "kubeconfig"

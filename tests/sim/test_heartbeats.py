@@ -42,5 +42,5 @@ def test_the_lease_of_a_deleted_node_goes_with_it() -> None:
     assert world.store.list("leases") == []
 
 
-def test_nobody_writes_leases_unless_asked() -> None:
+def test_no_leases_are_written_unless_asked() -> None:
     assert SimulatedCluster().nodes("n1").advance(30).store.list("leases") == []

@@ -69,7 +69,7 @@ def test_start_up_and_readiness_take_the_time_the_pod_says() -> None:
     assert world.phases() == {"p": "Ready"}
 
 
-def test_init_containers_are_done_before_the_pod_runs_and_sidecars_go_on() -> None:
+def test_init_containers_are_done_before_the_pod_runs_and_sidecars_continue() -> None:
     world = SimulatedCluster().nodes("n1")
     sidecar = {"name": "side", "image": "x", "restartPolicy": "Always"}
     world.pod("p", initContainers=[{"name": "init", "image": "x"}, sidecar])
@@ -218,7 +218,7 @@ def test_a_running_pod_that_is_annotated_anew_behaves_anew() -> None:
     assert world.phases() == {"p": "Ready"}
 
 
-def test_pods_of_a_stopped_node_freeze_and_go_on_when_it_starts() -> None:
+def test_pods_of_a_stopped_node_freeze_and_continue_when_it_starts() -> None:
     world = SimulatedCluster().nodes("n1")
     world.pod("young")
     world.cluster.stop_node("n1")
@@ -255,7 +255,7 @@ def test_a_node_without_status_is_described_by_its_kubelet() -> None:
     assert {a["type"] for a in status["addresses"]} == {"InternalIP", "Hostname"}
 
 
-def test_a_pod_of_the_same_name_starts_its_own_life() -> None:
+def test_a_pod_of_the_same_name_starts_anew() -> None:
     world = SimulatedCluster().nodes("n1")
     world.pod("p", annotations=behaves("steady", start_seconds="100"))
     world.advance(5)

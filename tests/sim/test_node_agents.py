@@ -64,5 +64,5 @@ def test_a_stopped_node_falls_silent_until_it_starts_again() -> None:
     assert reported(world, "n1") == 211
 
 
-def test_nobody_reports_unless_asked() -> None:
+def test_no_node_reports_unless_asked() -> None:
     assert SimulatedCluster().nodes("n1").advance(90).store.list("nodemetrics") == []

@@ -29,7 +29,7 @@ def pod(kind: str = "", owner: str = "", **notes: str) -> dict[str, Any]:
     ],
     ids=["plain", "as told", "unknown", "of a job", "of a job, but told"],
 )
-def test_the_kind_of_life(made: dict[str, Any], kind: str) -> None:
+def test_the_kind_of_a_pods_run(made: dict[str, Any], kind: str) -> None:
     assert profile_of(made, Pace()).kind == kind
 
 

@@ -23,7 +23,7 @@ def test_a_repetition_is_counted_instead_of_written_again() -> None:
     assert (first["type"], first["source"]) == ("Warning", {"component": "tester"})
 
 
-def test_an_event_about_a_node_lives_in_the_default_namespace() -> None:
+def test_an_event_about_a_node_is_in_the_default_namespace() -> None:
     world = SimulatedCluster().nodes("n1")
 
     Recorder(world.store, "tester").normal(world.get("nodes", "n1"), "Fine", "Testing", "well")

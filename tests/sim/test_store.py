@@ -95,7 +95,7 @@ def test_a_second_object_of_the_same_name_is_refused(store: Store) -> None:
     assert (refused.value.code, refused.value.reason) == (409, "AlreadyExists")
 
 
-def test_a_namespace_must_exist_before_anything_lives_in_it(store: Store) -> None:
+def test_a_namespace_must_exist_before_its_objects(store: Store) -> None:
     with pytest.raises(StatusError, match='namespaces "nowhere" not found') as refused:
         store.create("pods", pod("a", "nowhere"))
     assert refused.value.code == 404
@@ -258,7 +258,9 @@ def test_a_dry_run_says_what_would_be_and_stores_nothing(store: Store) -> None:
     assert events == []
 
 
-def test_listeners_hear_every_write_in_order_even_when_they_write_themselves(store: Store) -> None:
+def test_listeners_receive_every_write_in_order_even_when_they_write_themselves(
+    store: Store,
+) -> None:
     def mirror(event: Event) -> None:
         if event.resource == "pods" and event.type == "ADDED":
             store.create("configmaps", config(event.object["metadata"]["name"]))
@@ -271,7 +273,7 @@ def test_listeners_hear_every_write_in_order_even_when_they_write_themselves(sto
     assert [e.rv for e in events] == sorted(e.rv for e in events)
 
 
-def test_who_stops_listening_hears_no_more(store: Store) -> None:
+def test_a_listener_that_left_receives_no_more(store: Store) -> None:
     events: list[Event] = []
     stop = store.subscribe(events.append)
     stop()

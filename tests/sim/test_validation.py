@@ -218,7 +218,7 @@ def test_resizing_changes_only_the_resources_of_containers(store: Store) -> None
     assert resized["metadata"]["generation"] == 2
 
 
-def test_the_selector_of_a_deployment_is_for_life(store: Store) -> None:
+def test_the_selector_of_a_deployment_is_immutable(store: Store) -> None:
     spec = {"selector": {"matchLabels": {"a": "b"}}, "template": TEMPLATE}
     made = store.create("deployments", named("d", spec=spec))
     changed = {**made["spec"], "selector": {"matchExpressions": []}}
@@ -226,7 +226,7 @@ def test_the_selector_of_a_deployment_is_for_life(store: Store) -> None:
         store.update("deployments", {**made, "spec": changed})
 
 
-def test_the_value_of_a_priority_class_is_for_life(store: Store) -> None:
+def test_the_value_of_a_priority_class_is_immutable(store: Store) -> None:
     made = store.create("priorityclasses", {"metadata": {"name": "a"}, "value": 1})
     with pytest.raises(StatusError, match="may not be changed in an update"):
         store.update("priorityclasses", {**made, "value": 2})

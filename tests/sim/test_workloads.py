@@ -42,7 +42,7 @@ def test_as_many_nodes_and_pods_as_asked_for_and_all_of_them_run() -> None:
         assert made.list(kind)
 
 
-def test_standing_pods_run_from_the_start_and_nobody_makes_them_again() -> None:
+def test_bare_pods_run_from_the_start_and_are_not_created_again() -> None:
     made = store()
     populate(made, nodes=20, pods=300, prescheduled=True)
     before = {pod["metadata"]["uid"] for pod in made.list("pods")}

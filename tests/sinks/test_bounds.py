@@ -27,7 +27,7 @@ def book() -> Iterator[RecordingLogger]:
     heard.close()
 
 
-def test_when_the_kafka_client_says_too_many_things_what_it_said_is_forgotten(
+def test_when_the_kafka_client_logs_too_many_messages_the_oldest_are_forgotten(
     book: RecordingLogger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(client_log, "MAX_KINDS", 3)

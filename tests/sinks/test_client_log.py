@@ -12,7 +12,7 @@ from tests.support.mock_kafka import MockKafka
 
 
 @pytest.mark.anyio
-async def test_the_client_is_not_allowed_to_flood_the_log_or_to_tell_requests(
+async def test_the_client_may_neither_flood_the_log_nor_log_requests(
     kafka: MockKafka, way: KafkaPipeline, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -43,7 +43,7 @@ def test_while_one_sink_replaces_another_the_client_stays_quiet(
     assert logging.getLogger("aiokafka").propagate
 
 
-def test_what_the_client_repeats_is_told_once_a_minute() -> None:
+def test_what_the_client_repeats_is_logged_once_a_minute() -> None:
     book, now = RecordingLogger(), [0.0]
     heard = KafkaLog(book, lambda: now[0])
     heard.open()

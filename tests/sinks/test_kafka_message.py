@@ -50,7 +50,7 @@ def test_key_and_time_are_the_partition_key_and_when_it_was_recorded() -> None:
     assert datetime.fromtimestamp(sent.timestamp_ms / 1000, UTC) == recorded
 
 
-def test_checkpoints_are_told_apart() -> None:
+def test_checkpoints_are_distinguished() -> None:
     checkpoint = entry(CHECKPOINT, Checkpoint(note="n", root="0" * 64, size=1, unrecorded=0))
 
     assert to_kafka_message(checkpoint.raw, binary=False).is_checkpoint

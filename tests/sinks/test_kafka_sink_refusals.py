@@ -20,7 +20,7 @@ from tests.support.mock_kafka import PRODUCE, MockKafka
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
 
 
-async def test_the_one_event_that_is_too_large_is_found_and_the_rest_goes_on(
+async def test_the_one_event_that_is_too_large_is_found_and_the_rest_continues(
     kafka: MockKafka, one_lane: KafkaPipeline
 ) -> None:
     async with one_lane.running():

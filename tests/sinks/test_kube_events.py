@@ -139,7 +139,7 @@ async def test_it_is_a_sink_that_begins_with_what_comes_next() -> None:
 
 
 @pytest.mark.parametrize("failures", [False, True])
-async def test_an_eviction_is_told_beside_the_pod_and_beside_its_topmost_owner(
+async def test_an_eviction_is_an_event_on_the_pod_and_on_its_topmost_owner(
     *, failures: bool
 ) -> None:
     bench = Bench(failures=failures)
@@ -153,11 +153,11 @@ async def test_an_eviction_is_told_beside_the_pod_and_beside_its_topmost_owner(
     assert await bench.hand(outcome(EVICTED, "settled by reading")) == [DONE, DONE_TO_OWNER]
 
 
-async def test_a_pod_without_an_owner_is_told_alone() -> None:
+async def test_an_eviction_of_a_pod_without_an_owner_is_one_event() -> None:
     assert await Bench().hand(outcome(EVICTED, pod=BARE)) == [DONE]
 
 
-async def test_a_pod_that_left_for_a_reason_unknown_is_told_as_such() -> None:
+async def test_a_pod_that_left_for_a_reason_unknown_is_reported_as_such() -> None:
     beside_pod, beside_owner = await Bench().hand(outcome(UNKNOWN))
 
     assert beside_pod == KubeEvent(
@@ -174,7 +174,7 @@ async def test_a_pod_that_left_for_a_reason_unknown_is_told_as_such() -> None:
 
 
 @pytest.mark.parametrize("result", [PDB_REFUSED, TOO_MANY_REQUESTS, DENIED, FAILED])
-async def test_a_failed_eviction_is_told_beside_the_pod_if_the_policy_asks_for_it(
+async def test_a_failed_eviction_is_an_event_on_the_pod_if_the_policy_asks_for_it(
     result: str,
 ) -> None:
     silent, telling = Bench(), Bench(failures=True)
@@ -188,7 +188,7 @@ async def test_a_failed_eviction_is_told_beside_the_pod_if_the_policy_asks_for_i
 
 
 @pytest.mark.parametrize("result", [NOT_FOUND, CONFLICT, CANCELLED, "a word of a later version"])
-async def test_what_needed_no_eviction_or_was_never_asked_for_is_not_told(result: str) -> None:
+async def test_what_needed_no_eviction_or_was_never_requested_is_no_event(result: str) -> None:
     assert await Bench(failures=True).hand(outcome(result, "why")) == []
 
 
@@ -207,14 +207,16 @@ async def test_what_needed_no_eviction_or_was_never_asked_for_is_not_told(result
         ),
     ],
 )
-async def test_a_limit_of_the_policy_is_told_as_a_failure(type_: str, data: api.EventData) -> None:
+async def test_a_limit_of_the_policy_is_reported_as_a_failure(
+    type_: str, data: api.EventData
+) -> None:
     silent, telling = Bench(), Bench(failures=True)
 
     assert await silent.hand((type_, data)) == []
     assert await telling.hand((type_, data)) == [failure("2 in 300s")]
 
 
-async def test_what_other_gates_say_is_not_told() -> None:
+async def test_decisions_of_other_gates_are_no_events() -> None:
     told = await Bench(failures=True).hand(
         (
             api.DECISION_DEFER,
@@ -239,7 +241,7 @@ def leader_changed(holder: str, previous: str) -> tuple[str, api.EventData]:
     return api.LEADER_CHANGED, api.LeaderChanged(holder=holder, previous=previous, transitions=3)
 
 
-async def test_who_leads_is_told_beside_the_lease_in_the_words_of_client_go() -> None:
+async def test_a_new_leader_is_an_event_on_the_lease_in_the_words_of_client_go() -> None:
     lease = Regarding("Lease", "kube-system", "descheduler", "", "coordination.k8s.io/v1")
 
     assert await Bench().hand(leader_changed("a_1", "b_2"), leader_changed("", "a_1")) == [
@@ -250,7 +252,7 @@ async def test_who_leads_is_told_beside_the_lease_in_the_words_of_client_go() ->
     assert await Bench().hand(leader_changed("a_1", ""), after_s=-1) == []  # of an earlier process
 
 
-async def test_a_dry_run_is_not_told() -> None:
+async def test_a_dry_run_is_no_event() -> None:
     dry: Any = api.MODE_DRY_RUN
     told = await Bench(failures=True).hand(
         outcome(EVICTED, mode=dry),
@@ -361,7 +363,7 @@ async def test_records_gather_between_two_small_batches_and_never_wait_in_large_
 # --- policies ---
 
 
-async def test_a_policy_is_told_beside_our_own_pod() -> None:
+async def test_a_policy_is_an_event_on_our_own_pod() -> None:
     bench = Bench()
 
     assert await bench.hand(loaded("r2"), loaded("r3"), rejected("p.yaml:1:1: bad", "more")) == [
@@ -387,13 +389,13 @@ async def test_a_policy_is_told_beside_our_own_pod() -> None:
     ]
 
 
-async def test_the_policy_we_began_with_is_no_news() -> None:
+async def test_the_policy_of_the_start_is_no_event() -> None:
     bench = Bench()
 
     assert await bench.hand(loaded(bench.revision)) == []
 
 
-async def test_policies_of_the_life_before_this_one_are_no_news() -> None:
+async def test_policies_of_the_previous_process_are_no_events() -> None:
     bench = Bench()
 
     assert await bench.hand(loaded("r0"), rejected("bad"), after_s=-0.1) == []
@@ -423,7 +425,7 @@ async def test_a_brake_is_announced_beside_our_own_pod() -> None:
     assert await Bench().hand((api.BRAKE_ENGAGED, dry_run)) == []
 
 
-async def test_who_does_not_know_its_pod_says_nothing_of_policies() -> None:
+async def test_a_process_that_does_not_know_its_pod_writes_no_event_of_policies() -> None:
     assert await Bench(pod=None).hand(loaded("r2"), rejected("bad")) == []
 
 

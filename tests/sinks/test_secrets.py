@@ -197,7 +197,7 @@ def webhook(address: str, files: dict[str, str]) -> WebhookSink:
         pytest.param(never_reply, id="no answer"),
     ],
 )
-async def test_a_webhook_that_repeats_what_it_hears_is_not_quoted(
+async def test_a_webhook_that_repeats_what_it_receives_is_not_quoted(
     answer: EchoReply,
     files: dict[str, str],
     journal: Path,
@@ -212,7 +212,7 @@ async def test_a_webhook_that_repeats_what_it_hears_is_not_quoted(
     assert hidden(told) == []
 
 
-async def test_a_webhook_that_is_not_trusted_is_told_no_secret_and_none_is_told_of(
+async def test_a_webhook_that_is_not_trusted_receives_no_secret_and_none_is_shown(
     files: dict[str, str],
     tmp_path: Path,
     journal: Path,
@@ -291,7 +291,7 @@ def kafka(address: str, files: dict[str, str], log: Log, **more: Any) -> KafkaSi
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
-async def test_a_password_that_kafka_does_not_take_is_not_told(
+async def test_a_password_that_kafka_does_not_take_is_not_shown(
     mechanism: str,
     files: dict[str, str],
     journal: Path,
@@ -312,7 +312,7 @@ async def test_a_password_that_kafka_does_not_take_is_not_told(
     "answer",
     [pytest.param(echo_raw, id="no Kafka"), pytest.param(close_connection, id="cut")],
 )
-async def test_a_broker_that_is_none_learns_and_tells_no_password(
+async def test_a_server_that_is_no_broker_receives_and_shows_no_password(
     answer: EchoReply,
     files: dict[str, str],
     journal: Path,
@@ -327,7 +327,7 @@ async def test_a_broker_that_is_none_learns_and_tells_no_password(
     assert hidden(told) == []
 
 
-async def test_a_broker_that_is_not_trusted_is_told_no_password(
+async def test_a_broker_that_is_not_trusted_receives_no_password(
     files: dict[str, str],
     tmp_path: Path,
     journal: Path,

@@ -118,7 +118,7 @@ async def test_flushing_ends_when_time_is_up(here: SinkRunnerHarness) -> None:
         assert trio.current_time() - began == pytest.approx(8)
 
 
-async def test_metrics_tell_how_each_sink_fares(here: SinkRunnerHarness) -> None:
+async def test_metrics_show_the_state_of_each_sink(here: SinkRunnerHarness) -> None:
     metrics = MetricsRegistry()
     metrics.register(here.runner)
     here.sink.poison_seq = 1

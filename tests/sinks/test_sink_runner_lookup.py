@@ -38,7 +38,7 @@ async def test_a_position_that_cannot_be_looked_up_is_looked_for_again(
     assert here.runner.error == ""
 
 
-async def test_meanwhile_the_trouble_is_told(
+async def test_meanwhile_the_trouble_is_reported(
     here: SinkRunnerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(here.cursors, "exists", failing(1_000_000))

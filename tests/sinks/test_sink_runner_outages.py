@@ -51,7 +51,7 @@ async def test_a_sink_that_says_when_to_come_back_is_obeyed(here: SinkRunnerHarn
     assert third - second == pytest.approx(MAX_RETRY_AFTER_S)
 
 
-async def test_an_outage_is_told_as_it_doubles_then_each_minute_and_when_over(
+async def test_an_outage_is_logged_as_it_doubles_then_each_minute_and_when_over(
     here: SinkRunnerHarness,
 ) -> None:
     here.sink.always_raise = SinkUnavailable("no broker", 0.1)
@@ -73,7 +73,7 @@ async def test_an_outage_is_told_as_it_doubles_then_each_minute_and_when_over(
     assert len(here.logger.values_of("sink is available again")) == 1
 
 
-async def test_another_reason_is_told_at_once(here: SinkRunnerHarness) -> None:
+async def test_another_reason_is_logged_at_once(here: SinkRunnerHarness) -> None:
     here.sink.script = [SinkUnavailable("no answer") for _ in range(8)]
     here.sink.script += [SinkUnavailable("answered 410 Gone")]
     here.record(1)

@@ -34,7 +34,7 @@ async def test_a_position_is_kept_soon_even_if_nothing_follows(here: SinkRunnerH
         await wait_until(lambda: here.cursors.last_seq == 2)
 
 
-async def test_a_restart_goes_on_behind_the_kept_position(here: SinkRunnerHarness) -> None:
+async def test_a_restart_continues_behind_the_kept_position(here: SinkRunnerHarness) -> None:
     here.record(5)
     async with here.running():
         await here.caught_up()
@@ -46,7 +46,7 @@ async def test_a_restart_goes_on_behind_the_kept_position(here: SinkRunnerHarnes
     assert here.sink.delivered == [1, 2, 3, 4, 5, 6, 7]
 
 
-async def test_a_sink_of_news_begins_at_the_end_and_misses_nothing_across_a_crash(
+async def test_a_sink_that_starts_at_the_end_misses_nothing_across_a_crash(
     tmp_path: Path,
 ) -> None:
     here = SinkRunnerHarness(tmp_path, ScriptedSink(from_start=False))
@@ -61,7 +61,7 @@ async def test_a_sink_of_news_begins_at_the_end_and_misses_nothing_across_a_cras
     assert here.sink.delivered == [6, 7]
 
 
-async def test_where_a_sink_of_news_began_is_kept_before_its_first_delivery(
+async def test_where_a_sink_that_starts_at_the_end_began_is_kept_before_its_first_delivery(
     tmp_path: Path,
 ) -> None:
     here = SinkRunnerHarness(tmp_path, ScriptedSink(from_start=False))
@@ -88,7 +88,7 @@ async def test_when_its_position_cannot_be_read_a_sink_gets_all_there_is_again(
     assert told == {"sink": "shop", "begins_behind": 0}
 
 
-async def test_where_a_sink_without_a_position_begins_is_told(tmp_path: Path) -> None:
+async def test_where_a_sink_without_a_position_begins_is_logged(tmp_path: Path) -> None:
     here = SinkRunnerHarness(tmp_path, ScriptedSink(from_start=False))
     here.record(3)
     async with here.running():
@@ -116,7 +116,7 @@ async def test_with_the_position_of_another_journal_a_sink_starts_over(
     assert here.runner.lost == 0
 
 
-async def test_positions_that_cannot_be_kept_stop_nothing_and_are_told_once_a_minute(
+async def test_positions_that_cannot_be_kept_stop_nothing_and_are_logged_once_a_minute(
     here: SinkRunnerHarness,
 ) -> None:
     here.cursors.fault = OSError(5, "Input/output error")

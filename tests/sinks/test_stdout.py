@@ -74,7 +74,7 @@ async def test_only_the_types_asked_for_are_written_and_the_others_are_done_with
     assert await pipe.read(len(lines(wanted))) == lines(wanted)
 
 
-async def test_a_pipe_that_nobody_reads_holds_up_nobody_else(pipe: Pipe) -> None:
+async def test_a_pipe_without_a_reader_holds_up_no_other_sink(pipe: Pipe) -> None:
     sink = StdoutSink(StdoutSettings(), pipe.writer)
     some = eviction_entries(FULL)
     turns = 0
@@ -108,7 +108,7 @@ async def test_a_writer_cut_short_ends_its_line_before_the_next_delivery_begins(
         assert await pipe.read(len(both)) == both
 
 
-async def test_a_reader_that_went_away_is_told_and_nothing_breaks(pipe: Pipe) -> None:
+async def test_a_reader_that_went_away_is_reported_and_nothing_breaks(pipe: Pipe) -> None:
     sink = StdoutSink(StdoutSettings(), pipe.writer)
     pipe.reader.close()
 
@@ -183,13 +183,13 @@ async def test_a_stream_that_takes_nothing_just_now_is_waited_for(pipe: Pipe) ->
     assert 0 < stream.refusals < FULL  # it is not asked over and over
 
 
-async def test_a_closed_stream_is_told(pipe: Pipe) -> None:
+async def test_a_closed_stream_is_reported(pipe: Pipe) -> None:
     pipe.writer.close()
     with pytest.raises(SinkUnavailable, match="standard output is closed"):
         await StdoutSink(StdoutSettings(), pipe.writer).deliver(eviction_entries(1))
 
 
-async def test_a_record_that_cannot_be_read_is_refused_and_order_goes_on(pipe: Pipe) -> None:
+async def test_a_record_that_cannot_be_read_is_refused_and_order_continues(pipe: Pipe) -> None:
     sink = StdoutSink(StdoutSettings(), pipe.writer)
     good, bad = eviction_entries(1), JournalRecord(2, b"{")
 
@@ -215,7 +215,7 @@ anyio.run(main)
 """
 
 
-def test_a_process_ends_although_nobody_reads_what_it_writes(tmp_path: Path) -> None:
+def test_a_process_ends_although_its_output_is_not_read(tmp_path: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", SCRIPT], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
@@ -227,7 +227,7 @@ def test_a_process_ends_although_nobody_reads_what_it_writes(tmp_path: Path) -> 
             process.kill()
 
 
-def test_a_process_without_an_output_is_told_before_anything_begins() -> None:
+def test_a_missing_output_is_reported_before_anything_begins() -> None:
     script = "from reactive_desched.sinks.stdout import standard_output; standard_output()"
     done = subprocess.run(
         ["/bin/sh", "-c", '"$0" -c "$1" >&-', sys.executable, script],

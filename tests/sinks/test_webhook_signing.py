@@ -82,7 +82,7 @@ async def test_new_secrets_and_tokens_count_from_the_next_request_on(
         pytest.param("token_file", "ä", "tokenFile {} holds signs that no header", id="no ASCII"),
     ],
 )
-async def test_what_is_wrong_with_a_file_is_told_and_nothing_is_sent_without_proof(
+async def test_what_is_wrong_with_a_file_is_reported_and_nothing_is_sent_unsigned(
     field: str,
     text: str | None,
     says: str,

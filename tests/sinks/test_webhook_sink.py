@@ -78,7 +78,7 @@ async def test_only_the_types_asked_for_are_sent_and_the_others_are_done_with(
     assert [post.body for post in receiver.posts] == [wanted[0].raw]
 
 
-async def test_nobody_is_followed_elsewhere(
+async def test_no_redirect_is_followed(
     receiver: WebhookReceiver, webhooks: Sinks, tmp_path: Path
 ) -> None:
     (token := tmp_path / "token").write_text("canary")
@@ -125,7 +125,7 @@ async def test_a_failure_of_one_record_is_not_raised_for_another(
     assert await webhook.deliver(some[2:]) == 1
 
 
-async def test_a_record_that_cannot_be_read_is_refused_and_order_goes_on(
+async def test_a_record_that_cannot_be_read_is_refused_and_order_continues(
     receiver: WebhookReceiver, webhook: WebhookSink
 ) -> None:
     good, bad = eviction_entries(1), JournalRecord(2, b"{")
@@ -191,7 +191,7 @@ async def test_an_answer_that_never_comes_is_not_waited_for(
 
 
 @pytest.mark.parametrize("end", [close_connection, reset_connection])
-async def test_a_line_that_is_cut_is_told_and_not_tried_twice(
+async def test_a_line_that_is_cut_is_reported_and_not_tried_twice(
     end: ScriptedAnswer, receiver: WebhookReceiver, webhook: WebhookSink
 ) -> None:
     receiver.script.append(end)
@@ -212,7 +212,7 @@ async def test_a_connection_closed_while_it_was_idle_is_no_failure(
     assert [post.body for post in receiver.posts] == [some[0].raw, some[1].raw, some[1].raw]
 
 
-async def test_nobody_there_is_told_with_the_address_alone(webhooks: Sinks) -> None:
+async def test_a_refused_connection_is_reported_with_the_address_alone(webhooks: Sinks) -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         address = f"http://127.0.0.1:{closed.getsockname()[1]}"
     webhook = webhooks(WebhookSettings(url=f"{address}/path?key=canary"))
@@ -222,7 +222,7 @@ async def test_nobody_there_is_told_with_the_address_alone(webhooks: Sinks) -> N
     assert "canary" not in str(caught.value)
 
 
-async def test_what_does_not_speak_http_is_told(webhooks: Sinks) -> None:
+async def test_what_does_not_speak_http_is_reported(webhooks: Sinks) -> None:
     async def babble(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(1)
         writer.write(b"220 mail.example ESMTP\r\n\r\n")
@@ -280,7 +280,7 @@ async def test_the_authority_of_the_settings_is_trusted(
     )
 
 
-async def test_an_authority_that_the_system_is_told_of_is_trusted(
+async def test_an_authority_of_the_system_is_trusted(
     secure: tuple[WebhookReceiver, Path], webhooks: Sinks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     receiver, ca_file = secure
@@ -289,7 +289,7 @@ async def test_an_authority_that_the_system_is_told_of_is_trusted(
 
 
 @pytest.mark.parametrize("text", [None, "no certificate"])
-async def test_an_authority_that_cannot_be_read_is_told(
+async def test_an_authority_that_cannot_be_read_is_reported(
     text: str | None, receiver: WebhookReceiver, webhooks: Sinks, tmp_path: Path
 ) -> None:
     path = tmp_path / "ca.pem"

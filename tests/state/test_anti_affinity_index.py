@@ -31,7 +31,7 @@ def test_a_term_means_pods_of_its_domain_on_any_of_its_nodes() -> None:
     assert bench.pods_matching_term(DB_ANTI_AFFINITY) == {"a": {"near"}, "b": {"far"}}
 
 
-def test_a_pod_is_told_who_avoids_it_and_the_scheduler_who_repels_it_and_where() -> None:
+def test_an_index_answers_which_pods_avoid_a_pod_and_which_repel_it_and_where() -> None:
     bench = PodAffinityCluster(*ZONES, POD_AVOIDING_DB, NEAR_POD, FAR_POD)
 
     assert bench.pods_conflicting_with("near") == {"shy"}
@@ -92,7 +92,7 @@ def test_selectors_of_every_shape_find_their_pods_and_are_found_by_them(
         assert bool(bench.pods_matching_term(anti_affinity_term(text))) == meant
 
 
-def test_a_selector_that_does_not_parse_means_nobody_and_says_so() -> None:
+def test_a_selector_that_does_not_parse_matches_no_pod_and_is_reported() -> None:
     shy = with_anti_affinity(
         pod("shy", on="n1", labels=WEB), INVALID_TERM, anti_affinity_term("app=web")
     )
@@ -167,7 +167,7 @@ def test_only_the_labels_that_changed_matter_where_a_node_says_which() -> None:
     assert bench.pods_conflicting_on_node("n2", "x") == set()
 
 
-def test_pods_without_company_are_not_looked_at_with_their_node() -> None:
+def test_pods_without_rules_about_others_are_not_judged_with_their_node() -> None:
     alone = with_anti_affinity(pod("alone", on="n1", labels=WEB), anti_affinity_term("app=web"))
     bench = PodAffinityCluster(node("n1"), alone)
     assert bench.pods_conflicting_on_node("n1") == set()

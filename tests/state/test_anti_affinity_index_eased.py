@@ -34,7 +34,9 @@ WEB, DB = {"app": "web"}, {"app": "db"}
         pytest.param(lambda b: b.remove(ZONES[1]), id="loses its node"),
     ],
 )
-def test_who_is_near_a_pod_no_more_eases_it(leaves: Any) -> None:  # a step of a bench
+def test_a_pod_that_leaves_the_domain_resolves_the_conflict(
+    leaves: Any,
+) -> None:  # a step of a bench
     bench = PodAffinityCluster(*ZONES, POD_AVOIDING_DB, NEAR_POD, FAR_POD)
 
     assert resolved_pods(leaves(bench)) == {"shy"}
@@ -48,7 +50,7 @@ def test_a_pod_that_is_terminating_is_still_near() -> None:
     assert bench.conflicts_of("shy") == [{"near"}]
 
 
-def test_what_does_not_concern_a_term_eases_nobody() -> None:
+def test_what_does_not_concern_a_term_resolves_no_conflict() -> None:
     bench = PodAffinityCluster(*ZONES, POD_AVOIDING_DB, NEAR_POD, FAR_POD)
 
     assert resolved_pods(bench.remove(FAR_POD)) == set()
@@ -59,7 +61,7 @@ def test_what_does_not_concern_a_term_eases_nobody() -> None:
     assert resolved_pods(bench.apply(replace(POD_AVOIDING_DB, labels=WEB))) == set()
 
 
-def test_what_happens_on_nodes_that_do_not_count_eases_nobody() -> None:
+def test_what_happens_on_ineligible_nodes_resolves_no_conflict() -> None:
     resting = node("n2", zone="a", ready="False")
     twins = [with_anti_affinity(db_pod(name, "n2"), DB_ANTI_AFFINITY) for name in "xy"]
     bench = PodAffinityCluster(ZONES[0], resting, POD_AVOIDING_DB, *twins)

@@ -97,7 +97,7 @@ def test_only_nodes_the_policy_selects_count() -> None:
     assert state.nodes.eligible_count == 0
 
 
-def test_a_ready_node_the_policy_leaves_out_still_tells_that_it_takes_more() -> None:
+def test_a_ready_node_that_the_policy_leaves_out_still_announces_capacity() -> None:
     state = ClusterState(parse_selector("pool=a"))
     outside = {"pool": "b"}
     more = [NodeCapacityIncreased("n1")]
@@ -125,7 +125,7 @@ def test_a_pod_that_runs_again_is_not_kept_among_the_ended() -> None:
     assert state.node_info("n1") is None
 
 
-def test_older_news_is_ignored() -> None:
+def test_an_older_version_is_ignored() -> None:
     state = state_with(WEB)
 
     assert state.upsert(msgspec.structs.replace(WEB, resource_version=4, labels={"a": "b"})) == []
@@ -230,7 +230,7 @@ def test_indexes_and_sums_equal_those_counted_afresh(
 
 
 @given(steps)
-def test_repeating_all_news_changes_nothing(steps: list[tuple[str, Node | Pod]]) -> None:
+def test_repeating_every_update_changes_nothing(steps: list[tuple[str, Node | Pod]]) -> None:
     state = ClusterState()
     for step, thing in steps:
         getattr(state, step)(thing)

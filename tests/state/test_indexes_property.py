@@ -515,7 +515,7 @@ def test_an_index_that_no_plugin_needs_any_more_is_dropped_and_its_hooks_with_it
     assert state.index(Counting) is not needed
 
 
-def test_indexes_of_one_class_are_told_apart_by_their_arguments() -> None:
+def test_indexes_of_one_class_are_distinguished_by_their_arguments() -> None:
     state = ClusterState()
 
     assert state.index(Counting, "a") is state.index(Counting, "a")

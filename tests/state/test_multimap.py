@@ -17,7 +17,7 @@ def held(made: CompactMultiMap) -> dict[str, list[str]]:
     return {group: list(made.members(group)) for group in made}
 
 
-def test_members_come_in_their_order_and_a_group_lives_while_it_has_some() -> None:
+def test_members_come_in_their_order_and_a_group_exists_while_it_has_some() -> None:
     made = groups(("a", "1"), ("b", "2"), ("a", "3"), ("a", "0"))
     assert held(made) == {"a": ["1", "3", "0"], "b": ["2"]}
 
@@ -39,7 +39,7 @@ def test_an_only_member_costs_no_set() -> None:
     assert made._groups == {"a": "2"}
 
 
-def test_who_is_not_there_cannot_leave() -> None:
+def test_a_member_that_is_not_there_cannot_leave() -> None:
     made = groups(("a", "1"), ("b", "1"), ("b", "2"))
     made.discard("a", "2")
     made.discard("b", "3")
@@ -48,7 +48,7 @@ def test_who_is_not_there_cannot_leave() -> None:
     assert held(made) == {"a": ["1"], "b": ["1", "2"]}
 
 
-def test_who_is_there_is_not_there_twice() -> None:
+def test_a_member_is_not_there_twice() -> None:
     made = groups(("a", "1"), ("a", "1"), ("b", "1"), ("b", "2"), ("b", "1"))
     made.discard("a", "1")
 

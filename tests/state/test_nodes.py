@@ -74,7 +74,7 @@ def test_taking_a_pod_away_leaves_nothing_of_it() -> None:
     assert ended.completed == {}
 
 
-def test_older_news_of_a_node_is_ignored() -> None:
+def test_an_older_version_of_a_node_is_ignored() -> None:
     table = NodeStore(EVERYTHING, IndexHooks())
     table.upsert(node("n1", version=5))
 

@@ -137,7 +137,7 @@ def test_a_resize_under_way_is_a_change_of_the_spec() -> None:
     assert [c.kind for c in state.upsert(changed())] == ["PodSpecChanged"]
 
 
-def test_equally_new_news_is_taken_in() -> None:
+def test_an_equally_new_version_is_applied() -> None:
     same = msgspec.structs.replace(changed(start_delay_s=3), resource_version=5)
 
     assert state_with(WEB).upsert(same) == [PodMetadataChanged(same)]
@@ -159,7 +159,7 @@ def test_owners_without_pods_are_forgotten() -> None:
     assert counts.answers() == {}
 
 
-def test_nodes_nobody_knows_are_forgotten_with_their_last_pod() -> None:
+def test_unknown_nodes_are_forgotten_with_their_last_pod() -> None:
     stray = pod("web", on="nowhere")
     state = state_with(stray)
     assert state.node_info("nowhere") is not None

@@ -87,7 +87,7 @@ def test_one_of_two_equally_good_nodes_leaving_shifts_nothing() -> None:
     assert bench.weights() == (0, 10)
 
 
-def test_labels_nobody_wishes_for_shift_nothing() -> None:
+def test_labels_that_no_pod_prefers_change_nothing() -> None:
     bench = Bench(node("n2", labels=SSD))
 
     assert bench.shifted(bench.state.upsert(node("n2", labels={**SSD, "tier": "x"}))) == []
@@ -111,13 +111,13 @@ def test_nodes_that_do_not_count_are_not_better() -> None:
     assert bench.weights() == (0, 0)
 
 
-def test_siblings_share_their_wishes_and_are_told_together() -> None:
+def test_pods_of_one_owner_share_their_preferences_and_are_announced_together() -> None:
     bench = Bench(SIBLING)
 
     assert bench.shifted(bench.state.upsert(node("n2", labels=SSD))) == [("db", "db-2")]
 
 
-def test_only_pods_that_sit_somewhere_and_run_are_told() -> None:
+def test_only_bound_running_pods_are_announced() -> None:
     bench = Bench(SIBLING, replaced(SIBLING, name="w", uid="waiting", node=""))
     bench.state.upsert(replaced(DB, status=PodStatus("Succeeded")))
     assert bench.shifted(bench.state.upsert(node("n2", labels=SSD))) == [("db-2",)]
@@ -127,7 +127,7 @@ def test_only_pods_that_sit_somewhere_and_run_are_told() -> None:
     assert bench.state.index(PreferredAffinity)._classes == {}
 
 
-def test_a_pod_with_other_wishes_leaves_its_old_ones() -> None:
+def test_a_pod_with_other_preferences_leaves_its_old_ones() -> None:
     bench = Bench()
     content = replaced(DB, spec=pod("db", prefers={"rack": 1}).spec)
     bench.state.upsert(content)
@@ -137,7 +137,7 @@ def test_a_pod_with_other_wishes_leaves_its_old_ones() -> None:
     assert bench.shifted(bench.state.upsert(node("n2", labels={"rack": "7"}))) == [("db",)]
 
 
-def test_a_pod_that_is_told_anew_with_equal_wishes_is_still_told_of_a_better_node() -> None:
+def test_a_pod_updated_with_equal_preferences_still_learns_of_a_better_node() -> None:
     bench = Bench()
     again = pod("db", on="n1", prefers={"disk=ssd": 10, "rack": 3}, version=9)
     assert again.spec.node_affinity is not DB.spec.node_affinity
@@ -149,7 +149,7 @@ def test_a_pod_that_is_told_anew_with_equal_wishes_is_still_told_of_a_better_nod
     assert bench.weights(of=known) == (0, 10)
 
 
-def test_wishes_nobody_asked_about_shift_nothing() -> None:
+def test_preferences_that_were_never_asked_for_change_nothing() -> None:
     bench = Bench()
     other = pod("other", on="n1", prefers={"disk=ssd": 1})
     bench.state.upsert(other)
@@ -158,7 +158,7 @@ def test_wishes_nobody_asked_about_shift_nothing() -> None:
     assert bench.weights("n2", other) == (1, 1)
 
 
-def test_wishes_nobody_has_can_be_asked_about() -> None:
+def test_preferences_that_no_pod_has_can_be_asked_for() -> None:
     bench = Bench(node("n2", labels=SSD))
 
     assert bench.weights("n2", pod("stranger", prefers={"disk=ssd": 4})) == (4, 4)

@@ -110,7 +110,7 @@ def test_a_pod_that_leaves_the_smallest_domain_can_pass_max_skew() -> None:
     assert spread.remove(replace(pods[2], uid="again")) == ["zone"], "the domain is empty now"
 
 
-def test_a_pod_that_begins_to_terminate_is_looked_at_again() -> None:
+def test_a_pod_that_begins_to_terminate_is_judged_again() -> None:
     pods, _ = declared_once(2, 1)
     spread = Spread(A, B, *pods, counts=lambda pod: not pod.is_terminating)
 
@@ -140,7 +140,7 @@ def test_a_new_empty_domain_lowers_the_minimum_and_one_that_goes_raises_it() -> 
     assert spread.put(replace(C, ready_status="False")) == ["zone"]
 
 
-def test_only_a_node_to_which_the_pods_may_go_has_a_skewed_group_looked_at_again() -> None:
+def test_only_a_node_to_which_the_pods_may_go_has_a_skewed_group_judged_again() -> None:
     a, b, rest = (
         node(name, zone=zone, labels={"pool": pool})
         for name, zone, pool in (("n1", "a", "web"), ("n2", "b", "web"), ("n3", "b", "rest"))

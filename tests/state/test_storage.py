@@ -52,7 +52,7 @@ def users(state: ClusterState, claim: str) -> set[str]:
     return {user.name for user in state.index(PvcUsers).users_of(f"default/{claim}")}
 
 
-def test_who_uses_a_claim_is_known_while_it_is_active_on_a_node() -> None:
+def test_the_pods_of_a_claim_are_known_while_they_are_active_on_a_node() -> None:
     state, _ = followed(WEB, msgspec.structs.replace(WEB, name="db", uid="db", pvc_names=("data",)))
     assert (users(state, "data"), users(state, "logs")) == ({"web", "db"}, {"web"})
 
@@ -123,7 +123,7 @@ def test_a_heartbeat_touches_nothing() -> None:
         pytest.param({"allocatable": {"cpu": "1"}}, id="less room"),
     ],
 )
-def test_whatever_pods_mind_about_a_node_touches_it(change: dict[str, Any]) -> None:
+def test_whatever_a_node_has_that_pods_depend_on_marks_it_dirty(change: dict[str, Any]) -> None:
     state, seen = followed(node("n1", version=1))
 
     state.upsert(node("n1", version=2, **change))
@@ -146,7 +146,7 @@ def test_followers_learn_of_what_is_gone() -> None:
         assert set(seen.names) == ({"n2"} if thing.name == "n2" else {"n1", "n2"})
 
 
-def test_a_node_knows_who_listens_on_its_ports() -> None:
+def test_a_node_knows_which_pods_use_its_host_ports() -> None:
     web = msgspec.structs.replace(pod("web", on="n1"), spec=_listening(pod("web")))
     state, _ = followed(web, pod("db", on="n1"))
     entry = state.nodes.record("n1")

@@ -35,7 +35,7 @@ def table() -> Store[PodDisruptionBudget]:
 CHANGED = [PdbChanged("shop", "a")]
 
 
-def test_older_news_and_the_same_again_are_ignored() -> None:
+def test_an_older_version_and_the_same_again_are_ignored() -> None:
     held = table()
     assert held.upsert(budget("a", version=5)) == CHANGED
 
@@ -67,7 +67,7 @@ def test_what_is_not_there_cannot_go() -> None:
     assert table().remove(budget("a")) == []
 
 
-def test_an_object_without_a_uid_names_whoever_bears_its_name() -> None:
+def test_an_object_without_a_uid_names_the_one_of_its_name() -> None:
     held = table()
     held.upsert(budget("a"))
 

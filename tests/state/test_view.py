@@ -85,7 +85,7 @@ def test_a_place_is_a_node_that_counts_with_its_active_pods(
     assert (place and (place[0], list(place[1]))) == (pods and (COUNTS, pods))
 
 
-def test_pods_that_have_ended_are_among_everyone_on_a_node(view: ClusterView) -> None:
+def test_pods_that_have_ended_are_among_all_pods_of_a_node(view: ClusterView) -> None:
     def names(subject: NodeOrPod) -> list[str] | None:
         found = view.all_pods_of(subject)
         return found and [pod.name for pod in found[1]]

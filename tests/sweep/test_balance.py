@@ -83,7 +83,7 @@ def test_a_plan_ends_when_the_limit_of_the_cluster_is_exhausted() -> None:
     assert planned(limited, objects) == ["Evict n1-0", "Refuse n1-1"]
 
 
-def test_a_plan_goes_on_at_the_next_node_when_the_limit_of_one_is_exhausted() -> None:
+def test_a_plan_continues_at_the_next_node_when_the_limit_of_one_is_exhausted() -> None:
     objects: list[ClusterObject] = [*NODES, node("n4"), *crowd(5), *crowd(5, on="n2")]
 
     assert list(decisions(policy({"node": 1}), objects)) == [

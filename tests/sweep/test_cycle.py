@@ -104,7 +104,7 @@ def test_a_plugin_that_gathers_orders_the_findings_of_all_nodes() -> None:
     assert picture.told() == ["Evict a", "Evict c", "Evict b"]
 
 
-def test_a_pod_that_left_is_gone_for_whoever_comes_next() -> None:
+def test_a_pod_that_left_is_gone_in_the_next_answer() -> None:
     later = Wrong("a", name="Later")
     picture = Picture([*TWO_NODES, pod("a", on="n1")], profile(Wrong("a"), later))
 

@@ -84,7 +84,7 @@ def test_whatever_it_was_about_to_do_nothing_is_lost_doubled_or_untrue(
 
 
 @pytest.mark.parametrize("step", FIRST_START_CRASH_POINTS)
-def test_whatever_it_was_about_to_do_first_of_all_the_next_one_begins_or_goes_on(
+def test_whatever_it_was_about_to_do_first_of_all_the_next_one_begins_or_continues(
     lives: CrashRuns, step: str
 ) -> None:
     assert lives.killed_at(step) == KILLED, lives.last_log
@@ -103,7 +103,7 @@ def test_a_repair_that_is_cut_short_is_done_by_the_next_one(lives: CrashRuns, st
 
 
 @pytest.mark.parametrize("step", LOSS_CRASH_POINTS)
-def test_whatever_it_was_about_to_do_a_loss_is_told_once_and_nothing_else_is_lost(
+def test_whatever_it_was_about_to_do_a_loss_is_recorded_once_and_nothing_else_is_lost(
     lives: CrashRuns, step: str
 ) -> None:
     nobody, small = ("127.0.0.1:9",), 1 << 14
@@ -161,7 +161,9 @@ def test_a_torn_end_is_repaired_named_and_counted(lives: CrashRuns, damage: str)
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_wherever_the_last_file_is_cut_the_chain_goes_on_whole(lives: CrashRuns, seed: int) -> None:
+def test_wherever_the_last_file_is_cut_the_chain_continues_whole(
+    lives: CrashRuns, seed: int
+) -> None:
     chance, more = Random(seed), {"max_bytes": 1 << 24, "brokers": ("127.0.0.1:9",)}
     for _ in range(3):  # without a broker: verify reports a cut below what Kafka has read
         lives.killed_at_work(chance.uniform(0, WORKING_S), **more)

@@ -142,7 +142,7 @@ FAULTS = {
 
 
 @pytest.mark.timeout(180)
-def test_whatever_is_wrong_with_the_disk_nobody_is_evicted_until_it_is_right_again(
+def test_whatever_is_wrong_with_the_disk_no_pod_is_evicted_until_it_is_right_again(
     cluster: Any, ours: Ours, orders: Path
 ) -> None:
     due: set[str] = set()

@@ -107,7 +107,7 @@ def test_a_standby_is_ready_follows_the_cluster_and_evicts_nothing(
     assert leaders(tmp_path / "journal") == [(holder(cluster), "", 0)]
 
 
-def test_after_a_kill_the_standby_goes_on_with_limits_and_open_intents_known(
+def test_after_a_kill_the_standby_continues_with_limits_and_open_intents_known(
     cluster: Any, leader: Any, standby: Any, tmp_path: Path
 ) -> None:
     first, pods = holder(cluster), movable(cluster, NODE)

@@ -39,7 +39,7 @@ def test_one_sweep_moves_what_is_wrong_and_ends(
 
 
 @pytest.mark.parametrize("attempt", range(3))
-def test_a_dry_sweep_is_right_the_first_time_and_moves_nobody(
+def test_a_dry_sweep_is_right_the_first_time_and_moves_no_pod(
     cluster: Any, controller: Callable[..., Any], attempt: int, tmp_path: Path
 ) -> None:
     cluster.taint(NODE, "gpu")
@@ -64,7 +64,7 @@ def test_a_dry_sweep_is_right_the_first_time_and_moves_nobody(
     assert cluster.pods_on(NODE) == before
 
 
-def test_a_cluster_that_is_not_there_is_a_failure_and_nobody_is_told_to_go(
+def test_a_cluster_that_is_not_there_is_a_failure_and_no_pod_is_evicted(
     controller: Callable[..., Any], tmp_path: Path
 ) -> None:
     nowhere = tmp_path / "nowhere"

@@ -135,7 +135,7 @@ def test_a_policy_that_changes_is_acted_on_and_a_bad_one_is_not(
     assert "Traceback" not in program.output
 
 
-def test_evictions_and_policies_are_told_in_events(
+def test_evictions_and_policies_are_kubernetes_events(
     cluster: Any, follow: Callable[..., Any], mount: Mount
 ) -> None:
     program = follow()

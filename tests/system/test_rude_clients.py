@@ -82,7 +82,7 @@ def test_a_request_that_is_none_is_answered_400_and_leaves_no_traceback_in_the_l
     assert program.output.count("\n") - before < 5
 
 
-def test_whoever_finds_no_place_in_a_crowd_that_comes_at_once_is_told_so(
+def test_a_client_beyond_the_limit_in_a_crowd_gets_a_refusal(
     port: int, hold: Callable[[int], socket.socket]
 ) -> None:
     crowd = [hold(port) for _ in range(CROWD)]

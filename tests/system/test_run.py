@@ -52,7 +52,7 @@ def test_a_taint_moves_the_pods_that_do_not_tolerate_it_and_every_move_is_on_rec
     assert {o.data.outcome.result for o in outcomes} == {"evicted"}
 
 
-def test_a_dry_run_moves_nobody_and_says_who_would_have_moved(
+def test_a_dry_run_moves_no_pod_and_names_those_it_would_move(
     cluster: Any, controller: Callable[..., Any], tmp_path: Path
 ) -> None:
     program = controller("--dry-run")

@@ -24,7 +24,7 @@ def evicted(program: Any) -> int:  # from the fixture
     return len(re.findall(r"\] evicted ", program.output))
 
 
-def test_a_controller_that_was_suspended_evicts_nobody_for_a_reason_that_went_meanwhile(
+def test_a_controller_that_was_suspended_evicts_no_pod_for_a_reason_that_ended_meanwhile(
     cluster: Any, controller: Callable[..., Any]
 ) -> None:
     program = controller()

@@ -29,7 +29,7 @@ def program(
     )
 
 
-def test_its_command_line_starts_the_controller_and_its_metrics_tell_what_was_evicted(
+def test_its_command_line_starts_the_controller_and_its_metrics_count_what_was_evicted(
     program: Any, cluster: Any
 ) -> None:
     url = program.wait_for(r'"url":"(http://127[^"]+)"').group(1)

@@ -75,7 +75,7 @@ async def test_lines_are_written_in_order_and_as_they_were_said(paper: Paper) ->
     ]
 
 
-async def test_what_lines_tell_of_has_a_moment_to_itself_before_each_batch(paper: Paper) -> None:
+async def test_log_lines_are_written_only_after_a_moment_without_other_work(paper: Paper) -> None:
     log = DeferredLogger(paper, anyio.current_time)
     async with anyio.create_task_group() as group:
         group.start_soon(log.run)
@@ -89,7 +89,7 @@ async def test_what_lines_tell_of_has_a_moment_to_itself_before_each_batch(paper
     assert after == [WRITE_DELAY_S] * MIN_BATCH_LINES + [2 * WRITE_DELAY_S]
 
 
-async def test_a_line_tells_when_it_was_said_however_late_it_is_written(paper: Paper) -> None:
+async def test_a_line_has_the_time_of_its_event_however_late_it_is_written(paper: Paper) -> None:
     log = DeferredLogger(paper, lambda: 1_000_000_000.25 + anyio.current_time())
     log.info("first")
     await anyio.sleep(0.5)

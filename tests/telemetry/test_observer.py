@@ -206,7 +206,7 @@ def test_changes_are_counted_by_kind_and_not_logged() -> None:
     assert numbers['changes_total{change="NodeTaintsChanged"}'] == 1
 
 
-def test_standing_still_for_a_moment_is_told_to_those_who_look_closely() -> None:
+def test_a_short_suspension_is_a_debug_line() -> None:
     bench = Bench()
     bench.reporter.on_pause("sync/nodes: reset")
     bench.reporter.on_pause("")

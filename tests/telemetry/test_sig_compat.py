@@ -181,7 +181,7 @@ def test_at_the_bound_the_series_counted_longest_ago_goes() -> None:
     assert not any('node="n1"' in line for line in shown)
 
 
-def test_the_page_for_those_who_move_over_has_every_metric_with_its_labels_and_results() -> None:
+def test_the_migration_page_has_every_metric_with_its_labels_and_results() -> None:
     metrics = UpstreamMetrics()
     metrics.count_eviction("default", "PodLifeTime", WEB, upstream.SUCCESS)
     metrics.observe_plugin("default", "PodLifeTime", 1)

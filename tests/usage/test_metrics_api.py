@@ -50,7 +50,7 @@ def test_the_window_is_a_duration(window: str, seconds: float) -> None:
 
 
 @pytest.mark.parametrize("window", ["", "s", ".s", "long", "infs"])
-def test_a_node_whose_window_is_not_told_was_measured_at_a_moment(window: str) -> None:
+def test_a_node_without_a_window_was_measured_at_a_moment(window: str) -> None:
     assert read_node({**NODE, "window": window}).window_s == 0
 
 

@@ -143,7 +143,7 @@ async def test_an_object_that_cannot_be_read_is_left_out() -> None:
         pytest.param(Unreachable("GET", "gone", sent=False), "GET: gone", id="no answer"),
     ],
 )
-async def test_what_goes_wrong_is_told(
+async def test_what_goes_wrong_is_reported(
     path: str, answer: ApiResponse | Exception, text: str
 ) -> None:
     session = Session(nodes=[node("n1", "1")])

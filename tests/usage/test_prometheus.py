@@ -177,7 +177,7 @@ async def test_what_is_wrong_with_an_answer_has_upstreams_words(
     assert str(error.value) == message
 
 
-async def test_a_refusal_is_told_by_its_status(server: Server) -> None:
+async def test_a_refusal_is_reported_by_its_status(server: Server) -> None:
     server.answer, server.status = b"go away", 403
 
     with pytest.raises(UsageUnavailable, match=r"prometheus metrics: http://.*: 403 Forbidden$"):
@@ -194,7 +194,7 @@ async def test_an_error_of_prometheus_comes_with_another_status(server: Server) 
         await measure(server)
 
 
-async def test_a_redirect_is_not_followed_and_the_token_told_to_nobody(server: Server) -> None:
+async def test_a_redirect_is_not_followed_and_the_token_not_sent_on(server: Server) -> None:
     server.answer, server.status = b"", 302
 
     with pytest.raises(UsageUnavailable, match="302"):
@@ -327,7 +327,7 @@ async def test_an_authority_that_cannot_be_read_is_named(tmp_path: Path) -> None
         await measure(Server(), NO_TOKEN, tmp_path)
 
 
-async def test_a_token_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+async def test_a_token_that_cannot_be_read_is_reported(tmp_path: Path) -> None:
     (tmp_path / "token").mkdir()
     async with Server().serving() as server:
         server.url = server.url.replace("http://", "https://")

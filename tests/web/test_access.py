@@ -87,7 +87,7 @@ async def client(rbac: Rbac, metrics: MetricsRegistry) -> AsyncIterator[aiohttp.
         yield session
 
 
-async def test_whoever_asks_gets_probes_and_the_files_of_the_page_and_nothing_else(
+async def test_without_a_token_only_probes_and_the_files_of_the_page_are_served(
     client: aiohttp.ClientSession,
 ) -> None:
     for path in OWN_FILES:
@@ -156,7 +156,7 @@ async def test_the_page_logs_in_and_then_reads_but_gives_no_orders(
         (b'{"token": "' + b"x" * 5000 + b'"}', {}, 413),
     ],
 )
-async def test_nobody_else_logs_in(
+async def test_no_other_user_logs_in(
     client: aiohttp.ClientSession, body: bytes, headers: Mapping[str, str], status: int
 ) -> None:
     async with client.post("/login", data=body, headers=headers) as answer:
@@ -255,7 +255,7 @@ async def _serial(url: str) -> str:
     return str(hash(found))
 
 
-async def test_clients_that_never_finish_a_handshake_hold_few_places_and_keep_nobody_out(
+async def test_clients_that_never_finish_a_handshake_hold_few_places_and_keep_no_other_client_out(
     authority: CertificateAuthority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tls, "MAX_HANDSHAKES", 3)

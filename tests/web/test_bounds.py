@@ -102,7 +102,7 @@ async def test_only_so_many_pieces_are_shared(
     assert [one is other for one, other in zip(once, again, strict=True)] == [True, True, False]
 
 
-async def test_when_the_last_client_has_gone_nobody_reads_the_journal_any_more(
+async def test_after_the_last_client_the_journal_is_not_read_any_more(
     serving: ServeStream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "NOTIFY_INTERVAL_S", 0.001)

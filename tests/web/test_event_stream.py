@@ -16,7 +16,7 @@ from tests.support.served_journal import EPOCH, ServeStream, to_sse_event
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_new_client_hears_at_once_that_the_stream_is_up_and_then_what_comes(
+async def test_a_new_client_learns_at_once_that_the_stream_is_up_and_then_what_comes(
     serving: ServeStream,
 ) -> None:
     async with (
@@ -119,7 +119,7 @@ async def test_what_cannot_be_asked_is_refused_with_what_can(
         assert told in await response.text()
 
 
-async def test_lines_come_as_they_are_to_whoever_asks_for_them(serving: ServeStream) -> None:
+async def test_lines_come_as_they_are_to_a_client_that_asks_for_them(serving: ServeStream) -> None:
     accept = {"Accept": "text/plain, application/x-ndjson;q=0.9"}
     async with (
         serving(20, oldest=11) as served,
@@ -135,7 +135,7 @@ async def test_lines_come_as_they_are_to_whoever_asks_for_them(serving: ServeStr
     assert [line for line in lines if line] == [record.raw for record in served.records[10:]]
 
 
-async def test_head_tells_the_headers_and_takes_no_place(serving: ServeStream) -> None:
+async def test_head_sends_the_headers_and_takes_no_place(serving: ServeStream) -> None:
     async with (
         serving(max_clients=1) as served,
         aiohttp.ClientSession(served.url) as session,
@@ -164,7 +164,7 @@ async def test_another_site_cannot_read_the_stream_and_no_proxy_keeps_it(
             assert "/events" in await index.text()
 
 
-async def test_what_is_told_of_every_type_has_its_short_name(serving: ServeStream) -> None:
+async def test_every_type_has_a_short_name(serving: ServeStream) -> None:
     async with serving(some_events(400)) as served:
         events = await read_all_events(served.url, "&from=oldest")
 

@@ -70,7 +70,7 @@ async def test_a_client_too_many_is_asked_to_come_back_and_a_place_is_given_back
         await wait_until(lambda: not served.stream.clients.connections)
 
 
-async def test_nobody_waits_for_a_client_that_takes_nothing_and_little_is_held_for_it(
+async def test_a_client_that_reads_nothing_holds_up_nothing_and_little_is_buffered_for_it(
     serving: ServeStream,
 ) -> None:
     async with serving(3000, stall_timeout_s=60) as served:
@@ -127,7 +127,7 @@ async def test_a_client_that_takes_a_little_now_and_then_is_not_cut(serving: Ser
             assert served.stream.clients.counters.clients == 1
 
 
-async def test_a_client_stuck_on_a_few_bytes_is_cut_though_there_is_hardly_any_news(
+async def test_a_client_stuck_on_a_few_bytes_is_cut_though_few_events_come(
     serving: ServeStream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(live_buffer, "CHUNK_BYTES", 1)
@@ -207,7 +207,7 @@ async def test_streams_neither_end_after_a_minute_nor_take_places_from_probes(
             assert await anext(source) == to_sse_event(served.records[5])
 
 
-async def test_a_crowd_that_comes_at_once_gets_the_places_and_who_has_none_is_told(
+async def test_a_crowd_that_comes_at_once_gets_the_places_and_the_others_a_refusal(
     serving: ServeStream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(server, "MAX_CONNECTIONS", 2)

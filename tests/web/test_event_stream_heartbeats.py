@@ -12,7 +12,7 @@ from tests.support.served_journal import EPOCH, ServeStream
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_heartbeat_tells_how_far_was_looked_so_that_nothing_is_searched_twice(
+async def test_a_heartbeat_says_how_far_was_searched_so_that_nothing_is_searched_twice(
     serving: ServeStream,
 ) -> None:
     async with (
@@ -36,7 +36,7 @@ async def test_a_heartbeat_tells_how_far_was_looked_so_that_nothing_is_searched_
         assert json.loads(beats[-1].data)["sequence"] > 8
 
 
-async def test_an_answer_that_ends_tells_last_how_far_it_looked(serving: ServeStream) -> None:
+async def test_an_answer_ends_with_how_far_it_searched(serving: ServeStream) -> None:
     async with (
         serving(30) as served,
         aiohttp.ClientSession(served.url) as session,

@@ -96,7 +96,7 @@ async def test_a_client_that_is_cut_again_and_again_misses_nothing_and_gets_noth
         pytest.param("Grüße".encode().decode("latin-1"), "another journal", id="no id at all"),
     ],
 )
-async def test_a_place_that_is_gone_is_told_once_and_the_oldest_comes_next(
+async def test_a_position_that_is_gone_is_reported_once_and_the_oldest_comes_next(
     serving: ServeStream, place: str, reason: str
 ) -> None:
     async with serving(20, oldest=11) as served:
@@ -113,7 +113,7 @@ async def test_a_place_that_is_gone_is_told_once_and_the_oldest_comes_next(
         assert again == events
 
 
-async def test_what_is_removed_while_a_client_is_behind_is_told_too(
+async def test_what_is_removed_while_a_client_is_behind_is_reported_too(
     serving: ServeStream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with serving(700) as served:

@@ -44,7 +44,7 @@ def test_the_verbose_answer_lists_every_check_in_order() -> None:
     )
 
 
-def test_what_passes_with_a_reservation_is_told_with_it_and_is_not_called_ok() -> None:
+def test_a_check_that_passes_with_a_note_shows_it_and_is_not_called_ok() -> None:
     health = Health(Clock())
     health.add_readiness_check(
         "sync-csinodes", lambda: CheckResult(ok=True, message="going without (403)")
@@ -58,7 +58,7 @@ def test_what_passes_with_a_reservation_is_told_with_it_and_is_not_called_ok() -
     )
 
 
-def test_a_failure_is_told_with_its_reason_on_one_line_even_if_not_asked_for_more() -> None:
+def test_a_failure_has_its_reason_on_one_line_even_without_verbose() -> None:
     health = Health(Clock())
     health.add_readiness_check("sync-pods", lambda: GOOD)
     health.add_readiness_check("journal", failing)
@@ -150,7 +150,7 @@ async def test_the_pulse_beats_and_measures_how_late_the_loop_is() -> None:
     assert lag.total_s >= 0
 
 
-def test_a_note_is_told_to_those_who_ask_for_more_and_decides_nothing() -> None:
+def test_a_note_is_shown_with_verbose_and_decides_nothing() -> None:
     health = Health(Clock())
     health.add_readiness_check("journal", lambda: GOOD)
     notes = [CheckResult(ok=True, message="revision 1a2b"), failing()]

@@ -27,7 +27,7 @@ def free_port() -> int:
     return port
 
 
-async def test_whoever_connects_is_refused_until_somebody_answers() -> None:
+async def test_connections_are_refused_until_the_server_answers() -> None:
     listen = ListenAddress("127.0.0.1", free_port())
 
     async with bound(listen) as address:
@@ -42,7 +42,7 @@ async def test_whoever_connects_is_refused_until_somebody_answers() -> None:
         await asyncio.open_connection(*listen)
 
 
-async def test_any_free_port_is_told_once_it_is_answered_at() -> None:
+async def test_any_free_port_is_named_once_it_is_answered_at() -> None:
     async with bound(ListenAddress("127.0.0.1", 0)) as address:
         url = await address.serve(Greeting)
         reader, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]))
@@ -59,7 +59,7 @@ async def test_an_address_that_is_in_use_cannot_be_taken() -> None:
                 pass
 
 
-async def test_of_two_that_took_an_address_at_once_one_answers_and_the_other_is_told() -> None:
+async def test_of_two_that_took_an_address_at_once_one_answers_and_the_other_fails() -> None:
     listen = ListenAddress("127.0.0.1", free_port())
 
     async with bound(listen) as first, bound(listen) as second:

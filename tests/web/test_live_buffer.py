@@ -63,7 +63,7 @@ def test_what_an_event_goes_by_is_found_out_once_however_many_filters_ask(
     assert len(found_out) <= len(fields) * len(entries)
 
 
-def test_a_damaged_record_is_for_whoever_wants_everything() -> None:
+def test_a_damaged_record_is_for_clients_without_a_filter() -> None:
     record = StreamRecord(JournalRecord(7, b'{"id":'))
 
     assert make_chunk([record], EVERYTHING, NdjsonFraming(), 6) == Chunk(b'{"id":\n', 1, 7)
@@ -87,7 +87,7 @@ def test_a_piece_ends_with_the_record_that_fills_it(
     )
 
 
-async def test_whoever_is_behind_gets_what_follows_its_place(
+async def test_a_client_that_is_behind_gets_what_follows_its_position(
     tmp_path: Path, entries: list[JournalRecord]
 ) -> None:
     tail = LiveTail(tmp_path, SOURCE, 1, 20)

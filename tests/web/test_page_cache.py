@@ -90,7 +90,7 @@ async def test_from_every_place_all_that_follows_comes_in_order(
         )
 
 
-async def test_clients_that_want_different_things_share_what_was_read(
+async def test_clients_that_want_different_records_share_what_was_read(
     tmp_path: Path, entries: list[JournalRecord], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(live_buffer, "CHUNK_BYTES", 4_000)  # who gets more ends within a page
@@ -133,7 +133,7 @@ async def test_a_page_that_is_not_whole_yet_is_not_kept(
 
 
 @pytest.mark.parametrize("oldest", [1, 11, 14, 20, 21, 33])
-async def test_who_stands_before_what_is_left_goes_on_though_its_page_began_earlier(
+async def test_a_client_before_what_is_left_continues_though_its_page_began_earlier(
     tmp_path: Path, entries: list[JournalRecord], oldest: int
 ) -> None:
     records = Watched(tmp_path, oldest, len(entries))
@@ -142,7 +142,7 @@ async def test_who_stands_before_what_is_left_goes_on_though_its_page_began_earl
         assert await everything(records, seq) == [entry.raw for entry in entries[seq:]]
 
 
-async def test_a_place_whose_next_record_is_gone_is_told(
+async def test_a_position_whose_next_record_is_gone_is_reported(
     tmp_path: Path, entries: list[JournalRecord]
 ) -> None:
     reader = PageCache(Watched(tmp_path, 33, len(entries)))
@@ -167,7 +167,7 @@ async def test_around_a_record_that_cannot_be_read_the_others_come(
     assert await rest(reader, len(entries), 25, EVERYTHING) == [e.raw for e in entries[25:]]
 
 
-async def test_who_is_behind_a_record_that_cannot_be_read_is_not_sent_back(
+async def test_a_client_behind_a_record_that_cannot_be_read_is_not_sent_back(
     tmp_path: Path, entries: list[JournalRecord]
 ) -> None:
     damage(tmp_path, entries[20])
@@ -177,7 +177,7 @@ async def test_who_is_behind_a_record_that_cannot_be_read_is_not_sent_back(
     ]
 
 
-async def test_a_disk_that_fails_is_told_and_tried_anew(
+async def test_a_disk_that_fails_is_reported_and_tried_anew(
     tmp_path: Path, entries: list[JournalRecord], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reader = PageCache(Watched(tmp_path, 1, len(entries)))

@@ -85,7 +85,7 @@ async def test_nothing_but_a_schema_is_found_here(client: aiohttp.ClientSession,
         assert answer.status == 404
 
 
-async def test_who_asks_for_an_unknown_schema_is_sent_to_the_index(
+async def test_a_request_for_an_unknown_schema_is_sent_to_the_index(
     client: aiohttp.ClientSession,
 ) -> None:
     async with client.get("/schemas/no-such.json") as answer:

@@ -52,7 +52,7 @@ async def raw(url: str, request: bytes) -> bytes:
     return answer
 
 
-async def test_probes_tell_the_state_in_status_and_text(
+async def test_probes_show_the_state_in_status_and_text(
     client: aiohttp.ClientSession, health: Health
 ) -> None:
     state = CheckResult(ok=True)
@@ -197,7 +197,7 @@ async def test_an_unknown_expectation_is_not_met(url: str, expectation: bytes) -
     assert b"X-Content-Type-Options: nosniff" in reply
 
 
-async def test_a_client_that_waits_for_it_is_asked_to_go_on(url: str) -> None:
+async def test_a_client_that_waits_for_it_is_asked_to_continue(url: str) -> None:
     head = b"GET /livez HTTP/1.1\r\nHost: h\r\nConnection: close\r\nExpect: 100-continue"
     with anyio.fail_after(4):
         reply = await raw(url, head + b"\r\n\r\n")
@@ -222,7 +222,7 @@ async def test_a_fault_of_our_own_is_logged_and_answered_500(
     assert "ZeroDivisionError" in caplog.text
 
 
-async def test_who_asks_is_answered_however_many_say_nothing(
+async def test_a_request_is_answered_however_many_clients_say_nothing(
     health: Health, metrics: MetricsRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(server, "MAX_CONNECTIONS", 2)

@@ -89,7 +89,7 @@ def test_a_journal_is_verified_whole_plain_and_compressed(copy: Path) -> None:
     )
 
 
-def test_a_record_that_was_changed_is_told(copy: Path) -> None:
+def test_a_record_that_was_changed_is_reported(copy: Path) -> None:
     file = list_segments(copy)[0].path
     file.write_bytes(file.read_bytes().replace(b"zone-1", b"zone-2", 1))
 
@@ -107,7 +107,7 @@ def test_the_index_takes_in_every_record_and_finds_each_pod(copy: Path) -> None:
     assert queried["records_each"] == [RECORDS_EACH]
 
 
-def test_only_pods_are_asked_for_that_the_record_tells_of() -> None:
+def test_only_pods_are_asked_for_that_the_record_names() -> None:
     assert sample_pods(RECORDS_EACH, 5) == ["team-0/app-0-6d4b75cb6d-00000"]
     assert len(set(sample_pods(RECORDS, 5))) == 5
 

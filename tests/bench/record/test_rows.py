@@ -68,7 +68,7 @@ def record() -> dict[str, Any]:
     }
 
 
-def test_of_several_runs_the_middle_one_counts_and_the_best_is_told(
+def test_of_several_runs_the_median_counts_and_the_best_is_reported(
     record: dict[str, Any],
 ) -> None:
     (row,) = (row for row in rows(record) if row.what == "journal on disk")
@@ -76,7 +76,7 @@ def test_of_several_runs_the_middle_one_counts_and_the_best_is_told(
     assert (row.measured, row.best, row.verdict) == (25_000, 30_000, "met")
 
 
-def test_goals_that_are_missed_are_told(record: dict[str, Any]) -> None:
+def test_goals_that_are_missed_are_reported(record: dict[str, Any]) -> None:
     missed = [row.what for row in rows(record) if row.verdict == "missed"]
 
     assert missed == ["event to durable, 1,000 records a second on disk, p99"]

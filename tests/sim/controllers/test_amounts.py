@@ -8,7 +8,7 @@ from reactive_desched.sim.controllers.amounts import share_of
 @pytest.mark.parametrize(
     ("value", "up", "down"), [(3, 3, 3), ("25%", 3, 2), ("0%", 0, 0), ("100%", 10, 10)]
 )
-def test_a_percentage_is_rounded_as_told(value: object, up: int, down: int) -> None:
+def test_a_percentage_is_rounded_as_asked(value: object, up: int, down: int) -> None:
     assert share_of(value, 10, round_up=True) == up
     assert share_of(value, 10, round_up=False) == down
 

@@ -86,7 +86,7 @@ def test_a_paused_deployment_scales_but_does_not_roll() -> None:
     assert sizes(world) == {"1": 3}
 
 
-def test_the_status_tells_when_a_rollout_is_complete() -> None:
+def test_the_status_says_when_a_rollout_is_complete() -> None:
     world = SimulatedCluster().nodes("n1")
     world.deployment("web", 2)
 

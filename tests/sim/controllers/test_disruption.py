@@ -60,7 +60,7 @@ def test_what_is_expected_comes_from_the_owner_not_from_the_pods_there_are() -> 
     assert numbers(world) == (0, 3, 5, 10)
 
 
-def test_a_fixed_minimum_counts_pods_that_nobody_owns() -> None:
+def test_a_fixed_minimum_counts_pods_without_an_owner() -> None:
     world = SimulatedCluster().nodes("n1")
     world.pod("a", labels={"app": "web"})
     world.pod("b", labels={"app": "web"})
@@ -109,7 +109,7 @@ def test_daemon_sets_have_no_scale_so_a_percentage_fails_to_sync() -> None:
     assert numbers(world, "count") == (1, 1, 0, 1)
 
 
-def test_a_budget_over_nobody_allows_nothing() -> None:
+def test_a_budget_over_no_pods_allows_nothing() -> None:
     world = SimulatedCluster()
     world.pdb("web", maxUnavailable=1)
 

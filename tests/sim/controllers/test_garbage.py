@@ -54,7 +54,7 @@ def test_an_object_whose_owner_never_existed_is_deleted() -> None:
     assert world.store.list("configmaps") == []
 
 
-def test_one_living_owner_is_enough() -> None:
+def test_one_existing_owner_is_enough() -> None:
     world = SimulatedCluster()
     owner = world.create("configmaps", "owner", {})
     reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner"}

@@ -36,7 +36,7 @@ def account(namespace: str = "default") -> dict[str, str]:
     return {"kind": "ServiceAccount", "name": "default", "namespace": namespace}
 
 
-async def test_who_has_no_role_is_refused_in_the_servers_words(api: Any) -> None:
+async def test_a_user_without_a_role_is_refused_in_the_servers_words(api: Any) -> None:
     api.pod("a")
     status, body = await api.ask("GET", "/api/v1/pods", **as_user("jane"))
     assert (status, body["reason"], body["details"]) == (403, "Forbidden", {"kind": "pods"})
@@ -91,7 +91,7 @@ async def test_a_rule_with_names_covers_these_alone(api: Any) -> None:
     assert statuses == [404, 403, 403]
 
 
-async def test_everybody_discovers_kinds_and_asks_about_their_own_rights(api: Any) -> None:
+async def test_every_user_discovers_kinds_and_asks_about_their_own_rights(api: Any) -> None:
     review = {"spec": {"resourceAttributes": {"verb": "list", "resource": "pods"}}}
     for method, path, body, expected in (
         ("GET", "/apis/apps/v1", None, 200),

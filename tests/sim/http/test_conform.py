@@ -103,7 +103,7 @@ def test_what_is_no_base64_is_named() -> None:
     assert said.startswith("data.a: illegal base64")
 
 
-def test_a_kind_whose_fields_nobody_listed_is_taken_as_it_is() -> None:
+def test_a_kind_without_listed_fields_is_taken_as_it_is() -> None:
     odd = {"spec": {"anything": 1}}
     assert conform(RESOURCES["resourceslices"], odd).obj == odd
 

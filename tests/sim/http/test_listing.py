@@ -67,7 +67,7 @@ async def test_pages_of_one_namespace(api: Any) -> None:
     assert names(first) + names(second) == ["a", "b", "c"]
 
 
-async def test_with_a_selector_nobody_counts_the_rest(api: Any) -> None:
+async def test_with_a_selector_the_remaining_items_are_not_counted(api: Any) -> None:
     for name in "abc":
         api.pod(name, app="web")
     page = await api.get(f"{PODS}?limit=2&labelSelector=app=web")
@@ -188,7 +188,7 @@ async def test_metadata_alone_can_be_listed_and_watched(api: Any) -> None:
     assert status == 406
 
 
-async def test_what_nobody_can_serve_is_406(api: Any) -> None:
+async def test_a_type_that_cannot_be_served_is_406(api: Any) -> None:
     status, body = await api.ask("GET", PODS, headers={"Accept": "application/xml"})
     assert (status, body["reason"]) == (406, "NotAcceptable")
 

@@ -12,7 +12,7 @@ PODS = "/api/v1/pods"
 STREAMING = f"{PODS}?sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
 
 
-async def test_a_watch_from_a_list_tells_what_came_after(api: Any) -> None:
+async def test_a_watch_from_a_list_sends_what_came_after(api: Any) -> None:
     api.pod("a")
     listed = await api.get(PODS)
     api.pod("b")
@@ -92,7 +92,7 @@ async def test_a_field_selector_follows_pods_to_a_node(api: Any) -> None:
     assert await stream.seen(1) == [("ADDED", "a")]
 
 
-async def test_a_namespaced_watch_hears_only_its_namespace(api: Any) -> None:
+async def test_a_namespaced_watch_receives_only_its_namespace(api: Any) -> None:
     stream = await api.watch(f"/api/v1/namespaces/default/pods?resourceVersion={api.store.rv}")
     api.pod("elsewhere", "kube-system")
     api.pod("here")
@@ -217,7 +217,9 @@ class TestWithFrequentBookmarks:
     def settings(self) -> Settings:
         return Settings(bookmark_every_s=0.01)
 
-    async def test_a_bookmark_tells_how_far_a_silent_watch_has_come(self, api: Any) -> None:
+    async def test_a_bookmark_gives_the_version_that_a_silent_watch_has_reached(
+        self, api: Any
+    ) -> None:
         start = api.store.rv
         stream = await api.watch(f"{PODS}?resourceVersion={start}&allowWatchBookmarks=true")
         api.store.create("configmaps", {"metadata": {"name": "x", "namespace": "default"}})
@@ -229,7 +231,7 @@ class TestWithFrequentBookmarks:
         assert mark["type"] == "BOOKMARK"
         assert mark["object"]["metadata"] == {"resourceVersion": str(api.store.rv)}
 
-    async def test_who_does_not_allow_bookmarks_gets_none(self, api: Any) -> None:
+    async def test_a_client_that_does_not_allow_bookmarks_gets_none(self, api: Any) -> None:
         stream = await api.watch(f"{PODS}?resourceVersion={api.store.rv}")
         for name in "abc":
             api.pod(name)

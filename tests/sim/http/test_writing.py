@@ -25,7 +25,7 @@ async def test_a_body_that_is_not_json_is_400(api: Any) -> None:
     assert status == 400
 
 
-async def test_a_body_nobody_can_read_is_415(api: Any) -> None:
+async def test_an_unreadable_body_is_415(api: Any) -> None:
     headers = {"Content-Type": "application/xml"}
     status, body = await api.ask("POST", PODS, None, data=b"<a/>", headers=headers)
     assert (status, body["reason"]) == (415, "UnsupportedMediaType")

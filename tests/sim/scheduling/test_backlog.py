@@ -44,7 +44,7 @@ def test_a_dropped_pod_is_not_tried() -> None:
     assert backlog.due() is None
 
 
-def test_without_news_a_pod_is_tried_again_after_five_minutes() -> None:
+def test_without_a_change_a_pod_is_tried_again_after_five_minutes() -> None:
     backlog = Backlog()
     backlog.offer(A, "1", 0)
     drained(backlog)
@@ -59,7 +59,7 @@ def test_without_news_a_pod_is_tried_again_after_five_minutes() -> None:
 @pytest.mark.parametrize(
     ("failures", "wait"), [(1, 1.0), (2, 2.0), (3, 4.0), (4, 8.0), (5, 10.0), (9, 10.0)]
 )
-def test_news_shortens_the_wait_to_a_growing_pause(failures: int, wait: float) -> None:
+def test_a_change_shortens_the_wait_to_a_growing_pause(failures: int, wait: float) -> None:
     backlog = Backlog()
     backlog.offer(A, "1", 0)
     drained(backlog)
@@ -71,7 +71,7 @@ def test_news_shortens_the_wait_to_a_growing_pause(failures: int, wait: float) -
     assert backlog.due() == 100.0 + wait
 
 
-def test_news_of_neighbours_helps_only_those_who_heed_them() -> None:
+def test_a_change_of_other_pods_wakes_only_pods_with_rules_about_them() -> None:
     backlog = Backlog()
     for key, heeds in ((A, True), (B, False)):
         backlog.offer(key, "1", 0)

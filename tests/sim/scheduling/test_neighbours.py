@@ -57,7 +57,7 @@ TEAM = LabelSelector({"team": "x"})
         pytest.param(("away",), TEAM, {"away", "team"}, id="listed and selected: both"),
     ],
 )
-def test_the_namespaces_a_term_speaks_of(
+def test_the_namespaces_of_a_term(
     names: tuple[str, ...], selector: LabelSelector | None, covered: set[str]
 ) -> None:
     spaces: dict[str, dict[str, str]] = {"home": {}, "away": {}, "team": {"team": "x"}}
@@ -68,7 +68,7 @@ def test_the_namespaces_a_term_speaks_of(
     assert found == covered
 
 
-def test_an_absent_label_selector_speaks_of_nobody_and_an_empty_one_of_everybody() -> None:
+def test_an_absent_label_selector_matches_no_pod_and_an_empty_one_every_pod() -> None:
     assert not term_covers(PodTerm("zone"), "home", "home", {}, {"app": "web"})
     assert term_covers(PodTerm("zone", ALL), "home", "home", {}, {"app": "web"})
 
@@ -141,7 +141,7 @@ def test_a_pod_that_wants_to_be_alone_also_keeps_newcomers_away(world: Simulated
     assert verdicts(world, "web") == {"n1": THEIR_ANTI, "n2": THEIR_ANTI, "n3": (), "n4": ()}
 
 
-def test_the_hermits_term_speaks_of_its_own_namespace_only(world: SimulatedCluster) -> None:
+def test_the_hermits_term_selects_its_own_namespace_only(world: SimulatedCluster) -> None:
     world.store.create("namespaces", {"metadata": {"name": "away"}})
     spec: dict[str, Any] = {"containers": [{"name": "c", "image": "x"}], "nodeName": "n1"}
     spec["affinity"] = apart(term("web"))

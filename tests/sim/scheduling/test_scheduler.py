@@ -137,7 +137,7 @@ def test_gated_and_foreign_pods_are_left_alone() -> None:
     assert world.nodes_of_pods() == {"gated": "n1", "foreign": ""}
 
 
-def test_a_pod_whose_rules_cannot_be_read_says_so_and_stops_nobody() -> None:
+def test_a_pod_whose_rules_cannot_be_read_says_so_and_stops_no_other() -> None:
     world = SimulatedCluster().nodes("n1")
 
     world.pod("broken", affinity={"nodeAffinity": "yes"})

@@ -113,7 +113,9 @@ def test_preferred_node_affinity_is_followed() -> None:
 
 
 @pytest.mark.parametrize(("side", "expected"), [("podAffinity", "n2"), ("podAntiAffinity", "n1")])
-def test_preferred_company_is_sought_or_shunned(side: str, expected: str) -> None:
+def test_preferred_affinity_attracts_and_preferred_anti_affinity_repels(
+    side: str, expected: str
+) -> None:
     world = SimulatedCluster().nodes("n1/a", "n2/b")
     world.pod("db", nodeName="n2")
     term = {"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": "db"}}}

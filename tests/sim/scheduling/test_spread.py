@@ -146,7 +146,7 @@ def test_nodes_outside_the_pods_affinity_make_no_domain(policy: str, expected: s
 
 
 @pytest.mark.parametrize(("policy", "expected"), [("Honor", {"na"}), ("Ignore", set())])
-def test_tainted_nodes_make_a_domain_unless_told_otherwise(policy: str, expected: set[str]) -> None:
+def test_tainted_nodes_make_a_domain_by_default(policy: str, expected: set[str]) -> None:
     world = world_with(a=1, b=0)
     world.edit("nodes", "nb", taints=[{"key": "t", "effect": "NoSchedule"}])
 

@@ -100,7 +100,7 @@ def test_without_apt_get_the_answer_says_what_to_install(
         chromium.fetch(env)
 
 
-def test_whoever_is_not_root_is_told_what_root_would_do(
+def test_without_root_the_message_says_what_root_would_do(
     env: Mapping[str, str], calls: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)

@@ -82,7 +82,7 @@ def test_root_renews_the_lists_of_packages_where_they_do_not_have_it(
     ]
 
 
-def test_whoever_is_not_root_is_told_what_to_do(
+def test_without_root_the_message_says_what_to_do(
     env: Mapping[str, str], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
