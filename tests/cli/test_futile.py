@@ -45,7 +45,7 @@ def test_owners_and_nodes_that_are_left_alone_are_listed(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(controller_client, "read_page", lambda *_: answer)
+    monkeypatch.setattr(controller_client.ControllerClient, "read_page", lambda *_: answer)
 
     assert main(["futile", "list"]) == 0
 
