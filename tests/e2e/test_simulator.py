@@ -269,6 +269,7 @@ def test_least_privilege_can_be_tried(kubectl: Kubectl) -> None:
 def test_kubectl_explains_the_fields_of_a_kind(kubectl: Kubectl) -> None:
     told = kubectl.run("explain", "deployment.spec.template.spec.containers.resources")
     assert "requests\t<map[string]Quantity>" in told
+    assert "What the scheduler sets aside on a node" in told
     assert "podSelector\t<LabelSelector>" in kubectl.run("explain", "netpol.spec")
     with pytest.raises(KubectlError, match='field "nonsense" does not exist'):
         kubectl.run("explain", "pod.nonsense")

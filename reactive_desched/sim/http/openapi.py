@@ -1,6 +1,9 @@
 """OpenAPI for kubectl: `explain`, and enough to trust the server with validation."""
 
+import tomllib
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from importlib.resources import files
 from types import MappingProxyType
 
 from aiohttp import web
@@ -15,10 +18,11 @@ __all__ = ["document", "index", "second_version"]
 
 _INFO = {"title": "Simulated Kubernetes", "version": "v1.36"}
 _REFERENCE, _PREFIX = "#/components/schemas/", "io.k8s.api."
-_KIND_TEXT = (
-    "{}, with the fields that the simulated cluster takes. What each field means is said in"
+_REFERENCE_PAGES = (
+    "These are the fields that the simulated cluster takes. More of what each means is said in"
     " https://kubernetes.io/docs/reference/kubernetes-api/"
 )
+_OF_THE_MESSAGE, _OF_ANY_MESSAGE = "_", "*"
 _BASE_NAMES: Mapping[str, str] = MappingProxyType(
     {
         "Q": "io.k8s.apimachinery.pkg.api.resource.Quantity",
@@ -46,10 +50,10 @@ _SCALARS: Mapping[str, Obj] = MappingProxyType(
         "D": {"type": "string"},
     }
 )
-_TYPE_FIELDS = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}}
-_METADATA_ALONE = {
-    "properties": {"metadata": {"allOf": [{"$ref": f"{_REFERENCE}{_PREFIX}meta.ObjectMeta"}]}}
-}
+_METADATA_ALONE = ""
+"""The message of a kind of which the table holds only the metadata."""
+
+_TYPE_FIELDS = ("apiVersion", "kind")
 _PROTOBUF = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 
 
@@ -131,12 +135,13 @@ def _schemas(kinds: Iterable[Resource]) -> Obj:
     found: Obj = dict(_BASE_SCHEMAS)
     for kind in kinds:
         message = message_for(kind.api_version, kind.kind)
-        schema = _METADATA_ALONE if message is None else _schema(message)
-        fields = {**_TYPE_FIELDS, **schema["properties"]}
+        schema = _schema(_METADATA_ALONE) if message is None else _schema(message)
+        types = {name: {**_SCALARS["s"], **_description("", name)} for name in _TYPE_FIELDS}
+        own_text = schema.get("description", f"{kind.kind}.")
         found[f"{_PREFIX}{kind.group or 'core'}.{kind.version}.{kind.kind}"] = {
             "type": "object",
-            "description": _KIND_TEXT.format(kind.kind),
-            "properties": fields,
+            "description": f"{own_text} {_REFERENCE_PAGES}",
+            "properties": types | schema["properties"],
             "x-kubernetes-group-version-kind": [_gvk(kind)],
         }
         for needed in _messages_in(schema):
@@ -164,8 +169,25 @@ def _messages_in(schema: Obj) -> Iterator[str]:
 
 
 def _schema(message: str) -> Obj:
-    fields = {name: _field(field.kind) for name, field in named_fields(message).items()}
-    return {"type": "object", "properties": fields}
+    if message == _METADATA_ALONE:
+        kinds = {"metadata": "@meta.ObjectMeta"}
+    else:
+        kinds = {name: field.kind for name, field in named_fields(message).items()}
+    fields = {name: {**_field(kind), **_description(message, name)} for name, kind in kinds.items()}
+    return {"type": "object", **_description(message, _OF_THE_MESSAGE), "properties": fields}
+
+
+def _description(message: str, field: str) -> Obj:
+    texts = _texts()
+    text = texts.get(message, {}).get(field) or texts[_OF_ANY_MESSAGE].get(field)
+    return {"description": text} if text else {}
+
+
+@cache
+def _texts() -> Mapping[str, Mapping[str, str]]:
+    """Read what is said of messages and their fields when a client first asks."""
+    text = files("reactive_desched.sim.http").joinpath("field_texts.toml").read_text("utf-8")
+    return tomllib.loads(text)
 
 
 def _field(kind: str) -> Obj:

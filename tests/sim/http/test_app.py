@@ -6,6 +6,8 @@ import aiohttp
 import pytest
 
 from reactive_desched.sim import faults
+from reactive_desched.sim.http import openapi
+from reactive_desched.sim.http.schema import named_fields
 from reactive_desched.sim.server import Settings
 from reactive_desched.sim.status import too_large_version
 
@@ -143,8 +145,46 @@ async def test_openapi_says_what_a_container_may_ask_for(api: Any) -> None:
     amounts = schemas["io.k8s.api.core.ResourceRequirements"]["properties"]["requests"]
 
     assert container["resources"]["allOf"][0]["$ref"].endswith("core.ResourceRequirements")
-    assert container["args"] == {"type": "array", "items": {"type": "string"}}
+    assert container["args"]["type"] == "array"
+    assert container["args"]["items"] == {"type": "string"}
     assert amounts["additionalProperties"]["allOf"][0]["$ref"].endswith("resource.Quantity")
+
+
+@pytest.mark.parametrize(
+    ("group", "kind", "fields"),
+    [
+        ("api/v1", "core.v1.Pod", {"apiVersion", "kind", "metadata", "spec", "status"}),
+        ("api/v1", "core.PodSpec", set(named_fields("core.PodSpec"))),
+        ("api/v1", "core.Container", {"image", "resources", "env"}),
+        ("api/v1", "core.NodeSpec", {"taints", "unschedulable"}),
+        ("apis/apps/v1", "apps.DeploymentSpec", set(named_fields("apps.DeploymentSpec"))),
+        ("apis/apps/v1", "apps.StatefulSetSpec", set(named_fields("apps.StatefulSetSpec"))),
+        (
+            "apis/policy/v1",
+            "policy.PodDisruptionBudgetSpec",
+            set(named_fields("policy.PodDisruptionBudgetSpec")),
+        ),
+        ("apis/slo.koordinator.sh/v1alpha1", "slo.koordinator.sh.v1alpha1.NodeMetric", {"kind"}),
+    ],
+)
+async def test_openapi_says_what_fields_mean(
+    api: Any, group: str, kind: str, fields: set[str]
+) -> None:
+    schema = (await api.get(f"/openapi/v3/{group}"))["components"]["schemas"][f"io.k8s.api.{kind}"]
+
+    assert schema["description"]
+    described = {name for name, field in schema["properties"].items() if field.get("description")}
+    assert fields <= described
+
+
+def test_what_is_said_of_fields_is_said_of_fields_that_there_are() -> None:
+    texts = openapi._texts()
+
+    for message, said in texts.items():
+        if message != "*":
+            fields = named_fields(message).keys()
+            assert said.keys() <= {"_", *fields}, message
+            assert all(text.endswith(".") for text in said.values()), message
 
 
 async def test_without_credentials_a_client_may_do_everything(api: Any) -> None:
