@@ -56,7 +56,7 @@ from reactive_desched.model.subjects import PodSubject
 from reactive_desched.model.triggers import SWEEP
 from reactive_desched.plan.live import list_snapshot
 from reactive_desched.plan.measured_use import with_measured_use
-from reactive_desched.plan.missing_inputs import missing_measurements
+from reactive_desched.plan.missing_inputs import missing_measurements, stale_measurements
 from reactive_desched.plan.needed_resources import needed_resources
 from reactive_desched.plan.progress import Progress
 from reactive_desched.plan.snapshot import Snapshot
@@ -128,6 +128,7 @@ async def _until_done(deps: Dependencies) -> int:
             optional_resources=OWNER_RESOURCES | USAGE_RESOURCES,
         )
         snapshot = await with_measured_use(snapshot, deps.configuration, session, SystemClock())
+        snapshot = snapshot.with_fresh_samples(deps.configuration.settings.usage, time.time())
         state = snapshot.build_state(deps.configuration.policy.node_selector)
         view = ClusterView(state, time.time)
         one_shot = OneShotRun(
@@ -272,7 +273,11 @@ def _log_snapshot(snapshot: Snapshot, deps: Dependencies, log: Logger) -> None:
         )
     for problem in dict.fromkeys(snapshot.usage_problems.values()):
         log.warning(problem)
-    for problem in missing_measurements(deps.configuration.policy, snapshot):
+    configuration = deps.configuration
+    for problem in (
+        *stale_measurements(snapshot, configuration.settings.usage),
+        *missing_measurements(configuration.policy, snapshot),
+    ):
         log.warning(problem)
     log.info("synced", nodes=len(snapshot.nodes), pods=len(snapshot.pods))
 

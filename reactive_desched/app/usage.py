@@ -24,7 +24,6 @@ from reactive_desched.policy.settings import (
 )
 from reactive_desched.telemetry.logs import Logger
 from reactive_desched.telemetry.metrics import Metric, counter, gauge
-from reactive_desched.usage.metrics_api import KUBERNETES_METRICS
 from reactive_desched.usage.poller import PollTimes, UsagePoller
 from reactive_desched.usage.smoothing import Levels, Smoother, SmoothingRule
 from reactive_desched.usage.source import UsageSource
@@ -84,8 +83,7 @@ class UsagePolling:
 
     def make_poller(self, source: UsageSource, settings: UsageSettings) -> UsagePoller:
         """Return what polls a source by its settings, into the controller."""
-        is_metrics = source.name == KUBERNETES_METRICS
-        own = settings.kubernetes_metrics if is_metrics else settings.prometheus
+        own = settings.of(source.name)
         return UsagePoller(
             source,
             self,

@@ -33,6 +33,13 @@ class NodeUsage(Struct, frozen=True, gc=False):
     pods: Mapping[str, ResourceList] = {}
     window_s: float = 0.0
 
+    def is_older(self, max_age_s: float, now_s: float) -> bool:
+        """Say whether it is too old to be believed: the use of its node is unknown then.
+
+        `now_s` is in seconds since the epoch.
+        """
+        return self.sampled_s < now_s - max_age_s
+
     @property
     def key(self) -> str:
         """The source and the node."""

@@ -22,6 +22,7 @@ from reactive_desched.plan.missing_inputs import (
     missing_measurements,
     missing_nodes,
     missing_owners,
+    stale_measurements,
 )
 from reactive_desched.plan.mode import PlanMode, RunBounds
 from reactive_desched.plan.needed_resources import needed_resources
@@ -204,6 +205,7 @@ def look(options: PlanOptions, progress: Progress) -> LookedAt:
     policy = configuration.policy
     loaded = _load_snapshot(options, configuration, progress)
     moment = moment or datetime.now(UTC)
+    loaded = _without_stale_samples(options, configuration, loaded, moment)
     return LookedAt(
         configuration,
         loaded.snapshot.measured_by(policy.metrics_sources),
@@ -219,6 +221,7 @@ def _sweep(options: PlanOptions, progress: Progress) -> SweptSnapshot:
     policy = _selected_profiles(configuration.policy, options)
     loaded = _load_snapshot(options, configuration, progress)
     moment = moment or datetime.now(UTC)
+    loaded = _without_stale_samples(options, configuration, loaded, moment)
     measured = loaded.snapshot.measured_by(policy.metrics_sources)
     result = _decide(options, replace(configuration, policy=policy), measured, moment, progress)
     now = format_moment(moment)
@@ -306,6 +309,17 @@ def _load_snapshot(
     return LoadedSnapshot(picture)
 
 
+def _without_stale_samples(
+    options: PlanOptions, configuration: Configuration, loaded: LoadedSnapshot, moment: datetime
+) -> LoadedSnapshot:
+    """Take measurements that are too old for unknown; the SIG descheduler believes any."""
+    if options.mode is PlanMode.UPSTREAM or not loaded.snapshot.samples:
+        return loaded
+    usage = configuration.settings.usage
+    fresh = loaded.snapshot.with_fresh_samples(usage, moment.timestamp())
+    return LoadedSnapshot(fresh, loaded.server)
+
+
 def _load_live_snapshot(
     options: PlanOptions, configuration: Configuration, progress: Progress
 ) -> LoadedSnapshot:
@@ -365,6 +379,8 @@ def _warnings(
         yield from missing_inputs(policy, snapshot)
         if mode is PlanMode.RUN:
             yield from missing_owners(snapshot)
+    if snapshot.stale_samples:
+        yield from stale_measurements(snapshot, configuration.settings.usage)
     yield from missing_measurements(policy, snapshot)
 
 

@@ -46,10 +46,8 @@ async def with_measured_use(
     try:
         async with open_sources(policy, settings, session, clock, pods_on, once=True) as wanted:
             for source in (*wanted, *shown):
-                is_metrics = source.name == KUBERNETES_METRICS
-                own = settings.kubernetes_metrics if is_metrics else settings.prometheus
                 try:
-                    samples += await _measure(source, own.timeout_s)
+                    samples += await _measure(source, settings.of(source.name).timeout_s)
                 except UsageUnavailable as error:
                     problems[source.name] = f"error getting node usage: {error}"
     except UsageUnavailable as error:

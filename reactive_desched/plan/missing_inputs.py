@@ -1,13 +1,15 @@
 """What the answer would need to know and was not given."""
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from reactive_desched.model.objects import controller_of
-from reactive_desched.model.usage import NodeMetric, source_kind
+from reactive_desched.model.usage import NodeMetric, NodeUsage, source_kind
 from reactive_desched.plan.snapshot import Snapshot
 from reactive_desched.policy.document import MetricsSourceKind
 from reactive_desched.policy.policy import AnyPlugin, Policy, Profile
 from reactive_desched.policy.protections import Protection
+from reactive_desched.primitives.moments import format_second
 from reactive_desched.state.kinds.node_metric import NODE_METRIC
 from reactive_desched.state.resources import (
     NAMESPACES,
@@ -18,7 +20,16 @@ from reactive_desched.state.resources import (
     WATCHED_KINDS,
 )
 
-__all__ = ["missing_inputs", "missing_measurements", "missing_nodes", "missing_owners"]
+if TYPE_CHECKING:  # a preview without measured use loads no settings
+    from reactive_desched.policy.settings import UsageSettings
+
+__all__ = [
+    "missing_inputs",
+    "missing_measurements",
+    "missing_nodes",
+    "missing_owners",
+    "stale_measurements",
+]
 
 
 def missing_inputs(policy: Policy, snapshot: Snapshot) -> Iterator[str]:
@@ -50,7 +61,11 @@ def _missing_samples(source: str, policy: Policy, snapshot: Snapshot) -> str:
     kind = source_kind(source)
     if kind not in policy.metrics_sources or source in snapshot.usage_problems:
         return ""
-    measured = {sample.node for sample in snapshot.samples if sample.source == source}
+    measured = {
+        sample.node
+        for sample in (*snapshot.samples, *snapshot.stale_samples)
+        if sample.source == source
+    }
     unmeasured = [node.name for node in snapshot.nodes if node.name not in measured]
     if not unmeasured:
         return ""
@@ -58,6 +73,20 @@ def _missing_samples(source: str, policy: Policy, snapshot: Snapshot) -> str:
         return "Prometheus is not asked here"
     what = "NodeMetrics" if kind == MetricsSourceKind.KUBERNETES else f"sample of {kind}"
     return f"no {what} given of {len(unmeasured)} nodes, for example {unmeasured[0]}"
+
+
+def stale_measurements(snapshot: Snapshot, settings: "UsageSettings") -> Iterator[str]:
+    """Say of which nodes the use is unknown because it was measured too long ago."""
+    by_source: dict[str, list[NodeUsage]] = {}
+    for sample in snapshot.stale_samples:
+        by_source.setdefault(sample.source, []).append(sample)
+    for source, samples in by_source.items():
+        newest = max(samples, key=lambda sample: sample.sampled_s)
+        yield (
+            f"the samples of {source} of {len(samples)} nodes are older than maxAge"
+            f" ({settings.of(source).max_age_s:g} s), so the use of these is unknown; the"
+            f" newest, of {newest.node}, is of {format_second(newest.sampled_s)}"
+        )
 
 
 def _missing_node_metrics(plugin: AnyPlugin, snapshot: Snapshot) -> str:

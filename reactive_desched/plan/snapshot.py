@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import groupby
 from operator import attrgetter
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from msgspec import Raw, Struct
 from msgspec.structs import replace
@@ -40,6 +40,9 @@ from reactive_desched.usage.metrics_api import (
     make_samples,
 )
 
+if TYPE_CHECKING:  # a preview without measured use loads no settings
+    from reactive_desched.policy.settings import UsageSettings
+
 __all__ = ["MAX_NAMED", "SWEPT_RESOURCES", "Snapshot", "SnapshotBuilder"]
 
 MAX_NAMED: Final = 100
@@ -61,7 +64,7 @@ class Snapshot(Struct, frozen=True, gc=False):
     there were; `pages` names lists of which only a part was given. Where there is neither the
     picture is whole. `ignored` counts objects of other kinds, by kind. `refused` says
     of resources that can be done without why they were not to be had. `samples` are what was
-    measured, and `usage_problems` say, by source, why nothing was.
+    measured, `usage_problems` say, by source, why nothing was, and `stale_samples` are too old.
     """
 
     objects: Mapping[str, Sequence[ClusterObject]]
@@ -73,6 +76,7 @@ class Snapshot(Struct, frozen=True, gc=False):
     duplicates: int = 0
     samples: Sequence[NodeUsage] = ()
     usage_problems: Mapping[str, str] = {}
+    stale_samples: Sequence[NodeUsage] = ()
 
     @property
     def is_complete(self) -> bool:
@@ -93,6 +97,18 @@ class Snapshot(Struct, frozen=True, gc=False):
         """Return it with the samples of sources of these kinds alone."""
         kept = (each for each in self.samples if source_kind(each.source) in kinds)
         return replace(self, samples=tuple(kept))
+
+    def with_fresh_samples(self, settings: "UsageSettings", now_s: float) -> "Snapshot":
+        """Return it with the samples that are not too old at a time, in seconds since the epoch.
+
+        The use of the other nodes is unknown, as it is to the controller.
+        """
+        fresh: list[NodeUsage] = []
+        stale: list[NodeUsage] = []
+        for sample in self.samples:
+            is_old = sample.is_older(settings.of(sample.source).max_age_s, now_s)
+            (stale if is_old else fresh).append(sample)
+        return replace(self, samples=tuple(fresh), stale_samples=tuple(stale))
 
     def build_state(self, selects: Selector) -> ClusterState:
         """Make a state of it, which may then be changed."""

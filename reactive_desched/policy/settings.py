@@ -15,9 +15,11 @@ from reactive_desched.api.args import (
     raise_field_errors,
 )
 from reactive_desched.api.rules import Rule
+from reactive_desched.model.usage import source_kind
 from reactive_desched.policy.brakes import BrakeSettings
 from reactive_desched.policy.debounce import DebounceSettings
 from reactive_desched.policy.detect_kind import DocumentKind
+from reactive_desched.policy.document import MetricsSourceKind
 from reactive_desched.policy.guards import GuardSettings
 from reactive_desched.policy.leader_election import LeaderElectionSettings
 from reactive_desched.policy.limits import EvictionRateLimits, PositiveCount
@@ -238,6 +240,11 @@ class UsageSettings(Section):
     prometheus: UsageSourceSettings = Field(
         default=UsageSourceSettings.model_construct(), description="Queries to Prometheus."
     )
+
+    def of(self, source: str) -> UsageSourceSettings:
+        """Return the settings of a source, as `NodeUsage.source` names it."""
+        is_metrics = source_kind(source) == MetricsSourceKind.KUBERNETES
+        return self.kubernetes_metrics if is_metrics else self.prometheus
 
 
 class ReactiveSettings(Section):

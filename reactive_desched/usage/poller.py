@@ -104,22 +104,19 @@ class UsagePoller:
         yielder = Yielder(self._clock, _SLICES)
         for sample in samples:
             smoothed = self._smoother.take(sample, self._clock.wall())
-            if smoothed is not None and not self._is_too_old(smoothed):
+            if smoothed is not None and not self._is_old(smoothed):
                 self._state.upsert(smoothed)
             if yielder.slice_over():
                 await yielder.yield_now()
 
     def _expire(self) -> None:
-        self._smoother.forget_before(self._oldest_s())
+        self._smoother.forget_before(self._clock.wall() - self._times.max_age_s)
         for sample in self._state.samples(self.source.name):
-            if self._is_too_old(sample):
+            if self._is_old(sample):
                 self._state.remove(sample)
 
-    def _is_too_old(self, sample: NodeUsage) -> bool:
-        return sample.sampled_s < self._oldest_s()
-
-    def _oldest_s(self) -> float:
-        return self._clock.wall() - self._times.max_age_s
+    def _is_old(self, sample: NodeUsage) -> bool:
+        return sample.is_older(self._times.max_age_s, self._clock.wall())
 
     def _report(self, problem: str) -> None:
         self._results["failed" if problem else "ok"] += 1

@@ -2,6 +2,8 @@ from typing import Any
 
 import pytest
 
+from reactive_desched.plan.mode import PlanMode
+
 POLICY = """\
 apiVersion: descheduler/v1alpha2
 kind: DeschedulerPolicy
@@ -79,6 +81,17 @@ profiles:
 KUBERNETES = "{source: KubernetesMetrics}"
 
 
+def pod_metrics(name: str, cpu: str) -> dict[str, Any]:
+    """Return what metrics-server says of a pod."""
+    return {
+        "apiVersion": "metrics.k8s.io/v1beta1",
+        "kind": "PodMetrics",
+        "metadata": {"name": name, "namespace": "shop"},
+        "timestamp": "2026-11-21T07:17:02Z",
+        "containers": [{"usage": {"cpu": cpu, "memory": "1Mi"}}],
+    }
+
+
 def metrics(name: str, cpu: str) -> dict[str, Any]:
     """Return what metrics-server says of a node."""
     return {
@@ -105,6 +118,36 @@ def test_nodes_without_a_measurement_are_named(world: Any) -> None:
     assert all_of_them.warnings == ()
 
 
+FRESH, STALE = "2026-11-21T07:19:01Z", "2026-11-21T07:19:03Z"  # a sample counts for two minutes
+
+
+@pytest.mark.parametrize(
+    ("mode", "now", "found"),
+    [
+        pytest.param(PlanMode.RUN, FRESH, ["a"], id="run"),
+        pytest.param(PlanMode.RUN, STALE, [], id="run, too late"),
+        pytest.param(PlanMode.ONCE, FRESH, ["a"], id="once"),
+        pytest.param(PlanMode.ONCE, STALE, [], id="once, too late"),
+        pytest.param(PlanMode.UPSTREAM, STALE, ["a"], id="the SIG descheduler believes any"),
+    ],
+)
+def test_a_measurement_that_is_too_old_at_the_time_asked_for_is_none(
+    world: Any, mode: PlanMode, now: str, found: list[str]
+) -> None:
+    policy = MEASURING.format(providers=f"[{KUBERNETES}]", resource="cpu", source=KUBERNETES)
+    nodes = [world.node("n1"), world.node("n2")]
+    pods = [world.pod(name, on="n1") for name in "abc"]
+    used = pod_metrics("a", cpu="1")
+    path = world.file(world.listed([*nodes, *pods, metrics("n1", "7"), metrics("n2", "0"), used]))
+
+    report = world.look(path, policy=policy, mode=mode, now=now)
+
+    assert sorted({each.pod.name for each in report.decisions}) == found
+    warned = [warning for warning in report.warnings if "older than maxAge (120 s)" in warning]
+    assert bool(warned) is (now == STALE and mode is not PlanMode.UPSTREAM)
+    assert all("2026-11-21T07:17:02Z" in warning for warning in warned)
+
+
 def test_prometheus_is_not_asked(world: Any) -> None:
     policy = MEASURING.format(
         providers="[{source: Prometheus, prometheus: {url: 'http://p'}}]",
@@ -120,13 +163,7 @@ def test_prometheus_is_not_asked(world: Any) -> None:
 def test_measurements_of_a_source_that_the_policy_does_not_provide_do_not_count(world: Any) -> None:
     nodes = [world.node("n1"), world.node("n2")]
     pods = [world.pod(name, on="n1") for name in "abc"]
-    used = {
-        "apiVersion": "metrics.k8s.io/v1beta1",
-        "kind": "PodMetrics",
-        "metadata": {"name": "a", "namespace": "shop"},
-        "timestamp": "2026-11-21T07:17:02Z",
-        "containers": [{"usage": {"cpu": "7", "memory": "1Mi"}}],
-    }
+    used = pod_metrics("a", cpu="7")
     measured = [metrics("n1", "7"), metrics("n2", "0"), used]
     path = world.file(world.listed([*nodes, *pods, *measured]))
 
