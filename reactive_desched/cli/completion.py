@@ -6,7 +6,7 @@ from typing import Final
 
 from reactive_desched.cli.commands import CommandParser, Commands
 
-_SHELLS: Final = ("bash", "zsh", "tcsh")
+_SHELLS: Final = ("bash", "zsh", "fish", "powershell", "tcsh")
 _DESCRIPTION: Final = """\
 Print a script that makes a shell complete commands, flags, the words that a flag takes, and names
 of files. tcsh offers the flags of all commands at once, and the formats of all for -o: its
@@ -20,8 +20,10 @@ def add(commands: Commands) -> None:
     command.examples = (
         "source <(reactive-desched completion bash)",
         "reactive-desched completion zsh > ~/.zfunc/_reactive-desched",
+        "reactive-desched completion fish > ~/.config/fish/completions/reactive-desched.fish",
+        "reactive-desched completion powershell >> $PROFILE",
     )
-    command.add_argument("shell", metavar="SHELL", choices=_SHELLS, help="bash, zsh or tcsh")
+    command.add_argument("shell", metavar="SHELL", choices=_SHELLS, help=", ".join(_SHELLS))
     command.set_defaults(command=_print)
 
 
@@ -31,15 +33,16 @@ def _print(arguments: argparse.Namespace) -> int:
     from reactive_desched.cli import parser
 
     top = parser()
-    _complete_paths(top, shtab.FILE, shtab.DIRECTORY)
+    _prepare(top, shtab.FILE, shtab.DIRECTORY)
     sys.stdout.write(shtab.complete(top, shell=arguments.shell) + "\n")
     return 0
 
 
-def _complete_paths(parser: CommandParser, file: object, directory: object) -> None:
-    """Have the arguments that name a file or a folder completed with names of such."""
+def _prepare(parser: CommandParser, file: object, directory: object) -> None:
+    """Have names of files completed where one is meant, and a sentence shown for each command."""
+    parser.description = (parser.description or "").partition(". ")[0].partition(".\n")[0]
     for argument in parser.arguments():
         if argument.metavar in ("FILE", "DIR"):
             argument.complete = file if argument.metavar == "FILE" else directory  # type: ignore[attr-defined]  # how shtab is asked
     for command in parser.subcommands.values():
-        _complete_paths(command, file, directory)
+        _prepare(command, file, directory)

@@ -19,10 +19,9 @@ def add(commands: Commands) -> None:
     command = commands.add_parser("pending", help="list the evictions that wait, and for what")
     command.description = (
         "Ask a running controller which findings a gate blocks, since when, and what each waits "
-        "for: each is evaluated afresh when that happens. The controller answers on its own "
-        "machine or pod only: use kubectl exec or kubectl port-forward."
+        f"for: each is evaluated afresh when that happens. {controller_client.WHERE}"
     )
-    command.epilog = "exit status: 0 an answer came, 1 no controller answers, 2 a wrong argument"
+    command.epilog = controller_client.STATUS
     command.examples = (
         "reactive-desched pending -n shop",
         "reactive-desched pending --reason DisruptionBudget -o json",

@@ -12,8 +12,7 @@ def add(commands: Commands) -> None:
     command = commands.add_parser("resume", help="end a pause, and release the storm brake")
     command.description = (
         "End a pause of a running controller and release its storm brake. A pause by the pause "
-        "file and the other brakes stay; the answer names them. The controller answers on its own "
-        "machine or pod only: use kubectl exec or port-forward."
+        f"file and the other brakes stay; the answer names them. {controller_client.WHERE}"
     )
     command.epilog = "exit status: 0 it is done, 1 no controller answers, 2 a wrong argument"
     command.examples = (

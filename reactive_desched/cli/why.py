@@ -18,9 +18,9 @@ def add(commands: Commands) -> None:
         "Say of a pod what every plugin answers, with its numbers, what every filter and limit "
         "says, which nodes fit, when it is looked at again, and what became of earlier evictions "
         "of its workload; or the state of each pod of a node or workload. Without --policy a "
-        "running controller answers, which does so on its own machine or pod only; with --policy "
-        "the answer is what a controller would say that starts now on the cluster of the "
-        "kubeconfig, or of files."
+        "running controller answers; with --policy the answer is what a controller would say that "
+        "starts now on the cluster of the kubeconfig, or of files. "
+        f"{controller_client.WHERE}"
     )
     command.epilog = (
         "exit status: 0 an answer came, 1 no controller answers or the objects cannot be read, "

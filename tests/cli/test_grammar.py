@@ -199,7 +199,7 @@ def test_help_prints_what_the_flag_prints(capsys: pytest.CaptureFixture[str]) ->
     assert said[0] == said[1] != said[2] == said[3]
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "tcsh"])
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish", "powershell", "tcsh"])
 def test_completion_knows_commands_flags_and_their_words(
     capsys: pytest.CaptureFixture[str], shell: str
 ) -> None:
