@@ -8,6 +8,7 @@ import pytest
 
 from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.state.resources import PLAN_RESOURCES
+from tools.commands_page import commands_page
 from tools.guards_page import guards_page
 from tools.watched_kinds import watched_kinds_page, written_files
 from tools.write_reference import (
@@ -66,6 +67,10 @@ def test_commands_know_every_reason_code_and_gate() -> None:
 
 def test_the_guards_page_is_what_the_code_says() -> None:
     assert (REFERENCE / "guards.md").read_text(encoding="utf-8") == guards_page()
+
+
+def test_the_page_on_commands_is_what_their_help_says() -> None:
+    assert (REFERENCE / "commands.md").read_text(encoding="utf-8") == commands_page()
 
 
 def test_every_setting_and_argument_says_what_it_does() -> None:

@@ -21,6 +21,7 @@ from reactive_desched.policy.field_descriptions import REQUIRED, fields_of, sect
 from reactive_desched.policy.rule_pages import GROUPS, RulePage, rule_pages
 from reactive_desched.policy.settings import ReactiveSettings
 from reactive_desched.telemetry.metrics import PREFIX, Family
+from tools.commands_page import commands_page
 from tools.declared import declared
 from tools.guards_page import guards_page
 from tools.plan_example import PAGES, page_with_answer
@@ -313,6 +314,7 @@ def main() -> None:
     REASON_CODES.write_text(reason_codes_module(), encoding="utf-8")
     (REFERENCE / "policy-rules.md").write_text(policy_rules_page(), encoding="utf-8")
     (REFERENCE / "guards.md").write_text(guards_page(), encoding="utf-8")
+    (REFERENCE / "commands.md").write_text(commands_page(), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -19,9 +19,7 @@ def add(commands: Commands) -> None:
     command.description = _DESCRIPTION
     command.examples = (
         "source <(reactive-desched completion bash)",
-        "reactive-desched completion zsh > ~/.zfunc/_reactive-desched",
         "reactive-desched completion fish > ~/.config/fish/completions/reactive-desched.fish",
-        "reactive-desched completion powershell >> $PROFILE",
     )
     command.add_argument("shell", metavar="SHELL", choices=_SHELLS, help=", ".join(_SHELLS))
     command.set_defaults(command=_print)

@@ -23,6 +23,11 @@ def add(commands: Commands) -> None:
         "Watch a cluster, react to its changes, evict at a safe pace. With --once: one sweep over"
         " everything with the SIG descheduler's rules and limits of a cycle."
     )
+    command.epilog = (
+        "exit status: 0 it was stopped, or the sweep is done; 1 the API server gives no answer or "
+        "no right, the journal cannot be written, or another process leads now; 2 a policy, "
+        "setting, flag or kubeconfig is wrong"
+    )
     command.examples = (
         "reactive-desched run --policy policy.yaml --dry-run",
         "reactive-desched run --policy policy.yaml --once --kubeconfig ~/.kube/config",
