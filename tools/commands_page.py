@@ -12,8 +12,7 @@ def commands_page() -> str:
     """Return the page; a command without an exit status of its own has the program's."""
     top = parser()
     rows = [
-        f"| `{prog.removeprefix('reactive-desched ')}` | {_first_sentence(each)} | {_status(each)} |"
-        for prog, each in _commands(top)
+        f"| `{name}` | {_first_sentence(each)} | {_status(each)} |" for name, each in _commands(top)
     ]
     return "\n".join(
         [
@@ -28,20 +27,19 @@ def commands_page() -> str:
             "|---|---|---|",
             *rows,
             "",
-            "Next: [completion, and a first policy](../../README.md),"
-            " [what is said of policies](policy-rules.md).",
+            "Next: [a first policy](../../README.md), [codes of policies](policy-rules.md).",
             "",
         ]
     )
 
 
 def _commands(command: CommandParser) -> Iterator[tuple[str, CommandParser]]:
-    """Yield each command that does something, with its whole name."""
+    """Yield each command that does something, with its words."""
     for each in command.subcommands.values():
         if each.subcommands:
             yield from _commands(each)
         else:
-            yield each.prog, each
+            yield each.prog.partition(" ")[2], each
 
 
 def _first_sentence(command: CommandParser) -> str:

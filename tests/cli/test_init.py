@@ -1,3 +1,4 @@
+import contextlib
 import itertools
 import os
 import pty
@@ -85,11 +86,20 @@ def test_on_a_terminal_it_asks_until_the_answers_can_be_read(
         monkeypatch.setattr(sys, "stdin", keyboard)
         monkeypatch.setattr(sys, "stderr", screen)
         assert main(["init", "--out", str(file)]) == 0
-        screen.flush()
-        shown = os.read(ours, 1 << 16).decode()
 
+    shown = _read_to_the_end(ours)
     text = file.read_text()
     assert text == starter_policy(StarterOptions([Aim.SPREAD, Aim.DRAIN_TAINTED], True, 5))
     for complaint in ("work against", "9 is not a number from 1 to 4", "write y or n"):
         assert complaint in shown
     assert all(aim in shown for aim in AIMS)
+
+
+def _read_to_the_end(terminal: int) -> str:
+    """Return what was shown on a terminal whose other end is closed."""
+    shown = b""
+    with contextlib.suppress(OSError):  # the other end is closed, and everything was read
+        while chunk := os.read(terminal, 1 << 12):
+            shown += chunk
+    os.close(terminal)
+    return shown.decode()
