@@ -6,12 +6,16 @@
 ARG BASE=python:3.13-slim
 FROM ${BASE} AS build
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
-RUN python -m venv /opt/reactive-desched
-# The locked dependencies first: this layer changes only when the lock does.
-COPY requirements/run.txt /tmp/run.txt
+RUN python -m venv /opt/reactive-desched && python -m venv /tmp/build
+# The locked dependencies first: these layers change only when the locks do.
+COPY requirements/run.txt requirements/build.txt /tmp/
 RUN /opt/reactive-desched/bin/pip install --require-hashes --only-binary :all: -r /tmp/run.txt
-# Pure Python: copied, not built, so that nothing unlocked takes part in making the image.
-COPY reactive_desched /opt/reactive-desched/lib/python3.13/site-packages/reactive_desched
+RUN /tmp/build/bin/pip install --require-hashes --only-binary :all: -r /tmp/build.txt
+# Installed as a package: plugins are found by its metadata. Nothing unlocked takes part.
+COPY pyproject.toml README.md LICENSE /tmp/source/
+COPY reactive_desched /tmp/source/reactive_desched
+RUN /tmp/build/bin/pip wheel --no-deps --no-build-isolation --wheel-dir /tmp/wheels /tmp/source \
+    && /opt/reactive-desched/bin/pip install --no-deps --no-index /tmp/wheels/*.whl
 RUN /opt/reactive-desched/bin/python -m compileall -q /opt/reactive-desched/lib \
     && /opt/reactive-desched/bin/pip uninstall --yes --quiet pip
 
