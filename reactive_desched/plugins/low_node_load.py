@@ -50,6 +50,7 @@ from reactive_desched.model.node_table import NodeTable
 from reactive_desched.model.objects import Pod
 from reactive_desched.model.resources import CPU, MEMORY, PODS, ResourceList
 from reactive_desched.model.subjects import NodeSubject
+from reactive_desched.model.utilization import ALL
 from reactive_desched.state.indexes.node_loads import (
     SOURCES,
     NodeLoadChanged,
@@ -235,8 +236,13 @@ class LowNodeLoadArgs(LoadThresholds):
                 "without thresholds nothing is evicted", _WRITE_BOTH, rule=Rule.NEVER_EVICTS
             )
         yield from _threshold_warnings(for_all, for_all)
+        if not self.use_deviation_thresholds:
+            yield from _unreachable_warnings(for_all, for_all)
         for index, pool in enumerate(self.node_pools):
-            found = _threshold_warnings(_with_defaults(pool, for_all), pool.model_fields_set)
+            maps, own = _with_defaults(pool, for_all), pool.model_fields_set
+            found = [*_threshold_warnings(maps, own)]
+            if not pool.use_deviation_thresholds:
+                found += _unreachable_warnings(maps, own)
             yield from prefixed("nodePools", prefixed(index, found))
 
 
@@ -300,6 +306,32 @@ def _threshold_warnings(maps: ThresholdMaps, own: Collection[str]) -> Iterator[F
             yield FieldError(message, hint, (file_key(low), resource), rule=Rule.NEVER_EVICTS)
     for field in own:
         yield from prefixed(file_key(field), fraction_warnings(maps.get(field)))
+
+
+def _unreachable_warnings(maps: ThresholdMaps, own: Collection[str]) -> Iterator[FieldError]:
+    """Say which thresholds no measured node meets, unless those of production pods count.
+
+    A node on which no production pod runs uses nothing for these, so 0 says something there; so it
+    does of other resources than a node uses by itself.
+    """
+    lows, highs = maps["low_thresholds"] or {}, maps["high_thresholds"] or {}
+    if maps["prod_low_thresholds"] or maps["prod_high_thresholds"]:
+        return
+    if "low_thresholds" in own:
+        for resource in (each for each in (CPU, MEMORY, PODS) if lows.get(each) == 0):
+            message = (
+                "only a node without a single pod has room, and few are without DaemonSets"
+                if resource == PODS
+                else f"no node has room: each uses some {resource} for itself"
+            )
+            path = (file_key("low_thresholds"), resource)
+            yield FieldError(message, "raise it", path, rule=Rule.NEVER_EVICTS)
+    counting = [percent for resource, percent in highs.items() if resource in lows]
+    if "high_thresholds" in own and counting and min(counting) >= ALL:
+        message = "a node uses hardly ever more than all that pods may request of it"
+        hint = "write less than 100 for one resource at least"
+        path = (file_key("high_thresholds"),)
+        yield FieldError(message, hint, path, rule=Rule.NEVER_EVICTS)
 
 
 DEFAULT_POOL: Final = "__default_node_pool__"

@@ -260,9 +260,29 @@ def test_all_errors_are_reported_at_once(refused: Ask) -> None:
             id="an empty map of a pool, which inherits nothing",
         ),
         pytest.param(
-            "highThresholds: {cpu: 0.65}\nlowThresholds: {cpu: 0}",
-            "highThresholds.cpu: 0.65 is less than one per cent; write 65 for 65 %",
+            "highThresholds: {cpu: 0.65}\nlowThresholds: {cpu: 0.3}",
+            "highThresholds.cpu: 0.65 is less than one per cent; write 65 for 65 %\n"
+            "lowThresholds.cpu: 0.3 is less than one per cent; write 30 for 30 %",
             id="shares where per cent are read",
+        ),
+        pytest.param(
+            "highThresholds: {cpu: 100}\nlowThresholds: {cpu: 0}",
+            "highThresholds: a node uses hardly ever more than all that pods may request of it; "
+            "write less than 100 for one resource at least\n"
+            "lowThresholds.cpu: no node has room: each uses some cpu for itself; raise it",
+            id="thresholds that no node meets",
+        ),
+        pytest.param(
+            "highThresholds: {pods: 90}\nlowThresholds: {pods: 0}",
+            "lowThresholds.pods: only a node without a single pod has room, and few are without "
+            "DaemonSets; raise it",
+            id="room where there is no pod",
+        ),
+        pytest.param(
+            f"{BOTH}nodePools: [{{name: a, lowThresholds: {{cpu: 0}}}}]",
+            "nodePools[0].lowThresholds.cpu: no node has room: each uses some cpu for itself; "
+            "raise it",
+            id="thresholds of a pool that no node meets",
         ),
     ],
 )
@@ -270,6 +290,32 @@ def test_what_does_nothing_or_stops_everything_is_reported(
     args: str, told: str, warned: Ask
 ) -> None:
     assert sorted(warned(NAME, args)) == told.splitlines()
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        pytest.param(
+            "highThresholds: {cpu: 100}\nlowThresholds: {cpu: 0}\n"
+            "prodHighThresholds: {cpu: 50}\nprodLowThresholds: {cpu: 0}",
+            id="production pods alone",
+        ),
+        pytest.param(
+            "useDeviationThresholds: true\nhighThresholds: {cpu: 10}\nlowThresholds: {cpu: 0}",
+            id="no distance below the mean",
+        ),
+        pytest.param(
+            "highThresholds: {cpu: 100, memory: 80}\nlowThresholds: {cpu: 40, memory: 40}",
+            id="another resource is overloaded",
+        ),
+        pytest.param(
+            "highThresholds: {example.com/gpu: 50}\nlowThresholds: {example.com/gpu: 0}",
+            id="a node may use none of a resource",
+        ),
+    ],
+)
+def test_thresholds_that_leave_something_to_do_need_no_word(args: str, warned: Ask) -> None:
+    assert warned(NAME, args) == []
 
 
 def test_thresholds_that_go_together_need_no_word(warned: Ask) -> None:
