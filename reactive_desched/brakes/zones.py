@@ -1,9 +1,9 @@
 """Leaves the pods of a zone alone while many of its nodes are not Ready.
 
 The rules are those of the node lifecycle controller. While part of a zone is disrupted, evictions
-there are slowed in a large zone and stopped in a small one. A zone of which no node is Ready holds
-up no other. When no node of any zone is Ready, everything stops: the controller's own view of the
-cluster may be what is broken.
+there are slowed in a large zone and stopped in a small one. From a zone of which no node is Ready
+nothing is evicted, and it holds up no other. When no node of any zone is Ready, everything stops:
+the controller's own view of the cluster may be what is broken.
 """
 
 from collections.abc import Callable, Iterator
@@ -24,7 +24,8 @@ _GATE: Final = "ZoneBrake"
 ZONE_DISRUPTED: Final = GateReason(
     _GATE,
     "ZoneDisrupted",
-    "Many nodes of the pod's zone are not Ready, and the zone is small: nothing is evicted there.",
+    "No node of the pod's zone is Ready, or many are not and the zone is small: nothing is evicted "
+    "there.",
     "brakes.zones.unhealthyPercent",
 )
 ZONE_SLOWED: Final = GateReason(
@@ -40,6 +41,8 @@ class ZoneBrake:
     """A gate filter; it also holds the tokens of partially disrupted large zones.
 
     There is one bucket for each such zone, from its first eviction to the end of the disruption.
+    Pods of nodes that are not Ready are never found, so of a zone that is lost as a whole there is
+    nothing left to hold but what was decided before.
     """
 
     name = _GATE
@@ -74,10 +77,10 @@ class ZoneBrake:
         return f"no node of any zone is Ready ({health.zones} zones)"
 
     def check(self, finding: Finding, now: float) -> Refuse | None:
-        """Refuse a pod of a partially disrupted zone."""
-        if (partial := self._partial_zone(finding.pod)) is None:
+        """Refuse a pod of a disrupted zone."""
+        if (disrupted := self._disrupted_zone(finding.pod)) is None:
             return None
-        zone, status = partial
+        zone, status = disrupted
         wakes = (WakeOnZone(zone), WakeOnPod(finding.pod.uid))
         if message := self.reason_to_keep(finding.pod):
             return ZONE_DISRUPTED.refuse(finding, message, wakes, scope_exhausted="node")
@@ -90,16 +93,16 @@ class ZoneBrake:
 
     def reason_to_keep(self, pod: Pod) -> str:
         """Say why the pod may not be evicted, be there a token or not; empty where it may."""
-        partial = self._partial_zone(pod)
-        if partial is None or partial[1].is_large:
+        disrupted = self._disrupted_zone(pod)
+        if disrupted is None or _is_slowed(disrupted[1]):
             return ""
-        return f"{_describe(*partial)}: nothing is evicted there until that changes"
+        return f"{_describe(*disrupted)}: nothing is evicted there until that changes"
 
     def reserve(self, pod: Pod) -> None:
         """Hold a token of the pod's zone, if that is slowed."""
-        partial = self._partial_zone(pod)
+        disrupted = self._disrupted_zone(pod)
         now = self._clock()
-        if partial is not None and (bucket := self._bucket(partial[0], now)) is not None:
+        if disrupted is not None and (bucket := self._bucket(disrupted[0], now)) is not None:
             bucket.reserve(now)
             self._evicting[pod.uid] = bucket
 
@@ -111,21 +114,22 @@ class ZoneBrake:
     def update(self) -> Iterator[BrakeNotice]:
         """Yield what engaged and what was released since the last call."""
         health = self._health
-        disrupted = {} if health is None else health.disrupted
-        partial = {z: s for z, s in disrupted.items() if s.disruption is Disruption.PARTIAL}
-        for zone, status in partial.items():
-            if (before := self._reported.get(zone)) is None or before.is_large != status.is_large:
-                yield BrakeNotice(ZONE, f"zone {zone}".rstrip(), True, _describe(zone, status))
-        for zone in self._reported.keys() - partial.keys():
-            self._buckets.pop(zone, None)
-            lost = zone in disrupted
-            message = f"{_name(zone)} has no Ready node left" if lost else f"{_name(zone)} is back"
-            yield BrakeNotice(ZONE, f"zone {zone}".rstrip(), False, message)
-        self._reported = partial
         reason, before_reason = self.stop_reason, self._stop_reason
         self._stop_reason = reason
         if bool(reason) != bool(before_reason):
             yield BrakeNotice(ZONE, CLUSTER, bool(reason), reason or "nodes are Ready again")
+        if reason:
+            return  # what it is like in each zone is said when some are Ready again
+        disrupted = {} if health is None else dict(health.disrupted)
+        for zone, status in disrupted.items():
+            before = self._reported.get(zone)
+            if before is None or _effect(before) != _effect(status):
+                yield BrakeNotice(ZONE, f"zone {zone}".rstrip(), True, _describe(zone, status))
+        for zone in self._reported.keys() - disrupted.keys():
+            yield BrakeNotice(ZONE, f"zone {zone}".rstrip(), False, f"{_name(zone)} is back")
+        for zone in [zone for zone in self._buckets if zone not in disrupted]:
+            del self._buckets[zone]
+        self._reported = disrupted
 
     @property
     def message(self) -> str:
@@ -137,8 +141,8 @@ class ZoneBrake:
     def _health(self) -> ZoneHealth | None:
         return None if self._settings is None else self._view.index(ZoneHealth, self._settings.rule)
 
-    def _partial_zone(self, pod: Pod) -> tuple[str, ZoneStatus] | None:
-        """Return the zone of a pod's node, if it is partially disrupted."""
+    def _disrupted_zone(self, pod: Pod) -> tuple[str, ZoneStatus] | None:
+        """Return the zone of a pod's node, if it is disrupted."""
         health = self._health
         if health is None or not health.disrupted:
             return None
@@ -147,9 +151,7 @@ class ZoneBrake:
             return None
         zone = zone_key(info.node)
         status = health.disrupted.get(zone)
-        if status is None or status.disruption is not Disruption.PARTIAL:
-            return None
-        return zone, status
+        return None if status is None else (zone, status)
 
     def _bucket(self, zone: str, now: float) -> TokenBucket | None:
         """Return the bucket of a disrupted large zone; None where its rate is unlimited."""
@@ -166,5 +168,16 @@ def _name(zone: str) -> str:
     return f"zone {zone}" if zone else "the nodes without a zone"
 
 
+def _is_slowed(status: ZoneStatus) -> bool:
+    """Say whether a disrupted zone goes on giving pods, at a slower rate."""
+    return status.disruption is Disruption.PARTIAL and status.is_large
+
+
+def _effect(status: ZoneStatus) -> tuple[Disruption, bool]:
+    return status.disruption, status.is_large
+
+
 def _describe(zone: str, status: ZoneStatus) -> str:
+    if status.disruption is Disruption.FULL:
+        return f"none of {status.nodes} nodes of {_name(zone)} is Ready"
     return f"{status.not_ready} of {status.nodes} nodes of {_name(zone)} are not Ready"

@@ -330,8 +330,8 @@ def _unreachable_warnings(maps: ThresholdMaps, own: Collection[str]) -> Iterator
     if "high_thresholds" in own and counting and min(counting) >= ALL:
         message = "a node uses hardly ever more than all that pods may request of it"
         hint = "write less than 100 for one resource at least"
-        path = (file_key("high_thresholds"),)
-        yield FieldError(message, hint, path, rule=Rule.NEVER_EVICTS)
+        field = file_key("high_thresholds")
+        yield FieldError(message, hint, (field,), rule=Rule.NEVER_EVICTS)
 
 
 DEFAULT_POOL: Final = "__default_node_pool__"

@@ -163,8 +163,26 @@ async def test_a_zone_that_is_lost_as_a_whole_holds_up_no_other() -> None:
         flow.deliver(tainted(b[0]))
         await anyio.sleep(1)
 
+        assert flow.controller.brake_messages()[ZONE] == "none of 5 nodes of zone a is Ready"
+        flow.deliver(node("a0", zone="a"))
+        await anyio.sleep(1)
+
     assert flow.evicted_names == ["web"]
-    assert notices(flow) == []
+    assert notices(flow) == [(ZONE, "zone a", True), (ZONE, "zone a", True)]  # lost, and partly so
+
+
+async def test_what_was_decided_of_a_zone_is_cancelled_when_all_of_the_zone_is_lost() -> None:
+    a = zone_nodes("a", 2)
+    async with braked(zones={}).running() as flow:
+        flow.intent_store.slow_s = 1.0
+        flow.sync_and_resume(*a, *zone_nodes("b", 1), pod("web", on="a0"))
+        flow.deliver(tainted(a[0]))
+        await anyio.sleep(0.5)
+        flow.deliver(*zone_nodes("a", 0, 2))
+        await anyio.sleep(5)
+
+    assert flow.evicted_names == []
+    assert {result for _, result in flow.observer.outcomes} == {"cancelled"}
 
 
 async def test_when_no_node_is_ready_everything_stops_until_one_is() -> None:
@@ -182,7 +200,12 @@ async def test_when_no_node_is_ready_everything_stops_until_one_is() -> None:
         await anyio.sleep(1)
 
     assert flow.evicted_names == ["web"]
-    assert notices(flow) == [(ZONE, CLUSTER, True), (ZONE, CLUSTER, False)]
+    assert notices(flow) == [
+        (ZONE, "zone a", True),
+        (ZONE, CLUSTER, True),
+        (ZONE, CLUSTER, False),
+        (ZONE, "zone a", False),
+    ]
 
 
 async def test_nodes_without_a_zone_are_one_zone() -> None:
