@@ -231,3 +231,58 @@ async def test_the_browser_refuses_scripts_that_are_not_in_a_file_of_the_page(
     foreign = "Object.assign(document.createElement('script'), {textContent: 'window.foreign = 1'})"
     await page.evaluate(f"document.body.append({foreign})")
     assert await page.evaluate("window.foreign") is None
+
+
+@pytest.fixture
+def guarded(cluster: tuple[str, Path], tmp_path: Path) -> Iterator[ControllerProcess]:
+    """Run another controller on the same cluster, one that requires a token of its clients."""
+    settings = SETTINGS.replace("{ui: true}", "{ui: true, requireToken: true}")
+    with ControllerProcess(tmp_path, cluster[1], POLICY, settings) as running:
+        yield running
+
+
+def create(cluster: tuple[str, Path], path: str, body: object) -> Any:  # any JSON
+    headers = {"Content-Type": "application/json"}
+    request = urllib.request.Request(cluster[0] + path, json.dumps(body).encode(), headers)
+    with urllib.request.urlopen(request, timeout=10) as answer:
+        return json.load(answer)
+
+
+async def test_who_has_a_token_logs_in_and_who_has_none_sees_nothing(
+    chromium: Path, tmp_path: Path, guarded: ControllerProcess, cluster: tuple[str, Path]
+) -> None:
+    account = "/api/v1/namespaces/default/serviceaccounts/default/token"
+    token = create(cluster, account, {"spec": {}})["status"]["token"]
+    rbac = "/apis/rbac.authorization.k8s.io/v1"
+    rules = [{"nonResourceURLs": ["/debug/*", "/events"], "verbs": ["get"]}]
+    create(cluster, f"{rbac}/clusterroles", {"metadata": {"name": "viewer"}, "rules": rules})
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "viewer"}
+    subject = {"kind": "ServiceAccount", "namespace": "default", "name": "default"}
+    bound = {"metadata": {"name": "viewer"}, "roleRef": role, "subjects": [subject]}
+    create(cluster, f"{rbac}/clusterrolebindings", bound)
+
+    async with browser(chromium, tmp_path / "chromium.log") as tab:
+        await tab.navigate(f"http://127.0.0.1:{guarded._port}/")
+        await tab.wait_for("document.getElementById('login')?.open")
+        assert await tab.evaluate("document.querySelectorAll('.node, #feed tr').length") == 0
+        assert await tab.evaluate("document.activeElement.id") == "token"
+
+        await log_in(tab, "wrong")
+        await tab.wait_for("document.getElementById('login-error').textContent.includes('valid')")
+        await log_in(tab, token)
+        await tab.wait_for("document.getElementById('login')?.open === false")
+        await tab.wait_for("document.querySelectorAll('.node').length === 6")
+        await tab.wait_for(f"{STREAM}.startsWith('Connected')")
+        assert await tab.evaluate("document.cookie") == "", "no script can read the token"
+        assert (
+            await tab.evaluate(f"document.documentElement.outerHTML.includes({token!r})") is False
+        )
+
+        await tab.evaluate("document.getElementById('log-out').click()")
+        await tab.wait_for("document.getElementById('login')?.open")
+
+
+async def log_in(tab: BrowserTab, token: str) -> None:
+    await tab.evaluate(f"document.getElementById('token').value = {token!r}")
+    await tab.evaluate("document.getElementById('token').focus()")
+    await press(tab, "Enter")

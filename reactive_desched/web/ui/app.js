@@ -52,12 +52,8 @@ async function logIn(token) {
   const answer = await fetch("login", { method: "POST", body: JSON.stringify({ token }) });
   $("login-error").textContent = answer.ok ? "" : (await answer.text()).trim();
   if (!answer.ok) return;
-  $("token").value = "";
-  $("login").close();
   sessionStorage.setItem("logged-in", "yes");
-  $("log-out").hidden = false;
-  stream?.close();
-  follow();
+  location.reload();
 }
 
 $("login-form").addEventListener("submit", (event) => {
@@ -256,11 +252,9 @@ $("zones").addEventListener("focusin", (event) => {
 
 // --- evictions, as they happen ---
 
-let stream = null;
-
 function follow() {
   const from = new Date(Date.now() - HOURS * 3600e3).toISOString();
-  stream = new EventSource(`events?type=eviction&from=${encodeURIComponent(from)}`);
+  const stream = new EventSource(`events?type=eviction&from=${encodeURIComponent(from)}`);
   stream.onopen = () => { $("stream").textContent = "Connected to the stream of events."; };
   stream.onerror = () => { $("stream").textContent = "The stream of events is interrupted; the page connects again and misses nothing."; };
   for (const kind of ["requested", "succeeded", "refused", "failed", "unknown", "dry_run", "followed_up"]) {
