@@ -30,6 +30,9 @@ TIMEOUT_S, POLL_INTERVAL_S = 20.0, 0.05
 Json: TypeAlias = dict[str, Any]  # see https://chromedevtools.github.io/devtools-protocol/
 
 
+_NAVIGATING = ("navigated", "context was destroyed", "Cannot find context")
+
+
 class BrowserError(Exception):
     """The browser did not do what it was asked."""
 
@@ -68,12 +71,21 @@ class BrowserTab:
     async def wait_for(self, expression: str, within_s: float = TIMEOUT_S) -> Any:  # any JSON value
         """Return the first true value of an expression; raises TimeoutError with the last one."""
         deadline = anyio.current_time() + within_s
-        while not (value := await self.evaluate(expression)):
+        while not (value := await self._evaluate_if_loaded(expression)):
             if anyio.current_time() > deadline:
                 text = await self.evaluate("document.body.innerText.slice(0, 2000)")
                 raise TimeoutError(f"{expression} stayed {value!r}; {self.console_errors}; {text}")
             await anyio.sleep(POLL_INTERVAL_S)
         return value
+
+    async def _evaluate_if_loaded(self, expression: str) -> Any:  # any JSON value
+        """Return the value; None while another page is loaded, which ends what is under way."""
+        try:
+            return await self.evaluate(expression)
+        except BrowserError as error:
+            if any(words in str(error) for words in _NAVIGATING):
+                return None
+            raise
 
     async def screenshot(self) -> bytes:
         """Return what it looks like, as a PNG."""
