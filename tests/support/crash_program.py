@@ -1,8 +1,8 @@
 """A small controller that can be killed at any moment: real books, and an API server in a file.
 
-Run as a program, it reads a `Life` on each line of its input, lives it in a process forked for it,
-and prints that process's id and then how it ended. All that takes time to load is loaded once, so
-that hundreds of lives fit into a minute.
+Run as a program, it reads a `CrashRun` on each line of its input, carries it out in a process
+forked for it, and prints that process's id and then how it ended. All that takes time to load is loaded once, so
+that hundreds of runs fit into a minute.
 """
 
 import os
@@ -79,12 +79,12 @@ class CrashRun(Struct, frozen=True, kw_only=True):
 class _StderrLogger:
     """A log on standard error."""
 
-    def __init__(self, life: int) -> None:
-        self._life = life
+    def __init__(self, run_number: int) -> None:
+        self._run_number = run_number
 
     def info(self, event: str, **values: object) -> None:
         """Write a line."""
-        os.write(2, f"life {self._life}: {event} {values}\n".encode())
+        os.write(2, f"run {self._run_number}: {event} {values}\n".encode())
 
     warning = debug = info
 
@@ -161,7 +161,7 @@ async def _drain_and_exit(crash_run: CrashRun, recording: Recording) -> None:
             raise TimeoutError(f"{name} lacks {one.lag_records} records: {one.error}")
         while one.saved_cursor < one.cursor:  # noqa: ASYNC110 -- it is a mere attribute
             await anyio.sleep(RETENTION_INTERVAL_S)
-    _print_line(crash_run, f"told {recording.journal.tail.last_seq}")
+    _print_line(crash_run, f"known {recording.journal.tail.last_seq}")
     os._exit(0)
 
 
@@ -177,13 +177,13 @@ def _shorten_intervals() -> None:
     monkeypatch(RetentionWorker, "run", lambda keeper: run(keeper, CLEANUP_INTERVAL_S))
 
 
-def _run_child(life: CrashRun) -> None:
-    os.dup2(os.open(life.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o640), 2)
+def _run_child(crash_run: CrashRun) -> None:
+    os.dup2(os.open(crash_run.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o640), 2)
     try:
-        record_promises(Path(life.acknowledged))
-        if life.step:
-            kill_at(life.step, life.nth, Path(life.acknowledged))
-        anyio.run(run, life)
+        record_promises(Path(crash_run.acknowledged))
+        if crash_run.step:
+            kill_at(crash_run.step, crash_run.nth, Path(crash_run.acknowledged))
+        anyio.run(run, crash_run)
     except BaseException:  # noqa: BLE001 -- the parent sees the status, the log the reason
         traceback.print_exc()
         os._exit(1)
@@ -191,13 +191,13 @@ def _run_child(life: CrashRun) -> None:
 
 
 def main() -> None:
-    """Live the lives on standard input, one after the other."""
+    """Carry out the runs on standard input, one after the other."""
     producer.import_client()
     _shorten_intervals()
     for line in sys.stdin:
-        life = msgspec.json.decode(line, type=CrashRun)
+        crash_run = msgspec.json.decode(line, type=CrashRun)
         if not (pid := os.fork()):
-            _run_child(life)
+            _run_child(crash_run)
         print(pid, flush=True)  # noqa: T201 -- the test reads it
         _, status = os.waitpid(pid, 0)
         print(os.waitstatus_to_exitcode(status), flush=True)  # noqa: T201 -- as above

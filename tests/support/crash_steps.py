@@ -46,11 +46,11 @@ __all__ = [
 
 CrashTiming = Literal["before", "half", "after"]
 AppliesTo = Callable[..., bool]
-"""Told the arguments of a call: whether it is the one that is meant."""
+"""Says by the arguments of a call whether it is the one that is meant."""
 
 
 class CrashPoint(Struct, frozen=True):
-    """A moment in a life: before a call, after it, or when half of what it writes is written."""
+    """A moment in a run: before a call, after it, or when half of what it writes is written."""
 
     when: CrashTiming
     owner: Any  # a class or a module
@@ -84,7 +84,9 @@ _CHECKPOINT: Final = _writes_types(CHECKPOINT)
 CRASH_POINTS: Final[Mapping[str, CrashPoint]] = {
     "before the intent is written": CrashPoint("before", Disk, "append", _INTENT),
     "when half of the intent is written": CrashPoint("half", Disk, "append", _INTENT),
-    "when the intent is durable and nobody knows": CrashPoint("after", Disk, "append", _INTENT),
+    "when the intent is durable and nothing else is done": CrashPoint(
+        "after", Disk, "append", _INTENT
+    ),
     "before the call": CrashPoint("before", FileApiServer, "evict"),
     "after the server accepted and before it answers": CrashPoint("after", FileApiServer, "accept"),
     "after the answer and before the outcome": CrashPoint(
@@ -93,8 +95,8 @@ CRASH_POINTS: Final[Mapping[str, CrashPoint]] = {
     "before the outcome is written": CrashPoint("before", Disk, "append", _OUTCOME),
     "when half of the outcome is written": CrashPoint("half", Disk, "append", _OUTCOME),
     "after the outcome and before the relay": CrashPoint("after", Disk, "append", _OUTCOME),
-    "after the outcome is told to those who follow": CrashPoint("after", LiveTail, "publish"),
-    "before Kafka is told": CrashPoint("before", KafkaSink, "deliver"),
+    "after the outcome is given to followers": CrashPoint("after", LiveTail, "publish"),
+    "before Kafka gets a record": CrashPoint("before", KafkaSink, "deliver"),
     "after Kafka acknowledged and before it is kept": CrashPoint("after", KafkaSink, "deliver"),
     "before the position is written": CrashPoint("before", Cursors, "save", _is_kafka_cursor),
     "while the position is written": CrashPoint(
@@ -120,12 +122,12 @@ CRASH_POINTS: Final[Mapping[str, CrashPoint]] = {
     "before the index takes records in": CrashPoint("before", AuditIndex, "_index_batch"),
     "before the index is committed": CrashPoint("after", AuditIndex, "_save_cursor"),
 }
-"""What everybody goes through who works for a while."""
+"""What every run comes to that works for a while."""
 
 LOSS_CRASH_POINTS: Final[Mapping[str, CrashPoint]] = {
     "before a loss is noted": CrashPoint("before", LossLog, "mark_pending"),
-    "after a loss is noted and before it is told": CrashPoint("after", LossLog, "mark_pending"),
-    "when a loss is half told": CrashPoint("half", Disk, "append", _writes_types(JOURNAL_LOST)),
+    "after a loss is noted and before it is recorded": CrashPoint("after", LossLog, "mark_pending"),
+    "when a loss is half recorded": CrashPoint("half", Disk, "append", _writes_types(JOURNAL_LOST)),
     "after journal.lost and before that is noted": CrashPoint("before", LossLog, "mark_recorded"),
     "after journal.lost and before the removal": CrashPoint("before", compression, "remove"),
     "in the middle of the removal": CrashPoint("after", compression, "remove"),
@@ -155,7 +157,7 @@ REPAIR_CRASH_POINTS: Final[Mapping[str, CrashPoint]] = {
     "while what was left open is sought": CrashPoint("before", recovery, "_find_open_intents"),
     "while the open end is made durable": CrashPoint("before", Disk, "reopen"),
 }
-"""What happens while the next life repairs the last one's end."""
+"""What happens while the next run repairs the last one's end."""
 
 
 def monkeypatch(owner: Any, name: str, value: object) -> None:  # a class or a module

@@ -1,4 +1,4 @@
-"""The API server of `crash_program`: its truth is a file, and so outlives whoever asked."""
+"""The API server of `crash_program`: its state is a file, and so outlives its clients."""
 
 import os
 from pathlib import Path

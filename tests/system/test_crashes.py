@@ -7,6 +7,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 import pytest
+from hypothesis import settings
 
 from reactive_desched.api.event import (
     CHECKPOINT,
@@ -25,18 +26,18 @@ from reactive_desched.journal.events import decode_event
 from reactive_desched.journal.records import MAX_RECORD_BYTES, parse_header
 from reactive_desched.journal.segments import list_segments, read_records
 from reactive_desched.journal.signing.signed_note import parse_key
+from tests.support.crash_runs import AcknowledgedWrite, CrashRuns, CrashSupervisor, ReceivedMessage
 from tests.support.crash_steps import (
     CRASH_POINTS,
     FIRST_START_CRASH_POINTS,
     LOSS_CRASH_POINTS,
     REPAIR_CRASH_POINTS,
 )
-from tests.support.lives import AcknowledgedWrite, CrashRuns, CrashSupervisor, ReceivedMessage
 from tests.support.mock_kafka import mock_kafka
 
 pytestmark = pytest.mark.timeout(300)
 
-SHARDS, KILLS = 8, 25
+SHARDS, KILLS = 2, settings().max_examples
 KILLED = -9
 LIVING_S = 0.35
 STARTING_S = 0.06
@@ -46,80 +47,81 @@ AnyEvent = Event[Any]  # any kind of data
 
 
 @pytest.fixture(scope="module")
-def mother() -> Iterator[CrashSupervisor]:
+def supervisor() -> Iterator[CrashSupervisor]:
     with CrashSupervisor() as begun:
         yield begun
 
 
 @pytest.fixture
-def lives(tmp_path: Path, mother: CrashSupervisor) -> Iterator[CrashRuns]:
-    with mock_kafka() as kafka, CrashRuns(tmp_path, mother, kafka) as begun:
+def runs(tmp_path: Path, supervisor: CrashSupervisor) -> Iterator[CrashRuns]:
+    with mock_kafka() as kafka, CrashRuns(tmp_path, supervisor, kafka) as begun:
         yield begun
 
 
+@pytest.mark.hypothesis  # `make test-deep` kills it as often as it draws examples
 @pytest.mark.parametrize("shard", range(SHARDS))
 def test_whenever_it_is_killed_nothing_is_lost_doubled_or_untrue(
-    lives: CrashRuns, shard: int
+    runs: CrashRuns, shard: int
 ) -> None:
     chance = Random(shard)
     for _ in range(KILLS):
         longest = STARTING_S if chance.random() < 0.2 else LIVING_S
-        assert lives.killed_after(chance.uniform(0, longest)) == KILLED, lives.last_log
-        check_chain(lives)
-        lives.read_topic()
+        assert runs.killed_after(chance.uniform(0, longest)) == KILLED, runs.last_log
+        check_chain(runs)
+        runs.read_topic()
 
-    check_everything(lives)
+    check_everything(runs)
 
 
 @pytest.mark.parametrize("step", CRASH_POINTS)
 def test_whatever_it_was_about_to_do_nothing_is_lost_doubled_or_untrue(
-    lives: CrashRuns, step: str
+    runs: CrashRuns, step: str
 ) -> None:
     for nth in (1, 5):
-        assert lives.killed_at(step, nth) == KILLED, lives.last_log
-        assert AcknowledgedWrite("died", *step.split(" ", 1)) in lives.promises
-        check_chain(lives)
+        assert runs.killed_at(step, nth) == KILLED, runs.last_log
+        assert AcknowledgedWrite("died", *step.split(" ", 1)) in runs.promises
+        check_chain(runs)
 
-    check_everything(lives)
+    check_everything(runs)
 
 
 @pytest.mark.parametrize("step", FIRST_START_CRASH_POINTS)
 def test_whatever_it_was_about_to_do_first_of_all_the_next_one_begins_or_continues(
-    lives: CrashRuns, step: str
+    runs: CrashRuns, step: str
 ) -> None:
-    assert lives.killed_at(step) == KILLED, lives.last_log
-    assert lives.work(0.15) == 0, lives.last_log
+    assert runs.killed_at(step) == KILLED, runs.last_log
+    assert runs.work(0.15) == 0, runs.last_log
 
-    check_everything(lives)
+    check_everything(runs)
 
 
 @pytest.mark.parametrize("step", REPAIR_CRASH_POINTS)
-def test_a_repair_that_is_cut_short_is_done_by_the_next_one(lives: CrashRuns, step: str) -> None:
-    assert lives.killed_at("when half of the outcome is written", 3) == KILLED, lives.last_log
-    assert lives.killed_at(step) == KILLED, lives.last_log
-    assert AcknowledgedWrite("died", *step.split(" ", 1)) in lives.promises
+def test_a_repair_that_is_cut_short_is_done_by_the_next_one(runs: CrashRuns, step: str) -> None:
+    assert runs.killed_at("when half of the outcome is written", 3) == KILLED, runs.last_log
+    assert runs.killed_at(step) == KILLED, runs.last_log
+    assert AcknowledgedWrite("died", *step.split(" ", 1)) in runs.promises
 
-    check_everything(lives)
+    check_everything(runs)
 
 
 @pytest.mark.parametrize("step", LOSS_CRASH_POINTS)
 def test_whatever_it_was_about_to_do_a_loss_is_recorded_once_and_nothing_else_is_lost(
-    lives: CrashRuns, step: str
+    runs: CrashRuns, step: str
 ) -> None:
-    nobody, small = ("127.0.0.1:9",), 1 << 14
+    unreachable, small = ("127.0.0.1:9",), 1 << 14
     for nth in (1, 3):
         limits = {"max_bytes": small, "hard_max_bytes": small}
-        assert lives.killed_at(step, nth, brokers=nobody, **limits) == KILLED, lives.last_log
-        check_chain(lives)
+        assert runs.killed_at(step, nth, brokers=unreachable, **limits) == KILLED, runs.last_log
+        check_chain(runs)
 
-    check_everything(lives)
-    assert JOURNAL_LOST in {mark_type(one.value) for one in lives.read_topic()}
-    said = Counter(one.detail for one in lives.promises if one.kind == "appended")
+    check_everything(runs)
+    assert JOURNAL_LOST in {mark_type(one.value) for one in runs.read_topic()}
+    said = Counter(one.detail for one in runs.promises if one.kind == "appended")
     assert max(said.values()) == 1
 
 
 class Damage(NamedTuple):
-    """What an unclean end leaves: so much of what nobody was told of, and more bytes after it."""
+    """What an unclean end leaves: a share of the records unknown to others, and bytes after it."""
 
     keeps: float
     more: bytes = b""
@@ -136,91 +138,93 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_torn_end_is_repaired_named_and_counted(lives: CrashRuns, damage: str) -> None:
+def test_a_torn_end_is_repaired_named_and_counted(runs: CrashRuns, damage: str) -> None:
     chance, keeps, more = Random(damage), *DAMAGES[damage]
-    for _ in range(4):
-        lives.killed_at_work(chance.uniform(0, WORKING_S))
-        path = list_segments(lives.journal)[-1].path
-        told, raw = told_bytes(lives, path), path.read_bytes()
-        raw = raw[: told + round((len(raw) - told) * keeps)] + more
+    for _ in range(2):
+        runs.killed_at_work(chance.uniform(0, WORKING_S))
+        path = list_segments(runs.journal)[-1].path
+        known_size, raw = known_bytes(runs, path), path.read_bytes()
+        raw = raw[: known_size + round((len(raw) - known_size) * keeps)] + more
         path.write_bytes(raw)
         torn = raw[raw.rfind(b"\n") + 1 :]
         aside = path.with_name(path.name + ".torn")
         before = aside.read_bytes() if aside.exists() else b""
 
-        lives.killed_at_work(chance.uniform(0, WORKING_S))
+        runs.killed_at_work(chance.uniform(0, WORKING_S))
 
-        repairs = [one for one in lives.promises if one.kind == "repaired"]
+        repairs = [one for one in runs.promises if one.kind == "repaired"]
         assert repairs[-1].id == str(len(torn))
         assert repairs[-1].detail == (str(aside) if torn else "")
         assert (aside.read_bytes() if aside.exists() else b"") == before + torn
-        check_chain(lives)
-        lives.read_topic()
+        check_chain(runs)
+        runs.read_topic()
 
-    check_everything(lives)
+    check_everything(runs)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 def test_wherever_the_last_file_is_cut_the_chain_continues_whole(
-    lives: CrashRuns, seed: int
+    runs: CrashRuns, seed: int
 ) -> None:
     chance, more = Random(seed), {"max_bytes": 1 << 24, "brokers": ("127.0.0.1:9",)}
     for _ in range(3):  # without a broker: verify reports a cut below what Kafka has read
-        lives.killed_at_work(chance.uniform(0, WORKING_S), **more)
-        check_index(lives)  # somebody searches, so that it knows all of it
-        path = list_segments(lives.journal)[-1].path
+        runs.killed_at_work(chance.uniform(0, WORKING_S), **more)
+        check_index(runs)  # a search makes it know all of it
+        path = list_segments(runs.journal)[-1].path
         path.write_bytes(path.read_bytes()[: chance.randrange(path.stat().st_size + 1)])
-        check_chain(lives)
+        check_chain(runs)
 
-    assert lives.work(0.1, **more) == 0, lives.last_log
-    check_chain(lives)
-    recorded = [entry.seq for one in list_segments(lives.journal) for entry in read_records(one)]
+    assert runs.work(0.1, **more) == 0, runs.last_log
+    check_chain(runs)
+    recorded = [entry.seq for one in list_segments(runs.journal) for entry in read_records(one)]
     assert recorded == list(range(recorded[0], recorded[-1] + 1))
-    check_index(lives)
+    check_index(runs)
 
 
-def told_bytes(lives: CrashRuns, path: Path) -> int:
-    """Return how many bytes of a file hold what somebody was told of."""
-    known = {int(one.id) for one in lives.promises if one.kind == "appended"}
-    known |= {seq_of(one.value) for one in lives.read_topic()}
-    known |= {one.seq for one in Cursors(lives.journal / "positions").all().values()}
+def known_bytes(runs: CrashRuns, path: Path) -> int:
+    """Return how many bytes of a file hold records that a caller or a follower knows."""
+    known = {int(one.id) for one in runs.promises if one.kind == "appended"}
+    known |= {seq_of(one.value) for one in runs.read_topic()}
+    known |= {one.seq for one in Cursors(runs.journal / "positions").all().values()}
     lines = path.read_bytes().splitlines(keepends=True)
     marks = [(parse_header(line), line) for line in lines]
-    told = [index for index, (found, _) in enumerate(marks, 1) if found and found.seq in known]
-    return sum(map(len, lines[: max(told, default=0)]))
+    known_size = [
+        index for index, (found, _) in enumerate(marks, 1) if found and found.seq in known
+    ]
+    return sum(map(len, lines[: max(known_size, default=0)]))
 
 
 # --- what must be so, whatever happened ---
 
 
-def check_chain(lives: CrashRuns) -> None:
+def check_chain(runs: CrashRuns) -> None:
     """Hold that the journal verifies, if there is one yet; a torn end is no fault."""
-    public = lives.journal / "checkpoint.pub"
-    if public.exists() and any(read_records(one) for one in list_segments(lives.journal)):
+    public = runs.journal / "checkpoint.pub"
+    if public.exists() and any(read_records(one) for one in list_segments(runs.journal)):
         keys = [parse_key(line) for line in public.read_text().split()]
-        report = verify(lives.journal, keys, str(public), None)
+        report = verify(runs.journal, keys, str(public), None)
         assert report.bad is None
         assert report.unknown == ()
 
 
-def check_everything(lives: CrashRuns) -> None:
-    """Let one more life finish, and hold it all against each other."""
-    assert lives.run_to_completion() == 0, lives.last_log
-    check_chain(lives)
+def check_everything(runs: CrashRuns) -> None:
+    """Let one more run finish, and hold it all against each other."""
+    assert runs.run_to_completion() == 0, runs.last_log
+    check_chain(runs)
     recorded = {
-        entry.seq: entry.raw for one in list_segments(lives.journal) for entry in read_records(one)
+        entry.seq: entry.raw for one in list_segments(runs.journal) for entry in read_records(one)
     }
-    received = lives.read_topic()
+    received = runs.read_topic()
     known = {**by_seq(received), **recorded}
     events = {seq: read(raw) for seq, raw in sorted(known.items())}
     lost = lost_by_kafka(events)
 
     check_sequences(recorded, received, lost)
     check_ids(events, received)
-    check_promises(lives.promises, events, lost)
-    check_intents(lives, events)
-    check_kept_checkpoints(lives, received)
-    check_followers(lives, max(recorded))
+    check_promises(runs.promises, events, lost)
+    check_intents(runs, events)
+    check_kept_checkpoints(runs, received)
+    check_followers(runs, max(recorded))
 
 
 def check_sequences(
@@ -261,16 +265,16 @@ def check_promises(
     assert {one.id for one in promises if one.kind == "ended"} <= causes
 
 
-def check_intents(lives: CrashRuns, events: Mapping[int, AnyEvent]) -> None:
-    """Hold that each intent has one outcome, which is true, and that nobody left without one."""
+def check_intents(runs: CrashRuns, events: Mapping[int, AnyEvent]) -> None:
+    """Hold that each intent has one outcome, which is true, and that no pod left without one."""
     intents = {one.id: one for one in events.values() if one.type == EVICTION_REQUESTED}
     outcomes = [one for one in events.values() if one.type in EVICTION_OUTCOME_TYPES]
     ends = Counter(one.causationid for one in outcomes)
     if not lost_by_kafka(events):
         assert ends == Counter(dict.fromkeys(intents, 1))
     assert set(ends.values()) <= {1}
-    left = Counter(lives.evicted_uids)
-    begun = {one.detail for one in lives.promises if one.kind == "begun"}
+    left = Counter(runs.evicted_uids)
+    begun = {one.detail for one in runs.promises if one.kind == "begun"}
     if lost_by_kafka(events):
         assert set(left) <= begun | {one.data.who.uid for one in intents.values()}
         return
@@ -281,32 +285,32 @@ def check_intents(lives: CrashRuns, events: Mapping[int, AnyEvent]) -> None:
     assert said == left
 
 
-def check_kept_checkpoints(lives: CrashRuns, received: Sequence[ReceivedMessage]) -> None:
-    """Hold that the journal agrees with what somebody kept who read the topic."""
-    oldest = list_segments(lives.journal)[0].first_seq
-    keys = [parse_key(line) for line in (lives.journal / "checkpoint.pub").read_text().split()]
+def check_kept_checkpoints(runs: CrashRuns, received: Sequence[ReceivedMessage]) -> None:
+    """Hold that the journal agrees with a checkpoint kept by a reader of the topic."""
+    oldest = list_segments(runs.journal)[0].first_seq
+    keys = [parse_key(line) for line in (runs.journal / "checkpoint.pub").read_text().split()]
     kept = [one.value.decode() for one in received if mark_type(one.value) == CHECKPOINT]
     still = [text for text in kept if seq_of(text.encode()) >= oldest]
     for text in (still[0], still[-1]):
-        report = verify(lives.journal, keys, "", parse_pinned(text))
+        report = verify(runs.journal, keys, "", parse_pinned(text))
         assert report.ok, report.bad
         assert report.kept is not None
         assert report.kept.agrees
 
 
-def check_followers(lives: CrashRuns, last: int) -> None:
+def check_followers(runs: CrashRuns, last: int) -> None:
     """Hold that followers know all there is, and that nothing is left lying about."""
-    positions = Cursors(lives.journal / "positions").all()
+    positions = Cursors(runs.journal / "positions").all()
     assert set(positions) == {"index", "kafka"}
     assert all(one.seq <= last for one in positions.values())
-    assert [path.name for path in lives.journal.glob("checkpoint*.tmp")] == []
-    check_index(lives, last)
+    assert [path.name for path in runs.journal.glob("checkpoint*.tmp")] == []
+    check_index(runs, last)
 
 
-def check_index(lives: CrashRuns, reaches: int | None = None) -> None:
-    """Hold that the index is as one made anew; it may have to catch up, unless told otherwise."""
-    index = AuditIndex.open(lives.journal, lives.journal / INDEX_FILE)
-    fresh = AuditIndex.temporary(lives.journal)
+def check_index(runs: CrashRuns, reaches: int | None = None) -> None:
+    """Hold that the index is as one made anew; it may have to catch up, unless it must reach a number."""
+    index = AuditIndex.open(runs.journal, runs.journal / INDEX_FILE)
+    fresh = AuditIndex.temporary(runs.journal)
     try:
         fresh.index_all()
         assert reaches in (None, index.cursor.seq)
@@ -324,12 +328,14 @@ def contents(index: AuditIndex) -> list[tuple[int, int, int]]:
 
 
 def lost_by_kafka(events: Mapping[int, AnyEvent]) -> set[int]:
-    """Return what was removed before Kafka could have it: all up to the last loss that is told.
+    """Return what was removed before Kafka could have it: all up to the last loss that is recorded.
 
-    What tells of an earlier loss may have been lost with the next.
+    The record of an earlier loss may have been lost with the next.
     """
-    told = [one.data for one in events.values() if one.type == JOURNAL_LOST]
-    return set(range(1, max((one.last for one in told if one.sink == "kafka"), default=0) + 1))
+    known_size = [one.data for one in events.values() if one.type == JOURNAL_LOST]
+    return set(
+        range(1, max((one.last for one in known_size if one.sink == "kafka"), default=0) + 1)
+    )
 
 
 def by_seq(received: Sequence[ReceivedMessage]) -> dict[int, bytes]:

@@ -1,4 +1,4 @@
-"""Lives of `crash_program` one after the other in the same folder, and what outlives them."""
+"""Runs of `crash_program` one after the other in the same folder, and what they leave."""
 
 import os
 import signal
@@ -25,7 +25,7 @@ _LOG_CHARACTERS = 4000
 
 
 class AcknowledgedWrite(NamedTuple):
-    """Something that a life said was so: what, of which id, and more about it."""
+    """What a run acknowledged: what, of which id, and more about it."""
 
     kind: str
     id: str
@@ -41,7 +41,7 @@ class ReceivedMessage(NamedTuple):
 
 
 class CrashSupervisor:
-    """The process that all lives are forked from: it has loaded what takes time to load."""
+    """The process that all runs are forked from: it has loaded what takes time to load."""
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
@@ -52,7 +52,7 @@ class CrashSupervisor:
         )
 
     def __enter__(self) -> Self:
-        """Let it live while the block runs."""
+        """Keep the process while the block runs."""
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -61,7 +61,7 @@ class CrashSupervisor:
             self._process.kill()
 
     def start_run(self, crash_run: CrashRun) -> int:
-        """Begin a life; return its process's id."""
+        """Begin a run; return its process's id."""
         assert self._process.stdin is not None
         self._process.stdin.write(msgspec.json.encode(crash_run) + b"\n")
         self._process.stdin.flush()
@@ -74,12 +74,12 @@ class CrashSupervisor:
     def _read(self) -> int:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
-        assert line, "the mother of all lives is gone"
+        assert line, "the supervisor has ended"
         return int(line)
 
 
 class CrashRuns:
-    """Processes that share a folder; at most one of a mother's lives at a time."""
+    """Processes that share a folder; at most one of a supervisor's runs at a time."""
 
     def __init__(self, folder: Path, supervisor: CrashSupervisor, kafka: MockKafka) -> None:
         self.journal = folder / "journal"
@@ -104,20 +104,20 @@ class CrashRuns:
         """Read no more."""
         self._consumer.close()
 
-    def work(self, for_s: float, **more: Any) -> int:  # fields of Life
-        """Live for a while and end in an orderly way; return the exit status."""
+    def work(self, for_s: float, **more: Any) -> int:  # fields of CrashRun
+        """Run for a while and end in an orderly way; return the exit status."""
         self._begin(work_s=for_s, **more)
         return self._supervisor.wait()
 
-    def killed_after(self, after_s: float, **more: Any) -> int:  # fields of Life
-        """Live until killed, so long after the process began; return the exit status."""
+    def killed_after(self, after_s: float, **more: Any) -> int:  # fields of CrashRun
+        """Run until killed, so long after the process began; return the exit status."""
         pid = self._begin(**more)
         time.sleep(after_s)
         os.kill(pid, signal.SIGKILL)
         return self._supervisor.wait()
 
-    def killed_at_work(self, after_s: float, **more: Any) -> int:  # fields of Life
-        """Live until killed, so long after the first record was written; return the status."""
+    def killed_at_work(self, after_s: float, **more: Any) -> int:  # fields of CrashRun
+        """Run until killed, so long after the first record was written; return the status."""
         before = self._appended()
         pid = self._begin(**more)
         give_up = time.monotonic() + TIMEOUT_S
@@ -127,19 +127,19 @@ class CrashRuns:
         os.kill(pid, signal.SIGKILL)
         return self._supervisor.wait()
 
-    def killed_at(self, step: str, nth: int = 1, **more: Any) -> int:  # fields of Life
-        """Live until a step comes for the nth time; return the exit status."""
+    def killed_at(self, step: str, nth: int = 1, **more: Any) -> int:  # fields of CrashRun
+        """Run until a step comes for the nth time; return the exit status."""
         self._begin(step=step, nth=nth, **more)
         return self._supervisor.wait()
 
-    def run_to_completion(self, **more: Any) -> int:  # fields of Life
-        """Live until everything is finished and everyone has everything; return the status."""
+    def run_to_completion(self, **more: Any) -> int:  # fields of CrashRun
+        """Run until everything is finished and everyone has everything; return the status."""
         self._begin(is_last=True, **more)
         return self._supervisor.wait()
 
     @property
     def promises(self) -> list[AcknowledgedWrite]:
-        """Whatever was said to be so by any life, in order."""
+        """What the runs acknowledged, in order."""
         lines = self._promises.read_text(encoding="utf-8").splitlines()
         return [AcknowledgedWrite(*[*line.split(" ", 2), "", ""][:3]) for line in lines]
 
@@ -163,9 +163,9 @@ class CrashRuns:
             offsets += _messages_from(self._consumer, number, len(offsets))
         return [message for offsets in self._received for message in offsets]
 
-    def _begin(self, **more: Any) -> int:  # fields of Life
+    def _begin(self, **more: Any) -> int:  # fields of CrashRun
         self._number += 1
-        life = CrashRun(
+        crash_run = CrashRun(
             number=self._number,
             journal=str(self.journal),
             acknowledged=str(self._promises),
@@ -175,7 +175,7 @@ class CrashRuns:
             topic=TOPIC,
             **more,
         )
-        return self._supervisor.start_run(life)
+        return self._supervisor.start_run(crash_run)
 
 
 def _messages_from(consumer: Consumer, number: int, offset: int) -> Iterator[ReceivedMessage]:
