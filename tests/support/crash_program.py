@@ -1,8 +1,8 @@
 """A small controller that can be killed at any moment: real books, and an API server in a file.
 
 Run as a program, it reads a `CrashRun` on each line of its input, carries it out in a process
-forked for it, and prints that process's id and then how it ended. All that takes time to load is loaded once, so
-that hundreds of runs fit into a minute.
+forked for it, and prints that process's id and then how it ended. All that takes time to load is
+loaded once, so that hundreds of runs fit into a minute.
 """
 
 import os

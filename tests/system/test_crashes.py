@@ -308,7 +308,7 @@ def check_followers(runs: CrashRuns, last: int) -> None:
 
 
 def check_index(runs: CrashRuns, reaches: int | None = None) -> None:
-    """Hold that the index is as one made anew; it may have to catch up, unless it must reach a number."""
+    """Hold that the index is as one made anew; it may lag, unless it must reach a record."""
     index = AuditIndex.open(runs.journal, runs.journal / INDEX_FILE)
     fresh = AuditIndex.temporary(runs.journal)
     try:
