@@ -2,8 +2,11 @@
 
 import ast
 import re
+from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 import pytest
@@ -23,11 +26,33 @@ CAMEL_CASE = re.compile(r"^[A-Z][A-Za-z]+$")
 GATE_REASONS = declared(GateReason)
 OUTCOME_REASONS = declared(OutcomeReason)
 TEXT_FIELDS = {"message"}
+BUILDERS = {"decisions.py", "outcomes.py", "scenario.py"}
 
 
-def trees() -> Iterator[tuple[Path, ast.Module]]:
+class Sources(NamedTuple):
+    """What the package's code declares and uses, found in one walk over its syntax trees."""
+
+    declarations: dict[str, Path]
+    used: set[str]
+    calls: dict[str, list[str]]
+    decisions_by_text: list[str]
+
+
+@cache
+def sources() -> Sources:
+    found = Sources({}, set(), defaultdict(list), [])
     for path in SOURCES:
-        yield path, ast.parse(path.read_text(encoding="utf-8"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            found.decisions_by_text.extend(decisions_by_text(path, node))
+            match node:
+                case ast.AnnAssign(target=ast.Name(id=name), value=ast.Call(func=ast.Name(id=of))):
+                    if of in ("GateReason", "OutcomeReason", "FitReason"):
+                        found.declarations[name] = path
+                case ast.Name(id=name, ctx=ast.Load()):
+                    found.used.add(name)
+                case ast.Call(func=ast.Name(id=name)) if path.name not in BUILDERS:
+                    found.calls[name].append(f"{path.relative_to(PACKAGE)}:{node.lineno}")
+    return found
 
 
 def test_every_reason_is_a_camel_case_code() -> None:
@@ -60,58 +85,35 @@ def test_every_reason_has_a_meaning_that_is_a_sentence() -> None:
 
 
 def test_every_declared_reason_is_used() -> None:
-    names = {"GateReason", "OutcomeReason", "FitReason"}
-    declarations: dict[str, Path] = {}
-    used: set[str] = set()
-    for path, tree in trees():
-        for node in ast.walk(tree):
-            match node:
-                case ast.AnnAssign(target=ast.Name(id=name), value=ast.Call(func=ast.Name(id=of))):
-                    if of in names:
-                        declarations[name] = path
-                case ast.Name(id=name, ctx=ast.Load()):
-                    used.add(name)
-
-    assert declarations.keys() - used == set()
+    assert len(sources().declarations) > 40
+    assert sources().declarations.keys() - sources().used == set()
 
 
 @pytest.mark.parametrize("built", ["Defer", "Refuse", "Outcome"])
 def test_decisions_and_outcomes_are_built_from_declared_reasons(built: str) -> None:
-    allowed = {"decisions.py", "outcomes.py", "scenario.py"}
-    found = [
-        f"{path.relative_to(PACKAGE)}:{node.lineno}"
-        for path, tree in trees()
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Name)
-        and node.func.id == built
-        and path.name not in allowed
-    ]
-
-    assert found == []
+    assert sources().calls[built] == []
 
 
 def test_no_code_decides_by_a_message() -> None:
     """A message is neither compared, matched, searched nor looked up."""
-    assert [place for path, tree in trees() for place in decisions_by_text(path, tree)] == []
+    assert sources().decisions_by_text == []
 
 
-def decisions_by_text(path: Path, tree: ast.Module) -> Iterator[str]:
-    for node in ast.walk(tree):
-        reads: list[ast.expr] = []
-        match node:
-            case ast.Compare(left=left, comparators=others):
-                reads = [left, *others]
-            case ast.Call(func=ast.Attribute(value=value, attr=name), args=args):
-                if name in ("startswith", "endswith", "find", "index", "split", "partition"):
-                    reads = [value]
-                elif name in ("match", "fullmatch", "search", "findall"):
-                    reads = args
-            case ast.Match(subject=subject):
-                reads = [subject]
-        for part in (inner for read in reads for inner in ast.walk(read)):
-            if isinstance(part, ast.Attribute) and part.attr in TEXT_FIELDS:
-                yield f"{path.relative_to(PACKAGE)}:{part.lineno}"
+def decisions_by_text(path: Path, node: ast.AST) -> Iterator[str]:
+    reads: list[ast.expr] = []
+    match node:
+        case ast.Compare(left=left, comparators=others):
+            reads = [left, *others]
+        case ast.Call(func=ast.Attribute(value=value, attr=name), args=args):
+            if name in ("startswith", "endswith", "find", "index", "split", "partition"):
+                reads = [value]
+            elif name in ("match", "fullmatch", "search", "findall"):
+                reads = args
+        case ast.Match(subject=subject):
+            reads = [subject]
+    for part in (inner for read in reads for inner in ast.walk(read)):
+        if isinstance(part, ast.Attribute) and part.attr in TEXT_FIELDS:
+            yield f"{path.relative_to(PACKAGE)}:{part.lineno}"
 
 
 def test_the_lint_bites() -> None:
@@ -121,7 +123,9 @@ def test_the_lint_bites() -> None:
         "x = re.search(PATTERN, decision.message)",
         'x = "limit" in why.message',
     ):
-        assert list(decisions_by_text(PACKAGE / "x.py", ast.parse(text)))
+        (statement,) = ast.parse(text).body
+        assert isinstance(statement, ast.Assign)
+        assert list(decisions_by_text(PACKAGE / "x.py", statement.value))
 
 
 def test_every_reason_on_the_wire_is_a_code_with_a_message_beside_it() -> None:
