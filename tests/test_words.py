@@ -1,53 +1,138 @@
-"""The words of docs/explain/glossary.md: identifiers and docstrings name the Kubernetes object."""
+"""The words of docs/explain/glossary.md: code, messages, pages and test names use plain ones."""
 
 import ast
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
-PACKAGE = Path(__file__).parents[1] / "reactive_desched"
-BANNED = re.compile(
-    r"(?<![a-z])(told|untold|nobody|whoever|somebody|things?|pokes?|hears?)(?![a-z])", re.IGNORECASE
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "reactive_desched"
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")),
+    *(page for page in ROOT.glob("docs/**/*.md") if page.parent.name != "adr"),  # not edited later
+    *(page for top in ("changes", "deploy", "examples") for page in ROOT.glob(f"{top}/**/*.md")),
+    *PACKAGE.rglob("*.toml"),
+]
+GLOSSARY = ROOT / "docs" / "explain" / "glossary.md"
+BANNED_WORDS = (
+    *("told", "untold", "tell", "tells", "telling", "hear", "hears", "heard", "poke", "pokes"),
+    *("nobody", "anybody", "somebody", "someone", "everybody", "everyone", "whoever"),
+    *("thing", "things", "news", "dust", "mother", "hold back", "holds back", "held back"),
+    "holding back",
 )
-DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+BANNED = re.compile(rf"(?<![a-z])({'|'.join(BANNED_WORDS)})(?![a-z])", re.IGNORECASE)
+MAIN_PATH = {
+    *("reflector", "store", "change", "index", "subject", "debounce", "evaluator", "worker"),
+    *("wakeup", "profile", "finding", "evaluation", "filter", "evictable", "node fit", "gate"),
+    *("decision", "intent", "outcome", "readiness", "recorder", "record", "sink", "sink runner"),
+    *("usage", "sample", "futile", "reservation", "brake", "guard"),
+}
+TEST_NAME = re.compile(r"^ *(?:(?:async )?def|class) ([Tt]est\w+)", re.MULTILINE)
+QUOTED = re.compile(r"`[^`]*`")
 
 
-def modules() -> Iterator[tuple[Path, ast.Module]]:
+class Sources(NamedTuple):
+    """What one walk over the package's syntax trees finds."""
+
+    texts: list[tuple[str, str]]
+    """Where each identifier and string stands, and its words."""
+
+    classes: dict[str, set[Path]]
+    """The modules outside the simulator that define a class, by its name."""
+
+
+@cache
+def sources() -> Sources:
+    found = Sources([], defaultdict(set))
     for path in sorted(PACKAGE.rglob("*.py")):
-        yield path.relative_to(PACKAGE), ast.parse(path.read_text(encoding="utf-8"))
+        place = path.relative_to(PACKAGE)
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            for text in texts_of(node):
+                found.texts.append((f"{place}:{getattr(node, 'lineno', 1)}", text))
+            if isinstance(node, ast.ClassDef) and place.parts[0] != "sim":
+                found.classes[node.name].add(place)
+    return found
 
 
-def names_and_docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    for node in ast.walk(tree):
-        if isinstance(node, DOCUMENTED) and (text := ast.get_docstring(node)):
-            yield getattr(node, "lineno", 1), text
-        if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
-            yield node.lineno, node.name.replace("_", " ")
-        elif isinstance(node, ast.arg):
-            yield node.lineno, node.arg.replace("_", " ")
-        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            yield node.lineno, node.id.replace("_", " ")
-        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-            yield node.lineno, node.attr.replace("_", " ")
+def texts_of(node: ast.AST) -> Iterator[str]:
+    """Yield the identifier that a node binds, or the string that it is, as words."""
+    match node:
+        case ast.Constant(value=str(text)):  # docstrings, log lines, help, messages
+            yield text.replace("_", " ")
+        case ast.ClassDef(name=name) | ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+            yield name.replace("_", " ")
+        case ast.arg(arg=name) | ast.Name(id=name, ctx=ast.Store()):
+            yield name.replace("_", " ")
+        case ast.Attribute(attr=name, ctx=ast.Store()):
+            yield name.replace("_", " ")
 
 
-def test_identifiers_and_docstrings_use_no_banned_word() -> None:
-    found = [
-        f"{path}:{line}: {word.group()}: {text.strip()[:70]}"
-        for path, tree in modules()
-        for line, text in names_and_docstrings(tree)
-        if (word := BANNED.search(text))
-    ]
+def banned(place: str, text: str) -> Iterator[str]:
+    for word in BANNED.finditer(text):
+        yield f"{place}: {word.group()}: {text[max(0, word.start() - 40) : word.end() + 40]}"
+
+
+def test_identifiers_docstrings_and_messages_use_no_banned_word() -> None:
+    found = [each for place, text in sources().texts for each in banned(place, text)]
+
+    assert len(sources().texts) > 10_000
     assert found == []
 
 
+def test_pages_use_no_banned_word() -> None:
+    found = [
+        each
+        for page in PAGES
+        for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1)
+        for each in banned(f"{page.relative_to(ROOT)}:{number}", QUOTED.sub("", line))
+    ]
+
+    assert GLOSSARY in PAGES
+    assert found == []
+
+
+def test_test_names_use_no_banned_word() -> None:
+    found = [
+        each
+        for path in sorted((ROOT / "tests").rglob("*.py"))
+        for name in TEST_NAME.findall(path.read_text(encoding="utf-8"))
+        for each in banned(str(path.relative_to(ROOT)), name.replace("_", " "))
+    ]
+
+    assert found == []
+
+
+def test_the_glossary_lists_the_banned_words() -> None:
+    listed = GLOSSARY.read_text(encoding="utf-8").partition("A lint")[2]
+
+    assert [word for word in BANNED_WORDS if f"`{word}`" not in listed] == []
+
+
+def test_the_glossary_explains_the_words_of_the_main_path() -> None:
+    rows = re.findall(r"^\| ([^|]+) \|", GLOSSARY.read_text(encoding="utf-8"), re.MULTILINE)
+    explained = {word for row in rows for word in re.split(r"[,:] ", row)}
+
+    assert explained >= MAIN_PATH
+
+
+def test_the_lint_finds_words_in_every_kind_of_text() -> None:
+    for code in (
+        'log.info("a pod was told")',
+        'parser.add_argument("x", help="asks whoever is there")',
+        "def tell_all(self): pass",
+        "def f(thing): pass",
+        "self.news = 1",
+        'def f():\n    """Nobody knows."""',
+    ):
+        texts = [text for node in ast.walk(ast.parse(code)) for text in texts_of(node)]
+        assert [each for text in texts for each in banned("x", text)], code
+
+
 def test_no_two_public_classes_have_one_name() -> None:
-    homes: defaultdict[str, set[Path]] = defaultdict(set)
-    for path, tree in modules():
-        if path.parts[0] == "sim":
-            continue
-        for node in ast.walk(tree):
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                homes[node.name].add(path)
-    assert {name: paths for name, paths in homes.items() if len(paths) > 1} == {}
+    public = {name: at for name, at in sources().classes.items() if not name.startswith("_")}
+
+    assert len(public) > 500
+    assert {name: at for name, at in public.items() if len(at) > 1} == {}

@@ -85,7 +85,7 @@ async def open_recording(
     cluster: ClusterIdentity = UNKNOWN_CLUSTER,
     work_available: Wakeup | None = None,
 ) -> AsyncIterator[Recording]:
-    """Open the journal and let everyone follow it while the block lasts.
+    """Open the journal and run its sinks while the block lasts.
 
     Besides the sinks of the settings, those that are `best_effort` follow: they may miss records,
     and no record is kept for them. Raises JournalError where the directory cannot be used or holds

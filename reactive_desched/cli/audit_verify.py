@@ -20,7 +20,7 @@ _DESCRIPTION = """\
 Read every record of a journal, also one that is being written, and prove that nothing was
 changed, removed, added or moved: each record holds the SHA-256 of the one before, and
 checkpoints are signed. Name the first record that is bad. The owner of the key can still write a
-journal anew, and everyone who can write to the folder can cut off its end: only a checkpoint
+journal anew, and any user who can write to the folder can cut off its end: only a checkpoint
 that was kept elsewhere shows that, so keep one now and then (from Kafka, the event stream, or
 the metric) and name it with --checkpoint."""
 _EPILOG = """\

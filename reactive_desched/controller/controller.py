@@ -202,7 +202,7 @@ class Controller:
 
     def _follow_up(self, now: float) -> bool:
         """Record the moves that ended, and wake what waited for that; say whether any did."""
-        if not self.gates.moves.has_news:
+        if not self.gates.moves.has_ended_or_released:
             return False
         for ended in () if self._recorder.fault else self.gates.moves.take_ended():
             if ended.request_id:

@@ -119,7 +119,7 @@ class _EvaluationUnderWay:
 class Evaluator:
     """Everything between a change and a decision, for all plugin instances.
 
-    Until `resync` is called nothing is evaluated: the initial list is state, not news.
+    Until `resync` is called nothing is evaluated: the initial list is state, not a change.
     `evaluations` counts how often a subject was evaluated.
     """
 

@@ -188,7 +188,7 @@ class MoveTracker:
     # --- the cluster ---
 
     @property
-    def has_news(self) -> bool:
+    def has_ended_or_released(self) -> bool:
         """Whether `take_ended` or `take_released` has something to return."""
         return bool(self._ended or self._released)
 

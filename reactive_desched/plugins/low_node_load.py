@@ -500,7 +500,7 @@ class _Look(Struct, frozen=True):
         return pool.rule_for_sweeps if self.is_sweep else pool.rule
 
     def evidence(self, node: Standing) -> float:
-        """Return what tells an observation of a node from the one before."""
+        """Return what distinguishes an observation of a node from the one before."""
         return node.load.sampled_s if self.sweep_pass is None else self.sweep_pass
 
     def with_reserved(self, target: Standing) -> Standing:

@@ -60,7 +60,7 @@ class GuardSettings(Section):
     )
     ignored_by: Mapping[str, tuple[GuardName, ...]] = Field(
         default={},
-        description="Guards that do not hold back one plugin's findings, by plugin name.",
+        description="Guards that do not hold one plugin's findings, by plugin name.",
     )
 
     def action(self, group: str) -> NodeMarkAction:

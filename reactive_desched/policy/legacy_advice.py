@@ -125,7 +125,7 @@ def _from_top(key: str) -> Iterator[str]:
 
 def _from_strategy(key: str, name: str) -> Iterator[str]:
     if key == "args":
-        yield "in v1alpha1 write params"
+        yield "v1alpha1 calls it params"
     if key == "name":
         yield "the name is the key above"
     if key in _PARAMETERS:

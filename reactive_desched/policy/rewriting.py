@@ -47,7 +47,7 @@ class ConvertOptions:
 
 @dataclass(frozen=True, slots=True)
 class ConvertResult:
-    """A text with its policy in today's format, and what is worth telling about it.
+    """A text with its policy in today's format, and the notices about it.
 
     Documents beside the policy are as they were; so is everything if nothing `is_changed`. What
     `needs_lenience` has values that only a lenient reading takes.

@@ -187,7 +187,7 @@ class SimCluster:
         return [part for part in self._controllers if _is_due(part, now)]
 
     def _replay(self) -> None:
-        """Tell the controllers of what exists already, nodes before the pods that sit on them."""
+        """Send the controllers what exists already, nodes before the pods on them."""
         first = ("namespaces", "nodes")
         rest = sorted(set(self._watchers) - set(first))
         for resource in (*first, *rest):

@@ -63,7 +63,7 @@ class FieldSelector(Struct, frozen=True):
     terms: tuple[_Term, ...] = ()
 
     def matches(self, obj: Obj) -> bool:
-        """Tell whether the object satisfies every term."""
+        """Return whether the object satisfies every term."""
         return all(term.matches(obj) for term in self.terms)
 
     @property

@@ -46,7 +46,7 @@ def internal_ip(node: Obj) -> str:
 
 
 def _conditions(node: Obj, at: str) -> list[Obj]:
-    """Report all well, but leave alone a pressure that someone put there on purpose."""
+    """Report all well, but leave alone a pressure that a user put there on purpose."""
     conditions = [
         {
             "type": kind,

@@ -1,4 +1,4 @@
-"""How a simulated pod behaves: read from its annotations, so that anybody can ask for trouble."""
+"""How a simulated pod behaves: read from its annotations, so that any user can ask for trouble."""
 
 from typing import Final
 

@@ -35,7 +35,7 @@ class Landscape(Struct, frozen=True, kw_only=True):
     heartbeats: bool = True
     node_agents: bool = True
     scenario: str = FRESH
-    """A name of `SCENARIOS`, or `fresh`: then pods start as somebody looks."""
+    """A name of `SCENARIOS`, or `fresh`: then pods start while one watches."""
 
     @property
     def is_prescheduled(self) -> bool:

@@ -1,4 +1,4 @@
-"""Start the simulated API server, and tell clients how to reach it."""
+"""Start the simulated API server, and write how clients reach it."""
 
 import random
 import socket

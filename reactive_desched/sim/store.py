@@ -141,7 +141,7 @@ class Store:
     def subscribe(self, listener: Callable[[Event], None]) -> Callable[[], None]:
         """Call `listener` after each write, in order of version; return the way to stop it.
 
-        A listener may write: what it causes is delivered after everyone has seen the present
+        A listener may write: what it causes is delivered after every listener has seen the present
         event. What it raises reaches the writer.
         """
         handle = object()
@@ -224,7 +224,7 @@ class Store:
 
 
 def _is_released(obj: Obj) -> bool:
-    """Tell whether the last obstacle to a deletion under way has just been removed."""
+    """Return whether the last obstacle to a deletion under way has just been removed."""
     meta = obj["metadata"]
     if not meta.get("deletionTimestamp") or meta.get("finalizers"):
         return False

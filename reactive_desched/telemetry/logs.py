@@ -177,7 +177,7 @@ def _drop_none(_logger: object, _method: str, fields: Fields) -> Fields:
 
 
 def _put_in_order(mode: str | None, _logger: object, _method: str, fields: Fields) -> Fields:
-    """Begin with what everybody looks for, and end with the name of the logger."""
+    """Put the fields that readers look for first and the name of the logger last."""
     given = {**fields, "mode": mode}
     name = given.pop("logger", None)
     first = {field: given[field] for field in _FIELD_ORDER if field in given}

@@ -219,7 +219,7 @@ class TelemetryObserver(Observer):
         more: dict[str, Any],  # structlog takes values of any type
     ) -> None:
         finding = evaluation.finding
-        log = self._log.info if self._is_news(evaluation, decided) else self._log.debug
+        log = self._log.info if self._is_due_to_be_logged(evaluation, decided) else self._log.debug
         log(
             event,
             pod=str(finding.pod),
@@ -231,17 +231,17 @@ class TelemetryObserver(Observer):
             trigger=str(evaluation.trigger),
         )
 
-    def _is_news(self, evaluation: Evaluation, decided: tuple[str, str]) -> bool:
+    def _is_due_to_be_logged(self, evaluation: Evaluation, decided: tuple[str, str]) -> bool:
         """Say whether this gate and reason were not logged of this finding for a while."""
         key, now = (evaluation.finding.pod.uid, evaluation.plugin), evaluation.decided_at
         logged = self._logged.pop(key, {})
         if len(self._logged) >= MAX_LOGGED:
             self._logged.popitem(last=False)
         self._logged[key] = logged
-        is_news = evaluation.changed and now - logged.get(decided, -_NEVER) >= LOG_AGAIN_S
-        if is_news:
+        is_due = evaluation.changed and now - logged.get(decided, -_NEVER) >= LOG_AGAIN_S
+        if is_due:
             logged[decided] = now
-        return is_news
+        return is_due
 
     def _time_of_day(self, at: float | None, now: float) -> str | None:
         """Return a moment of the monotonic clock, now `now`, as people write it."""

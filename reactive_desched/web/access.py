@@ -182,7 +182,7 @@ def _check_local(request: BaseRequest) -> None:
     if not _names_this_machine(request.headers.get("Host", "")):
         raise HTTPForbidden(
             text="write localhost or an IP address into the URL: "
-            "a name may have been bound to this machine by somebody else\n"
+            "a name may have been bound to this machine by another party\n"
         )
     if "Origin" in request.headers:
         raise HTTPForbidden(text="pages in a browser are not answered here\n")

@@ -64,7 +64,7 @@ class ServerCertificate:
             self._log.info("the certificate was read anew", file=self._files[0])
 
     def _fingerprint(self) -> _Fingerprint:
-        """Tell the files apart from later ones; a file that is not there is another one, too."""
+        """Return what distinguishes the files from later ones, also from a missing file."""
         stats = []
         for path in map(Path, self._files):
             try:

@@ -130,7 +130,7 @@ OTHERS = msgspec.structs.replace(pod("others", on="n2"), pvc_names=("more",))
             HERMIT,
             gone(sized("small", "10m", "n2")),
             False,
-            id="somebody else is gone from the node of whom it avoids",
+            id="a pod that it avoids left another node",
         ),
         pytest.param(
             [N2, REPELLER], MOVER, gone(REPELLER), True, id="who does not want it near is gone"

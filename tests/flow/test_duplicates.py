@@ -45,7 +45,7 @@ def test_evictions_under_way_do_not_lower_the_share_of_the_others() -> None:
     assert len(running.evicted) == 3
 
 
-def test_what_a_disruption_budget_holds_back_follows() -> None:
+def test_what_a_disruption_budget_delays_follows() -> None:
     world = SimulatedCluster().nodes("n1")
     world.deployment("web", 6)
     world.pdb("web", maxUnavailable=1)

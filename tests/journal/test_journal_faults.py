@@ -183,7 +183,7 @@ async def test_a_hanging_disk_refuses_even_those_for_which_the_buffer_has_no_pla
         disk.free.set()
 
 
-async def test_an_outcome_held_back_by_a_hanging_write_follows_it(
+async def test_an_outcome_delayed_by_a_hanging_write_follows_it(
     running: Running,
     intent: MakeIntent,
     outcome: MakeOutcome,

@@ -76,7 +76,7 @@ def protected(world: Any) -> list[Any]:
     return [*world.small(), mirror, local, far]
 
 
-def test_what_is_held_back_is_counted_by_gate(world: Any) -> None:
+def test_what_is_blocked_is_counted_by_gate(world: Any) -> None:
     text = shown(world.look(world.file(world.listed(protected(world)))))
 
     assert (

@@ -37,7 +37,8 @@ class CheckpointContext(NamedTuple):
 class Checkpointer:
     """Makes checkpoint events, and says when one is due: after records or after time.
 
-    `clock` is the time of day, which a checkpoint tells; `monotonic` is what waits. `size` and
+    `clock` gives the time of day that a checkpoint states, `monotonic` the time that intervals are
+    measured by. `size` and
     `root` are what the last checkpoint says.
     """
 

@@ -1,7 +1,7 @@
 """Which losses are recorded already, so that a crash meanwhile does not record them twice.
 
 A loss is noted before and after it is recorded. Where a crash, or a failing disk, leaves only the
-first note, the journal itself shows whether the telling got through.
+first note, the journal itself shows whether the record was written.
 """
 
 from collections.abc import Iterable, Iterator
@@ -22,7 +22,7 @@ from reactive_desched.primitives.decode_errors import DECODE_ERRORS
 
 
 class _LossState(Struct, frozen=True, gc=False):
-    """The last loss of a sink; its telling is in the segment that begins at `since`, or later."""
+    """The last loss of a sink; its record is in the segment that begins at `since`, or later."""
 
     first: int
     last: int

@@ -228,9 +228,9 @@ class ServerProbe:
     The reflectors of a session share one probe. After a failed call of any of them, `run` asks
     `/readyz` whether the server is down, and while it is, asks again every second. Any response
     but 429 and 5xx counts as serving: a proxy may not have `/readyz`, a role may not allow it.
-    A 401 or 403 right after an outage is no news for some seconds: a server that has just started
-    has not read the RBAC roles. While the server serves the probe, each reflector waits out its
-    own back-off.
+    A 401 or 403 right after an outage is not reported for some seconds: a server that has just
+    started has not read the RBAC roles. While the server serves the probe, each reflector waits
+    out its own back-off.
     """
 
     def __init__(self, session: Transport, clock: Clock) -> None:

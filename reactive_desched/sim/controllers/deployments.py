@@ -73,7 +73,7 @@ class Deployments(Reconciler):
             self.soon((namespace_of(event.object), owner["name"]))
 
     def _observe_gone(self, pod: Obj) -> None:
-        """Recreate waits for the very last pod, which no ReplicaSet's status tells of."""
+        """Recreate waits for the very last pod, which no ReplicaSet's status shows."""
         owner = controller_of(pod)
         if owner is None or owner["kind"] != "ReplicaSet":
             return
@@ -139,7 +139,7 @@ class Deployments(Reconciler):
         revision = max(map(_revision, fleet.old), default=0) + 1
         if fleet.new is None:
             new = self.store.create("replicasets", replica_set(deployment, size, revision))
-            self._tell(deployment, new, 0, size)
+            self._record_scaling(deployment, new, 0, size)
         else:
             new = self._scale(fleet.new, deployment, limits, size, revision)
         self._mark(deployment, _revision(new))
@@ -153,10 +153,10 @@ class Deployments(Reconciler):
             current["metadata"].setdefault("annotations", {}).update(marks)
             return current
 
-        self._tell(deployment, rs, _wanted(rs), size)
+        self._record_scaling(deployment, rs, _wanted(rs), size)
         return self.store.modify("replicasets", *key_of(rs), change)
 
-    def _tell(self, deployment: Obj, rs: Obj, before: int, after: int) -> None:
+    def _record_scaling(self, deployment: Obj, rs: Obj, before: int, after: int) -> None:
         if before != after:
             way = "up" if after > before else "down"
             note = f"Scaled {way} replica set {rs['metadata']['name']} from {before} to {after}"

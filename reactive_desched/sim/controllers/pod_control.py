@@ -1,4 +1,4 @@
-"""Creates and deletes pods on behalf of their owners, and tells the owner when it cannot."""
+"""Creates and deletes pods on behalf of their owners, and notifies the owner when it cannot."""
 
 import random
 from collections.abc import Mapping

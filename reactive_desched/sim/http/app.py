@@ -214,7 +214,7 @@ _WRITES = {
 
 
 def _is_allowed(method: str, target: Target) -> bool:
-    """Tell whether a write may be done there: not to parts, and not in all namespaces at once."""
+    """Return whether a write may be done: not to parts, and not in all namespaces at once."""
     return target.namespace is not None and not (method == "DELETE" and target.subresource)
 
 

@@ -1,4 +1,4 @@
-"""What tells clients which kinds there are: plain and aggregated discovery."""
+"""What clients learn the kinds from: plain and aggregated discovery."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType

@@ -46,7 +46,7 @@ class _Claims(Struct, frozen=True):
 
 
 class Identities:
-    """Tells users apart by token and impersonation headers, and admits their requests.
+    """Identifies users by token and impersonation headers, and admits their requests.
 
     A request without credentials, or with those of another cluster, comes from `sim:admin`, who
     may do everything.

@@ -30,11 +30,11 @@ class Wanted(Struct, frozen=True):
 
     @property
     def selects(self) -> bool:
-        """Tell whether anything is filtered out besides other namespaces."""
+        """Return whether anything is filtered out besides other namespaces."""
         return bool(self.labels.requirements or self.fields.terms)
 
     def matches(self, obj: Obj) -> bool:
-        """Tell whether the client wants this object."""
+        """Return whether the client wants this object."""
         if self.namespace and obj["metadata"].get("namespace") != self.namespace:
             return False
         return self.labels.matches(labels_of(obj)) and self.fields.matches(obj)

@@ -136,7 +136,7 @@ class WatchHub:
         self.cut_all()
 
     async def reached(self, rv: int, within_s: float) -> bool:
-        """Wait until the store is at `rv` or later; tell whether it got there in time."""
+        """Wait until the store is at `rv` or later; return whether it got there in time."""
         if self._store.rv >= rv:
             return True
         change = asyncio.Event()

@@ -1,4 +1,4 @@
-"""The protobuf wire format: numbered fields, before anybody knows what they mean."""
+"""The protobuf wire format: numbered fields, before they are given a meaning."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""The pods that wait for a node: ready to be tried, backing off, or parked until news comes."""
+"""The pods that wait for a node: ready to be tried, backing off, or parked until a change comes."""
 
 from heapq import heappop, heappush
 from typing import Final
@@ -27,8 +27,8 @@ class _Waiting:
 class Backlog:
     """Pods by priority, then by arrival; holds one entry per pending pod.
 
-    A pod that failed is tried again when news may help it, but not before its back-off (1 s,
-    doubling to 10 s) has passed; without news after five minutes.
+    A pod that failed is tried again when a change may help it, but not before its back-off (1 s,
+    doubling to 10 s) has passed; without a change after five minutes.
     """
 
     def __init__(self) -> None:
@@ -58,7 +58,7 @@ class Backlog:
             self._later.drop(key)
 
     def put_off(self, key: Key, now: float, *, heeds_neighbours: bool) -> None:
-        """Park a pod that fits nowhere; say whether news of other pods may help it."""
+        """Park a pod that fits nowhere; return whether changes of other pods may help it."""
         waiting = self._waiting.get(key)
         if waiting is None:
             return

@@ -92,8 +92,8 @@ class Scheduler:
         self._scoring = scoring
         self._recorder = Recorder(store, NAME)
         self._backlog = Backlog()
-        self._room_news = False
-        self._neighbour_news = False
+        self._room_changed = False
+        self._other_pods_changed = False
         self._start = 0
 
     def observe(self, event: Event) -> None:
@@ -102,25 +102,25 @@ class Scheduler:
         match event.resource:
             case "pods":
                 self._observe_pod(event.object, gone=gone)
-                self._room_news |= _frees_room(event)
-                self._neighbour_news |= _changes_neighbours(event)
+                self._room_changed |= _frees_room(event)
+                self._other_pods_changed |= _changes_neighbours(event)
             case "nodes":
                 self.picture.see_node(event.object, gone=gone)
-                self._room_news |= _changes_node(event)
+                self._room_changed |= _changes_node(event)
             case "namespaces":
                 self.picture.see_namespace(event.object, gone=gone)
             case "persistentvolumeclaims":
                 self.volumes.see_claim(event.object, gone=gone)
-                self._room_news = True
+                self._room_changed = True
             case _:
                 self.volumes.see_volume(event.object, gone=gone)
-                self._room_news = True
+                self._room_changed = True
 
     def due(self) -> float | None:
-        """Return when the next pod may be tried, or None; news shortens the wait."""
-        if self._room_news or self._neighbour_news:
-            self._backlog.stir(neighbours_only=not self._room_news)
-            self._room_news = self._neighbour_news = False
+        """Return when the next pod may be tried, or None; a change shortens the wait."""
+        if self._room_changed or self._other_pods_changed:
+            self._backlog.stir(neighbours_only=not self._room_changed)
+            self._room_changed = self._other_pods_changed = False
         return self._backlog.due()
 
     def step(self, now: float) -> None:

@@ -50,7 +50,7 @@ def too_large(size: int, kafka: KafkaSettings, topic: str) -> str:
 
 
 def _last_warning_text(last_warning: str) -> str:
-    return f" (last heard: {last_warning})" if last_warning else ""
+    return f" (last warning of the client: {last_warning})" if last_warning else ""
 
 
 def _join_names(names: Iterable[str]) -> str:
