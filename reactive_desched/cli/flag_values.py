@@ -19,6 +19,8 @@ _MAX_PORT = 65535
 _MAX_RECORDS = 10**9
 _MAX_DIGITS = 18
 _MAX_PASSES = 1_000_000
+_MAX_NODES = 100_000
+_MAX_PODS = 10_000_000
 _MAX_RATE, _MAX_BURST = 10_000, 1_000_000
 
 
@@ -97,6 +99,16 @@ def parse_record_count(text: str) -> int:
 def parse_passes(text: str) -> int:
     """Read how often to sweep the same objects."""
     return parse_whole_number(text, 1, _MAX_PASSES)
+
+
+def parse_node_count(text: str) -> int:
+    """Read how many nodes the simulator makes."""
+    return parse_whole_number(text, 1, _MAX_NODES)
+
+
+def parse_pod_count(text: str) -> int:
+    """Read how many pods the simulator makes."""
+    return parse_whole_number(text, 0, _MAX_PODS)
 
 
 def parse_logging_format(text: str) -> str:

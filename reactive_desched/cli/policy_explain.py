@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from reactive_desched.cli.commands import Commands
+from reactive_desched.cli.policy_rule import rule_page
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,8 +18,8 @@ _EVICTOR: Final = "DefaultEvictor"
 _SETTINGS: Final = "settings"
 _DESCRIPTION: Final = """\
 Explain a plugin and its arguments, one argument, the evictor (DefaultEvictor) or a setting
-(settings.budgets.cluster), as `kubectl explain` explains a field of an object. Without a name, list
-the plugins."""
+(settings.budgets.cluster), as `kubectl explain` explains a field of an object. A code of `policy
+check` is explained as by `policy rule`. Without a name, list the plugins."""
 
 
 def add(commands: Commands) -> None:
@@ -59,7 +60,10 @@ def _lines(name: str | None, width: int) -> Iterator[str]:
     if name is None:
         yield from align([("PLUGIN", "FINDS"), *_plugins()], width=width)
         yield ""
-        yield f"Name one of them, {_EVICTOR} or {_SETTINGS}, to see its fields."
+        yield f"Name one of them, {_EVICTOR} or {_SETTINGS}, to see its fields, or a code as RD201."
+        return
+    if (page := rule_page(name)) is not None:
+        yield from page.splitlines()
         return
     head, _, rest = name.partition(".")
     about, model = _described(head)

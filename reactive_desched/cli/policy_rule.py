@@ -20,17 +20,29 @@ def add(commands: Commands) -> None:
     command.set_defaults(command=_print, usage_error=command.error)
 
 
-def _print(arguments: argparse.Namespace) -> int:
+def rule_page(code: str) -> str | None:
+    """Return the page of a rule by its code; None for a word that is no code."""
     from reactive_desched.api.rules import Rule
     from reactive_desched.policy.rule_pages import rule_pages
 
-    pages = rule_pages()
-    if arguments.code is None:
-        sys.stdout.writelines(f"{rule}  {page.summary}\n" for rule, page in pages.items())
-        return 0
     try:
-        rule = Rule(arguments.code.upper())
+        return rule_pages()[Rule(code.upper())].markdown()
     except ValueError:
-        arguments.usage_error(f"there is no rule {arguments.code}: `policy rule` lists all")
-    sys.stdout.write(pages[rule].markdown())
+        return None
+
+
+def _print(arguments: argparse.Namespace) -> int:
+    from reactive_desched.policy.rule_pages import rule_pages
+
+    if arguments.code is None:
+        pages = rule_pages().items()
+        sys.stdout.writelines(f"{rule}  {page.summary}\n" for rule, page in pages)
+        return 0
+    page = rule_page(arguments.code)
+    if page is None:
+        arguments.usage_error(
+            f"there is no rule {arguments.code}: `policy rule` lists all; for plugins and settings "
+            "there is `policy explain`"
+        )
+    sys.stdout.write(page or "")
     return 0

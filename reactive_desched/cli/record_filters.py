@@ -87,14 +87,15 @@ def check_reasons(codes: Iterable[str]) -> None:
     from reactive_desched.api.reason_codes import REASON_CODES
     from reactive_desched.errors import ConfigError
     from reactive_desched.journal.summary import is_pattern
-    from reactive_desched.primitives.hints import did_you_mean, quote
+    from reactive_desched.primitives.hints import did_you_mean, not_one_of, quote
 
+    known = sorted(REASON_CODES)
     for code in codes:
         if code not in REASON_CODES and not is_pattern(code):
-            hint = did_you_mean(code, REASON_CODES) or "they are in docs/reference/reasons.md"
+            meant = did_you_mean(code, REASON_CODES)
+            unknown = f"{quote(code)} is unknown; {meant}" if meant else not_one_of(code, known)
             raise ConfigError(
-                f"--reason {quote(code)} is unknown; {hint}; for one of another version, write "
-                f"--reason '{code}*'"
+                f"--reason {unknown}; for one of another version, write --reason '{code}*'"
             )
 
 

@@ -3,6 +3,7 @@
 import argparse
 from typing import Final
 
+from reactive_desched.cli import flag_values
 from reactive_desched.cli.commands import Commands
 
 SCENARIOS: Final = {
@@ -33,9 +34,15 @@ def add(commands: Commands) -> None:
         metavar="NAME",
         help="; ".join(f"{name}: {text}" for name, text in SCENARIOS.items()),
     )
-    command.add_argument("--nodes", type=int, default=50, metavar="N", help="default 50")
     command.add_argument(
-        "--pods", type=int, default=1000, metavar="N", help="about so many (default 1000)"
+        "--nodes", type=flag_values.parse_node_count, default=50, metavar="N", help="default 50"
+    )
+    command.add_argument(
+        "--pods",
+        type=flag_values.parse_pod_count,
+        default=1000,
+        metavar="N",
+        help="about so many (default 1000)",
     )
     command.add_argument(
         "--seed",

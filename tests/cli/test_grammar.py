@@ -142,6 +142,8 @@ def test_a_mistake_shows_the_usage_of_its_command_and_what_may_be_meant(
         ["run", "--policy", "p", "--secure-port", "-3"],
         ["run", "--policy", "p", "--client-connection-burst", "-3"],
         ["plan", "--policy", "p", "--passes", "-3"],
+        ["sim", "--nodes", "-3"],
+        ["sim", "--pods", "-3"],
     ],
     ids=lambda words: words[-2],
 )
@@ -155,7 +157,7 @@ def test_a_negative_number_is_refused_in_the_same_words(
     )
 
 
-@pytest.mark.parametrize("flag", ["--outcome", "--type", "--plugin"])
+@pytest.mark.parametrize("flag", ["--outcome", "--type", "--plugin", "--reason"])
 @pytest.mark.parametrize("command", [("audit", "query"), ("audit", "export"), ("events", "tail")])
 def test_a_word_of_a_closed_set_is_checked_whatever_the_journal_holds(
     capsys: pytest.CaptureFixture[str], command: tuple[str, ...], flag: str

@@ -597,8 +597,11 @@ def test_what_cannot_be_asked_of_a_correction_is_refused(
     assert said in capsys.readouterr().err
 
 
-def test_a_rule_is_explained_as_on_its_page(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["policy", "rule", "rd201"]) == 0
+@pytest.mark.parametrize("command", ["rule", "explain"])
+def test_a_rule_is_explained_as_on_its_page(
+    capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    assert main(["policy", command, "rd201"]) == 0
     section = capsys.readouterr().out
     page = Path(__file__).parents[2] / "docs" / "reference" / "policy-rules.md"
     assert section.startswith("### RD201 unknown-field\n")

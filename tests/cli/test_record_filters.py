@@ -26,7 +26,7 @@ def test_an_empty_word_is_refused() -> None:
         (["--reason", "DisruptionBudgets"], "did you mean DisruptionBudget?"),
         (
             ["--reason", "bogus"],
-            r"reasons\.md; for one of another version, write --reason 'bogus\*'",
+            r"it is one of BackingOff, .*; for one of another version, write --reason 'bogus\*'",
         ),
         (["--gate", "NodeFits"], "did you mean NodeFit?"),
         (["--plugin", "PodLifetimes"], "did you mean PodLifeTime?"),
