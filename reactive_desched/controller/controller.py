@@ -38,6 +38,7 @@ from reactive_desched.model.observer import Observer
 from reactive_desched.model.outcomes import (
     DECISION_OUTDATED,
     EVICTIONS_PAUSED,
+    POD_LEAVES,
     POLICY_CHANGED,
     Outcome,
 )
@@ -96,6 +97,7 @@ class Controller:
         self._recorder_fault = self._leader_fault = ""
         self._evicting: dict[PodKey, Evaluation] = {}
         self._superseded: set[PodKey] = set()
+        self._evicted = 0
 
     def apply(self, changes: Sequence[Change], version: int = 0) -> bool:
         """Enqueue the subjects that these changes concern; say whether the worker should look.
@@ -176,6 +178,7 @@ class Controller:
         now = self._clock()
         self.gates.moves.name_request(uid, result.request_id)
         self.evaluator.settle(evaluation, result.outcome, now)
+        self._evicted += result.outcome.result in POD_LEAVES
         self._follow_up(now)
         self._observer.on_outcome(evaluation, result.outcome, result.sent_at)
         self._work_available.notify()
@@ -389,11 +392,12 @@ class Controller:
         return due is not None and due <= now
 
     def count_findings(self) -> dict[str, int | dict[str, int]]:
-        """Count the findings of now: those whose pods are being evicted, and the others by gate."""
+        """Count the findings since the start: of pods that left, or are leaving, others by gate."""
         blocked = self.evaluator.blocked_by_gate
         evicting = len(self._evicting)
         return {
-            "findings": evicting + sum(blocked.values()),
+            "findings": self._evicted + evicting + sum(blocked.values()),
+            "evicted": self._evicted,
             "evicting": evicting,
             "blocked": blocked,
         }

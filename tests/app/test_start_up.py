@@ -260,4 +260,16 @@ async def test_a_start_says_what_runs_what_was_synced_the_limits_and_what_was_fo
         *("brakes.zones", "brakes.storm", "brakes.pending", "brakes.pauseFile")
     }
     assert values["found"]["findings"] == 2
-    assert sum(values["found"]["blocked"].values()) + values["found"]["evicting"] == 2
+    found = values["found"]
+    assert sum(found["blocked"].values()) + found["evicting"] + found["evicted"] == 2
+
+
+async def test_a_pod_that_has_left_by_the_time_of_the_count_was_found_all_the_same() -> None:
+    flow = whole_flow()
+    async with flow.running():
+        flow.sync_and_resume(node("n1", "gpu:NoSchedule"), node("n2"), pod("web", on="n1"))
+        await anyio.sleep(60)
+
+    assert flow.evicted_names == ["web"]
+    counted = flow.controller.count_findings()
+    assert counted == {"findings": 1, "evicted": 1, "evicting": 0, "blocked": {}}
