@@ -106,17 +106,21 @@ class Pausing:
         self._controller.restore_brakes(
             replace(self._kept, pause=None) if paused_meanwhile else self._kept
         )
+        self._controller.confirm_brakes_kept(self._kept)
         self._restored.set()
         await self._read_pause_file()
 
     async def run(self) -> None:
         """Follow the pause file and keep what changes at once, until cancelled."""
-        while True:
-            await self._read_pause_file()
-            if not_kept := await self._keep():
-                self._log.warning("the brakes cannot be kept over a restart", reason=not_kept)
-            with anyio.move_on_after(POLL_INTERVAL_S):
-                await self._controller.brakes_changed()
+        try:
+            while True:
+                await self._read_pause_file()
+                if not_kept := await self._keep():
+                    self._log.warning("the brakes cannot be kept over a restart", reason=not_kept)
+                with anyio.move_on_after(POLL_INTERVAL_S):
+                    await self._controller.brakes_changed()
+        finally:
+            self._controller.confirm_brakes_kept(None)
 
     async def _pause(self, body: Mapping[str, Any]) -> BrakesAnswer:
         order = msgspec.convert(body, PauseOrder)
@@ -149,7 +153,10 @@ class Pausing:
         return BrakesAnswer(self._controller.pause_reason(), brakes, not_kept)
 
     async def _keep(self) -> str:
-        """Write what differs from the file; return why that failed, or the empty text."""
+        """Write what differs from the file, and have it shown then.
+
+        Returns why it could not be written, or the empty text; it is shown all the same.
+        """
         async with self._keeping:
             while (saved := self._controller.saved_brakes()) != self._kept:
                 if (path := self._path) is None:
@@ -158,8 +165,10 @@ class Pausing:
                 try:
                     await anyio.to_thread.run_sync(durable.replace, path, content)
                 except OSError as error:
+                    self._controller.confirm_brakes_kept(saved)
                     return f"{path}: {error.strerror or error}"
                 self._kept = saved
+                self._controller.confirm_brakes_kept(saved)
             return ""
 
     async def _read_pause_file(self) -> None:

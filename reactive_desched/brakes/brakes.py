@@ -66,6 +66,7 @@ class Brakes:
         self._notices: deque[BrakeNotice] = deque(maxlen=MAX_NOTICES)
         self._released: list[Change] = []
         self._due = _NOW
+        self._kept: SavedBrakes | None = None
         self.next_due: float | None = None
         self.changed = Wakeup()
         self._engagements = dict.fromkeys((ZONE, STORM, PENDING, MANUAL), 0)
@@ -100,6 +101,14 @@ class Brakes:
         if saved.storm:
             self.storm.restore(saved.storm, now)
         self._due = _NOW
+
+    def confirm_kept(self, kept: SavedBrakes | None) -> None:
+        """Take in what a restart would go on with; None where nothing keeps it.
+
+        A storm is shown, and its notices are given out, no earlier than it is kept: who sees it
+        may rely on it. It holds evictions at once.
+        """
+        self._kept = kept
 
     def start(self, now: float) -> None:
         """Take in the cluster as it is at the end of the initial sync."""
@@ -170,13 +179,14 @@ class Brakes:
         return {
             MANUAL: self.pause.reason,
             ZONE: self.zones.message,
-            STORM: self.storm.message,
+            STORM: self.storm.message if self._kept is None else self._kept.storm,
             PENDING: self.pending.message,
         }
 
     def take_notices(self) -> Iterator[BrakeNotice]:
-        """Yield, once each, what engaged and what was released."""
-        while self._notices:
+        """Yield, once each, what engaged and what was released, up to a storm not kept yet."""
+        is_kept = self._kept is None or self._kept.storm == self.saved.storm
+        while self._notices and (is_kept or self._notices[0].brake != STORM):
             yield self._notices.popleft()
 
     def collect(self) -> Iterator[Metric]:

@@ -261,6 +261,11 @@ class Controller:
         """Return what of the brakes is to outlive a restart."""
         return self.gates.brakes.saved
 
+    def confirm_brakes_kept(self, kept: SavedBrakes | None) -> None:
+        """Take in what a restart would go on with, None where nothing keeps it, and show it."""
+        self.gates.brakes.confirm_kept(kept)
+        self._record_brake_notices()
+
     async def brakes_changed(self) -> None:
         """Return when a brake engages or is released."""
         await self.gates.brakes.changed.wait()

@@ -1,6 +1,7 @@
 """The orders `pause` and `resume`, the pause file, and what a restart goes on with."""
 
 import shutil
+import threading
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -88,6 +89,46 @@ async def test_a_storm_is_kept_at_once_for_the_process_may_crash_in_it(
     later = Life(tmp_path, brakes=storm)
     await later.restore()
     assert "2 pods were found within 60 s" in later.bench.controller.brake_messages()[STORM]
+
+
+@pytest.mark.parametrize("error", [None, OSError(28, "No space left on device")])
+async def test_a_storm_is_shown_once_it_was_tried_to_be_kept_and_holds_before_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: OSError | None
+) -> None:
+    may_write = threading.Event()
+
+    def write(path: Path, content: bytes) -> None:
+        assert may_write.wait(20)
+        if error is not None:
+            raise error
+        path.write_bytes(content)
+
+    monkeypatch.setattr("reactive_desched.journal.durable.replace", write)
+    storm = BrakeSettings.model_validate({"zones": None, "pending": None, "storm": {"pods": 2}})
+    life = Life(tmp_path, brakes=storm)
+    controller = life.bench.controller
+    await life.restore()
+    async with life.bench.running(), anyio.create_task_group() as group:
+        group.start_soon(life.pausing.run)
+        life.bench.sync_and_resume(
+            node("n1"), node("n2"), pod("web", on="n1"), pod("api", on="n1"), pod("db", on="n1")
+        )
+        life.bench.deliver(TAINTED)
+        with anyio.fail_after(20):
+            while not controller.saved_brakes().storm:  # noqa: ASYNC110 -- nobody says so
+                await anyio.sleep(0.01)
+        await anyio.sleep(0.05)
+        evicted = len(life.bench.evicted_names)
+        assert controller.brake_messages()[STORM] == ""
+        assert not list(controller.gates.brakes.take_notices())
+
+        may_write.set()
+        with anyio.fail_after(20):
+            while not controller.brake_messages()[STORM]:  # noqa: ASYNC110 -- another thread writes
+                await anyio.sleep(0.01)
+        assert (tmp_path / FILE).exists() is (error is None)
+        assert len(life.bench.evicted_names) == evicted
+        group.cancel_scope.cancel()
 
 
 async def test_a_pause_that_cannot_be_kept_holds_and_says_so(tmp_path: Path) -> None:
