@@ -51,7 +51,7 @@ async def overview(controller: Controller, query: Mapping[str, str]) -> NodeOver
     """Return every node; raises ConfigError for a query that is not empty."""
     if query:
         raise ConfigError(f"{quote(next(iter(query)))} is not a filter; there are none")
-    plugin, classes = _classes(controller)
+    plugin, classes = await _classes(controller)
     waiting = Counter(each.decision.finding.pod.node for each in controller.evaluator.pending())
     moving = Counter(move.origin.node for move in controller.gates.moves)
     used = {each.node: each for each in _samples(controller)}
@@ -100,14 +100,19 @@ def _percent(amounts: Mapping[str, int], of: Mapping[str, int]) -> dict[str, flo
     }
 
 
-def _classes(controller: Controller) -> tuple[str, Mapping[str, str]]:
+async def _classes(controller: Controller) -> tuple[str, Mapping[str, str]]:
     """Return the classes of the nodes by the first plugin that has some, and the plugin's name."""
     for instance in controller.evaluator.instances:
         plugin = instance.plugin
         if not isinstance(plugin, BalancePlugin):
             continue
         for table in plugin.node_tables(controller.state, controller.view.now_s):
-            return plugin.name, {each.name: str(each.node_class) for each in table.nodes}
+            classes = {}
+            for number, each in enumerate(table.nodes, 1):
+                classes[each.name] = str(each.node_class)
+                if number % NODES_PER_SLICE == 0:
+                    await anyio.lowlevel.checkpoint()
+            return plugin.name, classes
     return "", {}
 
 

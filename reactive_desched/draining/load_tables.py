@@ -1,6 +1,7 @@
 """The tables of the nodes of a pool whose load koordinator's agents measure."""
 
 from collections.abc import Iterator
+from functools import partial
 
 from reactive_desched.model.node_load import (
     TARGETS,
@@ -10,7 +11,7 @@ from reactive_desched.model.node_load import (
     exceeds,
     used_amounts,
 )
-from reactive_desched.model.node_table import ClassifiedNode, NodeRole, NodeTable
+from reactive_desched.model.node_table import ClassifiedNode, NodeRole, NodeRows, NodeTable
 from reactive_desched.model.utilization import NodeClass
 from reactive_desched.state.indexes.node_loads import NodeLoads, PoolStandings, Standing
 
@@ -44,8 +45,9 @@ def load_tables(
             resources=rule.resources,
             written=written,
             thresholds=written if means is None else written.around(rule.means(level, means)),
-            nodes=tuple(
-                _classified(name, by_name.get(name), rule, level) for name in sorted(loads.selected)
+            nodes=NodeRows(
+                [(name, by_name.get(name)) for name in sorted(loads.selected)],
+                partial(_classified, rule=rule, level=level),
             ),
             means=None if means is None else rule.means(level, means),
             pool=pool,
@@ -53,9 +55,8 @@ def load_tables(
         )
 
 
-def _classified(
-    name: str, standing: Standing | None, rule: LoadRule, level: Level
-) -> ClassifiedNode:
+def _classified(row: tuple[str, Standing | None], rule: LoadRule, level: Level) -> ClassifiedNode:
+    name, standing = row
     if standing is None:
         return ClassifiedNode(name, NodeClass.UNKNOWN, NodeRole.NONE, {}, {}, {})
     load = standing.load

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from reactive_desched.draining.room import left_on
-from reactive_desched.model.node_table import ClassifiedNode, NodeRole, NodeTable
+from reactive_desched.model.node_table import ClassifiedNode, NodeRole, NodeRows, NodeTable
 from reactive_desched.model.resources import add_resources
 from reactive_desched.model.utilization import REQUESTS, NodeStanding, capacity_of
 from reactive_desched.state.indexes.node_utilization import NodeUtilization
@@ -22,7 +22,7 @@ def node_table(pool: NodeUtilization) -> NodeTable:
         resources=rule.tracked,
         written=rule.thresholds,
         thresholds=pool.thresholds,
-        nodes=tuple(_classified(standing, pool) for standing in standings),
+        nodes=NodeRows(standings, lambda standing: _classified(standing, pool)),
         means=pool.means,
         obstacles=tuple(_obstacles(pool)),
         counts_requests=rule.source == REQUESTS,

@@ -16,6 +16,9 @@ from reactive_desched.web.router import Handler, Router
 MAX_BODY_BYTES: Final = 4096
 """The longest body of an order; a longer one is answered with 413."""
 
+MAX_INDENTED_BYTES: Final = 1 << 17
+"""A longer answer is one line."""
+
 JSON_TYPE: Final = "application/json"
 
 
@@ -86,5 +89,8 @@ def _order_handler(order: Order) -> Handler:
 
 
 def _json_response(answer: object) -> Response:
-    body = msgspec.json.format(msgspec.json.encode(answer), indent=1) + b"\n"
+    """Answer with JSON; a long one is not laid out, which would hold the event loop."""
+    body = msgspec.json.encode(answer)
+    if len(body) <= MAX_INDENTED_BYTES:
+        body = msgspec.json.format(body, indent=1) + b"\n"
     return Response(status=HTTPStatus.OK, body=body, content_type=JSON_TYPE)
