@@ -301,6 +301,10 @@ class Referee:
             self._check_windows()
             for violation in futile_moves(self._world):
                 self._violate(violation)
+        self.raise_violations()
+
+    def raise_violations(self) -> None:
+        """Raise Violation with all that was violated so far, if anything was."""
         if self.violations:
             raise Violation("\n".join(self.violations))
 

@@ -631,8 +631,16 @@ async def live(
         await tell(story)
         await story.end()
 
-    await world.live(story.prepare, play)
-    world.referee.check_end()
+    failure: ExceptionGroup[Exception] | None = None
+    try:
+        await world.live(story.prepare, play)
+    except ExceptionGroup as error:
+        failure = error
+    if failure is None:
+        world.referee.check_end()
+    else:  # outside of the handler: hypothesis takes failures with other contexts for others
+        world.referee.raise_violations()
+        raise failure
     return world
 
 

@@ -11,15 +11,22 @@ repeated in vain for ever; each intent has one outcome, and each eviction one fo
 """
 
 import os
+import re
 import subprocess
 import sys
+from collections.abc import Awaitable
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.stateful import run_state_machine_as_test
 
+from reactive_desched.eviction.executor import EvictionExecutor, EvictionResult
+from reactive_desched.model.intents import Intent
 from tests.safety.machine import ClusterInTrouble
+from tests.safety.referee import Violation
 from tests.safety.story import play_story
 from tests.safety.world import World
 
@@ -52,6 +59,47 @@ TestClusterInTrouble.settings = settings(
     stateful_step_count=25,
     suppress_health_check=list(HealthCheck),
 )
+
+
+@pytest.mark.skipif(os.environ.get("TIER") != "deep", reason="takes two minutes")
+@pytest.mark.hypothesis
+def test_a_failing_history_shrinks_to_the_step_that_it_takes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def finish(
+        self: Any, intent: Intent, begun: Awaitable[str], cancelled: Any
+    ) -> EvictionResult:  # sends the request before the intent is on disk
+        outcome = await self._send(intent, cancelled)
+        intent_id = await begun
+        await self._recorder.record_outcome(intent_id, outcome)
+        return EvictionResult(intent, outcome, self._clock(), intent_id)
+
+    monkeypatch.setattr(EvictionExecutor, "finish", finish)
+    few = settings(
+        max_examples=20,
+        stateful_step_count=8,
+        derandomize=True,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )
+
+    with pytest.raises(Violation) as failure:
+        run_state_machine_as_test(ClusterInTrouble, settings=few)
+
+    history = "\n".join(failure.value.__notes__)
+    assert re.findall(r"state\.step\(action='(\w+)'\)", history) == ["taint"]
+
+
+def test_stories_evict_and_have_every_kind_of_trouble(tmp_path: Path) -> None:
+    worlds = []
+    for seed in range(4):
+        directory = tmp_path / str(seed)
+        directory.mkdir()
+        worlds.append(play_story(Random(seed), directory))
+
+    assert sum(len(world.referee.evictions) for world in worlds) > 5
+    assert sum(world.referee.requests for world in worlds) > 5
+    assert sum(world.lives for world in worlds) > 8
 
 
 REPLAY = """
