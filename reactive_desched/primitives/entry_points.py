@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from functools import reduce
+from functools import lru_cache, reduce
 from importlib import import_module
 from importlib.machinery import PathFinder
 from itertools import takewhile
@@ -52,9 +52,13 @@ class EntryPoint(Struct, frozen=True):
 
 
 def entry_points(group: str) -> list[EntryPoint]:
-    """Return what installed packages offer in a group; the first of a name on the path counts."""
+    """Return what installed packages offer in a group; the first of a name on the path counts.
+
+    Each path is read once: what is installed later is found by the next process, as modules that
+    are imported stay what they are.
+    """
     if _all_in_folders():
-        return list(_find_in_folders(group))
+        return list(_find_in_folders(group, tuple(map(os.path.abspath, sys.path))))
     from importlib import metadata
 
     return [
@@ -74,14 +78,16 @@ def _all_in_folders() -> bool:
     )
 
 
-def _find_in_folders(group: str) -> Iterator[EntryPoint]:
-    seen = set[str]()
-    for folder in sys.path:
-        for info in _metadata_folders(folder or "."):
+@lru_cache(maxsize=8)
+def _find_in_folders(group: str, folders: Sequence[str]) -> Sequence[EntryPoint]:
+    seen, found = set[str](), list[EntryPoint]()
+    for folder in folders:
+        for info in _metadata_folders(folder):
             package = info.stem.partition("-")[0].lower().replace(".", "_")
             if package not in seen:
                 seen.add(package)
-                yield from _read(info, group)
+                found.extend(_read(info, group))
+    return tuple(found)
 
 
 def _metadata_folders(folder: str) -> Sequence[Path]:
