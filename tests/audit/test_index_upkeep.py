@@ -6,7 +6,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from reactive_desched.api import event as api
@@ -186,7 +186,6 @@ happenings = st.lists(
 
 
 @given(happenings, wants, st.sampled_from([1, 2]))
-@settings(max_examples=100, deadline=None)
 def test_an_index_kept_up_to_date_answers_as_one_made_anew_and_as_reading_everything(
     happened: list[tuple[str, AnyEvent | int | None]], wanted: RecordQuery, writers: int
 ) -> None:

@@ -101,7 +101,6 @@ def maker(replicas: Replicas, setup: Setup, rng: Random) -> Callable[[str], Cand
     return make
 
 
-@settings(max_examples=40)
 @given(st.integers(0, 2**32))
 def test_never_do_two_act_at_once_and_none_acts_again(seed: int) -> None:
     rng, replicas = Random(seed), Replicas([])
@@ -111,7 +110,7 @@ def test_never_do_two_act_at_once_and_none_acts_again(seed: int) -> None:
     assert len(names) == len(set(names)), "a candidate acted again after another had acted"
 
 
-@settings(max_examples=15)
+@settings(max_examples=settings().max_examples // 2)
 @given(st.integers(0, 2**32))
 def test_once_nothing_fails_any_more_one_acts(seed: int) -> None:
     rng, replicas = Random(seed), Replicas([])

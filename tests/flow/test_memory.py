@@ -57,16 +57,21 @@ class Returning(FakeEdgesController):
 
     async def let_pass(self, seconds: float) -> None:
         """Replace what is evicted, for so long."""
-        until = anyio.current_time() + seconds
-        while anyio.current_time() < until:
-            await anyio.sleep(1)
-            for name in self.evicted_names[self._replaced :]:
-                self._replaced += 1
-                gone = self.pods.pop(name)
-                self.delete(gone)
-                kept: dict[str, Any] = {"labels": gone.labels, "spec": gone.spec}
-                kept["owner"] = str(gone.owners[0])
-                self.create(f"{name}+", self.place, **kept)
+        with anyio.move_on_after(seconds):
+            while True:
+                if self._replaced == len(self.evicted_names):
+                    await self.evictor.called.wait()
+                await anyio.sleep(1)
+                self._replace()
+
+    def _replace(self) -> None:
+        for name in self.evicted_names[self._replaced :]:
+            self._replaced += 1
+            gone = self.pods.pop(name)
+            self.delete(gone)
+            kept: dict[str, Any] = {"labels": gone.labels, "spec": gone.spec}
+            kept["owner"] = str(gone.owners[0])
+            self.create(f"{name}+", self.place, **kept)
 
     @property
     def times(self) -> list[int]:

@@ -1,12 +1,11 @@
 """The policy changes while anything else happens: nothing is lost, doubled or granted afresh."""
 
-import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import anyio
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from trio.testing import MockClock
 
@@ -28,7 +27,6 @@ from reactive_desched.primitives.debounce import DebounceConfig
 from tests.support.configurations import make_configuration, make_profile_of
 
 Story = list[tuple[Any, ...]]  # verbs of World with their arguments
-EXAMPLES = int(os.environ.get("EXAMPLES", "100"))
 SLACK = 1e-6
 A, B = "a:NoSchedule", "b:NoSchedule"
 SCOPES = ("cluster", "node", "namespace")
@@ -156,7 +154,6 @@ def assert_all_is_well(world: Any) -> None:  # a World
     assert world.core.view.eligible_node_count == world._fresh().view.eligible_node_count
 
 
-@settings(deadline=None, max_examples=EXAMPLES)
 @given(plan=plans, story=st.lists(steps, min_size=3, max_size=25), replies=replies)
 def test_after_any_reloads_all_is_as_if_the_last_policy_had_been_there_from_the_start(
     make_world: Any,  # the class World
@@ -181,7 +178,6 @@ tight = st.builds(
 )
 
 
-@settings(deadline=None, max_examples=EXAMPLES)
 @given(
     plans=st.lists(tight, min_size=2, max_size=8),
     waits=st.lists(some(0, 0.1, 0.3, 2, 9, 40, 200), min_size=8, max_size=8),

@@ -1,6 +1,5 @@
 """Anything may happen, in any order: what must hold at every call, and what must not get lost."""
 
-import os
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -37,7 +36,7 @@ Story = list[tuple[Any, ...]]  # verbs of World with their arguments
 Steps = st.SearchStrategy[tuple[Any, ...]]
 SCOPES = ("cluster", "zone", "node", "namespace", "owner")
 SLACK = 1e-6
-EXAMPLES = int(os.environ.get("EXAMPLES", "100"))  # tens of thousands find what is rare
+EXAMPLES = settings().max_examples  # tens of thousands find what is rare
 WEB = {"app": "web"}
 A = "a:NoSchedule"
 
@@ -175,7 +174,6 @@ limits = st.fixed_dictionaries(
 slow: Steps = st.tuples(st.just("fail"), st.just(""), some(0, 0.4, 3))
 
 
-@settings(deadline=None, max_examples=EXAMPLES)
 @given(
     plan=st.builds(
         lambda rates, limits, at_once: plan({}, rates=rates, limits=limits, max_concurrent=at_once),
@@ -218,7 +216,6 @@ scenes = st.builds(
 )
 
 
-@settings(deadline=None, max_examples=EXAMPLES)
 @given(
     plan=st.builds(
         lambda at_once, pause: plan({}, max_concurrent=at_once, debounce=pause),
@@ -364,7 +361,7 @@ OBSTACLES: dict[str, Obstacle] = {
 
 
 @pytest.mark.parametrize("obstacle", OBSTACLES)
-@settings(deadline=None, max_examples=EXAMPLES // 4)
+@settings(deadline=None, max_examples=EXAMPLES // 2)
 @given(data=st.data())
 def test_every_pod_that_may_leave_in_the_end_has_left(
     make_world: Any,  # the class World

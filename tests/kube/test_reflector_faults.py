@@ -156,7 +156,7 @@ async def live_through(
     return api, feed
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @example(story=[put("a", "1"), delete("a"), repeat(-2)], streaming=False)
 @example(
     story=[

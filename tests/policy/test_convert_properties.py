@@ -22,7 +22,7 @@ from reactive_desched.policy.strategies import EVICTOR_FLAGS, STRATEGIES
 Json = Any  # JSON is whatever it is
 
 PLUGINS = plugin_registry()
-SLOW = profile(deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=60)
+SLOW = profile(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 WORDS = ("a", "kube-system", "yes", "1", "null", "a, b", "a: b", " #x", "'", '"', "ä\u00a0", "- ")
 SETTINGS = "apiVersion: reactive-desched/v1alpha1\nkind:   ReactiveSettings # settings\n\n"

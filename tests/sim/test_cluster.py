@@ -7,7 +7,7 @@ from typing import Any
 import anyio
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from reactive_desched.sim.clock import RealClock, VirtualClock
@@ -192,7 +192,6 @@ def make_trouble(world: SimulatedCluster, what: str, number: int) -> None:
             turn(node)
 
 
-@settings(max_examples=25, deadline=None)
 @given(trouble)
 def test_whatever_happens_the_cluster_heals_and_evictions_never_break_the_budget(
     story: list[tuple[str, int]],

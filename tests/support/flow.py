@@ -110,7 +110,8 @@ class MemoryIntentStore:
 class FakeEvictor:
     """Answers from a script per pod name, then with Accepted; remembers what it was asked.
 
-    An answer takes `slow_s`; `open` calls have none yet, and there were `most_open` at once.
+    An answer takes `slow_s`; `open` calls have none yet, and there were `max_open` at once. Each
+    call notifies `called`.
     """
 
     def __init__(self) -> None:
@@ -120,12 +121,14 @@ class FakeEvictor:
         self.calls: list[tuple[str, float]] = []
         self.open, self.max_open = 0, 0
         self.pods: dict[str, Pod] = {}
+        self.called = Wakeup()
 
     async def evict(self, request: EvictionRequest) -> EvictionResponse:
         """Answer one request."""
         await anyio.lowlevel.checkpoint()
         self.requests.append(request)
         self.calls.append((request.name, anyio.current_time()))
+        self.called.notify()
         self.open += 1
         self.max_open = max(self.max_open, self.open)
         await anyio.sleep(self.slow_s)
