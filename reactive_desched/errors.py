@@ -34,11 +34,6 @@ class ReactiveDeschedError(Exception):
 class ConfigError(ReactiveDeschedError, ValueError):
     """A policy, setting or argument is wrong; the text names the place and the remedy."""
 
-    def report(self, *, colours: bool = False) -> str:
-        """Return the text for a terminal; a kind may show more there, and in colours."""
-        del colours
-        return str(self)
-
 
 class PluginError(ConfigError):
     """An installed package offers a plugin that cannot be used; the text names the package."""

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from reactive_desched.plugins.registry import plugin_registry
+from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.guards import GuardName
 from reactive_desched.policy.load import load_files
-from reactive_desched.policy.policy import Configuration
 
 _KUBECONFIG = """\
 apiVersion: v1

@@ -19,8 +19,9 @@ from reactive_desched.api.args import file_key, needs_restart
 from reactive_desched.api.event import PolicyFile
 from reactive_desched.errors import ConfigError
 from reactive_desched.journal.payloads import policy_file_payload
+from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.diagnostics import PolicyErrors
-from reactive_desched.policy.policy import Configuration, Policy
+from reactive_desched.policy.policy import Policy
 from reactive_desched.policy.settings import ReactiveSettings
 from reactive_desched.policy.yaml_text import MAX_TEXT_BYTES
 from reactive_desched.telemetry.logs import Logger

@@ -18,8 +18,8 @@ from reactive_desched.journal.paths import journal_directory_of
 from reactive_desched.kube.auth.kubeconfig import KubeConfigOptions
 from reactive_desched.model.observer import Observer
 from reactive_desched.plugins.registry import plugin_registry
+from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.load import load_runnable
-from reactive_desched.policy.policy import Configuration
 from reactive_desched.policy.server import UNENCRYPTED_HINT
 from reactive_desched.primitives.listen_address import ListenAddress, parse_listen_address
 from reactive_desched.telemetry import logs

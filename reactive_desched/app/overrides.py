@@ -10,9 +10,10 @@ from reactive_desched.api.args import FieldErrors, file_key
 from reactive_desched.api.rules import Rule
 from reactive_desched.errors import ConfigError
 from reactive_desched.model.labels import Selector
+from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.diagnostics import Diagnostic
 from reactive_desched.policy.leader_election import LeaderElectionSettings
-from reactive_desched.policy.policy import Configuration, Policy
+from reactive_desched.policy.policy import Policy
 from reactive_desched.policy.recording import JournalSettings
 from reactive_desched.policy.server import ServerSettings
 from reactive_desched.policy.settings import ClientSettings, ReactiveSettings

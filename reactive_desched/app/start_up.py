@@ -17,8 +17,9 @@ from reactive_desched.journal.history import History
 from reactive_desched.journal.recorder import JournalRecorder
 from reactive_desched.journal.recovery import OpenIntent
 from reactive_desched.kube.client.session import Session
+from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.moves import MaxMovingSettings
-from reactive_desched.policy.policy import Configuration, Policy
+from reactive_desched.policy.policy import Policy
 from reactive_desched.telemetry.logs import Logger
 
 _FIELDS: Final = {

@@ -16,7 +16,8 @@ from reactive_desched.model.changes import Change
 from reactive_desched.model.objects import Pod
 from reactive_desched.model.usage import NodeUsage
 from reactive_desched.model.utilization import capacity_of
-from reactive_desched.policy.policy import Configuration, Policy
+from reactive_desched.policy.configuration import Configuration
+from reactive_desched.policy.policy import Policy
 from reactive_desched.policy.settings import (
     SmoothingSettings,
     UsageSettings,

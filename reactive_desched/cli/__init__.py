@@ -77,10 +77,21 @@ def _discard_stdout() -> None:
 def _report_error(error: BaseException) -> int:
     """Say what went wrong on stderr and return the exit status."""
     if isinstance(error, ConfigError):
-        sys.stderr.write(f"{error.report(colours=wants_colours(sys.stderr))}\n")
+        sys.stderr.write(f"{_config_error_text(error)}\n")
         return INVALID_INPUT
     sys.stderr.write(f"reactive-desched: {error}\n")
     return FAILED
+
+
+def _config_error_text(error: ConfigError) -> str:
+    """Return what is wrong; for the errors of a policy each with its line, in colours if wanted."""
+    from reactive_desched.policy.diagnostics import PolicyErrors
+
+    if not isinstance(error, PolicyErrors):
+        return str(error)
+    from reactive_desched.policy.report import error_report
+
+    return error_report(error, colours=wants_colours(sys.stderr))
 
 
 def _first_error(group: ExceptionGroup[Exception]) -> Exception:

@@ -99,7 +99,8 @@ def _moment(arguments: argparse.Namespace, flag: str) -> datetime:
 
 
 def _tail(arguments: argparse.Namespace) -> int:
-    from reactive_desched.cli.events_tail import TailOptions, run
+    from reactive_desched.cli.events_tail import run
+    from reactive_desched.cli.tail_options import TailOptions
 
     for namespace in filter(str.isdigit, arguments.namespace):  # as `tail -n 20` has it
         print_warning(f"-n {namespace} is a namespace; --limit {namespace} is a number of records")

@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 import aiohttp
 
 from reactive_desched.cli.controller_client import UNAUTHORIZED, ControllerClient, os_error_text
-from reactive_desched.cli.events_tail import Printer, TailOptions, is_before
 from reactive_desched.cli.messages import print_warning
 from reactive_desched.cli.sse import ServerSentEvent, SseReader
+from reactive_desched.cli.tail_options import Printer, TailOptions, is_before
 from reactive_desched.errors import ConfigError, StreamFailed
 from reactive_desched.journal.records import JournalRecord, parse_header
 from reactive_desched.journal.start_position import parse_id

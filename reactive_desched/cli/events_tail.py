@@ -7,20 +7,18 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, Protocol
-
-from msgspec import Struct
+from typing import Final
 
 from reactive_desched.audit.layout import layout_for
-from reactive_desched.cli.controller_client import ControllerClient
 from reactive_desched.cli.events_table import EventTable
 from reactive_desched.cli.messages import print_warning
-from reactive_desched.cli.record_filters import FilterValues, build_filter
+from reactive_desched.cli.record_filters import build_filter
+from reactive_desched.cli.tail_options import Printer, TailOptions, is_before
 from reactive_desched.errors import ConfigError, RecordsExpired
 from reactive_desched.journal.events import decode_event
 from reactive_desched.journal.follower import JournalFollower, newest_records, seq_before
 from reactive_desched.journal.paths import default_journal_directory
-from reactive_desched.journal.records import JournalRecord, recorded_at
+from reactive_desched.journal.records import JournalRecord
 from reactive_desched.journal.segments import READ_ERRORS, list_segments, read_records
 from reactive_desched.journal.start_position import (
     AfterSequence,
@@ -36,27 +34,6 @@ POLL_S: Final = 0.2
 
 BATCH_SIZE: Final = 200
 """So many records are laid out together at most."""
-
-
-class TailOptions(Struct, frozen=True, kw_only=True):
-    """What the command line said; `last` counts when there is no start."""
-
-    controller: ControllerClient | None = None
-    journal: str | None = None
-    start: str | None = None
-    until: datetime | None = None
-    last: int = 10
-    follow: bool = False
-    filters: FilterValues = {}
-    output: str = "table"
-
-
-class Printer(Protocol):
-    """Shows records."""
-
-    def show(self, records: Iterable[JournalRecord]) -> None:
-        """Write them and have them seen."""
-        ...
 
 
 class JsonLines:
@@ -118,11 +95,6 @@ def tail_folder(
             if not options.follow:
                 return
             sleep(POLL_S)
-
-
-def is_before(entry: JournalRecord, until: datetime | None) -> bool:
-    """Return whether a record was written before a moment; a damaged line counts as such."""
-    return until is None or (written := recorded_at(entry.raw)) is None or written < until
 
 
 def _journal_directory(named: str | None, *, may_be_missing: bool) -> Path:

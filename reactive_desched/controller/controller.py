@@ -42,7 +42,7 @@ from reactive_desched.model.outcomes import (
     POLICY_CHANGED,
     Outcome,
 )
-from reactive_desched.policy.policy import Configuration
+from reactive_desched.policy.configuration import Configuration
 from reactive_desched.primitives.deadline_heap import earliest
 from reactive_desched.primitives.debounce import DebounceConfig
 from reactive_desched.primitives.wakeup import Latch, Wakeup

@@ -13,7 +13,7 @@ from reactive_desched.controller.worker import Worker
 from reactive_desched.eviction.executor import EvictionExecutor, Evictor, effect_timeout
 from reactive_desched.eviction.recorder import Recorder
 from reactive_desched.model.observer import Observer
-from reactive_desched.policy.policy import Configuration
+from reactive_desched.policy.configuration import Configuration
 from reactive_desched.primitives.wakeup import Wakeup
 from reactive_desched.state.resources import RESOURCES, RESOURCES_TO_SYNC
 

@@ -24,8 +24,8 @@ from reactive_desched.model.outcomes import COUNTS_AGAINST_LIMITS, POD_LEAVES, O
 from reactive_desched.moves.limits import MovingLimits
 from reactive_desched.moves.memory import MoveMemory
 from reactive_desched.moves.tracker import MoveTracker
+from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.evictor import DefaultEvictorArgs
-from reactive_desched.policy.policy import Configuration
 from reactive_desched.state.view import ClusterView
 
 _REACTS_TO = frozenset({*PdbFilter.reacts_to, *SchedulerNodeFit.reacts_to, *Brakes.reacts_to})

@@ -44,7 +44,7 @@ from reactive_desched.moves.move import (
     new_move,
     past_move,
 )
-from reactive_desched.policy.policy import Configuration
+from reactive_desched.policy.configuration import Configuration
 from reactive_desched.primitives.deadline_heap import Timers
 from reactive_desched.state.indexes.owners import OwnerIndex
 from reactive_desched.state.indexes.workload_pods import WorkloadPods

@@ -38,8 +38,9 @@ from reactive_desched.plan.timestamps import parse_timestamp
 from reactive_desched.plan.totals import summarize
 from reactive_desched.plan.unaffected_pods import unaffected_pods
 from reactive_desched.plugins.registry import plugin_registry
+from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.load import load_runnable
-from reactive_desched.policy.policy import Configuration, Policy
+from reactive_desched.policy.policy import Policy
 from reactive_desched.primitives.moments import format_moment
 from reactive_desched.state.resources import (
     NODES,

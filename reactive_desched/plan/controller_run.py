@@ -30,7 +30,7 @@ from reactive_desched.plan.mode import RunBounds
 from reactive_desched.plan.progress import Progress
 from reactive_desched.plan.report import GateRejection, PlannedDecision, RunPreview
 from reactive_desched.plan.snapshot import Snapshot
-from reactive_desched.policy.policy import Configuration
+from reactive_desched.policy.configuration import Configuration
 from reactive_desched.primitives.deadline_heap import earliest
 from reactive_desched.primitives.wakeup import Wakeup
 from reactive_desched.sweep.cycle import CycleDecision

@@ -15,7 +15,7 @@ from reactive_desched.kube.watch.initial_list import list_once
 from reactive_desched.plan.measured_use import with_measured_use
 from reactive_desched.plan.progress import Progress
 from reactive_desched.plan.snapshot import Snapshot, SnapshotBuilder
-from reactive_desched.policy.policy import Configuration
+from reactive_desched.policy.configuration import Configuration
 from reactive_desched.state.kinds.interning import InternTables
 
 __all__ = ["list_snapshot", "read_live_snapshot"]

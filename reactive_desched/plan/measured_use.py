@@ -11,7 +11,7 @@ from reactive_desched.kube.client.session import Transport
 from reactive_desched.model.objects import Pod
 from reactive_desched.model.usage import NodeUsage
 from reactive_desched.plan.snapshot import Snapshot
-from reactive_desched.policy.policy import Configuration
+from reactive_desched.policy.configuration import Configuration
 from reactive_desched.usage.metrics_api import KUBERNETES_METRICS
 from reactive_desched.usage.metrics_server import MetricsServer
 from reactive_desched.usage.source import UsageSource

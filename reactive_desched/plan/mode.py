@@ -5,7 +5,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from reactive_desched.fit.upstream import SCHEDULER, UPSTREAM
-from reactive_desched.policy.policy import Configuration
+from reactive_desched.policy.configuration import Configuration
 
 __all__ = ["PlanMode", "RunBounds"]
 

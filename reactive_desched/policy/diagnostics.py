@@ -55,7 +55,7 @@ class PolicyErrors(ConfigError):  # noqa: N818 - carries several; the plural say
     """Everything wrong with the given files, in the order of files and lines.
 
     `complete` is False when reading stopped at the hundredth problem; `warnings` are what was worth
-    saying besides. `texts` are what was read, by its name.
+    saying besides. `texts` are what was read, by its name; `ending` says that reading stopped.
     """
 
     def __init__(
@@ -70,16 +70,8 @@ class PolicyErrors(ConfigError):  # noqa: N818 - carries several; the plural say
         self.complete = complete
         self.warnings = tuple(warnings)
         self.texts = texts
-        self._rest = () if complete else (f"stopped after {len(self.diagnostics)} problems",)
-        super().__init__("\n".join((*map(str, self.diagnostics), *self._rest)))
-
-    def report(self, *, colours: bool = False) -> str:
-        """Return the errors as `policy check` prints them, each with its line."""
-        from reactive_desched.policy.report import Report  # only where something is wrong
-
-        report = Report(self.texts, colours=colours)
-        lines = (line for each in self.diagnostics for line in report.lines(each, "error"))
-        return "\n".join((*lines, *self._rest))
+        self.ending = () if complete else (f"stopped after {len(self.diagnostics)} problems",)
+        super().__init__("\n".join((*map(str, self.diagnostics), *self.ending)))
 
 
 class DiagnosticList:

@@ -12,10 +12,11 @@ from msgspec import Struct
 
 from reactive_desched.api.args import fix_to
 from reactive_desched.api.rules import Rule
+from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.decode import Decoder, FieldHints
 from reactive_desched.policy.diagnostics import Diagnostic, DiagnosticList, PolicyErrors
 from reactive_desched.policy.documents import Document, DocumentSet, SourceText
-from reactive_desched.policy.policy import Configuration, Policy
+from reactive_desched.policy.policy import Policy
 from reactive_desched.policy.policy_reader import PolicyReader, ReadPolicy
 from reactive_desched.policy.registry import Registry, plugin_names, with_evictor
 from reactive_desched.policy.runnable import find_unimplemented, require_runnable

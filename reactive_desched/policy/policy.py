@@ -1,21 +1,16 @@
-"""A policy and its settings as they were read: checked, in order, ready for the controller."""
+"""A policy as it was read: checked, in order, ready for the controller."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from msgspec import Struct
 from pydantic import BaseModel
 
 from reactive_desched.api.plugin import Plugin
 from reactive_desched.model.labels import EVERYTHING, Selector
-from reactive_desched.policy.diagnostics import Diagnostic
 from reactive_desched.policy.document import MetricsProvider, MetricsSourceKind
 from reactive_desched.policy.evictor import DefaultEvictorArgs
-
-if TYPE_CHECKING:
-    from reactive_desched.policy.documents import SourceText
-    from reactive_desched.policy.settings import ReactiveSettings
 
 WINDOW_S: Final = 300.0
 """The SIG descheduler's default interval: what its limits per cycle come to."""
@@ -76,36 +71,3 @@ class Policy(Struct, frozen=True):
 
 SWEEP_NODE_FIT: Final = "upstream"
 """Whose rules a sweep checks nodes by where no settings say it: the default of `nodeFit`."""
-
-
-class Configuration(Struct, frozen=True):
-    """A policy with its settings, and the warnings about both.
-
-    Each part of the controller is given the section it needs. `written` is the ReactiveSettings of
-    the files, None where they have none: commands that need no settings do not build their models.
-    `unimplemented` names what keeps a valid policy from running; see `runnable.require_runnable`.
-    `sources` are the files' texts.
-    """
-
-    policy: Policy
-    written: "ReactiveSettings | None"
-    warnings: tuple[Diagnostic, ...] = ()
-    unimplemented: tuple[Diagnostic, ...] = ()
-    sources: tuple["SourceText", ...] = ()
-
-    @property
-    def settings(self) -> "ReactiveSettings":
-        """The settings, with the defaults where the files say nothing."""
-        if self.written is not None:
-            return self.written
-        from reactive_desched.policy.settings import default_settings
-
-        return default_settings()
-
-    @property
-    def sweep_node_fit(self) -> str:
-        """Whose rules `run --once` checks nodes by: the setting `nodeFit`, upstream's by default.
-
-        It builds no settings that the files do not have.
-        """
-        return SWEEP_NODE_FIT if self.written is None else self.written.node_fit

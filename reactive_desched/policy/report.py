@@ -116,6 +116,13 @@ class Report:
         return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if self._colours else text
 
 
+def error_report(errors: PolicyErrors, *, colours: bool = False) -> str:
+    """Return the errors as `policy check` prints them, each with its line."""
+    report = Report(errors.texts, colours=colours)
+    lines = (line for each in errors.diagnostics for line in report.lines(each, "error"))
+    return "\n".join((*lines, *errors.ending))
+
+
 def _tokens(text: str, shift: int) -> Iterator[tuple[SourceMark, Token]]:
     """Yield the keys and values of a text that begins so far inside another."""
     with suppress(PolicyErrors):

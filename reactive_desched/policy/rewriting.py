@@ -8,6 +8,7 @@ from reactive_desched.api.rules import Rule
 from reactive_desched.errors import ConversionError
 from reactive_desched.policy.comment_placement import CommentPlacement, mark_strategy_parts
 from reactive_desched.policy.comments import find_comments
+from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.conversion_notices import conversion_notices, unmergeable_strategies
 from reactive_desched.policy.decode import known_fields_only
 from reactive_desched.policy.detect_kind import DocumentKind
@@ -17,7 +18,6 @@ from reactive_desched.policy.documents import Document, DocumentSet, SourceText
 from reactive_desched.policy.load import load_sources
 from reactive_desched.policy.merging import merge_profiles
 from reactive_desched.policy.outline import Outline, outline_document
-from reactive_desched.policy.policy import Configuration
 from reactive_desched.policy.policy_reader import PolicyReader
 from reactive_desched.policy.registry import Registry, with_evictor
 from reactive_desched.policy.semantics import policy_semantics, policy_semantics_by_plugin

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from reactive_desched.api.rules import Rule
+from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.diagnostics import Diagnostic, PolicyErrors
-from reactive_desched.policy.policy import Configuration
 from reactive_desched.policy.registry import SUPPORTED_POINTS, Registry
 from reactive_desched.policy.source_location import SourceLocation
 

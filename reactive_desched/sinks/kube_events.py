@@ -34,7 +34,7 @@ from reactive_desched.model.outcomes import (
     TOO_MANY_REQUESTS,
     UNKNOWN,
 )
-from reactive_desched.policy.policy import Configuration
+from reactive_desched.policy.configuration import Configuration
 
 DESCHEDULED, EVICTION_FAILED, POD_EVICTED = "Descheduled", "EvictionFailed", "PodEvicted"
 RELOAD, RELOADED, REJECTED = "ReloadPolicy", "PolicyReloaded", "PolicyRejected"

@@ -9,8 +9,8 @@ import pytest
 
 from reactive_desched.app.config_reload import ConfigFiles, fingerprint
 from reactive_desched.plugins.registry import plugin_registry
+from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.load import load_files
-from reactive_desched.policy.policy import Configuration
 from tests.support.reloading_bench import HEAD, SETTINGS, ReloaderBench, policy_text
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]

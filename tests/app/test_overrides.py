@@ -7,9 +7,9 @@ from reactive_desched.app.overrides import FlagOverrides
 from reactive_desched.errors import ConfigError
 from reactive_desched.model.labels import EVERYTHING, Selector, parse_selector
 from reactive_desched.plugins.registry import plugin_registry
+from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.documents import SourceText
 from reactive_desched.policy.load import load_sources
-from reactive_desched.policy.policy import Configuration
 
 BLUE = parse_selector("pool=blue")
 GREEN = parse_selector("pool=green")

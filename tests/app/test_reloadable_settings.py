@@ -12,8 +12,8 @@ from reactive_desched.app.config_reload import ActiveConfig
 from reactive_desched.controller.controller import Controller
 from reactive_desched.model.taints import NO_SCHEDULE, Taint
 from reactive_desched.model.zone_status import ZoneRule
+from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.guards import GuardName
-from reactive_desched.policy.policy import Configuration
 from reactive_desched.policy.settings import ReactiveSettings
 from reactive_desched.primitives.debounce import DebounceConfig
 from reactive_desched.primitives.token_bucket import TokenRate

@@ -17,9 +17,9 @@ from reactive_desched.kube.client.responses import ApiResponse
 from reactive_desched.model.changes import Change, NodeUsageChanged
 from reactive_desched.model.usage import NodeUsage
 from reactive_desched.plugins.registry import plugin_registry
+from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.documents import SourceText
 from reactive_desched.policy.load import load_sources
-from reactive_desched.policy.policy import Configuration
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.testing.builders import node, pod
 from reactive_desched.testing.manual_clock import ManualClock, wait_until

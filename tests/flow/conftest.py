@@ -42,7 +42,7 @@ from reactive_desched.model.outcomes import (
     ServerError,
     TooManyRequests,
 )
-from reactive_desched.policy.policy import Configuration
+from reactive_desched.policy.configuration import Configuration
 from reactive_desched.primitives.wakeup import Wakeup
 from reactive_desched.state.resources import RESOURCES
 from reactive_desched.testing.builders import node, pod

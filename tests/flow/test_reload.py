@@ -21,8 +21,9 @@ from reactive_desched.plugins.node_affinity import (
     NodeAffinityPlugin,
 )
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
+from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.evictor import DefaultEvictorArgs
-from reactive_desched.policy.policy import WINDOW_S, Configuration
+from reactive_desched.policy.policy import WINDOW_S
 from reactive_desched.primitives.debounce import DebounceConfig
 from tests.support.configurations import make_configuration, make_profile_of
 

@@ -7,10 +7,10 @@ import pytest
 from pydantic import BaseModel
 
 from reactive_desched.plugins.registry import plugin_registry
+from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.diagnostics import PolicyErrors
 from reactive_desched.policy.documents import SourceText
 from reactive_desched.policy.load import load_sources
-from reactive_desched.policy.policy import Configuration
 from tests.support.policy_lines import without_codes
 
 Read = Callable[[str, str], BaseModel]

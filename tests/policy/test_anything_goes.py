@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from reactive_desched.errors import ConfigError
 from reactive_desched.plugins.registry import plugin_registry
+from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.decode import fields_by_key
 from reactive_desched.policy.diagnostics import PolicyErrors
 from reactive_desched.policy.documents import SourceText
 from reactive_desched.policy.load import load_sources
-from reactive_desched.policy.policy import Configuration
 from reactive_desched.policy.report import MAX_COLUMNS, Report
 from reactive_desched.policy.strategies import STRATEGIES
 from reactive_desched.policy.v1alpha1 import StrategyParameters

@@ -6,8 +6,8 @@ import pytest
 from pydantic import ValidationError
 
 from reactive_desched.model.labels import EVERYTHING, LabelSelector
+from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.evictor import DefaultEvictorArgs, NoEvictionPolicy
-from reactive_desched.policy.policy import Configuration
 from reactive_desched.policy.protections import Protection
 
 Ask = Callable[[str], list[str]]

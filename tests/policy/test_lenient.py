@@ -6,6 +6,7 @@ from textwrap import dedent
 import pytest
 
 from reactive_desched.plugins.registry import plugin_registry
+from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.diagnostics import Diagnostic, PolicyErrors
 from reactive_desched.policy.documents import SourceText
 from reactive_desched.policy.load import (
@@ -13,7 +14,6 @@ from reactive_desched.policy.load import (
     check_source,
     load_sources,
 )
-from reactive_desched.policy.policy import Configuration
 from tests.support.policy_lines import without_codes
 
 NEW = "apiVersion: descheduler/v1alpha2\nkind: DeschedulerPolicy\n"

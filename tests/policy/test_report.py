@@ -8,7 +8,7 @@ from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.diagnostics import PolicyErrors
 from reactive_desched.policy.documents import SourceText
 from reactive_desched.policy.load import check_source, load_runnable, load_sources
-from reactive_desched.policy.report import MAX_COLUMNS, Report
+from reactive_desched.policy.report import MAX_COLUMNS, Report, error_report
 from tests.support.small_plugins import HEAD
 
 
@@ -16,7 +16,7 @@ def shown(text: str | bytes, *, colours: bool = False) -> list[str]:
     """Give the lines about the errors of a text."""
     with pytest.raises(PolicyErrors) as caught:
         load_sources([SourceText(text, "p.yaml")], plugin_registry())
-    return caught.value.report(colours=colours).splitlines()
+    return error_report(caught.value, colours=colours).splitlines()
 
 
 @pytest.mark.parametrize(
@@ -202,4 +202,4 @@ def test_a_policy_that_cannot_run_yet_is_shown_too(monkeypatch: pytest.MonkeyPat
     )
     with pytest.raises(PolicyErrors) as caught:
         load_runnable(["p.yaml"], plugin_registry())
-    assert caught.value.report().splitlines()[2] == f"    | {'':51}^^^^^"
+    assert error_report(caught.value).splitlines()[2] == f"    | {'':51}^^^^^"

@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterator
 import pytest
 from pydantic import BaseModel
 
+from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.debounce import DebounceSettings, PluginDebounceSettings, WaitSettings
 from reactive_desched.policy.diagnostics import PolicyErrors
 from reactive_desched.policy.document import PolicyDocument
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.policy.load import load_settings
-from reactive_desched.policy.policy import Configuration
 from reactive_desched.policy.settings import ReactiveSettings, default_settings
 from reactive_desched.primitives.debounce import DebounceConfig
 from tests.support.policy_lines import without_codes

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from pydantic import BaseModel
 
-from reactive_desched.policy.policy import Configuration
+from reactive_desched.policy.configuration import Configuration
 
 TAINTS = "RemovePodsViolatingNodeTaints"
 

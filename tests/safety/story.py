@@ -15,9 +15,9 @@ from trio.testing import MockClock
 
 from reactive_desched.model.opt_outs import DO_NOT_EVICT
 from reactive_desched.plugins.registry import plugin_registry
+from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.documents import SourceText
 from reactive_desched.policy.load import load_sources
-from reactive_desched.policy.policy import Configuration
 from reactive_desched.sim.controllers.node_lifecycle import GRACE_S
 from reactive_desched.sim.objects import Obj
 from reactive_desched.sim.status import StatusError

@@ -54,7 +54,7 @@ from reactive_desched.model.outcomes import (
     ServerError,
     TooManyRequests,
 )
-from reactive_desched.policy.policy import Configuration
+from reactive_desched.policy.configuration import Configuration
 from reactive_desched.primitives.token_bucket import TokenRate
 from reactive_desched.primitives.wakeup import Wakeup
 from reactive_desched.sim.cluster import ClusterOptions, SimCluster

@@ -23,9 +23,9 @@ from reactive_desched.model.outcomes import (
     UNKNOWN,
 )
 from reactive_desched.plugins.registry import plugin_registry
+from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.documents import SourceText
 from reactive_desched.policy.load import load_sources
-from reactive_desched.policy.policy import Configuration
 from reactive_desched.sinks.kube_events import (
     BATCH_SIZE,
     GATHER_S,

@@ -17,8 +17,9 @@ from reactive_desched.model.objects import ClusterObject
 from reactive_desched.model.observer import Observer
 from reactive_desched.model.outcomes import Outcome
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
+from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.evictor import DefaultEvictorArgs
-from reactive_desched.policy.policy import Configuration, Profile
+from reactive_desched.policy.policy import Profile
 from reactive_desched.primitives.wakeup import Wakeup
 from reactive_desched.testing.builders import node
 from tests.support.configurations import make_configuration, make_profile_of

@@ -7,6 +7,7 @@ from reactive_desched.fit.upstream import SCHEDULER
 from reactive_desched.gate.rate_limits import SCOPES
 from reactive_desched.model.labels import EVERYTHING, Selector
 from reactive_desched.policy.brakes import BrakeSettings
+from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.debounce import (
     DebounceSettings,
     FlappingSettings,
@@ -16,13 +17,7 @@ from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.policy.guards import GuardName, GuardSettings
 from reactive_desched.policy.limits import EvictionRateLimits, RateLimitSettings
 from reactive_desched.policy.moves import MaxMovingSettings, MoveSettings
-from reactive_desched.policy.policy import (
-    AnyPlugin,
-    Configuration,
-    Policy,
-    PolicyEvictionLimits,
-    Profile,
-)
+from reactive_desched.policy.policy import AnyPlugin, Policy, PolicyEvictionLimits, Profile
 from reactive_desched.policy.settings import (
     EvictionSettings,
     ReactiveSettings,

@@ -32,10 +32,10 @@ from reactive_desched.model.outcomes import (
     PodNotFound,
 )
 from reactive_desched.policy.brakes import BrakeSettings
+from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.policy.guards import GuardSettings
 from reactive_desched.policy.moves import MoveSettings
-from reactive_desched.policy.policy import Configuration
 from reactive_desched.primitives.debounce import DebounceConfig
 from reactive_desched.primitives.wakeup import Wakeup
 from reactive_desched.state.resources import WATCHED_KINDS

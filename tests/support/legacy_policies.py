@@ -4,9 +4,9 @@ from textwrap import dedent, indent
 from typing import Final
 
 from reactive_desched.plugins.registry import plugin_registry
+from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.documents import SourceText
 from reactive_desched.policy.load import load_sources
-from reactive_desched.policy.policy import Configuration
 
 __all__ = [
     "AFFINITY",

@@ -16,8 +16,8 @@ from reactive_desched.app.config_reload import (
     fingerprint,
 )
 from reactive_desched.plugins.registry import plugin_registry
+from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.load import load_files
-from reactive_desched.policy.policy import Configuration
 from reactive_desched.telemetry.registry import MetricsRegistry
 from tests.support.log_book import RecordingLogger
 

@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     )
     from reactive_desched.model.resources import ResourceList
     from reactive_desched.model.taints import Tolerations
-    from reactive_desched.state.kinds.pod_status import ConditionTexts
 
 __all__ = [
     "DAY_S",
     "EPOCH",
+    "ConditionTexts",
     "InternTable",
     "InternTables",
     "Interner",
@@ -50,6 +50,9 @@ _MAX_ENTRIES: Final = 1_000_000
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 DAY_S: Final = 86_400
 _MAX_VERSION_DIGITS: Final = 20
+
+ConditionTexts = tuple[tuple[str, str, str], ...]
+"""Type, status and reason of each condition of a pod."""
 
 
 class SweepResult(Struct, frozen=True, gc=False):

@@ -7,10 +7,10 @@ from typing import Final
 from msgspec import Raw
 
 from reactive_desched.model.objects import ContainerStatus, PodCondition, PodStatus
-from reactive_desched.state.kinds.interning import DAY_S, EPOCH, InternTables
+from reactive_desched.state.kinds.interning import DAY_S, EPOCH, ConditionTexts, InternTables
 from reactive_desched.state.kinds.kind import EMPTY_OBJECT, Timestamp, WireStruct
 
-__all__ = ["ConditionTexts", "StatusReader", "WireContainerStatus", "WirePodStatus"]
+__all__ = ["StatusReader", "WireContainerStatus", "WirePodStatus"]
 
 
 class Waiting(WireStruct, frozen=True, gc=False):
@@ -68,9 +68,6 @@ class WirePodStatus(WireStruct, frozen=True, gc=False):
     ephemeral_container_statuses: tuple[WireContainerStatus, ...] = ()
     nominated_node_name: str = ""
 
-
-ConditionTexts = tuple[tuple[str, str, str], ...]
-"""Type, status and reason of each condition of a pod."""
 
 ContainerTexts = tuple[tuple[str, int, ContainerState], ...]
 StatusTexts = tuple[

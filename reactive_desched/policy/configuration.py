@@ -1,0 +1,45 @@
+"""A policy and its settings as they were read, and which settings hold where none are written."""
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from reactive_desched.policy.diagnostics import Diagnostic
+from reactive_desched.policy.policy import SWEEP_NODE_FIT, Policy
+
+if TYPE_CHECKING:
+    from reactive_desched.policy.documents import SourceText
+    from reactive_desched.policy.settings import ReactiveSettings
+
+
+class Configuration(Struct, frozen=True):
+    """A policy with its settings, and the warnings about both.
+
+    Each part of the controller is given the section it needs. `written` is the ReactiveSettings of
+    the files, None where they have none: commands that need no settings do not build their models.
+    `unimplemented` names what keeps a valid policy from running; see `runnable.require_runnable`.
+    `sources` are the files' texts.
+    """
+
+    policy: Policy
+    written: "ReactiveSettings | None"
+    warnings: tuple[Diagnostic, ...] = ()
+    unimplemented: tuple[Diagnostic, ...] = ()
+    sources: tuple["SourceText", ...] = ()
+
+    @property
+    def settings(self) -> "ReactiveSettings":
+        """The settings, with the defaults where the files say nothing."""
+        if self.written is not None:
+            return self.written
+        from reactive_desched.policy.settings import default_settings
+
+        return default_settings()
+
+    @property
+    def sweep_node_fit(self) -> str:
+        """Whose rules `run --once` checks nodes by: the setting `nodeFit`, upstream's by default.
+
+        It builds no settings that the files do not have.
+        """
+        return SWEEP_NODE_FIT if self.written is None else self.written.node_fit
