@@ -128,14 +128,14 @@ def _by_setting(section: str, described: dict[str, str]) -> dict[str, str]:
 
 
 async def log_start(controller: Controller, configuration: Configuration, log: Logger) -> None:
-    """Log what was synced, the limits in force, and what the first evaluation found; then end.
+    """Log the limits in force, and what the first evaluation found; then end.
 
-    The limits depend on the size of the cluster.
+    The limits depend on the size of the cluster. A standby, which evaluates nothing, perhaps for
+    months, logs what is synced; otherwise the controller's observer does.
     """
     await controller.readiness.synced.wait()
-    if not controller.leadership.is_standby:  # which evaluates nothing, perhaps for months
-        await controller.initial_sync_done.wait()
-    log.info("synced", **controller.size())
+    if controller.leadership.is_standby:
+        log.info("synced", **controller.size())
     await controller.initial_sync_done.wait()
     log.info("eviction limits", **_by_setting("budgets.", controller.describe_limits()))
     log.info("moving pods", **_by_setting("moves.", controller.describe_moves()))

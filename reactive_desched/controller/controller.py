@@ -134,6 +134,7 @@ class Controller:
             self.gates.brakes.start(now)
             self.gates.moves.adopt(now)
             self.evaluator.resync(now)
+            self._observer.on_initial_sync(self.size())
             self.initial_sync_done.set()
             if self.pause_reason():
                 return

@@ -27,7 +27,7 @@ BRAKE: Final = "brake"
 JOURNAL: Final = "journal"
 
 INTENTIONAL: Final = frozenset({MANUAL, BRAKE})
-"""The pauses during which the controller is as it should be: /readyz shows them and passes."""
+"""The pauses of a healthy controller: /readyz shows them and passes."""
 
 
 def sync_pause(resource: str) -> str:

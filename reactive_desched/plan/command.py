@@ -33,7 +33,7 @@ from reactive_desched.plan.progress import Progress, ProgressBar
 from reactive_desched.plan.reading import read_files
 from reactive_desched.plan.report import NodeCounts, PlanInputs, PlanReport, PolicyRef
 from reactive_desched.plan.rule_table import RuleTable
-from reactive_desched.plan.snapshot import SWEPT_RESOURCES, Snapshot
+from reactive_desched.plan.snapshot import SWEEP_RESOURCES, Snapshot
 from reactive_desched.plan.timestamps import parse_timestamp
 from reactive_desched.plan.totals import summarize
 from reactive_desched.plan.unaffected_pods import unaffected_pods
@@ -154,8 +154,8 @@ def build_report(options: PlanOptions, progress: Progress) -> PlanReport:
     Raises ConfigError for an error in the policy, the settings or the flags, SnapshotUnavailable
     where the objects cannot be read completely.
     """
-    swept = _sweep(options, progress)
-    policy, snapshot, result = swept.policy, swept.snapshot, swept.result
+    sweep = _sweep(options, progress)
+    policy, snapshot, result = sweep.policy, sweep.snapshot, sweep.result
     if options.only:
         from reactive_desched.plan.pod_selection import PodSelection
 
@@ -164,8 +164,8 @@ def build_report(options: PlanOptions, progress: Progress) -> PlanReport:
         result = selection.in_result(result)
     unaffected = unaffected_pods(policy, snapshot, result) if options.show_unaffected else None
     return PlanReport(
-        looked_at=swept.looked_at,
-        warnings=swept.warnings,
+        looked_at=sweep.looked_at,
+        warnings=sweep.warnings,
         mode=options.mode,
         preview=result.preview,
         only=options.only,
@@ -173,25 +173,25 @@ def build_report(options: PlanOptions, progress: Progress) -> PlanReport:
         skipped=result.skipped,
         decisions=result.decisions,
         others=None if unaffected is None else tuple(unaffected),
-        nodes=swept.tables() if options.show_nodes else None,
+        nodes=sweep.tables() if options.show_nodes else None,
         summary=summarize(result.decisions),
     )
 
 
 def build_nodes_report(options: PlanOptions, progress: Progress) -> NodesReport:
     """Evaluate as `build_report`, and show the nodes; raises what that raises."""
-    swept = _sweep(options, progress)
-    tables = swept.tables()
+    sweep = _sweep(options, progress)
+    tables = sweep.tables()
     shown = {(table.profile, table.plugin) for table in tables}
     return NodesReport(
-        looked_at=swept.looked_at,
-        warnings=swept.warnings,
+        looked_at=sweep.looked_at,
+        warnings=sweep.warnings,
         mode=options.mode,
-        preview=swept.result.preview,
-        skipped=swept.result.skipped,
+        preview=sweep.result.preview,
+        skipped=sweep.result.skipped,
         tables=tables,
         decisions=tuple(
-            each for each in swept.result.decisions if (each.profile, each.plugin) in shown
+            each for each in sweep.result.decisions if (each.profile, each.plugin) in shown
         ),
     )
 
@@ -299,7 +299,7 @@ def _load_snapshot(
         return _load_live_snapshot(options, configuration, progress)
     if options.kubeconfig is not None or options.context is not None:
         raise ConfigError("--kubeconfig and --context mean nothing with -f; leave one of them out")
-    resources = RESOURCES if _needs_owners(options) else SWEPT_RESOURCES
+    resources = RESOURCES if _needs_owners(options) else SWEEP_RESOURCES
     picture = read_files(options.files, progress, resources)
     for resource in (NODES, PODS):
         if not picture.objects[resource]:

@@ -6,13 +6,13 @@ from functools import partial
 from reactive_desched.plan.files import expand_files, open_text
 from reactive_desched.plan.input_objects import read_objects
 from reactive_desched.plan.progress import Progress
-from reactive_desched.plan.snapshot import SWEPT_RESOURCES, Snapshot, SnapshotBuilder
+from reactive_desched.plan.snapshot import SWEEP_RESOURCES, Snapshot, SnapshotBuilder
 
 __all__ = ["read_files"]
 
 
 def read_files(
-    names: Iterable[str], progress: Progress, resources: Collection[str] = SWEPT_RESOURCES
+    names: Iterable[str], progress: Progress, resources: Collection[str] = SWEEP_RESOURCES
 ) -> Snapshot:
     """Read these resources in the files and folders named, and nothing else.
 

@@ -43,7 +43,7 @@ from reactive_desched.usage.metrics_api import (
 if TYPE_CHECKING:  # a preview without measured use loads no settings
     from reactive_desched.policy.settings import UsageSettings
 
-__all__ = ["MAX_NAMED", "SWEPT_RESOURCES", "Snapshot", "SnapshotBuilder"]
+__all__ = ["MAX_NAMED", "SWEEP_RESOURCES", "Snapshot", "SnapshotBuilder"]
 
 MAX_NAMED: Final = 100
 """How many objects that cannot be read are named; all are counted."""
@@ -51,7 +51,7 @@ MAX_NAMED: Final = 100
 _MAY_BE_LEFT_OUT: Final = STORAGE_RESOURCES | OWNER_RESOURCES
 _NO_KIND: Final = "(no kind)"
 
-SWEPT_RESOURCES: Final = frozenset(RESOURCES) - OWNER_RESOURCES
+SWEEP_RESOURCES: Final = frozenset(RESOURCES) - OWNER_RESOURCES
 """What a sweep may go by: only records, and the controller's guards, need the owners of owners."""
 
 T = TypeVar("T", bound=ClusterObject)
@@ -136,7 +136,7 @@ class SnapshotBuilder:
     Objects in files that are of none of the `resources` are only counted.
     """
 
-    def __init__(self, resources: Collection[str] = SWEPT_RESOURCES) -> None:
+    def __init__(self, resources: Collection[str] = SWEEP_RESOURCES) -> None:
         self.count = 0
         tables = InternTables()
         self._codecs = make_codecs(tables)

@@ -18,7 +18,7 @@ class Agenda(Generic[K]):
     """Each key at most once, at the earliest moment asked for; equal moments in order of arrival.
 
     Holds one entry per key, so it is bounded by the objects its owner watches; superseded heap
-    entries are swept out when they outnumber the live ones.
+    entries are removed when they outnumber the live ones.
     """
 
     def __init__(self) -> None:

@@ -1,7 +1,7 @@
 """Counts and logs what a controller does."""
 
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from reactive_desched.errors import Malformed
@@ -19,7 +19,19 @@ from reactive_desched.model.evaluation import Evaluation
 from reactive_desched.model.moves import EndedMove
 from reactive_desched.model.objects import PodKey
 from reactive_desched.model.observer import Observer
-from reactive_desched.model.outcomes import CANCELLED, DRY_RUN, EVICTED, Outcome
+from reactive_desched.model.outcomes import (
+    CANCELLED,
+    CONFLICT,
+    DENIED,
+    DRY_RUN,
+    EVICTED,
+    FAILED,
+    NOT_FOUND,
+    PDB_REFUSED,
+    TOO_MANY_REQUESTS,
+    UNKNOWN,
+    Outcome,
+)
 from reactive_desched.primitives.moments import format_second
 from reactive_desched.telemetry import sig_compat as upstream
 from reactive_desched.telemetry.logs import DebugLogger
@@ -57,6 +69,16 @@ _LIMIT_RESULTS = {
 }
 _SUCCESS_EVENTS = {EVICTED: "evicted", DRY_RUN: "would be evicted"}
 """The log events of success; the SIG descheduler counts both as success."""
+_OTHER_EVENTS = {
+    PDB_REFUSED: "refused by a PodDisruptionBudget",
+    TOO_MANY_REQUESTS: "refused: too many requests",
+    NOT_FOUND: "not evicted: the pod is gone",
+    CONFLICT: "not evicted: another pod has its name",
+    DENIED: "eviction denied",
+    FAILED: "eviction failed",
+    CANCELLED: "eviction cancelled",
+    UNKNOWN: "gone, perhaps by the eviction",
+}
 _NEVER: Final = float("inf")
 
 MAX_LOGGED: Final = 20_000
@@ -97,6 +119,10 @@ class TelemetryObserver(Observer):
         yield OUTCOMES.by_labels(self._outcomes)
         yield CHANGE_TO_DECISION.value(self._change_to_decision)
         yield CHANGE_TO_EVICTION.value(self._change_to_eviction)
+
+    def on_initial_sync(self, size: Mapping[str, int]) -> None:
+        """Log what was synced, before the first decision."""
+        self._log.info("synced", **size)
 
     def on_changes(self, changes: Iterable[Change]) -> None:
         """Count changes."""
@@ -140,9 +166,10 @@ class TelemetryObserver(Observer):
             self._count_upstream(evaluation, result)
         if outcome.result in _SUCCESS_EVENTS:
             self._logged.pop((finding.pod.uid, finding.plugin), None)
-        log = self._log.info if outcome.result in _SUCCESS_EVENTS else self._log.warning
+        is_success = outcome.result in _SUCCESS_EVENTS
+        log = self._log.info if is_success else self._log.warning
         log(
-            _SUCCESS_EVENTS.get(outcome.result, outcome.result),
+            _SUCCESS_EVENTS[outcome.result] if is_success else _OTHER_EVENTS[outcome.result],
             pod=str(finding.pod),
             node=finding.pod.node,
             plugin=finding.plugin,

@@ -68,7 +68,7 @@ _OPEN: Final = Security()
 async def serve(listen: ListenAddress, served: Served) -> AsyncIterator[str]:
     """Take the address and serve there while the block runs; yield the URL.
 
-    Raises ConfigError when the address cannot be had.
+    Raises ConfigError when the address is in use or not one of this machine.
     """
     async with bound(listen) as address, serve_at(address, served) as url:
         yield url

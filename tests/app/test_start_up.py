@@ -248,10 +248,9 @@ async def test_a_start_says_what_runs_what_was_synced_the_limits_and_what_was_fo
         await anyio.sleep(60)
 
     said = [event for event, _ in log.lines[3:] if not event.startswith("RemovePods")]
-    assert said == ["synced", "eviction limits", "moving pods", "brakes", "found"]
+    assert said == ["eviction limits", "moving pods", "brakes", "found"]
     values = dict(log.lines)
     assert values["policy in force"]["plugins"] == ["RemovePodsViolatingNodeTaints"]
-    assert values["synced"] == {"nodes": 2, "pods": 2}
     assert set(values["eviction limits"]) >= {"budgets.cluster", "budgets.node"}
     assert {"moves.maxMoving.node", "moves.cooldown", "moves.futileAfter"} < set(
         values["moving pods"]

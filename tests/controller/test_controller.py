@@ -124,7 +124,7 @@ async def test_an_observer_learns_of_the_decision_and_of_its_outcome() -> None:
     await bench.run_with_taint(pod("web", on="n1"))
 
     kinds = [kind for kind, _ in bench.observer.events if kind != "changed"]
-    assert kinds == ["held back", "judged", "ended"]
+    assert kinds == ["held back", "synced", "judged", "ended"]
     assert bench.observer.of_kind("judged") == [("day", "Evict")]
     [(_, sent_at)] = bench.server.calls
     assert bench.observer.of_kind("ended") == [("web", "evicted", sent_at)]
@@ -169,6 +169,15 @@ async def test_nothing_starts_before_the_initial_sync_is_done_and_no_pause_is_le
     late.resume(STARTUP)
     assert late.controller.initial_sync_done.is_set()
     assert late.controller.pause_reason() == ""
+
+
+async def test_what_was_synced_is_said_once_and_before_the_first_decision() -> None:
+    bench = ControllerBench()
+    bench.sync_and_resume(node("n1", "gpu:NoSchedule"), pod("web", on="n1"))
+
+    kinds = [kind for kind, _ in bench.observer.events if kind in ("synced", "judged")]
+    assert kinds == ["synced", "judged"]
+    assert bench.observer.of_kind("synced") == [{"nodes": 1, "pods": 1}]
 
 
 async def test_the_first_picture_is_swept_once_however_often_the_link_is_lost() -> None:

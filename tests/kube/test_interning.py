@@ -279,8 +279,8 @@ def test_a_sweep_examines_no_more_than_its_budget() -> None:
     for number in range(10):
         shelf.put(number, object())
 
-    assert (shelf.sweep(4).dropped, len(shelf), shelf.is_swept) == (4, 6, False)
-    assert (shelf.sweep(100).dropped, len(shelf), shelf.is_swept) == (6, 0, True)
+    assert (shelf.sweep(4).dropped, len(shelf), shelf.is_examined) == (4, 6, False)
+    assert (shelf.sweep(100).dropped, len(shelf), shelf.is_examined) == (6, 0, True)
 
 
 def test_entries_put_during_a_round_wait_for_the_next() -> None:

@@ -42,6 +42,10 @@ class CountingObserver(Observer):
         """Keep each change."""
         self.events += [("changed", change) for change in changes]
 
+    def on_initial_sync(self, size: Mapping[str, int]) -> None:
+        """Keep how many nodes and pods there are."""
+        self.events.append(("synced", size))
+
     def on_decision(self, evaluation: Evaluation) -> None:
         """Keep the profile, and the decision's type."""
         kind = type(evaluation.decision).__name__

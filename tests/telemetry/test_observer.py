@@ -20,6 +20,7 @@ from reactive_desched.model.outcomes import (
     FAILED,
     NOT_FOUND,
     PDB_REFUSED,
+    RESULTS,
     SERVER_FAILED,
     TOO_MANY_REQUESTS,
     Outcome,
@@ -179,7 +180,7 @@ def test_a_line_begins_with_the_pod_its_node_the_plugin_and_the_reason() -> None
     [
         pytest.param(EVICTION_ACCEPTED.outcome(), "evicted", "info", id="evicted"),
         pytest.param(DRY_RUN_NOT_SENT.outcome(), "would be evicted", "info", id="dry run"),
-        pytest.param(SERVER_FAILED.outcome("500: no"), "failed", "warning", id="anything else"),
+        pytest.param(SERVER_FAILED.outcome("500: no"), "eviction failed", "warning", id="failed"),
     ],
 )
 def test_the_end_of_an_eviction_is_counted_timed_to_the_request_and_logged(
@@ -194,6 +195,22 @@ def test_the_end_of_an_eviction_is_counted_timed_to_the_request_and_logged(
     labels = f'plugin="NodeTaints",reason="{outcome.reason}",result="{outcome.result}"'
     assert numbers[f"outcomes_total{{{labels}}}"] == 1
     assert numbers["change_to_eviction_seconds_sum"] == 0.75
+
+
+@pytest.mark.parametrize("result", sorted(RESULTS))
+def test_the_log_says_how_an_eviction_ended_in_words(result: str) -> None:
+    bench = Bench()
+    bench.reporter.on_outcome(judgement(Evict(FINDING)), Outcome(result), 10.75)
+
+    [(_, event, _)] = bench.log.lines
+    assert "_" not in event
+    assert event not in RESULTS - {EVICTED}
+
+
+def test_what_was_synced_is_logged() -> None:
+    bench = Bench()
+    bench.reporter.on_initial_sync({"nodes": 2, "pods": 3})
+    assert bench.log.lines == [("info", "synced", {"nodes": 2, "pods": 3})]
 
 
 def test_changes_are_counted_by_kind_and_not_logged() -> None:

@@ -74,7 +74,7 @@ class InternTable(Generic[K, V]):
         self.name: Final = name
         self._entries: dict[K, V] = {}
         self._limit = limit
-        self._unswept: list[K] = []
+        self._unexamined: list[K] = []
         self._unshared_refcount = _count_unshared_references({object(): object()})
         self.rejected = 0
         self.get: Final = self._entries.get  # the method called most often: no wrapper
@@ -83,9 +83,9 @@ class InternTable(Generic[K, V]):
         return len(self._entries)
 
     @property
-    def is_swept(self) -> bool:
+    def is_examined(self) -> bool:
         """Whether every entry has been examined since the last round began."""
-        return not self._unswept
+        return not self._unexamined
 
     def put(self, key: K, value: V) -> V:
         """Keep a value whose key is new, and return it."""
@@ -101,10 +101,10 @@ class InternTable(Generic[K, V]):
         the keys, about a millisecond per 100,000.
         """
         entries = self._entries
-        unswept = self._unswept = self._unswept or list(entries)
-        before, examined = len(entries), min(budget, len(unswept))
+        unexamined = self._unexamined = self._unexamined or list(entries)
+        before, examined = len(entries), min(budget, len(unexamined))
         for _ in range(examined):
-            key = unswept.pop()
+            key = unexamined.pop()
             if getrefcount(entries[key]) <= self._unshared_refcount:
                 del entries[key]
         return SweepResult(examined, before - len(entries))
@@ -128,8 +128,8 @@ def _count_unshared_references(entries: dict[Any, Any]) -> int:
 
     Interpreters count differently, so the number is measured here.
     """
-    unswept = list(entries)
-    key = unswept.pop()
+    unexamined = list(entries)
+    key = unexamined.pop()
     return getrefcount(entries[key])
 
 
@@ -188,10 +188,10 @@ class InternTables:
         examined = dropped = 0
         for _ in self._tables:
             table = self._tables[self._next_table]
-            swept = table.sweep(budget - examined)
-            examined += swept.examined
-            dropped += swept.dropped
-            if not table.is_swept:
+            step = table.sweep(budget - examined)
+            examined += step.examined
+            dropped += step.dropped
+            if not table.is_examined:
                 break
             self._next_table = (self._next_table + 1) % len(self._tables)
         return SweepResult(examined, dropped)
