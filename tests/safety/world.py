@@ -170,7 +170,7 @@ class Life:
             for resource, kind in WATCHED_KINDS.items()
             if resource in RESOURCES
         }
-        self._scope = anyio.CancelScope()
+        self._scope, self._working = anyio.CancelScope(), anyio.CancelScope()
         self._inbox: list[Event] = []
         self._has_mail = Wakeup()
         self._lost: set[str] = set()
@@ -210,7 +210,7 @@ class Life:
                         lambda: datetime.fromtimestamp(world.wall_now(), UTC),
                         verdict_rate=VERDICTS,
                     )
-                    with self._recorder.filled(recorder):
+                    with self._recorder.filled(recorder), self._working:
                         await self._run_tasks(recorder)
         except* JournalError:  # of several tasks, perhaps
             if not self.has_crashed:
@@ -237,8 +237,9 @@ class Life:
             )
 
     def stop(self, *, crash: bool) -> None:
+        """Have everything end at once, or, as `run` does, the tasks first and then the journal."""
         self.has_crashed = crash
-        self._scope.cancel()
+        (self._scope if crash else self._working).cancel()
 
     # --- watches ---
 
