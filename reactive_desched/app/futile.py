@@ -1,4 +1,4 @@
-"""What people ask of the memory of moves, and have it forget: `futile list` and `futile clear`."""
+"""Answers `futile list` from the memory of moves, and clears it for `futile clear`."""
 
 import time
 from collections.abc import Callable, Mapping

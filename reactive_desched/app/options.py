@@ -1,4 +1,4 @@
-"""From the command line and files to what a controller is made of."""
+"""Reads the command line and files into the configuration and dependencies of a controller."""
 
 import os
 import sys

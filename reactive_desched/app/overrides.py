@@ -1,4 +1,4 @@
-"""Flags for what files may say too, and which of the two counts."""
+"""Applies flags over the settings of files: which flags there are, and which value counts."""
 
 from collections.abc import Iterator, Mapping
 

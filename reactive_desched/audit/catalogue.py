@@ -1,4 +1,4 @@
-"""What is searched: an index that is up to date, or two, and the lines they point to."""
+"""Searches the audit index of a journal, or two in a row, and reads the lines found."""
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby

@@ -1,4 +1,4 @@
-"""The chain of records, followed line by line until one does not fit."""
+"""Follows the hash chain line by line, and stops at the first record that does not fit."""
 
 import hashlib
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""Checkpoints as witnesses: what each one signs must be what stands before it."""
+"""Checks that what each checkpoint signs equals the records before it."""
 
 from collections.abc import Sequence
 from typing import Final

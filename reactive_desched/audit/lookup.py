@@ -1,4 +1,4 @@
-"""Finds in the index where the wanted records stand; which are wanted is the Filter's to say."""
+"""Finds in the index where the records that match a query stand."""
 
 import sqlite3
 from collections.abc import Iterable, Iterator

@@ -1,4 +1,4 @@
-"""Lines of the journal become rows of the index: what is said again and again is stored once."""
+"""Turns lines of the journal into rows of the index; texts that recur are stored once."""
 
 import sqlite3
 import zlib

@@ -1,4 +1,4 @@
-"""How a journal stands, in words, as `audit status` prints it."""
+"""Formats the status of a journal as text, as `audit status` prints it."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""What the texts of flags turn into; every refusal says what to write."""
+"""Parses the values of flags; every error says what to write."""
 
 import argparse
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The plan of a plugin that moves pods from some nodes to others, until the numbers say enough.
+"""Plans the moves of a utilization plugin: from source nodes to destinations, up to a threshold.
 
 An index keeps which nodes give pods and which take them; the plugin says in which order they give,
 and when one has given enough.

@@ -1,4 +1,4 @@
-"""What guards ask about a pod's workload: its size, its rollout, its Ready pods, whose turn it is.
+"""Answers the guards' questions about a workload: size, rollout, Ready pods, pods that are moving.
 
 The size and the rollout come from the Deployment or StatefulSet. Where there is none that is known,
 such as for a custom controller, the pods that are there stand for the size.

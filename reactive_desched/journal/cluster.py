@@ -1,4 +1,4 @@
-"""Which cluster a journal's records are of: a mark in its folder, and who may write there."""
+"""Marks a journal's folder with its cluster, and rejects a writer of another cluster."""
 
 from pathlib import Path
 from typing import Final

@@ -1,4 +1,4 @@
-"""Which intents still wait for their outcome: the memory that makes each end exactly once."""
+"""Keeps the intents without an outcome, so that each gets exactly one."""
 
 from collections.abc import Iterable
 from itertools import chain

@@ -1,4 +1,4 @@
-"""What the rest of the controller sees of the journal: what was found, decided, begun and ended."""
+"""Records findings, decisions, intents and outcomes in the journal for the controller."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Sequence

@@ -1,4 +1,4 @@
-"""What a journal's last writer left behind: where to go on, what was torn, what is still open."""
+"""Recovers what a journal's last writer left: the end of the chain, a torn record, open intents."""
 
 import re
 from collections.abc import Iterator

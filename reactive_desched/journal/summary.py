@@ -1,4 +1,4 @@
-"""The little of a record that readers choose and sort by, read without the rest."""
+"""Reads only the members of a record that readers filter and sort by."""
 
 import re
 from collections.abc import Callable, Collection, Mapping

@@ -1,4 +1,4 @@
-"""What a record adds to a finding."""
+"""The context of a decision that a record adds to its finding: profile, trigger, owners, zone."""
 
 from msgspec import Struct
 

@@ -1,4 +1,4 @@
-"""When a condition that keeps being observed is believed, as koordinator's anomaly detector.
+"""Decides after how many observations a condition counts, as koordinator's anomaly detector.
 
 One high sample moves nothing: a detector counts observations, and what it counts as one is up to
 who observes. Times are seconds on one clock.

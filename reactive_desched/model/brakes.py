@@ -1,4 +1,4 @@
-"""What is said of a brake: that it engaged or was released, and what is kept over a restart."""
+"""Notices that a brake engaged or was released, and the state that is kept over a restart."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""What becomes of an evicted pod's place: its replacement, and how following it ended."""
+"""The end of a move: the replacement of an evicted pod, and how following it ended."""
 
 from collections.abc import Sequence
 from typing import Final, Protocol, TypeVar

@@ -1,4 +1,4 @@
-"""What made us look at something, in words that records keep."""
+"""The trigger of an evaluation: which change of which object, as records keep it."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""What a person asks of moves: which are under way, and which owners are left alone, and why."""
+"""Lists the moves under way, and the owners and nodes that are left alone, with the reason."""
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""What is remembered of each owner's moves, so that none is repeated in a loop.
+"""Remembers each owner's moves, so that none is repeated in a loop.
 
 Four rules, the first two per owner and pod template, the others per node (`NodeMemory`):
 

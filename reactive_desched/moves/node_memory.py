@@ -1,4 +1,4 @@
-"""What is remembered of nodes: where moves led, from where they came to nothing, what changed."""
+"""Remembers nodes: where replacements went, which nodes moves did not relieve, and what changed."""
 
 from collections import OrderedDict
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""A cluster that replaces evicted pods, and in which nothing else happens: for a preview.
+"""Simulates a cluster for a preview: it replaces evicted pods, and nothing else happens.
 
 It answers as the API server does, and feeds the controller the changes that a watch would show.
 """

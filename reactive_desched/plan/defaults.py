@@ -1,4 +1,4 @@
-"""What people leave out of objects they write by hand, and what stands in for it.
+"""Fills in what hand-written objects leave out, as the API server and the scheduler would.
 
 `kubectl get` leaves out none of it. A stand-in is made of the object's own names, so that it is
 the same every time; it holds a slash, which no real uid does.

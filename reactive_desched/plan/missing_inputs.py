@@ -1,4 +1,4 @@
-"""What the answer would need to know and was not given."""
+"""Names the objects that a decision depends on and the input lacks."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""Whose decisions a preview shows."""
+"""Which program's decisions a preview shows: the controller's or a single sweep's."""
 
 from enum import StrEnum
 

@@ -1,4 +1,4 @@
-"""Which resources a sweep reads from a live cluster: what nothing asks about is not listed."""
+"""Selects the resources that a sweep lists from a live cluster: those that its policy reads."""
 
 from collections.abc import Set as AbstractSet
 

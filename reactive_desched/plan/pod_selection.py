@@ -1,4 +1,4 @@
-"""Which pods a preview is asked about: the decisions on all others are left out of the answer."""
+"""Selects the pods of a preview's answer; decisions on all others are left out."""
 
 import dataclasses
 from collections.abc import Collection, Mapping, Sequence

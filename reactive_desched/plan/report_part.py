@@ -1,4 +1,4 @@
-"""What the parts of every report have in common."""
+"""The base class of the parts of every report."""
 
 from msgspec import Struct
 

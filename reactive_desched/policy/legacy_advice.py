@@ -1,4 +1,4 @@
-"""Where a field that is unknown in the legacy format belongs."""
+"""Finds where a field that the legacy format does not know belongs, for a hint in the error."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final

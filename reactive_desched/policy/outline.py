@@ -1,4 +1,4 @@
-"""Where everything stands in the text of a document: what a tree of values does not remember."""
+"""Keeps the line and column of every key, value and comment in the text of a document."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field

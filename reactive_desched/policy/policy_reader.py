@@ -1,4 +1,4 @@
-"""From a document to the policy it says, whichever format it is written in."""
+"""Reads a document, in either format, into the policy it describes."""
 
 from collections.abc import Iterator
 from typing import Final

@@ -1,4 +1,4 @@
-"""Whether a valid policy can run: some plugins can be configured before they are built."""
+"""Checks whether a valid policy can run: some plugins can be configured before they are built."""
 
 from collections.abc import Iterator
 from typing import Final

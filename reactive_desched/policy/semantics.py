@@ -1,4 +1,4 @@
-"""What two policies have in common that say the same in different words."""
+"""Reduces a policy to its meaning, so that two spellings of one policy compare equal."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Where a field that is unknown here belongs: the mistakes people make with policies."""
+"""Finds where an unknown field of a policy belongs, for the hint beside the error."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final

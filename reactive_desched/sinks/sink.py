@@ -1,4 +1,4 @@
-"""What a sink is: somewhere to hand records to, in order, as often as it takes."""
+"""The contract of a sink: it takes records in order, and again until it acknowledges them."""
 
 from collections.abc import Sequence
 from typing import Protocol

@@ -1,4 +1,4 @@
-"""Which events a sink that can be choosy wants."""
+"""Selects the types of event that a sink with a choice takes."""
 
 from reactive_desched.errors import EventRejected
 from reactive_desched.journal.records import JournalRecord

@@ -1,4 +1,4 @@
-"""Older records, read and parsed once for all stream clients that are at the same place."""
+"""Caches pages of older records, read once for all stream clients at the same position."""
 
 from contextlib import suppress
 from itertools import islice

@@ -1,4 +1,4 @@
-"""Who we are to the API server, kept current while we run."""
+"""Keeps the credentials for the API server current while the process runs."""
 
 from collections.abc import Mapping
 
