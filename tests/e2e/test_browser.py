@@ -1,9 +1,6 @@
 """The page that follows the event stream, in a real browser, while everything behind it dies."""
 
-import json
 import re
-import sys
-import urllib.request
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from itertools import cycle
@@ -18,31 +15,19 @@ from reactive_desched.journal.reading import read_events
 from reactive_desched.journal.records import AnyEvent
 from reactive_desched.journal.start_position import format_id
 from tests.support.browser import BrowserTab, browser
-from tests.support.component import ChildProcess
 from tests.support.control_plane import free_ports, wait_until
 from tests.support.controller_process import ControllerProcess
 from tests.support.example_programs import ExampleProgram, ExamplePrograms
-from tests.support.limits import UNLIMITED
+from tests.support.simulator_process import (
+    TAINT_POLICY,
+    SimulatorProcess,
+    simulator,
+    taint_settings,
+)
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real, pytest.mark.timeout(120)]
 
-POLICY = """
-apiVersion: descheduler/v1alpha2
-kind: DeschedulerPolicy
-profiles:
-- name: test
-  plugins:
-    deschedule: {enabled: [RemovePodsViolatingNodeTaints]}
-"""
-SETTINGS = (
-    """
-apiVersion: reactive-desched/v1alpha1
-kind: ReactiveSettings
-debounce: {quiet: 50ms}
-sinks: {stream: {heartbeat: 300ms}}
-"""
-    + UNLIMITED
-)
+SETTINGS = taint_settings("sinks: {stream: {heartbeat: 300ms}}")
 ROWS = "[...document.querySelectorAll('tbody tr')]"
 STATE = "document.getElementById('state').textContent"
 # A minute of silence passes in three seconds.
@@ -52,57 +37,23 @@ COLOURS = """
 """
 
 
-@dataclass
-class Cluster:
-    """A simulated cluster; `taint` makes the pods of one node after the other unwelcome there."""
-
-    url: str
-    kubeconfig: Path
-    _nodes: Iterator[str] = field(default_factory=lambda: cycle(f"node-{n}" for n in range(1, 7)))
-    _tainted: str = ""
-
-    def taint(self) -> None:
-        if self._tainted:
-            self._patch(self._tainted, None)
-        self._tainted = next(self._nodes)
-        self._patch(self._tainted, [{"key": "gpu", "effect": "NoSchedule"}])
-
-    def _patch(self, node: str, taints: object) -> None:
-        request = urllib.request.Request(
-            f"{self.url}/api/v1/nodes/{node}",
-            method="PATCH",
-            data=json.dumps({"spec": {"taints": taints}}).encode(),
-            headers={"Content-Type": "application/merge-patch+json"},
-        )
-        urllib.request.urlopen(request, timeout=10).close()
-
-
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    folder = tmp_path_factory.mktemp("cluster")
-    config = folder / "kubeconfig"
-    size = ("--nodes", "6", "--pods", "40", "--write-kubeconfig", str(config))
-    argv = (sys.executable, "-m", "reactive_desched", "sim", *size)
-    simulator = ChildProcess("sim", argv, folder / "sim.log")
-    simulator.start()
-    try:
-        told = wait_until(
-            lambda: re.search(r"http://\S+", simulator.tail(5)), within_s=20, what="the cluster"
-        )
-        yield Cluster(told.group(), config)
-    finally:
-        simulator.kill()
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimulatorProcess]:
+    with simulator(tmp_path_factory.mktemp("cluster"), pods=40) as running:
+        yield running
 
 
 @dataclass
 class Stand:
     """A controller, and the example that serves the page; both can be lost and come back."""
 
-    cluster: Cluster
+    cluster: SimulatorProcess
     controller: ControllerProcess
     _programs: ExamplePrograms
     _port: int = field(default_factory=lambda: free_ports(1)[0])
     _server: ExampleProgram | None = None
+    _nodes: Iterator[str] = field(default_factory=lambda: cycle(f"node-{n}" for n in range(1, 7)))
+    _tainted: str = ""
 
     @property
     def url(self) -> str:
@@ -134,6 +85,13 @@ class Stand:
     def recorded(self) -> list[AnyEvent]:
         return [event for event in read_events(self.controller.journal) if event.type != CHECKPOINT]
 
+    def _taint_next_node(self) -> None:
+        """Taint one node after the other, so that the pods of one of them have to leave."""
+        if self._tainted:
+            self.cluster.set_taints(self._tainted)
+        self._tainted = next(self._nodes)
+        self.cluster.set_taints(self._tainted, "gpu")
+
     async def have_pods_evicted(self) -> None:
         """Return when somebody was evicted and it is on record."""
 
@@ -141,17 +99,19 @@ class Stand:
             return sum(event.type == EVICTION_SUCCEEDED for event in self.recorded())
 
         before = evicted()
-        await run_sync(self.cluster.taint)
+        await run_sync(self._taint_next_node)
         await run_sync(
             lambda: wait_until(lambda: evicted() > before, within_s=20, what="an eviction")
         )
 
 
 @pytest.fixture(scope="module")
-def stand_of_all(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
+def stand_of_all(
+    cluster: SimulatorProcess, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Stand]:
     folder = tmp_path_factory.mktemp("stand")
     with (
-        ControllerProcess(folder, cluster.kubeconfig, POLICY, SETTINGS) as controller,
+        ControllerProcess(folder, cluster.kubeconfig, TAINT_POLICY, SETTINGS) as controller,
         ExamplePrograms(folder) as programs,
     ):
         yield Stand(cluster, controller, programs)

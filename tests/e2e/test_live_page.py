@@ -1,8 +1,6 @@
 """The live page of a controller, in a real browser, while the controller is killed beneath it."""
 
 import json
-import re
-import sys
 import urllib.request
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -18,58 +16,35 @@ from reactive_desched.api.event import (
 )
 from reactive_desched.journal.reading import read_events
 from tests.support.browser import BrowserTab, browser
-from tests.support.component import ChildProcess
 from tests.support.control_plane import wait_until
 from tests.support.controller_process import ControllerProcess
-from tests.support.limits import UNLIMITED
+from tests.support.simulator_process import (
+    TAINT_POLICY,
+    SimulatorProcess,
+    simulator,
+    taint_settings,
+)
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real, pytest.mark.timeout(180)]
 
-POLICY = """
-apiVersion: descheduler/v1alpha2
-kind: DeschedulerPolicy
-profiles:
-- name: test
-  plugins:
-    deschedule: {enabled: [RemovePodsViolatingNodeTaints]}
-"""
-SETTINGS = (
-    """
-apiVersion: reactive-desched/v1alpha1
-kind: ReactiveSettings
-server: {ui: true}
-debounce: {quiet: 50ms}
-"""
-    + UNLIMITED
-)
+SETTINGS = taint_settings("server: {ui: true}")
 ROWS = "[...document.querySelectorAll('#feed tr')]"
 STREAM = "document.getElementById('stream').textContent"
 SERIOUS = {"serious", "critical"}
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
-    folder = tmp_path_factory.mktemp("cluster")
-    config = folder / "kubeconfig"
-    size = ("--nodes", "6", "--pods", "60", "--write-kubeconfig", str(config))
-    argv = (sys.executable, "-m", "reactive_desched", "sim", *size)
-    simulator = ChildProcess("sim", argv, folder / "sim.log")
-    simulator.start()
-    try:
-        found = wait_until(
-            lambda: re.search(r"http://\S+", simulator.tail(5)), within_s=20, what="the cluster"
-        )
-        yield found.group(), config
-    finally:
-        simulator.kill()
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimulatorProcess]:
+    with simulator(tmp_path_factory.mktemp("cluster"), pods=60) as running:
+        yield running
 
 
 @pytest.fixture(scope="module")
 def controller(
-    cluster: tuple[str, Path], tmp_path_factory: pytest.TempPathFactory
+    cluster: SimulatorProcess, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ControllerProcess]:
     folder = tmp_path_factory.mktemp("controller")
-    with ControllerProcess(folder, cluster[1], POLICY, SETTINGS) as running:
+    with ControllerProcess(folder, cluster.kubeconfig, TAINT_POLICY, SETTINGS) as running:
         yield running
 
 
@@ -84,16 +59,6 @@ async def page(
         yield tab
 
 
-def set_taints(cluster: tuple[str, Path], node: str, taints: list[dict[str, str]]) -> None:
-    request = urllib.request.Request(
-        f"{cluster[0]}/api/v1/nodes/{node}",
-        method="PATCH",
-        data=json.dumps({"spec": {"taints": taints or None}}).encode(),
-        headers={"Content-Type": "application/merge-patch+json"},
-    )
-    urllib.request.urlopen(request, timeout=10).close()
-
-
 def evicted(controller: ControllerProcess) -> dict[str, str]:
     """Return each case with an accepted eviction, and its pod."""
     return {
@@ -104,11 +69,11 @@ def evicted(controller: ControllerProcess) -> dict[str, str]:
 
 
 async def have_pods_evicted(
-    cluster: tuple[str, Path], controller: ControllerProcess, node: str
+    cluster: SimulatorProcess, controller: ControllerProcess, node: str
 ) -> dict[str, str]:
     """Taint a node, wait until its pods were evicted, and take the taint off again."""
     before = len(evicted(controller))
-    await run_sync(set_taints, cluster, node, [{"key": "gpu", "effect": "NoSchedule"}])
+    await run_sync(cluster.set_taints, node, "gpu")
 
     def settled() -> bool:
         events = list(read_events(controller.journal))
@@ -117,7 +82,7 @@ async def have_pods_evicted(
         return asked == ended and len(evicted(controller)) > before
 
     await run_sync(lambda: wait_until(settled, within_s=30, what="evictions"))
-    await run_sync(set_taints, cluster, node, [])
+    await run_sync(cluster.set_taints, node)
     return evicted(controller)
 
 
@@ -133,7 +98,7 @@ async def cases_shown(page: BrowserTab, count: int) -> dict[str, str]:
 
 
 async def test_the_page_shows_what_the_journal_records_also_after_the_controller_was_killed(
-    page: BrowserTab, cluster: tuple[str, Path], controller: ControllerProcess
+    page: BrowserTab, cluster: SimulatorProcess, controller: ControllerProcess
 ) -> None:
     recorded = await have_pods_evicted(cluster, controller, "node-1")
     assert await cases_shown(page, len(recorded)) == recorded
@@ -151,7 +116,7 @@ async def test_the_page_shows_what_the_journal_records_also_after_the_controller
 
 
 async def test_a_pod_a_node_and_a_workload_are_explained_by_keyboard_alone(
-    page: BrowserTab, cluster: tuple[str, Path]
+    page: BrowserTab, cluster: SimulatorProcess
 ) -> None:
     detail = "document.getElementById('detail-body').textContent"
     await page.evaluate("document.querySelector('.node[tabindex=\"0\"]').focus()")
@@ -234,22 +199,22 @@ async def test_the_browser_refuses_scripts_that_are_not_in_a_file_of_the_page(
 
 
 @pytest.fixture
-def guarded(cluster: tuple[str, Path], tmp_path: Path) -> Iterator[ControllerProcess]:
+def guarded(cluster: SimulatorProcess, tmp_path: Path) -> Iterator[ControllerProcess]:
     """Run another controller on the same cluster, one that requires a token of its clients."""
     settings = SETTINGS.replace("{ui: true}", "{ui: true, requireToken: true}")
-    with ControllerProcess(tmp_path, cluster[1], POLICY, settings) as running:
+    with ControllerProcess(tmp_path, cluster.kubeconfig, TAINT_POLICY, settings) as running:
         yield running
 
 
-def create(cluster: tuple[str, Path], path: str, body: object) -> Any:  # any JSON
+def create(cluster: SimulatorProcess, path: str, body: object) -> Any:  # any JSON
     headers = {"Content-Type": "application/json"}
-    request = urllib.request.Request(cluster[0] + path, json.dumps(body).encode(), headers)
+    request = urllib.request.Request(cluster.url + path, json.dumps(body).encode(), headers)
     with urllib.request.urlopen(request, timeout=10) as answer:
         return json.load(answer)
 
 
 async def test_who_has_a_token_logs_in_and_who_has_none_sees_nothing(
-    chromium: Path, tmp_path: Path, guarded: ControllerProcess, cluster: tuple[str, Path]
+    chromium: Path, tmp_path: Path, guarded: ControllerProcess, cluster: SimulatorProcess
 ) -> None:
     account = "/api/v1/namespaces/default/serviceaccounts/default/token"
     token = create(cluster, account, {"spec": {}})["status"]["token"]

@@ -1,0 +1,67 @@
+"""A simulated cluster in a process of its own, whose nodes a test taints over HTTP."""
+
+import json
+import re
+import sys
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.support.component import ChildProcess
+from tests.support.control_plane import wait_until
+from tests.support.limits import UNLIMITED
+
+__all__ = ["TAINT_POLICY", "SimulatorProcess", "simulator", "taint_settings"]
+
+TAINT_POLICY = """
+apiVersion: descheduler/v1alpha2
+kind: DeschedulerPolicy
+profiles:
+- name: test
+  plugins:
+    deschedule: {enabled: [RemovePodsViolatingNodeTaints]}
+"""
+
+
+def taint_settings(*lines: str) -> str:
+    """Return settings with a short debounce, no limits, and these lines."""
+    head = "apiVersion: reactive-desched/v1alpha1\nkind: ReactiveSettings"
+    return "\n".join(("", head, "debounce: {quiet: 50ms}", *lines, "")) + UNLIMITED
+
+
+@dataclass(frozen=True)
+class SimulatorProcess:
+    """A running `sim` of six nodes: where it serves, and how to reach it."""
+
+    url: str
+    kubeconfig: Path
+
+    def set_taints(self, node: str, *keys: str) -> None:
+        """Give a node NoSchedule taints with these keys, and no others."""
+        taints = [{"key": key, "effect": "NoSchedule"} for key in keys]
+        request = urllib.request.Request(
+            f"{self.url}/api/v1/nodes/{node}",
+            method="PATCH",
+            data=json.dumps({"spec": {"taints": taints or None}}).encode(),
+            headers={"Content-Type": "application/merge-patch+json"},
+        )
+        urllib.request.urlopen(request, timeout=10).close()
+
+
+@contextmanager
+def simulator(folder: Path, pods: int) -> Iterator[SimulatorProcess]:
+    """Run `sim` with so many pods until the block ends."""
+    kubeconfig = folder / "kubeconfig"
+    size = ("--nodes", "6", "--pods", str(pods), "--write-kubeconfig", str(kubeconfig))
+    argv = (sys.executable, "-m", "reactive_desched", "sim", *size)
+    process = ChildProcess("sim", argv, folder / "sim.log")
+    process.start()
+    try:
+        url = wait_until(
+            lambda: re.search(r"http://\S+", process.tail(5)), within_s=20, what="the cluster"
+        )
+        yield SimulatorProcess(url.group(), kubeconfig)
+    finally:
+        process.kill()
