@@ -11,7 +11,7 @@ from reactive_desched.app.cluster import identify_cluster, wait_for_cluster
 from reactive_desched.errors import ClusterError, Unreachable
 from reactive_desched.journal.cluster import ClusterIdentity
 from reactive_desched.kube.client.responses import ApiResponse
-from tests.support.log_book import RecordingLogger
+from tests.support.recording_logger import RecordingLogger
 
 pytestmark = pytest.mark.anyio
 

@@ -17,7 +17,7 @@ from reactive_desched.model.brakes import STORM
 from reactive_desched.policy.brakes import BrakeSettings
 from reactive_desched.testing.builders import node, pod
 from tests.support.assembly_bench import TAINTED, ControllerBench
-from tests.support.log_book import RecordingLogger
+from tests.support.recording_logger import RecordingLogger
 
 pytestmark = pytest.mark.anyio
 

@@ -21,7 +21,7 @@ from reactive_desched.policy.recording import JournalSettings, RetentionSettings
 from reactive_desched.policy.settings import ReactiveSettings
 from reactive_desched.telemetry.registry import MetricsRegistry
 from tests.support.journals import some_events
-from tests.support.log_book import RecordingLogger
+from tests.support.recording_logger import RecordingLogger
 
 pytestmark = pytest.mark.anyio
 

@@ -12,18 +12,18 @@ from typing import NoReturn
 
 import pytest
 
+from tests.support.audit_crosscheck import (
+    AuditCrosscheck,
+    disagreements,
+    journalled_evictions,
+    unpaired_intents,
+)
 from tests.support.authority import CertificateAuthority
 from tests.support.control_plane import ControlPlane, RealTools
 from tests.support.controller_process import ControllerProcess, RunController
 from tests.support.kafka_broker import KafkaBroker, KafkaTools, ServerTls
 from tests.support.limits import UNLIMITED
 from tests.support.playground import E2ENamespace
-from tests.support.referee import (
-    AuditCrosscheck,
-    disagreements,
-    journalled_evictions,
-    unpaired_intents,
-)
 from tools.real import axe
 from tools.real.chromium import find
 

@@ -7,11 +7,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from tests.support.audit_crosscheck import AuditCrosscheck
 from tests.support.control_plane import PACKING, wait_until
 from tests.support.controller_process import RunController
 from tests.support.kubectl import Object
 from tests.support.playground import OWNER, E2ENamespace
-from tests.support.referee import AuditCrosscheck
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
 

@@ -7,10 +7,10 @@ import pytest
 from reactive_desched.api.event import BRAKE_ENGAGED, BRAKE_RELEASED
 from reactive_desched.journal.reading import read_events
 from tests.support import manifests
+from tests.support.audit_crosscheck import AuditCrosscheck
 from tests.support.control_plane import ControlPlane, wait_until
 from tests.support.controller_process import RunController
 from tests.support.playground import E2ENamespace
-from tests.support.referee import AuditCrosscheck
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
 

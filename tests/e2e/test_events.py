@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.audit_crosscheck import AuditCrosscheck
 from tests.support.control_plane import wait_until
 from tests.support.controller_process import RunController
 from tests.support.kubectl import Object
 from tests.support.playground import E2ENamespace
-from tests.support.referee import AuditCrosscheck
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.audit_crosscheck import AuditCrosscheck
 from tests.support.controller_process import RunController
 from tests.support.limits import NO_BUDGETS
 from tests.support.playground import E2ENamespace
-from tests.support.referee import AuditCrosscheck
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
 

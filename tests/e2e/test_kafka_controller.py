@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from reactive_desched.api.event import EVICTION_FOLLOWED_UP
+from tests.support.audit_crosscheck import AuditCrosscheck
 from tests.support.control_plane import wait_until
 from tests.support.controller_process import ControllerProcess
 from tests.support.kafka_broker import KafkaBroker
 from tests.support.kafka_group import read_group
 from tests.support.limits import UNLIMITED
 from tests.support.playground import E2ENamespace
-from tests.support.referee import AuditCrosscheck
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
 

@@ -18,10 +18,10 @@ import pytest
 from reactive_desched.api.event import EVICTION_REQUESTED, LEADER_CHANGED
 from reactive_desched.journal.reading import read_events
 from tests.e2e.conftest import NAMESPACE, ROOT, SETTINGS
+from tests.support.audit_crosscheck import AuditCrosscheck
 from tests.support.control_plane import ControlPlane, wait_until
 from tests.support.controller_process import ControllerProcess
 from tests.support.playground import E2ENamespace
-from tests.support.referee import AuditCrosscheck
 from tests.support.tcp_link import TcpLink
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(400)]

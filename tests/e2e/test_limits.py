@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.audit_crosscheck import AuditCrosscheck, above_rate, unpaired_intents
 from tests.support.controller_process import ControllerProcess
 from tests.support.limits import UNLIMITED
 from tests.support.playground import E2ENamespace
-from tests.support.referee import AuditCrosscheck, above_rate, unpaired_intents
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(240)]
 

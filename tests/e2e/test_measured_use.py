@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.conftest import NAMESPACE, SERVICE_ACCOUNT, do_without
+from tests.support.audit_crosscheck import AuditCrosscheck
 from tests.support.controller_process import RunController
 from tests.support.playground import E2ENamespace
 from tests.support.prometheus import USED, GuardedPrometheus
-from tests.support.referee import AuditCrosscheck
 from tools.real import prometheus
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]

@@ -6,10 +6,10 @@ import pytest
 
 from reactive_desched.model.outcomes import DENIED, EVICTED
 from tests.support import manifests
+from tests.support.audit_crosscheck import AuditCrosscheck, dry_run_uids, journalled_evictions
 from tests.support.control_plane import wait_until
 from tests.support.controller_process import RunController
 from tests.support.playground import E2ENamespace
-from tests.support.referee import AuditCrosscheck, dry_run_uids, journalled_evictions
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
 

@@ -6,11 +6,11 @@ from itertools import takewhile
 import pytest
 
 from tests.support import manifests
+from tests.support.audit_crosscheck import AuditCrosscheck
 from tests.support.audit_log import AuditedRequest
 from tests.support.control_plane import ControlPlane, wait_until
 from tests.support.controller_process import RunController
 from tests.support.playground import E2ENamespace
-from tests.support.referee import AuditCrosscheck
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
 

@@ -5,10 +5,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from tests.support.audit_crosscheck import AuditCrosscheck
 from tests.support.control_plane import wait_until
 from tests.support.controller_process import RunController
 from tests.support.playground import E2ENamespace, PodSnapshot
-from tests.support.referee import AuditCrosscheck
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
 

@@ -8,11 +8,11 @@ import pytest
 
 from reactive_desched.cli import main
 from tests.support import manifests
+from tests.support.audit_crosscheck import AuditCrosscheck, above_rate, most_within
 from tests.support.control_plane import ControlPlane, wait_until
 from tests.support.controller_process import RunController
 from tests.support.limits import UNLIMITED
 from tests.support.playground import E2ENamespace
-from tests.support.referee import AuditCrosscheck, above_rate, most_within
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
 

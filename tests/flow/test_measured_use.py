@@ -32,7 +32,7 @@ from reactive_desched.testing.scenario import plugin_from_policy
 from reactive_desched.usage.metrics_server import MetricsServer
 from tests.support.configurations import UNLIMITED_MOVES
 from tests.support.descheduled import STEP_S, DescheduledCluster
-from tests.support.log_book import RecordingLogger
+from tests.support.recording_logger import RecordingLogger
 from tests.support.sim_world import HOSTNAME, SimulatedCluster
 
 INTERVAL_S: Final = 15

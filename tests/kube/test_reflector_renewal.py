@@ -6,7 +6,7 @@ import pytest
 
 from reactive_desched.kube.watch.settings import ReflectorSettings
 from reactive_desched.testing.manual_clock import wait_until
-from tests.support.mirror import PAGED_LIST, STREAMING_LIST, ReflectorHarness
+from tests.support.reflector_harness import PAGED_LIST, STREAMING_LIST, ReflectorHarness
 from tests.support.scripted_api import ScriptedApi
 
 pytestmark = pytest.mark.anyio

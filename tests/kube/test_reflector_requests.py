@@ -4,9 +4,9 @@ import pytest
 
 from reactive_desched.kube.codec import METADATA_ONLY
 from reactive_desched.kube.watch.settings import ReflectorSettings
-from tests.support.mirror import PAGED_LIST, STREAMING_LIST, ReflectorHarness
+from tests.support.fake_resource import FakeCodec
+from tests.support.reflector_harness import PAGED_LIST, STREAMING_LIST, ReflectorHarness
 from tests.support.scripted_api import ScriptedApi
-from tests.support.things import FakeCodec
 
 pytestmark = pytest.mark.anyio
 

@@ -4,7 +4,7 @@ from email.utils import formatdate
 
 import pytest
 
-from tests.support.mirror import ReflectorHarness
+from tests.support.reflector_harness import ReflectorHarness
 from tests.support.scripted_api import ScriptedApi, ScriptedReply, error_line, failing
 
 pytestmark = pytest.mark.anyio

@@ -4,7 +4,7 @@ import pytest
 
 from reactive_desched.kube.watch.settings import ReflectorSettings
 from reactive_desched.testing.manual_clock import wait_until
-from tests.support.mirror import STREAMING_LIST, ReflectorHarness
+from tests.support.reflector_harness import STREAMING_LIST, ReflectorHarness
 from tests.support.scripted_api import ScriptedApi, ScriptedReply, error_line, failing
 
 pytestmark = pytest.mark.anyio

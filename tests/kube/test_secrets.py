@@ -15,7 +15,7 @@ from reactive_desched.kube.client.events import EventRecorder
 from reactive_desched.kube.client.rate_limiter import RateLimit
 from reactive_desched.kube.client.session import open_session
 from reactive_desched.model.kube_events import KubeEvent, Regarding
-from tests.support.parrot import EchoReply, EchoServer, close_connection, echo_raw
+from tests.support.echo_server import EchoReply, EchoServer, close_connection, echo_raw
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
 
@@ -62,9 +62,9 @@ async def forbidding(_: bytes, writer: asyncio.StreamWriter) -> None:
 async def test_the_token_of_a_kubeconfig_is_not_shown_when_a_request_fails(
     answer: EchoReply, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    parrot = EchoServer(answer)
+    echo = EchoServer(answer)
     told: list[str] = []
-    async with parrot.serving() as address:
+    async with echo.serving() as address:
         config = kubeconfig(tmp_path, f"http://{address}", f"{{token: {TOKEN}}}")
         async with open_session(config, rate_limit=RateLimit(qps=1000, burst=1000)) as session:
             try:
@@ -73,15 +73,15 @@ async def test_the_token_of_a_kubeconfig_is_not_shown_when_a_request_fails(
                 told += [repr(error), *traceback.format_exception(error)]
             told += [repr(config), repr(session)]
 
-    assert f"Bearer {TOKEN}".encode() in parrot.received
+    assert f"Bearer {TOKEN}".encode() in echo.received
     assert hidden("\n".join([*told, caplog.text])) == []
 
 
 async def test_an_event_that_cannot_be_written_is_reported_without_the_token(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    parrot, lines = EchoServer(forbidding), list[str]()
-    async with parrot.serving() as address, anyio.create_task_group() as group:
+    echo, lines = EchoServer(forbidding), list[str]()
+    async with echo.serving() as address, anyio.create_task_group() as group:
         config = kubeconfig(tmp_path, f"http://{address}", f"{{token: {TOKEN}}}")
         async with open_session(config, rate_limit=RateLimit(qps=1000, burst=1000)) as session:
             recorder = EventRecorder(

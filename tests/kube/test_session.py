@@ -18,8 +18,8 @@ from reactive_desched.kube.client.session import (
 )
 from reactive_desched.testing.manual_clock import ManualClock, wait_until
 from tests.support.authority import CertificateAuthority
+from tests.support.fake_resource import FakeCodec
 from tests.support.scripted_api import ScriptedApi, ScriptedReply
-from tests.support.things import FakeCodec
 
 pytestmark = pytest.mark.anyio
 

@@ -3,8 +3,8 @@ import pytest
 from reactive_desched.errors import Malformed, RequestRejected
 from reactive_desched.kube.client.session import Session
 from reactive_desched.kube.watch.initial_list import list_once
+from tests.support.fake_resource import FakeCodec, FakeObject
 from tests.support.scripted_api import ScriptedApi, ScriptedReply
-from tests.support.things import FakeCodec, FakeObject
 
 pytestmark = pytest.mark.anyio
 

@@ -7,7 +7,7 @@ from reactive_desched.plugins.failed_pods import FailedPodsArgs, FailedPodsPlugi
 from reactive_desched.testing.aging import NOW
 from reactive_desched.testing.builders import READY, container, pod_status
 from reactive_desched.testing.scenario import plugin_from_policy
-from tests.support.turns import Step, random_steps, run_steps
+from tests.support.random_steps import Step, random_steps, run_steps
 
 BROKEN = pod_status("Failed", container(ended="Error", code=1))
 CREATED = {"p1": NOW - 9, "p2": NOW - 6, "p3": NOW, "p4": NOW + 3}  # and that never changes

@@ -10,7 +10,7 @@ from reactive_desched.plugins.pod_life_time import PodLifeTimeArgs, PodLifeTimeP
 from reactive_desched.testing.aging import HOUR, NOW, scenario_at_now
 from reactive_desched.testing.builders import condition, container, node, pod, pod_status
 from reactive_desched.testing.scenario import Scenario, plugin_from_policy
-from tests.support.turns import Step, random_steps, run_steps
+from tests.support.random_steps import Step, random_steps, run_steps
 
 MAX: dict[str, object] = {"maxPodLifeTimeSeconds": 600}
 

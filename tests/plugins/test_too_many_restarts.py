@@ -13,7 +13,7 @@ from reactive_desched.policy.documents import SourceText
 from reactive_desched.policy.load import load_sources
 from reactive_desched.testing.builders import container, node, pod, pod_status
 from reactive_desched.testing.scenario import Scenario, plugin_from_policy
-from tests.support.turns import Step, random_steps, run_steps
+from tests.support.random_steps import Step, random_steps, run_steps
 
 
 def plugin(**args: object) -> TooManyRestartsPlugin:

@@ -13,8 +13,8 @@ from reactive_desched.sinks.kafka.client_log import KafkaLog
 from reactive_desched.sinks.webhook import sink as module
 from reactive_desched.sinks.webhook.sink import WebhookSink
 from tests.support.entries import eviction_entries
-from tests.support.log_book import RecordingLogger
 from tests.support.receiver import EndlessBody, WebhookReceiver
+from tests.support.recording_logger import RecordingLogger
 
 
 @pytest.fixture

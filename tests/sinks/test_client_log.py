@@ -7,8 +7,8 @@ import pytest
 
 from reactive_desched.sinks.kafka.client_log import KafkaLog
 from tests.support.kafka_way import KafkaPipeline
-from tests.support.log_book import RecordingLogger
 from tests.support.mock_kafka import MockKafka
+from tests.support.recording_logger import RecordingLogger
 
 
 @pytest.mark.anyio

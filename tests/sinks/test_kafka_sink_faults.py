@@ -15,8 +15,8 @@ from tests.support.kafka_way import (
     read_topic,
     under_load,
 )
-from tests.support.log_book import RecordingLogger
 from tests.support.mock_kafka import PRODUCE, MockKafka
+from tests.support.recording_logger import RecordingLogger
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
 

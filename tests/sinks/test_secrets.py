@@ -31,8 +31,7 @@ from reactive_desched.sinks.sink import Sink
 from reactive_desched.sinks.sink_runner import SinkRunner
 from reactive_desched.sinks.webhook.sink import WebhookSink
 from tests.support.authority import CertificateAuthority
-from tests.support.entries import eviction_entries
-from tests.support.parrot import (
+from tests.support.echo_server import (
     EchoReply,
     EchoServer,
     close_connection,
@@ -41,6 +40,7 @@ from tests.support.parrot import (
     never_reply,
     reply_with_status,
 )
+from tests.support.entries import eviction_entries
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
 
@@ -204,11 +204,11 @@ async def test_a_webhook_that_repeats_what_it_receives_is_not_quoted(
     log: Log,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    parrot = EchoServer(answer)
-    async with parrot.serving() as address:
+    echo = EchoServer(answer)
+    async with echo.serving() as address:
         told = await everything_told(webhook(f"http://{address}", files), journal, log, caplog)
 
-    assert f"Bearer {TOKEN}".encode() in parrot.received
+    assert f"Bearer {TOKEN}".encode() in echo.received
     assert hidden(told) == []
 
 
@@ -219,12 +219,12 @@ async def test_a_webhook_that_is_not_trusted_receives_no_secret_and_none_is_show
     log: Log,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    parrot = EchoServer(never_reply)
+    echo = EchoServer(never_reply)
     tls = CertificateAuthority().server_context(tmp_path, "127.0.0.1")
-    async with parrot.serving(tls) as address:
+    async with echo.serving(tls) as address:
         told = await everything_told(webhook(f"https://{address}", files), journal, log, caplog)
 
-    assert parrot.received == b""
+    assert echo.received == b""
     assert "not to be trusted" in told
     assert hidden(told) == []
 
@@ -298,12 +298,12 @@ async def test_a_password_that_kafka_does_not_take_is_not_shown(
     log: Log,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    parrot = EchoServer(wrong_password)
-    async with parrot.serving() as address:
+    echo = EchoServer(wrong_password)
+    async with echo.serving() as address:
         sink = kafka(address, files, log, mechanism=mechanism)
         told = await everything_told(sink, journal, log, caplog)
 
-    assert (PASSWORD.encode() in parrot.received) == (mechanism == "PLAIN")
+    assert (PASSWORD.encode() in echo.received) == (mechanism == "PLAIN")
     assert "Invalid username or password" in told
     assert hidden(told) == []
 
@@ -319,11 +319,11 @@ async def test_a_server_that_is_no_broker_receives_and_shows_no_password(
     log: Log,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    parrot = EchoServer(answer)
-    async with parrot.serving() as address:
+    echo = EchoServer(answer)
+    async with echo.serving() as address:
         told = await everything_told(kafka(address, files, log), journal, log, caplog)
 
-    assert CANARY.encode() not in parrot.received
+    assert CANARY.encode() not in echo.received
     assert hidden(told) == []
 
 
@@ -334,13 +334,13 @@ async def test_a_broker_that_is_not_trusted_receives_no_password(
     log: Log,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    parrot = EchoServer(wrong_password)
+    echo = EchoServer(wrong_password)
     tls = CertificateAuthority().server_context(tmp_path, "127.0.0.1")
-    async with parrot.serving(tls) as address:
+    async with echo.serving(tls) as address:
         sink = kafka(address, files, log, tls=KafkaTlsSettings())
         told = await everything_told(sink, journal, log, caplog)
 
-    assert parrot.received == b""
+    assert echo.received == b""
     assert hidden(told) == []
 
 

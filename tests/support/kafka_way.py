@@ -25,8 +25,8 @@ from reactive_desched.testing.manual_clock import wait_until
 from tests.support.dead_letters import read_dead_letters
 from tests.support.entries import outcome_data
 from tests.support.journals import SOURCE, STARTED_AT
-from tests.support.log_book import RecordingLogger
 from tests.support.mock_kafka import MockKafka
+from tests.support.recording_logger import RecordingLogger
 
 __all__ = [
     "KEYS",

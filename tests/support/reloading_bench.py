@@ -19,7 +19,7 @@ from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.load import load_files
 from reactive_desched.telemetry.registry import MetricsRegistry
-from tests.support.log_book import RecordingLogger
+from tests.support.recording_logger import RecordingLogger
 
 __all__ = ["HEAD", "SETTINGS", "ReloaderBench", "policy_text"]
 

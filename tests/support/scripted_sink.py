@@ -23,7 +23,7 @@ from reactive_desched.journal.tail import LiveTail
 from reactive_desched.sinks.dead_letters import DeadLetterFiles
 from reactive_desched.sinks.sink_runner import SinkRunner
 from tests.support.entries import eviction_entries
-from tests.support.log_book import RecordingLogger
+from tests.support.recording_logger import RecordingLogger
 
 __all__ = ["ScriptedSink", "SinkRunnerHarness", "wait_until"]
 

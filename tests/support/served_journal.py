@@ -16,7 +16,7 @@ from reactive_desched.web.health import Health
 from reactive_desched.web.server import Served, serve
 from tests.support.event_source import DispatchedEvent
 from tests.support.journals import SOURCE
-from tests.support.log_book import RecordingLogger
+from tests.support.recording_logger import RecordingLogger
 
 __all__ = [
     "ANY_PORT",

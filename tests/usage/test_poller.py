@@ -12,7 +12,7 @@ from reactive_desched.model.usage import NodeUsage
 from reactive_desched.testing.manual_clock import ManualClock, wait_until
 from reactive_desched.usage.poller import PollTimes, UsagePoller
 from reactive_desched.usage.smoothing import Levels, Smoother, SmoothingRule
-from tests.support.log_book import RecordingLogger
+from tests.support.recording_logger import RecordingLogger
 
 pytestmark = pytest.mark.anyio
 

@@ -1,6 +1,6 @@
-"""A few pods on two nodes to which things happen by chance, to see what holds after each.
+"""A few pods on two nodes that change by chance, to check what holds after each step.
 
-The world is tiny and full from the start, so that what happens collides often.
+The cluster is tiny and full from the start, so that changes collide often.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

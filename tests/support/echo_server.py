@@ -1,4 +1,4 @@
-"""Servers that repeat what they hear, for tests that look for secrets: `Parrot(saying(b"401"))`."""
+"""Servers that repeat what they receive, for tests that look for leaked secrets."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable

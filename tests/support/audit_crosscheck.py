@@ -1,4 +1,4 @@
-"""Holds the controller's journal against the API server's audit log: two books, one truth."""
+"""Holds the controller's journal against the API server's audit log."""
 
 from collections import Counter
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""A reflector that runs beside a test, on a clock the test moves, and the feed it keeps true."""
+"""A reflector that runs beside a test, on a clock the test moves, and its event handler."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -14,7 +14,7 @@ from reactive_desched.kube.watch.resume import ServerProbe
 from reactive_desched.kube.watch.settings import ReflectorSettings, ReflectorStatus
 from reactive_desched.primitives.wakeup import Epoch
 from reactive_desched.testing.manual_clock import ManualClock, wait_until
-from tests.support.things import FakeCodec, FakeObject, RecordingEventHandler
+from tests.support.fake_resource import FakeCodec, FakeObject, RecordingEventHandler
 
 PAGED_LIST: Final = ReflectorSettings(streaming=False)
 STREAMING_LIST: Final = ReflectorSettings()

@@ -1,4 +1,4 @@
-"""A resource nobody has, `things`: its codec and a feed that remembers."""
+"""A resource of the tests' own, `things`: its codec, and an event handler that records."""
 
 from collections.abc import Iterator
 
