@@ -1,7 +1,8 @@
-"""The structure of the package: its imports form no circle, wherever in a file they stand."""
+"""The structure of the package: no circles of imports, no assignments to other objects."""
 
 import ast
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -10,6 +11,7 @@ PACKAGE = ROOT / "reactive_desched"
 Sources = Mapping[str, ast.Module]  # by the names of modules, as `reactive_desched.model.pods`
 
 
+@cache
 def package_sources() -> Sources:
     """Parse every module of the package."""
     return {
@@ -77,3 +79,119 @@ def test_circles_of_late_imports_and_of_imports_for_types_are_found() -> None:
     }
     parsed = {name: ast.parse(text) for name, text in sources.items()}
     assert import_circles(parsed) == [["p.first", "p.second", "p.third"], ["p.own"]]
+
+
+# --- assignments to other objects ---------------------------------------------------------------
+
+FOREIGN = {
+    "cli/completion.py": {"complete"},  # how shtab is told what an argument names
+    "journal/journal.py": {"deadline"},  # a cancel scope of anyio gets its time limit late
+    "journal/reader.py": {"filename"},  # an OSError of a read names no file
+    "kube/auth/client_config.py": {
+        "host",
+        "name",
+    },  # else kubernetes_asyncio invents one, prints tokens
+    "primitives/lean_imports.py": {"set_default_verify_paths"},  # ssl reads 140 files, rarely used
+    "sinks/kafka/client_log.py": {"propagate"},  # a switch of `logging`
+    "sinks/kafka/producer.py": {"_closed"},  # aiokafka has no public way to give up
+    "web/router.py": {"output_size"},  # aiohttp counts "100 Continue" as part of the answer
+}
+"""Attributes of objects of other libraries that have no other door, by the file that sets them."""
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def assigned_attributes(tree: ast.AST) -> Iterator[ast.Attribute]:
+    """Yield each attribute that is assigned, incremented or deleted, wherever that is done."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
+            yield node
+
+
+def is_own(attribute: ast.Attribute) -> bool:
+    """Say whether an attribute is assigned by its own object or class."""
+    return isinstance(attribute.value, ast.Name) and attribute.value.id in ("self", "cls")
+
+
+def declared_attributes(tree: ast.Module) -> set[str]:
+    """Return the attributes that the classes of a module declare, or assign to themselves."""
+    declared: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef):
+            fields = (each.target for each in node.body if isinstance(each, ast.AnnAssign))
+            declared |= {each.id for each in fields if isinstance(each, ast.Name)}
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and is_own(node):
+            declared.add(node.attr)
+    return declared
+
+
+def made_here(tree: ast.Module) -> set[int]:
+    """Return the lines that assign to an object which a call of the same function returned."""
+    lines: set[int] = set()
+    for function in ast.walk(tree):
+        if isinstance(function, Function):
+            made = {
+                target.id
+                for node in ast.walk(function)
+                if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call)
+                for target in node.targets
+                if isinstance(target, ast.Name)
+            }
+            lines |= {
+                each.lineno
+                for each in assigned_attributes(function)
+                if isinstance(each.value, ast.Name) and each.value.id in made
+            }
+    return lines
+
+
+def assignments_to_others(sources: Sources) -> list[str]:
+    """Return what is assigned to an object outside of the module that declares the attribute.
+
+    An object of another library may be set up by the function that made it.
+    """
+    declared = {name: declared_attributes(tree) for name, tree in sources.items()}
+    ours: set[str] = set().union(*declared.values())
+    found: list[str] = []
+    for name, tree in sources.items():
+        known = declared[name] | FOREIGN.get("/".join(name.split(".")[1:]) + ".py", set())
+        others = [each for each in assigned_attributes(tree) if not is_own(each)]
+        if others := [each for each in others if each.attr not in known]:
+            made = made_here(tree)
+            found += (
+                f"{name}:{each.lineno}: {ast.unparse(each)}"
+                for each in others
+                if each.attr in ours or each.lineno not in made
+            )
+    return found
+
+
+def test_an_attribute_is_assigned_only_in_the_module_that_declares_it() -> None:
+    assert assignments_to_others(package_sources()) == []
+
+
+def test_each_foreign_attribute_is_assigned_where_the_list_says() -> None:
+    sources = package_sources()
+    for path, names in FOREIGN.items():
+        tree = sources["reactive_desched." + path.removesuffix(".py").replace("/", ".")]
+        assert names <= {each.attr for each in assigned_attributes(tree) if not is_own(each)}
+
+
+def test_assignments_to_objects_of_other_modules_are_found() -> None:
+    texts = {
+        "p.counts": "class Counts:\n    sent: int = 0\ndef reset(counts):\n    counts.sent = 0",
+        "p.own": "class Own:\n    def __init__(self):\n        self.kept = 1",
+        "p.late": "counts.sent = 1",
+        "p.deep": "class A:\n    def f(self):\n        self.counts.sent += 1",
+        "p.pair": "def f():\n    own = Own()\n    own.kept, x = 1, 2",
+        "p.loop": "for own.kept in range(3):\n    pass",
+        "p.foreign": "def f():\n    made = foreign()\n    made.switch = 1\n    given.switch = 1",
+    }
+    found = assignments_to_others({name: ast.parse(text) for name, text in texts.items()})
+    assert found == [
+        "p.late:1: counts.sent",
+        "p.deep:3: self.counts.sent",
+        "p.pair:3: own.kept",
+        "p.loop:1: own.kept",
+        "p.foreign:4: given.switch",
+    ]

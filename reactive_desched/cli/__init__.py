@@ -102,22 +102,24 @@ def _first_error(group: ExceptionGroup[Exception]) -> Exception:
 
 def parser(argv: Sequence[str] = ()) -> CommandParser:
     """Describe the flags of the command that a line begins with, or of every command."""
-    top = CommandParser(
-        prog="reactive-desched",
-        description="A descheduler for Kubernetes that reacts to changes instead of polling.",
+    top = CommandParser(prog="reactive-desched")
+    top.describe(
+        "A descheduler for Kubernetes that reacts to changes instead of polling.",
         epilog=_EPILOG,
-    )
-    top.examples = (
-        "reactive-desched demo",
-        "reactive-desched plan --policy policy.yaml",
-        "reactive-desched help policy check",
+        examples=(
+            "reactive-desched demo",
+            "reactive-desched plan --policy policy.yaml",
+            "reactive-desched help policy check",
+        ),
     )
     top.add_argument("--version", action="version", version=f"reactive-desched {__version__}")
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for name in argv[:1] if argv and argv[0] in _COMMANDS else _COMMANDS:
         import_module(f"{__name__}.{name}").add(commands)
     described = commands.add_parser(_HELP, help="print the help of a command, as its --help does")
-    described.description = "Print the help of the program, or of the command that is named."
     described.add_argument("words", metavar="COMMAND", nargs="*", help="such as: audit show")
-    described.examples = ("reactive-desched help", "reactive-desched help audit show")
+    described.describe(
+        "Print the help of the program, or of the command that is named.",
+        examples=("reactive-desched help", "reactive-desched help audit show"),
+    )
     return top

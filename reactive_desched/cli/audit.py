@@ -18,7 +18,7 @@ copy of one. Nothing is asked of a cluster or of the controller."""
 def add(commands: Commands) -> None:
     """Describe `audit` to the parser."""
     command = commands.add_parser("audit", help="search, explain, prove and export the record")
-    command.description = _DESCRIPTION
+    command.describe(_DESCRIPTION)
     doing = command.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for module in (audit_query, audit_show, audit_verify, audit_export, audit_status):
         module.add(doing)

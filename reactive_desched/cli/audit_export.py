@@ -23,12 +23,14 @@ exit status: 0 written, 1 nothing was found or something failed, 2 the arguments
 def add(commands: Commands) -> None:
     """Describe `audit export` to the parser of `audit`."""
     command = commands.add_parser("export", help="write records as JSON lines or CSV")
-    command.formatter_class = argparse.RawDescriptionHelpFormatter
-    command.description = _DESCRIPTION
-    command.epilog = _EPILOG
-    command.examples = (
-        "reactive-desched audit export --since 7d -o csv --out week.csv",
-        "reactive-desched audit export -n shop --outcome evicted",
+    command.describe(
+        _DESCRIPTION,
+        epilog=_EPILOG,
+        examples=(
+            "reactive-desched audit export --since 7d -o csv --out week.csv",
+            "reactive-desched audit export -n shop --outcome evicted",
+        ),
+        keeps_lines=True,
     )
     audit_flags.add_filters(command)
     command.add_argument("-o", "--output", choices=_FORMATS, default="jsonl")

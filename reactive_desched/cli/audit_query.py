@@ -26,12 +26,14 @@ arguments are wrong"""
 def add(commands: Commands) -> None:
     """Describe `audit query` to the parser of `audit`."""
     command = commands.add_parser("query", help="find records by pod, owner, node, plugin, …")
-    command.formatter_class = argparse.RawDescriptionHelpFormatter
-    command.description = _DESCRIPTION
-    command.epilog = _EPILOG
-    command.examples = (
-        "reactive-desched audit query 'web-*' --since 2h",
-        "reactive-desched audit query --owner Deployment/web --outcome failed -o json",
+    command.describe(
+        _DESCRIPTION,
+        epilog=_EPILOG,
+        examples=(
+            "reactive-desched audit query 'web-*' --since 2h",
+            "reactive-desched audit query --owner Deployment/web --outcome failed -o json",
+        ),
+        keeps_lines=True,
     )
     command.add_argument(
         "name",

@@ -29,12 +29,14 @@ wrong, or several records fit"""
 def add(commands: Commands) -> None:
     """Describe `audit show` to the parser of `audit`."""
     command = commands.add_parser("show", help="show the whole story of one decision")
-    command.formatter_class = argparse.RawDescriptionHelpFormatter
-    command.description = _DESCRIPTION
-    command.epilog = _EPILOG
-    command.examples = (
-        "reactive-desched audit show shop/web-7d4b9c6f5-x2x8p",
-        "reactive-desched audit show Deployment/web -o json",
+    command.describe(
+        _DESCRIPTION,
+        epilog=_EPILOG,
+        examples=(
+            "reactive-desched audit show shop/web-7d4b9c6f5-x2x8p",
+            "reactive-desched audit show Deployment/web -o json",
+        ),
+        keeps_lines=True,
     )
     command.add_argument("id", metavar="ID", help="a case, an event, a pod, or an owner")
     audit_flags.add_journal(command)

@@ -22,12 +22,14 @@ exit status: 0 shown, 1 the journal cannot be read, 2 the arguments are wrong"""
 def add(commands: Commands) -> None:
     """Describe `audit status` to the parser of `audit`."""
     command = commands.add_parser("status", help="say how the journal and its readers stand")
-    command.formatter_class = argparse.RawDescriptionHelpFormatter
-    command.description = _DESCRIPTION
-    command.epilog = _EPILOG
-    command.examples = (
-        "reactive-desched audit status",
-        "reactive-desched audit status --journal ./journal -o json",
+    command.describe(
+        _DESCRIPTION,
+        epilog=_EPILOG,
+        examples=(
+            "reactive-desched audit status",
+            "reactive-desched audit status --journal ./journal -o json",
+        ),
+        keeps_lines=True,
     )
     audit_flags.add_journal(command)
     command.add_argument("-o", "--output", choices=["text", "json"], default="text")

@@ -43,12 +43,14 @@ arguments are wrong"""
 def add(commands: Commands) -> None:
     """Describe `audit verify` to the parser of `audit`."""
     command = commands.add_parser("verify", help="prove that nothing in the journal was changed")
-    command.formatter_class = argparse.RawDescriptionHelpFormatter
-    command.description = _DESCRIPTION
-    command.epilog = _EPILOG
-    command.examples = (
-        "reactive-desched audit verify --journal ./journal",
-        "reactive-desched audit verify --checkpoint kept.txt --key controller.pub",
+    command.describe(
+        _DESCRIPTION,
+        epilog=_EPILOG,
+        examples=(
+            "reactive-desched audit verify --journal ./journal",
+            "reactive-desched audit verify --checkpoint kept.txt --key controller.pub",
+        ),
+        keeps_lines=True,
     )
     command.add_argument(
         "--journal", metavar="DIR", help="the journal's folder (default: where `run` keeps it)"

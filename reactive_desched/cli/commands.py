@@ -23,6 +23,23 @@ class CommandParser(argparse.ArgumentParser):
         super().__init__(**{"allow_abbrev": False, **kwargs})
         self._given: Sequence[str] = ()
 
+    def describe(
+        self,
+        description: str,
+        *,
+        usage: str | None = None,
+        epilog: str | None = None,
+        examples: tuple[str, ...] = (),
+        keeps_lines: bool = False,
+    ) -> None:
+        """Set what the help says; `keeps_lines` leaves the lines of description and epilog."""
+        self.description = description
+        self.usage = usage
+        self.epilog = epilog
+        self.examples = examples
+        if keeps_lines:
+            self.formatter_class = argparse.RawDescriptionHelpFormatter
+
     @property
     def flags(self) -> frozenset[str]:
         """Every flag this parser takes, as typed; also those that no help shows."""

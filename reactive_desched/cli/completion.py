@@ -16,10 +16,12 @@ completion rules see one word before the cursor, not the command."""
 def add(commands: Commands) -> None:
     """Describe `completion` to the parser."""
     command = commands.add_parser("completion", help="print a completion script for a shell")
-    command.description = _DESCRIPTION
-    command.examples = (
-        "source <(reactive-desched completion bash)",
-        "reactive-desched completion fish > ~/.config/fish/completions/reactive-desched.fish",
+    command.describe(
+        _DESCRIPTION,
+        examples=(
+            "source <(reactive-desched completion bash)",
+            "reactive-desched completion fish > ~/.config/fish/completions/reactive-desched.fish",
+        ),
     )
     command.add_argument("shell", metavar="SHELL", choices=_SHELLS, help=", ".join(_SHELLS))
     command.set_defaults(command=_print)
@@ -38,7 +40,7 @@ def _print(arguments: argparse.Namespace) -> int:
 
 def _prepare(parser: CommandParser, file: object, directory: object) -> None:
     """Have names of files completed where one is meant, and a sentence shown for each command."""
-    parser.description = (parser.description or "").partition(". ")[0].partition(".\n")[0]
+    parser.describe((parser.description or "").partition(". ")[0].partition(".\n")[0])
     for argument in parser.arguments():
         if argument.metavar in ("FILE", "DIR"):
             argument.complete = file if argument.metavar == "FILE" else directory  # type: ignore[attr-defined]  # how shtab is asked

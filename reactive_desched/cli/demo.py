@@ -8,13 +8,13 @@ from reactive_desched.cli.commands import Commands
 def add(commands: Commands) -> None:
     """Describe `demo` to the parser."""
     command = commands.add_parser("demo", help="the same controller on a simulated, scripted day")
-    command.description = (
+    command.describe(
         "Start a simulated cluster on loopback, run the controller against it over HTTP, and play "
-        "a scripted day in under a minute. Exit status 0 only if what should move did move."
-    )
-    command.examples = (
-        "reactive-desched demo",
-        "reactive-desched demo --keep ./demo-journal",
+        "a scripted day in under a minute. Exit status 0 only if what should move did move.",
+        examples=(
+            "reactive-desched demo",
+            "reactive-desched demo --keep ./demo-journal",
+        ),
     )
     command.add_argument(
         "--listen",

@@ -26,7 +26,7 @@ wrong, 130 interrupted, 141 the output was closed"""
 def add(commands: Commands) -> None:
     """Describe `events` to the parser."""
     command = commands.add_parser("events", help="show what is recorded, as it happens")
-    command.description = "Look at what the controller records."
+    command.describe("Look at what the controller records.")
     doing = command.add_subparsers(title="commands", metavar="COMMAND", required=True)
     add_tail(doing)
 
@@ -34,12 +34,14 @@ def add(commands: Commands) -> None:
 def add_tail(commands: Commands) -> None:
     """Describe `tail` to a parser; `audit` has it too."""
     command = commands.add_parser("tail", help="show the newest records, and those to come")
-    command.formatter_class = argparse.RawDescriptionHelpFormatter
-    command.description = _DESCRIPTION
-    command.epilog = _EPILOG
-    command.examples = (
-        f"{command.prog} -f",
-        f"{command.prog} --since 1h -n shop --outcome evicted -o json",
+    command.describe(
+        _DESCRIPTION,
+        epilog=_EPILOG,
+        examples=(
+            f"{command.prog} -f",
+            f"{command.prog} --since 1h -n shop --outcome evicted -o json",
+        ),
+        keeps_lines=True,
     )
     ends = command.add_mutually_exclusive_group()
     ends.add_argument("-f", "--follow", action="store_true", help="continue with new records")

@@ -16,7 +16,7 @@ from reactive_desched.primitives.ages import format_span
 def add(commands: Commands) -> None:
     """Describe `futile list` and `futile clear` to the parser."""
     command = commands.add_parser("futile", help="list or clear moves that came to nothing")
-    command.description = (
+    command.describe(
         "A plugin whose evictions do not help a workload, or do not relieve a node, leaves it "
         "alone, for longer each time. List these, or have the controller forget that."
     )
@@ -27,14 +27,14 @@ def add(commands: Commands) -> None:
 
 def _add_list(actions: Any) -> None:  # argparse has no public name for it
     command = actions.add_parser("list", help="list workloads whose moves came to nothing")
-    command.description = (
+    command.describe(
         "List the workloads and the nodes that a plugin leaves alone, and until when. "
-        f"{controller_client.WHERE}"
-    )
-    command.epilog = controller_client.STATUS
-    command.examples = (
-        "reactive-desched futile list",
-        "reactive-desched futile list --server http://127.0.0.1:10258 -o json",
+        f"{controller_client.WHERE}",
+        epilog=controller_client.STATUS,
+        examples=(
+            "reactive-desched futile list",
+            "reactive-desched futile list --server http://127.0.0.1:10258 -o json",
+        ),
     )
     controller_client.add_server(command)
     command.add_argument("-o", "--output", choices=["table", "json"], default="table")
@@ -43,14 +43,14 @@ def _add_list(actions: Any) -> None:  # argparse has no public name for it
 
 def _add_clear(actions: Any) -> None:  # argparse has no public name for it
     command = actions.add_parser("clear", help="have moves that came to nothing tried again")
-    command.description = (
+    command.describe(
         "Have the controller forget what it remembers of one workload's moves, or of all, and "
-        f"evaluate its findings again; who did so is recorded. {controller_client.WHERE}"
-    )
-    command.epilog = controller_client.STATUS
-    command.examples = (
-        "reactive-desched futile clear shop/Deployment/web",
-        "reactive-desched futile clear --all --reason 'nodes were added'",
+        f"evaluate its findings again; who did so is recorded. {controller_client.WHERE}",
+        epilog=controller_client.STATUS,
+        examples=(
+            "reactive-desched futile clear shop/Deployment/web",
+            "reactive-desched futile clear --all --reason 'nodes were added'",
+        ),
     )
     which = command.add_mutually_exclusive_group(required=True)
     which.add_argument(

@@ -29,11 +29,13 @@ asks. Nothing is asked of a cluster."""
 def add(commands: Commands) -> None:
     """Describe `init` to the parser."""
     command = commands.add_parser("init", help="write a first policy for what you want")
-    command.description = _DESCRIPTION
-    command.epilog = "exit status: 0 the file is written, 2 a wrong argument, or the file exists"
-    command.examples = (
-        "reactive-desched init",
-        "reactive-desched init --aim spread --aim drain-tainted --out policy.yaml",
+    command.describe(
+        _DESCRIPTION,
+        epilog="exit status: 0 the file is written, 2 a wrong argument, or the file exists",
+        examples=(
+            "reactive-desched init",
+            "reactive-desched init --aim spread --aim drain-tainted --out policy.yaml",
+        ),
     )
     command.add_argument(
         "--aim",

@@ -9,18 +9,17 @@ from reactive_desched.cli.commands import Commands
 def add(commands: Commands) -> None:
     """Describe `nodes` to the parser."""
     command = commands.add_parser("nodes", help="say which nodes are underutilized, and why")
-    command.description = (
+    command.describe(
         "For each plugin of the policy that compares the use of nodes with thresholds, list what "
         "each node has, what its pods request and what was measured, its class, and what one sweep "
-        "would move. It only reads: the objects come from files, or are listed once from a cluster."
-    )
-    command.epilog = (
-        "exit status: 0 whatever was found, 1 the objects cannot be read completely, 2 an error "
-        "in the policy, the settings or the flags"
-    )
-    command.examples = (
-        "reactive-desched nodes --policy policy.yaml",
-        "reactive-desched nodes --policy policy.yaml --profile balance -o wide",
+        "would move. It only reads: the objects come from files, or are listed once from a "
+        "cluster.",
+        epilog="exit status: 0 whatever was found, 1 the objects cannot be read completely, 2 an "
+        "error in the policy, the settings or the flags",
+        examples=(
+            "reactive-desched nodes --policy policy.yaml",
+            "reactive-desched nodes --policy policy.yaml --profile balance -o wide",
+        ),
     )
     policy_flags.add(command)
     command.add_argument("--profile", metavar="NAME", help="show this profile of the policy only")

@@ -14,14 +14,14 @@ from reactive_desched.errors import ConfigError
 def add(commands: Commands) -> None:
     """Describe `pause` to the parser."""
     command = commands.add_parser("pause", help="have a running controller evict nothing")
-    command.description = (
+    command.describe(
         "Have a running controller evict nothing until `resume`, or for some time. It goes on "
-        f"watching, and a restart goes on with the pause. {controller_client.WHERE}"
-    )
-    command.epilog = "exit status: 0 it is paused, 1 no controller answers, 2 a wrong argument"
-    command.examples = (
-        "reactive-desched pause --for 2h30m --reason 'cluster upgrade'",
-        "reactive-desched pause --until 2026-05-01T06:00:00Z",
+        f"watching, and a restart goes on with the pause. {controller_client.WHERE}",
+        epilog="exit status: 0 it is paused, 1 no controller answers, 2 a wrong argument",
+        examples=(
+            "reactive-desched pause --for 2h30m --reason 'cluster upgrade'",
+            "reactive-desched pause --until 2026-05-01T06:00:00Z",
+        ),
     )
     add_person(command)
     how_long = command.add_mutually_exclusive_group()

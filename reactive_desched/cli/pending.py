@@ -17,14 +17,14 @@ _FILTERS: Final = ("namespace", "pod", "plugin", "gate", "reason")
 def add(commands: Commands) -> None:
     """Describe `pending` to the parser."""
     command = commands.add_parser("pending", help="list the evictions that wait, and for what")
-    command.description = (
+    command.describe(
         "Ask a running controller which findings a gate blocks, since when, and what each waits "
-        f"for: each is evaluated afresh when that happens. {controller_client.WHERE}"
-    )
-    command.epilog = controller_client.STATUS
-    command.examples = (
-        "reactive-desched pending -n shop",
-        "reactive-desched pending --reason DisruptionBudget -o json",
+        f"for: each is evaluated afresh when that happens. {controller_client.WHERE}",
+        epilog=controller_client.STATUS,
+        examples=(
+            "reactive-desched pending -n shop",
+            "reactive-desched pending --reason DisruptionBudget -o json",
+        ),
     )
     for name in _FILTERS:
         names = ("-n", "--namespace") if name == "namespace" else (f"--{name}",)

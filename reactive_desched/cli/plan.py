@@ -1,27 +1,30 @@
 """`plan`: a preview of what would be evicted."""
 
 import argparse
+from typing import Final
 
 from reactive_desched.cli import policy_flags, record_filters, snapshot_flags
 from reactive_desched.cli.commands import Commands
+
+_FROM_KUBECTL: Final = (
+    "kubectl get nodes,pods,pdb -A -o json | reactive-desched plan --policy policy.yaml -f -"
+)
 
 
 def add(commands: Commands) -> None:
     """Describe `plan` to the parser."""
     command = commands.add_parser("plan", help="say what would be evicted, and why not")
-    command.description = (
+    command.describe(
         "List what the controller would evict from now on, when, and why other pods would stay; "
         "with --as, what `run --once` or the SIG descheduler would. It only reads: the objects "
-        "come from files, or are listed once from a cluster."
-    )
-    command.epilog = (
-        "exit status: 0 whatever was decided, 1 the objects cannot be read completely, 2 an error "
-        "in the policy, the settings or the flags"
-    )
-    command.examples = (
-        "reactive-desched plan --policy policy.yaml",
-        "kubectl get nodes,pods,pdb -A -o json | reactive-desched plan --policy policy.yaml -f -",
-        "reactive-desched plan --policy policy.yaml --all --pod shop/web-7d4b9c6f5-x2x8p",
+        "come from files, or are listed once from a cluster.",
+        epilog="exit status: 0 whatever was decided, 1 the objects cannot be read completely, 2 an "
+        "error in the policy, the settings or the flags",
+        examples=(
+            "reactive-desched plan --policy policy.yaml",
+            _FROM_KUBECTL,
+            "reactive-desched plan --policy policy.yaml --all --pod shop/web-7d4b9c6f5-x2x8p",
+        ),
     )
     policy_flags.add(command)
     command.add_argument("--profile", metavar="NAME", help="run this profile of the policy only")

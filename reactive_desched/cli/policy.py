@@ -61,7 +61,7 @@ def add(commands: Commands) -> None:
     command = commands.add_parser(
         "policy", help="check or convert a policy file, or describe one to an editor"
     )
-    command.description = "Work on policy files; no cluster is needed."
+    command.describe("Work on policy files; no cluster is needed.")
     doing = command.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_check(doing)
     policy_convert.add(doing)
@@ -72,12 +72,14 @@ def add(commands: Commands) -> None:
 
 def _add_check(commands: Commands) -> None:
     command = commands.add_parser("check", help="say everything that is wrong with policy files")
-    command.formatter_class = argparse.RawDescriptionHelpFormatter
-    command.description = _DESCRIPTION
-    command.epilog = _JSON
-    command.examples = (
-        "reactive-desched policy check policy.yaml settings.yaml",
-        "reactive-desched policy check --diff policy.yaml",
+    command.describe(
+        _DESCRIPTION,
+        epilog=_JSON,
+        examples=(
+            "reactive-desched policy check policy.yaml settings.yaml",
+            "reactive-desched policy check --diff policy.yaml",
+        ),
+        keeps_lines=True,
     )
     command.add_argument("files", metavar="FILE", nargs="+", help="a file; - reads standard input")
     command.add_argument(

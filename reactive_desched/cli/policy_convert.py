@@ -31,12 +31,14 @@ in the policy is wrong: every error is reported, and nothing is written"""
 def add(commands: Commands) -> None:
     """Describe `policy convert` to the parser of `policy`."""
     command = commands.add_parser("convert", help="write a policy in today's format")
-    command.formatter_class = argparse.RawDescriptionHelpFormatter
-    command.description = _DESCRIPTION
-    command.epilog = _EPILOG
-    command.examples = (
-        "reactive-desched policy convert old.yaml --out new.yaml",
-        "reactive-desched policy convert --in-place policy.yaml",
+    command.describe(
+        _DESCRIPTION,
+        epilog=_EPILOG,
+        examples=(
+            "reactive-desched policy convert old.yaml --out new.yaml",
+            "reactive-desched policy convert --in-place policy.yaml",
+        ),
+        keeps_lines=True,
     )
     command.add_argument("file", metavar="FILE", help="a policy; - reads standard input")
     into = command.add_mutually_exclusive_group()

@@ -25,11 +25,13 @@ check` is explained as by `policy rule`. Without a name, list the plugins."""
 def add(commands: Commands) -> None:
     """Describe `policy explain` to the parser of `policy`."""
     command = commands.add_parser("explain", help="explain a plugin, an argument or a setting")
-    command.description = _DESCRIPTION
-    command.examples = (
-        "reactive-desched policy explain PodLifeTime",
-        "reactive-desched policy explain LowNodeUtilization.thresholds",
-        "reactive-desched policy explain settings.moves",
+    command.describe(
+        _DESCRIPTION,
+        examples=(
+            "reactive-desched policy explain PodLifeTime",
+            "reactive-desched policy explain LowNodeUtilization.thresholds",
+            "reactive-desched policy explain settings.moves",
+        ),
     )
     command.add_argument(
         "name", metavar="PLUGIN[.ARG]", nargs="?", help="or DefaultEvictor[.ARG], settings[.FIELD]"

@@ -14,8 +14,10 @@ example, and the example mended. Without a code, list all of them."""
 def add(commands: Commands) -> None:
     """Describe `policy rule` to the parser of `policy`."""
     command = commands.add_parser("rule", help="explain a code of `policy check`")
-    command.description = _DESCRIPTION
-    command.examples = ("reactive-desched policy rule RD201", "reactive-desched policy rule")
+    command.describe(
+        _DESCRIPTION,
+        examples=("reactive-desched policy rule RD201", "reactive-desched policy rule"),
+    )
     command.add_argument("code", metavar="CODE", nargs="?", help="such as RD201")
     command.set_defaults(command=_print, usage_error=command.error)
 

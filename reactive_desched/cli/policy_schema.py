@@ -16,10 +16,12 @@ mistakes while a policy is written; what it cannot know, `policy check` says."""
 def add(commands: Commands) -> None:
     """Describe `policy schema` to the parser of `policy`."""
     command = commands.add_parser("schema", help="print the JSON Schema, for editors")
-    command.description = _DESCRIPTION
-    command.examples = (
-        "reactive-desched policy schema > policy.schema.json",
-        "reactive-desched policy schema settings",
+    command.describe(
+        _DESCRIPTION,
+        examples=(
+            "reactive-desched policy schema > policy.schema.json",
+            "reactive-desched policy schema settings",
+        ),
     )
     command.add_argument(
         "format",

@@ -10,14 +10,14 @@ from reactive_desched.cli.pause import add_person, person, print_answer
 def add(commands: Commands) -> None:
     """Describe `resume` to the parser."""
     command = commands.add_parser("resume", help="end a pause, and release the storm brake")
-    command.description = (
+    command.describe(
         "End a pause of a running controller and release its storm brake. A pause by the pause "
-        f"file and the other brakes stay; the answer names them. {controller_client.WHERE}"
-    )
-    command.epilog = "exit status: 0 it is done, 1 no controller answers, 2 a wrong argument"
-    command.examples = (
-        "reactive-desched resume",
-        "reactive-desched resume --reason 'the upgrade is done'",
+        f"file and the other brakes stay; the answer names them. {controller_client.WHERE}",
+        epilog="exit status: 0 it is done, 1 no controller answers, 2 a wrong argument",
+        examples=(
+            "reactive-desched resume",
+            "reactive-desched resume --reason 'the upgrade is done'",
+        ),
     )
     add_person(command)
     controller_client.add_server(command)

@@ -18,19 +18,17 @@ if TYPE_CHECKING:
 def add(commands: Commands) -> None:
     """Describe `run` to the parser."""
     command = commands.add_parser("run", help="watch a cluster and evict what should move")
-    command.usage = "reactive-desched run --policy FILE [flags]"
-    command.description = (
+    command.describe(
         "Watch a cluster, react to its changes, evict at a safe pace. With --once: one sweep over"
-        " everything with the SIG descheduler's rules and limits of a cycle."
-    )
-    command.epilog = (
-        "exit status: 0 it was stopped, or the sweep is done; 1 the API server gives no answer or "
-        "no right, the journal cannot be written, or another process leads now; 2 a policy, "
-        "setting, flag or kubeconfig is wrong"
-    )
-    command.examples = (
-        "reactive-desched run --policy policy.yaml --dry-run",
-        "reactive-desched run --policy policy.yaml --once --kubeconfig ~/.kube/config",
+        " everything with the SIG descheduler's rules and limits of a cycle.",
+        usage="reactive-desched run --policy FILE [flags]",
+        epilog="exit status: 0 it was stopped, or the sweep is done; 1 the API server gives no "
+        "answer or no right, the journal cannot be written, or another process leads now; 2 a "
+        "policy, setting, flag or kubeconfig is wrong",
+        examples=(
+            "reactive-desched run --policy policy.yaml --dry-run",
+            "reactive-desched run --policy policy.yaml --once --kubeconfig ~/.kube/config",
+        ),
     )
     _add_what(command)
     _add_where(command)

@@ -20,13 +20,6 @@ SCENARIOS: Final = {
 def add(commands: Commands) -> None:
     """Describe `sim` to the parser."""
     command = commands.add_parser("sim", help="serve a simulated cluster for kubectl and others")
-    command.description = (
-        "Serve a simulated cluster that kubectl and other clients can work on, until interrupted."
-    )
-    command.examples = (
-        "reactive-desched sim --scenario messy",
-        "reactive-desched sim --nodes 100 --pods 3000 --write-kubeconfig large.kubeconfig",
-    )
     command.add_argument(
         "--scenario",
         choices=list(SCENARIOS),
@@ -63,7 +56,14 @@ def add(commands: Commands) -> None:
         default="sim.kubeconfig",
         help="where to write a kubeconfig for the server (default sim.kubeconfig, here)",
     )
-    command.epilog = "Clients may connect at once; they wait until the cluster is made."
+    command.describe(
+        "Serve a simulated cluster that kubectl and other clients can work on, until interrupted.",
+        epilog="Clients may connect at once; they wait until the cluster is made.",
+        examples=(
+            "reactive-desched sim --scenario messy",
+            "reactive-desched sim --nodes 100 --pods 3000 --write-kubeconfig large.kubeconfig",
+        ),
+    )
     command.set_defaults(command=_call)
 
 

@@ -25,15 +25,15 @@ Answer = Mapping[str, Any]
 def add(commands: Commands) -> None:
     """Describe `status` to the parser."""
     command = commands.add_parser("status", help="show what a running controller does now")
-    command.description = (
+    command.describe(
         "Ask a running controller for its cluster, mode, policy, sync, pauses and brakes; how much "
         "each limit leaves, what is moving, what waits and for what, its last evictions, its "
-        f"journal and its sinks. {controller_client.WHERE}"
-    )
-    command.epilog = controller_client.STATUS
-    command.examples = (
-        "reactive-desched status",
-        "reactive-desched status --server http://127.0.0.1:10258 -o json",
+        f"journal and its sinks. {controller_client.WHERE}",
+        epilog=controller_client.STATUS,
+        examples=(
+            "reactive-desched status",
+            "reactive-desched status --server http://127.0.0.1:10258 -o json",
+        ),
     )
     controller_client.add_server(command)
     command.add_argument("-o", "--output", choices=["table", "json"], default="table")

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 def add(commands: Commands) -> None:
     """Describe `top` to the parser."""
     command = commands.add_parser("top", help="watch what a running controller does")
-    command.description = (
+    command.describe(
         "Show what `status` shows, refreshed in place until Ctrl-C; the terminal is left as it "
-        f"was. It goes on when the controller restarts. {controller_client.WHERE}"
+        f"was. It goes on when the controller restarts. {controller_client.WHERE}",
+        epilog=controller_client.STATUS,
+        examples=("reactive-desched top", "reactive-desched top --interval 5s"),
     )
-    command.epilog = controller_client.STATUS
-    command.examples = ("reactive-desched top", "reactive-desched top --interval 5s")
     command.add_argument(
         "--interval",
         metavar="DURATION",

@@ -12,11 +12,11 @@ from reactive_desched.cli.commands import Commands
 def add(commands: Commands) -> None:
     """Describe `version` to the parser."""
     command = commands.add_parser("version", help="print the version")
-    command.description = (
+    command.describe(
         "Print the version of this program and of Python: on one line, or with -o json as one"
-        ' object with "version", "python" and "platform".'
+        ' object with "version", "python" and "platform".',
+        examples=("reactive-desched version", "reactive-desched version -o json"),
     )
-    command.examples = ("reactive-desched version", "reactive-desched version -o json")
     command.add_argument("-o", "--output", choices=["text", "json"], default="text")
     command.set_defaults(command=_call)
 

@@ -14,22 +14,20 @@ from reactive_desched.errors import ConfigError
 def add(commands: Commands) -> None:
     """Describe `why` to the parser."""
     command = commands.add_parser("why", help="say why a pod was moved, waits, or stays")
-    command.description = (
+    command.describe(
         "Say of a pod what every plugin answers, with its numbers, what every filter and limit "
         "says, which nodes fit, when it is looked at again, and what became of earlier evictions "
         "of its workload; or the state of each pod of a node or workload. Without --policy a "
         "running controller answers; with --policy the answer is what a controller would say that "
         "starts now on the cluster of the kubeconfig, or of files. "
-        f"{controller_client.WHERE}"
-    )
-    command.epilog = (
-        "exit status: 0 an answer came, 1 no controller answers or the objects cannot be read, "
-        "2 a wrong argument, or there is no such pod"
-    )
-    command.examples = (
-        "reactive-desched why shop/web-7d4b9c6f5-x2x8p",
-        "reactive-desched why --node node-17 --policy policy.yaml",
-        "reactive-desched why --owner shop/Deployment/web -o json",
+        f"{controller_client.WHERE}",
+        epilog="exit status: 0 an answer came, 1 no controller answers or the objects cannot be "
+        "read, 2 a wrong argument, or there is no such pod",
+        examples=(
+            "reactive-desched why shop/web-7d4b9c6f5-x2x8p",
+            "reactive-desched why --node node-17 --policy policy.yaml",
+            "reactive-desched why --owner shop/Deployment/web -o json",
+        ),
     )
     what = command.add_mutually_exclusive_group(required=True)
     what.add_argument("pod", nargs="?", metavar="[NAMESPACE/]POD", help="the pod, or its uid")

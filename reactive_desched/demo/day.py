@@ -133,11 +133,9 @@ async def _run_scenes(
     async with open_controller(deps) as running:
         await running.controller.initial_sync_done.wait()
         _print_intro(console, cluster, running)
-        observer.enabled = True
         context = SceneContext(cluster, observer, running.controller, running.url)
-        results = [await _play_scene(console, scene, context) for scene in SCENES]
-        observer.enabled = False
-        return results
+        with observer.shown():
+            return [await _play_scene(console, scene, context) for scene in SCENES]
 
 
 async def _play_scene(console: Console, scene: Scene, context: SceneContext) -> SceneResult:

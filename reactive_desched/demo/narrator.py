@@ -1,6 +1,7 @@
 """Prints what the controller sees and does, line by line."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 
 from rich.console import Console
 from rich.text import Text
@@ -43,7 +44,16 @@ class ConsoleObserver(Observer):
         self.latencies_ms: list[float] = []
         self.refused: list[Evaluation] = []
         self.deferred = 0
-        self.enabled = False
+        self._is_shown = False
+
+    @contextmanager
+    def shown(self) -> Iterator[None]:
+        """Print what happens while the block runs; before and after it, nothing."""
+        self._is_shown = True
+        try:
+            yield
+        finally:
+            self._is_shown = False
 
     def start_scene(self) -> None:
         """A new scene begins: forget the last one's figures."""
@@ -54,7 +64,7 @@ class ConsoleObserver(Observer):
 
     def print_line(self, label: str, style: str, text: str) -> None:
         """Print one line with the time since the start."""
-        if not self.enabled:
+        if not self._is_shown:
             return
         line = Text(f"{self._clock() - self._started:8.3f}s  ")
         line.append(f"{label:<9}", style=style)

@@ -52,10 +52,8 @@ class KillTimer:
 
     def set(self, at_s: float) -> None:
         """End the process at this time of the clock, and not before; infinity: never."""
-        spec = _TimerSpec()
-        if at_s != math.inf:
-            nanoseconds = max(1, round(at_s * 1e9))
-            spec.value = _TimeSpec(*divmod(nanoseconds, 1_000_000_000))
+        nanoseconds = 0 if at_s == math.inf else max(1, round(at_s * 1e9))
+        spec = _TimerSpec(_TimeSpec(), _TimeSpec(*divmod(nanoseconds, 1_000_000_000)))
         set_time = self._libc.timer_settime
         self._check(set_time(self._timer, _TIMER_ABSTIME, ctypes.byref(spec), None))
 

@@ -19,6 +19,10 @@ class EvictionCounts(Generic[KeyT]):
         self._times: OrderedDict[KeyT, deque[float]] = OrderedDict()
         self._in_flight: Counter[KeyT] = Counter()
 
+    def reconfigure(self, window_s: float) -> None:
+        """Count in a window of so many seconds; of a longer one, what was not forgotten."""
+        self.window_s = window_s
+
     def count(self, key: KeyT, now: float) -> int:
         """Return how many evictions count for a key."""
         times = self._times.get(key, deque())

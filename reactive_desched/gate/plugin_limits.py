@@ -35,7 +35,7 @@ class PluginNodeLimits:
 
     def reconfigure(self, window_s: float) -> None:
         """Count in another window from now on."""
-        self._counts.window_s = window_s
+        self._counts.reconfigure(window_s)
 
     def check(self, finding: Finding, now: float) -> Defer | Refuse | None:
         """Refuse or defer a pod of a node from which the plugin evicted as many as it may."""

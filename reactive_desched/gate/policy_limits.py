@@ -49,7 +49,7 @@ class PolicyLimits:
         window, evictions count that the shorter one had not forgotten.
         """
         self._limits = _limits_set(limits)
-        self._counts.window_s = window_s
+        self._counts.reconfigure(window_s)
         self._counts.replace_in_flight(
             key for place in self._open.values() for key, _ in self._scopes(place)
         )

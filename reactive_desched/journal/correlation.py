@@ -27,6 +27,14 @@ class Case:
         self.verdicts = 0
         self.attempts = 0
 
+    def begin_verdict(self) -> None:
+        """Count a verdict; `verdict_id` is that of its event from now on."""
+        self.verdicts += 1
+
+    def begin_attempt(self) -> None:
+        """Count an eviction request; `request_id` is that of its event from now on."""
+        self.attempts += 1
+
     @property
     def finding_id(self) -> str:
         """The id of the event it begins with."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from reactive_desched.api.event import EPOCH_BEGAN, EpochBegan
 from reactive_desched.errors import ConfigError, JournalError
@@ -62,12 +63,14 @@ def open_directory(
         raise _unusable_error(directory, error) from error
     try:
         disk.remove_space_probe(directory)
-        recovery = recover(directory)
-        recovery.truncated_from = _truncated_from(directory, recovery.next_seq - 1)
+        recovered = recover(directory)
+        recovery = replace(
+            recovered, truncated_from=_truncated_from(directory, recovered.next_seq - 1)
+        )
         is_same = recovery.source and not recovery.truncated_from
         source = recovery.source if is_same else _new_source(config)
         signer = open_signer(directory, config.key_file, source.removeprefix("//"))
-        recovery.has_new_key = signer.replaces_key and recovery.next_seq > 1
+        recovery = replace(recovery, has_new_key=signer.replaces_key and recovery.next_seq > 1)
         checkpointer = _checkpointer(signer, config, clock, recovery)
         log = SegmentWriter(
             directory, disk=disk, rotation=config.rotation, checkpointer=checkpointer, clock=clock

@@ -275,7 +275,7 @@ class JournalRecorder:
             self._journal.drop()
             return
         case = self._cases.find(context) or self._open_case(context)
-        case.verdicts += 1
+        case.begin_verdict()
         type_, payload = decision_payload(decision)
         data = DecisionMade(decision=payload, **self._pod_data(context))
         self._journal.append_nowait(
@@ -292,7 +292,7 @@ class JournalRecorder:
         """
         context = intent.context
         case = self._cases.find(context) or self._open_case(context)
-        case.attempts += 1
+        case.begin_attempt()
         what = action_payload(intent.grace_period_s)
         data = EvictionRequested(
             **{**self._pod_data(context), "attempt": case.attempts, "what": what}

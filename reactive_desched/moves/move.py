@@ -81,6 +81,22 @@ class Move:
             self.ready_at = now
         return not was_bound and self.scheduled_at is not None
 
+    def accept(self, now: float) -> None:
+        """Take in that the API server accepted the eviction."""
+        self.accepted_at = now
+
+    def name_request(self, request_id: str) -> None:
+        """Say which record's eviction request this is."""
+        self.request_id = request_id
+
+    def lose_evicted(self, now: float) -> None:
+        """Take in that the evicted pod is gone."""
+        self.gone_at = now
+
+    def confirm_finding(self) -> None:
+        """Take in that the plugin finds the same of the replacement."""
+        self.finding_holds = True
+
     def lose_replacement(self, now: float) -> None:
         """Wait for another replacement: this one is gone, and its owner creates another."""
         self.replacement = None

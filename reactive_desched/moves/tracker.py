@@ -146,7 +146,7 @@ class MoveTracker:
     def name_request(self, pod: PodKey, request_id: str) -> None:
         """Say which record's eviction request is followed."""
         if (move := self._moves.get(pod)) is not None:
-            move.request_id = request_id
+            move.name_request(request_id)
 
     def restore(self, past: Iterable[PastEviction], now: float, wall_now: float) -> None:
         """Take in the evictions of earlier processes, oldest first.
@@ -182,7 +182,7 @@ class MoveTracker:
         for move in restored:
             if move.origin.pod_uid in self._moves:
                 if self._view.pod(move.origin.pod_uid) is None and move.gone_at is None:
-                    move.gone_at = now
+                    move.lose_evicted(now)
                 self._advance(move, now)
 
     # --- the cluster ---
@@ -217,7 +217,7 @@ class MoveTracker:
         if self._memory.observe(finding, now):
             move = self._by_replacement.get(finding.pod.uid)
             if move is not None:
-                move.finding_holds = True
+                move.confirm_finding()
 
     def next_due(self) -> float | None:
         """Return when the next move is given up, or has its verdict."""
@@ -258,11 +258,11 @@ class MoveTracker:
     def _accept(self, move: Move, now: float) -> None:
         self._remember(move, now)
         if self._view.pod(move.origin.pod_uid) is None and move.gone_at is None:
-            move.gone_at = now
+            move.lose_evicted(now)
         self._advance(move, now)
 
     def _remember(self, move: Move, now: float) -> None:
-        move.accepted_at = now
+        move.accept(now)
         if move.match_key is not None:
             self._memory.evicted(move.origin, now)
 
@@ -276,7 +276,7 @@ class MoveTracker:
 
     def _on_pod_gone(self, pod: Pod, now: float) -> None:
         if (move := self._moves.get(pod.uid)) is not None:
-            move.gone_at = now
+            move.lose_evicted(now)
             if not pod.is_terminating:  # a new list lacks it, and had its replacement before
                 self._match_passed_over(move, now)
             self._advance(move, now)
@@ -383,7 +383,8 @@ class MoveTracker:
             assert move.replacement is not None
             returned = move.replacement.node == move.origin.node
             message = self._why_misplaced(move, move.replacement, returned=returned)
-            move.finding_holds |= bool(message)
+            if message:
+                move.confirm_finding()
             self._end(move, now, RETURNED if returned else MOVED, message)
 
     def _why_misplaced(self, move: Move, replacement: Pod, *, returned: bool) -> str:

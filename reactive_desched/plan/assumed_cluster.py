@@ -46,6 +46,10 @@ class PreviewClock:
         self._began_s = began_s
         self.now = 0.0
 
+    def advance_to(self, now: float) -> None:
+        """Let time pass until so many seconds after the beginning."""
+        self.now = now
+
     def monotonic(self) -> float:
         """Return seconds since the beginning."""
         return self.now

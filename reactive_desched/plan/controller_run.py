@@ -192,9 +192,9 @@ class _ControllerRun:
             if following is None:
                 return "nothing waits for time to pass"
             if following > bounds.horizon_s:
-                clock.now = bounds.horizon_s
+                clock.advance_to(bounds.horizon_s)
                 return "the horizon is reached"
-            clock.now = following + TIMER_DELAY_S
+            clock.advance_to(following + TIMER_DELAY_S)
 
     def _work(self) -> None:
         """Evaluate what is due; requests take a moment, and so many at once as a run sends."""

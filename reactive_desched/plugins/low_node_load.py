@@ -587,6 +587,10 @@ class _Running:
         self.may_go_on = True
         self._used: dict[tuple[Level, str], list[int]] = {}
 
+    def stop_at(self, exhausted: str) -> None:
+        """Go on with other nodes where the limit of one is used up; else with none."""
+        self.may_go_on = exhausted == "node"
+
     def used(self, level: Level, node: Standing) -> list[int]:
         """Return a node's use by now, for changing."""
         key = level, node.load.name
@@ -640,7 +644,7 @@ class _Move:
                 if place is not None:
                     self._add_to(place, pod, source)
             elif decision.scope_exhausted in ("cluster", "node"):
-                self._running.may_go_on = decision.scope_exhausted == "node"
+                self._running.stop_at(decision.scope_exhausted)
                 return
 
     @property

@@ -79,6 +79,18 @@ class StreamClients:
                 self.counters.clients -= 1
                 self._left.notify()
 
+    def count_sent(self, records: int) -> None:
+        """Count events that were sent to a client."""
+        self.counters.sent += records
+
+    def count_reset(self) -> None:
+        """Count a request for records that are not in the journal."""
+        self.counters.resets += 1
+
+    def count_cut(self) -> None:
+        """Count a client that was disconnected because it read nothing."""
+        self.counters.cut += 1
+
     def refuse_new(self) -> None:
         """Refuse each client that connects from now on."""
         self._is_closed = True

@@ -158,7 +158,7 @@ class EventStream:
                 continue
             client.seq = max(client.seq, found.seq)
             if found.data:
-                self.clients.counters.sent += found.records
+                self.clients.count_sent(found.records)
                 await client.connection.send(found.data)
             if self._ends(client, until):
                 await client.connection.send(client.framing.heartbeat(client.seq))
@@ -202,11 +202,11 @@ class EventStream:
         oldest = self._records.oldest_seq
         gap = Gap(oldest, max(oldest, gone.oldest), str(gone))
         client.seq = gap.next - 1
-        self.clients.counters.resets += 1
+        self.clients.count_reset()
         await client.connection.send(client.framing.reset(gap))
 
     async def _disconnect_stalled(self, client: "_Client", request: BaseRequest) -> None:
-        self.clients.counters.cut += 1
+        self.clients.count_cut()
         message = f"cut: nothing was taken for {self._stall_timeout_s:g} s"
         await client.connection.disconnect(client.framing.goodbye(client.seq, message))
         self._log.info(

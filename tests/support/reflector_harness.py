@@ -9,9 +9,9 @@ from typing import Final
 import anyio
 
 from reactive_desched.kube.client.session import Session
-from reactive_desched.kube.watch.reflector import Reflector
+from reactive_desched.kube.watch.reflector import Reflector, ReflectorStatus
 from reactive_desched.kube.watch.resume import ServerProbe
-from reactive_desched.kube.watch.settings import ReflectorSettings, ReflectorStatus
+from reactive_desched.kube.watch.settings import ReflectorSettings
 from reactive_desched.primitives.wakeup import Epoch
 from reactive_desched.testing.manual_clock import ManualClock, wait_until
 from tests.support.fake_resource import FakeCodec, FakeObject, RecordingEventHandler

@@ -25,10 +25,10 @@ PUBLIC_FILE: Final = "checkpoint.pub"
 
 
 class Ed25519Signer:
-    """Signs checkpoints of one journal, whose origin is the name of its key too."""
+    """Signs checkpoints of one journal, whose origin is the name of its key too.
 
-    replaces_key = False
-    """Whether another key signed here before."""
+    `replaces_key` says that another key signed here before.
+    """
 
     def __init__(self, private: "Ed25519PrivateKey", origin: str) -> None:
         if not is_key_name(origin):
@@ -37,6 +37,11 @@ class Ed25519Signer:
         self._key = PublicKey(origin, private.public_key().public_bytes_raw())
         self.origin: Final = origin
         self.public_key: Final = self._key.encoded
+        self.replaces_key = False
+
+    def publish_key(self, directory: Path) -> None:
+        """Put the public key beside the journal, and note whether it replaces another."""
+        self.replaces_key = files.publish(directory / PUBLIC_FILE, self.public_key)
 
     def sign(self, size: int, root: str) -> str:
         """Return the signed note: so many records, the last of which has this SHA-256 in hex."""
@@ -52,5 +57,5 @@ def open_signer(directory: Path, key_file: str, origin: str) -> Ed25519Signer:
     """
     private = files.load(Path(key_file)) if key_file else files.load_or_create(directory / KEY_FILE)
     signer = Ed25519Signer(private, origin)
-    signer.replaces_key = files.publish(directory / PUBLIC_FILE, signer.public_key)
+    signer.publish_key(directory)
     return signer

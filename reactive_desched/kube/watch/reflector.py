@@ -9,6 +9,8 @@ from contextlib import AbstractAsyncContextManager
 from random import Random
 from typing import TypeVar
 
+from msgspec import Struct
+
 from reactive_desched.errors import ClusterError, Malformed
 from reactive_desched.kube.client.clock import Clock, SystemClock
 from reactive_desched.kube.client.responses import ApiResponse
@@ -27,7 +29,7 @@ from reactive_desched.kube.watch.resume import (
     end_from_status,
     is_older,
 )
-from reactive_desched.kube.watch.settings import ReflectorSettings, ReflectorStatus
+from reactive_desched.kube.watch.settings import ReflectorSettings
 from reactive_desched.kube.watch.watcher import WatchEventHandler, WatchReader
 from reactive_desched.kube.watch.yielding import Yielder
 from reactive_desched.primitives.wakeup import Epoch
@@ -64,6 +66,30 @@ _OUTAGES = frozenset(
 _NOT_STREAMING_ERRORS = frozenset(
     {StopReason.UNREACHABLE, StopReason.THROTTLED, StopReason.UNAUTHORIZED, StopReason.GONE}
 )
+
+
+class ReflectorStatus(Struct, gc=False):
+    """One reflector's state, for `/readyz?verbose` and the metrics.
+
+    `state` is one of starting, listing, swapping, connecting, watching and waiting; `fresh` means
+    that a watch is open, or being reopened after a regular end, on a complete picture. The
+    `resource_version` is that of the last list, bookmark or end of a watch.
+    """
+
+    kind: str
+    path: str
+    state: str = "starting"
+    synced: bool = False
+    resource_version: str = ""
+    last_error: str = ""
+    failures: int = 0
+    completed_lists: int = 0
+    relists: int = 0
+    watches: int = 0
+    reconnects: int = 0
+    events: int = 0
+    bookmarks: int = 0
+    malformed: int = 0
 
 
 class Reflector(WatchEventHandler[T]):
@@ -282,7 +308,7 @@ class Reflector(WatchEventHandler[T]):
             self._store.remove(event.object)
         else:
             self._store.upsert(event.object)
-        resume_point.resource_version = version or resume_point.resource_version
+        resume_point.at_event(version)
         self._got_event = True
         self.status.events += 1
         return None

@@ -168,6 +168,11 @@ class ResumePoint:
         """Resume from the version of a list that has replaced the store's objects."""
         self.resource_version = self._newest = version
 
+    def at_event(self, version: str) -> None:
+        """Resume from this version; an event without one changes nothing."""
+        if version:
+            self.resource_version = version
+
     def at_bookmark(self, version: str) -> None:
         """Move on to a bookmark: no watched object changed up to this version."""
         if version and not is_older(version, self.resource_version):

@@ -1,4 +1,4 @@
-"""The times and sizes of a reflector, and the status that it reports."""
+"""The times and sizes of a reflector."""
 
 from msgspec import Struct
 
@@ -6,7 +6,7 @@ from reactive_desched.kube.watch.initial_list import ListSettings
 from reactive_desched.kube.watch.resume import BackoffConfig
 from reactive_desched.kube.watch.yielding import YieldPolicy
 
-__all__ = ["ReflectorSettings", "ReflectorStatus"]
+__all__ = ["ReflectorSettings"]
 
 
 class ReflectorSettings(Struct, frozen=True, gc=False):
@@ -33,27 +33,3 @@ class ReflectorSettings(Struct, frozen=True, gc=False):
     min_relist_interval_s: float = 30.0
     sync_delay_s: float = 1.0
     backoff: BackoffConfig = BackoffConfig()
-
-
-class ReflectorStatus(Struct, gc=False):
-    """One reflector's state, for `/readyz?verbose` and the metrics.
-
-    `state` is one of starting, listing, swapping, connecting, watching and waiting; `fresh` means
-    that a watch is open, or being reopened after a regular end, on a complete picture. The
-    `resource_version` is that of the last list, bookmark or end of a watch.
-    """
-
-    kind: str
-    path: str
-    state: str = "starting"
-    synced: bool = False
-    resource_version: str = ""
-    last_error: str = ""
-    failures: int = 0
-    completed_lists: int = 0
-    relists: int = 0
-    watches: int = 0
-    reconnects: int = 0
-    events: int = 0
-    bookmarks: int = 0
-    malformed: int = 0

@@ -14,7 +14,7 @@ class KafkaLog(logging.Handler):
     """Takes aiokafka's warnings while open; passes on each kind of them once a minute.
 
     Remembers 100 kinds; when there are more, it begins anew. What is below a warning goes nowhere:
-    at debug level it logs whole requests, with passwords. `last` is the latest warning.
+    at debug level it logs whole requests, with passwords. `last_warning` is the latest warning.
     """
 
     def __init__(self, log: Logger, clock: Callable[[], float]) -> None:
@@ -38,6 +38,10 @@ class KafkaLog(logging.Handler):
             self._logger.setLevel(logging.NOTSET)
             self._logger.propagate = True
         super().close()
+
+    def forget_last_warning(self) -> None:
+        """Begin anew: an earlier warning explains no later failure."""
+        self.last_warning = ""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Pass a warning on, unless one of its kind was in the last minute."""

@@ -108,7 +108,7 @@ class KafkaSink:
             except SinkUnavailable:
                 await self._abort_producer()
                 raise
-        self._client_log.last_warning = ""
+        self._client_log.forget_last_warning()
         return self._producer
 
     async def _abort_producer(self) -> None:
