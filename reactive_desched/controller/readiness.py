@@ -11,6 +11,7 @@
 | `sync/<resource>` | the resource's event handler, until its list is complete and a watch is open |
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -18,6 +19,9 @@ from msgspec import Struct
 
 from reactive_desched.model.observer import Observer
 from reactive_desched.primitives.wakeup import Epoch, Latch, Wakeup
+
+_REQUEST: Final = re.compile(r"^(?:GET|list|watch) /\S+: ")
+"""How a reason begins that one request met."""
 
 STARTUP: Final = "startup"
 STOPPING: Final = "stopping"
@@ -115,15 +119,19 @@ class Readiness:
     def message(self) -> str:
         """Name all pauses that hold by their reasons, and each denial; empty when none holds.
 
-        The text stays the same when a denied resource is given up: it is logged once.
+        What several requests met is said once, without their paths. The text stays the same when a
+        denied resource is given up: it is logged once.
         """
         if not self._reason:
             return ""
-        names: dict[str, list[str]] = {}
+        held: dict[str, list[tuple[str, str]]] = {}
         for name, status in self._pauses.items():
             if text := status.reason or status.denial:
-                names.setdefault(text, []).append(name)
-        return "; ".join(f"{', '.join(each)}: {text}" for text, each in names.items())
+                held.setdefault(_REQUEST.sub("", text), []).append((name, text))
+        return "; ".join(
+            f"{', '.join(name for name, _ in each)}: {cause if len(each) > 1 else each[0][1]}"
+            for cause, each in held.items()
+        )
 
     def _set(self, name: str, status: PauseStatus) -> None:
         if self._pauses[name] != status:

@@ -53,6 +53,16 @@ def test_at_first_the_start_and_every_sync_pause_the_controller() -> None:
     ]
 
 
+def test_what_several_requests_met_is_said_once() -> None:
+    bench = Bench()
+    refused = "cannot connect to 127.0.0.1:9: Connection refused"
+    bench.readiness.pause("sync/nodes", f"GET /api/v1/nodes: {refused}")
+    assert bench.readiness.message() == f"sync/nodes: GET /api/v1/nodes: {refused}"
+
+    bench.readiness.pause("sync/pods", f"GET /api/v1/pods?limit=5: {refused}")
+    assert bench.readiness.message() == f"sync/nodes, sync/pods: {refused}"
+
+
 @pytest.mark.parametrize("other", [STARTUP, MANUAL, BRAKE, JOURNAL, "sync/pods"])
 def test_ending_one_pause_leaves_another(other: str) -> None:
     bench = Bench()

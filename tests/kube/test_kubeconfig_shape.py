@@ -20,6 +20,11 @@ def refusal(folder: Path, text: str) -> str:
     ("text", "told"),
     [
         pytest.param("just words", "it is not a mapping of fields", id="a text"),
+        pytest.param(
+            "kind: DeschedulerPolicy\n---\nkind: ReactiveSettings\n",
+            "it holds more than one YAML document",
+            id="a policy and settings",
+        ),
         pytest.param("[1, 2]", "it is not a mapping of fields", id="a list"),
         pytest.param(
             "clusters: 7", "Expected `array | null`, got `int` - at `$.clusters`", id="a number"

@@ -92,6 +92,8 @@ def _read(path: str) -> _KubeconfigShape | None:
             raise _not_a_kubeconfig(path, "it is not a mapping of fields") from None
         raise ConfigError(f"kubeconfig {path} cannot be used: {error}: {_REMEDY}") from None
     except msgspec.DecodeError as error:
+        if "single document" in (getattr(error.__context__, "context", None) or ""):
+            raise _not_a_kubeconfig(path, "it holds more than one YAML document") from None
         mark = getattr(error.__context__, "problem_mark", None)
         position = f"at line {mark.line + 1}, column {mark.column + 1}" if mark else "at all"
         raise ConfigError(f"kubeconfig {path} is not valid YAML {position}: {_REMEDY}") from None
