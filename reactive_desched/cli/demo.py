@@ -13,7 +13,7 @@ def add(commands: Commands) -> None:
         "a scripted day in under a minute. Exit status 0 only if what should move did move.",
         examples=(
             "reactive-desched demo",
-            "reactive-desched demo --keep ./demo-journal",
+            "reactive-desched demo --serve --listen 127.0.0.1:10258",
         ),
     )
     command.add_argument(
@@ -27,10 +27,15 @@ def add(commands: Commands) -> None:
         metavar="DIR",
         help="keep the journal in this folder, which must be new or empty, for the audit commands",
     )
+    command.add_argument(
+        "--serve",
+        action="store_true",
+        help="serve the live page, too, and play the day again and again until Ctrl-C",
+    )
     command.set_defaults(command=_call)
 
 
 def _call(arguments: argparse.Namespace) -> int:
     from reactive_desched.demo import play
 
-    return play(arguments.listen, arguments.keep)
+    return play(arguments.listen, arguments.keep, serve=arguments.serve)

@@ -103,7 +103,7 @@ def parse_passes(text: str) -> int:
 
 def parse_node_count(text: str) -> int:
     """Read how many nodes the simulator makes."""
-    return parse_whole_number(text, 1, _MAX_NODES)
+    return parse_whole_number(text, 0, _MAX_NODES)
 
 
 def parse_pod_count(text: str) -> int:

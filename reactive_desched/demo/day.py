@@ -35,6 +35,9 @@ from reactive_desched.telemetry.deferred_log import DeferredLogger
 from reactive_desched.telemetry.observer import TelemetryObserver
 from reactive_desched.telemetry.registry import MetricsRegistry
 
+PAUSE_S = 8.0
+"""With `serve`, time to look at the page before a day and after it."""
+
 _PIPE_WIDTH = 130
 
 POLICY = """\
@@ -71,16 +74,17 @@ sinks: {stream: {}}
 """
 
 
-def play(listen: str, keep: str | None = None) -> int:
+def play(listen: str, keep: str | None = None, *, serve: bool = False) -> int:
     """Play the day; returns 0 only if everything that should move did, and nothing else.
 
-    `keep` names the folder of the journal, else it ends with the demo. Raises ConfigError when
-    that folder holds anything or cannot be made.
+    `keep` names the folder of the journal, else it ends with the demo. With `serve` the live page
+    is there, and the day is played again and again until the process is interrupted. Raises
+    ConfigError when that folder holds anything or cannot be made.
     """
     address = parse_listen_address(listen)
     if keep is not None:
         _make_empty(Path(keep))
-    return anyio.run(_play, address, keep)
+    return anyio.run(_play, address, keep, serve)
 
 
 def _make_empty(folder: Path) -> None:
@@ -93,7 +97,7 @@ def _make_empty(folder: Path) -> None:
         raise ConfigError(f"{folder} is not empty: --keep takes a new folder")
 
 
-async def _play(listen: ListenAddress, keep: str | None) -> int:
+async def _play(listen: ListenAddress, keep: str | None, serve: bool) -> int:  # noqa: FBT001
     console = Console(highlight=False)
     if not console.is_terminal:
         console = Console(highlight=False, width=_PIPE_WIDTH)
@@ -105,7 +109,10 @@ async def _play(listen: ListenAddress, keep: str | None) -> int:
             cluster = DemoCluster(http, url)
             await cluster.create()
             await wait_until(cluster.is_stable)
-            results = await _run_scenes(console, cluster, listen, folder / "kubeconfig", journal)
+            deps, observer = _dependencies(
+                console, listen, folder / "kubeconfig", journal, serve=serve
+            )
+            results = await _run_scenes(console, cluster, deps, observer, serve=serve)
         await epilogue.print_audit(console, journal)
     console.print()
     console.print(_summary(results))
@@ -113,15 +120,16 @@ async def _play(listen: ListenAddress, keep: str | None) -> int:
     return int(any(result.problem for result in results))
 
 
-async def _run_scenes(
-    console: Console, cluster: DemoCluster, listen: ListenAddress, kubeconfig: Path, journal: Path
-) -> list[SceneResult]:
+def _dependencies(
+    console: Console, listen: ListenAddress, kubeconfig: Path, journal: Path, *, serve: bool
+) -> tuple[Dependencies, ConsoleObserver]:
     metrics = MetricsRegistry()
     log = DeferredLogger(logs.logger("demo"), time.time)
     telemetry = TelemetryObserver(metrics, log, time.time)
     observer = ConsoleObserver(console, time.monotonic, telemetry)
-    deps = Dependencies(
-        load_sources([SourceText(POLICY, "the demo's policy")], plugin_registry()),
+    policy = f"{POLICY}server: {{ui: true}}\n" if serve else POLICY
+    return Dependencies(
+        load_sources([SourceText(policy, "the demo's policy")], plugin_registry()),
         KubeConfigOptions(str(kubeconfig)),
         journal,
         listen,
@@ -129,13 +137,35 @@ async def _run_scenes(
         observer,
         log,
         telemetry.recent,
-    )
+    ), observer
+
+
+async def _run_scenes(
+    console: Console,
+    cluster: DemoCluster,
+    deps: Dependencies,
+    observer: ConsoleObserver,
+    *,
+    serve: bool,
+) -> list[SceneResult]:
+    """Play the day once, or with `serve` until interrupted."""
     async with open_controller(deps) as running:
         await running.controller.initial_sync_done.wait()
         _print_intro(console, cluster, running)
         context = SceneContext(cluster, observer, running.controller, running.url)
         with observer.shown():
-            return [await _play_scene(console, scene, context) for scene in SCENES]
+            while True:
+                if serve:
+                    console.print(f"\nThe live page is at {running.url}; Ctrl-C ends the demo.")
+                    await anyio.sleep(PAUSE_S)
+                results = [await _play_scene(console, scene, context) for scene in SCENES]
+                if not serve:
+                    return results
+                console.print(_summary(results))
+                await anyio.sleep(PAUSE_S)
+                await cluster.restore()
+                await wait_until(cluster.is_stable)
+                observer.evicted.clear()
 
 
 async def _play_scene(console: Console, scene: Scene, context: SceneContext) -> SceneResult:

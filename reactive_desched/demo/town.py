@@ -38,6 +38,15 @@ class DemoCluster:
         await self._deploy("bank", "ledger", 4, {"nodeSelector": BANK})
         await self._deploy("batch", "worker", 18, {})
 
+    async def restore(self) -> None:
+        """Undo what a day changed: taints, labels, the node that joined, the budget."""
+        for number in range(1, 7):
+            await self.taint(f"node-{number}")
+        for name in ("node-2", "node-3"):
+            await self._patch(f"/api/v1/nodes/{name}", {"metadata": {"labels": SSD}})
+        await self._delete("/api/v1/nodes/node-7")
+        await self._delete("/apis/policy/v1/namespaces/bank/poddisruptionbudgets/ledger")
+
     async def add_node(self, name: str, labels: dict[str, str]) -> None:
         """Let a node join."""
         zone = _ZONES[int(name[-1]) % len(_ZONES)]
@@ -105,6 +114,10 @@ class DemoCluster:
     async def _patch(self, path: str, body: JsonObject) -> None:
         request = self._http.patch(f"{self.url}{path}", json=body, headers=_MERGE_PATCH_HEADERS)
         async with request as reply:
+            reply.raise_for_status()
+
+    async def _delete(self, path: str) -> None:
+        async with self._http.delete(f"{self.url}{path}") as reply:
             reply.raise_for_status()
 
     async def _deploy(
