@@ -36,6 +36,6 @@ def add(commands: Commands) -> None:
 
 
 def _call(arguments: argparse.Namespace) -> int:
-    from reactive_desched.demo import play
+    from reactive_desched.demo import DemoOptions, play
 
-    return play(arguments.listen, arguments.keep, serve=arguments.serve)
+    return play(DemoOptions(arguments.listen, arguments.keep, arguments.serve))

@@ -1,5 +1,5 @@
 """A scripted day on a simulated cluster, watched by the very controller of `run`."""
 
-from reactive_desched.demo.day import play
+from reactive_desched.demo.day import DemoOptions, play
 
-__all__ = ["play"]
+__all__ = ["DemoOptions", "play"]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import aiohttp
 import anyio
+from msgspec import Struct
 from rich.console import Console
 from rich.table import Table
 
@@ -74,17 +75,26 @@ sinks: {stream: {}}
 """
 
 
-def play(listen: str, keep: str | None = None, *, serve: bool = False) -> int:
+class DemoOptions(Struct, frozen=True):
+    """Where the controller listens, and the folder of the journal, else it ends with the demo.
+
+    With `serve` the live page is there, and the day is played until the process is interrupted.
+    """
+
+    listen: str
+    keep: str | None = None
+    serve: bool = False
+
+
+def play(options: DemoOptions) -> int:
     """Play the day; returns 0 only if everything that should move did, and nothing else.
 
-    `keep` names the folder of the journal, else it ends with the demo. With `serve` the live page
-    is there, and the day is played again and again until the process is interrupted. Raises
-    ConfigError when that folder holds anything or cannot be made.
+    Raises ConfigError when the folder of the journal holds anything or cannot be made.
     """
-    address = parse_listen_address(listen)
-    if keep is not None:
-        _make_empty(Path(keep))
-    return anyio.run(_play, address, keep, serve)
+    address = parse_listen_address(options.listen)
+    if options.keep is not None:
+        _make_empty(Path(options.keep))
+    return anyio.run(_play, address, options)
 
 
 def _make_empty(folder: Path) -> None:
@@ -97,26 +107,26 @@ def _make_empty(folder: Path) -> None:
         raise ConfigError(f"{folder} is not empty: --keep takes a new folder")
 
 
-async def _play(listen: ListenAddress, keep: str | None, serve: bool) -> int:  # noqa: FBT001
+async def _play(listen: ListenAddress, options: DemoOptions) -> int:
     console = Console(highlight=False)
     if not console.is_terminal:
         console = Console(highlight=False, width=_PIPE_WIDTH)
     logs.configure(level="error", style="console", stream=sys.stderr)
     with tempfile.TemporaryDirectory(prefix="reactive-desched-demo-") as name:
         folder = Path(name)
-        journal = folder / "journal" if keep is None else Path(keep)
+        journal = folder / "journal" if options.keep is None else Path(options.keep)
         async with open_demo_cluster(folder / "kubeconfig") as url, aiohttp.ClientSession() as http:
             cluster = DemoCluster(http, url)
             await cluster.create()
             await wait_until(cluster.is_stable)
             deps, observer = _dependencies(
-                console, listen, folder / "kubeconfig", journal, serve=serve
+                console, listen, folder / "kubeconfig", journal, serve=options.serve
             )
-            results = await _run_scenes(console, cluster, deps, observer, serve=serve)
+            results = await _run_scenes(console, cluster, deps, observer, serve=options.serve)
         await epilogue.print_audit(console, journal)
     console.print()
     console.print(_summary(results))
-    console.print(epilogue.closing_words(keep), soft_wrap=True)
+    console.print(epilogue.closing_words(options.keep), soft_wrap=True)
     return int(any(result.problem for result in results))
 
 
@@ -164,6 +174,8 @@ async def _run_scenes(
                 console.print(_summary(results))
                 await anyio.sleep(PAUSE_S)
                 await cluster.restore()
+                await wait_until(cluster.is_empty)
+                await cluster.deploy()
                 await wait_until(cluster.is_stable)
                 observer.evicted.clear()
 

@@ -15,6 +15,13 @@ _FAST_ANNOTATIONS = {
     "sim.reactive-desched/shutdown-seconds": "0.3",
 }
 _MERGE_PATCH_HEADERS = {"Content-Type": "application/merge-patch+json"}
+_APPS = (
+    ("shop", "web"),
+    ("shop", "agent"),
+    ("data", "db"),
+    ("bank", "ledger"),
+    ("batch", "worker"),
+)
 _EXPECTED_PODS = 37
 
 
@@ -32,6 +39,10 @@ class DemoCluster:
             await self.add_node(f"node-{number}", labels)
         for namespace in ("shop", "data", "bank", "batch"):
             await self._create("/api/v1/namespaces", {"metadata": {"name": namespace}})
+        await self.deploy()
+
+    async def deploy(self) -> None:
+        """Create the workloads."""
         await self._deploy("shop", "web", 6, {})
         await self._deploy("shop", "agent", 6, {"tolerations": [{"operator": "Exists"}]})
         await self._deploy("data", "db", 3, {"affinity": _requires("disk", "ssd")}, cpu="1")
@@ -39,7 +50,9 @@ class DemoCluster:
         await self._deploy("batch", "worker", 18, {})
 
     async def restore(self) -> None:
-        """Undo what a day changed: taints, labels, the node that joined, the budget."""
+        """Undo what a day changed, and delete the workloads, which `deploy` creates again."""
+        for namespace, app in _APPS:
+            await self._delete(f"/apis/apps/v1/namespaces/{namespace}/deployments/{app}")
         for number in range(1, 7):
             await self.taint(f"node-{number}")
         for name in ("node-2", "node-3"):
@@ -101,6 +114,10 @@ class DemoCluster:
         """Say whether every wanted pod is there and ready, and none is leaving."""
         pods = await self._pods()
         return len(pods) == _EXPECTED_PODS and all(map(_is_ready, pods))
+
+    async def is_empty(self) -> bool:
+        """Say whether no pod is there."""
+        return not await self._pods()
 
     async def _pods(self) -> list[JsonObject]:
         async with self._http.get(f"{self.url}/api/v1/pods") as reply:

@@ -13,6 +13,7 @@ from reactive_desched._version import __version__
 from reactive_desched.app import run as app_run
 from reactive_desched.app.options import Options
 from reactive_desched.cli import main
+from reactive_desched.demo import DemoOptions
 from reactive_desched.errors import ConfigError, JournalUnavailable, RequestRejected, SelectorError
 from reactive_desched.sim import command as sim
 from reactive_desched.sim.command import SimulationOptions
@@ -86,9 +87,9 @@ def test_run_needs_a_policy_and_nothing_else(
 def test_demo_listens_at_the_given_address_and_on_a_free_port_otherwise(doing: Doing) -> None:
     asked = doing()
     main(["demo"])
-    main(["demo", "--listen", "127.0.0.1:99", "--keep", "day"])
+    main(["demo", "--listen", "127.0.0.1:99", "--keep", "day", "--serve"])
 
-    assert asked == [("127.0.0.1:0", None), ("127.0.0.1:99", "day")]
+    assert asked == [DemoOptions("127.0.0.1:0"), DemoOptions("127.0.0.1:99", "day", serve=True)]
 
 
 def test_sim_passes_on_every_flag(doing: Doing) -> None:
