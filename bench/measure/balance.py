@@ -22,8 +22,8 @@ from bench.generate import Dataset, cache_folder, ensure
 from bench.measure import poll
 from bench.measure.machine import Stopwatch
 from reactive_desched.controller.backoff import PodBackoff
-from reactive_desched.controller.controller import plugin_instances
 from reactive_desched.controller.evaluator import Evaluator
+from reactive_desched.controller.instances import plugin_instances
 from reactive_desched.gate.factory import GateFactory
 from reactive_desched.kube.codec import ResourceCodec
 from reactive_desched.model.changes import Change

@@ -80,13 +80,16 @@ async def open_controller(deps: Dependencies) -> AsyncIterator[RunningController
         log_api_server(session, deps.log)
         parts = await build_parts(deps, session, active, recorder, work_available)
         controller = parts.pipeline.controller
-        deps.metrics.register(controller, controller.leadership, *parts.reflectors.values())
+        description, leadership = parts.pipeline.description, controller.pauses.leadership
+        deps.metrics.register(description, leadership, *parts.reflectors.values())
         deps.metrics.register(events, active, parts.pulse, parts.usage)
         metrics = deps.metrics if deps.serve_metrics else None
         pausing = _build_pausing(deps, parts)
-        status = StatusPage(deps, controller, active)
+        status = StatusPage(deps, parts.pipeline, active)
         stream = edges.build_event_stream(deps)
-        operator = build_operator(controller, pausing, FutileMoves(controller, recorder), status)
+        operator = build_operator(
+            parts.pipeline, pausing, FutileMoves(controller, recorder), status
+        )
         live_page = deps.configuration.settings.server.ui
         served = Served(parts.health, metrics, stream, operator, live_page)
         await checkpoint()  # to build all this and to serve it take milliseconds
@@ -186,7 +189,7 @@ def _start_tasks(
     # readiness -> log
     tasks.start_soon(log_pauses, controller.readiness, log)
     # what was synced, limits, findings -> log
-    tasks.start_soon(log_start, controller, deps.configuration, log)
+    tasks.start_soon(log_start, pipeline, deps.configuration, log)
     # event loop -> /livez
     tasks.start_soon(parts.pulse.run)
     tasks.start_soon(freeze_gc_after_sync, controller, parts.interned)

@@ -187,7 +187,7 @@ def _build_elector(deps: Dependencies, session: Transport, parts: Parts) -> Lead
         leases,
         f"{socket.gethostname()}_{uuid.uuid4()}",
         timing,
-        parts.pipeline.controller.leadership,
+        parts.pipeline.controller.pauses.leadership,
         clock=ElectionClock(boottime, time.time),
         rng=Random(),  # noqa: S311 -- spreads retries, no secret
         log=deps.log,

@@ -22,7 +22,7 @@ async def freeze_gc_after_sync(controller: Controller, interned: InternTables) -
     gc.disable()
     try:
         await controller.readiness.synced.wait()
-        if not controller.leadership.is_standby:  # which evaluates nothing, perhaps for months
+        if not controller.pauses.leadership.is_standby:  # which may evaluate nothing for months
             await controller.initial_sync_done.wait()
     finally:
         gc.freeze()

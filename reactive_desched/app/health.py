@@ -6,6 +6,8 @@ from typing import Final
 
 from reactive_desched.app.config_reload import ActiveConfig
 from reactive_desched.controller.controller import Controller
+from reactive_desched.controller.description import ControllerDescription
+from reactive_desched.controller.pipeline import Pipeline
 from reactive_desched.controller.readiness import INTENTIONAL, JOURNAL, LEADER, STARTUP
 from reactive_desched.model.brakes import PENDING, STORM, ZONE
 from reactive_desched.web.health import CheckResult, Health
@@ -20,12 +22,12 @@ _OF_THE_LEADER: Final = frozenset({LEADER, STARTUP, JOURNAL})
 """Pauses that hold on every standby: it is ready without them."""
 
 
-def build_health(controller: Controller, active: ActiveConfig, *, dry_run: bool) -> Health:
+def build_health(pipeline: Pipeline, active: ActiveConfig, *, dry_run: bool) -> Health:
     """Return the checks of both probes: /readyz lists every pause of the controller, and the mode.
 
     A standby is ready when it could take over: in sync, and not stopping.
     """
-    health = Health(time.monotonic)
+    health, controller = Health(time.monotonic), pipeline.controller
     for name in controller.readiness.pauses:
         if name in INTENTIONAL:
             health.add_info_check(name, partial(_intentional_pause, controller, name))
@@ -33,7 +35,7 @@ def build_health(controller: Controller, active: ActiveConfig, *, dry_run: bool)
             health.add_readiness_check(name, partial(_pause_check, controller, name))
     for brake in CHECKED_BRAKES:
         health.add_info_check(f"brake/{brake}", partial(_brake_check, controller, brake))
-    health.add_info_check("warm-up", partial(_warm_up_check, controller))
+    health.add_info_check("warm-up", partial(_warm_up_check, pipeline.description))
     health.add_info_check("mode", lambda: CheckResult(not dry_run, MODES[dry_run]))
     health.add_info_check(
         "policy", lambda: CheckResult(not active.problems, active.status_message())
@@ -47,20 +49,20 @@ def _intentional_pause(controller: Controller, name: str) -> CheckResult:
 
 
 def _brake_check(controller: Controller, brake: str) -> CheckResult:
-    message = controller.brake_messages()[brake]
+    message = controller.pauses.brake_messages()[brake]
     return CheckResult(not message, message or "released")
 
 
-def _warm_up_check(controller: Controller) -> CheckResult:
-    ratio = controller.warm_up_ratio()
+def _warm_up_check(description: ControllerDescription) -> CheckResult:
+    ratio = description.warm_up_ratio()
     return CheckResult(
         ratio >= 1, "full rates" if ratio >= 1 else f"rates and bursts are at {ratio:.0%}"
     )
 
 
 def _pause_check(controller: Controller, name: str) -> CheckResult:
-    controller.pause_reason()  # a suspend, or a fault of the journal, pauses when it is looked for
+    controller.pauses.check()  # a suspend, or a fault of the journal, pauses when it is looked for
     status = controller.readiness.pauses[name]
-    if controller.leadership.is_standby and name in _OF_THE_LEADER:
+    if controller.pauses.leadership.is_standby and name in _OF_THE_LEADER:
         return CheckResult(ok=True, message=status.reason or status.note)
     return CheckResult(not status.reason, status.reason or status.note)

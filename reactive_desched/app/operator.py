@@ -9,13 +9,15 @@ from reactive_desched.app.pausing import Pausing
 from reactive_desched.app.status import StatusPage
 from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.pending import PendingQuery
+from reactive_desched.controller.pipeline import Pipeline
 from reactive_desched.web.operator import DebugPage, Operator
 
 
 def build_operator(
-    controller: Controller, pausing: Pausing, futile: FutileMoves, status: StatusPage
+    pipeline: Pipeline, pausing: Pausing, futile: FutileMoves, status: StatusPage
 ) -> Operator:
     """Return what commands may ask of this controller, and have it do."""
+    controller, description = pipeline.controller, pipeline.description
     return Operator(
         orders=(*pausing.orders, *futile.orders),
         pages=(
@@ -23,12 +25,12 @@ def build_operator(
             DebugPage(
                 "pending",
                 "the findings that wait, and what each waits for",
-                lambda query: controller.pending(PendingQuery.parse(query)),
+                lambda query: description.pending(PendingQuery.parse(query)),
             ),
             DebugPage(
                 "limits",
                 "what each limit of evictions allows now",
-                lambda _: controller.limit_status(),
+                lambda _: description.limit_status(),
             ),
             DebugPage(
                 "why",

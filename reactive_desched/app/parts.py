@@ -75,7 +75,7 @@ async def build_parts(
     )
     await checkpoint()  # a millisecond each
     reflectors = edges.build_reflectors(session, pipeline, interned, probe)
-    health = build_health(pipeline.controller, active, dry_run=deps.dry_run)
+    health = build_health(pipeline, active, dry_run=deps.dry_run)
     pulse = EventLoopPulse(health.add_heartbeat("event-loop", LIVENESS_TIMEOUT_S))
     usage = UsagePolling(active, pipeline, session, SystemClock(), Random(), deps.log)  # noqa: S311 -- jitter is no secret
     return Parts(pipeline, reflectors, probe, usage, evictor, active, interned, health, pulse)

@@ -102,11 +102,11 @@ class Pausing:
             reason = f"{path} cannot be read, which may hold a pause: {error}"
             self._log.warning("paused until resumed", reason=reason)
             self._kept = SavedBrakes(SavedPause("the controller", reason, 0.0))
-        paused_meanwhile = self._controller.saved_brakes().pause is not None
-        self._controller.restore_brakes(
+        paused_meanwhile = self._controller.pauses.saved_brakes().pause is not None
+        self._controller.pauses.restore(
             replace(self._kept, pause=None) if paused_meanwhile else self._kept
         )
-        self._controller.confirm_brakes_kept(self._kept)
+        self._controller.pauses.confirm_kept(self._kept)
         self._restored.set()
         await self._read_pause_file()
 
@@ -118,14 +118,14 @@ class Pausing:
                 if not_kept := await self._keep():
                     self._log.warning("the brakes cannot be kept over a restart", reason=not_kept)
                 with anyio.move_on_after(POLL_INTERVAL_S):
-                    await self._controller.brakes_changed()
+                    await self._controller.pauses.brakes_changed()
         finally:
-            self._controller.confirm_brakes_kept(None)
+            self._controller.pauses.confirm_kept(None)
 
     async def _pause(self, body: Mapping[str, Any]) -> BrakesAnswer:
         order = msgspec.convert(body, PauseOrder)
         self._check_leading()
-        self._controller.pause(order.by, order.reason, order.for_seconds)
+        self._controller.pauses.pause(order.by, order.reason, order.for_seconds)
         await self._wait_restored()
         return await self._answer()
 
@@ -133,7 +133,7 @@ class Pausing:
         order = msgspec.convert(body, ResumeOrder)
         self._check_leading()
         await self._wait_restored()
-        self._controller.resume(order.by, order.reason)
+        self._controller.pauses.resume(order.by, order.reason)
         return await self._answer()
 
     async def _wait_restored(self) -> None:
@@ -143,14 +143,14 @@ class Pausing:
 
     def _check_leading(self) -> None:
         """Reject orders on a standby: the leader would not learn of them."""
-        if fault := self._controller.leadership.fault:
+        if fault := self._controller.pauses.leadership.fault:
             raise ConfigError(f"only the leader takes orders: {fault}")
 
     async def _answer(self) -> BrakesAnswer:
         not_kept = await self._keep()
-        messages = self._controller.brake_messages()
+        messages = self._controller.pauses.brake_messages()
         brakes = {name: message for name, message in messages.items() if message}
-        return BrakesAnswer(self._controller.pause_reason(), brakes, not_kept)
+        return BrakesAnswer(self._controller.pauses.check(), brakes, not_kept)
 
     async def _keep(self) -> str:
         """Write what differs from the file, and have it shown then.
@@ -158,23 +158,23 @@ class Pausing:
         Returns why it could not be written, or the empty text; it is shown all the same.
         """
         async with self._keeping:
-            while (saved := self._controller.saved_brakes()) != self._kept:
+            while (saved := self._controller.pauses.saved_brakes()) != self._kept:
                 if (path := self._path) is None:
                     return "the journal is not open yet"
                 content = msgspec.json.encode(saved)
                 try:
                     await anyio.to_thread.run_sync(durable.replace, path, content)
                 except OSError as error:
-                    self._controller.confirm_brakes_kept(saved)
+                    self._controller.pauses.confirm_kept(saved)
                     return f"{path}: {error.strerror or error}"
                 self._kept = saved
-                self._controller.confirm_brakes_kept(saved)
+                self._controller.pauses.confirm_kept(saved)
             return ""
 
     async def _read_pause_file(self) -> None:
         if self._pause_file:
             text = await anyio.to_thread.run_sync(_read_text, self._pause_file)
-            self._controller.set_pause_file(text)
+            self._controller.pauses.set_pause_file(text)
 
 
 def _read_text(path: str) -> str:

@@ -10,6 +10,7 @@ from reactive_desched._version import __version__
 from reactive_desched.app.health import MODES
 from reactive_desched.app.node_mark_notes import node_mark_notes
 from reactive_desched.controller.controller import Controller
+from reactive_desched.controller.pipeline import Pipeline
 from reactive_desched.controller.readiness import STARTUP
 from reactive_desched.eviction.executor import Evictor
 from reactive_desched.eviction.recovery import end_pending_intent, read_open_intents
@@ -127,21 +128,22 @@ def _by_setting(section: str, described: dict[str, str]) -> dict[str, str]:
     }
 
 
-async def log_start(controller: Controller, configuration: Configuration, log: Logger) -> None:
+async def log_start(pipeline: Pipeline, configuration: Configuration, log: Logger) -> None:
     """Log the limits in force, and what the first evaluation found; then end.
 
     The limits depend on the size of the cluster. A standby, which evaluates nothing, perhaps for
     months, logs what is synced; otherwise the controller's observer does.
     """
+    controller, description = pipeline.controller, pipeline.description
     await controller.readiness.synced.wait()
-    if controller.leadership.is_standby:
-        log.info("synced", **controller.size())
+    if controller.pauses.leadership.is_standby:
+        log.info("synced", **controller.state.size())
     await controller.initial_sync_done.wait()
-    log.info("eviction limits", **_by_setting("budgets.", controller.describe_limits()))
-    log.info("moving pods", **_by_setting("moves.", controller.describe_moves()))
-    log.info("brakes", **_by_setting("brakes.", controller.describe_brakes()))
+    log.info("eviction limits", **_by_setting("budgets.", description.describe_limits()))
+    log.info("moving pods", **_by_setting("moves.", description.describe_moves()))
+    log.info("brakes", **_by_setting("brakes.", description.describe_brakes()))
     for note in node_mark_notes(configuration.policy, configuration.settings.guards):
         log.info(note)
-    while controller.is_busy():  # noqa: ASYNC110 -- nobody is told when there is no more to do
+    while description.is_busy():  # noqa: ASYNC110 -- nobody is told when there is no more to do
         await anyio.sleep(FOUND_POLL_S)
-    log.info("found", **controller.count_findings())
+    log.info("found", **description.count_findings())

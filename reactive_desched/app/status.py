@@ -15,6 +15,7 @@ from reactive_desched.app.options import Dependencies
 from reactive_desched.app.recording import Recording
 from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.pending import PendingSummary
+from reactive_desched.controller.pipeline import Pipeline
 from reactive_desched.errors import ConfigError
 from reactive_desched.gate.limit_status import LimitStatus
 from reactive_desched.journal.cluster import UNKNOWN_CLUSTER, ClusterIdentity
@@ -119,11 +120,12 @@ class StatusPage:
     def __init__(
         self,
         deps: Dependencies,
-        controller: Controller,
+        pipeline: Pipeline,
         active: ActiveConfig,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
-        self._controller = controller
+        self._controller = pipeline.controller
+        self._description = pipeline.description
         self._active = active
         self._recent: RecentEvictions = deps.recent
         self._mode = deps.mode
@@ -158,7 +160,7 @@ class StatusPage:
 
     def status(self) -> ControllerStatus:
         """Return the status at this moment."""
-        controller, size = self._controller, self._controller.size()
+        controller, size = self._controller, self._controller.state.size()
         return ControllerStatus(
             time=self._now(),
             started=self._started,
@@ -169,17 +171,17 @@ class StatusPage:
             mode=self._mode,
             leadership=self._leadership(),
             policy=_policy_in_force(self._active),
-            pause=controller.pause_reason(),
+            pause=controller.pauses.check(),
             pauses=tuple(
                 NamedState(name, each.reason, each.note)
                 for name, each in controller.readiness.pauses.items()
             ),
-            brakes=tuple(NamedState(*each) for each in controller.brake_messages().items()),
+            brakes=tuple(NamedState(*each) for each in controller.pauses.brake_messages().items()),
             nodes=size["nodes"],
             pods=size["pods"],
-            limits=controller.limit_status(),
+            limits=self._description.limit_status(),
             moves=_moves_under_way(controller),
-            pending=controller.pending_summary(),
+            pending=self._description.pending_summary(),
             recent=self._recent.newest_first(),
             journal=None if self._recording is None else _journal_state(self._recording),
             sinks=() if self._recording is None else tuple(_sink_states(self._recording)),
@@ -188,7 +190,7 @@ class StatusPage:
     def _leadership(self) -> str:
         if not self._elects:
             return NO_ELECTION
-        return STANDS_BY if self._controller.leadership.fault else LEADS
+        return STANDS_BY if self._controller.pauses.leadership.fault else LEADS
 
     def _now(self) -> datetime:
         return utc_time(self._wall_clock())

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from reactive_desched.controller.controller import Controller
+from reactive_desched.controller.description import ControllerDescription
 from reactive_desched.controller.evictions import EvictionPool
 from reactive_desched.controller.readiness import Readiness
 from reactive_desched.controller.suspend import SuspendDetector
@@ -23,6 +24,7 @@ class Pipeline(Struct, frozen=True):
 
     event_handlers: dict[str, ResourceEventHandler]
     controller: Controller
+    description: ControllerDescription
     worker: Worker
     evictions: EvictionPool
 
@@ -57,4 +59,5 @@ def build_pipeline(
         resource: ResourceEventHandler(resource, controller, worker, observer)
         for resource in RESOURCES
     }
-    return Pipeline(handlers, controller, worker, evictions)
+    description = ControllerDescription(controller, clock, wall_clock)
+    return Pipeline(handlers, controller, description, worker, evictions)

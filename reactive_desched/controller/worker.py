@@ -97,5 +97,5 @@ class Worker:
 async def check_for_suspend(controller: Controller) -> None:
     """Have the controller check its clock regularly, so that idling is no suspend."""
     while True:
-        controller.pause_reason()
+        controller.pauses.check()
         await anyio.sleep(CHECK_INTERVAL_S)

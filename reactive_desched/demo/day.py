@@ -188,7 +188,7 @@ async def _play_scene(console: Console, scene: Scene, context: SceneContext) -> 
 
 
 def _print_intro(console: Console, cluster: DemoCluster, running: RunningController) -> None:
-    size = running.controller.size()
+    size = running.controller.state.size()
     console.print(
         f"A simulated cluster serves {cluster.url}; the controller watches it over HTTP "
         f"and serves\n"

@@ -161,7 +161,9 @@ async def a_storm_is_braked(context: SceneContext) -> tuple[set[str], str, str]:
     }
     for name in struck:
         await cluster.taint(name, "mistake")
-    problem = await _wait_until_true(lambda: bool(context.controller.brake_messages()[STORM]))
+    problem = await _wait_until_true(
+        lambda: bool(context.controller.pauses.brake_messages()[STORM])
+    )
     await anyio.sleep(1.0)
     before = movers & set(observer.evicted)
     await anyio.sleep(1.0)

@@ -70,6 +70,10 @@ class ClusterState:
 
     # --- reading ---
 
+    def size(self) -> dict[str, int]:
+        """Count the nodes that the policy selects, and all pods."""
+        return {"nodes": self.nodes.eligible_count, "pods": len(self.pods)}
+
     def store(self, kind: type[ObjectT], /) -> Objects[ObjectT]:
         """Return the objects of a kind."""
         found: Objects[ObjectT] = self._stores[kind]

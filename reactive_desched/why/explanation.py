@@ -167,7 +167,7 @@ class Explainer:
             state=state,
             summary=summary,
             reason=reason,
-            paused=self._controller.pause_reason(),
+            paused=self._controller.pauses.check(),
             plugins=tuple(self._plugins(pod, waiting, not_covered)),
             profiles=tuple(self._profiles(pod, waiting)) if not_covered is None else (),
             history=tuple(map(self._past_move, self._controller.gates.memory.moves_of(owner.uid))),
@@ -193,7 +193,7 @@ class Explainer:
         self, pod: Pod, waiting: list[PendingFinding], not_covered: Coverage | None
     ) -> tuple[str, str, str]:
         """Return the pod's state, the code of its reason, and a sentence."""
-        if (evaluation := self._controller.evicting(pod.uid)) is not None:
+        if (evaluation := self._controller.evicting.get(pod.uid)) is not None:
             finding = evaluation.finding
             return EVICTING, "", f"{finding.plugin} decided to evict it: {finding.message}"
         for move in self._controller.gates.moves:
@@ -209,7 +209,7 @@ class Explainer:
     def _plugins(
         self, pod: Pod, waiting: list[PendingFinding], not_covered: Coverage | None
     ) -> Iterator[PluginAnswer]:
-        evaluation = self._controller.evicting(pod.uid)
+        evaluation = self._controller.evicting.get(pod.uid)
         for instance in self._controller.evaluator.instances:
             name = instance.plugin.name
             queued = any(map(self._controller.evaluator.is_queued, _subjects(instance, pod)))
@@ -231,7 +231,7 @@ class Explainer:
 
     def _profiles(self, pod: Pod, waiting: list[PendingFinding]) -> Iterator[ProfileAnswer]:
         """Ask the gates of each profile about its finding, or what they would say of one."""
-        evaluation = self._controller.evicting(pod.uid)
+        evaluation = self._controller.evicting.get(pod.uid)
         for name, instances in self._by_profile().items():
             found = [each.decision.finding for each in waiting if each.profile == name]
             if evaluation and evaluation.profile == name:

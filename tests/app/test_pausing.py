@@ -50,7 +50,7 @@ class Life:
     @property
     def pause(self) -> str:
         """What /readyz says of the pause."""
-        self.bench.controller.pause_reason()
+        self.bench.controller.pauses.check()
         return self.bench.readiness.pauses[MANUAL].reason
 
 
@@ -88,7 +88,7 @@ async def test_a_storm_is_kept_at_once_for_the_process_may_crash_in_it(
 
     later = Life(tmp_path, brakes=storm)
     await later.restore()
-    assert "2 pods were found within 60 s" in later.bench.controller.brake_messages()[STORM]
+    assert "2 pods were found within 60 s" in later.bench.controller.pauses.brake_messages()[STORM]
 
 
 @pytest.mark.parametrize("error", [None, OSError(28, "No space left on device")])
@@ -115,16 +115,16 @@ async def test_a_storm_is_shown_once_it_was_tried_to_be_kept_and_holds_before_th
         )
         life.bench.deliver(TAINTED)
         with anyio.fail_after(20):
-            while not controller.saved_brakes().storm:  # noqa: ASYNC110 -- nobody says so
+            while not controller.pauses.saved_brakes().storm:  # noqa: ASYNC110 -- nobody says so
                 await anyio.sleep(0.01)
         await anyio.sleep(0.05)
         evicted = len(life.bench.evicted_names)
-        assert controller.brake_messages()[STORM] == ""
+        assert controller.pauses.brake_messages()[STORM] == ""
         assert not list(controller.gates.brakes.take_notices())
 
         may_write.set()
         with anyio.fail_after(20):
-            while not controller.brake_messages()[STORM]:  # noqa: ASYNC110 -- another thread writes
+            while not controller.pauses.brake_messages()[STORM]:  # noqa: ASYNC110 -- another thread writes
                 await anyio.sleep(0.01)
         assert (tmp_path / FILE).exists() is (error is None)
         assert len(life.bench.evicted_names) == evicted

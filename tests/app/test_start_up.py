@@ -232,7 +232,7 @@ async def test_a_start_says_what_runs_what_was_synced_the_limits_and_what_was_fo
     log, flow = Log(), whole_flow()
     log_identity(flow.config.policy, log, dry_run=True)
     async with flow.running(), anyio.create_task_group() as group:
-        group.start_soon(log_start, flow.controller, flow.config, log)
+        group.start_soon(log_start, flow.pipeline, flow.config, log)
         await anyio.sleep(60)
         said = [event for event, _ in log.lines]
         assert said == [
@@ -270,5 +270,5 @@ async def test_a_pod_that_has_left_by_the_time_of_the_count_was_found_all_the_sa
         await anyio.sleep(60)
 
     assert flow.evicted_names == ["web"]
-    counted = flow.controller.count_findings()
+    counted = flow.pipeline.description.count_findings()
     assert counted == {"findings": 1, "evicted": 1, "evicting": 0, "blocked": {}}

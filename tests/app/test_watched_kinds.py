@@ -98,7 +98,7 @@ async def main():
         )
         async with open_controller(load_dependencies(options)) as running:
             with anyio.fail_after(30):
-                await until(lambda: not running.controller.pause_reason())
+                await until(lambda: not running.controller.pauses.check())
                 get = partial(running.controller.state.get, "storageclasses")
                 listed = get("fast")
                 slow = {"metadata": {"name": "slow"}, "provisioner": "tape"}

@@ -164,11 +164,11 @@ async def test_nothing_starts_before_the_initial_sync_is_done_and_no_pause_is_le
     assert early.controller.initial_sync_done.is_set()
 
     late.deliver_list()
-    assert late.controller.pause_reason() == "startup: the controller is starting"
+    assert late.controller.pauses.check() == "startup: the controller is starting"
     assert not late.controller.initial_sync_done.is_set()
     late.resume(STARTUP)
     assert late.controller.initial_sync_done.is_set()
-    assert late.controller.pause_reason() == ""
+    assert late.controller.pauses.check() == ""
 
 
 async def test_what_was_synced_is_said_once_and_before_the_first_decision() -> None:
@@ -196,7 +196,7 @@ async def test_while_the_journal_cannot_write_nothing_is_decided_and_all_of_it_a
     bench.ledger.fault = "disk full"
     async with bench.running():
         bench.sync_and_resume(TAINTED, node("n2"), pod("web", on="n1"))
-        assert bench.controller.pause_reason() == "journal: disk full"
+        assert bench.controller.pauses.check() == "journal: disk full"
         assert bench.readiness.pauses[JOURNAL].reason == "disk full"
         await anyio.sleep(60)
         assert (bench.evicted_names, bench.ledger.lines) == ([], [])
@@ -276,7 +276,7 @@ async def test_only_selected_nodes_are_judged_and_counted() -> None:
         pod("out", on="n2"),
     )
 
-    assert bench.controller.size() == {"nodes": 1, "pods": 2}
+    assert bench.controller.state.size() == {"nodes": 1, "pods": 2}
     bench.resume(STARTUP)
     assert bench.observer.of_kind("judged") == [("day", "Refuse")]
 

@@ -50,7 +50,7 @@ async def test_a_plan_adopted_before_the_first_picture_is_the_one_that_judges_it
     assert not bench.controller.initial_sync_done.is_set()
     bench.sync_and_resume(node("n1", "gpu:NoSchedule", labels={"pool": "a"}), pod("web", on="n1"))
 
-    assert bench.controller.size()["nodes"] == 1
+    assert bench.controller.state.size()["nodes"] == 1
     assert bench.observer.of_kind("judged") == [("night", "Refuse")]
     assert bench.observer.of_kind("changed") == []
 
@@ -77,7 +77,7 @@ async def test_another_node_selector_changes_which_nodes_count_and_says_so() -> 
     )
     bench.reconfigure(make_config(make_profile("night"), selects=parse_selector("pool=b")))
 
-    assert bench.controller.size() == {"nodes": 2, "pods": 2}
+    assert bench.controller.state.size() == {"nodes": 2, "pods": 2}
     changed = bench.observer.of_kind("changed")
     assert changed == [Resynced(), NodeGone("n1"), NodeAdded("n2"), NodeAdded("n3")]
     assert bench.observer.of_kind("judged") == [("day", "Refuse"), ("night", "Evict")]

@@ -69,11 +69,11 @@ async def test_every_resource_is_paused_and_every_reflector_begins_a_new_epoch()
     bench, clock = suspendable()
     async with bench.running():
         bench.sync_and_resume(node("n1"), node("n2"))
-        assert bench.controller.pause_reason() == ""
+        assert bench.controller.pauses.check() == ""
         clock.now += SUSPENDED_S
 
         reason = "the process was suspended for 100 s"
-        assert bench.controller.pause_reason().endswith(reason)
+        assert bench.controller.pauses.check().endswith(reason)
         synced = [name for name in bench.readiness.pauses if name.startswith("sync/")]
         assert [bench.readiness.pauses[name].reason for name in synced] == [reason] * len(synced)
         assert (bench.readiness.epoch.number, bench.readiness.epoch.reason) == (1, reason)
@@ -85,10 +85,10 @@ async def test_a_resource_that_the_server_denies_stays_without_after_a_suspend()
     bench.handlers["csinodes"].mark_stale("403")
     bench.handlers["csinodes"].mark_denied("403")
     clock.now += SUSPENDED_S
-    bench.controller.pause_reason()
-    bench.controller.pause_reason()
+    bench.controller.pauses.check()
+    bench.controller.pauses.check()
     clock.now += SUSPENDED_S
-    bench.controller.pause_reason()
+    bench.controller.pauses.check()
 
     assert bench.readiness.pauses["sync/csinodes"].reason == ""
     assert "403" in bench.readiness.pauses["sync/csinodes"].note

@@ -23,7 +23,7 @@ TAINTED, WEB = node("n1", "gpu:NoSchedule"), pod("web", on="n1")
 
 def standby() -> FakeEdgesController:
     flow = FakeEdgesController(NodeTaintsPlugin(NodeTaintsArgs()))
-    flow.controller.leadership.stand_by("standby: the leader is x")
+    flow.controller.pauses.leadership.stand_by("standby: the leader is x")
     return flow
 
 
@@ -32,12 +32,12 @@ async def test_a_standby_follows_the_cluster_and_acts_when_its_term_begins() -> 
     async with flow.running():
         flow.sync_and_resume(TAINTED, node("n2"), WEB)
         await anyio.sleep(60)
-        assert flow.controller.pause_reason() == "leader: standby: the leader is x"
+        assert flow.controller.pauses.check() == "leader: standby: the leader is x"
         assert flow.evicted_names == []
 
-        flow.controller.leadership.renew(FUTURE)
-        flow.controller.leadership.begin()
-        flow.controller.pause_reason()
+        flow.controller.pauses.leadership.renew(FUTURE)
+        flow.controller.pauses.leadership.begin()
+        flow.controller.pauses.check()
         await anyio.sleep(1)
 
     assert flow.evicted_names == ["web"]
@@ -49,7 +49,7 @@ async def test_no_request_is_sent_when_the_term_ends_while_its_intent_is_written
 ) -> None:
     flow = FakeEdgesController(NodeTaintsPlugin(NodeTaintsArgs()))
     flow.intent_store.slow_s = 1.0
-    leadership = flow.controller.leadership
+    leadership = flow.controller.pauses.leadership
     leadership.renew(FUTURE)
     async with flow.running():
         flow.sync_and_resume(TAINTED, node("n2"), WEB)
@@ -61,12 +61,12 @@ async def test_no_request_is_sent_when_the_term_ends_while_its_intent_is_written
     assert [line[:2] for line in flow.intent_store.lines] == [("intent", "web"), ("outcome", "web")]
     assert [result for _, result in flow.observer.outcomes] == [CANCELLED]
     reason = LAPSED if ending == "lapse" else "x holds the Lease"
-    assert flow.controller.pause_reason() == f"leader: {reason}"
+    assert flow.controller.pauses.check() == f"leader: {reason}"
 
 
 async def test_a_standby_is_ready_when_it_is_in_sync_and_not_stopping() -> None:
     flow = standby()
-    health = build_health(flow.controller, ActiveConfig(flow.config), dry_run=False)
+    health = build_health(flow.pipeline, ActiveConfig(flow.config), dry_run=False)
     assert not health.readyz().ok
 
     flow.deliver_list(TAINTED)
@@ -81,14 +81,14 @@ async def test_a_standby_is_ready_when_it_is_in_sync_and_not_stopping() -> None:
 
 async def test_a_leader_is_not_ready_before_it_could_evict_nor_after_its_term() -> None:
     flow = FakeEdgesController(NodeTaintsPlugin(NodeTaintsArgs()))
-    health = build_health(flow.controller, ActiveConfig(flow.config), dry_run=False)
+    health = build_health(flow.pipeline, ActiveConfig(flow.config), dry_run=False)
     flow.deliver_list(TAINTED)
     assert not health.readyz().ok
 
     flow.resume(STARTUP)
     assert health.readyz().ok
 
-    flow.controller.leadership.end("x holds the Lease")
+    flow.controller.pauses.leadership.end("x holds the Lease")
     assert not health.readyz().ok
 
 
@@ -120,7 +120,7 @@ def test_a_controller_that_stands_for_no_lease_loads_nothing_of_the_election() -
 )
 async def test_readyz_says_whether_pods_are_evicted(*, dry_run: bool, line: str) -> None:
     flow = FakeEdgesController(NodeTaintsPlugin(NodeTaintsArgs()))
-    health = build_health(flow.controller, ActiveConfig(flow.config), dry_run=dry_run)
+    health = build_health(flow.pipeline, ActiveConfig(flow.config), dry_run=dry_run)
     flow.deliver_list(TAINTED)
     flow.resume(STARTUP)
 

@@ -65,7 +65,7 @@ def notices(flow: FakeEdgesController) -> list[tuple[str, str, bool]]:
 
 def engaged(flow: FakeEdgesController) -> set[str]:
     """Return the brakes that the gauge shows as engaged."""
-    for metric in flow.controller.collect():
+    for metric in flow.pipeline.description.collect():
         if metric.family.name == "brake_engaged":
             assert {labels[0] for labels in metric.samples} == set(BRAKES)
             return {labels[0] for labels, value in metric.samples.items() if value}
@@ -163,7 +163,7 @@ async def test_a_zone_that_is_lost_as_a_whole_holds_up_no_other() -> None:
         flow.deliver(tainted(b[0]))
         await anyio.sleep(1)
 
-        assert flow.controller.brake_messages()[ZONE] == "none of 5 nodes of zone a is Ready"
+        assert flow.controller.pauses.brake_messages()[ZONE] == "none of 5 nodes of zone a is Ready"
         flow.deliver(node("a0", zone="a"))
         await anyio.sleep(1)
 
@@ -190,11 +190,11 @@ async def test_when_no_node_is_ready_everything_stops_until_one_is() -> None:
     async with braked(zones={}).running() as flow:
         flow.sync_and_resume(*a, *b, pod("web", on="b0"))
         flow.deliver(*zone_nodes("a", 0, 3), *zone_nodes("b", 0, 3))
-        assert flow.controller.pause_reason().startswith(f"{BRAKE}: no node of any zone is Ready")
+        assert flow.controller.pauses.check().startswith(f"{BRAKE}: no node of any zone is Ready")
         flow.deliver(tainted(b[0]))
         await anyio.sleep(1)
 
-        assert flow.controller.pause_reason() == ""
+        assert flow.controller.pauses.check() == ""
         assert flow.evicted_names == []  # b0 alone is Ready: the pod has nowhere to go
         flow.deliver(*a)
         await anyio.sleep(1)
@@ -245,7 +245,7 @@ async def test_a_storm_stops_and_asks_and_a_person_lets_it_continue() -> None:
         assert message.endswith("5 after NodeTaintsChanged of 5 objects, such as node n0 (1 pods)")
         assert engaged(flow) == {STORM}
 
-        flow.controller.resume("ann", "it was meant")
+        flow.controller.pauses.resume("ann", "it was meant")
         await anyio.sleep(9 * 3600)
 
     assert sorted(flow.evicted_names) == sorted(each.name for each in pods)
@@ -493,15 +493,15 @@ async def test_pods_that_wait_since_before_the_start_count_at_once() -> None:
 async def test_nothing_is_evicted_while_a_person_pauses_and_all_is_made_up_for_afterwards() -> None:
     async with braked().running() as flow:
         flow.sync_and_resume(*NODES, pod("web", on="n1"))
-        flow.controller.pause("ann", "upgrade of the network", None)
+        flow.controller.pauses.pause("ann", "upgrade of the network", None)
         flow.deliver(tainted(NODES[1]))
         await anyio.sleep(24 * 3600)
         assert flow.evicted_names == []
         reason = f"{MANUAL}: paused by ann: upgrade of the network"
-        assert flow.controller.pause_reason() == reason
+        assert flow.controller.pauses.check() == reason
         assert engaged(flow) == {MANUAL}
 
-        flow.controller.resume("bob", "")
+        flow.controller.pauses.resume("bob", "")
         await anyio.sleep(1)
 
     assert flow.evicted_names == ["web"]
@@ -515,7 +515,7 @@ async def test_nothing_is_evicted_while_a_person_pauses_and_all_is_made_up_for_a
 async def test_a_pause_for_some_time_ends_by_itself_also_when_the_clock_is_set() -> None:
     async with braked().running() as flow:
         flow.sync_and_resume(*NODES, pod("web", on="n1"))
-        flow.controller.pause("ann", "", 3600)
+        flow.controller.pauses.pause("ann", "", 3600)
         flow.deliver(tainted(NODES[1]))
         flow.wall_offset_s = 10 * 24 * 3600.0
         await anyio.sleep(3599)
@@ -532,7 +532,7 @@ async def test_a_decided_eviction_that_was_not_requested_is_cancelled_by_a_pause
         flow.sync_and_resume(*NODES, pod("web", on="n1"))
         flow.deliver(tainted(NODES[1]))
         await anyio.sleep(0.5)
-        flow.controller.pause("ann", "", None)
+        flow.controller.pauses.pause("ann", "", None)
         await anyio.sleep(9)
 
     assert flow.evicted_names == []
@@ -554,7 +554,7 @@ async def test_a_decided_eviction_that_was_not_requested_is_cancelled_by_a_pause
 )
 async def test_a_file_pauses_by_what_it_says(text: str, held_s: float | None) -> None:
     async with braked().running() as flow:
-        flow.controller.set_pause_file(text)
+        flow.controller.pauses.set_pause_file(text)
         flow.sync_and_resume(*NODES, pod("web", on="n1"))
         flow.deliver(tainted(NODES[1]))
         await anyio.sleep(max((held_s or 0) - 1, 0))
@@ -563,10 +563,10 @@ async def test_a_file_pauses_by_what_it_says(text: str, held_s: float | None) ->
         await anyio.sleep(2)
         assert flow.evicted_names == ([] if held_s is None else ["web"])
         if held_s is None:
-            flow.controller.resume("ann", "")  # ends a pause by command alone
+            flow.controller.pauses.resume("ann", "")  # ends a pause by command alone
             await anyio.sleep(1)
             assert flow.evicted_names == []
-            flow.controller.set_pause_file("false")
+            flow.controller.pauses.set_pause_file("false")
             await anyio.sleep(1)
 
     assert flow.evicted_names == ["web"]
@@ -577,18 +577,18 @@ async def test_a_pause_and_a_storm_outlive_a_restart() -> None:
         before.sync_and_resume(*NODES, *one_each(NODES[:5]))
         before.deliver(*map(tainted, NODES[:5]))
         await anyio.sleep(1)
-        before.controller.pause("ann", "", 3600)
-        saved = before.controller.saved_brakes()
+        before.controller.pauses.pause("ann", "", 3600)
+        saved = before.controller.pauses.saved_brakes()
     await anyio.sleep(1000)
     async with braked(storm={"pods": 3, "releaseAfter": None}).running() as flow:
-        flow.controller.restore_brakes(saved)
+        flow.controller.pauses.restore(saved)
         flow.sync_and_resume(*map(tainted, NODES[:5]), *NODES[5:], *one_each(NODES[:5]))
         await anyio.sleep(2590)
         assert flow.observer.evaluations == []
         await anyio.sleep(20)
         assert set(reasons(flow).values()) == {FINDING_STORM.code}
 
-        flow.controller.resume("ann", "")
+        flow.controller.pauses.resume("ann", "")
         await anyio.sleep(1)
 
     assert len(flow.evicted_names) == 5
@@ -597,7 +597,7 @@ async def test_a_pause_and_a_storm_outlive_a_restart() -> None:
 async def test_a_clock_that_was_set_back_does_not_prolong_a_pause_beyond_its_length() -> None:
     async with braked().running() as flow:
         await anyio.sleep(1000)
-        flow.controller.restore_brakes(SavedBrakes(SavedPause("ann", "", 9000.0, 9060.0)))
+        flow.controller.pauses.restore(SavedBrakes(SavedPause("ann", "", 9000.0, 9060.0)))
         flow.sync_and_resume(tainted(NODES[0]), *NODES[1:], pod("web", on="n0"))
         await anyio.sleep(59)
         assert flow.evicted_names == []
@@ -611,12 +611,12 @@ async def test_a_pause_while_nothing_can_be_recorded_is_recorded_as_soon_as_it_c
         flow.sync_and_resume(*NODES)
         await anyio.sleep(1)
         flow.intent_store.fault = "the journal is not open"
-        flow.controller.pause("ann", "upgrade", None)
+        flow.controller.pauses.pause("ann", "upgrade", None)
         await anyio.sleep(0.1)
         assert notices(flow) == []
 
         flow.intent_store.fault = ""
-        flow.controller.pause_reason()
+        flow.controller.pauses.check()
 
         assert notices(flow) == [(MANUAL, CLUSTER, True)]
 
@@ -627,8 +627,8 @@ async def test_the_brake_on_pending_pods_is_released_at_the_moment_that_it_fores
         waiting = [pending(f"w{i}") for i in range(3)]
         flow.sync_and_resume(*NODES, *waiting)
         await anyio.sleep_until(254.82700000000014)
-        assert flow.controller.brake_messages()["pending"]
+        assert flow.controller.pauses.brake_messages()["pending"]
         flow.delete(*waiting)
 
         await anyio.sleep(31)
-        assert not flow.controller.brake_messages()["pending"]
+        assert not flow.controller.pauses.brake_messages()["pending"]

@@ -37,7 +37,7 @@ def some_pods(per_node: int = 10) -> list[Pod]:
 
 
 def warm_up_ratio(bench: ControllerBench) -> object:
-    [metric] = [m for m in bench.controller.collect() if m.family.name == "warm_up_ratio"]
+    [metric] = [m for m in bench.pipeline.description.collect() if m.family.name == "warm_up_ratio"]
     return metric.samples[()]
 
 
@@ -66,7 +66,7 @@ async def test_a_quiet_time_after_the_start_warms_up_too_and_a_changed_policy_be
         await anyio.sleep(400)
         assert warm_up_ratio(bench) == 1
 
-        config = bench.controller._config
+        config = bench.controller.config
         bench.controller.reconfigure(replace(config, written=config.settings.model_copy()))
         assert warm_up_ratio(bench) == 1
 
@@ -79,7 +79,7 @@ async def test_a_quiet_time_after_the_start_warms_up_too_and_a_changed_policy_be
 async def test_readyz_says_how_far_the_warm_up_is_and_is_true_all_the_while() -> None:
     bench = ControllerBench(budgets=EvictionRateLimits())
     active = ActiveConfig(make_config(make_profile()))
-    health = build_health(bench.controller, active, dry_run=False)
+    health = build_health(bench.pipeline, active, dry_run=False)
     async with bench.running():
         bench.sync_and_resume(*NODES)
         for seconds, line in (
@@ -105,12 +105,12 @@ async def test_what_a_brake_held_leaves_slowly_at_first(brake: str) -> None:
         bench.sync_and_resume(*NODES, *some_pods(per_node=40))
         await anyio.sleep(400)
         if brake == "pause":
-            bench.controller.pause("ann", "network upgrade", None)
+            bench.controller.pauses.pause("ann", "network upgrade", None)
         bench.deliver(*TAINTED[:11])
         await anyio.sleep(400)
         assert (bench.evicted_names, warm_up_ratio(bench)) == ([], 1)
 
-        bench.controller.resume("ann", "the taints are meant")
+        bench.controller.pauses.resume("ann", "the taints are meant")
         assert warm_up_ratio(bench) == pytest.approx(0.2)
         counts = [await evicted_within(bench, 60) for _ in range(6)]
 
@@ -130,10 +130,10 @@ async def test_a_zone_that_comes_back_slows_down_no_other() -> None:
         await anyio.sleep(400)
         bench.deliver(*lost)
         await anyio.sleep(1)
-        assert bench.controller.brake_messages()["zone"]
+        assert bench.controller.pauses.brake_messages()["zone"]
         bench.deliver(*NODES)
         await anyio.sleep(1)
-        assert not bench.controller.brake_messages()["zone"]
+        assert not bench.controller.pauses.brake_messages()["zone"]
 
         assert warm_up_ratio(bench) == 1
 

@@ -79,7 +79,7 @@ async def test_owners_that_may_not_be_read_are_done_without() -> None:
                 feed.mark_synced()
         flow.resume(STARTUP)
         pauses = {f"sync/{resource}: 403" for resource in OWNER_RESOURCES}
-        assert flow.controller.pause_reason() in pauses
+        assert flow.controller.pauses.check() in pauses
 
         for resource in sorted(OWNER_RESOURCES):
             flow.handlers[resource].mark_denied("403")

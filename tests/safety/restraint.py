@@ -74,7 +74,7 @@ def pauses(asked: Asked) -> Iterator[str]:
 def brakes(asked: Asked) -> Iterator[str]:
     """Storms and Pending pods: what the process says, and what it was told."""
     for brake in (STORM, PENDING):
-        if message := asked.life.controller.brake_messages()[brake]:
+        if message := asked.life.controller.pauses.brake_messages()[brake]:
             yield f"{brake} brake: {message}"
     if (pending := asked.world.config.settings.brakes.pending) is not None:
         since = asked.now - pending.after_s - 1
@@ -247,7 +247,7 @@ class Storms:
         settings, life = self._world.config.settings.brakes.storm, self._world.life
         if settings is None or life is None:
             return
-        is_storm = bool(life.controller.brake_messages()[STORM])
+        is_storm = bool(life.controller.pauses.brake_messages()[STORM])
         if is_storm or life.number != self._life:
             self._life = life.number
             self._found.clear()

@@ -508,7 +508,7 @@ class Story:
         if (life := self.world.life) is None:
             return
         life.suspended_s += 60
-        life.controller.pause_reason()
+        life.controller.pauses.check()
         await anyio.sleep(self.rng.choice([0, 1]))
         if self.world.life is life:
             life.list_all_again()

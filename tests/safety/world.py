@@ -162,8 +162,8 @@ class Life:
         self.suspended_s = 0.0
         self.pipeline = self._build()
         if world.saved_brakes is not None:
-            self.controller.restore_brakes(world.saved_brakes)
-        self.controller.set_pause_file(world.pause_file)
+            self.controller.pauses.restore(world.saved_brakes)
+        self.controller.pauses.set_pause_file(world.pause_file)
         tables = InternTables()
         self._codecs = {
             resource: ResourceCodec(kind, tables)
@@ -358,18 +358,18 @@ class World:
     def pause(self) -> None:
         """Have a person pause evictions by command, as long as there is a process to command."""
         if (life := self.life) is not None:
-            life.controller.pause("a person", "", None)
+            life.controller.pauses.pause("a person", "", None)
             self.is_paused = True
 
     def resume(self) -> None:
         if (life := self.life) is not None:
-            life.controller.resume("a person", "")
+            life.controller.pauses.resume("a person", "")
             self.is_paused = False
 
     def write_pause_file(self, text: str) -> None:
         self.pause_file = text
         if (life := self.life) is not None:
-            life.controller.set_pause_file(text)
+            life.controller.pauses.set_pause_file(text)
 
     @contextmanager
     def _simulated_disk(self) -> Iterator[None]:
@@ -415,7 +415,7 @@ class World:
             return
         life.stop(crash=crash)
         await life.ended.wait()
-        self.saved_brakes = life.controller.saved_brakes()
+        self.saved_brakes = life.controller.pauses.saved_brakes()
         self.life = None
         if crash and self.rng.random() < 0.3 and (segments := list_segments(self.directory)):
             with segments[-1].path.open("ab") as file:

@@ -8,8 +8,8 @@ from collections import Counter
 from typing import Any, Final
 
 from reactive_desched.controller.backoff import PodBackoff
-from reactive_desched.controller.controller import plugin_instances
 from reactive_desched.controller.evaluator import Evaluator
+from reactive_desched.controller.instances import plugin_instances
 from reactive_desched.controller.subscriptions import AnyPlugin
 from reactive_desched.errors import ReactiveDeschedError
 from reactive_desched.gate.factory import GateFactory

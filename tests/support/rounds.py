@@ -5,7 +5,7 @@ import json
 import msgspec
 
 from reactive_desched.api.plugin import next_opinion
-from reactive_desched.controller.controller import plugin_instances
+from reactive_desched.controller.instances import plugin_instances
 from reactive_desched.gate.factory import GateFactory
 from reactive_desched.kube.codec import make_codecs
 from reactive_desched.model.changes import Resynced

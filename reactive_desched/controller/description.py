@@ -1,0 +1,98 @@
+"""What a controller says of itself to those who ask: pages, logs, metrics and probes."""
+
+from collections.abc import Callable, Iterator
+
+from reactive_desched.controller.controller import Controller
+from reactive_desched.controller.pending import (
+    PendingList,
+    PendingQuery,
+    PendingSummary,
+    list_pending,
+    summarize_pending,
+)
+from reactive_desched.gate.limit_status import LimitStatus
+from reactive_desched.telemetry.metrics import Metric
+
+
+class ControllerDescription:
+    """Describes a controller as it is at the moment of each question; it decides nothing.
+
+    `clock` is the controller's monotonic clock, `wall_clock` the time of day, both in seconds.
+    """
+
+    def __init__(
+        self,
+        controller: Controller,
+        clock: Callable[[], float],
+        wall_clock: Callable[[], float],
+    ) -> None:
+        self._controller = controller
+        self._clock = clock
+        self._wall_clock = wall_clock
+
+    def pending(self, query: PendingQuery) -> PendingList:
+        """List the findings that wait, and what each waits for."""
+        return list_pending(
+            self._controller.evaluator.pending(),
+            query,
+            pause=self._controller.pauses.check(),
+            subjects=self._controller.evaluator.queued,
+            flapping=tuple(self._controller.evaluator.flaps.flapping(self._clock())),
+            now=self._clock(),
+            wall_now=self._wall_clock(),
+        )
+
+    def pending_summary(self) -> PendingSummary:
+        """Count the findings that wait, by what blocks them."""
+        return summarize_pending(
+            self._controller.evaluator.pending(),
+            subjects=self._controller.evaluator.queued,
+            flapping=tuple(self._controller.evaluator.flaps.flapping(self._clock())),
+            wall_offset=self._wall_clock() - self._clock(),
+        )
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield how many subjects and findings wait, and how many tokens are left."""
+        yield from self._controller.evaluator.collect()
+        yield from self._controller.gates.brakes.collect()
+        yield from self._controller.gates.moves.collect()
+        yield from self._controller.gates.memory.collect(self._clock())
+        yield from self._controller.gates.rate_limiter.collect(self._clock())
+        yield from self._controller.gates.schedules.collect()
+
+    def describe_brakes(self) -> dict[str, str]:
+        """Say each brake in force to a person, as it is for the cluster of now."""
+        return self._controller.config.settings.brakes.describe(len(self._controller.state.pods))
+
+    def limit_status(self) -> LimitStatus:
+        """Return what every limit allows now."""
+        return self._controller.gates.limit_status(self._clock())
+
+    def warm_up_ratio(self) -> float:
+        """Return the share of the rates that counts now: 1 when warmed up."""
+        return self._controller.gates.rate_limiter.warm_up_ratio_at(self._clock())
+
+    def describe_moves(self) -> dict[str, str]:
+        """Say to a person how many pods may be moving, and how long they are left alone."""
+        return self._controller.config.settings.moves.describe()
+
+    def describe_limits(self) -> dict[str, str]:
+        """Say each limit in force to a person, as it is for the cluster of now."""
+        config, nodes = self._controller.config, self._controller.view.eligible_node_count
+        return config.settings.budgets.describe(config.policy.limits, nodes)
+
+    def is_busy(self) -> bool:
+        """Say whether subjects wait for their evaluation now."""
+        due = self._controller.next_due(now := self._clock())
+        return due is not None and due <= now
+
+    def count_findings(self) -> dict[str, int | dict[str, int]]:
+        """Count the findings since the start: of pods that left, or are leaving, others by gate."""
+        blocked = self._controller.evaluator.blocked_by_gate
+        evicting = len(self._controller.evicting)
+        return {
+            "findings": self._controller.evicted + evicting + sum(blocked.values()),
+            "evicted": self._controller.evicted,
+            "evicting": evicting,
+            "blocked": blocked,
+        }

@@ -1,0 +1,134 @@
+"""What holds all evictions back now: a suspend, the recorder, the leader, brakes and commands."""
+
+from collections.abc import Callable, Mapping
+
+from reactive_desched.controller.evaluator import Evaluator
+from reactive_desched.controller.readiness import BRAKE, JOURNAL, LEADER, MANUAL, Readiness
+from reactive_desched.controller.suspend import SuspendDetector
+from reactive_desched.election.leadership import Leadership
+from reactive_desched.eviction.recorder import DecisionRecorder
+from reactive_desched.gate.factory import GateFactory
+from reactive_desched.model.brakes import SavedBrakes
+from reactive_desched.model.observer import Observer
+from reactive_desched.primitives.wakeup import Wakeup
+
+
+class EvictionPauses:
+    """Follows everything that may pause evictions, and takes the orders to pause and to resume.
+
+    The readiness names the pauses; what a brake held is evaluated again when it is released.
+    `clock` is monotonic, in seconds.
+    """
+
+    def __init__(
+        self,
+        readiness: Readiness,
+        gates: GateFactory,
+        evaluator: Evaluator,
+        *,
+        recorder: DecisionRecorder,
+        observer: Observer,
+        work_available: Wakeup,
+        suspend: SuspendDetector,
+        clock: Callable[[], float],
+    ) -> None:
+        self.leadership = Leadership(suspend.clock)
+        self._readiness = readiness
+        self._gates = gates
+        self._brakes = gates.brakes
+        self._evaluator = evaluator
+        self._recorder = recorder
+        self._observer = observer
+        self._work_available = work_available
+        self._suspend = suspend
+        self._clock = clock
+        self._recorder_fault = self._leader_fault = ""
+
+    def check(self) -> str:
+        """Name the first pause; empty for none.
+
+        Before that, looks for a suspend, a fault of the recorder, the end of a term, and brakes
+        whose time has come.
+        """
+        if suspended_s := self._suspend.check():
+            self._observer.on_suspend(suspended_s)
+            self._readiness.pause_sync(f"the process was suspended for {suspended_s:.0f} s")
+        if (fault := self._recorder.fault) != self._recorder_fault:
+            self._recorder_fault = fault
+            self._set(JOURNAL, fault)
+            if not fault:
+                self._record_brake_notices()
+        if (fault := self.leadership.fault) != self._leader_fault:
+            self._leader_fault = fault
+            self._set(LEADER, fault)
+        if self._brakes.is_due(now := self._clock()):
+            self._update_brakes(now)
+        return self._readiness.reason
+
+    def pause(self, by: str, reason: str, for_s: float | None) -> None:
+        """Pause evictions by command, until `resume` or for so many seconds; `by` is who did it."""
+        self._brakes.pause_by_command(by, reason, for_s)
+        self.check()
+        self._work_available.notify()
+
+    def resume(self, by: str, reason: str) -> None:
+        """End a pause by command, and release the storm brake."""
+        self._brakes.resume_by_command(by, reason)
+        self.check()
+        self._work_available.notify()
+
+    def restore(self, saved: SavedBrakes) -> None:
+        """Go on with what an earlier process saved; call it before any work."""
+        self._brakes.restore(saved)
+        self.check()
+
+    def saved_brakes(self) -> SavedBrakes:
+        """Return what of the brakes is to outlive a restart."""
+        return self._brakes.saved
+
+    def confirm_kept(self, kept: SavedBrakes | None) -> None:
+        """Take in what a restart would go on with, None where nothing keeps it, and show it."""
+        self._brakes.confirm_kept(kept)
+        self._record_brake_notices()
+
+    async def brakes_changed(self) -> None:
+        """Return when a brake engages or is released."""
+        await self._brakes.changed.wait()
+
+    def brake_messages(self) -> Mapping[str, str]:
+        """Return why each brake holds evictions; empty for one that does not."""
+        return self._brakes.messages()
+
+    def set_pause_file(self, text: str) -> None:
+        """Take in what the pause file says; empty where there is none."""
+        self._brakes.set_pause_file(text)
+        self.check()
+
+    def _update_brakes(self, now: float) -> None:
+        """Engage and release brakes, record that, and evaluate again what they held.
+
+        The rates warm up again: all that a brake of the whole cluster held may be due at once.
+        """
+        brakes = self._brakes
+        released = brakes.update(now)
+        self._set(MANUAL, brakes.pause.reason)
+        self._set(BRAKE, brakes.zones.stop_reason)
+        self._record_brake_notices()
+        if released:
+            self._gates.rate_limiter.begin_warm_up(now)
+            self._evaluator.apply_changes(released, now)
+            self._work_available.notify()
+
+    def _set(self, name: str, reason: str) -> None:
+        """Pause for this reason, or end the pause where there is none."""
+        if reason:
+            self._readiness.pause(name, reason)
+        else:
+            self._readiness.resume(name)
+
+    def _record_brake_notices(self) -> None:
+        """Record what engaged and what was released; while nothing can be recorded it waits."""
+        if not self._recorder.fault:
+            for notice in self._brakes.take_notices():
+                self._recorder.record_brake(notice)
+                self._observer.on_brake(notice)
