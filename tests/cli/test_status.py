@@ -203,3 +203,18 @@ def test_no_line_is_wider_than_the_terminal(width: int) -> None:
 def test_top_needs_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["top"]) == 2
     assert "use `status`" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("server", "status", "message"),
+    [
+        ("http://127.0.0.1:1", 1, "is a controller running there?"),
+        ("ftp://there", 2, "is not the address of a controller"),
+        ("127.0.0.1:x", 2, "is not the address of a controller"),
+    ],
+)
+def test_without_a_controller_the_error_names_the_place(
+    server: str, status: int, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["pending", "--server", server]) == status
+    assert message in capsys.readouterr().err

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from reactive_desched.cli import main
-from tests.support.limits import ANY_MOVES
+from tests.support.limits import UNLIMITED
 from tests.system.conftest import wait_until
 
 NODE = "node-1"
@@ -20,22 +20,36 @@ NODE = "node-1"
 @pytest.fixture
 def settings() -> str:
     """Allow one eviction in an hour."""
-    return f"budgets: {{cluster: {{evictions: 1, per: 1h, burst: 1}}}}\n{ANY_MOVES}"
+    return UNLIMITED.replace("cluster: null", "cluster: {evictions: 1, per: 1h, burst: 1}", 1)
 
 
-def test_status_shows_what_a_running_controller_did_and_what_waits(
+def test_status_why_and_pending_show_what_a_running_controller_did_and_what_waits(
     cluster: Any, controller: Callable[..., Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     program = controller("--log-format", "json")
     program.wait_for('"synced"')
     movable = [uid for uid, kind in cluster.pods_on(NODE).items() if kind != "DaemonSet"]
+    assert len(movable) > 1
     cluster.taint(NODE, "gpu")
 
+    def ask(*words: str) -> str:
+        assert main([*words, "--server", program.url]) == 0
+        return capsys.readouterr().out
+
+    check_status(program, ask, len(movable) - 1)
+    waiting = check_pending(ask)
+    assert len(waiting) == len(movable) - 1
+    check_why(ask, waiting[0])
+    assert main(["why", "no/such", "--server", program.url]) == 2
+    assert "there is no pod" in capsys.readouterr().err
+    assert main(["status", "--server", "http://127.0.0.1:1"]) == 1
+
+
+def check_status(program: Any, ask: Callable[..., str], waiting: int) -> None:
     def answer() -> Any:
-        assert main(["status", "--server", program.url, "-o", "json"]) == 0
-        found = json.loads(capsys.readouterr().out)
+        found = json.loads(ask("status", "-o", "json"))
         by_reason = {each["reason"]: each["findings"] for each in found["pending"]["reasons"]}
-        limited = by_reason.get("EvictionRateLimited") == len(movable) - 1
+        limited = by_reason.get("EvictionRateLimited") == waiting
         followed = found["recent"] and found["recent"][0].get("followUp")
         return found if limited and followed else None
 
@@ -53,39 +67,40 @@ def test_status_shows_what_a_running_controller_did_and_what_waits(
     assert {"index", "kubernetes-events"} <= {each["name"] for each in found["sinks"]}
     assert found["nodes"] > 1
 
-    assert main(["status", "--server", program.url]) == 0
-    table = capsys.readouterr().out
+    table = ask("status")
     assert f"waiting: {found['pending']['total']} findings" in table
     assert found["recent"][0]["pod"] in table
-    assert main(["status", "--server", "http://127.0.0.1:1"]) == 1
 
 
-def test_why_asks_the_running_controller_about_a_pod_a_node_and_a_workload(
-    cluster: Any, controller: Callable[..., Any], capsys: pytest.CaptureFixture[str]
-) -> None:
-    program = controller("--log-format", "json")
-    program.wait_for('"synced"')
-    cluster.taint(NODE, "gpu")
+def check_pending(ask: Callable[..., str]) -> list[Any]:
+    """Return the findings that the rate limit blocks."""
+    waiting = json.loads(ask("pending", "-o", "json", "--gate", "EvictionRateLimit"))["findings"]
+    assert {row["reason"] for row in waiting} == {"EvictionRateLimited"}
+    assert {row["node"] for row in waiting} == {NODE}
 
-    def answer(*words: str) -> Any:
-        assert main(["why", *words, "--server", program.url, "-o", "json"]) == 0
-        return json.loads(capsys.readouterr().out)
+    table = ask("pending")
+    assert all(f"{row['namespace']}/{row['pod']}" in table for row in waiting)
+    assert "EvictionRateLimited" in table
+    assert ask("pending", "--plugin", "PodLifeTime").startswith("no finding waits\n")
+    return list(waiting)
 
-    def limited() -> Any:
-        pods = answer("--node", NODE)["pods"]
-        return [each for each in pods if each["reason"] == "EvictionRateLimited"]
 
-    waiting = wait_until(limited, program)[0]
-    found = answer(f"{waiting['namespace']}/{waiting['name']}")
+def check_why(ask: Callable[..., str], waiting: Any) -> None:  # a finding of `pending`
+    def pods(*words: str) -> Any:
+        return json.loads(ask("why", *words, "-o", "json"))
+
+    name, namespace = waiting["pod"], waiting["namespace"]
+    of_node = pods("--node", NODE)["pods"]
+    limited = {each["name"] for each in of_node if each["reason"] == "EvictionRateLimited"}
+    assert name in limited
+    found = pods(f"{namespace}/{name}")
     assert (found["state"], found["node"]) == ("waits", NODE)
     [profile] = found["profiles"]
     assert profile["gates"][-1]["gate"] == "EvictionRateLimit"
     assert profile["gates"][-1]["setting"].startswith("budgets.")
     owner = found["owners"][-1]
-    listed = answer("--owner", f"{waiting['namespace']}/{owner}")["pods"]
-    assert waiting["name"] in {each["name"] for each in listed}
-    assert main(["why", "no/such", "--server", program.url]) == 2
-    assert "there is no pod" in capsys.readouterr().err
+    listed = pods("--owner", f"{namespace}/{owner}")["pods"]
+    assert name in {each["name"] for each in listed}
 
 
 def test_top_refreshes_in_place_and_leaves_the_terminal_as_it_was(
