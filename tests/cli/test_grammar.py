@@ -157,6 +157,12 @@ def test_a_negative_number_is_refused_in_the_same_words(
     )
 
 
+def test_a_simulated_cluster_may_be_empty_as_that_of_the_demo_is() -> None:
+    asked = parser().parse_args(["sim", "--nodes", "0", "--pods", "0"])
+
+    assert (asked.nodes, asked.pods) == (0, 0)
+
+
 @pytest.mark.parametrize("flag", ["--outcome", "--type", "--plugin", "--reason"])
 @pytest.mark.parametrize("command", [("audit", "query"), ("audit", "export"), ("events", "tail")])
 def test_a_word_of_a_closed_set_is_checked_whatever_the_journal_holds(

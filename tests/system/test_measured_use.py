@@ -70,13 +70,13 @@ def test_pods_leave_a_node_that_uses_too_much_until_it_does_not(
     url = program.url
     program.wait_for("synced")
     time.sleep(SEVERAL_POLLS_S / 2)
-    assert "evicted" not in program.output
+    assert "] evicted " not in program.output
 
     share = heat(cluster, NODE, 90)
     assert used_percent(cluster, NODE) > TARGET
     program.wait_until(lambda: used_percent(cluster, NODE) <= TARGET)
     time.sleep(SEVERAL_POLLS_S)
-    evicted, used = program.output.count("evicted"), used_percent(cluster, NODE)
+    evicted, used = program.output.count("] evicted "), used_percent(cluster, NODE)
 
     assert evicted > 0
     assert used + share > TARGET, "no more left than had to"
