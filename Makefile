@@ -59,6 +59,9 @@ real-tools: $(STAMP) ## build the control plane and KWOK, fetch Kafka and Promet
 test-real: $(STAMP) real-tools ## end-to-end tests on the real control plane and the real broker
 	$(BIN)/pytest -n 2 --dist loadgroup --durations 10 tests/e2e
 
+picture: $(STAMP) real-tools ## take the picture of the live page that the README shows
+	PICTURE=docs/images/live-page.png $(BIN)/pytest -q tests/e2e/test_demo_page.py
+
 generated: $(STAMP) ## write the pages, schemas, manifests and messages that come from code
 	$(BIN)/python -m tools.write_reference
 	$(BIN)/python -m tools.write_schemas
@@ -79,4 +82,4 @@ lock: | $(BIN)/uv ## renew the locks with hashes
 clean: ## remove what the targets made, except the cache of real parts
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build
 
-.PHONY: help install demo format lint check generated test test-deep simulate real-tools test-real bench lock clean
+.PHONY: help install demo format lint check generated test test-deep simulate real-tools test-real picture bench lock clean
