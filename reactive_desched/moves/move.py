@@ -31,7 +31,9 @@ ScopeKey = tuple[str, str]
 class Move:
     """An eviction that was decided, until its replacement is Ready; times are monotonic seconds.
 
-    `match_key` is None for a bare pod, which no controller replaces. `accepted_at` is None until
+    `match_key` is None for a pod that no controller replaces: a bare one, and one that had ended,
+    whose controller replaced it then. `controller_uid` is that of the evicted pod's controller,
+    empty where it is not known. `accepted_at` is None until
     the API server accepted the eviction, `gone_at` until the evicted pod is gone, and
     `replacement` until there is one. `request_id` is empty until the outcome is recorded.
     `passed_over` are the last pods of the same controller that came while the evicted pod was
@@ -40,6 +42,7 @@ class Move:
 
     __slots__ = (
         "accepted_at",
+        "controller_uid",
         "finding_holds",
         "gone_at",
         "match_key",
@@ -53,10 +56,15 @@ class Move:
     )
 
     def __init__(
-        self, origin: MoveOrigin, match_key: MatchKey | None, scopes: tuple[ScopeKey, ...]
+        self,
+        origin: MoveOrigin,
+        match_key: MatchKey | None,
+        controller_uid: str,
+        scopes: tuple[ScopeKey, ...],
     ) -> None:
         self.origin = origin
         self.match_key = match_key
+        self.controller_uid = controller_uid
         self.scopes = scopes
         self.request_id = ""
         self.accepted_at: float | None = None
@@ -131,7 +139,11 @@ def new_move(
     """Return the move of a pod that is about to be evicted; `now_s` is the time of day."""
     owner = owner_of(pod, chain)
     origin = MoveOrigin(pod.uid, pod.name, pod.node, pod.template_hash, plugin, owner, now_s)
-    return Move(origin, match_key_of(chain, pod.name), scopes_of(owner, pod.node, zone))
+    match_key = match_key_of(chain, pod.name)
+    if pod.has_ended and match_key is not None and not match_key[1]:
+        match_key = None  # a StatefulSet alone waits until such a pod is gone
+    controller_uid = chain[0].uid if chain else ""
+    return Move(origin, match_key, controller_uid, scopes_of(owner, pod.node, zone))
 
 
 def past_move(past: PastEviction, accepted_at: float | None) -> Move:
@@ -142,7 +154,8 @@ def past_move(past: PastEviction, accepted_at: float | None) -> Move:
     name = past.pod_name if past.replacing_kind == _STATEFUL_SET else ""
     match_key = (past.replacing_uid, name) if past.replacing_uid else None
     origin = origin_of_past(past)
-    move = Move(origin, match_key, scopes_of(origin.owner, past.node, past.zone))
+    controller_uid = "" if past.replacing_kind == _DEPLOYMENT else past.replacing_uid
+    move = Move(origin, match_key, controller_uid, scopes_of(origin.owner, past.node, past.zone))
     move.accepted_at = accepted_at
     move.request_id = past.request_id
     return move
@@ -194,6 +207,7 @@ def match_key_of(chain: Sequence[OwnerReference], name: str) -> MatchKey | None:
 
 
 _POD: Final = "Pod"
+_DEPLOYMENT: Final = "Deployment"
 _STATEFUL_SET: Final = "StatefulSet"
 
 

@@ -421,12 +421,11 @@ class MoveTracker:
         Deployment's ReplicaSets wants it is not known while it is rolling out.
         """
         workload = self._view.workload(move.origin.owner.uid)
-        if workload is None or move.match_key is None:
+        if workload is None or not move.controller_uid:
             return False
-        pods, controller_uid = self._view.index(WorkloadPods), move.match_key[0]
-        if workload.rollout and controller_uid != workload.uid:
+        if workload.rollout and move.controller_uid != workload.uid:
             return False
-        return workload.replicas > pods.count(controller_uid)
+        return workload.replicas > self._view.index(WorkloadPods).count(move.controller_uid)
 
     def _given_up(self, move: Move) -> tuple[str, str]:
         """Return the result of a move that is given up, and why."""
@@ -435,6 +434,8 @@ class MoveTracker:
                 return UNSCHEDULED, "the replacement was bound to no node"
             return NOT_READY, f"the replacement is not Ready on node {pod.node}"
         if move.match_key is None:
+            if move.controller_uid:
+                return NOT_REPLACED, "the pod had ended: its controller replaced it then"
             return NOT_REPLACED, "no controller creates a bare pod again"
         if self._owner_is_gone(move.origin.owner):
             return OWNER_GONE, "the owner was deleted"

@@ -9,7 +9,14 @@ from msgspec.structs import replace
 
 from reactive_desched.model.history import PastEviction
 from reactive_desched.model.moves import MoveEnd
-from reactive_desched.model.objects import Pod, PodStatus, StatefulSet
+from reactive_desched.model.objects import (
+    Deployment,
+    OwnerReference,
+    Pod,
+    PodStatus,
+    ReplicaSet,
+    StatefulSet,
+)
 from reactive_desched.model.outcomes import (
     FAILED,
     UNKNOWN,
@@ -19,6 +26,7 @@ from reactive_desched.model.outcomes import (
     Outcome,
 )
 from reactive_desched.moves.tracker import CREATION_TIMEOUT_S
+from reactive_desched.plugins.failed_pods import FailedPodsArgs, FailedPodsPlugin
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
 from reactive_desched.policy.moves import MaxMovingSettings, MoveSettings
 from reactive_desched.testing.builders import node, pod
@@ -173,6 +181,45 @@ async def test_an_owner_with_fewer_pods_than_it_wants_is_waited_for(
         await ready_on(flow, "db-2", "n2", uid="second", **db)
 
     assert [end.result for end in flow.intent_store.follow_ups] == [result]
+
+
+DEPLOYED = (
+    ReplicaSet("owner-web", 0, OwnerReference("Deployment", "web", "d-web", controller=True)),
+    Deployment("default", "web", "d-web", replicas=1),
+)
+
+
+async def test_a_deployment_that_has_as_many_pods_as_it_wants_is_not_waited_for_long() -> None:
+    async with flow_of().running() as flow:
+        other = pod("web-2", on="n2")
+        await evicted(flow, pod("web-1", on="n1"), other, nodes=(*NODES, *DEPLOYED))
+        await anyio.sleep(CREATION_TIMEOUT_S - 1)
+        assert flow.intent_store.follow_ups == []
+
+        await anyio.sleep(2)
+
+    [end] = flow.intent_store.follow_ups
+    assert (end.result, end.message) == (
+        "not_replaced",
+        "the owner created no other pod: it may want fewer now",
+    )
+
+
+async def test_a_pod_that_had_ended_is_followed_until_it_is_gone() -> None:
+    failed = PodStatus("Failed", "Evicted")
+    plugin = FailedPodsPlugin(FailedPodsArgs(min_pod_lifetime_seconds=0))
+    async with FakeEdgesController(plugin, moves=limits(owner=1)).running() as flow:
+        ended = [pod(f"web-{i}", on="n2", status=failed) for i in range(2)]
+        flow.sync_and_resume(*NODES, *DEPLOYED, *ended, pod("web-9", on="n3"))
+        await anyio.sleep(5)
+        assert flow.evicted_names == ["web-0"]
+        flow.delete(ended[0])
+        await anyio.sleep(5)
+
+    assert flow.evicted_names == ["web-0", "web-1"]
+    assert [(end.result, end.message) for end in flow.intent_store.follow_ups] == [
+        ("not_replaced", "the pod had ended: its controller replaced it then")
+    ]
 
 
 async def test_a_pod_that_is_long_terminating_is_waited_for() -> None:
