@@ -1,6 +1,7 @@
 """The structure of the package: no circles of imports, no assignments to other objects."""
 
 import ast
+import tomllib
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -195,3 +196,70 @@ def test_assignments_to_objects_of_other_modules_are_found() -> None:
         "p.loop:1: own.kept",
         "p.foreign:4: given.switch",
     ]
+
+
+# --- the import contracts of pyproject.toml -----------------------------------------------------
+
+
+def rooms() -> set[str]:
+    """Return the packages and modules that lie in the root of the package."""
+    found = {"reactive_desched." + path.stem for path in PACKAGE.iterdir() if path.suffix == ".py"}
+    found |= {"reactive_desched." + path.parent.name for path in PACKAGE.glob("*/__init__.py")}
+    return found - {"reactive_desched.__init__"}
+
+
+def contract(name: str) -> dict[str, list[str]]:
+    """Return the import contract whose name begins like this."""
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        contracts = tomllib.load(file)["tool"]["importlinter"]["contracts"]
+    [found] = [each for each in contracts if each["name"].startswith(name)]
+    assert isinstance(found, dict)
+    return found
+
+
+def test_every_room_is_held_to_import_no_test_support() -> None:
+    held = contract("Nothing shipped imports test support")
+    assert {*held["source_modules"], *held["forbidden_modules"]} == rooms()
+
+
+def test_every_room_but_the_model_and_what_lies_below_is_forbidden_to_the_simulator() -> None:
+    held = contract("The simulator knows only the model")
+    below = {f"reactive_desched.{name}" for name in ("model", "primitives", "errors", "_version")}
+    assert {*held["source_modules"], *held["forbidden_modules"]} == rooms() - below
+
+
+def test_every_room_has_its_row_in_the_architecture() -> None:
+    page = (ROOT / "docs" / "explain" / "architecture.md").read_text(encoding="utf-8")
+    packages = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
+    assert {name for name in packages if f"\n| `{name}/` |" not in page} == set()
+
+
+# --- nesting ------------------------------------------------------------------------------------
+
+MOST_NESTED = 4
+BLOCKS = (ast.For, ast.AsyncFor, ast.While, ast.If, ast.With, ast.AsyncWith, ast.Try, ast.Match)
+
+
+def nesting(node: ast.AST, depth: int = 0) -> int:
+    """Return how deep the blocks of a function lie in each other; `elif` adds nothing."""
+    deepest = depth
+    for child in ast.iter_child_nodes(node):
+        is_elif = isinstance(node, ast.If) and isinstance(child, ast.If) and node.orelse == [child]
+        is_deeper = isinstance(child, BLOCKS) and not is_elif
+        deepest = max(deepest, nesting(child, depth + is_deeper))
+    return deepest
+
+
+def test_no_function_nests_its_blocks_deeper_than_four() -> None:
+    found = [
+        f"{name}:{node.lineno}: {node.name}"
+        for name, tree in package_sources().items()
+        for node in ast.walk(tree)
+        if isinstance(node, Function) and nesting(node) > MOST_NESTED
+    ]
+    assert found == []
+
+
+def test_nesting_is_counted() -> None:
+    text = "def f():\n for a in b:\n  if a:\n   pass\n  elif b:\n   with c:\n    pass"
+    assert nesting(ast.parse(text)) == 3

@@ -21,6 +21,7 @@ from reactive_desched.controller.subscriptions import (
     Subscriptions,
 )
 from reactive_desched.controller.work_queue import WorkQueue
+from reactive_desched.gate.profile_view import ProfileView
 from reactive_desched.model.changes import Change, PdbChanged, Resynced, TimePassed
 from reactive_desched.model.decisions import (
     DISRUPTION_BUDGET,
@@ -306,12 +307,16 @@ class Evaluator:
                 continue
             may_change_later = True
             for change in view.apply_changes(changes):
-                for instance in self._subscriptions.subscribers(change):
-                    if instance.view is view:
-                        trigger = ChangeTrigger(change, now)
-                        for subject in instance.plugin.subjects(change, view):
-                            self._enqueue((instance, subject), now, trigger)
+                self._enqueue_evictability(view, change, now)
         return may_change_later
+
+    def _enqueue_evictability(self, view: ProfileView, change: Change, now: float) -> None:
+        """Enqueue what a changed evictability concerns, of this profile alone."""
+        trigger = ChangeTrigger(change, now)
+        for instance in self._subscriptions.subscribers(change):
+            if instance.view is view:
+                for subject in instance.plugin.subjects(change, view):
+                    self._enqueue((instance, subject), now, trigger)
 
     def _all_subjects(self, instance: PluginInstance) -> Iterator[SubjectKey]:
         for subject in instance.plugin.subjects(Resynced(), instance.view):

@@ -115,11 +115,11 @@ class Cycle:
         if self.skip_reason() is not None:
             return
         for point in ("deschedule", "balance"):
-            for profile in self._profiles:
-                for plugin in profile.plugins:
-                    if plugin.extension_point == point:
-                        with self._plugin_context(profile.name, plugin):
-                            yield from self._run_plugin(profile, plugin)
+            plugins = ((each, plugin) for each in self._profiles for plugin in each.plugins)
+            for profile, plugin in plugins:
+                if plugin.extension_point == point:
+                    with self._plugin_context(profile.name, plugin):
+                        yield from self._run_plugin(profile, plugin)
 
     def confirm(self, decided: CycleDecision) -> None:
         """Take in that the pod of the last decision was evicted."""

@@ -2,7 +2,7 @@
 
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Final
@@ -34,6 +34,14 @@ __all__ = ["levels_by_source", "open_sources", "wanted_sources"]
 _QUERY: Final = f"{PROMETHEUS}/"
 
 
+def _fixed_rules(policy: Policy) -> Iterator[UtilizationRule]:
+    """Yield the rules of the policy's plugins whose thresholds are no distances from the mean."""
+    plugins = [plugin for profile in policy.profiles for plugin in profile.plugins]
+    for _, rule in (each for plugin in plugins for each in plugin.required_indexes):
+        if isinstance(rule, UtilizationRule) and not rule.deviation:
+            yield rule
+
+
 def wanted_sources(policy: Policy) -> list[str]:
     """Name the sources that the policy's plugins read and that it provides, each once.
 
@@ -57,13 +65,11 @@ def levels_by_source(policy: Policy) -> Mapping[str, Mapping[str, Levels]]:
     """
     low: defaultdict[tuple[str, str], set[float]] = defaultdict(set)
     high: defaultdict[tuple[str, str], set[float]] = defaultdict(set)
-    for profile in policy.profiles:
-        for plugin in profile.plugins:
-            for _, rule in plugin.required_indexes:
-                if isinstance(rule, UtilizationRule) and not rule.deviation:
-                    for found, limits in ((low, rule.low), (high, rule.high)):
-                        for resource, percent in limits:
-                            found[rule.source, resource].add(percent)
+    for rule in _fixed_rules(policy):
+        for resource, percent in rule.low:
+            low[rule.source, resource].add(percent)
+        for resource, percent in rule.high:
+            high[rule.source, resource].add(percent)
     levels: defaultdict[str, dict[str, Levels]] = defaultdict(dict)
     for source, resource in low.keys() | high.keys():
         key = source, resource

@@ -260,12 +260,7 @@ class Explainer:
                 continue
             yield self._rejection(decision)
             if name == EvictorFilters.name:
-                for each in gate.filters:
-                    if isinstance(each, EvictorFilters):
-                        for reason, message in each.rejections(finding.pod):
-                            if reason.code != decision.reason:
-                                setting = reason.setting
-                                yield GateAnswer(reason.gate, False, reason.code, message, setting)
+                yield from _other_rejections(gate, finding.pod, decision.reason)
 
     def _rejection(self, decision: Defer | Refuse) -> GateAnswer:
         wakes = decision.wake_on if isinstance(decision, Refuse) else ()
@@ -301,6 +296,15 @@ class Explainer:
 
     def _time(self, seconds: float) -> datetime:
         return utc_time(seconds + self._wall_offset)
+
+
+def _other_rejections(gate: Gate, pod: Pod, named: str) -> Iterator[GateAnswer]:
+    """Yield what else the evictor's filters say against a pod: a gate names the first alone."""
+    evictors = [each for each in gate.filters if isinstance(each, EvictorFilters)]
+    rejections = [each for evictor in evictors for each in evictor.rejections(pod)]
+    for reason, message in rejections:
+        if reason.code != named:
+            yield GateAnswer(reason.gate, False, reason.code, message, reason.setting)
 
 
 def _subjects(
