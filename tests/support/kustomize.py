@@ -35,7 +35,7 @@ def render(folder: Path) -> list[Object]:
 
 def documents(path: Path) -> list[Object]:
     """Return every document of a YAML file."""
-    return list(yaml.safe_load_all(path.read_text(encoding="utf-8")))
+    return list(yaml.load_all(path.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader))
 
 
 def pod_template(workload: Object) -> Object:
