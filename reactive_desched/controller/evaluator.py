@@ -218,8 +218,8 @@ class Evaluator:
             if kind in FLAPPING_FIELDS:
                 self._queue.flaps.record(change, now)
             if kind in self._subscriptions.kinds:
+                trigger = ChangeTrigger(change, now, version)
                 for instance in self._subscriptions.subscribers(change):
-                    trigger = ChangeTrigger(change, now, version)
                     for subject in instance.plugin.subjects(change, instance.view):
                         self._enqueue((instance, subject), now, trigger)
             if kind in self._blocked.awaited_kinds:

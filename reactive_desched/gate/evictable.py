@@ -47,7 +47,7 @@ class EvictableIndex:
         """Evaluate the pods that the changes or the time concern; return whose answer differs."""
         found: list[Change] = []
         for change in changes:
-            if isinstance(change, PodChange):
+            if isinstance(change, PodChange) and change.pod.uid in self._evictable_at:
                 found += self._refresh(change.pod.uid)
             for wake_type in self._wake_types.get(type(change), ()):
                 for uid in list(self._by_wake.get(wake_type.fulfilled_by(change), ())):

@@ -253,7 +253,10 @@ def with_pods_changed(
 
 def _with(usage: ResourceList, amounts: ResourceList, sign: int) -> ResourceList:
     """Return a use with that of one pod more, or less."""
-    changed = {r: amount + sign * amounts.get(r, 0) for r, amount in usage.items()}
+    changed = dict(usage)
+    for resource, amount in amounts.items():
+        if resource in changed:
+            changed[resource] += sign * amount
     changed[PODS] = usage[PODS] + sign
     return changed
 

@@ -11,6 +11,7 @@ from reactive_desched.api.plugin import View
 from reactive_desched.api.rules import Rule
 from reactive_desched.api.scope import ScopedArgs
 from reactive_desched.model.changes import (
+    Change,
     NodeAdded,
     NodeTaintsChanged,
     PodBound,
@@ -67,6 +68,14 @@ class NodeTaintsPlugin(PodPlugin[NodeTaintsArgs]):
         PodLabelsChanged,
         PodSpecChanged,
     )
+
+    def subjects(self, change: Change, view: View) -> Iterable[NodeOrPod]:
+        """Name the node or the pods the change is about; no pod new to a node without taints."""
+        if isinstance(change, PodBound):
+            found = view.pod_and_node(change.pod.uid)
+            if found is not None and not found[1].taints:
+                return ()
+        return super().subjects(change, view)
 
     def judge(self, subject: NodeOrPod, view: View) -> Iterator[Finding]:
         """Flag every pod that fails to tolerate one of the relevant taints."""

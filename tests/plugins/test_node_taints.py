@@ -8,7 +8,7 @@ from msgspec import structs
 from reactive_desched.api.scope import Namespaces
 from reactive_desched.model.labels import LabelSelector
 from reactive_desched.model.objects import ClusterObject, Node, Pod
-from reactive_desched.model.subjects import NodeSubject
+from reactive_desched.model.subjects import NodeSubject, PodSubject
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
 from reactive_desched.testing.builders import node, pod
 from reactive_desched.testing.scenario import Scenario
@@ -59,6 +59,14 @@ def test_a_taint_has_only_that_nodes_pods_judged() -> None:
     )
 
     assert cluster.subjects_evaluated(node("n1", "gpu:NoSchedule")) == {NodeSubject("n1")}
+
+
+def test_a_new_pod_is_judged_only_on_a_node_with_taints() -> None:
+    cluster = Scenario(plugin(), node("n1"), node("n2", "gpu:NoSchedule"))
+
+    assert cluster.subjects_evaluated(pod("a", on="n1")) == set()
+    assert cluster.subjects_evaluated(pod("b", on="n2")) == {PodSubject(pod("b").uid)}
+    assert cluster.flagged() == {"b"}
 
 
 def test_a_node_change_that_does_not_touch_its_taints_wakes_no_pod() -> None:

@@ -80,6 +80,18 @@ def test_what_was_forgotten_is_found_out_anew(one_remembered: None) -> None:
     assert bench.pods_matching_selector("app=x") == {}
 
 
+def test_a_pod_matches_a_selection_until_it_is_forgotten(one_remembered: None) -> None:
+    bench = PodAffinityCluster(*ZONES, POD_AVOIDING_DB)
+    matching = bench.index.queries.queries_matching
+    assert len(matching(POD_AVOIDING_DB)) == 0
+
+    bench.pods_matching_selector("app")
+    assert len(matching(POD_AVOIDING_DB)) == 1
+
+    bench.remove(POD_AVOIDING_DB)  # the selection of its own term was used later than "app"
+    assert len(matching(POD_AVOIDING_DB)) == 0
+
+
 def test_a_selection_that_a_pod_refers_to_is_not_forgotten(one_remembered: None) -> None:
     bench = PodAffinityCluster(*ZONES, POD_AVOIDING_DB, NEAR_POD)
     for app in "vwxyz":

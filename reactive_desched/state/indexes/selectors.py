@@ -7,7 +7,7 @@ looking up its own labels, and a query finds its pods by looking up one label.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
 from reactive_desched.api.index import Cluster
 from reactive_desched.model.affinity_terms import NamespaceScope, selector_key
@@ -72,6 +72,8 @@ class LabelIndex:
         self._queries_by_label: dict[str, dict[str, list[SelectorQuery]]] = {}
         self._unindexed_queries: dict[SelectorQuery, None] = {}
         self._pods_by_label: dict[str, CompactMultiMap] = {}
+        self._asked: Labels | None = None
+        self._answer: Sequence[SelectorQuery] = ()
 
     def __len__(self) -> int:
         return len(self._queries)
@@ -81,6 +83,7 @@ class LabelIndex:
 
     def register(self, query: SelectorQuery) -> None:
         """Register a query under a label that it requires."""
+        self._asked = None
         label = self._queries[query] = self._most_selective(query.selector)
         if label is None:
             self._unindexed_queries[query] = None
@@ -91,6 +94,7 @@ class LabelIndex:
 
     def unregister(self, query: SelectorQuery) -> None:
         """Drop a query, and the index of pods that only it needed."""
+        self._asked = None
         label = self._queries.pop(query)
         if label is None:
             del self._unindexed_queries[query]
@@ -105,8 +109,16 @@ class LabelIndex:
             del self._queries_by_label[key]
             self._pods_by_label.pop(key, None)
 
-    def queries_matching(self, labels: Labels) -> list[SelectorQuery]:
-        """Return the queries whose selectors match a pod's labels."""
+    def queries_matching(self, labels: Labels) -> Sequence[SelectorQuery]:
+        """Return the queries whose selectors match a pod's labels.
+
+        Several indexes ask in turn about one pod, and pods of one template share their labels.
+        """
+        if labels is not self._asked:
+            self._asked, self._answer = labels, self._find_matching(labels)
+        return self._answer
+
+    def _find_matching(self, labels: Labels) -> list[SelectorQuery]:
         found: list[SelectorQuery] = []
         by_label = self._queries_by_label
         for key, value in labels.items():
@@ -216,7 +228,7 @@ class SelectorQueries:
     def queries_matching(self, pod: Pod) -> list[SelectorQuery]:
         """Return the queries that match a pod, by its labels and its namespace."""
         index = self._by_namespace.get(pod.namespace)
-        found = index.queries_matching(pod.labels) if index is not None else []
+        found = list(index.queries_matching(pod.labels)) if index is not None else []
         if self._cluster_wide is not None:
             labels = self._namespace_labels(pod.namespace)
             wide = self._cluster_wide.queries_matching(pod.labels)
