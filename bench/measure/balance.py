@@ -172,10 +172,14 @@ def samples(state: ClusterState, rng: random.Random) -> Iterator[NodeUsage]:
             resource: int(info.node.allocatable[resource] * rng.uniform(0.35, 0.65))
             for resource in ("cpu", "memory")
         }
-        share = {resource: amount // max(1, len(info.active)) for resource, amount in use.items()}
+        count = len(info.active)
+        share = {resource: amount // max(1, count) for resource, amount in use.items()}
         pods = {str(pod): share for pod in info.active.values()}
+        by_pods = {resource: amount * count for resource, amount in share.items()}
         yield NodeUsage(KUBERNETES_METRICS, info.name, use, _NOW_S, pods)
-        yield NodeMetric(NODE_METRIC, info.name, use, _NOW_S, pods, uid=info.name)
+        yield NodeMetric(
+            NODE_METRIC, info.name, use, _NOW_S, pods, uid=info.name, pods_usage=by_pods
+        )
 
 
 # --- the measurements: CPU microseconds of one change, seconds of a pass ---

@@ -15,7 +15,7 @@ from reactive_desched.model.koordinator import is_prod
 from reactive_desched.model.labels import EVERYTHING, Selector
 from reactive_desched.model.objects import Node, Pod
 from reactive_desched.model.resources import MEMORY, PODS, ResourceList
-from reactive_desched.model.usage import NodeUsage
+from reactive_desched.model.usage import NodeMetric, NodeUsage
 from reactive_desched.model.utilization import Percentages, Thresholds
 
 _ALL: Final = 100.0
@@ -198,11 +198,11 @@ def _sums(rule: LoadRule, uses: Collection[ResourceList]) -> dict[str, int]:
 
 
 PodsUse = Callable[[Mapping[str, ResourceList]], Collection[ResourceList]]
-"""What picks the use of the production pods out of that of all measured pods."""
+"""What picks the use of the pods that are not production pods out of that of all measured pods."""
 
 
-def prod_use(pods: Collection[Pod], sample: NodeUsage) -> PodsUse | None:
-    """Return what picks the production pods out of a sample of just these pods.
+def other_use(pods: Collection[Pod], sample: NodeUsage) -> PodsUse | None:
+    """Return what picks the pods that are not production pods out of a sample of just these pods.
 
     None where the sample lacks one of the pods, or has another one.
     """
@@ -211,26 +211,32 @@ def prod_use(pods: Collection[Pod], sample: NodeUsage) -> PodsUse | None:
     by_key = {f"{pod.namespace}/{pod.name}": pod for pod in pods}
     if by_key.keys() != sample.pods.keys():
         return None
-    prod = [key for key, pod in by_key.items() if is_prod(pod)]
-    if len(prod) == len(by_key):
-        return _all_of
-    return itemgetter(*prod) if len(prod) > 1 else lambda uses: [uses[key] for key in prod]
+    others = [key for key, pod in by_key.items() if not is_prod(pod)]
+    if not others:
+        return _none_of
+    return itemgetter(*others) if len(others) > 1 else lambda uses: [uses[key] for key in others]
 
 
-def _all_of(uses: Mapping[str, ResourceList]) -> Collection[ResourceList]:
-    return uses.values()
+def _none_of(_: Mapping[str, ResourceList]) -> Collection[ResourceList]:
+    return ()
 
 
 def with_new_sample(
-    rule: LoadRule, load: NodeLoad, sample: NodeUsage, pick_prod: PodsUse
+    rule: LoadRule, load: NodeLoad, sample: NodeMetric, pick_others: PodsUse
 ) -> NodeLoad:
     """Return what `measure` would return for a sample of the same pods as the one before.
 
-    `pick_prod` is what `prod_use` returned for the sample before; no pod came or left since.
+    `pick_others` is what `other_use` returned for the sample before; no pod came or left since.
+    Production pods use what all pods use, which the sample's reader has summed, less the others.
     """
     measured = sample.pods
     usage = {resource: sample.usage.get(resource, 0) for resource in rule.resources}
-    prod_usage = _sums(rule, pick_prod(measured))
+    if (all_pods := sample.pods_usage) is None:
+        all_pods = _sums(rule, measured.values())
+    prod_usage = {resource: all_pods.get(resource, 0) for resource in rule.resources}
+    if others := pick_others(measured):
+        for resource, amount in _sums(rule, others).items():
+            prod_usage[resource] -= amount
     usage[PODS], prod_usage[PODS] = load.usage[PODS], load.prod_usage[PODS]
     return NodeLoad(load.node, usage, prod_usage, sample.sampled_s, measured)
 

@@ -59,11 +59,13 @@ class NodeUsage(Struct, frozen=True, gc=False):
 class NodeMetric(NodeUsage, frozen=True, gc=False):
     """What koordinator's agent reported of a node: a sample that is an API object of its own.
 
-    `sampled_s` is minus infinity where nothing was measured yet.
+    `sampled_s` is minus infinity where nothing was measured yet. `pods_usage` is the sum of what
+    the pods in `pods` use; None where it was not summed.
     """
 
     uid: str = ""
     resource_version: int = 0
+    pods_usage: ResourceList | None = None
 
     @property
     def key(self) -> str:

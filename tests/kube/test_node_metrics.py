@@ -43,7 +43,17 @@ def test_use_is_what_the_system_and_all_pods_use() -> None:
         {"a/x": {"cpu": 902, "memory": 2048}, "a/y": {"example.com/gpu": 1}},
         uid="u1",
         resource_version=7,
+        pods_usage={"cpu": 902, "memory": 2048, "example.com/gpu": 1},
     )
+
+
+def test_where_a_pod_is_there_twice_the_use_of_pods_is_not_summed() -> None:
+    [x, y] = STATUS["podsMetric"]
+
+    twice = read(podsMetric=[x, y, x])
+
+    assert twice.pods_usage is None
+    assert twice.usage["cpu"] == 2143 + 902
 
 
 @pytest.mark.parametrize("missing", ["updateTime", "nodeMetric"])

@@ -7,7 +7,7 @@ from reactive_desched.model.node_load import (
     NodeLoad,
     make_rule,
     measure,
-    prod_use,
+    other_use,
     with_new_sample,
     with_pods_changed,
 )
@@ -89,10 +89,13 @@ def test_a_new_sample_of_the_same_pods_counts_as_when_it_is_measured_anew(
     rule, names = replace(RULE, follows_pods=follows), [pod.name for pod in pods]
     first = sample(100, **dict.fromkeys(names, 500))
     second = replace(sample(300, **{name: 10**n for n, name in enumerate(names)}), sampled_s=6.0)
-    load, pick_prod = measure(rule, NODE, pods, first), prod_use(pods, first)
+    cpu = sum(used["cpu"] for used in second.pods.values())
+    summed = replace(second, pods_usage={"cpu": cpu, "memory": len(pods)})
+    load, pick_others = measure(rule, NODE, pods, first), other_use(pods, first)
 
-    assert pick_prod is not None
-    assert with_new_sample(rule, load, second, pick_prod) == measure(rule, NODE, pods, second)
+    assert pick_others is not None
+    for each in (second, summed):
+        assert with_new_sample(rule, load, each, pick_others) == measure(rule, NODE, pods, second)
 
 
 def test_a_resource_that_was_not_measured_of_every_pod_counts_where_it_was() -> None:
@@ -115,4 +118,4 @@ def test_a_resource_that_was_not_measured_of_every_pod_counts_where_it_was() -> 
     ids=["one left", "one left and one came", "one came", "one was made again"],
 )
 def test_other_pods_than_those_of_the_sample_start_a_new_sample(pods: list[Pod]) -> None:
-    assert prod_use(pods, sample(100, a=500, b=700)) is None
+    assert other_use(pods, sample(100, a=500, b=700)) is None

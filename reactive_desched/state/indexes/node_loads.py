@@ -18,7 +18,7 @@ from reactive_desched.model.node_load import (
     classify,
     mean_use,
     measure,
-    prod_use,
+    other_use,
     with_new_sample,
     with_pods_changed,
 )
@@ -74,7 +74,7 @@ class NodeLoads(Index):
         self._metrics = cluster.store(NodeMetric)
         self._selected: set[str] = set()
         self._standings: dict[str, Standing] = {}
-        self._prod_uses: dict[str, PodsUse] = {}  # of nodes whose last sample had just their pods
+        self._other_uses: dict[str, PodsUse] = {}  # of nodes whose last sample had just their pods
         self._by_class: dict[LoadClass, dict[str, None]] = {of: {} for of in LoadClass}
         self._has_sources = self._rule.deviation
         for info in cluster.node_infos():
@@ -151,9 +151,9 @@ class NodeLoads(Index):
             return self._replace(metric.node, self._standings[metric.node], again, always=True)
         changes = self._follow(metric.node, always=True)
         if metric.node in self._standings and (info := self._cluster.node_info(metric.node)):
-            pick_prod = prod_use(info.active.values(), metric)
-            if pick_prod is not None:
-                self._prod_uses[metric.node] = pick_prod
+            pick_others = other_use(info.active.values(), metric)
+            if pick_others is not None:
+                self._other_uses[metric.node] = pick_others
         return changes
 
     # --- inside ---
@@ -161,7 +161,7 @@ class NodeLoads(Index):
     def _follow(self, name: str, *, always: bool = False) -> Iterable[Change]:
         """Measure a node again, and announce it where pods may move, or could until now."""
         old, was_selected = self._standings.get(name), name in self._selected
-        self._prod_uses.pop(name, None)
+        self._other_uses.pop(name, None)
         new = self._measure(name)
         always |= was_selected != (name in self._selected)
         if was_selected or name in self._selected:
@@ -170,19 +170,19 @@ class NodeLoads(Index):
 
     def _sampled_again(self, metric: NodeMetric) -> Standing | None:
         """Let a node stand by a sample of the pods that the one before had; None for others."""
-        if (pick_prod := self._prod_uses.get(metric.node)) is None:
+        if (pick_others := self._other_uses.get(metric.node)) is None:
             return None
         old = self._standings[metric.node]
         if old.load.pods.keys() != metric.pods.keys():
             return None
-        load, limits = with_new_sample(self._rule, old.load, metric, pick_prod), old.limits
+        load, limits = with_new_sample(self._rule, old.load, metric, pick_others), old.limits
         return Standing(load, limits, classify(self._rule, load, limits))
 
     def _follow_pod(self, name: str, old: Pod | None, new: Pod | None) -> Iterable[Change]:
         """Let a pod leave a node and one come, without measuring the others again."""
         if (standing := self._standings.get(name)) is None:
             return ()
-        self._prod_uses.pop(name, None)
+        self._other_uses.pop(name, None)
         left = old if old is not None and old.is_active else None
         came = new if new is not None and new.is_active else None
         load, limits = with_pods_changed(self._rule, standing.load, left, came), standing.limits

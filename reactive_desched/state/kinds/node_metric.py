@@ -65,11 +65,14 @@ def _read(wire: WireNodeMetric) -> NodeMetric:
     metadata, status = wire.metadata, wire.status
     total: dict[str, int] = {}
     pods: dict[str, ResourceList] = {}
+    pods_usage: ResourceList | None = None
     if status.node_metric is not None:
-        add_resources(total, _amounts(status.node_metric.system_usage))
         for pod in status.pods_metric:
             used = pods[f"{pod.namespace}/{pod.name}"] = _amounts(pod.pod_usage)
             add_resources(total, used)
+        if len(pods) == len(status.pods_metric):  # none is there twice
+            pods_usage = dict(total)
+        add_resources(total, _amounts(status.node_metric.system_usage))
     sampled_s = None if status.node_metric is None else epoch_seconds(status.update_time)
     return NodeMetric(
         SOURCE,
@@ -79,6 +82,7 @@ def _read(wire: WireNodeMetric) -> NodeMetric:
         pods=pods,
         uid=metadata.uid,
         resource_version=parse_resource_version(metadata.resource_version),
+        pods_usage=pods_usage,
     )
 
 
