@@ -37,7 +37,7 @@ from tests.support.mock_kafka import mock_kafka
 
 pytestmark = pytest.mark.timeout(300)
 
-SHARDS, KILLS = 2, settings().max_examples
+KILLS = settings().max_examples
 KILLED = -9
 LIVING_S = 0.35
 STARTING_S = 0.06
@@ -59,11 +59,8 @@ def runs(tmp_path: Path, supervisor: CrashSupervisor) -> Iterator[CrashRuns]:
 
 
 @pytest.mark.hypothesis  # `make test-deep` kills it as often as it draws examples
-@pytest.mark.parametrize("shard", range(SHARDS))
-def test_whenever_it_is_killed_nothing_is_lost_doubled_or_untrue(
-    runs: CrashRuns, shard: int
-) -> None:
-    chance = Random(shard)
+def test_whenever_it_is_killed_nothing_is_lost_doubled_or_untrue(runs: CrashRuns) -> None:
+    chance = Random(KILLS)
     for _ in range(KILLS):
         longest = STARTING_S if chance.random() < 0.2 else LIVING_S
         assert runs.killed_after(chance.uniform(0, longest)) == KILLED, runs.last_log
