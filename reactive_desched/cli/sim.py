@@ -42,7 +42,7 @@ def add(commands: Commands) -> None:
         type=int,
         default=1,
         metavar="N",
-        help="the same seed gives the same cluster (default 1)",
+        help="the same seed gives the same cluster, but for its uids (default 1)",
     )
     command.add_argument(
         "--listen",

@@ -1,6 +1,7 @@
 """The `sim` command: serves a simulated cluster until it is stopped."""
 
 import os
+import secrets
 import shlex
 import signal
 import sys
@@ -53,7 +54,11 @@ def _cause_of(error: Exception) -> Exception:
 
 async def _serve_until_stopped(options: SimulationOptions) -> None:
     landscape = Landscape(
-        nodes=options.nodes, pods=options.pods, seed=options.seed, scenario=options.scenario
+        nodes=options.nodes,
+        pods=options.pods,
+        seed=options.seed,
+        scenario=options.scenario,
+        uid_salt=secrets.randbits(128),  # a controller takes no other run's journal for its own
     )
     async with anyio.create_task_group() as tasks:
         await tasks.start(_stop_on_signal, tasks.cancel_scope)

@@ -30,15 +30,18 @@ def generated_name(prefix: str, rng: random.Random) -> str:
     return prefix[: _LONGEST_GENERATED - _SUFFIX_LENGTH] + suffix
 
 
-def for_create(kind: Resource, obj: Obj, now: float, rng: random.Random) -> Obj:
-    """Return the metadata of a new object: the client's wishes plus the server's facts."""
+def for_create(kind: Resource, obj: Obj, now: float, rng: random.Random, uid_salt: int = 0) -> Obj:
+    """Return the metadata of a new object: the client's wishes plus the server's facts.
+
+    The salt, of 128 bits, changes nothing but the uid.
+    """
     wished = obj.get("metadata") or {}
     meta = {field: wished[field] for field in _CLIENT_FIELDS if wished.get(field)}
     if not kind.namespaced:
         meta.pop("namespace", None)
     if "ownerReferences" in meta:
         meta["ownerReferences"] = _one_per_uid(meta["ownerReferences"])
-    meta["uid"] = str(uuid.UUID(int=rng.getrandbits(128), version=4))
+    meta["uid"] = str(uuid.UUID(int=rng.getrandbits(128) ^ uid_salt, version=4))
     meta["creationTimestamp"] = rfc3339(now)
     if kind.has_generation:
         meta["generation"] = 1

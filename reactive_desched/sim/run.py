@@ -36,6 +36,8 @@ class Landscape(Struct, frozen=True, kw_only=True):
     node_agents: bool = True
     scenario: str = FRESH
     """A name of `SCENARIOS`, or `fresh`: then pods start while one watches."""
+    uid_salt: int = 0
+    """128 bits by which the uids of two clusters of one seed differ."""
 
     @property
     def is_prescheduled(self) -> bool:
@@ -88,7 +90,7 @@ async def _populated(
     scenario = SCENARIOS.get(landscape.scenario)
     clock = HistoryClock(scenario.age_s, wall) if scenario else wall
     now = wall.now()
-    store = Store(clock, rng)
+    store = Store(clock, rng, uid_salt=landscape.uid_salt)
     seed_store(store)
     if landscape.nodes:
         populate(

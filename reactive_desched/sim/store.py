@@ -54,12 +54,16 @@ class Store:
     """Objects, versions and events of a cluster; single-threaded, every write is atomic.
 
     Stored objects are never changed in place: a write replaces them. Callers must treat what
-    they are given as read-only, and may keep it. Writes copy what they are given.
+    they are given as read-only, and may keep it. Writes copy what they are given. Two stores whose
+    `rng` draws the same have the same uids unless their salts differ.
     """
 
-    def __init__(self, clock: Clock, rng: random.Random, *, history: int = 10_000) -> None:
+    def __init__(
+        self, clock: Clock, rng: random.Random, *, history: int = 10_000, uid_salt: int = 0
+    ) -> None:
         self.clock = clock
         self._rng = rng
+        self._uid_salt = uid_salt
         # Microseconds since the epoch, so that a restart never takes versions backwards.
         self.rv = int(clock.now() * 1_000_000)
         self.compactions = 0
@@ -82,7 +86,9 @@ class Store:
         """Store a new object and return it as stored; raise StatusError when refused."""
         kind = RESOURCES[resource]
         new = clone(obj)
-        new["metadata"] = metadata.for_create(kind, new, self.clock.now(), self._rng)
+        new["metadata"] = metadata.for_create(
+            kind, new, self.clock.now(), self._rng, self._uid_salt
+        )
         self._name(kind, new)
         admission.admit_namespace(kind, new, lambda name: self.get("namespaces", "", name))
         apply_create_defaults(kind, new)

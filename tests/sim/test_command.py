@@ -51,6 +51,26 @@ def test_it_says_where_it_is_before_the_cluster_is_made_and_ends_well_on_a_signa
     assert list(tmp_path.iterdir()) == [place]
 
 
+def test_a_cluster_that_is_made_again_is_another_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the controller would take the journal of the first for its own."""
+    uids = []
+
+    def note_and_end(running: Simulation, _: SimulationOptions) -> None:
+        space = running.store.get("namespaces", "", "kube-system")
+        assert space is not None
+        uids.append(space["metadata"]["uid"])
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(command, "_say_ready", note_and_end)
+    for _ in range(2):
+        simulate(SimulationOptions(nodes=1, pods=0, kubeconfig_file=str(tmp_path / "k")))
+
+    first, second = uids
+    assert first != second
+
+
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [

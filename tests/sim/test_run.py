@@ -6,6 +6,7 @@ from collections.abc import Callable
 import aiohttp
 import anyio
 import pytest
+from msgspec.structs import replace
 
 from reactive_desched.sim.profiles import Pace
 from reactive_desched.sim.run import Landscape, Simulation, serve_simulation, simulation
@@ -60,6 +61,17 @@ async def test_usage_is_served_for_every_node() -> None:
         items = (await answer.json())["items"]
 
     assert [item["metadata"]["name"] for item in items] == ["node-1", "node-2", "node-3"]
+
+
+async def test_two_clusters_of_one_seed_have_the_same_names_and_other_uids() -> None:
+    seen = []
+    for salt in (1, 2):
+        async with simulation(replace(QUICK, uid_salt=salt)) as made:
+            spaces = made.store.list("namespaces")
+            seen.append({each["metadata"]["name"]: each["metadata"]["uid"] for each in spaces})
+
+    assert seen[0].keys() == seen[1].keys()
+    assert set(seen[0].values()).isdisjoint(seen[1].values())
 
 
 async def test_an_empty_landscape_has_no_nodes() -> None:
