@@ -63,6 +63,8 @@ picture: $(STAMP) real-tools ## take the picture of the live page that the READM
 	PICTURE=docs/images/live-page.png $(BIN)/pytest -q tests/e2e/test_demo_page.py
 
 generated: $(STAMP) ## write the pages, schemas, manifests and messages that come from code
+	$(BIN)/python -m tools.write_entry_points
+	$(MAKE) --silent install
 	$(BIN)/python -m tools.write_reference
 	$(BIN)/python -m tools.write_schemas
 	$(BIN)/python -m tools.write_event_schemas

@@ -21,6 +21,7 @@ from reactive_desched.policy.load import load_sources
 from reactive_desched.policy.policy import Profile
 from reactive_desched.policy.registry import PluginSpec
 from reactive_desched.primitives.entry_points import EntryPoint
+from tools.write_entry_points import PYPROJECT, declared_plugins, with_entry_points
 
 POLICY = """\
 apiVersion: descheduler/v1alpha2
@@ -190,3 +191,20 @@ def test_a_broken_plugin_that_no_policy_names_harms_nothing() -> None:
     )
     read = load_sources([SourceText(text, "p.yaml")], registry)
     assert [p.name for p in read.policy.profiles[1].plugins] == ["RemoveFailedPods"]
+
+
+def test_each_plugin_of_ours_has_its_entry_point_in_pyproject() -> None:
+    text = PYPROJECT.read_text(encoding="utf-8")
+    assert with_entry_points(text) == text
+
+
+def test_an_entry_point_that_is_missing_wrong_or_too_many_is_mended() -> None:
+    text = PYPROJECT.read_text(encoding="utf-8")
+    [line] = [each for each in text.splitlines(keepends=True) if each.startswith("PodLifeTime =")]
+    for wrong in ("", line.replace("PodLifeTime =", "PodLife ="), line + "Extra = 'x:Y'\n"):
+        assert with_entry_points(text.replace(line, wrong)) == text
+
+
+def test_the_name_of_a_plugin_is_read_from_its_class_alone() -> None:
+    text = 'name = "no"\nclass A(Base):\n    name = "Yes"\n    other = "no"\nclass B:\n    name = a'
+    assert declared_plugins(text) == [("Yes", "A")]
