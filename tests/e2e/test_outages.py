@@ -2,19 +2,34 @@
 
 import time
 from itertools import takewhile
+from pathlib import Path
 
 import pytest
 
+from reactive_desched.api.event import EVICTION_OUTCOME_TYPES, EVICTION_REQUESTED
+from reactive_desched.journal.reading import read_events
 from tests.support import manifests
-from tests.support.audit_crosscheck import AuditCrosscheck
+from tests.support.audit_crosscheck import (
+    AuditCrosscheck,
+    disagreements,
+    journalled_evictions,
+    unpaired_intents,
+)
 from tests.support.audit_log import AuditedRequest
 from tests.support.control_plane import ControlPlane, wait_until
-from tests.support.controller_process import RunController
+from tests.support.controller_process import ControllerProcess, RunController
+from tests.support.limits import UNLIMITED
 from tests.support.playground import E2ENamespace
+from tests.support.tcp_link import TcpLink
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
 
 OUTAGE_S = 20
+HELD_S = 8
+ONE_AT_A_TIME = (
+    "apiVersion: reactive-desched/v1alpha1\nkind: ReactiveSettings\n"
+    "debounce: {quiet: 0s}\nevictions: {maxInFlight: 1}\n"
+) + UNLIMITED
 NEEDED = {
     "nodes",
     "pods",
@@ -106,3 +121,63 @@ def test_a_change_made_while_the_watch_was_cut_and_history_compacted_is_acted_on
     since = before_the_first_eviction(control_plane.audit.requests(referee.user, before))
     listed = {each.resource for each in since if starts_from_nothing(each)}
     assert listed - DISPENSABLE == NEEDED
+
+
+def test_a_request_that_arrives_after_its_process_was_killed_ends_as_an_eviction(
+    control_plane: ControlPlane,
+    playground: E2ENamespace,
+    kubeconfig: Path,
+    referee: AuditCrosscheck,
+    tmp_path: Path,
+) -> None:
+    playground.add_nodes("n1", pool="a")
+    playground.add_nodes("n2", pool="b")
+    first = playground.deploy("first", 1, affinity=manifests.requires("pool", "a"))
+    held = playground.deploy("held", 1, affinity=manifests.requires("pool", "b"))
+    playground.add_nodes("n3", pool="a")
+    playground.add_nodes("n4", pool="b")
+    (pod,) = held
+
+    with TcpLink(int(control_plane.url.rpartition(":")[2])) as link:
+        through_link = tmp_path / "kubeconfig"
+        text = kubeconfig.read_text()
+        through_link.write_text(text.replace(control_plane.url, f"https://127.0.0.1:{link.port}"))
+        with ControllerProcess(
+            tmp_path, through_link, playground.policy(), ONE_AT_A_TIME
+        ) as controller:
+            playground.taint("n1", "gpu=yes:NoSchedule")
+            wait_until(
+                referee.evicted, within_s=30, what="an eviction over a connection that stays"
+            )
+            link.hold()
+            playground.taint("n2", "gpu=yes:NoSchedule")
+            wait_until(
+                lambda: pod in records_of(controller, EVICTION_REQUESTED),
+                within_s=20,
+                what="a request is on its way",
+            )
+            time.sleep(1)
+            controller.kill()
+        with ControllerProcess(
+            tmp_path, kubeconfig, playground.policy(), ONE_AT_A_TIME
+        ) as controller:
+            time.sleep(HELD_S)
+            assert not records_of(controller, *EVICTION_OUTCOME_TYPES) & held.keys()
+            assert {each.uid for each in referee.audited()} == first.keys()
+            link.release()
+            wait_until(
+                lambda: pod in records_of(controller, *EVICTION_OUTCOME_TYPES),
+                within_s=60,
+                what="the request that was held has its outcome",
+            )
+            assert controller.stop() == 0, controller.tail()
+
+    assert [each.uid for each in referee.audited()] == [*first, pod]
+    assert disagreements(referee.evicted(), journalled_evictions(controller.journal)) == []
+    assert unpaired_intents(controller.journal) == []
+
+
+def records_of(controller: ControllerProcess, *types: str) -> set[str]:
+    """Return the uids of the pods that the journal has records of these types about."""
+    events = read_events(controller.journal)
+    return {event.data.who.uid for event in events if event.type in types}

@@ -10,6 +10,7 @@ import anyio
 
 from reactive_desched.model.node_marks import CORDON
 from reactive_desched.model.opt_outs import DO_NOT_EVICT
+from reactive_desched.sim.clock import parse_time
 from reactive_desched.sim.conditions import condition_status, find_condition
 from reactive_desched.sim.objects import Obj
 
@@ -54,6 +55,28 @@ class Knowledge:
             zones[zone_of(node)].append(condition_status(node, "Ready") in (None, "True"))
         return zones
 
+    def deployment_of(self, pod: Obj) -> Obj | None:
+        """Return the Deployment of a pod, where it and its ReplicaSet are known."""
+        replica_set = self.of("replicasets").get(controller_uid(pod))
+        return replica_set and self.of("deployments").get(controller_uid(replica_set))
+
+    def ready_pods(self, controller: str) -> int:
+        """Count the Ready pods of a controller that are to stay."""
+        pods = (self.of("pods").get(uid) for uid in self.ready_since)
+        return sum(
+            pod is not None
+            and controller_uid(pod) == controller
+            and "deletionTimestamp" not in pod["metadata"]
+            for pod in pods
+        )
+
+    def ready_for_s(self, uid: str, wall_s: float) -> float:
+        """Return for how long a pod is Ready by its condition; `inf` for one that is not."""
+        found = find_condition(self.of("pods")[uid], "Ready")
+        if found is None or found["status"] != "True":
+            return inf
+        return wall_s - parse_time(found["lastTransitionTime"])
+
     def take_in(self, resource: str, obj: Obj) -> None:
         """Take in an object as it is now."""
         uid, now = obj["metadata"]["uid"], anyio.current_time()
@@ -92,13 +115,8 @@ class Knowledge:
         if (stateful_set := self.of("statefulsets").get(uid)) is None:
             self.lacking.pop(uid, None)
             return
-        ready = sum(
-            controller_uid(pod) == uid and "deletionTimestamp" not in pod["metadata"]
-            for key in self.ready_since
-            if (pod := self.of("pods").get(key)) is not None
-        )
         wanted = int(stateful_set["spec"]["replicas"])
-        _note(self.lacking, uid, now, holds=ready < wanted)
+        _note(self.lacking, uid, now, holds=self.ready_pods(uid) < wanted)
 
 
 def _note(noted: dict[str, float], uid: str, now: float, *, holds: bool) -> None:
@@ -124,6 +142,16 @@ def opted_out_until(obj: Obj) -> float:
 def has_reason(node: Obj) -> bool:
     """Say whether a node has a taint for which its pods may be evicted."""
     return any(taint["key"] != CORDON for taint in _taints(node))
+
+
+def is_rolling_out(deployment: Obj) -> bool:
+    """Say whether a Deployment has pods of an older template, or its rollout has yet to begin."""
+    status = deployment.get("status") or {}
+    if status.get("observedGeneration", 0) < deployment["metadata"].get("generation", 0):
+        return True
+    conditions: list[Obj] = status.get("conditions") or []
+    is_given_up = any(c.get("reason") == "ProgressDeadlineExceeded" for c in conditions)
+    return not is_given_up and status.get("replicas", 0) > status.get("updatedReplicas", 0)
 
 
 def features(node: Obj) -> object:

@@ -28,7 +28,7 @@ from reactive_desched.sim.conditions import condition_status
 from reactive_desched.sim.objects import Obj
 from reactive_desched.sim.store import Event
 from tests.safety.knowledge import features, has_reason, zone_of
-from tests.safety.restraint import RULES, SLACK, Asked, Storms, futile_moves
+from tests.safety.restraint import RULES, SLACK, Asked, Storms, futile_moves, wrong_decisions
 
 if TYPE_CHECKING:
     from tests.safety.world import Life, World
@@ -140,10 +140,18 @@ class Referee:
         """Take in a decision of the present process."""
         for violation in self._storms.decided(evaluation):
             self._violate(violation)
+        for violation in wrong_decisions(self._world, evaluation):
+            self._violate(violation)
 
     def is_open(self, uid: str) -> bool:
         """Say whether the request for a pod has no outcome on disk yet."""
         return uid in self._open_intents.values()
+
+    def may_be_moving(self, owner: str) -> int:
+        """Return how many pods of an owner may count as evicted and not replaced, at most."""
+        self._read_journal()
+        asked = (uid for uid in {*self.left, *self._open_intents.values()} if uid in self.sent)
+        return sum(self.sent[uid].owner == owner for uid in asked)
 
     def is_ready_again(self, eviction: Eviction) -> bool:
         """Say whether the owner created a pod since an eviction, and it became Ready."""

@@ -19,7 +19,7 @@ from reactive_desched.policy.guards import GuardName
 from reactive_desched.policy.moves import count_of
 from reactive_desched.sim.clock import parse_time
 from reactive_desched.sim.objects import Obj
-from tests.safety.knowledge import Knowledge, controller_uid, opted_out_until
+from tests.safety.knowledge import Knowledge, controller_uid, is_rolling_out, opted_out_until
 
 if TYPE_CHECKING:
     from tests.safety.referee import Eviction, Referee
@@ -232,6 +232,29 @@ RULES: Final[tuple[Callable[[Asked], Iterator[str]], ...]] = (
     cooldowns,
     warm_up,
 )
+
+
+def wrong_decisions(world: "World", evaluation: Evaluation) -> Iterator[str]:
+    """Workloads by what the process knows when it decides to evict: nothing else is under way."""
+    life, pod = world.life, evaluation.finding.pod
+    if life is None or not isinstance(evaluation.decision, Evict):
+        return
+    told = life.told
+    if (obj := told.of("pods").get(pod.uid)) is None:
+        return
+    guards, plugin = world.config.settings.guards, evaluation.finding.plugin
+    ready_s = told.ready_for_s(pod.uid, world.wall_now())
+    if ready_s < guards.min_ready_time_s - SLACK and not world.clock_steps:
+        yield f"{pod.name} was chosen when it was Ready for {ready_s:.1f} s"
+    if (deployment := told.deployment_of(obj)) is None:
+        return
+    if guards.holds(GuardName.ROLLOUTS, plugin) and is_rolling_out(deployment):
+        yield f"{pod.name} was chosen while its Deployment is rolling out"
+    if guards.holds(GuardName.UNREADY_WORKLOADS, plugin) and ready_s < inf:
+        lacking = int(deployment["spec"]["replicas"]) - told.ready_pods(controller_uid(obj))
+        moving = world.referee.may_be_moving(deployment["metadata"]["uid"])
+        if lacking > moving:
+            yield f"{pod.name} was chosen: {lacking} pods are not Ready, and {moving} may be moving"
 
 
 class Storms:

@@ -5,17 +5,23 @@ import socket
 import threading
 from typing import Self
 
+_AT_ONCE = threading.Event()
+_AT_ONCE.set()
+
 
 class TcpLink:
     """Carries connections from a loopback port to a server on loopback while the block lasts.
 
-    While it is cut, connections stay open, new ones are accepted, and every byte is lost.
+    While it is cut, connections stay open, new ones are accepted, and every byte is lost. While it
+    holds requests, what clients send arrives only after `release`, also when they have ended.
     """
 
     def __init__(self, target_port: int) -> None:
         self._target = ("127.0.0.1", target_port)
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._cut = threading.Event()
+        self._may_send = threading.Event()
+        self._may_send.set()
         self._sockets: list[socket.socket] = []
         self._threads = [threading.Thread(target=self._accept, daemon=True)]
 
@@ -31,6 +37,7 @@ class TcpLink:
 
     def __exit__(self, *_: object) -> None:
         """Close every connection."""
+        self.release()
         for each in (self._listener, *self._sockets):
             with contextlib.suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
@@ -42,20 +49,30 @@ class TcpLink:
         """Lose every byte from now on."""
         self._cut.set()
 
+    def hold(self) -> None:
+        """Keep what clients send from now on; what the server sends still arrives."""
+        self._may_send.clear()
+
+    def release(self) -> None:
+        """Deliver what was held."""
+        self._may_send.set()
+
     def _accept(self) -> None:
         with contextlib.suppress(OSError):
             while True:
                 client, _ = self._listener.accept()
                 server = socket.create_connection(self._target)
                 self._sockets += (client, server)
-                for source, sink in ((client, server), (server, client)):
-                    thread = threading.Thread(target=self._pump, args=(source, sink), daemon=True)
+                requests, answers = (client, server, self._may_send), (server, client, _AT_ONCE)
+                for arguments in (requests, answers):
+                    thread = threading.Thread(target=self._pump, args=arguments, daemon=True)
                     self._threads.append(thread)
                     thread.start()
 
-    def _pump(self, source: socket.socket, sink: socket.socket) -> None:
+    def _pump(self, source: socket.socket, sink: socket.socket, may_send: threading.Event) -> None:
         with contextlib.suppress(OSError):
             while data := source.recv(1 << 16):
+                may_send.wait()
                 if not self._cut.is_set():
                     sink.sendall(data)
             sink.shutdown(socket.SHUT_WR)
