@@ -4,6 +4,7 @@ Draft 2020-12. Readers ignore what they do not know, so nothing here forbids a f
 list of words is open, a word: a sample of a later revision is valid against an earlier one.
 """
 
+import copy
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -68,9 +69,11 @@ _FORMS: Final[Mapping[str, Json]] = {
 
 
 def type_schemas() -> dict[str, Json]:
-    """Return the schema of each type's data, by the schema's name."""
+    """Return the schema of each type's data, by the schema's name; no two share a part."""
     structs = definitions()
-    return {api.schema_name(type_): _of_type(type_, structs) for type_ in api.DATA_TYPES}
+    return {
+        api.schema_name(type_): _of_type(type_, copy.deepcopy(structs)) for type_ in api.DATA_TYPES
+    }
 
 
 def envelope() -> Json:
