@@ -134,6 +134,7 @@ class Controller:
                 return
         self.gates.moves.expire(now)
         self._follow_up(now)
+        self.gates.follow_resync(under_way=self.evaluator.is_resyncing)
         for evaluation in self.evaluator.process_due(now, should_yield):
             self.gates.brakes.count(evaluation)
             if evaluation.changed:

@@ -159,6 +159,11 @@ class Evaluator:
         return subject in self._queue
 
     @property
+    def is_resyncing(self) -> bool:
+        """Whether a look at everything is not finished yet."""
+        return bool(self._resyncs)
+
+    @property
     def queued(self) -> int:
         """How many subjects wait to be judged."""
         return len(self._queue)

@@ -101,6 +101,10 @@ class GateFactory:
         self.node_fit.apply_changes(concerned)
         return self.brakes.apply_changes(concerned)
 
+    def follow_resync(self, *, under_way: bool) -> None:
+        """Take in whether a look at everything is under way: not all findings are known then."""
+        self._workloads.is_resyncing = under_way
+
     def _moving_of(self, owner_uid: str) -> int:
         return len(self.moves.moving.get(("owner", owner_uid), ()))
 

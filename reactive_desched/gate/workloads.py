@@ -104,7 +104,8 @@ class SingleMove(Struct, frozen=True, gc=False):
 class Workloads:
     """Answers about the workloads of pods, and remembers whose pods leave; times are monotonic.
 
-    `moving` counts the moves under way of a topmost controller, given by uid.
+    `moving` counts the moves under way of a topmost controller, given by uid. `is_resyncing` says
+    that a look at everything is under way: pods of higher ordinals may be found yet.
     """
 
     indexes = (OwnerIndex, WorkloadPods)
@@ -115,6 +116,7 @@ class Workloads:
         self._view = view
         self._moving = moving
         self._clock = clock
+        self.is_resyncing = False
         self._rounds: OrderedDict[str, _Round] = OrderedDict()
         self._leaving: OrderedDict[str, dict[PodKey, float]] = OrderedDict()
         self._singles: OrderedDict[str, dict[PodKey, SingleMove]] = OrderedDict()
@@ -141,14 +143,17 @@ class Workloads:
         """Return for how long a pod of a StatefulSet waits for those of higher ordinals, or 0.
 
         The first finding begins a round, in which others are gathered; the highest goes first. A
-        higher one that is not evicted after all holds up the lower ones for one round only.
+        higher one that is not evicted after all holds up the lower ones for one round only. While
+        everything is looked at, as after a start, the gathering does not end.
         """
         uid, now = workload.controller_uid, self._clock()
         current = self._rounds.get(uid)
-        if current is None or now - current.began_at >= TURN_S:
+        if current is None or (now - current.began_at >= TURN_S and not self.is_resyncing):
             current = _Round(now)
             self._rounds.pop(uid, None)
             _put(self._rounds, uid, current)
+        if self.is_resyncing:
+            current.began_at = now
         ordinal = current.ordinals[pod.uid] = ordinal_of(pod)
         if (gathering_s := current.began_at + GATHER_S - now) > 0:
             return gathering_s

@@ -387,6 +387,28 @@ async def test_pods_of_a_stateful_set_leave_from_the_highest_ordinal_to_the_lowe
     assert flow.evicted_names == ["db-10", "db-9", "db-2"]
 
 
+def test_while_everything_is_looked_at_a_lower_ordinal_waits_for_what_may_be_found_yet() -> None:
+    state, now = ClusterState(), [0.0]
+    low, high = numbered(1), numbered(2)
+    state.upsert(StatefulSet("default", "db", "owner-db", replicas=2))
+    for each in (low, high):
+        state.upsert(each)
+    view = ClusterView(state, lambda: 0.0)
+    workloads = Workloads(view, lambda _: 0, lambda: now[0])
+    [wl] = {workloads.of(each) for each in (low, high)}
+    assert wl is not None
+
+    workloads.is_resyncing = True
+    for now[0] in range(30):
+        assert workloads.seconds_to_turn(low, wl) > 0
+    assert workloads.seconds_to_turn(high, wl) > 0
+
+    workloads.is_resyncing = False
+    now[0] += 1.0
+    assert workloads.seconds_to_turn(low, wl) > 0
+    assert workloads.seconds_to_turn(high, wl) == 0
+
+
 async def test_a_higher_ordinal_that_does_not_leave_holds_up_no_lower_one() -> None:
     guards = only(GuardName.STATEFUL_SET_ORDER, GuardName.DO_NOT_EVICT)
     stays = change(numbered(5), annotations=Annotations(do_not_evict="1s"))
