@@ -68,6 +68,7 @@ generated: $(STAMP) ## write the pages, schemas, manifests and messages that com
 	$(BIN)/python -m tools.write_reference
 	$(BIN)/python -m tools.write_schemas
 	$(BIN)/python -m tools.write_event_schemas
+	$(BIN)/python -m tools.write_chart
 	$(BIN)/python -m tests.support.policy_messages
 
 bench: $(STAMP) ## measure against the goals (BENCH=small: three minutes instead of fifteen)

@@ -27,7 +27,13 @@ Manifest = dict[str, Any]  # YAML as written by people
 DEPLOY = Path(__file__).resolve().parents[1] / "deploy"
 MONITORING = DEPLOY / "monitoring"
 """Rules for Prometheus, no objects of Kubernetes: tests/e2e/test_alerts.py checks them."""
-FILES = sorted(path for path in DEPLOY.rglob("*.yaml") if path.parent != MONITORING)
+CHARTS = DEPLOY / "charts"
+"""Templates of Helm: tests/test_chart.py and tests/e2e/test_chart.py check them."""
+FILES = sorted(
+    path
+    for path in DEPLOY.rglob("*.yaml")
+    if path.parent != MONITORING and not path.is_relative_to(CHARTS)
+)
 FOLDERS = sorted(path.parent for path in DEPLOY.rglob("kustomization.yaml"))
 BASE = {
     ("Namespace", "reactive-desched"),

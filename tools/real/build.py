@@ -109,6 +109,8 @@ ETCD = Module(
 )
 KWOK = Module("kwok", "sigs.k8s.io/kwok", _packages("sigs.k8s.io/kwok/cmd/", "kwok"))
 MODULES = (ETCD, KWOK, KUBERNETES)  # the long one last: a fault in a short one shows at once
+# In a folder of its own, so that a newer Helm does not build the control plane again.
+HELM = Module("helm", "helm.sh/helm/v4", _packages("helm.sh/helm/v4/cmd/", "helm"))
 
 
 def cache_key(modules: Iterable[Module] = MODULES) -> str:
@@ -182,6 +184,25 @@ def build(env: Mapping[str, str]) -> None:
     log_progress(f"finished: {folder}")
 
 
+def find_helm(env: Mapping[str, str]) -> Path | None:
+    """Say where Helm is: named by `HELM_BIN`, built earlier, or missing (`None`)."""
+    if named := env.get("HELM_BIN"):
+        if not Path(named).is_file():
+            raise BuildError(f"HELM_BIN={named} is not a file: correct or unset it.")
+        return Path(named).absolute()
+    folder = cache.root(env) / cache_key([HELM])
+    return folder / "bin" / "helm" if "helm" in stamped_parts(folder) else None
+
+
+def build_helm(env: Mapping[str, str]) -> None:
+    """Build Helm unless it is there."""
+    folder = cache.root(env) / cache_key([HELM])
+    with locked(folder):
+        if find_helm(env) is None:
+            compile_module(find_go({"helm"}), HELM, {"helm"}, folder / "bin")
+            write_stamp(folder, {"helm"})
+
+
 def find_go(missing: set[str]) -> str:
     """Return the Go command, or raise with the remedy."""
     if go := shutil.which("go"):
@@ -251,13 +272,14 @@ def describe_parts(env: Mapping[str, str]) -> str:
     tools = {name: str(path) if path else None for name, path in resolve(env).items()}
     folder = cache_folder(env)
     stages = folder / "stages" if has_stages(folder) else None
-    browser, monitor = chromium.find(env), prometheus.find(env)
+    browser, monitor, helm = chromium.find(env), prometheus.find(env), find_helm(env)
     answer = {
         "tools": tools,
         "stages": str(stages) if stages else None,
         "kafka": kafka_jars.resolve(env),
         "chromium": str(browser) if browser else None,
         "prometheus": str(monitor) if monitor else None,
+        "helm": str(helm) if helm else None,
     }
     return json.dumps(answer, indent=2)
 
@@ -269,6 +291,7 @@ def ensure_all(env: Mapping[str, str]) -> int:
         chromium.fetch,
         prometheus.fetch,
         axe.fetch,
+        build_helm,
         build,
     )
     problems = []

@@ -1,0 +1,198 @@
+{{- define "desched.name" -}}
+{{- if contains "reactive-desched" .Release.Name }}{{ .Release.Name | trunc 52 | trimSuffix "-" }}
+{{- else }}{{ printf "%s-reactive-desched" .Release.Name | trunc 52 | trimSuffix "-" }}{{ end }}
+{{- end }}
+
+{{- define "desched.account" -}}
+{{- if .Values.serviceAccount.create }}{{ .Values.serviceAccount.name | default (include "desched.name" .) }}
+{{- else }}{{ .Values.serviceAccount.name | default "default" }}{{ end }}
+{{- end }}
+
+{{- define "desched.selector" -}}
+app.kubernetes.io/name: reactive-desched
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/component: {{ include "desched.component" . }}
+{{- end }}
+
+{{- define "desched.component" -}}
+{{- if eq .Values.kind "Deployment" }}controller{{ else }}{{ lower .Values.kind }}{{ end }}
+{{- end }}
+
+{{- define "desched.labels" -}}
+app.kubernetes.io/part-of: reactive-desched
+{{- end }}
+
+{{- define "desched.claim" -}}
+{{- if .Values.persistence.existingClaim }}{{ .Values.persistence.existingClaim }}
+{{- else if eq .Values.kind "Deployment" }}{{ include "desched.name" . }}-journal
+{{- else }}{{ include "desched.name" . }}-{{ lower .Values.kind }}-journal{{ end }}
+{{- end }}
+
+{{- define "desched.elects" -}}
+{{- if and (eq .Values.kind "Deployment") (gt (int .Values.replicas) 1) }}true{{ end }}
+{{- end }}
+
+{{- /* The pod template of every kind. */}}
+{{- define "desched.pod" -}}
+metadata:
+  labels:
+    {{- include "desched.selector" . | nindent 4 }}
+    {{- include "desched.labels" . | nindent 4 }}
+    {{- with .Values.podLabels }}{{ toYaml . | nindent 4 }}{{ end }}
+  {{- with .Values.podAnnotations }}
+  annotations: {{- toYaml . | nindent 4 }}
+  {{- end }}
+spec:
+  {{- if ne .Values.kind "Deployment" }}
+  restartPolicy: Never
+  {{- end }}
+  serviceAccountName: {{ include "desched.account" . }}
+  {{- with .Values.imagePullSecrets }}
+  imagePullSecrets: {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with .Values.priorityClassName }}
+  priorityClassName: {{ . }}
+  {{- end }}
+  # Evictions that were begun are written down to their end before the process leaves.
+  terminationGracePeriodSeconds: 30
+  {{- with .Values.nodeSelector }}
+  nodeSelector: {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with .Values.tolerations }}
+  tolerations: {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with .Values.affinity }}
+  affinity: {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- if include "desched.elects" . }}
+  topologySpreadConstraints:
+    - maxSkew: 1
+      topologyKey: kubernetes.io/hostname
+      whenUnsatisfiable: DoNotSchedule
+      labelSelector:
+        matchLabels: {{- include "desched.selector" . | nindent 10 }}
+    - maxSkew: 1
+      topologyKey: topology.kubernetes.io/zone
+      whenUnsatisfiable: ScheduleAnyway
+      labelSelector:
+        matchLabels: {{- include "desched.selector" . | nindent 10 }}
+  {{- end }}
+  securityContext:
+    runAsNonRoot: true
+    runAsUser: 65532
+    runAsGroup: 65532
+    fsGroup: 65532
+    fsGroupChangePolicy: OnRootMismatch
+    seccompProfile:
+      type: RuntimeDefault
+  containers:
+    - name: reactive-desched
+      {{- with .Values.image }}
+      image: {{ if .digest }}{{ .repository }}@{{ .digest }}{{ else }}{{ .repository }}:{{ .tag | default $.Chart.AppVersion }}{{ end }}
+      imagePullPolicy: {{ .pullPolicy }}
+      {{- end }}
+      args:
+        - run
+        {{- if ne .Values.kind "Deployment" }}
+        - --once
+        {{- end }}
+        - --policy
+        - /etc/reactive-desched/policy.yaml
+        {{- if eq .Values.kind "Deployment" }}
+        - --listen
+        - 0.0.0.0:10258
+        - --health-probe-bind-address
+        - 0.0.0.0:8081
+        {{- end }}
+        - --log-format
+        - json
+        {{- if .Values.dryRun }}
+        - --dry-run
+        {{- end }}
+        {{- if include "desched.elects" . }}
+        - --leader-elect
+        - --leader-elect-resource-namespace={{ .Release.Namespace }}
+        - --leader-elect-resource-name={{ include "desched.name" . }}
+        {{- end }}
+        {{- with .Values.extraArgs }}{{ toYaml . | nindent 8 }}{{ end }}
+      env:
+        # Every command in this container finds the journal here, in the folder `journal`.
+        - name: STATE_DIRECTORY
+          value: /var/lib/reactive-desched
+        {{- if eq .Values.kind "Deployment" }}
+        # The controller writes Events about its policy on this pod.
+        {{- range $name, $path := dict "POD_NAME" "metadata.name" "POD_NAMESPACE" "metadata.namespace" "POD_UID" "metadata.uid" }}
+        - name: {{ $name }}
+          valueFrom:
+            fieldRef:
+              fieldPath: {{ $path }}
+        {{- end }}
+      ports:
+        - name: http
+          containerPort: 10258
+        - name: probes
+          containerPort: 8081
+      # A long journal is read before the first answer.
+      startupProbe:
+        httpGet:
+          path: /livez
+          port: probes
+        periodSeconds: 2
+        failureThreshold: 60
+      livenessProbe:
+        httpGet:
+          path: /livez
+          port: probes
+        periodSeconds: 10
+        failureThreshold: 6
+      readinessProbe:
+        httpGet:
+          path: /readyz
+          port: probes
+        periodSeconds: 5
+        {{- end }}
+      resources: {{- toYaml .Values.resources | nindent 8 }}
+      securityContext:
+        allowPrivilegeEscalation: false
+        readOnlyRootFilesystem: true
+        capabilities:
+          drop: [ALL]
+      volumeMounts:
+        - name: policy
+          mountPath: /etc/reactive-desched
+          readOnly: true
+        - name: journal
+          mountPath: /var/lib/reactive-desched/journal
+        {{- with .Values.extraVolumeMounts }}{{ toYaml . | nindent 8 }}{{ end }}
+  volumes:
+    - name: policy
+      configMap:
+        name: {{ include "desched.name" . }}
+    - name: journal
+      {{- if .Values.persistence.enabled }}
+      persistentVolumeClaim:
+        claimName: {{ include "desched.claim" . }}
+      {{- else }}
+      emptyDir:
+        sizeLimit: {{ .Values.persistence.size }}
+      {{- end }}
+    {{- with .Values.extraVolumes }}{{ toYaml . | nindent 4 }}{{ end }}
+{{- end }}
+
+{{- define "desched.job" -}}
+# Status 2 means that the policy, the settings or a flag is wrong: trying again cannot help.
+# A pod that was itself evicted tries again without being counted.
+backoffLimit: 2
+podFailurePolicy:
+  rules:
+    - action: FailJob
+      onExitCodes:
+        operator: In
+        values: [2]
+    - action: Ignore
+      onPodConditions:
+        - type: DisruptionTarget
+          status: "True"
+activeDeadlineSeconds: {{ int .Values.activeDeadlineSeconds }}
+template: {{- include "desched.pod" . | nindent 2 }}
+{{- end }}

@@ -1,0 +1,273 @@
+"""The Helm chart renders what kustomize renders, and real Helm and a real API server take it."""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml  # type: ignore[import-untyped]  # PyYAML ships no types
+
+from tests.e2e.conftest import ROOT, do_without, where_they_are
+from tests.support.control_plane import ControlPlane
+from tests.support.kubectl import KubectlError
+from tests.support.kustomize import render
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(200)]
+
+Values = dict[str, Any]  # YAML as written by people
+Object = dict[str, Any]  # a Kubernetes object as JSON
+CHART = ROOT / "deploy" / "charts" / "reactive-desched"
+RELEASE = "reactive-desched"
+OPERATOR_KINDS = {"ServiceMonitor", "PodMonitor", "PrometheusRule"}
+
+
+class HelmError(Exception):
+    """Helm ended with an error; the text is what it said."""
+
+
+class Helm:
+    """Real Helm with folders of its own."""
+
+    def __init__(self, binary: Path, folder: Path) -> None:
+        self._binary = binary
+        self._folder = folder
+        self._env = {"HOME": str(folder), "PATH": "/usr/bin:/bin"}
+
+    def run(self, *arguments: str, values: Values | None = None) -> str:
+        """Run Helm and return what it printed; raises `HelmError`."""
+        path = self._folder / "values.yaml"
+        path.write_text(json.dumps(values or {}))
+        argv = (str(self._binary), *arguments, *(() if values is None else ("-f", str(path))))
+        done = subprocess.run(
+            argv, env=self._env, capture_output=True, text=True, check=False, timeout=100
+        )
+        if done.returncode:
+            raise HelmError(done.stderr + done.stdout)
+        return done.stdout
+
+    def template(self, values: Values) -> list[Object]:
+        """Return the objects of a release of these values."""
+        text = self.run("template", RELEASE, str(CHART), "-n", RELEASE, values=values)
+        return [each for each in yaml.safe_load_all(text) if each]
+
+
+@pytest.fixture(scope="session")
+def helm(tmp_path_factory: pytest.TempPathFactory) -> Helm:
+    """Helm; without it CI fails, and elsewhere every test here is skipped."""
+    path = json.loads(where_they_are())["helm"] or do_without(["Helm"])
+    return Helm(Path(path), tmp_path_factory.mktemp("helm"))
+
+
+def without_release(found: Object) -> Object:
+    """Return an object without what only Helm writes; a policy as its documents."""
+    text = json.dumps(found).replace(f'"app.kubernetes.io/instance": "{RELEASE}", ', "")
+    bare: Object = json.loads(text)
+    if "policy.yaml" in bare.get("data", {}):
+        bare["data"]["policy.yaml"] = list(yaml.safe_load_all(bare["data"]["policy.yaml"]))
+    if bare["kind"] in ("Deployment", "Service"):
+        assert bare["metadata"]["labels"].pop("app.kubernetes.io/part-of") == RELEASE
+    if bare["kind"] == "ClusterRole":
+        # The role of the kustomization allows what any policy may ask for.
+        bare["rules"] = [each for each in bare["rules"] if each["apiGroups"] != ["metrics.k8s.io"]]
+    if bare["kind"] == "Deployment":
+        (container,) = bare["spec"]["template"]["spec"]["containers"]
+        container["image"] = container["image"].partition(":")[0]
+        container["env"].sort(key=lambda each: str(each["name"]))
+    bare["metadata"].pop("labels", None)
+    return bare
+
+
+def by_name(objects: list[Object]) -> dict[tuple[str, str], Object]:
+    return {
+        (each["kind"], each["metadata"]["name"]): without_release(each)
+        for each in objects
+        if each["kind"] != "Namespace"
+    }
+
+
+@pytest.mark.parametrize(
+    ("folder", "values"),
+    [("controller", {}), ("overlays/dry-run", {"dryRun": True}), ("overlays/ha", {"replicas": 2})],
+)
+def test_the_chart_renders_what_the_kustomization_renders(
+    helm: Helm, folder: str, values: Values
+) -> None:
+    ours = by_name(helm.template(values))
+    theirs = by_name(render(ROOT / "deploy" / folder))
+
+    assert ours.keys() == theirs.keys()
+    for name, found in ours.items():
+        assert found == theirs[name]
+
+
+def test_lint_finds_nothing(helm: Helm) -> None:
+    assert "0 chart(s) failed" in helm.run("lint", "--strict", str(CHART))
+
+
+WRONG: dict[str, tuple[Values, str]] = {
+    "unknown value": ({"dryrun": True}, "dryrun"),
+    "text for yes or no": ({"dryRun": "yes"}, "dryRun"),
+    "unknown kind": ({"kind": "DaemonSet"}, "kind"),
+    "text for a number": ({"replicas": "two"}, "replicas"),
+    "negative number": ({"replicas": -1}, "replicas"),
+    "unknown part of the image": ({"image": {"name": "x"}}, "name"),
+    "bad digest": ({"image": {"digest": "sha256:1"}}, "digest"),
+    "unknown access mode": ({"persistence": {"accessModes": ["RWX"]}}, "accessModes"),
+    "list for a map": ({"nodeSelector": ["a"]}, "nodeSelector"),
+    "map for a list": ({"tolerations": {"key": "a"}}, "tolerations"),
+    "interval without a unit": (
+        {"monitoring": {"podMonitor": {"interval": "30"}}},
+        "monitoring/podMonitor/interval",
+    ),
+    "unknown section of settings": ({"settings": {"brake": {}}}, "brake"),
+    "unknown setting": ({"settings": {"debounce": {"quite": "1s"}}}, "quite"),
+    "setting of a wrong type": ({"settings": {"debounce": {"quiet": []}}}, "debounce/quiet"),
+    "settings as text": ({"settings": "a: b"}, "settings"),
+    "unknown plugin": (
+        {"policy": {"profiles": [{"name": "a", "pluginConfig": [{"name": "NoSuchPlugin"}]}]}},
+        "pluginConfig/0/name",
+    ),
+    "unknown argument of a plugin": (
+        {
+            "policy": {
+                "profiles": [
+                    {
+                        "name": "a",
+                        "pluginConfig": [{"name": "PodLifeTime", "args": {"maxAge": 5}}],
+                    }
+                ]
+            }
+        },
+        "maxAge",
+    ),
+    "unknown field of a policy": ({"policy": {"profile": []}}, "profile"),
+    "upstream's policy": ({"deschedulerPolicy": {}}, "write it under `policy`"),
+    "upstream's flags": ({"cmdOptions": {"v": 3}}, "write `extraArgs`"),
+    "upstream's leader election": ({"leaderElection": {"enabled": True}}, "write `replicas` 2"),
+    "upstream's version": (
+        {"deschedulerPolicyAPIVersion": "descheduler/v1alpha2"},
+        "write it as `policy.apiVersion`",
+    ),
+}
+
+
+@pytest.mark.parametrize(("values", "said"), WRONG.values(), ids=WRONG)
+def test_wrong_values_fail_with_their_place(helm: Helm, values: Values, said: str) -> None:
+    with pytest.raises(HelmError) as error:
+        helm.template(values)
+
+    assert said in str(error.value)
+
+
+def test_each_upstream_value_is_answered_in_its_own_words(helm: Helm) -> None:
+    answers = yaml.safe_load((CHART / "files" / "upstream-values.yaml").read_text())
+    first = min(answers)
+
+    with pytest.raises(HelmError, match="SIG descheduler's chart"):
+        helm.template({first: "x"})
+
+
+def granted(objects: list[Object], kind: str) -> set[str]:
+    rules = [rule for each in objects if each["kind"] == kind for rule in each["rules"]]
+    return {
+        f"{group}/{r}" for rule in rules for group in rule["apiGroups"] for r in rule["resources"]
+    }
+
+
+def test_rights_follow_from_what_is_on(helm: Helm) -> None:
+    plain = helm.template({})
+    measured = {"metricsProviders": [{"source": "KubernetesMetrics"}]}
+    other = helm.template(
+        {
+            "dryRun": True,
+            "replicas": 2,
+            "policy": measured,
+            "settings": {"events": {"kubernetes": False}},
+        }
+    )
+
+    before, after = granted(plain, "ClusterRole"), granted(other, "ClusterRole")
+    assert before - after == {"/pods/eviction", "events.k8s.io/events"}
+    assert after - before == {"metrics.k8s.io/nodes", "metrics.k8s.io/pods"}
+    assert granted(plain, "Role") == set()
+    assert granted(other, "Role") == {"coordination.k8s.io/leases"}
+
+
+EVERYTHING: Values = {
+    "replicas": 2,
+    "settings": {"server": {"requireToken": True}},
+    "monitoring": {
+        name: {"enabled": True}
+        for name in ("serviceMonitor", "podMonitor", "prometheusRule", "dashboards")
+    },
+}
+VARIANTS: dict[str, Values] = {
+    "default": {},
+    "dry run": {"dryRun": True},
+    "everything": EVERYTHING,
+    "job": {"kind": "Job"},
+    "cron job": {"kind": "CronJob", "timeZone": "Etc/UTC", "suspend": True},
+    "no volume": {"persistence": {"enabled": False}, "networkPolicy": {"enabled": False}},
+}
+
+
+@pytest.mark.parametrize("values", VARIANTS.values(), ids=VARIANTS)
+def test_the_real_api_server_takes_each_variant(
+    helm: Helm, control_plane: ControlPlane, values: Values
+) -> None:
+    objects = [
+        each
+        | {
+            "metadata": each["metadata"]
+            | ({"namespace": "default"} if "namespace" in each["metadata"] else {})
+        }
+        for each in helm.template(values)
+        if each["kind"] not in OPERATOR_KINDS
+    ]
+    control_plane.kubectl().run(
+        *("apply", "--dry-run=server", "--validate=strict", "-f", "-"),
+        stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}),
+    )
+
+
+def test_the_rules_for_the_prometheus_operator_are_the_alerts(helm: Helm) -> None:
+    objects = helm.template(EVERYTHING)
+    (rule,) = (each for each in objects if each["kind"] == "PrometheusRule")
+    alerts = yaml.safe_load((ROOT / "deploy" / "monitoring" / "alerts.yaml").read_text())
+
+    assert rule["spec"] == alerts
+    assert {each["kind"] for each in objects} >= OPERATOR_KINDS
+
+
+def test_install_upgrade_and_rollback(helm: Helm, control_plane: ControlPlane) -> None:
+    kubectl = control_plane.kubectl()
+    name = "reactive-desched-chart"
+    to = ("-n", name, "--kubeconfig", str(control_plane.admin_kubeconfig))
+
+    def may_evict() -> bool:
+        account = f"system:serviceaccount:{name}:{name}"
+        question = ("auth", "can-i", "create", "pods", "--subresource=eviction", "--as", account)
+        try:
+            return kubectl.run(*question).strip() == "yes"
+        except KubectlError:
+            return False
+
+    values: Values = {"persistence": {"enabled": False}}
+    said = helm.run(
+        "install", name, str(CHART), *to, "--create-namespace", values=values | {"dryRun": True}
+    )
+    assert "DRY RUN" in said
+    assert not may_evict()
+
+    said = helm.run("upgrade", name, str(CHART), *to, values=values)
+    assert "EVICTS pods" in said
+    assert may_evict()
+
+    helm.run("rollback", name, "1", *to)
+    (deployment,) = kubectl.get("deployment", name, "-n", name)
+    assert "--dry-run" in deployment["spec"]["template"]["spec"]["containers"][0]["args"]
+    assert not may_evict()
+
+    helm.run("uninstall", name, *to)
+    assert kubectl.get("deployment", "-n", name) == []

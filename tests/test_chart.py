@@ -1,0 +1,58 @@
+"""What the Helm chart has from elsewhere is current, and its own values meet their schema."""
+
+import json
+from typing import Any
+
+import pytest
+import yaml  # type: ignore[import-untyped]  # PyYAML ships no types
+
+from tests.support.json_schema import JsonSchema
+from tools.write_chart import CHART, MONITORING, written
+
+Values = dict[str, Any]  # YAML as written by people
+
+WRITTEN = written()
+VALUES: Values = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
+UPSTREAM: dict[str, str] = yaml.safe_load(
+    (CHART / "files" / "upstream-values.yaml").read_text(encoding="utf-8")
+)
+SCHEMA: Values = json.loads(WRITTEN["values.schema.json"])
+
+
+def accepts(**changed: object) -> bool:
+    return JsonSchema(SCHEMA).accepts(VALUES | changed)
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_what_the_chart_has_from_elsewhere_is_current(name: str) -> None:
+    assert (CHART / name).read_text(encoding="utf-8") == WRITTEN[name], "run `make generated`"
+
+
+def test_the_chart_has_the_dashboards_of_the_monitoring_folder_and_no_others() -> None:
+    ours = {path.name for path in (MONITORING / "dashboards").glob("*.json")}
+
+    assert {path.name for path in (CHART / "files" / "dashboards").glob("*.json")} == ours
+
+
+def test_the_schema_accepts_the_default_values() -> None:
+    assert accepts()
+
+
+def test_every_value_has_a_default_that_says_what_it_is_for() -> None:
+    assert SCHEMA["properties"].keys() == VALUES.keys() | UPSTREAM.keys() | {"global"}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"dryrun": True},
+        {"dryRun": "yes"},
+        {"kind": "DaemonSet"},
+        {"settings": {"brake": {}}},
+        {"settings": {"debounce": {"quiet": []}}},
+        {"policy": {"profiles": [{"name": "a", "pluginConfig": [{"name": "NoSuchPlugin"}]}]}},
+    ],
+    ids=str,
+)
+def test_the_schema_refuses_what_is_unknown_or_of_a_wrong_type(wrong: Values) -> None:
+    assert not accepts(**wrong)

@@ -1,0 +1,153 @@
+"""Writes what the Helm chart has from elsewhere, as a chart reads no file outside its folder.
+
+The schema of its values comes from the models of policies and settings, its rights from
+`deploy/base/rbac.yaml`, its alerts and dashboards from `deploy/monitoring`.
+"""
+
+import json
+import re
+import textwrap
+from pathlib import Path
+from typing import Final
+
+import yaml  # type: ignore[import-untyped]  # PyYAML ships no types
+
+from tools.schema_rules import Json
+from tools.write_schemas import DIALECT, reactive_settings, v1alpha2
+
+DEPLOY: Final = Path(__file__).resolve().parents[1] / "deploy"
+CHART: Final = DEPLOY / "charts" / "reactive-desched"
+MONITORING: Final = DEPLOY / "monitoring"
+
+_TEXT: Final[Json] = {"type": "string"}
+_BOOL: Final[Json] = {"type": "boolean"}
+_MAP: Final[Json] = {"type": "object", "additionalProperties": {"type": "string"}}
+_OPEN: Final[Json] = {"type": "object"}
+_OBJECTS: Final[Json] = {"type": "array", "items": {"type": "object"}}
+_QUANTITY: Final[Json] = {"type": ["string", "number"]}
+_QUANTITIES: Final[Json] = {"type": "object", "additionalProperties": _QUANTITY}
+_PERIOD: Final[Json] = {"type": "string", "pattern": "^([0-9]+(ms|s|m|h))+$"}
+_NAME: Final[Json] = {"type": "string", "pattern": "^([a-z0-9]([-.a-z0-9]*[a-z0-9])?)?$"}
+
+
+def _section(**properties: Json) -> Json:
+    return {"type": "object", "additionalProperties": False, "properties": properties}
+
+
+def _values() -> dict[str, Json]:
+    """Describe the values that are not a policy or settings."""
+    monitor = _section(enabled=_BOOL, interval=_PERIOD, labels=_MAP)
+    modes = ("ReadWriteOnce", "ReadWriteMany", "ReadWriteOncePod")
+    return {
+        "kind": {"enum": ["Deployment", "Job", "CronJob"]},
+        "dryRun": _BOOL,
+        "replicas": {"type": "integer", "minimum": 0},
+        "image": _section(
+            repository={"type": "string", "minLength": 1},
+            tag=_TEXT,
+            digest={"type": "string", "pattern": "^(sha256:[0-9a-f]{64})?$"},
+            pullPolicy={"enum": ["Always", "IfNotPresent", "Never"]},
+        ),
+        "imagePullSecrets": _OBJECTS,
+        "paused": _TEXT,
+        "extraArgs": {"type": "array", "items": _TEXT},
+        "persistence": _section(
+            enabled=_BOOL,
+            size={"type": "string", "minLength": 1},
+            storageClassName=_TEXT,
+            accessModes={"type": "array", "items": {"enum": list(modes)}},
+            existingClaim=_NAME,
+        ),
+        "schedule": {"type": "string", "minLength": 1},
+        "timeZone": _TEXT,
+        "suspend": _BOOL,
+        "activeDeadlineSeconds": {"type": "integer", "minimum": 1},
+        "ttlSecondsAfterFinished": {"type": "integer", "minimum": 0},
+        "serviceAccount": _section(create=_BOOL, name=_NAME, annotations=_MAP),
+        "rbac": _section(create=_BOOL),
+        "resources": _section(requests=_QUANTITIES, limits=_QUANTITIES),
+        "priorityClassName": _NAME,
+        "nodeSelector": _MAP,
+        "tolerations": _OBJECTS,
+        "affinity": _OPEN,
+        "podLabels": _MAP,
+        "podAnnotations": _MAP,
+        "extraVolumes": _OBJECTS,
+        "extraVolumeMounts": _OBJECTS,
+        "networkPolicy": _section(
+            enabled=_BOOL, monitoringNamespace={"type": "string", "minLength": 1}
+        ),
+        "monitoring": _section(
+            serviceMonitor=monitor,
+            podMonitor=monitor,
+            prometheusRule=_section(enabled=_BOOL, labels=_MAP),
+            dashboards=_section(enabled=_BOOL, labels=_MAP),
+        ),
+        "global": {"description": "Helm's own, for a chart that includes this one; not read."},
+    }
+
+
+def values_schema() -> Json:
+    """Describe the values of the chart; an unknown value is refused."""
+    definitions: dict[str, Json] = {}
+    documents: dict[str, Json] = {}
+    for name, schema in (("policy", v1alpha2()), ("settings", reactive_settings())):
+        for each, shape in schema["definitions"].items():
+            if definitions.setdefault(each, shape) != shape:
+                raise ValueError(f"two definitions are called {each}")
+        # The templates add apiVersion and kind where they are left out.
+        left_out = ("$schema", "definitions", "required")
+        documents[name] = {key: schema[key] for key in schema if key not in left_out}
+    upstream: dict[str, str] = yaml.safe_load(
+        (CHART / "files" / "upstream-values.yaml").read_text(encoding="utf-8")
+    )
+    answered = {
+        name: {"description": f"Of the SIG descheduler's chart: {here}"}
+        for name, here in upstream.items()
+    }
+    return {
+        "$schema": DIALECT,
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {**_values(), **documents, **answered},
+        "definitions": definitions,
+    }
+
+
+def watched_kinds() -> str:
+    """Return the rules of `deploy/base/rbac.yaml` that let the controller read."""
+    text = (DEPLOY / "base" / "rbac.yaml").read_text(encoding="utf-8")
+    found = re.search(r"# watched kinds:[^\n]*\n(.*?) *# end of watched kinds", text, re.DOTALL)
+    if found is None:
+        raise ValueError("deploy/base/rbac.yaml does not mark the watched kinds")
+    return textwrap.dedent(found[1])
+
+
+def written() -> dict[str, str]:
+    """Return the text of each written file by its path in the chart."""
+    schema = json.dumps(values_schema(), indent=2, ensure_ascii=False) + "\n"
+    dashboards = {
+        f"files/dashboards/{path.name}": path.read_text(encoding="utf-8")
+        for path in sorted((MONITORING / "dashboards").glob("*.json"))
+    }
+    return {
+        "values.schema.json": schema,
+        "files/watched-kinds.yaml": watched_kinds(),
+        "files/alerts.yaml": (MONITORING / "alerts.yaml").read_text(encoding="utf-8"),
+        **dashboards,
+    }
+
+
+def main() -> None:
+    """Write every file, and remove the dashboards that are gone."""
+    texts = written()
+    for path in (CHART / "files" / "dashboards").glob("*.json"):
+        if f"files/dashboards/{path.name}" not in texts:
+            path.unlink()
+    for name, text in texts.items():
+        (CHART / name).parent.mkdir(parents=True, exist_ok=True)
+        (CHART / name).write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
