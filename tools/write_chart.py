@@ -30,8 +30,21 @@ _PERIOD: Final[Json] = {"type": "string", "pattern": "^([0-9]+(ms|s|m|h))+$"}
 _NAME: Final[Json] = {"type": "string", "pattern": "^([a-z0-9]([-.a-z0-9]*[a-z0-9])?)?$"}
 
 
+# Helm takes a value that is null out, and these the templates cannot do without.
+_NEEDED: Final = (
+    *("kind", "replicas", "image", "policy", "settings", "persistence", "activeDeadlineSeconds"),
+    *("ttlSecondsAfterFinished", "schedule", "serviceAccount", "rbac", "networkPolicy"),
+    "monitoring",
+)
+
+
 def _section(**properties: Json) -> Json:
-    return {"type": "object", "additionalProperties": False, "properties": properties}
+    return {
+        "type": "object",
+        "additionalProperties": False,
+        "required": list(properties),
+        "properties": properties,
+    }
 
 
 def _values() -> dict[str, Json]:
@@ -65,7 +78,11 @@ def _values() -> dict[str, Json]:
         "ttlSecondsAfterFinished": {"type": "integer", "minimum": 0},
         "serviceAccount": _section(create=_BOOL, name=_NAME, annotations=_MAP),
         "rbac": _section(create=_BOOL),
-        "resources": _section(requests=_QUANTITIES, limits=_QUANTITIES),
+        "resources": {
+            "type": "object",
+            "additionalProperties": False,
+            "properties": {"requests": _QUANTITIES, "limits": _QUANTITIES},
+        },
         "priorityClassName": _NAME,
         "nodeSelector": _MAP,
         "tolerations": _OBJECTS,
@@ -109,6 +126,7 @@ def values_schema() -> Json:
         "$schema": DIALECT,
         "type": "object",
         "additionalProperties": False,
+        "required": list(_NEEDED),
         "properties": {**_values(), **documents, **answered},
         "definitions": definitions,
     }

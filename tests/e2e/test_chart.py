@@ -124,6 +124,8 @@ WRONG: dict[str, tuple[Values, str]] = {
     "unknown setting": ({"settings": {"debounce": {"quite": "1s"}}}, "quite"),
     "setting of a wrong type": ({"settings": {"debounce": {"quiet": []}}}, "debounce/quiet"),
     "settings as text": ({"settings": "a: b"}, "settings"),
+    "settings taken out": ({"settings": None}, "missing property 'settings'"),
+    "image without a name": ({"image": {"repository": None}}, "missing property 'repository'"),
     "unknown plugin": (
         {"policy": {"profiles": [{"name": "a", "pluginConfig": [{"name": "NoSuchPlugin"}]}]}},
         "pluginConfig/0/name",
