@@ -103,7 +103,7 @@ class GateFactory:
 
     def follow_resync(self, *, under_way: bool) -> None:
         """Take in whether a look at everything is under way: not all findings are known then."""
-        self._workloads.is_resyncing = under_way
+        self._workloads.follow_resync(under_way=under_way)
 
     def _moving_of(self, owner_uid: str) -> int:
         return len(self.moves.moving.get(("owner", owner_uid), ()))

@@ -121,6 +121,10 @@ class Workloads:
         self._leaving: OrderedDict[str, dict[PodKey, float]] = OrderedDict()
         self._singles: OrderedDict[str, dict[PodKey, SingleMove]] = OrderedDict()
 
+    def follow_resync(self, *, under_way: bool) -> None:
+        """Take in whether a look at everything is under way: a lower ordinal may be found yet."""
+        self.is_resyncing = under_way
+
     def of(self, pod: Pod) -> WorkloadState | None:
         """Return the workload of a pod; None for one without replicas, such as a Job's."""
         own = controller_of(pod.owners)

@@ -1,6 +1,7 @@
 """Tokens and certificates: who is answered over HTTP, and by what."""
 
 import asyncio
+import contextlib
 import os
 import ssl
 from collections.abc import AsyncIterator, Mapping
@@ -252,6 +253,7 @@ async def _serial(url: str) -> str:
     _, writer = await asyncio.open_connection(host, int(port), ssl=context)
     found = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
     writer.close()
+    await writer.wait_closed()
     return str(hash(found))
 
 
@@ -271,6 +273,8 @@ async def test_clients_that_never_finish_a_handshake_hold_few_places_and_keep_no
                     await reader.readexactly(1)
         for _, writer in silent:
             writer.close()
+            with contextlib.suppress(ConnectionError):  # the first ones are cut off
+                await writer.wait_closed()
 
 
 @pytest.mark.parametrize(
