@@ -116,15 +116,20 @@ async def test_a_pods_chain_leads_to_its_deployment_or_cron_job(
 
         # A set that only a watch tells of: the next revision.
         kubectl.run("set", "image", "-n", space, "deployment/web", "main=example.invalid/other")
-        await wait_until(lambda: len(followed.chains(space)) == 3, within_s=60)
-        assert {chain[-1] for chain in followed.chains(space)} == {it[-1] for it in chains}
+        tops = {chain[-1] for chain in chains}
+        await wait_until(
+            lambda: (
+                len(found := followed.chains(space)) == 3 and {chain[-1] for chain in found} == tops
+            ),
+            within_s=60,
+        )
         beside.cancel_scope.cancel()
     assert followed.view.zone(playground.node("n1")) == "z1"
     assert [each.status.malformed for each in followed.reflectors] == [0, 0, 0, 0]
     assert [each.status.last_error for each in followed.reflectors] == ["", "", "", ""]
     deployment = kubectl.get("deployments", "-n", space)[0]["metadata"]["uid"]
-    tops = {followed.view.index(OwnerIndex).chain(pod)[-1].uid for pod in followed.state.pods}
-    assert deployment in tops
+    uids = {followed.view.index(OwnerIndex).chain(pod)[-1].uid for pod in followed.state.pods}
+    assert deployment in uids
 
 
 @pytest.mark.parametrize("path", PATHS)

@@ -70,9 +70,12 @@ class TcpLink:
                     thread.start()
 
     def _pump(self, source: socket.socket, sink: socket.socket, may_send: threading.Event) -> None:
+        was_held = False
         with contextlib.suppress(OSError):
             while data := source.recv(1 << 16):
+                was_held |= not may_send.is_set()
                 may_send.wait()
                 if not self._cut.is_set():
                     sink.sendall(data)
-            sink.shutdown(socket.SHUT_WR)
+            if not was_held:  # as a proxy that finishes what it held: an end would cancel that
+                sink.shutdown(socket.SHUT_WR)
