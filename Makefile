@@ -5,6 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 UV_VERSION := 0.13.9
 STAMP := $(VENV)/.installed
+SITE_TOOLS := $(VENV)/docs
 BENCH ?= full
 SEEDS ?= 200
 FIRST ?= 0
@@ -56,7 +57,15 @@ simulate: $(STAMP) ## play SEEDS=200 stories of a cluster in trouble, from seed 
 real-tools: $(STAMP) ## build the control plane and KWOK, fetch Kafka and Prometheus, into a cache folder; install Chromium
 	$(BIN)/python tools/real/build.py
 
-test-real: $(STAMP) real-tools ## end-to-end tests on the real control plane and the real broker
+$(SITE_TOOLS)/.installed: requirements/docs.txt | $(BIN)/uv
+	$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(SITE_TOOLS)
+	$(BIN)/uv pip install --quiet --python $(SITE_TOOLS)/bin/python --require-hashes -r requirements/docs.txt
+	@touch $@
+
+docs: $(SITE_TOOLS)/.installed ## build the documentation site in build/site; a broken link or anchor fails (seconds)
+	NO_MKDOCS_2_WARNING=1 $(SITE_TOOLS)/bin/mkdocs build --strict 2>&1 | grep -vE "^INFO"; exit $${PIPESTATUS[0]}
+
+test-real: $(STAMP) real-tools docs ## end-to-end tests on the real control plane and the real broker
 	$(BIN)/pytest -n 2 --dist loadgroup --durations 10 tests/e2e
 
 picture: $(STAMP) real-tools ## take the picture of the live page that the README shows
@@ -81,8 +90,10 @@ lock: | $(BIN)/uv ## renew the locks with hashes
 	  --no-emit-index-url --no-emit-find-links --no-annotate --no-header pyproject.toml --group dev -o requirements/dev.txt
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 \
 	  --no-emit-index-url --no-emit-find-links --no-annotate --no-header --group build -o requirements/build.txt
+	$(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 \
+	  --no-emit-index-url --no-emit-find-links --no-annotate --no-header --group docs -o requirements/docs.txt
 
 clean: ## remove what the targets made, except the cache of real parts
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build
 
-.PHONY: help install demo format lint check generated test test-deep simulate real-tools test-real picture bench lock clean
+.PHONY: help install demo format lint check generated docs test test-deep simulate real-tools test-real picture bench lock clean

@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,10 @@ from tools.commands_page import commands_page
 from tools.guards_page import guards_page
 from tools.watched_kinds import watched_kinds_page, written_files
 from tools.write_reference import (
+    DECISIONS,
     REASON_CODES,
     REFERENCE,
+    decisions_page,
     metrics_page,
     plugins_page,
     policy_rules_page,
@@ -80,11 +83,35 @@ def test_every_setting_and_argument_says_what_it_does() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_link_of_a_page_leads_to_a_file(page: Path) -> None:
-    links = re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text(encoding="utf-8"))
-    broken = [link for link in links if "://" not in link and not (page.parent / link).exists()]
+def test_every_link_of_a_page_leads_to_a_file_and_a_heading(page: Path) -> None:
+    links = re.findall(r"\]\(([^)#]*)#?([^)]*)\)", page.read_text(encoding="utf-8"))
+    broken = [
+        (link, heading)
+        for link, heading in links
+        if "://" not in link
+        and not (
+            (target := page.parent / link if link else page).is_file()
+            and (not heading or heading in anchors(target))
+        )
+    ]
 
     assert broken == []
+
+
+@cache
+def anchors(page: Path) -> set[str]:
+    """Return what a link may name of a page: its headings, as GitHub and our site name them."""
+    text = re.sub(r"^ *```.*?^ *```$", "", page.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
+    headings = (re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", line) for line in text.splitlines())
+    return {
+        re.sub(r"[^\w\- ]", "", heading.lstrip("# ").lower()).replace(" ", "-")
+        for heading in headings
+        if heading.startswith("#")
+    }
+
+
+def test_the_list_of_decision_records_is_complete() -> None:
+    assert (DECISIONS / "README.md").read_text(encoding="utf-8") == decisions_page()
 
 
 @pytest.mark.parametrize("folder", ["explain", "howto", "reference"])

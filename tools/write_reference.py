@@ -28,6 +28,7 @@ from tools.plan_example import PAGES, page_with_answer
 from tools.watched_kinds import README, watched_kinds_page, written_files
 
 REFERENCE = Path(__file__).parent.parent / "docs" / "reference"
+DECISIONS = REFERENCE.parent / "adr"
 REASON_CODES = REFERENCE.parents[1] / "reactive_desched" / "api" / "reason_codes.py"
 _README_WIDTH = 130
 _SKIPPED = ("apiVersion", "kind")
@@ -105,6 +106,25 @@ def readme() -> str:
     return re.sub(
         r"^What runs: .*?(?=, with)", lambda _: runs, text, flags=re.DOTALL | re.MULTILINE
     )
+
+
+def decisions_page() -> str:
+    """Return the list of the decision records, the newest first."""
+    lines = [
+        "# Decisions",
+        "",
+        "Why it is built as it is: what was decided, what that costs, and what was turned down.",
+        "An accepted record is not edited later; its first line names the record that replaces it.",
+        "",
+    ]
+    for record in sorted(DECISIONS.glob("[0-9]*.md"), reverse=True):
+        title = record.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
+        number, _, decided = title.partition(". ")
+        lines.append(f"- {number}: [{decided}]({record.name})")
+    lines += _next_links(
+        {"how it works": "../explain/architecture.md", "the words": "../explain/glossary.md"}
+    )
+    return "\n".join(lines) + "\n"
 
 
 def metrics_page() -> str:
@@ -308,6 +328,7 @@ def main() -> None:
     for file, text in written_files().items():
         file.write_text(text, encoding="utf-8")
     README.write_text(readme(), encoding="utf-8")
+    (DECISIONS / "README.md").write_text(decisions_page(), encoding="utf-8")
     for page in PAGES:
         page.write_text(page_with_answer(page), encoding="utf-8")
     (REFERENCE / "reasons.md").write_text(reasons_page(), encoding="utf-8")
