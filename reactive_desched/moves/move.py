@@ -37,7 +37,8 @@ class Move:
     the API server accepted the eviction, `gone_at` until the evicted pod is gone, and
     `replacement` until there is one. `request_id` is empty until the outcome is recorded.
     `passed_over` are the last pods of the same controller that came while the evicted pod was
-    still there.
+    still there. `is_restored` says that an earlier process decided it: pods that are new to this
+    process may be older then.
     """
 
     __slots__ = (
@@ -45,6 +46,7 @@ class Move:
         "controller_uid",
         "finding_holds",
         "gone_at",
+        "is_restored",
         "match_key",
         "origin",
         "passed_over",
@@ -67,6 +69,7 @@ class Move:
         self.controller_uid = controller_uid
         self.scopes = scopes
         self.request_id = ""
+        self.is_restored = False
         self.accepted_at: float | None = None
         self.gone_at: float | None = None
         self.replacement: Pod | None = None
@@ -156,6 +159,7 @@ def past_move(past: PastEviction, accepted_at: float | None) -> Move:
     origin = origin_of_past(past)
     controller_uid = "" if past.replacing_kind == _DEPLOYMENT else past.replacing_uid
     move = Move(origin, match_key, controller_uid, scopes_of(origin.owner, past.node, past.zone))
+    move.is_restored = True
     move.accepted_at = accepted_at
     move.request_id = past.request_id
     return move

@@ -293,14 +293,19 @@ class MoveTracker:
     def _match(self, pod: Pod, now: float, *, is_new: bool) -> None:
         """Take a pod for the replacement of the first move that waits for one like it.
 
-        A pod that may have been there before, for it is not new, must say that it was not. A move
-        passes it over while the evicted pod is still there: its controller creates it for another
-        reason then.
+        Pods come over one watch in the order of their changes: a pod that comes before the evicted
+        one is seen to leave is older, where a list that lagged behind has shown neither, and so may
+        be any pod that is not new or comes to a later process. Such a pod must say that it was
+        created since. A move passes a pod over while the evicted pod is still there: its controller
+        creates it for another reason then.
         """
         if (key := self._key_awaited(pod)) is None:
             return
         for move in self._awaiting[key].values():
-            if not is_new and (pod.uid in move.passed_over or not move.precedes(pod)):
+            if not is_new and pod.uid in move.passed_over:
+                continue
+            is_later = is_new and not move.is_restored and self._is_seen_leaving(move)
+            if not is_later and not move.precedes(pod):
                 continue
             if self._is_leaving(move):
                 self._replace(move, pod, now)
@@ -347,7 +352,11 @@ class MoveTracker:
 
     def _is_leaving(self, move: Move) -> bool:
         """Say whether the eviction has happened, as far as is known."""
-        if move.accepted_at is not None or move.gone_at is not None:
+        return move.accepted_at is not None or self._is_seen_leaving(move)
+
+    def _is_seen_leaving(self, move: Move) -> bool:
+        """Say whether the evicted pod was seen to terminate, or to be gone."""
+        if move.gone_at is not None:
             return True
         pod = self._view.pod(move.origin.pod_uid)
         return pod is None or pod.is_terminating

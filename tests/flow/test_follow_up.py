@@ -282,6 +282,21 @@ async def test_a_pod_that_was_created_before_the_eviction_happened_is_no_replace
     assert [end.replacement for end in flow.intent_store.follow_ups] == ["web-2"]
 
 
+async def test_a_pod_that_comes_before_the_evicted_one_is_seen_to_leave_may_be_older() -> None:
+    leaving = pod("web-1", on="n1")
+    async with flow_of().running() as flow:
+        await anyio.sleep(30)
+        flow.sync_and_resume(*NODES, leaving)
+        await anyio.sleep(1)
+        assert flow.evicted_names == ["web-1"]
+        flow.deliver(pod("older", status=STARTING, created=20))  # by a watch that lags behind
+        flow.delete(leaving)
+        flow.deliver(pod("older", on="n2", created=20))
+        await ready_on(flow, "web-2", "n2")
+
+    assert [end.replacement for end in flow.intent_store.follow_ups] == ["web-2"]
+
+
 async def test_a_new_list_may_have_the_replacement_before_it_lacks_the_pod() -> None:
     async with flow_of().running() as flow:
         flow.evictor.slow_s = 20
@@ -501,6 +516,22 @@ async def test_after_a_restart_the_newest_pods_are_the_replacements() -> None:
         assert flow.evicted_names == ["web-2"]
 
     assert flow.intent_store.lines[0] == ("follow-up", "web-1", "moved")
+
+
+async def test_after_a_restart_a_pod_that_comes_late_may_be_older_than_the_eviction() -> None:
+    async with flow_of(limits(owner=1)).running() as flow:
+        await anyio.sleep(30)
+        flow.controller.restore([past("web-0", ended_s=20)])
+        flow.intent_store.adopt("request-web-0", "web-0")
+        flow.sync_and_resume(*NODES, pod("web-1", on="n1"))
+        flow.deliver(pod("older", status=STARTING, created=1))  # by a watch that lags behind
+        flow.deliver(pod("older", on="n2", created=1))
+        await anyio.sleep(10)
+        assert flow.evicted_names == []
+
+        flow.deliver(pod("web-2", on="n2", created=20))
+        await anyio.sleep(2)
+        assert flow.evicted_names == ["web-1"]
 
 
 async def test_a_move_that_ended_while_nothing_ran_is_inferred_from_what_is_there() -> None:

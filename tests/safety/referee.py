@@ -253,7 +253,7 @@ class Referee:
             created = sorted(self._became_ready[owner])
             moving = 0
             for eviction in reversed(evictions):
-                if created and created[-1] >= int(eviction.at):
+                if created and created[-1] >= int(eviction.at) - self._set_back_s(eviction):
                     created.pop()
                 elif not self._is_given_up(eviction):
                     moving += 1
@@ -276,6 +276,15 @@ class Referee:
         since = [replicas for at, replicas in wanted if at > eviction.at]
         wants_fewer = eviction.is_surplus or min(before + since) < before[0]
         return wants_fewer and anyio.current_time() - eviction.at >= CREATION_TIMEOUT_S
+
+    def _set_back_s(self, eviction: Eviction) -> float:
+        """Return how much earlier an eviction may seem to have been, to a later process.
+
+        By as much as the clock was set back before: docs/explain/known-flaws.md.
+        """
+        if eviction.life == self._world.lives:
+            return 0.0
+        return -sum(s for at, s in self._world.clock_steps if s < 0 and at <= eviction.at)
 
     def _wants(self, owner: str, within_s: float = 0.0) -> int:
         """Return how many pods an owner wants, or the most that it wanted in the last seconds."""
