@@ -83,7 +83,7 @@ class GateFactory:
         )
         followed = self._workloads, self.brakes.zones
         trackers = (self.in_flight, *followed, self._pdb_filter, self.node_fit)
-        return Gate(filters, self._limits, self.rate_limiter, trackers, self.moves)
+        return Gate(filters, self._limits, self.rate_limiter, trackers, self.moves, self._workloads)
 
     @property
     def _limits(self) -> tuple[EvictionLimit, ...]:

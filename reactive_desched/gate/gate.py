@@ -78,6 +78,14 @@ class EvictionTracker(Protocol):
         ...
 
 
+class TurnKeeper(Protocol):
+    """Knows which pods leave one after the other."""
+
+    def keep_turn(self, decision: Defer | Refuse) -> None:
+        """Let a pod that waits for a limit alone keep its turn."""
+        ...
+
+
 class Gate:
     """The gates of one profile, cheap and final ones first; the rate limits come last."""
 
@@ -88,12 +96,14 @@ class Gate:
         rate_limiter: "EvictionRateLimiter",
         trackers: tuple[EvictionTracker, ...] = (),
         moves: "MoveTracker | None" = None,
+        turns: TurnKeeper | None = None,
     ) -> None:
         self.filters = (*filters, *limits)
         self._limits = limits
         self._rate_limiter = rate_limiter
         self._trackers = trackers
         self._moves = moves
+        self._turns = turns
 
     @property
     def indexes(self) -> tuple[type[Index], ...]:
@@ -104,12 +114,10 @@ class Gate:
         """Return the first gate's refusal or deferral, or Evict, which holds its tokens."""
         if self._moves is not None:
             self._moves.observe(finding, now)
-        for gate_filter in self.filters:
-            if (decision := gate_filter.check(finding, now)) is not None:
-                return decision
-        empty = self._rate_limiter.reserve(finding, now)
-        if empty is not None:
-            return _rate_limited(finding, empty, now)
+        if (decision := self._block(finding, now)) is not None:
+            if self._turns is not None:
+                self._turns.keep_turn(decision)
+            return decision
         for limit in self._limits:
             limit.reserve(finding)
         for tracker in self._trackers:
@@ -117,6 +125,14 @@ class Gate:
         if self._moves is not None:
             self._moves.begin(finding, now)
         return Evict(finding)
+
+    def _block(self, finding: Finding, now: float) -> Defer | Refuse | None:
+        """Return the first refusal or deferral; None where the tokens are reserved."""
+        for gate_filter in self.filters:
+            if (decision := gate_filter.check(finding, now)) is not None:
+                return decision
+        empty = self._rate_limiter.reserve(finding, now)
+        return None if empty is None else _rate_limited(finding, empty, now)
 
     def explain(self, finding: Finding, now: float) -> Iterator[tuple[str, Defer | Refuse | None]]:
         """Yield each gate's name, in their order, with its refusal or deferral, or None.

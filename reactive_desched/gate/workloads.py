@@ -7,10 +7,14 @@ such as for a custom controller, the pods that are there stand for the size.
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from msgspec import Struct
 
+from reactive_desched.gate.gate import RATE_LIMITED
+from reactive_desched.gate.plugin_limits import PLUGIN_NODE_LIMIT_REACHED
+from reactive_desched.gate.schedules import SCHEDULE_GATE
+from reactive_desched.model.decisions import EVICTION_LIMIT_GATE, Defer, Refuse
 from reactive_desched.model.history import PastEviction
 from reactive_desched.model.objects import (
     OwnerReference,
@@ -19,12 +23,15 @@ from reactive_desched.model.objects import (
     controller_of,
 )
 from reactive_desched.model.outcomes import POD_LEAVES
+from reactive_desched.moves.limits import TOO_MANY_MOVING
 from reactive_desched.state.indexes.owners import OwnerIndex
 from reactive_desched.state.indexes.workload_pods import WorkloadPods
 from reactive_desched.state.view import ClusterView
 
 WITHOUT_REPLICAS: Final = frozenset({"Job", "DaemonSet", "Node"})
 """The controllers whose pods do not stand in for each other."""
+
+STATEFUL_SET: Final = "StatefulSet"
 
 GATHER_S: Final = 1.0
 """How long the first pod of a StatefulSet with a finding waits for findings on others."""
@@ -45,6 +52,17 @@ as it does for ever in a dry run."""
 
 MAX_REMEMBERED: Final = 10_000
 """So many StatefulSets, controllers and namespaces are remembered each; then the oldest goes."""
+
+_LIMITS: Final = frozenset(
+    {
+        PLUGIN_NODE_LIMIT_REACHED.gate,
+        EVICTION_LIMIT_GATE,
+        RATE_LIMITED.gate,
+        SCHEDULE_GATE,
+        TOO_MANY_MOVING.gate,
+    }
+)
+"""The gates that make a pod wait and say nothing against its eviction."""
 
 _ORDINAL: Final = re.compile(r"-([0-9]+)$")
 T = TypeVar("T")
@@ -75,7 +93,7 @@ class WorkloadState(Struct, frozen=True):
     @property
     def is_stateful_set(self) -> bool:
         """Say whether its pods leave in order."""
-        return self.owner.kind == "StatefulSet"
+        return self.owner.kind == STATEFUL_SET
 
 
 class _Round:
@@ -86,6 +104,13 @@ class _Round:
     def __init__(self, began_at: float) -> None:
         self.began_at = began_at
         self.ordinals: dict[PodKey, int] = {}
+
+
+class _KeptTurn(NamedTuple):
+    """A pod of a StatefulSet that waits for a limit until a monotonic time."""
+
+    ordinal: int
+    until: float
 
 
 class SingleMove(Struct, frozen=True, gc=False):
@@ -118,6 +143,7 @@ class Workloads:
         self._clock = clock
         self.is_resyncing = False
         self._rounds: OrderedDict[str, _Round] = OrderedDict()
+        self._kept_turns: OrderedDict[str, dict[PodKey, _KeptTurn]] = OrderedDict()
         self._leaving: OrderedDict[str, dict[PodKey, float]] = OrderedDict()
         self._singles: OrderedDict[str, dict[PodKey, SingleMove]] = OrderedDict()
 
@@ -147,10 +173,16 @@ class Workloads:
         """Return for how long a pod of a StatefulSet waits for those of higher ordinals, or 0.
 
         The first finding begins a round, in which others are gathered; the highest goes first. A
-        higher one that is not evicted after all holds up the lower ones for one round only. While
-        everything is looked at, as after a start, the gathering does not end.
+        higher one that is not evicted after all holds up the lower ones for one round only, but
+        one that waits for a limit alone, for as long as it waits. While everything is looked at,
+        as after a start, the gathering does not end.
         """
         uid, now = workload.controller_uid, self._clock()
+        ordinal, kept = ordinal_of(pod), self._turns_kept(uid, now)
+        if (
+            until := max((k.until for k in kept.values() if k.ordinal > ordinal), default=now)
+        ) > now:
+            return until - now
         current = self._rounds.get(uid)
         if current is None or (now - current.began_at >= TURN_S and not self.is_resyncing):
             current = _Round(now)
@@ -158,11 +190,33 @@ class Workloads:
             _put(self._rounds, uid, current)
         if self.is_resyncing:
             current.began_at = now
-        ordinal = current.ordinals[pod.uid] = ordinal_of(pod)
-        if (gathering_s := current.began_at + GATHER_S - now) > 0:
+        current.ordinals[pod.uid] = ordinal
+        if (gathering_s := current.began_at + GATHER_S - now) > 0 and pod.uid not in kept:
             return gathering_s
         there = (other for key, other in current.ordinals.items() if self._view.pod(key))
         return 0.0 if ordinal >= max(there, default=0) else current.began_at + TURN_S - now
+
+    def keep_turn(self, decision: Defer | Refuse) -> None:
+        """Let a pod of a StatefulSet that waits for a limit alone go before lower ordinals.
+
+        It does until it was evaluated again, also where it need not leave any more by then.
+        """
+        pod, until = decision.finding.pod, decision.retry_at_s
+        if decision.gate not in _LIMITS or until is None:
+            return
+        own = controller_of(pod.owners)
+        if own is not None and own.kind == STATEFUL_SET:
+            kept = _put(self._kept_turns, own.uid, self._kept_turns.get(own.uid, {}))
+            kept[pod.uid] = _KeptTurn(ordinal_of(pod), until + TURN_S)
+
+    def _turns_kept(self, controller_uid: str, now: float) -> dict[PodKey, _KeptTurn]:
+        """Return the pods of a StatefulSet that wait for a limit, and are still there."""
+        if not (kept := self._kept_turns.get(controller_uid)):
+            return {}
+        for uid, turn in list(kept.items()):
+            if turn.until <= now or self._view.pod(uid) is None:
+                del kept[uid]
+        return kept
 
     def single_before(self, pod: Pod, workload: WorkloadState) -> tuple[SingleMove, float] | None:
         """Return the single-replica workload of the namespace that a pod waits for, and how long.

@@ -1,6 +1,6 @@
 """Every guard of reactive mode: what it holds, and that its end evicts the pod without polling."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import anyio
@@ -30,6 +30,7 @@ from reactive_desched.model.outcomes import Denied
 from reactive_desched.plugins.failed_pods import FailedPodsArgs, FailedPodsPlugin
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
 from reactive_desched.policy.guards import GuardName, GuardSettings
+from reactive_desched.primitives.token_bucket import TokenRate
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.view import ClusterView
 from reactive_desched.testing.builders import READY, node, pod
@@ -57,9 +58,14 @@ def only(*names: GuardName, **settings: object) -> GuardSettings:
     return GuardSettings.model_validate({"disabled": disabled, **settings})
 
 
-def controller(guards: GuardSettings) -> FakeEdgesController:
-    failed = FailedPodsPlugin(FailedPodsArgs(min_pod_lifetime_seconds=0))
-    return FakeEdgesController(NodeTaintsPlugin(NodeTaintsArgs()), failed, guards=guards)
+def controller(
+    guards: GuardSettings, rates: Mapping[str, TokenRate | None] | None = None
+) -> FakeEdgesController:
+    plugins = (
+        NodeTaintsPlugin(NodeTaintsArgs()),
+        FailedPodsPlugin(FailedPodsArgs(min_pod_lifetime_seconds=0)),
+    )
+    return FakeEdgesController(*plugins, guards=guards, rates=rates)
 
 
 async def held_until(
@@ -419,6 +425,32 @@ async def test_a_higher_ordinal_that_does_not_leave_holds_up_no_lower_one() -> N
         await anyio.sleep(60)
 
     assert flow.evicted_names[-1] == "db-1"
+
+
+def on_two_nodes() -> list[ClusterObject]:
+    """Return two wrong nodes, of which the one of the highest ordinal has another pod as well."""
+    tainted = [node(name, "gpu:NoSchedule") for name in ("n1", "n3")]
+    return [*tainted, FREE, WEB, numbered(2), numbered(1, "n3"), numbered(0, "n3")]
+
+
+async def test_a_higher_ordinal_that_waits_for_a_limit_alone_keeps_its_turn() -> None:
+    guards, once_a_minute = only(GuardName.STATEFUL_SET_ORDER), {"node": TokenRate(1 / 60, 1)}
+    async with controller(guards, once_a_minute).running() as flow:
+        flow.sync_and_resume(*on_two_nodes())
+        await anyio.sleep(600)
+
+    assert flow.evicted_names == ["web", "db-2", "db-1", "db-0"]
+
+
+async def test_the_turn_of_a_pod_that_need_not_leave_any_more_ends_with_the_limits_wait() -> None:
+    guards, once_a_minute = only(GuardName.STATEFUL_SET_ORDER), {"node": TokenRate(1 / 60, 1)}
+    async with controller(guards, once_a_minute).running() as flow:
+        flow.sync_and_resume(*on_two_nodes())
+        await anyio.sleep(30)
+        assert flow.evicted_names == ["web"]
+        flow.deliver(node("n1"))
+        await anyio.sleep(60)
+        assert flow.evicted_names == ["web", "db-1"]
 
 
 def single(name: str) -> list[ClusterObject]:
