@@ -3,7 +3,7 @@
 import inspect
 import re
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
 from typing import get_origin
@@ -268,8 +268,15 @@ def reason_codes_module() -> str:
         '"""Every reason code and every gate, for commands; written by `make generated`."""\n\n'
         "from typing import Final\n\n"
         f"REASON_CODES: Final = (\n{_listed(codes)})\n\n"
-        f"GATES: Final = (\n{_listed({each.gate for each in gates})})\n"
+        f"GATES: Final = (\n{_listed({each.gate for each in gates})})\n\n"
+        f"SETTINGS: Final = {{\n{_settings_of(gates)}}}\n"
+        '"""The setting, or field of the policy, that would change a decision of this reason."""\n'
     )
+
+
+def _settings_of(gates: Iterable[GateReason]) -> str:
+    settings = {each.code: each.setting for each in gates if each.setting}
+    return "".join(f'    "{code}": "{setting}",\n' for code, setting in sorted(settings.items()))
 
 
 def _listed(names: set[str]) -> str:

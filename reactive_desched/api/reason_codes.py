@@ -128,3 +128,32 @@ GATES: Final = (
     "YoungPods",
     "ZoneBrake",
 )
+
+SETTINGS: Final = {
+    "BackingOff": "evictions.retry",
+    "CoolingDown": "moves.cooldown",
+    "EvictionRateLimited": "budgets",
+    "FindingStorm": "brakes.storm",
+    "Futile": "moves.futileAfter",
+    "LabelsNotSelected": "labelSelector",
+    "LastMoveFutile": "moves.futileBackoff",
+    "MinPodAge": "minPodAge",
+    "MinReplicas": "minReplicas",
+    "NamespaceLimitReached": "maxNoOfPodsToEvictPerNamespace",
+    "NodeCoolingDown": "moves.nodeCooldown",
+    "NodeLimitReached": "maxNoOfPodsToEvictPerNode",
+    "NodeMovesFutile": "moves.futileBackoff",
+    "PluginNodeLimitReached": "evictionLimits.node",
+    "PodTooYoung": "guards.minPodAge",
+    "PriorityClassNotFound": "priorityThreshold",
+    "PriorityTooHigh": "priorityThreshold",
+    "ReadyTooRecently": "guards.minReadyTime",
+    "ScheduleAllowsNone": "budgets.schedules",
+    "ScheduleLimitReached": "budgets.schedules",
+    "TooManyMoving": "moves.maxMoving",
+    "TooManyPodsPending": "brakes.pending",
+    "TotalLimitReached": "maxNoOfPodsToEvictTotal",
+    "ZoneDisrupted": "brakes.zones.unhealthyPercent",
+    "ZoneSlowed": "brakes.zones.largeZoneRate",
+}
+"""The setting, or field of the policy, that would change a decision of this reason."""

@@ -60,6 +60,14 @@ class IndexCatalogue:
             found += [RecordLocation(number, spot) for spot in spans]
         return found[::-1]
 
+    def ends(self, query: RecordQuery) -> tuple[RecordSpan, RecordSpan] | None:
+        """Return where the first and the last of the wanted records stand; None without any."""
+        firsts = [lookup.find_oldest(index, query) for index in self.indexes]
+        lasts = [lookup.find_newest(index, query, limit=1) for index in self.indexes]
+        first = next((found for found in firsts if found is not None), None)
+        last = next((found[0] for found in reversed(lasts) if found), None)
+        return None if first is None or last is None else (first, last)
+
     def iter_matching(self, query: RecordQuery) -> Iterator[JournalRecord]:
         """Yield the wanted records in order, however many there are."""
         for index in self.indexes:

@@ -77,6 +77,12 @@ def find_newest(
         return list(_select_matching(connection, query, "DESC", limit))
 
 
+def find_oldest(index: AuditIndex, query: RecordQuery) -> RecordSpan | None:
+    """Return where the first of the wanted records stands; None without any."""
+    with _read_transaction(index.connection) as connection:
+        return next(iter(_select_matching(connection, query, "ASC", 1)), None)
+
+
 def iter_matching(index: AuditIndex, query: RecordQuery) -> Iterator[RecordSpan]:
     """Yield where the wanted records stand, in order, however many there are."""
     with _read_transaction(index.connection) as connection:

@@ -1,6 +1,7 @@
 """What a person wants to know of the record, read from the words of the command line."""
 
 from datetime import datetime
+from typing import Final
 
 from reactive_desched.audit.lookup import RecordQuery
 from reactive_desched.audit.rows import micros
@@ -8,6 +9,8 @@ from reactive_desched.errors import ConfigError
 from reactive_desched.journal.summary import EventFilter
 from reactive_desched.primitives.hints import quote
 from reactive_desched.primitives.moments import MOMENT_FORMATS_HELP, parse_moment
+
+_DEFAULT_PERIOD_US: Final = 7 * 86_400 * 1_000_000
 
 
 def parse_query(event_filter: EventFilter, since: str, until: str, now: datetime) -> RecordQuery:
@@ -18,6 +21,19 @@ def parse_query(event_filter: EventFilter, since: str, until: str, now: datetime
             f"--until {until} is not later than --since {since}: write a later --until"
         )
     return RecordQuery(filter=event_filter, since=first, until=last)
+
+
+def parse_period(event_filter: EventFilter, since: str, until: str, now: datetime) -> RecordQuery:
+    """Return the same with both bounds: until now, and from seven days before; raises ConfigError.
+
+    What is later than now has not happened, whatever its time says.
+    """
+    found = parse_query(event_filter, since, until, now)
+    last = micros(now.isoformat()) if found.until is None else found.until
+    first = last - _DEFAULT_PERIOD_US if found.since is None else found.since
+    if first >= last:
+        raise ConfigError(f"--since {since} is not in the past: write an earlier --since")
+    return RecordQuery(filter=found.filter, since=first, until=last)
 
 
 def parse_flag_moment(flag: str, text: str, now: datetime) -> datetime:

@@ -1,8 +1,9 @@
-"""`audit`: search the record, show the history of a decision, verify and export it."""
+"""`audit`: search the record, show the history of a decision, verify, sum up and export it."""
 
 from reactive_desched.cli import (
     audit_export,
     audit_query,
+    audit_report,
     audit_show,
     audit_status,
     audit_verify,
@@ -17,9 +18,11 @@ copy of one. Nothing is asked of a cluster or of the controller."""
 
 def add(commands: Commands) -> None:
     """Describe `audit` to the parser."""
-    command = commands.add_parser("audit", help="search, explain, prove and export the record")
+    command = commands.add_parser(
+        "audit", help="search, explain, prove, sum up and export the record"
+    )
     command.describe(_DESCRIPTION)
     doing = command.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for module in (audit_query, audit_show, audit_verify, audit_export, audit_status):
+    for module in (audit_query, audit_show, audit_verify, audit_export, audit_report, audit_status):
         module.add(doing)
     events.add_tail(doing)

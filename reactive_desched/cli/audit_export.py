@@ -2,7 +2,6 @@
 
 import argparse
 import sys
-from pathlib import Path
 from typing import Final
 
 from reactive_desched.cli import audit_flags
@@ -35,11 +34,7 @@ def add(commands: Commands) -> None:
     audit_flags.add_filters(command)
     command.add_argument("-o", "--output", choices=_FORMATS, default="jsonl")
     command.add_argument("--format", dest="output", choices=_FORMATS, help=argparse.SUPPRESS)
-    command.add_argument(
-        "--out",
-        metavar="FILE",
-        help="write to this file, which is replaced as a whole (default: standard output)",
-    )
+    audit_flags.add_out(command)
     audit_flags.add_journal(command)
     command.set_defaults(command=_export)
 
@@ -50,7 +45,6 @@ def _export(arguments: argparse.Namespace) -> int:
         as_csv,
         as_jsonl,
         matching_records,
-        write_file,
     )
 
     query = audit_flags.record_query(arguments)
@@ -58,10 +52,7 @@ def _export(arguments: argparse.Namespace) -> int:
     counted = RecordCounter()
     with audit_flags.open_catalogue(arguments) as catalogue:
         parts = form(counted.count_through(matching_records(catalogue, query)))
-        if arguments.out:
-            write_file(parts, Path(arguments.out))
-        else:
-            sys.stdout.buffer.writelines(parts)
+        audit_flags.write_parts(parts, arguments.out)
     if not counted.count:
         sys.stderr.write(audit_flags.NO_RECORD_MATCHES)
     return 0 if counted.count else _NOT_FOUND

@@ -3,7 +3,7 @@
 import argparse
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -12,6 +12,8 @@ from reactive_desched.cli import record_filters
 from reactive_desched.cli.messages import print_warning
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from reactive_desched.audit.catalogue import IndexCatalogue
     from reactive_desched.audit.lookup import RecordQuery
 
@@ -29,16 +31,45 @@ def add_journal(command: argparse.ArgumentParser) -> None:
 
 def add_filters(command: argparse.ArgumentParser) -> None:
     """Describe which records are meant, and of which time."""
-    chosen = record_filters.add(command)
+    add_period(record_filters.add(command))
+
+
+def add_period(chosen: "argparse._ArgumentGroup", *, since: str = "", until: str = "") -> None:
+    """Describe of which time the records are; the texts say what holds without the flags."""
+    by_default = f" (default: {since})" if since else ""
     chosen.add_argument(
         "--since",
         metavar="TIME",
         default="",
-        help="that happened then or later: RFC 3339, a day (UTC), or how long ago, as 10m or 7d",
+        help="that happened then or later: RFC 3339, a day (UTC), or how long ago, as 10m or 7d"
+        f"{by_default}",
     )
+    by_default = f" (default: {until})" if until else ""
     chosen.add_argument(
-        "--until", metavar="TIME", default="", help="that happened before then, written as --since"
+        "--until",
+        metavar="TIME",
+        default="",
+        help=f"that happened before then, written as --since{by_default}",
     )
+
+
+def add_out(command: argparse.ArgumentParser) -> None:
+    """Describe the file that is written."""
+    command.add_argument(
+        "--out",
+        metavar="FILE",
+        help="write to this file, which is replaced as a whole (default: standard output)",
+    )
+
+
+def write_parts(parts: Iterable[bytes], out: str | None) -> None:
+    """Write to the file that --out names, else to standard output; raises JournalError."""
+    from reactive_desched.audit.export import write_file
+
+    if out:
+        write_file(parts, Path(out))
+    else:
+        sys.stdout.buffer.writelines(parts)
 
 
 def record_query(arguments: argparse.Namespace) -> "RecordQuery":
@@ -49,6 +80,16 @@ def record_query(arguments: argparse.Namespace) -> "RecordQuery":
 
     chosen = record_filters.build_filter(record_filters.filter_values(arguments))
     return query_args.parse_query(chosen, arguments.since, arguments.until, datetime.now(UTC))
+
+
+def period_query(arguments: argparse.Namespace, now: "datetime") -> "RecordQuery":
+    """Return which pods are meant and of which time, which has both bounds; raises ConfigError."""
+    from reactive_desched.audit import query_args
+    from reactive_desched.journal.summary import EventFilter
+
+    words = record_filters.pod_words(arguments)
+    record_filters.check_plugins(words.get("plugins", ()))
+    return query_args.parse_period(EventFilter(**words), arguments.since, arguments.until, now)
 
 
 @contextmanager

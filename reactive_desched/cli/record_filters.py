@@ -43,14 +43,15 @@ def _add_flags(group: "argparse._ArgumentGroup", names: Iterable[str]) -> None:
         group.add_argument(*flags, metavar=metavar, action="append", default=[], help=text)
 
 
-def add_pods(command: argparse.ArgumentParser) -> None:
-    """Describe those of the flags that choose among pods, for a preview."""
+def add_pods(command: argparse.ArgumentParser) -> "argparse._ArgumentGroup":
+    """Describe those of the flags that choose among pods."""
     group = command.add_argument_group(
         "which pods",
         "all flags must match; of a repeated flag, or a list with commas, one value must match;"
         " in a name, * stands for any text and ? for one character",
     )
     _add_flags(group, _OF_PODS)
+    return group
 
 
 def pod_words(arguments: argparse.Namespace) -> Mapping[str, tuple[str, ...]]:

@@ -32,6 +32,14 @@ class PodSummary(Struct, frozen=True, gc=False):
     node: str = ""
     owners: tuple[OwnerSummary, ...] = ()
 
+    @property
+    def workload(self) -> str:
+        """The topmost owner as NAMESPACE/KIND/NAME; of a bare pod, the pod itself."""
+        if not self.owners:
+            return f"{self.namespace}/Pod/{self.name}"
+        top = self.owners[-1]
+        return f"{self.namespace}/{top.kind}/{top.name}"
+
 
 class FindingSummary(Struct, frozen=True, gc=False):
     """Whose opinion it was."""

@@ -79,6 +79,11 @@ class MoveEnd(Struct, frozen=True, gc=False):
         """Say whether a replacement runs for which the finding does not hold."""
         return self.result in (MOVED, RETURNED) and self.finding_holds is False
 
+    @property
+    def is_futile(self) -> bool:
+        """Say whether the replacement does not run, or the finding holds for it as well."""
+        return bool(self.finding_holds) or self.result in FAILED_RESULTS
+
 
 class MoveOrigin(Struct, frozen=True, gc=False):
     """The evicted pod of a move; `began_s` is when that was decided, in seconds since the epoch."""

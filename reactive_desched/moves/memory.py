@@ -28,7 +28,7 @@ from reactive_desched.model.decisions import Defer, GateReason, Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.history import PastEviction
 from reactive_desched.model.labels import EVERYTHING
-from reactive_desched.model.moves import FAILED_RESULTS, MoveEnd, MoveOrigin, MoveOwner
+from reactive_desched.model.moves import MoveEnd, MoveOrigin, MoveOwner
 from reactive_desched.model.objects import PodKey
 from reactive_desched.model.outcomes import EVICTED, UNKNOWN
 from reactive_desched.model.wakes import WakeOn, WakeOnPod
@@ -314,7 +314,7 @@ class MoveMemory:
             origin.node, origin.plugin, now
         )
         landing.ended_at = now
-        if end.finding_holds or end.result in FAILED_RESULTS:
+        if end.is_futile:
             if not landing.is_futile:
                 self._add_futile(memory, landing, now)
         elif end.helped:

@@ -106,7 +106,7 @@ def test_query_that_finds_nothing_is_an_empty_array_in_json(
     assert json.loads(capsys.readouterr().out) == []
 
 
-@pytest.mark.parametrize("command", ["query", "show X", "export", "status"])
+@pytest.mark.parametrize("command", ["query", "show X", "export", "report", "status"])
 def test_where_there_is_no_journal_the_message_says_how_to_name_one(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
 ) -> None:
@@ -117,7 +117,7 @@ def test_where_there_is_no_journal_the_message_says_how_to_name_one(
     )
 
 
-@pytest.mark.parametrize("command", ["query", "show X", "export", "status"])
+@pytest.mark.parametrize("command", ["query", "show X", "export", "report", "status"])
 @pytest.mark.parametrize("text", ["hello\nworld\n", "hello", '{"a":1}\n'])
 def test_files_of_another_program_are_named_and_left_without_an_index(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str, text: str
