@@ -37,8 +37,8 @@ class Move:
     the API server accepted the eviction, `gone_at` until the evicted pod is gone, and
     `replacement` until there is one. `request_id` is empty until the outcome is recorded.
     `passed_over` are the last pods of the same controller that came while the evicted pod was
-    still there. `is_restored` says that an earlier process decided it: pods that are new to this
-    process may be older then.
+    still there. `had_left` says that the evicted pod was leaving or gone when this process began:
+    which pods came later is not known then.
     """
 
     __slots__ = (
@@ -46,7 +46,7 @@ class Move:
         "controller_uid",
         "finding_holds",
         "gone_at",
-        "is_restored",
+        "had_left",
         "match_key",
         "origin",
         "passed_over",
@@ -69,7 +69,7 @@ class Move:
         self.controller_uid = controller_uid
         self.scopes = scopes
         self.request_id = ""
-        self.is_restored = False
+        self.had_left = False
         self.accepted_at: float | None = None
         self.gone_at: float | None = None
         self.replacement: Pod | None = None
@@ -159,7 +159,6 @@ def past_move(past: PastEviction, accepted_at: float | None) -> Move:
     origin = origin_of_past(past)
     controller_uid = "" if past.replacing_kind == _DEPLOYMENT else past.replacing_uid
     move = Move(origin, match_key, controller_uid, scopes_of(origin.owner, past.node, past.zone))
-    move.is_restored = True
     move.accepted_at = accepted_at
     move.request_id = past.request_id
     return move

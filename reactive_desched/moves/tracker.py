@@ -178,6 +178,7 @@ class MoveTracker:
         restored, self._restored = list(self._restored.values()), {}
         for move in restored:
             self._add(move, now)
+            move.had_left = self._is_seen_leaving(move)
         self._match_newest(restored, now)
         for move in restored:
             if move.origin.pod_uid in self._moves:
@@ -293,18 +294,18 @@ class MoveTracker:
     def _match(self, pod: Pod, now: float, *, is_new: bool) -> None:
         """Take a pod for the replacement of the first move that waits for one like it.
 
-        Pods come over one watch in the order of their changes: a pod that comes before the evicted
-        one is seen to leave is older, where a list that lagged behind has shown neither, and so may
-        be any pod that is not new or comes to a later process. Such a pod must say that it was
-        created since. A move passes a pod over while the evicted pod is still there: its controller
-        creates it for another reason then.
+        Pods come over one watch in the order of their changes: a pod that is new after the evicted
+        one was seen to leave was created since. Any other must say so by its time: a pod that is not new, one
+        that comes before, as after a list that lagged behind, and every one where the evicted pod
+        had left before this process began. A move passes a pod over while the evicted pod is still
+        there: its controller creates it for another reason then.
         """
         if (key := self._key_awaited(pod)) is None:
             return
         for move in self._awaiting[key].values():
             if not is_new and pod.uid in move.passed_over:
                 continue
-            is_later = is_new and not move.is_restored and self._is_seen_leaving(move)
+            is_later = is_new and not move.had_left and self._is_seen_leaving(move)
             if not is_later and not move.precedes(pod):
                 continue
             if self._is_leaving(move):

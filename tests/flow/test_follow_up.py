@@ -549,7 +549,10 @@ async def test_a_move_that_ended_while_nothing_ran_is_inferred_from_what_is_ther
     ]
 
 
-async def test_after_a_restart_a_request_without_an_outcome_counts_and_is_followed() -> None:
+@pytest.mark.parametrize("created", [40, 0], ids=["clocks agree", "the server's is behind"])
+async def test_after_a_restart_a_request_without_an_outcome_counts_and_is_followed(
+    created: int,
+) -> None:
     web_0 = pod("web-0", on="n3")
     async with flow_of(limits(owner=1)).running() as flow:
         await anyio.sleep(10)
@@ -558,13 +561,13 @@ async def test_after_a_restart_a_request_without_an_outcome_counts_and_is_follow
         flow.sync_and_resume(*NODES, web_0, pod("web-1", on="n1"))
         await anyio.sleep(30)
         flow.delete(web_0)
-        flow.deliver(pod("web-2", status=STARTING, created=40))
+        flow.deliver(pod("web-2", status=STARTING, created=created))
         await anyio.sleep(10)
         flow.controller.end_inherited_eviction("web-0", Outcome(UNKNOWN))
         await anyio.sleep(CREATION_TIMEOUT_S + 1)
         assert flow.evicted_names == []
 
-        flow.deliver(pod("web-2", on="n2", created=40))
+        flow.deliver(pod("web-2", on="n2", created=created))
         await anyio.sleep(2)
         assert flow.evicted_names == ["web-1"]
 
