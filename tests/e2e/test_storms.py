@@ -11,7 +11,7 @@ from tests.support import manifests
 from tests.support.audit_crosscheck import AuditCrosscheck, above_rate, most_within
 from tests.support.control_plane import ControlPlane, wait_until
 from tests.support.controller_process import RunController
-from tests.support.limits import UNLIMITED
+from tests.support.limits import NO_BUDGETS, UNLIMITED
 from tests.support.playground import E2ENamespace
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
@@ -182,7 +182,7 @@ def test_a_rollout_during_a_drain_is_waited_for_and_one_pod_is_missing_at_most(
     referee: AuditCrosscheck,
     tmp_path: Path,
 ) -> None:
-    playground.settings = f"{HEAD}guards: {{minPodAge: 0s, minReadyTime: 0s}}\n"
+    playground.settings = f"{HEAD}{NO_BUDGETS}guards: {{minPodAge: 0s, minReadyTime: 0s}}\n"
     playground.add_nodes("n1")
     old = playground.deploy("web", 6)
     playground.add_nodes("n2")
