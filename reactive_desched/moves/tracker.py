@@ -295,10 +295,10 @@ class MoveTracker:
         """Take a pod for the replacement of the first move that waits for one like it.
 
         Pods come over one watch in the order of their changes: a pod that is new after the evicted
-        one was seen to leave was created since. Any other must say so by its time: a pod that is not new, one
-        that comes before, as after a list that lagged behind, and every one where the evicted pod
-        had left before this process began. A move passes a pod over while the evicted pod is still
-        there: its controller creates it for another reason then.
+        one was seen to leave was created since. The time of its creation must say so of any other:
+        of a pod that is not new, of one that comes before, as after a list that lagged behind, and
+        of every one where the evicted pod had left before this process began. A move passes a pod
+        over while the evicted pod is still there: its controller creates it for another reason.
         """
         if (key := self._key_awaited(pod)) is None:
             return
