@@ -104,6 +104,10 @@ class Move:
         """Take in that the evicted pod is gone."""
         self.gone_at = now
 
+    def miss_leaving(self) -> None:
+        """Take in that the evicted pod was leaving or gone when this process began."""
+        self.had_left = True
+
     def confirm_finding(self) -> None:
         """Take in that the plugin finds the same of the replacement."""
         self.finding_holds = True

@@ -178,7 +178,8 @@ class MoveTracker:
         restored, self._restored = list(self._restored.values()), {}
         for move in restored:
             self._add(move, now)
-            move.had_left = self._is_seen_leaving(move)
+            if self._is_seen_leaving(move):
+                move.miss_leaving()
         self._match_newest(restored, now)
         for move in restored:
             if move.origin.pod_uid in self._moves:
