@@ -18,6 +18,13 @@ from reactive_desched.controller.coverage import UNAFFECTED_REASONS
 from reactive_desched.model.decisions import GateReason
 from reactive_desched.model.outcomes import RESULTS, OutcomeReason
 from reactive_desched.model.scheduling import FitReason
+from reactive_desched.model.wakes import (
+    WakeOn,
+    WakeOnCapacity,
+    WakeOnGroupCapacity,
+    WakeOnPod,
+    awaited,
+)
 from tools.declared import declared
 
 PACKAGE = Path(reactive_desched.__file__).parent
@@ -141,3 +148,29 @@ def _with_parts(struct: type[Struct]) -> Iterator[type[Struct]]:
     for field in msgspec.structs.fields(struct):
         if isinstance(field.type, type) and issubclass(field.type, Struct):
             yield from _with_parts(field.type)
+
+
+def test_every_wake_says_in_words_what_is_awaited() -> None:
+    wakes = [wake for wake in _subclasses(WakeOn) if wake.__module__.startswith(PACKAGE.name)]
+
+    assert len(wakes) > 15
+    for wake in wakes:
+        made = wake(*("NAME" for _ in wake.__struct_fields__))
+        words = made.description
+        assert re.fullmatch(r"(a|an|the|one|another|more|room) [A-Za-z/ ]+", words), wake
+        shown = {name for name in wake.__struct_fields__ if name not in ("uid", "group", "scope")}
+        assert ("NAME" in words) is bool(shown), f"{wake}: a uid or a number says nothing"
+
+
+def test_a_finding_waits_for_its_own_pod_or_another_and_names_each_wait_once() -> None:
+    wakes = (WakeOnCapacity(), WakeOnGroupCapacity(3), WakeOnPod("own"), WakeOnPod("other"))
+
+    assert awaited(wakes, "own") == (
+        *("room on a node", "a change of the pod", "a change of another pod"),
+    )
+
+
+def _subclasses(kind: type[WakeOn]) -> Iterator[type[WakeOn]]:
+    for each in kind.__subclasses__():
+        yield each
+        yield from _subclasses(each)

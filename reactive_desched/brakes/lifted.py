@@ -16,6 +16,7 @@ class WakeOnBrake(WakeOn, frozen=True, gc=False):
     """A brake of the whole cluster is released."""
 
     changes: ClassVar[ChangeTypes] = (BrakeLifted,)
+    words = "the release of the {brake} brake"
     brake: str
 
     @classmethod

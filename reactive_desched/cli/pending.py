@@ -72,7 +72,7 @@ def _table(answer: Mapping[str, Any], now: datetime) -> Iterator[str]:
         yield "no finding waits"
     else:
         rows: list[tuple[str, ...]] = [
-            ("POD", "NODE", "PLUGIN", "SINCE", "UNTIL", "REASON", "MESSAGE")
+            ("POD", "NODE", "PLUGIN", "SINCE", "NEXT LOOK", "REASON", "MESSAGE")
         ]
         rows += (_row(finding, now) for finding in findings)
         yield from align(rows, width=layout_for(sys.stdout).width, indent="")
@@ -82,15 +82,21 @@ def _table(answer: Mapping[str, Any], now: datetime) -> Iterator[str]:
         yield f"{answer['subjects']} subjects wait for quiet, or for their turn"
 
 
+def next_look(until: str | None, now: datetime) -> str:
+    """Say when a blocked finding is evaluated again: by a time, else only at a change."""
+    if until is None:
+        return "at a change"
+    return f"in {format_span(datetime.fromisoformat(until) - now)}"
+
+
 def _row(finding: Mapping[str, Any], now: datetime) -> tuple[str, ...]:
-    until = finding.get("until")
-    awaited = ", ".join(finding["waitsFor"])
+    awaited = " or ".join(finding["waitsFor"])
     return (
         f"{finding['namespace']}/{finding['pod']}",
         finding["node"],
         finding["plugin"],
         format_span(now - datetime.fromisoformat(finding["since"])),
-        format_span(datetime.fromisoformat(until) - now) if until else "",
+        next_look(finding.get("until"), now),
         finding["reason"],
-        f"{finding['message']} [waits for: {awaited}]" if awaited else finding["message"],
+        f"{finding['message']} [waits for {awaited}]" if awaited else finding["message"],
     )

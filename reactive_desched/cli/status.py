@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from reactive_desched.cli import controller_client
 from reactive_desched.cli.commands import Commands
+from reactive_desched.cli.pending import next_look
 from reactive_desched.primitives.ages import format_span
 
 MAX_ROWS: Final = 10
@@ -142,7 +143,7 @@ class StatusScreen:
                 str(each["findings"]),
                 each["reason"],
                 self._age(each["since"]),
-                self._in(each.get("nextUntil")),
+                next_look(each.get("nextUntil"), self._now),
                 each["example"],
                 _with_setting(each),
             )
@@ -225,11 +226,6 @@ class StatusScreen:
 
     def _age(self, time: str) -> str:
         return format_span(self._now - datetime.fromisoformat(time))
-
-    def _in(self, time: str | None) -> str:
-        if time is None:
-            return "at a change"
-        return f"in {format_span(datetime.fromisoformat(time) - self._now)}"
 
 
 def _size(answer: Answer) -> str:

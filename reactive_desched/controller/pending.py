@@ -11,7 +11,7 @@ from reactive_desched.controller.flapping import FlappingObject
 from reactive_desched.errors import ConfigError
 from reactive_desched.model.decisions import Defer, Refuse
 from reactive_desched.model.triggers import Trigger
-from reactive_desched.model.wakes import WakeOn
+from reactive_desched.model.wakes import WakeOn, awaited
 from reactive_desched.primitives.hints import quote
 from reactive_desched.primitives.moments import utc_time
 
@@ -186,7 +186,7 @@ def _rows(findings: Iterable[PendingFinding], wall_offset: float) -> Iterator[Pe
             decision.reason,
             decision.message,
             utc_time(finding.since + wall_offset),
-            tuple(dict.fromkeys(wake.description for wake in finding.waits_for)),
+            awaited(finding.waits_for, pod.uid),
             str(finding.trigger),
             None if finding.until is None else utc_time(finding.until + wall_offset),
         )

@@ -5,7 +5,8 @@ Each type lists the changes that fulfil it, and says which wake of the type such
 Equal wakes are one key, so an index finds the findings that a change may unblock in O(1).
 """
 
-from typing import Any, ClassVar, Self
+from collections.abc import Iterable
+from typing import Any, ClassVar, Final, Self
 
 from msgspec import Struct
 
@@ -41,6 +42,8 @@ class WakeOn(Struct, frozen=True, gc=False):
     """Base of all wakes; `fulfilled_by` may be asked about the types in `changes` only."""
 
     changes: ClassVar[ChangeTypes] = ()
+    words: ClassVar[str] = ""
+    """What is awaited, for people, with the names of fields in braces."""
 
     @classmethod
     def fulfilled_by(cls, change: Any) -> Self:  # Any: each type reads the changes that it lists
@@ -49,10 +52,8 @@ class WakeOn(Struct, frozen=True, gc=False):
 
     @property
     def description(self) -> str:
-        """What is awaited, for people: the kind, and the names of one that has any but a uid."""
-        kind = type(self).__name__.removeprefix("WakeOn")
-        names = (getattr(self, name) for name in self.__struct_fields__ if name != "uid")
-        return " ".join([kind, *map(str, names)])
+        """What is awaited, in words for people: match on the code of the reason, not on them."""
+        return self.words.format_map({name: getattr(self, name) for name in self.__struct_fields__})
 
     def matches(self, change: Change) -> bool:
         """Say whether a change fulfils this wake."""
@@ -71,6 +72,7 @@ class WakeOnPod(WakeOn, frozen=True, gc=False):
         PodGone,
         CompletedPodDeleted,
     )
+    words = "a change of the pod"
     uid: PodKey
 
     @classmethod
@@ -82,6 +84,7 @@ class WakeOnPod(WakeOn, frozen=True, gc=False):
 class WakeOnEviction(WakeOn, frozen=True, gc=False):
     """The eviction of a pod has failed; the outcome fulfils it, no change of the cluster does."""
 
+    words = "the end of an eviction under way"
     uid: PodKey
 
 
@@ -98,6 +101,7 @@ class WakeOnNode(WakeOn, frozen=True, gc=False):
         NodeMetadataChanged,
         PodGone,
     )
+    words = "a change of node {name}"
     name: str
 
     @classmethod
@@ -110,6 +114,7 @@ class WakeOnNodeAdded(WakeOn, frozen=True, gc=False):
     """One more node is eligible."""
 
     changes: ClassVar[ChangeTypes] = (NodeAdded,)
+    words = "one more eligible node"
 
     @classmethod
     def fulfilled_by(cls, _: Any) -> Self:  # a NodeAdded
@@ -129,6 +134,7 @@ class WakeOnCapacity(WakeOn, frozen=True, gc=False):
         PodSpecChanged,  # it may have shrunk
         PodLabelsChanged,  # its labels may no longer conflict with anti-affinity
     )
+    words = "room on a node"
 
     @classmethod
     def fulfilled_by(cls, _: Any) -> Self:  # any of the above
@@ -139,6 +145,7 @@ class WakeOnCapacity(WakeOn, frozen=True, gc=False):
 class WakeOnGroupCapacity(WakeOn, frozen=True, gc=False):
     """A node may have room for pods of one unschedulable group; a CapacityHint fulfils it."""
 
+    words = "room on a node"
     group: int
 
 
@@ -146,6 +153,7 @@ class WakeOnNamespace(WakeOn, frozen=True, gc=False):
     """A namespace or its labels differ."""
 
     changes: ClassVar[ChangeTypes] = (NamespaceChanged,)
+    words = "a change of namespace {name}"
     name: str
 
     @classmethod
@@ -158,6 +166,7 @@ class WakeOnWorkload(WakeOn, frozen=True, gc=False):
     """A controller of pods differs, or more of its pods are Ready or fewer are not."""
 
     changes: ClassVar[ChangeTypes] = (WorkloadChanged,)
+    words = "a change of its workload"
     uid: str
 
     @classmethod
@@ -170,6 +179,7 @@ class WakeOnPdb(WakeOn, frozen=True, gc=False):
     """A PodDisruptionBudget of a namespace differs."""
 
     changes: ClassVar[ChangeTypes] = (PdbChanged,)
+    words = "a change of a PodDisruptionBudget in namespace {namespace}"
     namespace: str
 
     @classmethod
@@ -182,6 +192,7 @@ class WakeOnPvc(WakeOn, frozen=True, gc=False):
     """A PersistentVolumeClaim differs."""
 
     changes: ClassVar[ChangeTypes] = (PvcChanged,)
+    words = "a change of PersistentVolumeClaim {namespace}/{name}"
     namespace: str
     name: str
 
@@ -195,6 +206,7 @@ class WakeOnPv(WakeOn, frozen=True, gc=False):
     """A PersistentVolume differs."""
 
     changes: ClassVar[ChangeTypes] = (PvChanged,)
+    words = "a change of PersistentVolume {name}"
     name: str
 
     @classmethod
@@ -207,8 +219,22 @@ class WakeOnPriorityClass(WakeOn, frozen=True, gc=False):
     """A PriorityClass differs."""
 
     changes: ClassVar[ChangeTypes] = (PriorityClassChanged,)
+    words = "a change of a PriorityClass"
 
     @classmethod
     def fulfilled_by(cls, _: Any) -> Self:  # a PriorityClassChanged
         """Return the only wake of this type."""
         return cls()
+
+
+def awaited(wakes: Iterable[WakeOn], pod: PodKey) -> tuple[str, ...]:
+    """Say what a finding on a pod waits for, in words, each once."""
+    return tuple(
+        dict.fromkeys(
+            _ANOTHER_POD if isinstance(wake, WakeOnPod) and wake.uid != pod else wake.description
+            for wake in wakes
+        )
+    )
+
+
+_ANOTHER_POD: Final = "a change of another pod"

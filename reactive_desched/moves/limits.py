@@ -49,6 +49,12 @@ class WakeOnMoveEnded(WakeOn, frozen=True, gc=False):
     scope: str
     name: str
 
+    @property
+    def description(self) -> str:
+        """What is awaited, in words; an owner is named by its uid alone, which says nothing."""
+        of = {"owner": "of its workload", "cluster": "in the cluster"}
+        return f"the end of a move {of.get(self.scope, f'in {self.scope} {self.name}')}"
+
     @classmethod
     def fulfilled_by(cls, change: Any) -> Self:  # a MoveEnded
         """Return the wake of the scope."""

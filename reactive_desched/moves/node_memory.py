@@ -56,6 +56,7 @@ class WakeOnAnyNode(WakeOn, frozen=True, gc=False):
         NodeTaintsChanged,
         NodeLabelsChanged,
     )
+    words = "a change of a node"
 
     @classmethod
     def fulfilled_by(cls, _: Any) -> Self:  # any of the above

@@ -24,6 +24,7 @@ from reactive_desched.model.intents import Intent
 from reactive_desched.model.moves import MoveEnd
 from reactive_desched.model.observer import Observer
 from reactive_desched.model.outcomes import EVICTED
+from reactive_desched.model.wakes import awaited
 from reactive_desched.plan.assumed_cluster import AssumedCluster, PreviewClock
 from reactive_desched.plan.evaluation import DecisionFormatter, PlanResult
 from reactive_desched.plan.mode import RunBounds
@@ -233,7 +234,7 @@ class _ControllerRun:
             until = finding.until
             yield replace(
                 formatted,
-                waits_for=tuple(dict.fromkeys(wake.description for wake in finding.waits_for)),
+                waits_for=awaited(finding.waits_for, decision.finding.pod.uid),
                 retry_in_seconds=None if until is None else round(until, 3),
             )
 

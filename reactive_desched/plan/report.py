@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from reactive_desched.model.wakes import WakeOnPod
 from reactive_desched.plan.mode import PlanMode
 from reactive_desched.plan.report_part import DecisionCounts, ReportPart
 from reactive_desched.plan.rule_table import RuleTable
@@ -78,7 +79,9 @@ class PlannedDecision(ReportPart, frozen=True, gc=False):
     @property
     def may_go_later(self) -> bool:
         """Say whether time, or a change of something else than the pod, may end the wait."""
-        return self.retry_in_seconds is not None or any(each != "Pod" for each in self.waits_for)
+        return self.retry_in_seconds is not None or any(
+            each != WakeOnPod.words for each in self.waits_for
+        )
 
 
 class RunPreview(ReportPart, frozen=True, gc=False):

@@ -25,6 +25,7 @@ from reactive_desched.model.decisions import Defer, Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import Pod
 from reactive_desched.model.subjects import NodeSubject, PodSubject
+from reactive_desched.model.wakes import awaited
 from reactive_desched.moves.memory import RememberedMove
 from reactive_desched.moves.move import owner_of
 from reactive_desched.primitives.moments import utc_time
@@ -272,7 +273,7 @@ class Explainer:
             decision.message,
             decision.setting,
             None if until is None else self._time(until),
-            tuple(dict.fromkeys(wake.description for wake in wakes)),
+            awaited(wakes, decision.finding.pod.uid),
         )
 
     def _nodes(self, pod: Pod, instance: PluginInstance) -> str:

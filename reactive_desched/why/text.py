@@ -91,7 +91,7 @@ class _Text:
             left = format_age((datetime.fromisoformat(until) - self._now).total_seconds())
             texts.append(f"in {left} at the latest")
         if awaited := first.get("waitsFor"):
-            texts.append(f"when one of these changes: {', '.join(awaited)}")
+            texts.append(f"after {' or '.join(awaited)}")
         if setting := first.get("setting"):
             texts.append(f"setting {setting} would change it")
         if texts:

@@ -47,7 +47,10 @@ def test_a_blocked_finding_is_listed_with_what_it_waits_for_and_since_when(
     first = listed.findings[0]
     assert (first.namespace, first.pod, first.node, first.plugin) == ("default", "a", "n1", "Wrong")
     assert (first.gate, first.reason, first.message) == ("Gate", "No", "a message")
-    assert first.waits_for == ("Pdb default", "Pod")
+    assert first.waits_for == (
+        "a change of a PodDisruptionBudget in namespace default",
+        "a change of the pod",
+    )
     assert first.trigger == "NodeTaintsChanged node n1"
     assert first.until is not None
     assert first.since.timestamp() == 10 + WALL_AHEAD

@@ -27,6 +27,7 @@ class WakeOnZone(WakeOn, frozen=True, gc=False):
     """A zone is disrupted otherwise than before."""
 
     changes: ClassVar[ChangeTypes] = (ZoneDisruptionChanged,)
+    words = "another share of Ready nodes in zone {zone}"
     zone: str
 
     @classmethod

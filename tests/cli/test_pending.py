@@ -1,0 +1,47 @@
+"""What `pending` prints of the controller's answer."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from reactive_desched.cli import controller_client, main
+
+
+def finding(pod: str, waits_for: list[str], until: str | None = None) -> dict[str, Any]:
+    return {
+        "namespace": "shop",
+        "pod": pod,
+        "node": "n1",
+        "plugin": "PodLifeTime",
+        "since": "2026-01-01T00:00:00Z",
+        "reason": "DisruptionBudget",
+        "message": "PodDisruptionBudget web allows none",
+        "waitsFor": waits_for,
+        "until": until,
+    }
+
+
+def test_each_finding_says_when_it_is_looked_at_again_and_what_it_waits_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    soon = (datetime.now(UTC) + timedelta(days=4.5)).isoformat()
+    waits_for = ["a change of the pod", "room on a node"]
+    answer = {
+        "pause": "",
+        "flapping": [],
+        "subjects": 0,
+        "total": 2,
+        "findings": [finding("a", waits_for), finding("b", [], soon)],
+    }
+    monkeypatch.setattr(controller_client.ControllerClient, "read_page", lambda *_: answer)
+
+    assert main(["pending"]) == 0
+
+    head, first, second = capsys.readouterr().out.splitlines()
+    assert head.split("  ")[0] == "POD"
+    assert "NEXT LOOK" in head
+    assert "at a change" in first
+    assert first.endswith("allows none [waits for a change of the pod or room on a node]")
+    assert "in 4d" in second
+    assert "waits for" not in second
