@@ -230,7 +230,7 @@ evictions = st.fixed_dictionaries(
             api.FollowUp,
             result=st.sampled_from([*MOVE_MEANINGS, "of_a_later_version"]),
             finding_holds=st.sampled_from([None, True, False]),
-            ready_ms=st.none() | st.integers(0, 900_000),
+            ready_ms=st.none() | st.sampled_from([2000, 600_000]) | st.integers(0, 900_000),
         ),
         "reason": st.sampled_from(["", "EvictionAccepted"]),
     }
@@ -317,7 +317,23 @@ def test_a_period_without_records_has_a_report_that_says_so(tmp_path: Path) -> N
     assert report.record.counted == 0
     assert {each.evicted for each in report.over_time} == {0}
     for page in (as_html(document), as_markdown(document)):
-        assert "Nothing is recorded in this period" in "".join(page)
+        assert "no eviction of any pod in this period" in "".join(page)
+
+
+def test_a_choice_of_pods_of_which_there_is_no_record_is_said_and_brakes_are_shown(
+    tmp_path: Path,
+) -> None:
+    story = Story()
+    story.eviction(1)
+    pause = api.BrakeEngaged(brake="manual", message="m", mode="live", scope="cluster")
+    story.own(api.BRAKE_ENGAGED, 2, pause)
+
+    report = report_on(story, tmp_path, event_filter=EventFilter(namespaces=("bank",)))
+
+    text = "".join(as_markdown(write_document(report)))
+    assert "no eviction of the pods that were asked for in this period" in text
+    assert "| `manual` | `cluster` | 1 |" in text
+    assert report.record.about_pods == 0
 
 
 def test_a_journal_that_is_only_begun_has_a_report(tmp_path: Path) -> None:

@@ -36,6 +36,7 @@ from reactive_desched.journal.summary import DataSummary, EventFilter, EventSumm
 from reactive_desched.model.moves import MoveEnd
 from reactive_desched.model.outcomes import DRY_RUN, EVICTED, UNKNOWN
 from reactive_desched.primitives.decode_errors import DECODE_ERRORS
+from reactive_desched.primitives.moments import format_moment
 
 MAX_GROUPS: Final = 50_000
 """So many workloads, or namespaces, are counted apart; further ones are counted together."""
@@ -225,6 +226,7 @@ class PeriodCounts:
 
     def __init__(self) -> None:
         self.records = 0
+        self.about_pods = 0
         self.findings = 0
         self.decisions: Counter[str] = Counter()
         self.refusals: Grouped[tuple[str, str, str], Tally] = Grouped(Tally)
@@ -281,6 +283,7 @@ class PeriodCounts:
                 continue
             self.records += 1
             if (count := self._of_pods.get(event.type)) is not None:
+                self.about_pods += 1
                 count(event)
             elif (count_own := self._of_controller.get(event.type)) is not None:
                 found = decode_event(event.type, record.raw)
@@ -384,7 +387,7 @@ class PeriodCounts:
 
     def _count_policy(self, event: AnyEvent) -> None:
         self.policies_loaded += 1
-        self.policies.append((event.time.isoformat(), event.data))
+        self.policies.append((format_moment(event.time), event.data))
 
 
 _FIELD_OF_RESULT: Final = {EVICTED: "evicted", DRY_RUN: "dry_run", UNKNOWN: "unknown"}

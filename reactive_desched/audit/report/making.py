@@ -291,6 +291,7 @@ def _record_facts(
     lost = [(data.first_missing, data.last_missing) for _, data in counts.epochs]
     return RecordFacts(
         counted=counts.records,
+        about_pods=counts.about_pods,
         first_sequence=None if first is None else first.seq,
         last_sequence=None if last is None else last.seq,
         missing=missing,

@@ -118,12 +118,14 @@ class PolicyRow(Struct, frozen=True, rename="camel"):
 class RecordFacts(Struct, frozen=True, rename="camel"):
     """How complete the record is.
 
+    `aboutPods` are those of the counted that are about a pod, which a choice of pods chooses among.
     `missing` counts the sequences between the first and the last record of the period that are
     damaged or gone, `damagedLines` those of the whole journal, `unreadable` those that went while
     the report was made.
     """
 
     counted: int
+    about_pods: int
     first_sequence: int | None
     last_sequence: int | None
     missing: int

@@ -34,7 +34,7 @@ class Sections:
 
     def write(self) -> Iterator[ReportSection]:
         """Yield the sections, of a period without records the one about the record."""
-        if self._report.record.counted:
+        if self._report.record.about_pods:
             yield self._over_time()
             yield self._groups("By plugin", "plugin", self._report.plugins)
             yield self._groups("By namespace", "namespace", self._report.namespaces)
@@ -45,11 +45,11 @@ class Sections:
             yield self._limits()
             yield self._requests()
         else:
-            nothing = (
-                "No record of this period matches." if self._report.selection
-                else "Nothing is recorded in this period: no finding, no decision, no eviction."
-            )  # fmt: skip
+            of = "of the pods that were asked for" if self._report.selection else "of any pod"
+            nothing = f"There is no finding, no decision and no eviction {of} in this period."
             yield ReportSection("Nothing in this period", (nothing,))
+            if self._report.brakes.rows:
+                yield self._limits()
         yield self._record()
 
     def _over_time(self) -> ReportSection:
@@ -343,11 +343,16 @@ class Sections:
         report, opened = self._report, self._report.open_requests
         totals, outcomes = report.totals, report.outcomes
         ended = sum(totals.results.values())
+        ways = (
+            (totals.evicted, "evicted the pod"),
+            (totals.dry_run, "were of a dry run"),
+            (totals.not_evicted, "did not evict it"),
+            (totals.unknown, "have an unknown effect"),
+        )
+        ends = ", ".join(f"{count:,} {way}" for count, way in ways if count)
         finding = (
-            f"{counted(totals.requested, 'eviction')} {was(totals.requested)} requested and"
-            f" {ended:,} ended in this period: {totals.evicted:,} as evicted,"
-            f" {totals.dry_run:,} in a dry run, {totals.not_evicted:,} without an eviction and"
-            f" {totals.unknown:,} with an unknown effect."
+            f"{counted(totals.requested, 'eviction')} {was(totals.requested)} requested in this"
+            f" period, and {ended:,} ended{f': {ends}' if ends else ''}."
         )
         findings = [finding]
         if opened.count:
@@ -390,10 +395,10 @@ class Sections:
         if record.first_sequence is None:
             finding = "The journal has no record of this period."
         else:
-            chosen = " match" if report.selection else ""
             finding = (
-                f"{record.counted:,} records{chosen}, from {record.first_sequence:,} to"
-                f" {record.last_sequence:,}; audit verify proves that they are unaltered."
+                f"{counted(record.counted, 'record')} {was(record.counted)} counted, of the numbers"
+                f" {record.first_sequence:,} to {record.last_sequence:,}; audit verify checks that"
+                " they are unaltered."
             )
         facts = []
         if record.journal_ends:

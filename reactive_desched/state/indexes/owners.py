@@ -27,7 +27,7 @@ class WakeOnOwner(WakeOn, frozen=True, gc=False):
     """An owner gains or loses pods."""
 
     changes: ClassVar[ChangeTypes] = (OwnerSizeChanged,)
-    words = "more or fewer pods of its owner"
+    words = "another number of pods of its owner"
     uid: str
 
     @classmethod
