@@ -6,6 +6,7 @@ import shutil
 import stat
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +24,8 @@ _FIRST_BYTES: Final = 4096
 _SPOOL_BUFFER: Final = 2**20
 _UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
 _GZIP: Final = b"\x1f\x8b"
+_PATIENCE_S: Final = 1.0
+"""How long a named pipe may be without a writer before we say that we wait for one."""
 
 FileProgress = Callable[[str, int, int], None]
 """Called with the name of what is being read, the bytes read, and the bytes in total."""
@@ -82,16 +85,33 @@ def _unreadable_message(head: bytes) -> str | None:
 @contextmanager
 def _opened(name: str) -> Iterator[BinaryIO]:
     if name == STDIN:
+        if sys.stdin.isatty():
+            sys.stderr.write("reading objects from the terminal; Ctrl-D ends them\n")
         yield sys.stdin.buffer
         return
     try:
-        file = Path(name).open("rb")  # noqa: SIM115 -- closed below
+        file = _open(name)
     except (OSError, ValueError) as error:
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
         hint = "; check the path" if isinstance(error, FileNotFoundError) else ""
         raise ConfigError(f"{name}: cannot be read: {reason}{hint}") from error
     with file:
         yield file
+
+
+def _open(name: str) -> BinaryIO:
+    """Open a file; say on standard error that a named pipe waits, which looks like a hang."""
+    path = Path(name)
+    if not path.is_fifo():
+        return path.open("rb")
+    waits = f"{name}: waiting for a program to write to this named pipe\n"
+    notice = threading.Timer(_PATIENCE_S, sys.stderr.write, [waits])
+    notice.daemon = True
+    notice.start()
+    try:
+        return path.open("rb")
+    finally:
+        notice.cancel()
 
 
 @contextmanager

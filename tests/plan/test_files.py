@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from reactive_desched.errors import ConfigError, SnapshotUnavailable
+from reactive_desched.plan import files
 from reactive_desched.plan.files import expand_files, open_text
 from reactive_desched.plan.json_text import JsonText
 
@@ -76,6 +77,45 @@ def test_a_pipe_is_read_to_its_end(tmp_path: Path) -> None:
         assert content(opened(str(path))) == b'{"a":' + b"1" * 100_000 + b"}"
     finally:
         writer.join()
+
+
+class Noted(io.StringIO):
+    """Standard error that says when it was written to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written = threading.Event()
+
+    def write(self, text: str) -> int:
+        count = super().write(text)
+        self.written.set()
+        return count
+
+
+@pytest.mark.parametrize(
+    ("patience_s", "said"),
+    [(0.0, "{path}: waiting for a program to write to this named pipe\n"), (60.0, "")],
+)
+def test_a_pipe_that_no_program_writes_to_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, patience_s: float, said: str
+) -> None:
+    monkeypatch.setattr(files, "_PATIENCE_S", patience_s)
+    monkeypatch.setattr(sys, "stderr", stderr := Noted())
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+
+    def write() -> None:
+        if said:
+            assert stderr.written.wait(20)
+        path.write_bytes(b"{}")
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        assert content(opened(str(path))) == b"{}"
+    finally:
+        writer.join()
+    assert stderr.getvalue() == said.format(path=path)
 
 
 @pytest.mark.parametrize(
