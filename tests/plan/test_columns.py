@@ -39,3 +39,27 @@ def test_where_there_is_no_room_it_goes_below_its_row() -> None:
 @pytest.mark.parametrize("width", [None, 40])
 def test_no_rows_are_no_lines(width: int | None) -> None:
     assert list(align([], width=width)) == []
+
+
+def test_columns_that_do_not_fit_go_below_their_row_with_the_last() -> None:
+    rows = [
+        ["POD", "NODE", "PLUGIN", "SINCE", "MESSAGE"],
+        ["shop/cart-6d4b75cb6d-x7k2p", "node-1", "RemovePodsViolatingNodeTaints", "2s", "no room"],
+    ]
+
+    assert list(align(rows, width=64, indent="")) == [
+        "POD                         NODE",
+        "      PLUGIN  SINCE  MESSAGE",
+        "shop/cart-6d4b75cb6d-x7k2p  node-1",
+        "      RemovePodsViolatingNodeTaints  2s  no room",
+    ]
+
+
+@pytest.mark.parametrize("width", [60, 66, 80, 100, 120])
+def test_no_line_is_wider_than_the_width_and_no_word_is_lost(width: int) -> None:
+    rows = [[f"{'x' * (7 * column + row)}-{column}" for column in range(7)] for row in range(4)]
+
+    lines = list(align(rows, width=width))
+
+    assert max(map(len, lines)) <= width
+    assert " ".join(lines).split() == [cell for row in rows for cell in row]

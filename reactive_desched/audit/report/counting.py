@@ -3,6 +3,7 @@
 from bisect import bisect_left
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterable
+from sys import intern
 from typing import Final, Generic, TypeVar
 
 import msgspec
@@ -324,7 +325,7 @@ class PeriodCounts:
             waiting = self._waiting.open.get(event.correlationid, ())
             if all(gate != other for other, _ in waiting):
                 now = micros(event.time)
-                self._waiting.begin(event.correlationid, (*waiting, (gate, now)))
+                self._waiting.begin(event.correlationid, (*waiting, (intern(gate), now)))
                 limit.findings += 1
 
     def _count_request(self, event: _CountedEvent) -> None:
