@@ -10,12 +10,17 @@ from tests.support import manifests
 from tests.support.audit_crosscheck import AuditCrosscheck
 from tests.support.control_plane import ControlPlane, wait_until
 from tests.support.controller_process import RunController
+from tests.support.limits import UNLIMITED
 from tests.support.playground import E2ENamespace
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
 
 ZONE = "topology.kubernetes.io/zone"
 ZONE_A = ("a0", "a1", "a2", "a3", "a4")
+AT_ONCE = (
+    "apiVersion: reactive-desched/v1alpha1\nkind: ReactiveSettings\n"
+    "debounce: {quiet: 0s}\nevictions: {maxInFlight: 1}\nbrakes: {zones: null}\n"
+) + UNLIMITED
 
 
 def test_most_of_a_zone_is_lost_and_its_pods_stay_until_the_nodes_are_back(
@@ -86,3 +91,41 @@ def test_no_kubelet_reports_and_everything_stops_until_one_does(
         playground.await_healthy("web", 3, off="n1", within_s=120)
 
     assert {each.uid for each in referee.evicted()} == web.keys()
+
+
+def test_a_node_that_is_ready_again_keeps_its_pods_while_its_taint_lags_behind(
+    control_plane: ControlPlane,
+    playground: E2ENamespace,
+    run_controller: RunController,
+    referee: AuditCrosscheck,
+) -> None:
+    playground.settings = AT_ONCE
+    lost = {"n1": ("False", "not-ready"), "n2": ("Unknown", "unreachable")}
+    for name in (*lost, "n3"):
+        playground.add_nodes(name, pool=name)
+    here = {
+        name: playground.deploy(f"on-{name}", 2, affinity=manifests.requires("pool", name))
+        for name in (*lost, "n3")
+    }
+    for name in here:
+        playground.add_nodes(f"{name}-free", pool=name)
+
+    with run_controller():
+        with control_plane.kubelets_silent():
+            for name, (ready, taint) in lost.items():
+                playground.lose(name, ready=ready)
+                playground.await_taint(name, f"node.kubernetes.io/{taint}")
+            with control_plane.controllers_silent():
+                playground.lose(*lost, ready="True")
+                # One eviction at a time, in the order of the changes: these would be the last.
+                playground.taint("n3", "gpu=yes:NoSchedule")
+                wait_until(
+                    lambda: len(referee.evicted()) >= len(here["n3"]),
+                    within_s=30,
+                    what="what came after it has been acted on",
+                )
+                for name, (_, taint) in lost.items():
+                    playground.await_taint(name, f"node.kubernetes.io/{taint}")
+        playground.await_healthy("on-n3", 2, off="n3")
+
+    assert {each.uid for each in referee.evicted()} == here["n3"].keys()

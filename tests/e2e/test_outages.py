@@ -177,6 +177,33 @@ def test_a_request_that_arrives_after_its_process_was_killed_ends_as_an_eviction
     assert unpaired_intents(controller.journal) == []
 
 
+def test_a_controller_without_any_right_names_all_that_it_may_not_read_in_one_line(
+    control_plane: ControlPlane, playground: E2ENamespace, kubeconfig: Path, tmp_path: Path
+) -> None:
+    del kubeconfig  # whose ServiceAccount has the role in deploy/
+    playground.kubectl.run("create", "serviceaccount", "stranger", "-n", playground.namespace)
+    stranger = control_plane.service_account_kubeconfig(playground.namespace, "stranger")
+    controller = ControllerProcess(tmp_path, stranger, playground.policy())
+    kinds = NEEDED | DISPENSABLE - {"nodemetrics"}  # no plugin measures
+
+    def marks() -> dict[str, str]:
+        page = controller.page("/readyz?verbose") if controller.probe("/livez") else ""
+        lines = (line.partition("]sync/") for line in page.splitlines() if "403" in line)
+        return {rest.split(":")[0].split()[0]: mark[1:] for mark, _, rest in lines}
+
+    try:
+        controller.launch()
+        wait_until(lambda: marks() == dict.fromkeys(kinds, "-"), within_s=30, what="none is ok")
+        given_up = dict.fromkeys(NEEDED, "-") | dict.fromkeys(kinds - NEEDED, "!")
+        wait_until(lambda: marks() == given_up, within_s=60, what="some are given up")
+        assert controller.probe("/readyz") == 503
+        assert controller.stop() == 0
+    finally:
+        controller.kill()
+    [paused] = [line for line in controller.log.splitlines() if '"evictions paused"' in line]
+    assert {kind for kind in kinds if f"sync/{kind}: list " in paused} == kinds
+
+
 def records_of(controller: ControllerProcess, *types: str) -> set[str]:
     """Return the uids of the pods that the journal has records of these types about."""
     events = read_events(controller.journal)

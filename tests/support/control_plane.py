@@ -188,6 +188,15 @@ class ControlPlane:
         finally:
             self._components["kwok"].thaw()
 
+    @contextlib.contextmanager
+    def controllers_silent(self) -> Iterator[None]:
+        """Stop the time of the controllers of Kubernetes, so that taints lag behind conditions."""
+        self._components["kube-controller-manager"].freeze()
+        try:
+            yield
+        finally:
+            self._components["kube-controller-manager"].thaw()
+
     def compact_history(self) -> int:
         """Make etcd forget all revisions up to now, so that older watches cannot resume."""
         status = json.loads(self._etcdctl("endpoint", "status", "-w", "json"))

@@ -50,11 +50,15 @@ class ControllerProcess:
 
     def start(self, within_s: float = 30) -> None:
         """Start it and wait for readiness; also after `kill`, as a restarted container would."""
-        self._component.start()
+        self.launch()
         try:
             wait_until(self._ready_or_dead, within_s=within_s, what="the controller is ready")
         except TimeoutError as error:
             raise ChildProcessFailedError(f"{error}; it said:\n{self.tail()}") from error
+
+    def launch(self) -> None:
+        """Start it, and wait for nothing."""
+        self._component.start()
 
     def stop(self) -> int:
         """Ask it to end, as the kubelet does, and return its exit status."""
@@ -115,6 +119,11 @@ class ControllerProcess:
     def tail(self, lines: int = 40) -> str:
         """Return the last lines it logged."""
         return self._component.tail(lines)
+
+    @property
+    def log(self) -> str:
+        """All that it logged, in every run."""
+        return self._component.log.read_text(errors="replace")
 
     def _ready_or_dead(self) -> bool:
         self._component.ensure_alive()

@@ -169,22 +169,27 @@ class E2ENamespace:
         """Add a taint written `key=value:Effect` to one of our nodes."""
         self.kubectl.run("taint", "node", self.node(name), taint)
 
-    def lose(self, *names: str) -> None:
-        """Have some of our nodes report that they are not Ready, until their kubelets report."""
-        condition = {"type": "Ready", "status": "False", "reason": "KubeletNotReady"}
+    def lose(self, *names: str, ready: str = "False") -> None:
+        """Have some of our nodes report this of Ready, until their kubelets report."""
+        condition = {"type": "Ready", "status": ready, "reason": "KubeletNotReady"}
         patch = json.dumps({"status": {"conditions": [condition]}})
         for name in names:
             self.kubectl.run("patch", "node", self.node(name), "--subresource=status", "-p", patch)
 
-    def cordon(self, name: str) -> None:
-        """Cordon one of our nodes, and wait until it has the taint of a cordon."""
-        self.kubectl.run("cordon", self.node(name))
+    def await_taint(self, name: str, key: str) -> None:
+        """Wait until one of our nodes has a taint of this key with the effect NoSchedule."""
 
         def tainted() -> bool:
             (node,) = self.kubectl.get("node", self.node(name))
-            return any(taint["key"] == CORDON for taint in node["spec"].get("taints", ()))
+            taints = node["spec"].get("taints", ())
+            return any(each["key"] == key and each["effect"] == "NoSchedule" for each in taints)
 
-        wait_until(tainted, within_s=30, what=f"node {name} has the taint of a cordon")
+        wait_until(tainted, within_s=30, what=f"node {name} has the taint {key}")
+
+    def cordon(self, name: str) -> None:
+        """Cordon one of our nodes, and wait until it has the taint of a cordon."""
+        self.kubectl.run("cordon", self.node(name))
+        self.await_taint(name, CORDON)
 
     def relabel(self, name: str, label: str) -> None:
         """Set a label written `key=value` on one of our nodes."""
