@@ -176,6 +176,14 @@ class NodeStanding(Struct, frozen=True, gc=False):
         """What the use is made of, for messages."""
         return "the requests of its pods come to" if self.sample is None else "it uses"
 
+    def most_beyond(self, limits: Percentages) -> tuple[str, float]:
+        """Return the resource that exceeds its limit most, or stays below it least, and its use.
+
+        Limits and use are per cent; a resource without a known use counts as unused.
+        """
+        resource = max(limits, key=lambda each: self.percent.get(each, 0.0) - limits[each])
+        return resource, self.percent.get(resource, 0.0)
+
 
 def as_limits(percent: Percentages) -> Limits:
     """Return thresholds in a form that can be hashed."""

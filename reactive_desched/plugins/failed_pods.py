@@ -7,20 +7,12 @@ from typing import TypeVar
 from pydantic import Field
 
 from reactive_desched.api.args import Count, Int32
-from reactive_desched.api.places import PodPlugin
+from reactive_desched.api.places import POD_CHANGES_IN_ANY_PHASE, PodPlugin
 from reactive_desched.api.plugin import View
 from reactive_desched.api.scope import ScopedArgs
 from reactive_desched.model.changes import (
     Change,
-    CompletedPodDeleted,
-    NodeAdded,
-    PodBound,
     PodChange,
-    PodGone,
-    PodLabelsChanged,
-    PodMetadataChanged,
-    PodStatusChanged,
-    Resynced,
 )
 from reactive_desched.model.findings import Finding, RequeueAfter
 from reactive_desched.model.objects import FAILED, Pod, PodStatus
@@ -60,16 +52,7 @@ class FailedPodsPlugin(PodPlugin[FailedPodsArgs]):
     """
 
     name = "RemoveFailedPods"
-    reacts_to = (
-        Resynced,
-        NodeAdded,
-        PodBound,
-        PodStatusChanged,
-        PodGone,
-        CompletedPodDeleted,
-        PodLabelsChanged,
-        PodMetadataChanged,
-    )
+    reacts_to = POD_CHANGES_IN_ANY_PHASE
     judges_completed_pods = True
 
     def __init__(self, args: FailedPodsArgs) -> None:

@@ -158,8 +158,7 @@ class HighNodeUtilizationPlugin(DrainingPlugin[HighNodeUtilizationArgs]):
     ) -> tuple[str, dict[str, int | str]]:
         """Name the resource that is used most, beside its threshold."""
         low = thresholds.low
-        resource = max(low, key=lambda r: source.percent.get(r, 0.0) - low[r])
-        percent = source.percent.get(resource, 0.0)
+        resource, percent = source.most_beyond(low)
         message = (
             f"node {source.name} is underutilized: {source.measured} {percent:.1f} % of its "
             f"{resource}, and thresholds allows {low[resource]:g} %"

@@ -239,8 +239,7 @@ class LowNodeUtilizationPlugin(DrainingPlugin[LowNodeUtilizationArgs]):
     ) -> tuple[str, dict[str, int | str]]:
         """Name the resource that is used most beyond its target."""
         target = thresholds.high
-        resource = max(target, key=lambda r: source.percent.get(r, 0.0) - target[r])
-        percent = source.percent.get(resource, 0.0)
+        resource, percent = source.most_beyond(target)
         message = (
             f"node {source.name} is overutilized: {source.measured} {percent:.1f} % of its "
             f"{resource}, above its target of {target[resource]:g} %"

@@ -7,21 +7,15 @@ from typing import Annotated, Final, Self
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from reactive_desched.api.args import AnyOf, Count, FieldError, FieldErrors, Int32, PluginArgs
-from reactive_desched.api.places import PodPlugin
+from reactive_desched.api.places import POD_CHANGES_IN_ANY_PHASE, PodPlugin
 from reactive_desched.api.plugin import View
 from reactive_desched.api.rules import Rule
 from reactive_desched.api.scope import ScopedArgs
 from reactive_desched.model.changes import (
     Change,
-    CompletedPodDeleted,
-    NodeAdded,
-    PodBound,
     PodChange,
-    PodGone,
-    PodLabelsChanged,
     PodMetadataChanged,
     PodStatusChanged,
-    Resynced,
 )
 from reactive_desched.model.findings import Finding, RequeueAfter
 from reactive_desched.model.objects import ContainerStatus, Pod, PodCondition, PodStatus
@@ -177,16 +171,7 @@ class PodLifeTimePlugin(PodPlugin[PodLifeTimeArgs]):
     """
 
     name = "PodLifeTime"
-    reacts_to = (
-        Resynced,
-        NodeAdded,
-        PodBound,
-        PodStatusChanged,
-        PodGone,
-        CompletedPodDeleted,
-        PodLabelsChanged,
-        PodMetadataChanged,
-    )
+    reacts_to = POD_CHANGES_IN_ANY_PHASE
     judges_completed_pods = True
 
     def __init__(self, args: PodLifeTimeArgs) -> None:
