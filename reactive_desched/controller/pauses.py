@@ -1,4 +1,4 @@
-"""What holds all evictions back now: a suspend, the recorder, the leader, brakes and commands."""
+"""What pauses all evictions now: a suspend, the recorder, the leader, brakes and commands."""
 
 from collections.abc import Callable, Mapping
 

@@ -1,4 +1,4 @@
-"""The subjects that changes made dirty: each waits until it is quiet, but never too long.
+"""The subjects that changes enqueued: each waits until it is quiet, but never too long.
 
 As a controller-runtime work queue holds requests, with a wait of its own for each plugin and kind
 of change. The subjects of an object that flaps wait longer, and are not evaluated more often.
@@ -66,7 +66,7 @@ class WorkQueue:
         return key in self._settling
 
     def enqueue(self, key: SubjectKey, now: float, trigger: ChangeTrigger) -> None:
-        """A change made this subject dirty."""
+        """Enqueue a subject that a change concerns."""
         self.enqueued += 1
         change = trigger.change
         if self._flaps.is_flapping(change, now):
@@ -90,7 +90,7 @@ class WorkQueue:
         return popped
 
     def next_due(self) -> float | None:
-        """Return when the next subject comes due, if none is touched meanwhile."""
+        """Return when the next subject comes due, if none is enqueued again meanwhile."""
         due_at, first = self._next()
         return None if first is None else due_at
 

@@ -101,7 +101,7 @@ class EvictionEndpoint:
 
 
 def _refusal(budget: PodDisruptionBudget, answer: BudgetAnswer) -> EvictionResponse | None:
-    """Return the API server's refusal for the sake of a pod's only budget."""
+    """Return how the API server refuses an eviction that a pod's only budget forbids, or None."""
     name = f"PodDisruptionBudget {budget.name}"
     match answer:
         case BudgetAnswer.STALE:

@@ -96,15 +96,15 @@ class RecorderSlot:
         return NOT_OPEN if self._recorder is None else self._recorder.fault
 
     def record_decision(self, context: DecisionContext, decision: Decision) -> None:
-        """Have a decision written soon; none is made while there is no recorder."""
+        """Have a decision written soon; raises JournalUnavailable without a recorder."""
         self._open().record_decision(context, decision)
 
     def record_brake(self, notice: BrakeNotice) -> None:
-        """Have a brake's engagement or release written soon; none is while there is no recorder."""
+        """Have a brake's engagement or release written soon; raises as `record_decision`."""
         self._open().record_brake(notice)
 
     def begin_intent(self, intent: Intent) -> Awaitable[str]:
-        """Have an intent written; there is none while there is no recorder."""
+        """Have an intent written; raises as `record_decision`."""
         return self._open().begin_intent(intent)
 
     async def record_outcome(self, intent_id: str, outcome: Outcome) -> None:
@@ -112,17 +112,17 @@ class RecorderSlot:
         await self._open().record_outcome(intent_id, outcome)
 
     def record_follow_up(self, intent_id: str, end: MoveEnd) -> None:
-        """Have what came of an eviction written soon; nothing is while there is no recorder."""
+        """Have what came of an eviction written soon; without a recorder it is dropped."""
         if self._recorder is not None:
             self._recorder.record_follow_up(intent_id, end)
 
     def policy_loaded(self, source: str, revision: str, files: "Sequence[PolicyFile]" = ()) -> None:
-        """Have it written; a standby writes it when its term begins."""
+        """Have it written that another policy is in force; without a recorder it is dropped."""
         if self._recorder is not None:
             self._recorder.policy_loaded(source, revision, files)
 
     def policy_rejected(self, source: str, problems: tuple[str, ...]) -> None:
-        """Have it written; a standby writes nothing."""
+        """Have it written that changed files were refused; without a recorder it is dropped."""
         if self._recorder is not None:
             self._recorder.policy_rejected(source, problems)
 

@@ -59,12 +59,12 @@ class Credentials:
             raise
 
     def invalidate(self) -> None:
-        """Note that the server does not know us: they are read again at the next occasion."""
+        """Have the worker thread read the credentials again: the API server rejected them."""
         self._invalidated = True
         self._refresh_wanted.notify()
 
     async def refresh_forever(self) -> None:
-        """Read again every minute, and after a doubt, for ever."""
+        """Read the credentials every minute, and soon after `invalidate`, until cancelled."""
         while True:
             await self._wait_for_refresh()
             if self._invalidated:

@@ -99,7 +99,7 @@ class RateLimiter:
         self._refilled_at = now
 
     def _min_tokens(self, priority: RequestPriority) -> float:
-        """Return how full the bucket must be for this priority; a hair less, against rounding."""
+        """Return how many tokens the bucket must hold for this priority, less a rounding error."""
         return (
             1.0 if priority is RequestPriority.CRITICAL else 1.0 + self.limit.critical_reserve
         ) - 1e-6

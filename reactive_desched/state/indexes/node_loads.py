@@ -31,7 +31,7 @@ SOURCES: Final = (LoadClass.HIGH, LoadClass.PROD_HIGH)
 
 
 class NodeLoadChanged(NodeChange, frozen=True, gc=False):
-    """What decides which pods should move in a pool differs: of this node, something counts."""
+    """The load of this node changed, so that other pods of its pool may have to move."""
 
 
 class Standing(Struct, frozen=True, gc=False):
@@ -169,7 +169,7 @@ class NodeLoads(Index):
         return ()
 
     def _sampled_again(self, metric: NodeMetric) -> Standing | None:
-        """Let a node stand by a sample of the pods that the one before had; None for others."""
+        """Return a node's standing by a new sample; None where other pods were measured."""
         if (pick_others := self._other_uses.get(metric.node)) is None:
             return None
         old = self._standings[metric.node]
@@ -179,7 +179,7 @@ class NodeLoads(Index):
         return Standing(load, limits, classify(self._rule, load, limits))
 
     def _follow_pod(self, name: str, old: Pod | None, new: Pod | None) -> Iterable[Change]:
-        """Let a pod leave a node and one come, without measuring the others again."""
+        """Take a pod off a node's load and add one, without measuring the others again."""
         if (standing := self._standings.get(name)) is None:
             return ()
         self._other_uses.pop(name, None)
@@ -196,7 +196,7 @@ class NodeLoads(Index):
     def _replace(
         self, name: str, old: Standing | None, new: Standing | None, *, always: bool
     ) -> Iterable[Change]:
-        """Let a node stand otherwise; announce it where pods may move, or could until now."""
+        """Replace a node's standing; announce it where pods may move, or could until now."""
         could_move = self._has_sources
         if new is not None:
             self._standings[name] = new

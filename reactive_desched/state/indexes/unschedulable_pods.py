@@ -69,7 +69,7 @@ class UnschedulablePods(Index):
 
 
 def _unschedulable_since(pod: Pod) -> int | None:
-    """Return since when the scheduler finds no node for a pod that counts; None if it does."""
+    """Return since when the scheduler finds no node for a pod; None for a pod that counts not."""
     if pod.is_terminating or any(owner.kind == _DAEMON_SET for owner in pod.owners):
         return None
     for number, condition in enumerate(pod.status.conditions):

@@ -18,13 +18,13 @@ from reactive_desched.model.zone_status import (
 
 
 class ZoneDisruptionChanged(Change, frozen=True, gc=False):
-    """A zone is disrupted otherwise than before, or a disrupted one became large or small."""
+    """The disruption of a zone changed, or a disrupted zone became large or small."""
 
     zone: str
 
 
 class WakeOnZone(WakeOn, frozen=True, gc=False):
-    """A zone is disrupted otherwise than before."""
+    """The disruption of a zone changed."""
 
     changes: ClassVar[ChangeTypes] = (ZoneDisruptionChanged,)
     words = "another share of Ready nodes in zone {zone}"
@@ -101,7 +101,7 @@ class ZoneHealth(Index):
         return zone if self._judge(zone, zone_status(ready, not_ready, self._rule)) else None
 
     def _judge(self, zone: str, status: ZoneStatus) -> bool:
-        """Keep a zone's status; say whether it is disrupted otherwise than before."""
+        """Keep a zone's status; say whether that changes what the zone brake does."""
         before = self._disrupted.pop(zone, None)
         if status.disruption is not Disruption.NORMAL:
             self._disrupted[zone] = status

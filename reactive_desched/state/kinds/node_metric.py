@@ -61,7 +61,7 @@ class WireNodeMetric(WireStruct, frozen=True, gc=False):
 
 
 def _read(wire: WireNodeMetric) -> NodeMetric:
-    """Add up system and pods: the agent's own sum for the node is of another moment."""
+    """Add up what system and pods use: the agent measures its sum for the node at another time."""
     metadata, status = wire.metadata, wire.status
     total: dict[str, int] = {}
     pods: dict[str, ResourceList] = {}
