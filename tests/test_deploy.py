@@ -26,13 +26,14 @@ Manifest = dict[str, Any]  # YAML as written by people
 
 DEPLOY = Path(__file__).resolve().parents[1] / "deploy"
 MONITORING = DEPLOY / "monitoring"
-"""Rules for Prometheus, no objects of Kubernetes: tests/e2e/test_alerts.py checks them."""
+"""Rules for Prometheus, and dashboards: tests/e2e/test_alerts.py, tests/test_dashboards.py."""
+DASHBOARDS = MONITORING / "dashboards"
 CHARTS = DEPLOY / "charts"
 """Templates of Helm: tests/test_chart.py and tests/e2e/test_chart.py check them."""
 FILES = sorted(
     path
     for path in DEPLOY.rglob("*.yaml")
-    if path.parent != MONITORING and not path.is_relative_to(CHARTS)
+    if not path.is_relative_to(MONITORING) and not path.is_relative_to(CHARTS)
 )
 FOLDERS = sorted(path.parent for path in DEPLOY.rglob("kustomization.yaml"))
 BASE = {
@@ -130,9 +131,9 @@ def test_every_manifest_parses_and_says_what_it_is(path: Path) -> None:
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: str(path.relative_to(DEPLOY)))
 def test_every_folder_lists_every_file_in_it(folder: Path) -> None:
     (kustomization,) = documents(folder / "kustomization.yaml")
-    beside = {path.name for path in folder.glob("*.yaml")} - {"kustomization.yaml"}
+    beside = {path.name for path in folder.iterdir() if path.is_file()} - {"kustomization.yaml"}
 
-    named = {name for name in kustomization["resources"] if "/" not in name}
+    named = {name for name in kustomization.get("resources", ()) if "/" not in name}
     named |= {
         name for each in kustomization.get("configMapGenerator", ()) for name in each["files"]
     }
@@ -140,7 +141,19 @@ def test_every_folder_lists_every_file_in_it(folder: Path) -> None:
 
 
 def test_every_folder_is_known_here() -> None:
-    assert {str(path.relative_to(DEPLOY)) for path in FOLDERS} == ADDED.keys()
+    assert {str(path.relative_to(DEPLOY)) for path in FOLDERS if path != DASHBOARDS} == ADDED.keys()
+
+
+def test_each_dashboard_is_in_a_config_map_that_grafanas_sidecar_finds() -> None:
+    maps = render(DASHBOARDS)
+
+    shipped = {name: text for each in maps for name, text in each["data"].items()}
+    assert shipped == {
+        path.name: path.read_text(encoding="utf-8") for path in DASHBOARDS.glob("*.json")
+    }
+    for each in maps:
+        assert each["metadata"]["namespace"] == "reactive-desched"
+        assert each["metadata"]["labels"] == {"grafana_dashboard": "1"}
 
 
 @pytest.mark.parametrize(("folder", "added"), ADDED.items())

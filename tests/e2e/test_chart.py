@@ -101,6 +101,17 @@ def test_the_chart_renders_what_the_kustomization_renders(
         assert found == theirs[name]
 
 
+def test_the_chart_has_the_dashboards_that_the_kustomization_has(helm: Helm) -> None:
+    dashboards = {"monitoring": {"dashboards": {"enabled": True}}}
+    ours = [each for each in helm.template(dashboards) if "-dashboard-" in each["metadata"]["name"]]
+    theirs = render(ROOT / "deploy" / "monitoring" / "dashboards")
+
+    assert [(each["metadata"]["name"], each["data"]) for each in ours] == [
+        (each["metadata"]["name"], each["data"]) for each in theirs
+    ]
+    assert {each["metadata"]["labels"]["grafana_dashboard"] for each in ours} == {"1"}
+
+
 def test_lint_finds_nothing(helm: Helm) -> None:
     assert "0 chart(s) failed" in helm.run("lint", "--strict", str(CHART))
 

@@ -18,6 +18,7 @@ from reactive_desched.kube.client.session import (
 )
 from reactive_desched.testing.manual_clock import ManualClock, wait_until
 from tests.support.authority import CertificateAuthority
+from tests.support.exposition import exposed
 from tests.support.fake_resource import FakeCodec
 from tests.support.scripted_api import ScriptedApi, ScriptedReply
 
@@ -43,6 +44,10 @@ def closed_port() -> int:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         return int(taken.getsockname()[1])
+
+
+def requests_of(session: Session) -> dict[str, float]:
+    return {name: n for name, n in exposed(session).items() if name.startswith("api_requests")}
 
 
 class TestARequest:
@@ -71,6 +76,23 @@ class TestARequest:
         answer = await session.request("POST", "/x", body=b"{}")
         assert (answer.status, answer.ok, answer.body) == (503, False, b"plain text")
         assert answer.headers["retry-after"] == "3"
+
+    async def test_is_counted_by_its_method_and_status_also_without_an_answer(
+        self, api: ScriptedApi, session: Session, tmp_path: Path, closed_port: int
+    ) -> None:
+        for status in (200, 503, 503):
+            api.answer_next("POST", ScriptedReply(status, b""))
+            await session.request("POST", "/x", body=b"{}")
+        assert requests_of(session) == {
+            'api_requests_total{code="200",method="POST"}': 1,
+            'api_requests_total{code="503",method="POST"}': 2,
+        }
+
+        nowhere = kubeconfig(tmp_path, f"server: 'http://127.0.0.1:{closed_port}'")
+        async with open_session(nowhere) as unanswered:
+            with pytest.raises(Unreachable):
+                await unanswered.request("GET", "/x")
+            assert requests_of(unanswered) == {'api_requests_total{code="none",method="GET"}': 1}
 
     async def test_does_not_follow_redirects(self, api: ScriptedApi, session: Session) -> None:
         api.answer_next("POST", ScriptedReply(307, b"", {"Location": "http://127.0.0.1:1/"}))

@@ -22,9 +22,14 @@ def render(folder: Path) -> list[Object]:
     (unsupported,) = documents(folder / "kustomization.yaml")
     if unknown := unsupported.keys() - _SUPPORTED_FIELDS:
         raise ValueError(f"{folder}: {', '.join(sorted(unknown))} cannot be rendered here")
-    manifests = [each for name in unsupported["resources"] for each in _resource(folder / name)]
+    manifests = [
+        each for name in unsupported.get("resources", ()) for each in _resource(folder / name)
+    ]
     for generated in unsupported.get("configMapGenerator", ()):
-        _merged(manifests, generated, folder)
+        if "behavior" in generated:
+            _merged(manifests, generated, folder)
+        else:
+            manifests.append(_generated(generated, folder, unsupported["namespace"]))
     for patch in unsupported.get("patches", ()):
         manifests = _patched(manifests, patch)
     for each in manifests:
@@ -51,11 +56,21 @@ def _resource(path: Path) -> list[Object]:
     return render(path) if path.is_dir() else documents(path)
 
 
+def _generated(generated: Object, folder: Path, namespace: str) -> Object:
+    """Return a new ConfigMap of files, under its own name."""
+    options = generated["options"]
+    if options.keys() != {"disableNameSuffixHash", "labels"}:
+        raise ValueError(f"{folder}: a ConfigMap with these options cannot be rendered here")
+    meta = {"name": generated["name"], "namespace": namespace, "labels": options["labels"]}
+    data = {name: (folder / name).read_text(encoding="utf-8") for name in generated["files"]}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": data}
+
+
 def _merged(manifests: list[Object], generated: Object, folder: Path) -> None:
     """Put files into a ConfigMap that is there, under its own name."""
     expected = {"behavior": "merge", "options": {"disableNameSuffixHash": True}}
     if {field: generated.get(field) for field in expected} != expected:
-        raise ValueError(f"{folder}: a generator of new ConfigMaps cannot be rendered here")
+        raise ValueError(f"{folder}: this generator of ConfigMaps cannot be rendered here")
     target = {"kind": "ConfigMap", "name": generated["name"]}
     (found,) = (each for each in manifests if _matches(each, target))
     for name in generated["files"]:

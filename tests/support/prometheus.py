@@ -48,7 +48,9 @@ class GuardedPrometheus(AbstractContextManager["GuardedPrometheus"]):
         tls = authority.server_context(self.folder, "localhost")
         with ExitStack() as stack:
             exporter = stack.enter_context(_serving(self._export))
-            self._inner = stack.enter_context(self._prometheus(exporter))
+            self._inner = stack.enter_context(
+                prometheus_of(self.program, self.folder, f"127.0.0.1:{exporter}", job="nodes")
+            )
             gate = stack.enter_context(_serving(self._guard, tls))
             self.url = f"https://localhost:{gate}"
             wait_until(self.query, within_s=30, what="Prometheus has scraped the exporter")
@@ -70,30 +72,6 @@ class GuardedPrometheus(AbstractContextManager["GuardedPrometheus"]):
             found = json.load(answer)["data"]["result"]
         return {each["metric"]["instance"]: float(each["value"][1]) for each in found}
 
-    @contextmanager
-    def _prometheus(self, exporter: int) -> Iterator[str]:
-        scrape = {
-            "job_name": "nodes",
-            "honor_labels": True,
-            "static_configs": [{"targets": [f"127.0.0.1:{exporter}"]}],
-        }
-        config = {"global": {"scrape_interval": "1s"}, "scrape_configs": [scrape]}
-        (self.folder / "prometheus.yml").write_text(json.dumps(config))
-        (port,) = free_ports(1)
-        argv = (
-            str(self.program),
-            f"--config.file={self.folder / 'prometheus.yml'}",
-            f"--storage.tsdb.path={self.folder / 'prometheus'}",
-            f"--web.listen-address=127.0.0.1:{port}",
-        )
-        process = ChildProcess("prometheus", argv, self.folder / "prometheus.log")
-        process.start()
-        try:
-            wait_until(lambda: _is_ready(process, port), within_s=30, what="Prometheus is ready")
-            yield f"http://127.0.0.1:{port}"
-        finally:
-            process.kill()
-
     def _export(self, request: BaseHTTPRequestHandler) -> None:
         lines = (f'{USED}{{instance="{node}"}} {used}\n' for node, used in self.used().items())
         _answer(request, 200, "".join(lines).encode(), "text/plain; version=0.0.4")
@@ -109,6 +87,35 @@ class GuardedPrometheus(AbstractContextManager["GuardedPrometheus"]):
         passed_on = urllib.request.Request(f"{self._inner}{request.path}", body or None, kind)
         with urllib.request.urlopen(passed_on) as answer:
             _answer(request, answer.status, answer.read(), answer.headers["Content-Type"])
+
+
+@contextmanager
+def prometheus_of(program: Path, folder: Path, target: str, job: str) -> Iterator[str]:
+    """Run Prometheus, which scrapes one address each second, while the block lasts; yield its URL.
+
+    It keeps labels of the address that it would give itself, such as `instance`.
+    """
+    scrape = {
+        "job_name": job,
+        "honor_labels": True,
+        "static_configs": [{"targets": [target]}],
+    }
+    config = {"global": {"scrape_interval": "1s"}, "scrape_configs": [scrape]}
+    (folder / "prometheus.yml").write_text(json.dumps(config))
+    (port,) = free_ports(1)
+    argv = (
+        str(program),
+        f"--config.file={folder / 'prometheus.yml'}",
+        f"--storage.tsdb.path={folder / 'prometheus'}",
+        f"--web.listen-address=127.0.0.1:{port}",
+    )
+    process = ChildProcess("prometheus", argv, folder / "prometheus.log")
+    process.start()
+    try:
+        wait_until(lambda: _is_ready(process, port), within_s=30, what="Prometheus is ready")
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.kill()
 
 
 def _is_ready(process: ChildProcess, port: int) -> bool:

@@ -6,7 +6,8 @@ session.
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from functools import partial
 from http import HTTPStatus
@@ -30,6 +31,7 @@ from reactive_desched.kube.client.failures import (
 )
 from reactive_desched.kube.client.rate_limiter import RateLimit, RateLimiter, RequestPriority
 from reactive_desched.kube.client.responses import ApiResponse, Body
+from reactive_desched.telemetry.metrics import Metric, counter
 
 __all__ = [
     "KubeConfigOptions",
@@ -108,6 +110,14 @@ class Transport(Protocol):
         ...
 
 
+REQUESTS = counter(
+    "api_requests",
+    "Requests to the API server by HTTP status; `none` is the code of those without an answer.",
+    "method",
+    "code",
+)
+
+
 class Session:
     """The connection pool of the process."""
 
@@ -122,6 +132,11 @@ class Session:
         self.credentials = credentials
         self._http = http
         self._limits = limits
+        self._requests: Counter[tuple[str, ...]] = Counter()
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield how many requests ended in which way."""
+        yield REQUESTS.by_labels(self._requests)
 
     @property
     def server(self) -> str:
@@ -218,8 +233,9 @@ class Session:
         if call.body is not None:
             headers["Content-Type"] = call.content_type
         query = f"?{urlencode(call.params)}" if call.params else ""
+        code = "none"
         try:
-            return await self._http.request(
+            reply = await self._http.request(
                 call.method,
                 URL(f"{access.server}{call.path}{query}", encoded=True),
                 data=call.body,
@@ -230,8 +246,12 @@ class Session:
                 proxy=access.proxy,
                 allow_redirects=False,  # our credentials go nowhere else
             )
+            code = str(reply.status)
         except ValueError as error:  # aiohttp finds something in it that it does not send
             raise _unreachable(call, error) from error
+        finally:
+            self._requests[call.method, code] += 1
+        return reply
 
 
 @asynccontextmanager
