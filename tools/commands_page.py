@@ -27,7 +27,7 @@ def commands_page() -> str:
             "|---|---|---|",
             *rows,
             "",
-            "Next: [a first policy](../../README.md), [codes of policies](policy-rules.md).",
+            "Next: [a first policy](../tutorial.md), [codes of policies](policy-rules.md).",
             "",
         ]
     )

@@ -17,7 +17,7 @@ What keeps a pod where it is in reactive mode, besides the policy, and where eac
 Each guard is one function in `reactive_desched/gate/guards.py`; they are asked in this order.
 A pod that one holds is parked with its gate and reason.
 It is evaluated again when what it waits for changes, or its time has come.
-`run --once` and `plan` have no guards: they decide as the SIG descheduler.
+`run --once` and `plan --as once` have no guards: they decide as the SIG descheduler.
 
 | guard | reason | holds a pod when | source |
 |---|---|---|---|

@@ -87,7 +87,7 @@ class PlannedDecision(ReportPart, frozen=True, gc=False):
 class RunPreview(ReportPart, frozen=True, gc=False):
     """What bounds a preview of the controller, what it assumes, and why it ended when.
 
-    Each replacement is taken to be Ready `ready_after_seconds` after its creation. Limits and the
+    Each replacement is taken to be Ready `ready_after_seconds` after it is bound. Limits and the
     memory of moves count `past_evictions` of a journal.
     """
 

@@ -280,7 +280,7 @@ def _preview_rows(preview: RunPreview) -> Iterator[list[str]]:
     ended = format_age(preview.ended_after_seconds)
     past = f"a record of {n}" if (n := preview.past_evictions) else "no record of"
     yield ["assumed", f"the controller starts now, with {past} earlier evictions;"]
-    yield ["", f"each replacement is Ready {ready} after its creation; nothing else happens"]
+    yield ["", f"each replacement is Ready {ready} after it is bound; nothing else happens"]
     yield ["looked ahead", f"{horizon} or {preview.max_evictions} evictions at most"]
     yield ["", f"ended after {ended}: {preview.ended}"]
 

@@ -229,7 +229,7 @@ in            /cluster.json
 as of         2026-05-01T12:00:00Z, node fit as scheduler
 policy        policy.yaml, revision 000000000000
 assumed       the controller starts now, with no record of earlier evictions;
-              each replacement is Ready 10s after its creation; nothing else happens
+              each replacement is Ready 10s after it is bound; nothing else happens
 looked ahead  1h or 1000 evictions at most
               ended after 1m 11s: nothing waits for time to pass"""
 

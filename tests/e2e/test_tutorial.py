@@ -1,0 +1,118 @@
+"""The tutorial, typed as it stands: its commands work, and print what the page shows."""
+
+import re
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.control_plane import RealTools
+from tests.support.doc_commands import commands, typed
+from tests.support.terminal import PATIENCE_S, PS1, Terminal
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = "docs/tutorial.md"
+VARYING = re.compile(
+    r"""…                                                           # left out
+    | \d{4}-\d\d-\d\d[ T][\d:.]+Z?                                  # a time
+    | [+]?\d[\d.]*[ ]?(?:ms|s|m|h|d)\b (?:[ ]\d+s\b)?               # a duration
+    | http://127[.]0[.]0[.]1:\d+                                    # the cluster
+    | (?<=\s)[0-9a-f]{10}(?=\s)                                     # a case
+    """,
+    re.VERBOSE,
+)
+BEFORE = {
+    "reactive-desched audit query --type eviction.succeeded": (
+        "reactive-desched audit query --type eviction.succeeded > /dev/null"
+    ),
+    "reactive-desched audit show shop/cart-zkr8dfkg4l-rjwnt": (
+        "reactive-desched audit show shop/cart-zkr8dfkg4l-rjwnt | grep -q 'then moved'"
+    ),
+}
+"""What a reader waits for before a command, as what follows takes the controller a moment."""
+IN_THE_OTHER_CLUSTER = {"kind-worker": "node-4"}
+
+
+@pytest.fixture
+def terminal(real_tools: RealTools, tmp_path: Path) -> Iterator[Terminal]:
+    """A terminal in a folder that looks like an installed clone."""
+    with socket.socket() as port:
+        port.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        port.bind(("127.0.0.1", 10258))  # or another controller would answer
+    (tmp_path / ".venv").symlink_to(sys.prefix)
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    (tools / "kubectl").symlink_to(real_tools.paths["kubectl"])
+    path = f"{tools}:/usr/bin:/bin"
+    opened = Terminal(tmp_path, {"PATH": path, "HOME": str(tmp_path), "PS1": PS1, "TERM": "dumb"})
+    try:
+        yield opened
+    finally:
+        opened.close()
+
+
+def test_the_tutorial_works_and_prints_what_it_shows(terminal: Terminal, tmp_path: Path) -> None:
+    page = (ROOT / PAGE).read_text("utf-8")
+    (tmp_path / "policy.yaml").write_text(page.split("```yaml\n")[1].split("```")[0], "utf-8")
+    seen = [""]
+    for command in (each for each in commands() if each.page == PAGE and typed(each)):
+        text = command.text
+        for name, here in IN_THE_OTHER_CLUSTER.items():
+            text = text.replace(name, here)
+        if text.startswith("reactive-desched why") and "gpu-" in seen[-1]:
+            await_success(terminal, f"{text} | grep -q 'verdict *stays'")
+        if text in BEFORE:
+            await_success(terminal, BEFORE[text])
+        if text == "reactive-desched run --policy policy.yaml":  # the other cluster's
+            assert terminal.type("kill %2; wait %2")[0] == 0
+            status, printed = terminal.follow(text, b"found ")
+        else:
+            status, printed = terminal.type(text)
+            if " sim " in text:
+                printed += terminal.wait_for(b"try: kubectl get nodes")
+            if text.endswith("run.log 2>&1 &"):
+                await_success(terminal, "curl -sf localhost:10258/readyz > /dev/null")
+        assert status in (0, 130), (text, printed)
+        assert re.search(pattern_of(command.printed), printed), f"{text} printed:\n{printed}"
+        seen.append(text)
+    assert len(seen) > 14
+
+
+def await_success(terminal: Terminal, command: str) -> None:
+    """Type a command until it ends with status 0, as a person does who waits for something."""
+    give_up = time.monotonic() + PATIENCE_S
+    while terminal.type(command)[0]:
+        assert time.monotonic() < give_up, f"waited in vain for: {command}"
+        time.sleep(0.2)
+
+
+def pattern_of(shown: str) -> str:
+    """Return what an output must match to be the one that is shown, but for what varies."""
+    lines = []
+    for line in shown.strip().splitlines():
+        fixed = [re.sub(r"(?:\\ )+", r"\\s+", re.escape(part)) for part in VARYING.split(line)]
+        lines.append(r"(?s:.*)" if line == "…" else r"[^\r\n]*".join(fixed).strip())
+    return r"\s+".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("shown", "printed", "same"),
+    [
+        ("node/a tainted", "node/a tainted\r\n", True),
+        ("node/a tainted", "node/b tainted\r\n", False),
+        ("took 18 ms, 3 pods", "took 2.5 s, 3 pods", True),
+        ("took 18 ms, 3 pods", "took 2.5 s, 4 pods", False),
+        ("first\n…\nlast", "first\r\nany\r\nthing\r\nlast", True),
+        ("first\nlast", "first\r\nany\r\nlast", False),
+        ("A   B\n1   2", "A      B\r\n1      2", True),
+    ],
+)
+def test_outputs_are_compared_but_for_times_and_space(
+    *, shown: str, printed: str, same: bool
+) -> None:
+    assert bool(re.search(pattern_of(shown), printed)) is same
