@@ -68,8 +68,9 @@ docs: $(SITE_TOOLS)/.installed ## build the documentation site in build/site; a 
 test-real: $(STAMP) real-tools docs ## end-to-end tests on the real control plane and the real broker
 	$(BIN)/pytest -n 2 --dist loadgroup --durations 10 tests/e2e
 
-picture: $(STAMP) real-tools ## take the picture of the live page that the README shows
+picture: $(STAMP) real-tools ## take the pictures of the live page and of a terminal that the README shows
 	PICTURE=docs/images/live-page.png $(BIN)/pytest -q tests/e2e/test_demo_page.py
+	PICTURE=docs/images/terminal.svg $(BIN)/pytest -q tests/e2e/test_tutorial.py
 
 generated: $(STAMP) ## write the pages, schemas, manifests and messages that come from code
 	$(BIN)/python -m tools.write_entry_points

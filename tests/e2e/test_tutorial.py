@@ -1,13 +1,18 @@
 """The tutorial, typed as it stands: its commands work, and print what the page shows."""
 
+import html
+import os
 import re
 import socket
 import sys
 import time
 from collections.abc import Iterator
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from rich.console import Console
+from rich.text import Text
 
 from tests.support.control_plane import RealTools
 from tests.support.doc_commands import commands, typed
@@ -26,6 +31,8 @@ VARYING = re.compile(
     """,
     re.VERBOSE,
 )
+PICTURE = ROOT / "docs" / "images" / "terminal.svg"
+PICTURED, COLUMNS = "reactive-desched why shop/checkout-xxks8n5vrd-c799f", 110
 BEFORE = {
     "reactive-desched audit query --type eviction.succeeded": (
         "reactive-desched audit query --type eviction.succeeded > /dev/null"
@@ -79,8 +86,36 @@ def test_the_tutorial_works_and_prints_what_it_shows(terminal: Terminal, tmp_pat
                 await_success(terminal, "curl -sf localhost:10258/readyz > /dev/null")
         assert status in (0, 130), (text, printed)
         assert re.search(pattern_of(command.printed), printed), f"{text} printed:\n{printed}"
+        if text == PICTURED and PICTURED not in seen:
+            compare_picture(terminal)
         seen.append(text)
     assert len(seen) > 14
+
+
+def compare_picture(terminal: Terminal) -> None:
+    """Compare the README's picture of the command with what it prints; `make picture` takes it."""
+    assert terminal.type(f"stty cols {COLUMNS}")[0] == 0
+    status, printed = terminal.type(f"TERM=xterm-256color {PICTURED}")
+    assert (status, terminal.type("stty cols 500")[0]) == (0, 0)
+    answer = Text.from_ansi(printed.partition("\r\n")[2].replace("\r", "").rstrip())
+    screen = Console(record=True, width=COLUMNS, file=StringIO())
+    screen.print(Text(f"$ {PICTURED}", "bold bright_white"), answer, sep="\n", soft_wrap=True)
+    if os.environ.get("PICTURE"):
+        picture = screen.export_svg(title="a terminal", unique_id="why")
+        own_fonts = re.sub(r"@font-face \{.*?\}\s*", "", picture, flags=re.DOTALL)
+        PICTURE.write_text(re.sub(r" +$", "", own_fonts, flags=re.MULTILINE), encoding="utf-8")
+    assert re.search(pattern_of(text_of(PICTURE)), answer.plain), "run `make picture`"
+
+
+def text_of(picture: Path) -> str:
+    """Return the lines of a picture, without its title and the command."""
+    lines: dict[int, str] = {}
+    for number, text in re.findall(
+        r"clip-path=\"url\(#why-line-(\d+)\)\">([^<]*)<", picture.read_text("utf-8")
+    ):
+        lines[int(number)] = lines.get(int(number), "") + html.unescape(text).replace("\xa0", " ")
+    written = (lines[number].strip() for number in sorted(lines) if number)
+    return "\n".join(line for line in written if line)
 
 
 def await_success(terminal: Terminal, command: str) -> None:
