@@ -7,15 +7,19 @@ from pathlib import Path
 
 import pytest
 
+from reactive_desched.model.decisions import GateReason
+from reactive_desched.model.outcomes import OutcomeReason
 from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.state.resources import PLAN_RESOURCES
 from tools.commands_page import commands_page
+from tools.declared import declared
 from tools.guards_page import guards_page
 from tools.watched_kinds import watched_kinds_page, written_files
 from tools.write_reference import (
     DECISIONS,
     REASON_CODES,
     REFERENCE,
+    codes_with_a_remedy,
     decisions_page,
     metrics_page,
     plugins_page,
@@ -108,6 +112,25 @@ def anchors(page: Path) -> set[str]:
         for heading in headings
         if heading.startswith("#")
     }
+
+
+def test_the_runbook_on_reasons_has_sections_on_reasons_alone() -> None:
+    known = {each.code for kind in (GateReason, OutcomeReason) for each in declared(kind)}
+
+    assert codes_with_a_remedy()
+    assert codes_with_a_remedy() - known == set()
+    assert {"Futile", "FindingStorm", "Denied"} <= codes_with_a_remedy()
+
+
+def test_each_alert_has_a_runbook_and_each_runbook_of_an_alert_its_alert() -> None:
+    named = re.findall(
+        r"runbook: (\S+)", (ROOT / "deploy/monitoring/alerts.yaml").read_text("utf-8")
+    )
+    pages = {page.relative_to(ROOT).as_posix() for page in (ROOT / "docs/runbooks").glob("Rea*.md")}
+    index = (ROOT / "docs/howto/monitoring.md").read_text(encoding="utf-8")
+
+    assert set(named) == pages
+    assert [page for page in pages if page.removeprefix("docs/") not in index] == []
 
 
 def test_the_list_of_decision_records_is_complete() -> None:

@@ -28,6 +28,7 @@ from tools.plan_example import PAGES, page_with_answer
 from tools.watched_kinds import README, watched_kinds_page, written_files
 
 REFERENCE = Path(__file__).parent.parent / "docs" / "reference"
+HELD_PODS = REFERENCE.parent / "runbooks" / "held-pods.md"
 DECISIONS = REFERENCE.parent / "adr"
 REASON_CODES = REFERENCE.parents[1] / "reactive_desched" / "api" / "reason_codes.py"
 _README_WIDTH = 130
@@ -152,6 +153,17 @@ def metrics_page() -> str:
     return "\n".join(lines) + "\n"
 
 
+def codes_with_a_remedy() -> set[str]:
+    """Return the reasons for which the runbook has a section: a person has to end them."""
+    return set(re.findall(r"^## `(\w+)`$", HELD_PODS.read_text(encoding="utf-8"), re.MULTILINE))
+
+
+def _reason(code: str, remedies: set[str]) -> str:
+    """Return a reason, with a link to what to do about it."""
+    link = f"../runbooks/{HELD_PODS.name}#{code.lower()}"
+    return f"[`{code}`]({link})" if code in remedies else f"`{code}`"
+
+
 def _code(text: str) -> str:
     """Return a text as code; a dash where there is none."""
     return f"`{text}`" if text else "-"
@@ -159,11 +171,13 @@ def _code(text: str) -> str:
 
 def reasons_page() -> str:
     """Return the page on reason codes."""
+    remedies = codes_with_a_remedy()
     lines = [
         "# Reasons",
         "",
         "Every `reason` in events, metrics, the log and `plan` is a code from this page.",
         "A `message` beside it is text for people and may be reworded at any time: match on codes.",
+        "A code with a link does not end by itself, and leads to what a person can do.",
         "",
         "## Decisions",
         "",
@@ -176,7 +190,8 @@ def reasons_page() -> str:
     ]
     gates = sorted(declared(GateReason), key=lambda each: (each.gate, each.code))
     lines += [
-        f"| `{each.gate}` | `{each.code}` | {each.meaning} | {_code(each.setting)} |"
+        f"| `{each.gate}` | {_reason(each.code, remedies)} | {each.meaning}"
+        f" | {_code(each.setting)} |"
         for each in gates
     ]
     lines += [
@@ -185,7 +200,10 @@ def reasons_page() -> str:
         *("", "| result | reason | meaning |", "|---|---|---|"),
     ]
     outcomes = sorted(declared(OutcomeReason), key=lambda each: (each.result, each.code))
-    lines += [f"| `{each.result}` | `{each.code}` | {each.meaning} |" for each in outcomes]
+    lines += [
+        f"| `{each.result}` | {_reason(each.code, remedies)} | {each.meaning} |"
+        for each in outcomes
+    ]
     lines += [
         *("", "## Node fit", ""),
         "The message of the gate `NodeFit` counts the nodes that reject the pod by these words.",

@@ -59,6 +59,10 @@ NOT_TYPED = {
     ".venv/bin/pytest -q tests/plugins": "these tests run already",
     ".venv/bin/python -m bench": "takes minutes; tests/bench runs parts of it",
     "chrt -r 10 .venv/bin/python -m bench": "takes minutes, and a right of root",
+    ".venv/bin/python -m tools.compare": (
+        "takes half an hour; tests/e2e/test_comparison.py measures on a small cluster"
+    ),
+    "go build ": "takes minutes; the module is locked",
     "docker ": "needs Docker and a registry; tests/e2e/test_image.py does what the Dockerfile says",
     "kafka-": "needs Kafka's programs and a broker; tests/e2e/test_kafka.py has a broker",
     "examples/": "needs brokers and servers; tests/examples runs each of these programs",

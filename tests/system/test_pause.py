@@ -72,7 +72,8 @@ def test_a_pause_for_a_time_is_recorded_with_its_end(
     [engaged] = [e for e in read_events(tmp_path / "journal") if e.type == BRAKE_ENGAGED]
     assert isinstance(engaged.data, BrakeEngaged)
     assert engaged.data.until is not None
-    assert round((engaged.data.until - engaged.time).total_seconds()) == 9000
+    lag_s = 9000 - (engaged.data.until - engaged.time).total_seconds()
+    assert 0 <= lag_s < 60  # from the order to its record, on a machine that is busy
     assert "@" in engaged.data.by
 
 
