@@ -111,15 +111,19 @@ class Controller:
     def next_due(self, now: float) -> float | None:
         """Return when there is work, or a brake may be released; None where neither is foreseen.
 
-        While a pause holds there is no work.
+        While a pause holds there is no work, but that moves end in a pause by a person or a brake.
         """
         is_paused = bool(self.pauses.check())
         if not is_paused and not self.evaluator.started:
             return now
-        brakes_due = self.gates.brakes.next_due
+        brakes_due, moves_due = self.gates.brakes.next_due, self.gates.moves.next_due()
         if is_paused:
-            return brakes_due
-        return earliest(brakes_due, self.evaluator.next_due(now), self.gates.moves.next_due())
+            return earliest(brakes_due, moves_due) if self._may_end_moves else brakes_due
+        return earliest(brakes_due, self.evaluator.next_due(now), moves_due)
+
+    @property
+    def _may_end_moves(self) -> bool:
+        return self.readiness.is_paused_on_purpose and self.evaluator.started
 
     def work(self, now: float, should_yield: Callable[[], bool]) -> Iterator[Intent]:
         """Evaluate due subjects and yield an intent for each pod to evict, until `should_yield`."""
@@ -132,8 +136,12 @@ class Controller:
             self.initial_sync_done.set()
             if self.pauses.check():
                 return
-        self.gates.moves.expire(now)
-        self._follow_up(now)
+        is_paused = bool(self.pauses.check())
+        if not is_paused or self._may_end_moves:
+            self.gates.moves.expire(now)
+            self._follow_up(now)
+        if is_paused:
+            return
         self.gates.follow_resync(under_way=self.evaluator.is_resyncing)
         for evaluation in self.evaluator.process_due(now, should_yield):
             self.gates.brakes.count(evaluation)
@@ -182,7 +190,7 @@ class Controller:
     def _follow_up(self, now: float) -> bool:
         """Record the moves that ended, and wake what waited for that; say whether any did."""
         if not self.gates.moves.has_ended_or_released:
-            return False
+            return self.readiness.is_paused_on_purpose and self.evaluator.started
         for ended in () if self._recorder.fault else self.gates.moves.take_ended():
             if ended.request_id:
                 self._recorder.record_follow_up(ended.request_id, ended.end)

@@ -93,6 +93,15 @@ class Readiness:
         """Every pause by its name."""
         return self._pauses
 
+    @property
+    def is_paused_on_purpose(self) -> bool:
+        """Whether a person or a brake alone holds evictions: the cluster is known, and records too.
+
+        Time passes then as it does without a pause.
+        """
+        holding = [name for name, status in self._pauses.items() if status.reason]
+        return bool(holding) and INTENTIONAL.issuperset(holding)
+
     def pause(self, name: str, reason: str) -> None:
         """Let nothing be evaluated or evicted until this pause is ended by its name."""
         self._set(name, PauseStatus(reason))

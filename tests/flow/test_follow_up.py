@@ -7,6 +7,7 @@ import pytest
 import trio.testing
 from msgspec.structs import replace
 
+from reactive_desched.controller.readiness import sync_pause
 from reactive_desched.model.history import PastEviction
 from reactive_desched.model.moves import MoveEnd
 from reactive_desched.model.objects import (
@@ -100,6 +101,27 @@ async def test_a_replacement_on_another_node_has_moved_and_is_timed() -> None:
             node="n2",
         )
     ]
+
+
+async def test_moves_end_while_a_person_holds_evictions() -> None:
+    async with flow_of().running() as flow:
+        await evicted(flow, pod("web-1", on="n1"))
+        flow.controller.pauses.pause("a person", "", None)
+        flow.deliver(pod("web-2", status=STARTING, created=1), pod("web-2", on="n2", created=1))
+        await anyio.sleep(5)
+        assert [end.result for end in flow.intent_store.follow_ups] == ["moved"]
+
+
+async def test_no_move_ends_while_a_watch_is_lost() -> None:
+    async with flow_of().running() as flow:
+        await evicted(flow, pod("web-1", on="n1"))
+        flow.controller.pauses.pause("a person", "", None)
+        flow.controller.readiness.pause(sync_pause("pods"), "the watch is lost")
+        await anyio.sleep(CREATION_TIMEOUT_S + 5)
+        assert flow.intent_store.follow_ups == []
+        flow.controller.readiness.resume(sync_pause("pods"))
+        await ready_on(flow, "web-2", "n2")
+        assert [end.result for end in flow.intent_store.follow_ups] == ["moved"]
 
 
 async def test_a_replacement_on_the_same_node_has_returned_and_the_finding_holds_for_it() -> None:
