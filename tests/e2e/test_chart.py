@@ -1,6 +1,7 @@
 """The Helm chart renders what kustomize renders, and real Helm and a real API server take it."""
 
 import json
+import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,8 @@ import yaml  # type: ignore[import-untyped]  # PyYAML ships no types
 from tests.e2e.conftest import ROOT, do_without, where_they_are
 from tests.support.control_plane import ControlPlane
 from tests.support.kubectl import KubectlError
-from tests.support.kustomize import render
+from tests.support.kustomize import pod_template, render
+from tools.real import operator_crds
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(200)]
 
@@ -20,6 +22,7 @@ Object = dict[str, Any]  # a Kubernetes object as JSON
 CHART = ROOT / "deploy" / "charts" / "reactive-desched"
 RELEASE = "reactive-desched"
 OPERATOR_KINDS = {"ServiceMonitor", "PodMonitor", "PrometheusRule"}
+WORKLOAD_KINDS = ("Deployment", "Job", "CronJob")
 
 
 class HelmError(Exception):
@@ -65,13 +68,16 @@ def without_release(found: Object) -> Object:
     bare: Object = json.loads(text)
     if "policy.yaml" in bare.get("data", {}):
         bare["data"]["policy.yaml"] = list(yaml.safe_load_all(bare["data"]["policy.yaml"]))
-    if bare["kind"] in ("Deployment", "Service"):
+    if bare["kind"] in (*WORKLOAD_KINDS, "Service"):
         assert bare["metadata"]["labels"].pop("app.kubernetes.io/part-of") == RELEASE
+    if bare["kind"] == "Job":
+        # A Job cannot be changed: each revision of a release has its own.
+        bare["metadata"]["name"] = bare["metadata"]["name"].removesuffix("-1")
     if bare["kind"] == "ClusterRole":
         # The role of the kustomization allows what any policy may ask for.
         bare["rules"] = [each for each in bare["rules"] if each["apiGroups"] != ["metrics.k8s.io"]]
-    if bare["kind"] == "Deployment":
-        (container,) = bare["spec"]["template"]["spec"]["containers"]
+    if bare["kind"] in WORKLOAD_KINDS:
+        (container,) = pod_template(bare)["spec"]["containers"]
         container["image"] = container["image"].partition(":")[0]
         container["env"].sort(key=lambda each: str(each["name"]))
     bare["metadata"].pop("labels", None)
@@ -79,16 +85,20 @@ def without_release(found: Object) -> Object:
 
 
 def by_name(objects: list[Object]) -> dict[tuple[str, str], Object]:
-    return {
-        (each["kind"], each["metadata"]["name"]): without_release(each)
-        for each in objects
-        if each["kind"] != "Namespace"
-    }
+    found = map(without_release, (each for each in objects if each["kind"] != "Namespace"))
+    return {(each["kind"], each["metadata"]["name"]): each for each in found}
 
 
 @pytest.mark.parametrize(
     ("folder", "values"),
-    [("controller", {}), ("overlays/dry-run", {"dryRun": True}), ("overlays/ha", {"replicas": 2})],
+    [
+        ("controller", {}),
+        ("overlays/dry-run", {"dryRun": True}),
+        ("overlays/ha", {"replicas": 2}),
+        ("overlays/no-volume", {"persistence": {"enabled": False}}),
+        ("job", {"kind": "Job"}),
+        ("cronjob", {"kind": "CronJob"}),
+    ],
 )
 def test_the_chart_renders_what_the_kustomization_renders(
     helm: Helm, folder: str, values: Values
@@ -242,6 +252,37 @@ def test_the_real_api_server_takes_each_variant(
         *("apply", "--dry-run=server", "--validate=strict", "-f", "-"),
         stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}),
     )
+
+
+@pytest.fixture(scope="session")
+def operators_kinds(control_plane: ControlPlane) -> None:
+    """Have the API server know the kinds of the Prometheus operator."""
+    folder = operator_crds.find(os.environ) or do_without(["the Prometheus operator's definitions"])
+    kubectl = control_plane.kubectl()
+    kubectl.run("apply", "--server-side", "-f", str(folder))
+    kubectl.run("wait", "--for=condition=Established", "--timeout=60s", "-f", str(folder))
+
+
+@pytest.mark.usefixtures("operators_kinds")
+def test_the_definitions_of_the_prometheus_operator_take_our_objects(
+    helm: Helm, control_plane: ControlPlane
+) -> None:
+    objects = [each for each in helm.template(EVERYTHING) if each["kind"] in OPERATOR_KINDS]
+    assert {each["kind"] for each in objects} == OPERATOR_KINDS
+
+    def warned(objects: list[Object]) -> str:
+        for each in objects:
+            each["metadata"]["namespace"] = "default"
+        return control_plane.kubectl().run_loud(
+            *("apply", "--dry-run=server", "--validate=strict", "-f", "-"),
+            stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}),
+        )[1]
+
+    assert warned(objects) == ""
+    for each in objects:
+        each["spec"]["noSuchField"] = 1
+        with pytest.raises(KubectlError, match="noSuchField"):
+            warned([each])
 
 
 def test_the_rules_for_the_prometheus_operator_are_the_alerts(helm: Helm) -> None:

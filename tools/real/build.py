@@ -30,7 +30,7 @@ from pathlib import Path
 BUILD_DIR = Path(__file__).resolve().parent
 sys.path.insert(0, str(BUILD_DIR.parents[1]))  # this file is run by its path, from anywhere
 
-from tools.real import axe, cache, chromium, kafka_jars, prometheus  # noqa: E402 - found only after the line above
+from tools.real import axe, cache, chromium, kafka_jars, operator_crds, prometheus  # noqa: E402 - found only after the line above
 from tools.real.cache import BuildError, locked, log_progress, write_stamp  # noqa: E402 - as above
 
 GO_MISSING_MESSAGE = (
@@ -291,6 +291,7 @@ def ensure_all(env: Mapping[str, str]) -> int:
         chromium.fetch,
         prometheus.fetch,
         axe.fetch,
+        operator_crds.fetch,
         build_helm,
         build,
     )

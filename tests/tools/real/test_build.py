@@ -59,6 +59,10 @@ if (here / "fail-maven").exists():
 JARS = ("kafka-server.jar", "kafka-clients.jar")
 
 
+THERE = {"AXE_JS": __file__, "OPERATOR_CRDS": str(Path(__file__).parent)}
+"""What is fetched apart from the rest, and tested there."""
+
+
 @dataclass
 class Bench:
     """A cache folder, a PATH with or without Go, Maven and Java, and the script under test.
@@ -78,7 +82,7 @@ class Bench:
         path = ":".join(str(each) for each in folders if each)
         return subprocess.run(
             (sys.executable, str(self.script), *options),
-            env={"PATH": path, "REACTIVE_DESCHED_REAL_TOOLS": cache, "AXE_JS": __file__, **env},
+            env={"PATH": path, "REACTIVE_DESCHED_REAL_TOOLS": cache, **THERE, **env},
             capture_output=True,
             text=True,
             timeout=60,
