@@ -42,6 +42,11 @@ def test_every_value_has_a_default_that_says_what_it_is_for() -> None:
     assert SCHEMA["properties"].keys() == VALUES.keys() | UPSTREAM.keys() | {"global"}
 
 
+def test_what_may_be_null_may_be_so_in_values_too() -> None:
+    assert accepts(settings={"budgets": {"zone": None, "warmUp": None}, "sinks": None})
+    assert accepts(settings={"budgets": {"zone": {"evictions": 3, "per": "1m"}}})
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -50,6 +55,7 @@ def test_every_value_has_a_default_that_says_what_it_is_for() -> None:
         {"kind": "DaemonSet"},
         {"settings": {"brake": {}}},
         {"settings": {"debounce": {"quiet": []}}},
+        {"settings": {"budgets": {"zone": {"evictions": "x"}}}},
         {"policy": {"profiles": [{"name": "a", "pluginConfig": [{"name": "NoSuchPlugin"}]}]}},
     ],
     ids=str,

@@ -8,7 +8,7 @@ import json
 import re
 import textwrap
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import yaml  # type: ignore[import-untyped]  # PyYAML ships no types
 
@@ -132,6 +132,23 @@ def values_schema() -> Json:
     }
 
 
+def _plainly_nullable(schema: Any) -> Any:
+    """Return a schema that accepts the same, of whose refusals Helm says less.
+
+    Of a wrong member in `anyOf` a section or null it would say, too, that the section is not null.
+    """
+    if isinstance(schema, list):
+        return [_plainly_nullable(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    plain = {name: _plainly_nullable(part) for name, part in schema.items()}
+    match plain.get("anyOf"):
+        case [wanted, {"type": "null", **more}] if not more and "if" not in plain:
+            del plain["anyOf"]
+            plain |= {"if": {"type": "null"}, "else": wanted}
+    return plain
+
+
 def watched_kinds() -> str:
     """Return the rules of `deploy/base/rbac.yaml` that let the controller read."""
     text = (DEPLOY / "base" / "rbac.yaml").read_text(encoding="utf-8")
@@ -143,7 +160,7 @@ def watched_kinds() -> str:
 
 def written() -> dict[str, str]:
     """Return the text of each written file by its path in the chart."""
-    schema = json.dumps(values_schema(), indent=2, ensure_ascii=False) + "\n"
+    schema = json.dumps(_plainly_nullable(values_schema()), indent=2, ensure_ascii=False) + "\n"
     dashboards = {
         f"files/dashboards/{path.name}": path.read_text(encoding="utf-8")
         for path in sorted((MONITORING / "dashboards").glob("*.json"))

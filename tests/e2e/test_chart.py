@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import shlex
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -43,7 +45,7 @@ class Helm:
         path.write_text(json.dumps(values or {}))
         argv = (str(self._binary), *arguments, *(() if values is None else ("-f", str(path))))
         done = subprocess.run(
-            argv, env=self._env, capture_output=True, text=True, check=False, timeout=100
+            argv, cwd=ROOT, env=self._env, capture_output=True, text=True, check=False, timeout=100
         )
         if done.returncode:
             raise HelmError(done.stderr + done.stdout)
@@ -183,6 +185,37 @@ def test_wrong_values_fail_with_their_place(helm: Helm, values: Values, said: st
     assert said in str(error.value)
 
 
+ONE_LINE: dict[str, tuple[Values, str]] = {
+    "a number": (
+        {"settings": {"budgets": {"cluster": {"evictions": "x"}}}},
+        "at '/settings/budgets/cluster/evictions': got string, want null or integer",
+    ),
+    "a name": (
+        {"settings": {"budgets": {"cluster": {"rate": 3}}}},
+        "at '/settings/budgets/cluster': additional properties 'rate' not allowed",
+    ),
+    "a pattern": (
+        {"settings": {"moves": {"maxMoving": {"owner": "ten"}}}},
+        "at '/settings/moves/maxMoving/owner': 'ten' does not match",
+    ),
+    "a plugin": (
+        {"policy": {"profiles": [{"name": "a", "plugins": {"balance": {"enabled": ["X"]}}}]}},
+        "at '/policy/profiles/0/plugins/balance/enabled/0': value must be one of",
+    ),
+}
+
+
+@pytest.mark.parametrize(("values", "said"), ONE_LINE.values(), ids=ONE_LINE)
+def test_one_wrong_value_deep_down_is_named_in_one_line(
+    helm: Helm, values: Values, said: str
+) -> None:
+    with pytest.raises(HelmError) as error:
+        helm.template(values)
+
+    (line,) = (line for line in str(error.value).splitlines() if "- at " in line)
+    assert said in line
+
+
 def test_each_upstream_value_is_answered_in_its_own_words(helm: Helm) -> None:
     answers = yaml.safe_load((CHART / "files" / "upstream-values.yaml").read_text())
     first = min(answers)
@@ -292,6 +325,26 @@ def test_the_rules_for_the_prometheus_operator_are_the_alerts(helm: Helm) -> Non
 
     assert rule["spec"] == alerts
     assert {each["kind"] for each in objects} >= OPERATOR_KINDS
+
+
+def test_the_commands_of_the_page_on_helm_work(helm: Helm, control_plane: ControlPlane) -> None:
+    page = (ROOT / "docs" / "howto" / "helm.md").read_text(encoding="utf-8")
+    name = "helm-page"  # for the release and the namespace: others use the page's
+    commands = [
+        [name if word == RELEASE else word for word in shlex.split(command)]
+        for command in re.findall(r"^\$ helm (.*)$", page.replace("\\\n", " "), re.MULTILINE)
+    ]
+    to = ("-n", name, "--kubeconfig", str(control_plane.admin_kubeconfig))
+
+    assert [command[0] for command in commands] == ["install", "upgrade"]
+    said = [helm.run(*command, *to[2:]) for command in commands]
+
+    assert "DRY RUN" in said[0]
+    assert "EVICTS pods" in said[1]
+    (deployment,) = control_plane.kubectl().get("deployment", "-n", name)
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    assert container["image"].startswith("registry.example/reactive-desched:")
+    helm.run("uninstall", name, *to)
 
 
 def test_install_upgrade_and_rollback(helm: Helm, control_plane: ControlPlane) -> None:
