@@ -6,6 +6,8 @@ BIN := $(VENV)/bin
 UV_VERSION := 0.13.9
 STAMP := $(VENV)/.installed
 SITE_TOOLS := $(VENV)/docs
+RELEASE_TOOLS := $(VENV)/release
+PYTHONS ?= 3.12 3.13
 BENCH ?= full
 SEEDS ?= 200
 FIRST ?= 0
@@ -22,7 +24,7 @@ $(BIN)/uv:
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
 
-$(STAMP): requirements/dev.txt pyproject.toml | $(BIN)/uv
+$(STAMP): requirements/dev.txt pyproject.toml reactive_desched/_version.py | $(BIN)/uv
 	VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --quiet --compile-bytecode --require-hashes -r requirements/dev.txt
 	VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --quiet --no-deps --no-build-isolation -e .
 	@touch $@
@@ -46,10 +48,10 @@ check: lint ## lint, and the unit tests of what decides (under 90 s on two quiet
 	$(BIN)/pytest -q -n 2 $(QUICK)
 
 test: $(STAMP) ## everything that needs nothing but Python (under four minutes on two quiet cores)
-	$(BIN)/pytest -n 4 --dist worksteal --durations 10 tests --ignore tests/e2e
+	$(BIN)/pytest -n 4 --dist worksteal --durations 10 tests --ignore tests/e2e --ignore tests/release
 
 test-deep: $(STAMP) ## the property tests with EXAMPLES=500 examples each, other ones in each run
-	TIER=deep $(BIN)/pytest -q -n 2 -m hypothesis tests --ignore tests/e2e --timeout 3000
+	TIER=deep $(BIN)/pytest -q -n 2 -m hypothesis tests --ignore tests/e2e --ignore tests/release --timeout 3000
 
 simulate: $(STAMP) ## play SEEDS=200 stories of a cluster in trouble, from seed FIRST=0, and check what must hold
 	$(BIN)/python -m tests.safety --first $(FIRST) --seeds $(SEEDS)
@@ -65,7 +67,7 @@ $(SITE_TOOLS)/.installed: requirements/docs.txt | $(BIN)/uv
 docs: $(SITE_TOOLS)/.installed ## build the documentation site in build/site; a broken link or anchor fails (seconds)
 	NO_MKDOCS_2_WARNING=1 $(SITE_TOOLS)/bin/mkdocs build --strict 2>&1 | grep -vE "^INFO"; exit $${PIPESTATUS[0]}
 
-test-real: $(STAMP) real-tools docs ## end-to-end tests on the real control plane and the real broker
+test-real: $(STAMP) real-tools docs test-release ## end-to-end tests on the real control plane and the real broker
 	$(BIN)/pytest -n 2 --dist loadgroup --durations 10 tests/e2e
 
 picture: $(STAMP) real-tools ## take the pictures of the live page and of a terminal that the README shows
@@ -85,6 +87,39 @@ generated: $(STAMP) ## write the pages, schemas, manifests and messages that com
 bench: $(STAMP) ## measure against the goals (BENCH=small: three minutes instead of fifteen)
 	$(BIN)/python -m bench --size $(BENCH)
 
+test-pythons: | $(BIN)/uv ## `make test` on the other Pythons of PYTHONS="3.12 3.13", where this machine has or uv can fetch them
+	@unset VIRTUAL_ENV; export PATH="$$PATH:$$(printf '%s:' $(HOME)/.pyenv/versions/*/bin)"; tested=; missing=; failed=; \
+	for version in $(PYTHONS); do \
+	  find="$(BIN)/uv python find --no-project --no-python-downloads $$version"; \
+	  python=$$($$find 2> /dev/null) || { $(BIN)/uv python install --no-bin $$version && python=$$($$find); } \
+	    || { missing+=" $$version"; continue; }; \
+	  echo "Python $$version: $$python"; \
+	  $(MAKE) --silent VENV=$(VENV)/python$$version PYTHON=$$python test && tested+=" $$version" || failed+=" $$version"; \
+	done; \
+	echo "passed:$${tested:- none}; failed:$${failed:- none}; NOT TESTED, no such Python here:$${missing:- none}"; \
+	[ -z "$$failed" ]
+
+$(RELEASE_TOOLS)/.installed: requirements/release.txt | $(BIN)/uv
+	$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(RELEASE_TOOLS)
+	$(BIN)/uv pip install --quiet --python $(RELEASE_TOOLS)/bin/python --require-hashes -r requirements/release.txt
+	@touch $@
+
+test-release: $(STAMP) $(RELEASE_TOOLS)/.installed ## build, install and run what a release publishes (a minute)
+	RELEASE_TOOLS=$(RELEASE_TOOLS) $(BIN)/pytest -q -n 2 --dist loadfile --durations 5 tests/release
+
+dist: $(RELEASE_TOOLS)/.installed ## wheel, sdist, SBOM and SHA256SUMS in dist/; a licence that is not allowed fails
+	$(RELEASE_TOOLS)/bin/python -m tools.release dist --uv $(BIN)/uv
+
+version: | $(BIN)/uv ## write VERSION=0.2.0 wherever a version stands
+	$(BIN)/python -m tools.release version $(VERSION)
+
+changelog: $(RELEASE_TOOLS)/.installed ## move the fragments of changes/ into CHANGELOG.md, under VERSION=0.2.0
+	$(RELEASE_TOOLS)/bin/towncrier build --yes --version $(VERSION)
+
+release: ## check, and make in dist/ what docs/howto/release.md publishes; of committed files only
+	@[ -z "$$(git status --porcelain)" ] || { git status --short; echo "commit first: a release is made of a commit"; exit 1; }
+	$(MAKE) test-release dist
+
 lock: | $(BIN)/uv ## renew the locks with hashes
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 \
 	  --no-emit-index-url --no-emit-find-links --no-annotate --no-header pyproject.toml -o requirements/run.txt
@@ -94,8 +129,11 @@ lock: | $(BIN)/uv ## renew the locks with hashes
 	  --no-emit-index-url --no-emit-find-links --no-annotate --no-header --group build -o requirements/build.txt
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 \
 	  --no-emit-index-url --no-emit-find-links --no-annotate --no-header --group docs -o requirements/docs.txt
+	$(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 \
+	  --no-emit-index-url --no-emit-find-links --no-annotate --no-header --group release -o requirements/release.txt
 
 clean: ## remove what the targets made, except the cache of real parts
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build
 
-.PHONY: help install demo format lint check generated docs test test-deep simulate real-tools test-real picture bench lock clean
+.PHONY: help install demo format lint check generated docs test test-deep simulate real-tools test-real picture bench \
+  test-pythons test-release dist version changelog release lock clean

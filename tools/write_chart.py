@@ -113,7 +113,7 @@ def values_schema() -> Json:
             if definitions.setdefault(each, shape) != shape:
                 raise ValueError(f"two definitions are called {each}")
         # The templates add apiVersion and kind where they are left out.
-        left_out = ("$schema", "definitions", "required")
+        left_out = ("$schema", "$id", "$comment", "definitions", "required")
         documents[name] = {key: schema[key] for key in schema if key not in left_out}
     upstream: dict[str, str] = yaml.safe_load(
         (CHART / "files" / "upstream-values.yaml").read_text(encoding="utf-8")

@@ -12,6 +12,7 @@ from typing import Final
 from pydantic import BaseModel, ValidationError
 
 from reactive_desched import policy
+from reactive_desched._version import __version__
 from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy import document, settings, v1alpha1
 from reactive_desched.policy.registry import (
@@ -90,11 +91,11 @@ def any_of(parts: Mapping[str, Json]) -> Json:
             if definitions_by_name.setdefault(each, shape) != shape:
                 raise ValueError(f"two definitions are called {each}")
         definitions_by_name[name] = {
-            key: part[key] for key in part if key not in ("$schema", "definitions")
+            key: part[key] for key in part if key not in (*_head("any"), "definitions")
         }
     versions = {name: part["properties"]["apiVersion"]["const"] for name, part in parts.items()}
     return {
-        "$schema": DIALECT,
+        **_head("any"),
         "description": "A DeschedulerPolicy or ReactiveSettings.",
         "type": "object",
         "required": ["apiVersion", "kind"],
@@ -114,7 +115,17 @@ def _document(root: Json, definitions_by_name: Definitions, version: str, kind: 
         "kind": {"const": kind, "description": f"Always {kind}."},
     }
     root["required"] = ["apiVersion", "kind"]
-    return {"$schema": DIALECT, **root, "definitions": reachable(root, definitions_by_name)}
+    head = _head(f"{kind}.{version.rpartition('/')[2]}")
+    return {**head, **root, "definitions": reachable(root, definitions_by_name)}
+
+
+def _head(name: str) -> Json:
+    """Name a schema for as long as its format lasts, and the release whose plugins it knows."""
+    return {
+        "$schema": DIALECT,
+        "$id": f"urn:reactive-desched:schemas:{name}",
+        "$comment": f"reactive-desched {__version__}",
+    }
 
 
 def _plugin_config(entry: Json, plugins: Registry) -> Json:

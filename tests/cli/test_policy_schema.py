@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from reactive_desched._version import __version__
 from reactive_desched.cli import policy_schema
 from reactive_desched.cli.commands import CommandParser
 
@@ -47,6 +48,25 @@ def test_without_a_format_every_document_is_described_by_its_api_version(
             "enum": ["descheduler/v1alpha2", "descheduler/v1alpha1", "reactive-desched/v1alpha1"]
         }
     }
+
+
+@pytest.mark.parametrize(
+    ("name", "id_"),
+    [
+        ("v1alpha2", "DeschedulerPolicy.v1alpha2"),
+        ("v1alpha1", "DeschedulerPolicy.v1alpha1"),
+        ("settings", "ReactiveSettings.v1alpha1"),
+        ("any", "any"),
+    ],
+)
+def test_a_schema_has_an_id_of_its_format_and_names_its_release(
+    name: str, id_: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    schema = printed(capsys, name)
+
+    assert schema["$id"] == f"urn:reactive-desched:schemas:{id_}"
+    assert schema["$comment"] == f"reactive-desched {__version__}"
+    assert json.dumps(schema).count('"$id"') == 1, "another would change what references mean"
 
 
 def test_another_format_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

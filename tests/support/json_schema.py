@@ -11,7 +11,7 @@ Json = Any  # JSON is whatever it is
 Schema = Mapping[str, Json]
 
 _ANNOTATIONS: Final = frozenset(
-    ("$schema", "title", "description", "default", "definitions", "then", "else")
+    ("$schema", "$id", "$comment", "title", "description", "default", "definitions", "then", "else")
 )
 
 
