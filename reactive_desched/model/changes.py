@@ -147,7 +147,11 @@ class CSINodeChanged(Change, frozen=True, gc=False):
 
 
 class NodeUsageChanged(NodeChange, frozen=True, gc=False):
-    """A source of metrics has a new sample of the node, or none any more."""
+    """A source of metrics has a new sample of the node, or none any more.
+
+    The state announces no samples, since most move nothing: an index of a plugin that goes by each
+    of them can announce this.
+    """
 
     source: str = ""
 

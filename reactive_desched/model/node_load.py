@@ -113,6 +113,7 @@ def _filled(
 class NodeLoad(Struct, frozen=True, gc=False):
     """What is used on one node, in all and by its production pods, and of how much.
 
+    Both uses have the resources of the rule in its order, as `Ceilings` has their thresholds.
     `pods` is what each measured pod uses, by "namespace/name". `sampled_s` is when it was measured,
     in seconds since the epoch.
     """
@@ -373,10 +374,9 @@ def exceeds(used: Iterable[int], allowed: Iterable[int]) -> bool:
     return True in map(gt, used, allowed)
 
 
-def classify(rule: LoadRule, load: NodeLoad, limits: Ceilings) -> LoadClass:
+def classify(load: NodeLoad, limits: Ceilings) -> LoadClass:
     """Return what a node is to its pool; a cordoned one never takes pods."""
-    used = used_amounts(rule, load.usage)
-    prod_used = used_amounts(rule, load.prod_usage)
+    used, prod_used = load.usage.values(), load.prod_usage.values()
     takes_pods = not load.node.unschedulable
     has_room = takes_pods and not exceeds(used, limits.node_low)
     if not has_room and exceeds(used, limits.node_high):

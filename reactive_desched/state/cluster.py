@@ -4,7 +4,7 @@ from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
 from reactive_desched.api.index import IndexT, KubeObject, NodeInfo, Objects, ObjectT
-from reactive_desched.model.changes import Change, NodeUsageChanged
+from reactive_desched.model.changes import Change
 from reactive_desched.model.labels import EVERYTHING, Selector
 from reactive_desched.model.objects import ClusterObject, IntermediateOwner, Node, Pod
 from reactive_desched.model.usage import NodeUsage
@@ -34,7 +34,7 @@ class ClusterState:
             for kind in WATCHED_KINDS.values()
         }
         self._stores |= {Node: self.nodes, Pod: self.pods}
-        self._stores[NodeUsage] = Store(NodeUsage, hooks, _usage_changed)
+        self._stores[NodeUsage] = Store(NodeUsage, hooks, None)
         self._upserts: dict[type[KubeObject], Callable[[Any], list[Change]]] = {
             kind: store.upsert for kind, store in self._stores.items()
         }
@@ -108,7 +108,3 @@ class ClusterState:
     def index(self, kind: type[IndexT], args: Hashable = None, /) -> IndexT:
         """Return an index, built from the cluster when it is first asked for."""
         return self._indexes.get(kind, args)
-
-
-def _usage_changed(usage: NodeUsage) -> Change:
-    return NodeUsageChanged(usage.node, usage.source)

@@ -12,7 +12,7 @@ OwnerT = TypeVar("OwnerT", bound=IntermediateOwner)
 
 
 class Store(Generic[ObjectT]):
-    """Objects of `kind` by key; `make_change` names the change, None where no plugin needs one."""
+    """Objects of `kind` by key; `make_change` names the change, None where indexes do."""
 
     def __init__(
         self,

@@ -24,6 +24,7 @@ from reactive_desched.state.cluster import ClusterState
 from reactive_desched.testing.builders import node, pod
 from reactive_desched.testing.manual_clock import ManualClock, wait_until
 from tests.support.recording_logger import RecordingLogger
+from tests.support.sample_changes import SampleChanges
 
 pytestmark = pytest.mark.anyio
 
@@ -89,6 +90,7 @@ class Bench:
     def __init__(self, config: Configuration) -> None:
         self.clock = ManualClock()
         self.state = ClusterState()
+        self.state.keep_indexes([(SampleChanges, None)])
         self.state.upsert(node("n1"))
         self.state.upsert(pod("a", on="n1"))
         self.changes: list[Change] = []
@@ -190,7 +192,10 @@ async def test_a_reload_without_plugin_or_provider_ends_polling_and_drops_its_sa
         assert bench.session.asked == asked
 
     await bench.run(steps)
-    assert bench.changes[-1] == NodeUsageChanged("n1", "KubernetesMetrics")
+    assert bench.changes == [
+        NodeUsageChanged("n1", "KubernetesMetrics"),
+        NodeUsageChanged("n1", "KubernetesMetrics"),
+    ]
 
 
 async def test_a_reload_of_something_else_polls_on() -> None:

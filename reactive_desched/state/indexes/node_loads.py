@@ -176,7 +176,7 @@ class NodeLoads(Index):
         if old.load.pods.keys() != metric.pods.keys():
             return None
         load, limits = with_new_sample(self._rule, old.load, metric, pick_others), old.limits
-        return Standing(load, limits, classify(self._rule, load, limits))
+        return Standing(load, limits, classify(load, limits))
 
     def _follow_pod(self, name: str, old: Pod | None, new: Pod | None) -> Iterable[Change]:
         """Take a pod off a node's load and add one, without measuring the others again."""
@@ -186,7 +186,7 @@ class NodeLoads(Index):
         left = old if old is not None and old.is_active else None
         came = new if new is not None and new.is_active else None
         load, limits = with_pods_changed(self._rule, standing.load, left, came), standing.limits
-        now = Standing(load, limits, classify(self._rule, load, limits))
+        now = Standing(load, limits, classify(load, limits))
         always = self._has_sources and (
             self.is_source(name)
             or (standing.load_class is not LoadClass.BETWEEN and _requests(left) != _requests(came))
@@ -237,7 +237,7 @@ def _requests(pod: Pod | None) -> ResourceList | None:
 
 def _standing(rule: LoadRule, load: NodeLoad, means: Means | None) -> Standing:
     limits = ceilings(rule, load, means)
-    return Standing(load, limits, classify(rule, load, limits))
+    return Standing(load, limits, classify(load, limits))
 
 
 def _grouped(standings: Iterable[Standing]) -> dict[LoadClass, list[Standing]]:

@@ -106,8 +106,9 @@ class WatchedKind(Struct, Generic[W, T], frozen=True, kw_only=True):
     `make_reader` returns the function that turns the decoded JSON (`wire`) into the object that
     the state keeps (`record`). `make_change` returns the change that the state announces when an
     object is added, differs or is deleted; a kind without it has a store of its own that finds
-    finer changes. A kind with `if_forbidden` is optional: where the API server refuses to list it,
-    the controller goes on and logs that text. Every other kind is required.
+    finer changes, or only the indexes that follow it announce any. A kind with `if_forbidden` is
+    optional: where the API server refuses to list it, the controller goes on and logs that text.
+    Every other kind is required.
     """
 
     kind: str

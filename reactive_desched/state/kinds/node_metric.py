@@ -5,7 +5,6 @@ from typing import Final
 
 from msgspec import Raw
 
-from reactive_desched.model.changes import NodeUsageChanged
 from reactive_desched.model.resources import ResourceList, add_resources, parse_resource_list
 from reactive_desched.model.usage import NODE_METRIC as SOURCE
 from reactive_desched.model.usage import NodeMetric
@@ -98,7 +97,6 @@ NODE_METRIC: Final = WatchedKind(
     record=NodeMetric,
     wire=WireNodeMetric,
     make_reader=lambda _: _read,
-    make_change=lambda metric: NodeUsageChanged(metric.node, metric.source),
     purpose=Purpose.MEASURED_USE,
     read_for="what nodes and pods really use, where koordinator's agent measures it",
     if_forbidden="LowNodeLoad has no measurements and evicts nothing",

@@ -1,0 +1,24 @@
+"""An index that announces every sample of use, as a plugin outside this repository may have one."""
+
+from collections.abc import Iterable
+
+from reactive_desched.api.index import Index, KubeObject
+from reactive_desched.model.changes import Change, NodeUsageChanged
+from reactive_desched.model.usage import NodeMetric, NodeUsage
+
+
+class SampleChanges(Index):
+    """Announces the node of each sample that comes or goes."""
+
+    announces = (NodeUsageChanged,)
+    kinds = (NodeUsage, NodeMetric)
+
+    def on_object(self, old: KubeObject | None, new: KubeObject | None) -> Iterable[Change]:
+        """Announce it."""
+        sample = new or old
+        assert isinstance(sample, NodeUsage), "of `kinds`"
+        return (NodeUsageChanged(sample.node, sample.source),)
+
+    def answers(self) -> object:
+        """It keeps nothing."""
+        return None
