@@ -5,7 +5,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
 
@@ -75,7 +75,8 @@ def served(program: Path, folder: Path) -> Iterator[HTTPConnection]:
         assert process.stdout is not None
         try:
             (port,) = next(m.groups() for m in map(PAGE.search, process.stdout) if m)
-            yield HTTPConnection("127.0.0.1", int(port), timeout=60)
+            with closing(HTTPConnection("127.0.0.1", int(port), timeout=60)) as connection:
+                yield connection
         finally:
             process.terminate()
 
