@@ -3,7 +3,14 @@
 import re
 from pathlib import Path
 
-from tests.support.doc_commands import NOT_TYPED, DocCommand, commands, commands_of, typed
+from tests.support.doc_commands import (
+    NOT_TYPED,
+    PAGES_NOT_TYPED,
+    DocCommand,
+    commands,
+    commands_of,
+    typed,
+)
 
 ROOT = Path(__file__).parents[1]
 
@@ -13,6 +20,7 @@ def test_no_reason_is_given_for_a_command_that_is_not_there_any_more() -> None:
     stale = [start for start in NOT_TYPED if not any(text.startswith(start) for text in texts)]
 
     assert stale == []
+    assert PAGES_NOT_TYPED.keys() - {command.page for command in commands()} == set()
 
 
 def test_each_reason_names_tests_that_are_there() -> None:
@@ -23,7 +31,8 @@ def test_each_reason_names_tests_that_are_there() -> None:
 
 
 def test_most_commands_are_typed() -> None:
-    assert sum(map(typed, commands())) > 4 * sum(not typed(each) for each in commands())
+    here = [each for each in commands() if each.page not in PAGES_NOT_TYPED]
+    assert sum(map(typed, here)) > 4 * sum(not typed(each) for each in here)
 
 
 def test_a_command_goes_on_behind_a_backslash_and_ends_before_a_remark() -> None:
