@@ -157,6 +157,7 @@ async def test_what_happens_is_on_the_page_at_once(page: BrowserTab, stand: Stan
 
     (last,) = [e for e in stand.recorded() if e.type == EVICTION_SUCCEEDED][-1:]
     (row,) = ids_of([last])
+    await page.wait_for(f"document.getElementById('{row}') !== null")  # it may be a newer one
     cells = await page.evaluate(
         f"[...document.getElementById('{row}').cells].map((c) => c.innerText)"
     )

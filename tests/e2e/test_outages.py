@@ -188,8 +188,9 @@ def test_a_controller_without_any_right_names_all_that_it_may_not_read_in_one_li
 
     def marks() -> dict[str, str]:
         page = controller.page("/readyz?verbose") if controller.probe("/livez") else ""
-        lines = (line.partition("]sync/") for line in page.splitlines() if "403" in line)
-        return {rest.split(":")[0].split()[0]: mark[1:] for mark, _, rest in lines}
+        lines = (line.partition("]sync/") for line in page.splitlines())
+        denied = ((mark, rest) for mark, found, rest in lines if found and "403" in rest)
+        return {rest.split(":")[0].split()[0]: mark[1:] for mark, rest in denied}
 
     try:
         controller.launch()
