@@ -59,11 +59,33 @@ class CertificateAuthority:
             .not_valid_before(now - timedelta(hours=1))
             .not_valid_after(now + timedelta(days=1))
             .add_extension(x509.BasicConstraints(ca=is_authority, path_length=None), critical=True)
+            .add_extension(
+                x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False
+            )
+            .add_extension(  # asked for from Python 3.13 on, as are key usages
+                x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()),
+                critical=False,
+            )
+            .add_extension(_key_usage(is_authority=is_authority), critical=True)
         )
         if hosts:
             names = x509.SubjectAlternativeName([_host(host) for host in hosts])
             builder = builder.add_extension(names, critical=False)
         return builder.sign(self._key, hashes.SHA256())
+
+
+def _key_usage(*, is_authority: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not is_authority,
+        key_cert_sign=is_authority,
+        crl_sign=is_authority,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
 
 
 def _host(text: str) -> x509.GeneralName:
