@@ -1,10 +1,13 @@
 """One real control plane for all end-to-end tests, and a corner of it for each of them."""
 
+import fcntl
 import gc
 import os
 import re
+import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -170,6 +173,17 @@ def run_controller(
         assert referee.always_forbidden() == set()
 
     return run
+
+
+@pytest.fixture(scope="module")
+def default_port() -> Iterator[None]:
+    """Hold the port of commands without settings: one module of tests at a time may use it."""
+    with (Path(tempfile.gettempdir()) / "reactive-desched-tests.port").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with socket.socket() as port:
+            port.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            port.bind(("127.0.0.1", 10258))  # or another controller would answer
+        yield
 
 
 def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:

@@ -8,7 +8,6 @@ controller of this test, once kubectl has found the Deployment that the page nam
 import json
 import os
 import shutil
-import socket
 import sys
 import urllib.request
 from collections.abc import Iterator, Mapping
@@ -204,11 +203,11 @@ class World:
 
 
 @pytest.fixture(scope="module")
-def world(real_tools: RealTools, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+def world(
+    real_tools: RealTools, default_port: None, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[World]:
     """Start the cluster and the controller, and wait until it has evicted and signed."""
-    with socket.socket() as port:
-        port.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        port.bind(("127.0.0.1", 10258))  # or another controller would answer
+    del default_port
     folder = tmp_path_factory.mktemp("pages")
     files, kubeconfig, journal = folder / "files", folder / "kubeconfig", folder / "journal"
     files.mkdir()

@@ -1,7 +1,6 @@
 """The README's commands, typed in order into one terminal."""
 
 import re
-import socket
 import sys
 import time
 from collections.abc import Iterator
@@ -34,11 +33,9 @@ def steps() -> Iterator[tuple[str, str]]:
 
 
 @pytest.fixture
-def terminal(real_tools: RealTools, tmp_path: Path) -> Iterator[Terminal]:
+def terminal(real_tools: RealTools, default_port: None, tmp_path: Path) -> Iterator[Terminal]:
     """A terminal in a folder that looks like a clone, with kubectl on the path."""
-    with socket.socket() as port:
-        port.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        port.bind(("127.0.0.1", 10258))  # or another controller would answer
+    del default_port
     for name in ("deploy", "examples"):
         (tmp_path / name).symlink_to(ROOT / name)
     (tmp_path / ".venv").symlink_to(sys.prefix)

@@ -3,7 +3,6 @@
 import html
 import os
 import re
-import socket
 import sys
 import time
 from collections.abc import Iterator
@@ -46,11 +45,9 @@ IN_THE_OTHER_CLUSTER = {"kind-worker": "node-4"}
 
 
 @pytest.fixture
-def terminal(real_tools: RealTools, tmp_path: Path) -> Iterator[Terminal]:
+def terminal(real_tools: RealTools, default_port: None, tmp_path: Path) -> Iterator[Terminal]:
     """A terminal in a folder that looks like an installed clone."""
-    with socket.socket() as port:
-        port.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        port.bind(("127.0.0.1", 10258))  # or another controller would answer
+    del default_port
     (tmp_path / ".venv").symlink_to(sys.prefix)
     tools = tmp_path / "tools"
     tools.mkdir()
