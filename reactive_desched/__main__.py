@@ -17,8 +17,11 @@ def main() -> int:
     """Run one command and return its exit status; interrupted, end quietly, even while loading."""
     gc.set_threshold(_LOADING_THRESHOLD)
     try:
+        from reactive_desched.primitives.lean_imports import patterns_on_demand
+
         _disable_pydantic_plugins()
-        from reactive_desched.cli import main as command
+        with patterns_on_demand():
+            from reactive_desched.cli import main as command
 
         return command()
     except KeyboardInterrupt:

@@ -95,6 +95,7 @@ def _values() -> dict[str, Json]:
             enabled=_BOOL, monitoringNamespace={"type": "string", "minLength": 1}
         ),
         "monitoring": _section(
+            documentationUrl={"type": "string", "pattern": "^(https?://.*[^/])?$"},
             serviceMonitor=monitor,
             podMonitor=monitor,
             prometheusRule=_section(enabled=_BOOL, labels=_MAP),

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 from reactive_desched import policy
 from reactive_desched._version import __version__
 from reactive_desched.plugins.registry import plugin_registry
-from reactive_desched.policy import document, settings, v1alpha1
+from reactive_desched.policy import controller_settings, document, settings, v1alpha1
 from reactive_desched.policy.registry import (
     EXTENSION_POINTS,
     SUPPORTED_POINTS,
@@ -80,7 +80,9 @@ def reactive_settings() -> Json:
     definitions_by_name["DebounceSettings"]["properties"]["perPlugin"]["propertyNames"] = names
     definitions_by_name["GuardSettings"]["properties"]["ignoredBy"]["propertyNames"] = names
     root = definitions_by_name["ReactiveSettings"]
-    return _document(root, definitions_by_name, settings.API_VERSION, settings.KIND)
+    return _document(
+        root, definitions_by_name, controller_settings.API_VERSION, controller_settings.KIND
+    )
 
 
 def any_of(parts: Mapping[str, Json]) -> Json:

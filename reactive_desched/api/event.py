@@ -207,6 +207,31 @@ class PodData(Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
     why: Why
 
 
+class Uptime(Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
+    """How long the controller's machine had been running, which no step of its clock alters."""
+
+    boot_id: Annotated[str, _described("The name of the boot: /proc/sys/kernel/random/boot_id.")]
+    milliseconds: Annotated[int, _described("Since that boot, suspended time included.")]
+
+
+UptimeOrNone = Annotated[
+    Uptime | None,
+    _described(
+        "When this happened, by the uptime of the controller's machine; left out where the machine "
+        "does not name its boots."
+    ),
+]
+
+
+ServerTimeOrNone = Annotated[
+    datetime | None,
+    _described(
+        "The same moment by the API server's clock, from the header Date of its responses: early "
+        "by a second and by what a response takes, at most. Left out before the first response."
+    ),
+]
+
+
 class FindingMade(PodData, frozen=True, gc=False, kw_only=True, rename="camel"):
     """A plugin found that the pod should leave its node."""
 
@@ -217,24 +242,36 @@ class DecisionMade(PodData, frozen=True, gc=False, kw_only=True, rename="camel")
     decision: Verdict
 
 
-class EvictionRequested(PodData, frozen=True, gc=False, kw_only=True, rename="camel"):
+class EvictionRequested(
+    PodData, frozen=True, gc=False, kw_only=True, rename="camel", omit_defaults=True
+):
     """Durable before the request is sent; exactly one outcome follows, also across a crash."""
 
     attempt: Annotated[int, _described("Which eviction request for this finding it is, from 1.")]
+    server_time: ServerTimeOrNone = None
+    uptime: UptimeOrNone = None
 
 
-class EvictionEnded(PodData, frozen=True, gc=False, kw_only=True, rename="camel"):
+class EvictionEnded(
+    PodData, frozen=True, gc=False, kw_only=True, rename="camel", omit_defaults=True
+):
     """The outcome of an eviction that was requested."""
 
     attempt: Annotated[int, _described("Which eviction request for this finding it is, from 1.")]
     outcome: Ending
+    server_time: ServerTimeOrNone = None
+    uptime: UptimeOrNone = None
 
 
-class EvictionFollowedUp(PodData, frozen=True, gc=False, kw_only=True, rename="camel"):
+class EvictionFollowedUp(
+    PodData, frozen=True, gc=False, kw_only=True, rename="camel", omit_defaults=True
+):
     """What came of an eviction that happened; one follows each of them, in time, also a restart."""
 
     attempt: Annotated[int, _described("Which eviction request for this finding it is, from 1.")]
     follow_up: FollowUp
+    server_time: ServerTimeOrNone = None
+    uptime: UptimeOrNone = None
 
 
 class FutileCleared(Struct, frozen=True, gc=False, kw_only=True, rename="camel"):

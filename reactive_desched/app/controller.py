@@ -1,6 +1,5 @@
 """The composition root of `run`: every asynchronous edge of the controller is opened here."""
 
-import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
@@ -29,6 +28,7 @@ from reactive_desched.app.start_up import (
     log_start,
 )
 from reactive_desched.app.status import StatusPage
+from reactive_desched.app.usage import watch_while_followed
 from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.pipeline import Pipeline
 from reactive_desched.controller.readiness import STOPPING
@@ -36,8 +36,10 @@ from reactive_desched.controller.worker import check_for_suspend
 from reactive_desched.eviction.executor import effect_timeout
 from reactive_desched.eviction.recorder import RecorderSlot
 from reactive_desched.journal.history import read_history
+from reactive_desched.kube.client.clock import SystemClock
 from reactive_desched.kube.client.session import Session
 from reactive_desched.primitives.wakeup import Wakeup
+from reactive_desched.state.resources import WATCHED_KINDS
 from reactive_desched.web.event_stream import EventStream
 from reactive_desched.web.server import Served
 
@@ -103,8 +105,16 @@ async def open_controller(deps: Dependencies) -> AsyncIterator[RunningController
             cluster = await wait_for_cluster(session, name, session.description, deps.log)
             status.set_cluster(cluster)
             # records -> journal.tail -> sinks
+            server_time = session.server_clock.now
             start = partial(
-                start_recording, deps, events, parts.active, deps.log, cluster, work_available
+                start_recording,
+                deps,
+                events,
+                active,
+                deps.log,
+                cluster,
+                server_time,
+                work_available,
             )
             open_term = partial(_open_term, deps, parts, recorder, stream, pausing, status, start)
             async with _acting(deps, session, parts, open_term):
@@ -152,7 +162,7 @@ async def _open_term(
             # intents -> outcomes -> controller.settle
             await tasks.start(pipeline.evictions.run)
             # past evictions -> controller.restore; open intents -> outcomes -> readiness
-            reading = partial(read_history, recording.directory, time.time())
+            reading = partial(read_history, recording.directory, recording.now())
             history = partial(anyio.to_thread.run_sync, reading, abandon_on_cancel=True)
             startup = recording.recorder, parts.evictor, log, timeout_s, history
             tasks.start_soon(end_startup_pause, pipeline.controller, *startup)
@@ -177,8 +187,12 @@ def _start_tasks(
     # API server is back -> reflectors
     tasks.start_soon(parts.probe.run)
     # API server -> controller.apply
-    for reflector in parts.reflectors.values():
-        tasks.start_soon(reflector.run)
+    for resource, reflector in parts.reflectors.items():
+        if (kind := WATCHED_KINDS[resource]).holds_evictions:
+            tasks.start_soon(reflector.run)
+        else:
+            followed = partial(controller.state.has_followers, kind.record)
+            tasks.start_soon(watch_while_followed, reflector, followed, SystemClock())
     # metrics-server, Prometheus -> samples -> controller.apply
     tasks.start_soon(parts.usage.run)
     # files -> controller.reconfigure

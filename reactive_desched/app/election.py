@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from reactive_desched.app.options import Dependencies
-from reactive_desched.app.parts import Parts, boottime
+from reactive_desched.app.parts import Parts
 from reactive_desched.app.recording import Recording
 from reactive_desched.controller.controller import Controller
 from reactive_desched.election.elector import ElectionClock, ElectionTiming, LeaderElector
@@ -22,6 +22,7 @@ from reactive_desched.errors import JournalInUse, LeadershipLost
 from reactive_desched.journal import durable
 from reactive_desched.kube.client.leases import ApiLeaseClient
 from reactive_desched.kube.client.session import Transport
+from reactive_desched.primitives.boottime import boottime
 from reactive_desched.primitives.decode_errors import DECODE_ERRORS
 from reactive_desched.telemetry.logs import Logger
 

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Mapping
-from functools import partial
 from random import Random
 from typing import Final
 
@@ -22,18 +21,13 @@ from reactive_desched.kube.client.clock import SystemClock
 from reactive_desched.kube.client.evictor import ApiEvictor
 from reactive_desched.kube.client.session import Session
 from reactive_desched.kube.watch.resume import ServerProbe
+from reactive_desched.primitives.boottime import boottime
 from reactive_desched.primitives.wakeup import Wakeup
 from reactive_desched.state.kinds.interning import InternTables
 from reactive_desched.web.health import EventLoopPulse, Health
 
 LIVENESS_TIMEOUT_S: Final = 10.0
 """When the event loop has not turned for so long, /livez asks for a restart."""
-
-BOOTTIME_CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-"""The clock that also counts suspended time, where the system has one."""
-
-boottime: Final = partial(time.clock_gettime, BOOTTIME_CLOCK)
-"""Returns seconds of that clock."""
 
 
 class Parts(Struct, frozen=True):

@@ -35,6 +35,13 @@ from reactive_desched.journal.upkeep.retention_worker import (
     RetentionInputs,
     RetentionWorker,
 )
+from reactive_desched.journal.uptime import (
+    Moment,
+    ReadServerTime,
+    ReadUptime,
+    machine_uptime,
+    no_server_time,
+)
 from reactive_desched.kube.client.events import EventRecorder
 from reactive_desched.policy.recording import SinkSettings
 from reactive_desched.policy.settings import ReactiveSettings
@@ -64,17 +71,23 @@ JOURNAL_HEALTH_MESSAGES = (
 
 
 class Recording(Struct, frozen=True):
-    """An open journal, its directory, its recorder, and its sinks."""
+    """An open journal, its directory, its recorder, its sinks, and the clocks of its records."""
 
     directory: Path
     journal: Journal
     recorder: JournalRecorder
     sink_runners: Mapping[str, SinkRunner]
     retention: RetentionWorker
+    uptime: ReadUptime
+    server_time: ReadServerTime
+
+    def now(self) -> Moment:
+        """Return this moment by every clock that records have."""
+        return Moment(time.time(), self.uptime(), self.server_time())
 
 
 @asynccontextmanager
-async def open_recording(
+async def open_recording(  # noqa: PLR0913 -- parts that a controller, a sweep and tests have
     directory: Path,
     settings: ReactiveSettings,
     metrics: MetricsRegistry,
@@ -84,6 +97,7 @@ async def open_recording(
     dry_run: bool,
     cluster: ClusterIdentity = UNKNOWN_CLUSTER,
     work_available: Wakeup | None = None,
+    server_time: ReadServerTime = no_server_time,
 ) -> AsyncIterator[Recording]:
     """Open the journal and run its sinks while the block lasts.
 
@@ -97,7 +111,14 @@ async def open_recording(
     async with open_journal(directory, config, clock=utc_now, recovered=work_available) as journal:
         await anyio.to_thread.run_sync(_mark_cluster, directory, cluster, log)
         recording = _build_recording(
-            directory, settings, journal, log, best_effort_sinks, dry_run=dry_run, cluster=cluster
+            directory,
+            settings,
+            journal,
+            log,
+            best_effort_sinks,
+            dry_run=dry_run,
+            cluster=cluster,
+            server_time=server_time,
         )
         metrics.register(journal, recording.retention, *recording.sink_runners.values())
         async with _run_recording(recording, log):
@@ -113,11 +134,19 @@ def _build_recording(
     *,
     dry_run: bool,
     cluster: ClusterIdentity,
+    server_time: ReadServerTime,
 ) -> Recording:
     verdicts = settings.journal.verdicts
     decision_rate = TokenRate(verdicts.per_second, verdicts.burst)
+    uptime = machine_uptime()
     recorder = JournalRecorder(
-        journal, utc_now, verdict_rate=decision_rate, dry_run=dry_run, cluster=cluster
+        journal,
+        utc_now,
+        verdict_rate=decision_rate,
+        dry_run=dry_run,
+        cluster=cluster,
+        uptime=uptime,
+        server_time=server_time,
     )
     sinks = tuple(_sinks(settings.sinks, log))
     all_sinks = (*sinks, IndexSink(directory), *best_effort_sinks)
@@ -125,7 +154,7 @@ def _build_recording(
     retention = _retention_worker(
         directory, settings, journal, recorder, [runners[sink.name] for sink in sinks], log
     )
-    return Recording(directory, journal, recorder, runners, retention)
+    return Recording(directory, journal, recorder, runners, retention, uptime, server_time)
 
 
 def _mark_cluster(directory: Path, cluster: ClusterIdentity, log: Logger) -> None:
@@ -166,11 +195,13 @@ async def start_recording(
     active: ActiveConfig,
     log: DebugLogger,
     cluster: ClusterIdentity,
+    server_time: ReadServerTime,
     work_available: Wakeup | None = None,
 ) -> AsyncIterator[Recording]:
     """Open the cluster's journal, record the policy in force, and have the sinks follow.
 
-    `work_available` is notified when a fault of the journal ends.
+    `server_time` stands in the records of evictions; `work_available` is notified when a fault of
+    the journal ends.
     """
     directory = deps.journal_directory(cluster)
     log.info("cluster", name=cluster.name, uid=cluster.uid or None, journal=str(directory))
@@ -183,6 +214,7 @@ async def start_recording(
         dry_run=deps.dry_run,
         cluster=cluster,
         work_available=work_available,
+        server_time=server_time,
     ) as recording:
         _log_recovery(recording.journal, log)
         policy = active.policy

@@ -296,7 +296,8 @@ async def _recording(
             f"the cluster cannot be read, so nothing was evicted: {error}"
         ) from error
     active = ActiveConfig(deps.configuration)
-    async with start_recording(deps, events, active, log, cluster) as recording:
+    server_time = session.server_clock.now
+    async with start_recording(deps, events, active, log, cluster, server_time) as recording:
         yield recording
 
 

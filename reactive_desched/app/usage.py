@@ -1,9 +1,9 @@
 """Polls the sources of measured use that the policy in force needs, into the controller."""
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from random import Random
-from typing import Final
+from typing import Any, Final
 
 import anyio
 
@@ -12,17 +12,18 @@ from reactive_desched.controller.pipeline import Pipeline
 from reactive_desched.errors import UsageUnavailable
 from reactive_desched.kube.client.clock import Clock
 from reactive_desched.kube.client.session import Transport
+from reactive_desched.kube.watch.reflector import Reflector
 from reactive_desched.model.changes import Change
 from reactive_desched.model.objects import Pod
 from reactive_desched.model.usage import NodeUsage
 from reactive_desched.model.utilization import capacity_of
 from reactive_desched.policy.configuration import Configuration
-from reactive_desched.policy.policy import Policy
-from reactive_desched.policy.settings import (
+from reactive_desched.policy.controller_settings import (
     SmoothingSettings,
     UsageSettings,
     UsageSourceSettings,
 )
+from reactive_desched.policy.policy import Policy
 from reactive_desched.telemetry.logs import Logger
 from reactive_desched.telemetry.metrics import Metric, counter, gauge
 from reactive_desched.usage.poller import PollTimes, UsagePoller
@@ -158,6 +159,24 @@ class UsagePolling:
     def _apply(self, changes: list[Change]) -> None:
         if changes and self._pipeline.controller.apply(changes, 0):
             self._pipeline.worker.wake()
+
+
+async def watch_while_followed(
+    reflector: Reflector[Any], followed: Callable[[], bool], clock: Clock
+) -> None:
+    """Watch a kind of measured use while a plugin in force goes by it; drop its objects after.
+
+    Agents report use every minute for each node: without a plugin that is traffic for nothing.
+    """
+    while True:
+        reflector.stop()
+        while not followed():
+            await clock.sleep(CHECK_INTERVAL_S)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(reflector.run)
+            while followed():
+                await clock.sleep(CHECK_INTERVAL_S)
+            tasks.cancel_scope.cancel()
 
 
 def _same_usage(old: Configuration, new: Configuration) -> bool:

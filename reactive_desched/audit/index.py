@@ -19,6 +19,7 @@ from reactive_desched.journal.reader import LineBatch
 from reactive_desched.journal.records import digest, parse_header
 
 BATCH_LINES: Final = 5000
+LINES_PER_PAUSE: Final = 16
 """So many lines become one transaction when no other task needs the processor."""
 
 CACHE_KIB: Final = 65_536
@@ -132,8 +133,16 @@ class AuditIndex:
         rows = self.connection.execute("SELECT * FROM segments ORDER BY first_seq")
         return [IndexedSegment(*row) for row in rows]
 
-    def catch_up(self, limit: int = BATCH_LINES, *, last_seq: int = MAX_SQLITE_INT) -> int:
+    def catch_up(
+        self,
+        limit: int = BATCH_LINES,
+        *,
+        last_seq: int = MAX_SQLITE_INT,
+        pause: Callable[[], None] = lambda: None,
+    ) -> int:
         """Take in at most so many lines; return how many there were, 0 when it is up to date.
+
+        `pause` is called after every LINES_PER_PAUSE lines.
 
         Forgets segments that are no longer there, and begins anew when its last record is not the
         journal's. What stands behind the record `last` is left alone, and `left_alone` says that
@@ -148,7 +157,7 @@ class AuditIndex:
                 last_seq, self._reader.read(cursor.segment, cursor.next, limit)
             )
             if batch is not None:
-                self._index_batch(batch, cursor)
+                self._index_batch(batch, cursor, pause)
             if batch is None or batch.first_seq != cursor.segment:
                 self._remove_gone_segments()
         return 0 if batch is None else max(len(batch.lines), 1)
@@ -236,12 +245,16 @@ class AuditIndex:
             return bool(found and found.lines and digest(found.lines[0][:-1]) == cursor.digest)
         return bool(files) and files[0].first_seq > cursor.seq
 
-    def _index_batch(self, batch: LineBatch, cursor: IndexCursor) -> None:
+    def _index_batch(
+        self, batch: LineBatch, cursor: IndexCursor, pause: Callable[[], None]
+    ) -> None:
         """Store the rows of a portion, and how far it reaches."""
         first, damaged, offset = self._row_batch.last_record_number + 1, 0, batch.offset
         last: tuple[bytes, int, int] | None = None
         times: list[int] = []
-        for raw in batch.lines:
+        for number, raw in enumerate(batch.lines, 1):
+            if number % LINES_PER_PAUSE == 0:
+                pause()
             if (event := parse_line(raw)) is None:
                 damaged += 1
             else:

@@ -1,6 +1,7 @@
 """Keeps the index up to date while the controller runs: to the journal it is one more cursor."""
 
 import sqlite3
+import time
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -25,6 +26,7 @@ SMALL_BATCH_DELAY_S: Final = 0.2
 
 SMALL_BATCH_RECORDS: Final = 100
 _BATCH_DELAY_S: Final = 0.02
+_PAUSE_S: Final = 0.0005
 
 
 class IndexSink:
@@ -79,7 +81,7 @@ class IndexSink:
 
     def _catch_up(self, last_seq: int) -> bool:
         index = self._current_index()
-        taken = index.catch_up(BATCH_LINES, last_seq=last_seq)
+        taken = index.catch_up(BATCH_LINES, last_seq=last_seq, pause=_let_event_loop_run)
         if index.cursor.seq >= last_seq or (index.skipped_newer and not taken):
             return True  # else it was removed, and there are later ones
         if not taken:
@@ -105,6 +107,14 @@ class IndexSink:
         if self._index is not None:
             self._index.close()
             self._index = None
+
+
+def _let_event_loop_run() -> None:
+    """Give up the interpreter's lock, and come back when the event loop has had time to take it.
+
+    A thread that computes keeps the lock for five milliseconds.
+    """
+    time.sleep(_PAUSE_S)
 
 
 def _inode(path: Path) -> int:

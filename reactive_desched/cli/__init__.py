@@ -11,8 +11,12 @@ from contextlib import suppress
 from importlib import import_module
 
 from reactive_desched._version import __version__
-from reactive_desched.cli.commands import CommandParser, unknown_name
-from reactive_desched.cli.upstream_form import begins_with_flag, with_hyphens
+from reactive_desched.cli.commands import (
+    CommandParser,
+    begins_with_flag,
+    unknown_name,
+    with_hyphens,
+)
 from reactive_desched.errors import ConfigError, ReactiveDeschedError
 from reactive_desched.primitives.terminal import wants_colours
 

@@ -21,7 +21,13 @@ def add(commands: Commands) -> None:
     command = commands.add_parser(
         "audit", help="search, explain, prove, sum up and export the record"
     )
-    command.describe(_DESCRIPTION)
+    command.describe(
+        _DESCRIPTION,
+        examples=(
+            "reactive-desched audit query -n shop --since 1d",
+            "reactive-desched audit show Deployment/web",
+        ),
+    )
     doing = command.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for module in (audit_query, audit_show, audit_verify, audit_export, audit_report, audit_status):
         module.add(doing)

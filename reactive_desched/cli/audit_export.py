@@ -29,7 +29,6 @@ def add(commands: Commands) -> None:
             "reactive-desched audit export --since 7d -o csv --out week.csv",
             "reactive-desched audit export -n shop --outcome evicted",
         ),
-        keeps_lines=True,
     )
     audit_flags.add_filters(command)
     command.add_argument("-o", "--output", choices=_FORMATS, default="jsonl")

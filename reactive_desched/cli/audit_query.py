@@ -33,7 +33,6 @@ def add(commands: Commands) -> None:
             "reactive-desched audit query 'web-*' --since 2h",
             "reactive-desched audit query --owner Deployment/web --outcome failed -o json",
         ),
-        keeps_lines=True,
     )
     command.add_argument(
         "name",

@@ -38,7 +38,6 @@ def add(commands: Commands) -> None:
             "reactive-desched audit report --since 7d -o html --out week.html",
             "reactive-desched audit report -n shop --since 2026-05-01 --until 2026-06-01",
         ),
-        keeps_lines=True,
     )
     audit_flags.add_period(record_filters.add_pods(command), since="7d before --until")
     command.add_argument(

@@ -36,7 +36,6 @@ def add(commands: Commands) -> None:
             "reactive-desched audit show shop/web-7d4b9c6f5-x2x8p",
             "reactive-desched audit show Deployment/web -o json",
         ),
-        keeps_lines=True,
     )
     command.add_argument("id", metavar="ID", help="a case, an event, a pod, or an owner")
     audit_flags.add_journal(command)

@@ -29,7 +29,6 @@ def add(commands: Commands) -> None:
             "reactive-desched audit status",
             "reactive-desched audit status --journal ./journal -o json",
         ),
-        keeps_lines=True,
     )
     audit_flags.add_journal(command)
     command.add_argument("-o", "--output", choices=["text", "json"], default="text")

@@ -50,7 +50,6 @@ def add(commands: Commands) -> None:
             "reactive-desched audit verify --journal ./journal",
             "reactive-desched audit verify --checkpoint kept.txt --key controller.pub",
         ),
-        keeps_lines=True,
     )
     command.add_argument(
         "--journal", metavar="DIR", help="the journal's folder (default: where `run` keeps it)"

@@ -1,12 +1,27 @@
 """How every command reads its words: what it refuses, in which words, and what its help shows."""
 
 import argparse
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NoReturn, Protocol
 
 from reactive_desched.primitives.hints import nearest_name, not_one_of, quote
 
+_NEGATIVE: Final = re.compile(r"-\.?\d")
+"""What is a negative number, or a duration such as -5m, and so a wrong value and no flag."""
+
+_OWN_FLAGS: Final = ("-h", "--help", "--version")
 _MISSING: Final = "the following arguments are required: "
+
+
+class _ParagraphFormatter(argparse.HelpFormatter):
+    """Breaks the lines of a text at the width of the terminal, each paragraph by itself."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:  # argparse's
+        paragraphs = text.split("\n\n")
+        return "\n\n".join(
+            super(_ParagraphFormatter, self)._fill_text(each, width, indent) for each in paragraphs
+        )
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -22,6 +37,7 @@ class CommandParser(argparse.ArgumentParser):
     def __init__(self, **kwargs: Any) -> None:  # argparse's
         super().__init__(**{"allow_abbrev": False, **kwargs})
         self._given: Sequence[str] = ()
+        self._negative_number_matcher = _NEGATIVE
 
     def describe(
         self,
@@ -30,15 +46,13 @@ class CommandParser(argparse.ArgumentParser):
         usage: str | None = None,
         epilog: str | None = None,
         examples: tuple[str, ...] = (),
-        keeps_lines: bool = False,
     ) -> None:
-        """Set what the help says; `keeps_lines` leaves the lines of description and epilog."""
+        """Set what the help says; a description and an epilog may have several paragraphs."""
         self.description = description
         self.usage = usage
         self.epilog = epilog
         self.examples = examples
-        if keeps_lines:
-            self.formatter_class = argparse.RawDescriptionHelpFormatter
+        self.formatter_class = _ParagraphFormatter
 
     @property
     def flags(self) -> frozenset[str]:
@@ -123,6 +137,23 @@ def unknown_name(
     hint = f"; did you mean {near}?" if near else ""
     there_are = f"; there are {', '.join(listed)}" if listed and not near else ""
     return f"there is no {what} {name}{hint}{there_are}"
+
+
+def with_hyphens(argv: Sequence[str]) -> list[str]:
+    """Write hyphens for underscores in the names of flags."""
+    return [_with_hyphens(arg) for arg in argv]
+
+
+def begins_with_flag(argv: Sequence[str]) -> bool:
+    """Return whether a line begins with a flag, as the SIG descheduler's does, and no command."""
+    return bool(argv) and argv[0].startswith("-") and argv[0] not in _OWN_FLAGS
+
+
+def _with_hyphens(arg: str) -> str:
+    if not arg.startswith("--"):
+        return arg
+    name, equals, value = arg.partition("=")
+    return name.replace("_", "-") + equals + value
 
 
 class Commands(Protocol):

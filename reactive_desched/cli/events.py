@@ -26,7 +26,13 @@ wrong, 130 interrupted, 141 the output was closed"""
 def add(commands: Commands) -> None:
     """Describe `events` to the parser."""
     command = commands.add_parser("events", help="show what is recorded, as it happens")
-    command.describe("Look at what the controller records.")
+    command.describe(
+        "Look at what the controller records.",
+        examples=(
+            "reactive-desched events tail -f",
+            "reactive-desched events tail --since 1h --outcome evicted",
+        ),
+    )
     doing = command.add_subparsers(title="commands", metavar="COMMAND", required=True)
     add_tail(doing)
 
@@ -41,7 +47,6 @@ def add_tail(commands: Commands) -> None:
             f"{command.prog} -f",
             f"{command.prog} --since 1h -n shop --outcome evicted -o json",
         ),
-        keeps_lines=True,
     )
     ends = command.add_mutually_exclusive_group()
     ends.add_argument("-f", "--follow", action="store_true", help="continue with new records")

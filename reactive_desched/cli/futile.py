@@ -18,7 +18,11 @@ def add(commands: Commands) -> None:
     command = commands.add_parser("futile", help="list or clear moves that came to nothing")
     command.describe(
         "A plugin whose evictions do not help a workload, or do not relieve a node, leaves it "
-        "alone, for longer each time. List these, or have the controller forget that."
+        "alone, for longer each time. List these, or have the controller forget that.",
+        examples=(
+            "reactive-desched futile list",
+            "reactive-desched futile clear shop/Deployment/web",
+        ),
     )
     actions = command.add_subparsers(metavar="ACTION", required=True)
     _add_list(actions)

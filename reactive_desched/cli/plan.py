@@ -5,6 +5,7 @@ from typing import Final
 
 from reactive_desched.cli import policy_flags, record_filters, snapshot_flags
 from reactive_desched.cli.commands import Commands
+from reactive_desched.primitives.lean_imports import patterns_on_demand
 
 _FROM_KUBECTL: Final = (
     "kubectl get nodes,pods,pdb -A -o json | reactive-desched plan --policy policy.yaml -f -"
@@ -45,7 +46,8 @@ def add(commands: Commands) -> None:
 
 
 def _call(arguments: argparse.Namespace) -> int:
-    from reactive_desched.plan.command import run
+    with patterns_on_demand():
+        from reactive_desched.plan.command import run
 
     return run(
         snapshot_flags.preview_options_of(

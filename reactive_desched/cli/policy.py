@@ -3,13 +3,14 @@
 import argparse
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from reactive_desched.cli import policy_convert, policy_explain, policy_rule, policy_schema
 from reactive_desched.cli.commands import Commands
 from reactive_desched.cli.messages import print_warning
 from reactive_desched.cli.policy_convert import write_whole
 from reactive_desched.errors import ReactiveDeschedError
+from reactive_desched.primitives.lean_imports import patterns_on_demand
 from reactive_desched.primitives.terminal import wants_colours
 
 if TYPE_CHECKING:
@@ -61,7 +62,13 @@ def add(commands: Commands) -> None:
     command = commands.add_parser(
         "policy", help="check or convert a policy file, or describe one to an editor"
     )
-    command.describe("Work on policy files; no cluster is needed.")
+    command.describe(
+        "Work on policy files; no cluster is needed.",
+        examples=(
+            "reactive-desched policy check policy.yaml",
+            "reactive-desched policy explain RemoveDuplicates",
+        ),
+    )
     doing = command.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_check(doing)
     policy_convert.add(doing)
@@ -79,7 +86,6 @@ def _add_check(commands: Commands) -> None:
             "reactive-desched policy check policy.yaml settings.yaml",
             "reactive-desched policy check --diff policy.yaml",
         ),
-        keeps_lines=True,
     )
     command.add_argument("files", metavar="FILE", nargs="+", help="a file; - reads standard input")
     command.add_argument(
@@ -96,10 +102,14 @@ def _add_check(commands: Commands) -> None:
     command.set_defaults(command=_check, usage_error=command.error)
 
 
+_NO_POLICY: Final = "settings without a policy: give them to `run` with --settings, beside --policy"
+
+
 def _check(arguments: argparse.Namespace) -> int:
-    from reactive_desched.cli import verdicts as forms
-    from reactive_desched.plugins.registry import plugin_registry
-    from reactive_desched.policy.load import check_source
+    with patterns_on_demand():
+        from reactive_desched.cli import verdicts as forms
+        from reactive_desched.plugins.registry import plugin_registry
+        from reactive_desched.policy.load import check_source
 
     if arguments.diff:
         return _print_diff(arguments)
@@ -121,8 +131,11 @@ def _check(arguments: argparse.Namespace) -> int:
             for name in arguments.files
         }
     apart = [v.settings for v in verdicts.values() if v.settings is not None and v.policy is None]
-    common = apart[0] if len(apart) == 1 else None
-    notes = {name: _notes(each, each.settings or common) for name, each in verdicts.items()}
+    if len(apart) == len(verdicts):
+        notes: dict[str, tuple[str, ...]] = dict.fromkeys(verdicts, (_NO_POLICY,))
+    else:
+        common = apart[0] if len(apart) == 1 else None
+        notes = {name: _notes(each, each.settings or common) for name, each in verdicts.items()}
     found = forms.Findings(verdicts, notes, corrections)
     if arguments.output == "text":
         sys.stdout.write(forms.as_text(found, colours=wants_colours(sys.stdout)))

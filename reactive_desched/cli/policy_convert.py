@@ -38,7 +38,6 @@ def add(commands: Commands) -> None:
             "reactive-desched policy convert old.yaml --out new.yaml",
             "reactive-desched policy convert --in-place policy.yaml",
         ),
-        keeps_lines=True,
     )
     command.add_argument("file", metavar="FILE", help="a policy; - reads standard input")
     into = command.add_mutually_exclusive_group()

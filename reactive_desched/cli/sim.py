@@ -56,6 +56,11 @@ def add(commands: Commands) -> None:
         default="sim.kubeconfig",
         help="where to write a kubeconfig for the server (default sim.kubeconfig, here)",
     )
+    command.add_argument(
+        "--until-stdin-ends",
+        action="store_true",
+        help="end when standard input does, too: as a pipe, it ends with the program that holds it",
+    )
     command.describe(
         "Serve a simulated cluster that kubectl and other clients can work on, until interrupted.",
         epilog="Clients may connect at once; they wait until the cluster is made.",
@@ -81,5 +86,6 @@ def _call(arguments: argparse.Namespace) -> int:
             host=host,
             port=port,
             kubeconfig_file=arguments.write_kubeconfig,
+            until_stdin_ends=arguments.until_stdin_ends,
         )
     )

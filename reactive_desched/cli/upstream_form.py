@@ -2,7 +2,7 @@
 
 import argparse
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,8 +16,6 @@ from reactive_desched.cli.upstream_flags import (
 IN_MEMORY_JOURNAL = Path("/dev/shm/reactive-desched")  # noqa: S108 -- a pod's own memory, not a shared /tmp
 """Where the journal goes in a pod that was given no volume: every container can write there."""
 
-_OWN_FLAGS = ("-h", "--help", "--version")
-
 
 class UpstreamOptions(NamedTuple):
     """What the SIG descheduler's flags come to, beyond those that pass through as they are."""
@@ -28,23 +26,6 @@ class UpstreamOptions(NamedTuple):
     default_journal_dir: str | None
     leader_election: Mapping[str, object]
     notices: tuple[str, ...]
-
-
-def with_hyphens(argv: Sequence[str]) -> list[str]:
-    """Write hyphens for underscores in the names of flags."""
-    return [_with_hyphens(arg) for arg in argv]
-
-
-def begins_with_flag(argv: Sequence[str]) -> bool:
-    """Return whether a line begins with a flag, as the SIG descheduler's does, and no command."""
-    return bool(argv) and argv[0].startswith("-") and argv[0] not in _OWN_FLAGS
-
-
-def _with_hyphens(arg: str) -> str:
-    if not arg.startswith("--"):
-        return arg
-    name, equals, value = arg.partition("=")
-    return name.replace("_", "-") + equals + value
 
 
 def read_upstream_options(arguments: argparse.Namespace) -> UpstreamOptions:

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from reactive_desched.model.objects import PodKey
 from reactive_desched.model.outcomes import CANCELLED, PDB_REFUSED, Outcome
-from reactive_desched.policy.settings import RetrySettings
+from reactive_desched.policy.controller_settings import RetrySettings
 
 MAX_BACKOFF_ENTRIES = 50_000
 

@@ -67,7 +67,7 @@ class Controller:
         self.state = ClusterState(config.policy.node_selector)
         self.view = ClusterView(self.state, wall_clock)
         self.gates = GateFactory(self.view, clock, config)
-        self._backoff = PodBackoff(config.settings.evictions.retry)
+        self._backoff = PodBackoff(config.controller.evictions.retry)
         instances = plugin_instances(config, self.state, self.gates, wall_clock)
         self.evaluator = Evaluator(
             instances, self._backoff, self.gates.node_fit, flapping_config(config)
@@ -92,6 +92,7 @@ class Controller:
         self._clock = clock
         self._wall_clock = wall_clock
         self._superseded: set[PodKey] = set()
+        observer.on_plugins({each.name for each in instances})
 
     def apply(self, changes: Sequence[Change], version: int = 0) -> bool:
         """Enqueue the subjects that these changes concern; say whether the worker should look.
@@ -136,7 +137,7 @@ class Controller:
             self.initial_sync_done.set()
             if self.pauses.check():
                 return
-        is_paused = bool(self.pauses.check())
+        is_paused = bool(self.readiness.reason)
         if not is_paused or self._may_end_moves:
             self.gates.moves.expire(now)
             self._follow_up(now)
@@ -190,7 +191,7 @@ class Controller:
     def _follow_up(self, now: float) -> bool:
         """Record the moves that ended, and wake what waited for that; say whether any did."""
         if not self.gates.moves.has_ended_or_released:
-            return self.readiness.is_paused_on_purpose and self.evaluator.started
+            return False
         for ended in () if self._recorder.fault else self.gates.moves.take_ended():
             if ended.request_id:
                 self._recorder.record_follow_up(ended.request_id, ended.end)
@@ -228,11 +229,12 @@ class Controller:
         now = self._clock()
         self.config = config
         self._superseded = set(self.evicting)
-        self._backoff.reconfigure(config.settings.evictions.retry)
+        self._backoff.reconfigure(config.controller.evictions.retry)
         changes = self.state.set_node_selector(config.policy.node_selector)
         self.gates.reconfigure(config, now)
         instances = plugin_instances(config, self.state, self.gates, self._wall_clock)
         self.evaluator.reconfigure(instances, self.gates.node_fit, now, flapping_config(config))
+        self._observer.on_plugins({each.name for each in instances})
         if self.evaluator.started:
             changes = [Resynced(), *changes]
             self._observer.on_changes(changes)

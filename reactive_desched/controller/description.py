@@ -62,7 +62,7 @@ class ControllerDescription:
 
     def describe_brakes(self) -> dict[str, str]:
         """Say each brake in force to a person, as it is for the cluster of now."""
-        return self._controller.config.settings.brakes.describe(len(self._controller.state.pods))
+        return self._controller.config.controller.brakes.describe(len(self._controller.state.pods))
 
     def limit_status(self) -> LimitStatus:
         """Return what every limit allows now."""
@@ -74,12 +74,12 @@ class ControllerDescription:
 
     def describe_moves(self) -> dict[str, str]:
         """Say to a person how many pods may be moving, and how long they are left alone."""
-        return self._controller.config.settings.moves.describe()
+        return self._controller.config.controller.moves.describe()
 
     def describe_limits(self) -> dict[str, str]:
         """Say each limit in force to a person, as it is for the cluster of now."""
         config, nodes = self._controller.config, self._controller.view.eligible_node_count
-        return config.settings.budgets.describe(config.policy.limits, nodes)
+        return config.controller.budgets.describe(config.policy.limits, nodes)
 
     def is_busy(self) -> bool:
         """Say whether subjects wait for their evaluation now."""

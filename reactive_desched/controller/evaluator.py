@@ -226,7 +226,7 @@ class Evaluator:
                 trigger = ChangeTrigger(change, now, version)
                 for instance in self._subscriptions.subscribers(change):
                     for subject in instance.plugin.subjects(change, instance.view):
-                        self._enqueue((instance, subject), now, trigger)
+                        self._queue.enqueue((instance, subject), now, trigger)
             if kind in self._blocked.awaited_kinds:
                 for key in self._blocked.affected_by(change):
                     self._unblock(key, ChangeTrigger(change, now, version), now)
@@ -292,14 +292,14 @@ class Evaluator:
             evaluation.trigger.change, evaluation.trigger.seen_at
         )  # by no event of the cluster
         for other in self._blocked.waiting_for(WakeOnEviction(pod.uid)):
-            self._enqueue(other[:2], now, trigger)
+            self._queue.enqueue(other[:2], now, trigger)
         self._requeue_for_capacity(self._capacity.take_capacity_hints(), trigger, now)
 
     def eviction_ended(self, pod: PodKey, now: float) -> None:
         """Enqueue the findings that wait for the end of this pod's eviction."""
         trigger = ChangeTrigger(TimePassed(), now)
         for key in self._blocked.waiting_for(WakeOnEviction(pod)):
-            self._enqueue(key[:2], now, trigger)
+            self._queue.enqueue(key[:2], now, trigger)
 
     def _update_evictability(self, changes: Iterable[Change], now: float) -> bool:
         """Let each profile's plugins know which pods their evictor now protects, or no longer.
@@ -321,7 +321,7 @@ class Evaluator:
         for instance in self._subscriptions.subscribers(change):
             if instance.view is view:
                 for subject in instance.plugin.subjects(change, view):
-                    self._enqueue((instance, subject), now, trigger)
+                    self._queue.enqueue((instance, subject), now, trigger)
 
     def _all_subjects(self, instance: PluginInstance) -> Iterator[SubjectKey]:
         for subject in instance.plugin.subjects(Resynced(), instance.view):
@@ -373,10 +373,7 @@ class Evaluator:
             blocked = self._blocked.decision_of(key)
             assert blocked is not None
             self._backoff.pdb_changed(blocked.finding.pod.uid, now)
-        self._enqueue(key[:2], now, trigger)
-
-    def _enqueue(self, key: SubjectKey, now: float, trigger: ChangeTrigger) -> None:
-        self._queue.enqueue(key, now, trigger)
+        self._queue.enqueue(key[:2], now, trigger)
 
     def _requeue_for_capacity(
         self, hints: Iterable[CapacityHint], trigger: ChangeTrigger, now: float
@@ -391,7 +388,7 @@ class Evaluator:
                 if hint.after_fit and key[:2] == evaluated:
                     continue  # it would wake itself for ever
                 if key[:2] not in self._queue:
-                    self._enqueue(key[:2], now, trigger)
+                    self._queue.enqueue(key[:2], now, trigger)
                     left = None if left is None else left - 1
 
     def _begin_due(self, now: float) -> _EvaluationUnderWay | None:
@@ -414,7 +411,7 @@ class Evaluator:
         under_way.suspended = True
         if now - under_way.began_at > EVALUATION_TTL_S:
             self._under_way = None
-            self._enqueue(under_way.key, now, under_way.trigger)
+            self._queue.enqueue(under_way.key, now, under_way.trigger)
 
     def _next_evaluation(self, under_way: _EvaluationUnderWay, now: float) -> Evaluation | None:
         """Decide the subject's next finding; None is a yield point, or the evaluation's end."""

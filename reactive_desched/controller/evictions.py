@@ -1,6 +1,5 @@
 """Intents to outcomes: a pool of tasks executes the controller's intents and settles each."""
 
-from collections.abc import Awaitable
 from functools import partial
 from math import inf
 
@@ -10,19 +9,20 @@ from anyio.abc import TaskStatus
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from reactive_desched.controller.controller import Controller
-from reactive_desched.eviction.executor import EvictionExecutor
+from reactive_desched.eviction.executor import BegunEviction, EvictionExecutor
 from reactive_desched.model.intents import Intent
 from reactive_desched.primitives.wakeup import Wakeup
 
-_Submitted = tuple[Intent, Awaitable[str] | None]
-"""An intent, and its record on the way to disk if that was begun."""
+_Submitted = tuple[Intent, BegunEviction | None]
+"""An intent, and its eviction if that was begun."""
 
 
 class EvictionPool:
     """Executes every submitted intent in one of `max_concurrent` tasks.
 
     While a task is free, an intent is journaled in the turn of the event loop that decided on it:
-    finding, decision and request share one write to disk. Further intents wait in a queue; the
+    finding, decision and request share one write to disk. Where that write is short, and a
+    connection unused, the request leaves in the same turn. Further intents wait in a queue; the
     executor asks the controller again whether each is still valid when its turn comes. The queue
     is bounded by the token buckets that an eviction must pass.
     """
@@ -56,11 +56,11 @@ class EvictionPool:
         if self._queue is None:
             self._controller.settle(self._executor.shutting_down(intent))
         else:
-            may_begin = (
-                self._active < self._max_concurrent and self._controller.cancelled(intent) is None
-            )
+            cancelled = partial(self._controller.cancelled, intent)
+            may_begin = self._active < self._max_concurrent and cancelled() is None
             self._active += 1
-            self._queue.send_nowait((intent, self._executor.begin(intent) if may_begin else None))
+            begun = self._executor.begin(intent, cancelled) if may_begin else None
+            self._queue.send_nowait((intent, begun))
 
     async def drained(self) -> None:
         """Return when every submitted intent has ended."""

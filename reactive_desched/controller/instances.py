@@ -15,7 +15,7 @@ from reactive_desched.state.index_registry import IndexKey
 
 def flapping_config(config: Configuration) -> FlappingConfig:
     """Say when an object flaps, and how long its subjects wait then."""
-    settings = config.settings.debounce.flapping
+    settings = config.controller.debounce.flapping
     if settings is None:
         return NEVER_FLAPPING
     wait = DebounceConfig(settings.quiet_s, settings.max_wait_s)
@@ -31,7 +31,7 @@ def plugin_instances(
     """Build the plugins of each profile, and keep the indexes that they and the gates read."""
     instances: list[PluginInstance] = []
     indexes: list[IndexKey] = []
-    ignored_taints = config.settings.guards.left_marks.keys()
+    ignored_taints = config.controller.guards.left_marks.keys()
     for profile in config.policy.profiles:
         evictor = gates.evictor(profile.evictor)
         gate = gates.gate(evictor)
@@ -42,7 +42,7 @@ def plugin_instances(
         indexes += gates.brakes.indexes
         for plugin in profile.plugins:
             indexes += plugin.required_indexes
-            debounce = config.settings.debounce
+            debounce = config.controller.debounce
             instances.append(
                 PluginInstance(
                     profile.name,

@@ -53,7 +53,7 @@ def build_pipeline(
     )
     effect_timeout_s = effect_timeout(config.settings.client.total_timeout_s)
     executor = EvictionExecutor(recorder, evictor, clock, effect_timeout_s=effect_timeout_s)
-    evictions = EvictionPool(controller, executor, config.settings.evictions.max_in_flight)
+    evictions = EvictionPool(controller, executor, config.controller.evictions.max_in_flight)
     worker = Worker(controller, evictions, work_available, observer, clock)
     handlers = {
         resource: ResourceEventHandler(resource, controller, worker, observer)

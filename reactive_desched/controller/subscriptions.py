@@ -59,17 +59,26 @@ _Matters = Callable[[Change], bool]
 
 
 class Subscriptions:
-    """Plugin instances by the type of change that they react to; `kinds` are those types."""
+    """Plugin instances by the type of change that they react to; `kinds` are those types.
+
+    With each comes its test of whether a change matters; None where every one does.
+    """
 
     def __init__(self, instances: Iterable[PluginInstance]) -> None:
-        self._by_change: dict[type[Change], list[tuple[_Matters, PluginInstance]]] = {}
+        self._by_change: dict[type[Change], list[tuple[_Matters | None, PluginInstance]]] = {}
         for instance in instances:
+            matters = instance.plugin.matters if _has_test(instance.plugin) else None
             for kind in instance.plugin.reacts_to:
-                subscription = instance.plugin.matters, instance
-                self._by_change.setdefault(kind, []).append(subscription)
+                self._by_change.setdefault(kind, []).append((matters, instance))
         self.kinds: Final = self._by_change.keys()
 
     def subscribers(self, change: Change) -> list[PluginInstance]:
         """Return the instances to which a change matters."""
         subscriptions = self._by_change.get(type(change), ())
-        return [instance for matters, instance in subscriptions if matters(change)]
+        return [
+            instance for matters, instance in subscriptions if matters is None or matters(change)
+        ]
+
+
+def _has_test(plugin: AnyPlugin) -> bool:
+    return type(plugin).matters is not Plugin.matters

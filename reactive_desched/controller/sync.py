@@ -70,8 +70,11 @@ class ResourceEventHandler(ReflectorStore[ClusterObject]):
         if not self._is_denied:
             self._pause(reason or "the watch is lost")
 
-    def mark_denied(self, reason: str, /) -> None:
-        """The API server denies the resource, and not only for a moment."""
+    def mark_denied(self, reason: str, /) -> bool:
+        """The API server denies the resource, and not only for a moment.
+
+        Returns whether the controller goes on without it.
+        """
         self._state.set_readable(self._resource, readable=False)
         if self._kind.optional and not self._is_denied:
             self._is_denied = True
@@ -80,6 +83,7 @@ class ResourceEventHandler(ReflectorStore[ClusterObject]):
                 self._observer.on_resource_missing(self._resource, effect, reason)
             self._resume(f"not watched: {effect} ({reason})", reason)
             self._worker.wake()
+        return self._kind.optional
 
     def mark_synced(self) -> None:
         """A watch is open; with a complete list the resource is in sync."""

@@ -16,12 +16,17 @@ START_TIMEOUT_S = 30.0
 
 @asynccontextmanager
 async def open_demo_cluster(kubeconfig: Path) -> AsyncIterator[str]:
-    """Run an empty simulated cluster while the block lasts; yields its URL."""
+    """Run an empty simulated cluster while the block lasts; yields its URL.
+
+    The cluster also ends when this process does without leaving the block, as after SIGKILL.
+    """
     command = [
         *(sys.executable, "-m", "reactive_desched", "sim", "--nodes", "0", "--pods", "0"),
-        *("--write-kubeconfig", str(kubeconfig)),
+        *("--write-kubeconfig", str(kubeconfig), "--until-stdin-ends"),
     ]
-    async with await anyio.open_process(command, stderr=subprocess.STDOUT) as process:
+    async with await anyio.open_process(
+        command, stdin=subprocess.PIPE, stderr=subprocess.STDOUT
+    ) as process:
         try:
             assert process.stdout is not None
             yield await _read_url(TextReceiveStream(process.stdout))

@@ -71,7 +71,7 @@ def _classified(row: tuple[str, Standing | None], rule: LoadRule, level: Level) 
 
 
 def _class(standing: Standing, rule: LoadRule, level: Level) -> NodeClass:
-    used = used_amounts(rule, standing.load.used(level))
+    used = used_amounts(rule, standing.load, level)
     if not exceeds(used, standing.limits.low(level)):
         return NodeClass.UNDERUTILIZED
     if exceeds(used, standing.limits.high(level)):

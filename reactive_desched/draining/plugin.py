@@ -52,6 +52,13 @@ POOL: Final = "nodes"
 """The one subject of a draining plugin."""
 
 
+def pauses_between(nodes: Iterable[object]) -> Iterator[YieldPoint]:
+    """Use nodes up as they are counted, and pause after every hundred."""
+    for number, _ in enumerate(nodes, 1):
+        if number % NODES_PER_SLICE == 0:
+            yield YieldPoint()
+
+
 class DrainingPlugin(BalancePlugin[str, ArgsT]):
     """Moves pods from the nodes that give them away, by a rule, to those that take them.
 
@@ -158,10 +165,9 @@ class DrainingPlugin(BalancePlugin[str, ArgsT]):
         """Drain one source after the other while the destinations have something left of all."""
         if not pool.can_act:
             return
+        yield from pauses_between(pool.catch_up())
         room = make_room(pool, view)
-        for number, _ in enumerate(room.count(), 1):
-            if number % NODES_PER_SLICE == 0:
-                yield YieldPoint()
+        yield from pauses_between(room.count())
         sources: list[tuple[int, str, NodeStanding]] = []
         for name, source in list(pool.sources().items()):
             sources.append((self.order(source), name, source))

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from reactive_desched.errors import ClusterError
+from reactive_desched.eviction.executor import Evictor
 from reactive_desched.model.changes import Change
 from reactive_desched.model.disruption import BudgetAnswer, ask_budgets
 from reactive_desched.model.objects import PodDisruptionBudget
@@ -28,7 +29,7 @@ STALE_RETRY_S = 10.0
 """After so long the API server asks to try again where it has not processed a budget's change."""
 
 
-class DryRunEvictor:
+class DryRunEvictor(Evictor):
     """Answers every request with DryRun."""
 
     async def evict(self, _: EvictionRequest) -> EvictionResponse:

@@ -1,13 +1,13 @@
 """Executes evictions: journaled first, sent once, ended exactly once."""
 
 from collections.abc import Awaitable, Callable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import anyio
 from msgspec import Struct
 
 from reactive_desched.errors import ClusterError, JournalError
-from reactive_desched.eviction.recorder import Recorder
+from reactive_desched.eviction.recorder import BegunIntent, Recorder
 from reactive_desched.model.intents import Intent
 from reactive_desched.model.outcomes import (
     FAILED,
@@ -38,11 +38,22 @@ def effect_timeout(request_timeout_s: float) -> float:
 
 
 class Evictor(Protocol):
-    """Sends one eviction request, once, and never raises; reads a pod back."""
+    """Sends one eviction request, once, and never raises; reads a pod back.
+
+    One that cannot send at once inherits `send_now`.
+    """
 
     async def evict(self, request: EvictionRequest) -> EvictionResponse:
         """Ask the API server to evict the pod."""
         ...
+
+    def send_now(self, request: EvictionRequest) -> Awaitable[EvictionResponse] | None:
+        """Send the request before this returns; None where that takes a wait, and nothing is sent.
+
+        Awaiting the response never raises either.
+        """
+        del request
+        return None
 
     async def get_pod(self, namespace: str, name: str) -> PodLookup:
         """Read the pod that has this name now; raises ClusterError when it cannot be read."""
@@ -66,6 +77,14 @@ class EvictionResult(Struct, frozen=True, gc=False):
     request_id: str = ""
 
 
+class BegunEviction(NamedTuple):
+    """An eviction whose intent is on disk, or on its way there, and whose request may be sent."""
+
+    intent: BegunIntent
+    response: Awaitable[EvictionResponse] | None
+    sent_at: float
+
+
 class EvictionExecutor:
     """Executes one eviction: journal the intent, call the API, journal the outcome.
 
@@ -85,9 +104,15 @@ class EvictionExecutor:
         self._clock = clock
         self._effect_timeout_s = effect_timeout_s
 
-    def begin(self, intent: Intent) -> Awaitable[str]:
-        """Have the intent journaled, together with its decision; `finish` waits for that."""
-        return self._recorder.begin_intent(intent)
+    def begin(self, intent: Intent, cancelled: Cancelled) -> BegunEviction:
+        """Journal the intent, with its decision, and send the request, as far as no step waits.
+
+        `finish` does the rest. `cancelled` is asked between the two.
+        """
+        begun = self._recorder.begin_intent(intent)
+        may_send = begun.is_durable and cancelled() is None
+        response = self._evictor.send_now(_request(intent)) if may_send else None
+        return BegunEviction(begun, response, self._clock())
 
     async def execute(self, intent: Intent, cancelled: Cancelled) -> EvictionResult:
         """Journal the intent, send the eviction request, and journal the outcome.
@@ -96,18 +121,22 @@ class EvictionExecutor:
         """
         if (outcome := cancelled()) is not None:
             return EvictionResult(intent, outcome, self._clock())
-        return await self.finish(intent, self.begin(intent), cancelled)
+        return await self.finish(intent, self.begin(intent, cancelled), cancelled)
 
     async def finish(
-        self, intent: Intent, begun: Awaitable[str], cancelled: Cancelled
+        self, intent: Intent, begun: BegunEviction, cancelled: Cancelled
     ) -> EvictionResult:
-        """Send the eviction request once the intent that was begun is durable."""
+        """Wait for the durable intent, send the request unless it was sent, journal the outcome."""
         try:
-            intent_id = await begun
+            intent_id = await begun.intent
         except JournalError as error:
             return EvictionResult(intent, JOURNAL_UNAVAILABLE.outcome(str(error)), self._clock())
-        sent_at = self._clock()
-        outcome = await self._send(intent, cancelled)
+        request, response, sent_at = _request(intent), begun.response, begun.sent_at
+        if response is not None:
+            outcome = await self._outcome(request, response)
+        else:
+            sent_at, withheld = self._clock(), cancelled()
+            outcome = withheld or await self._outcome(request, self._evictor.evict(request))
         await self._recorder.record_outcome(intent_id, outcome)
         return EvictionResult(intent, outcome, sent_at, intent_id)
 
@@ -116,13 +145,11 @@ class EvictionExecutor:
         outcome = SHUTTING_DOWN.outcome("the controller stops")
         return EvictionResult(intent, outcome, self._clock())
 
-    async def _send(self, intent: Intent, cancelled: Cancelled) -> Outcome:
-        """Call the API server, unless the intent was cancelled while the journal wrote it."""
-        if (outcome := cancelled()) is not None:
-            return outcome
-        request = _request(intent)
-        response = await self._evictor.evict(request)
-        if (outcome := outcome_from_response(response)) is not None:
+    async def _outcome(
+        self, request: EvictionRequest, response: Awaitable[EvictionResponse]
+    ) -> Outcome:
+        """Return what the response says of the pod, or what the pod shows where it says nothing."""
+        if (outcome := outcome_from_response(await response)) is not None:
             return outcome
         deadline = anyio.current_time() + self._effect_timeout_s
         return await confirm_by_reading(self._evictor, request, deadline)

@@ -18,6 +18,15 @@ if TYPE_CHECKING:
 NOT_OPEN: Final = "the journal is not open"
 
 
+class BegunIntent(Awaitable[str], Protocol):
+    """An intent on its way to disk; awaited, it gives its id once it is there."""
+
+    @property
+    def is_durable(self) -> bool:
+        """Whether it is on disk."""
+        ...
+
+
 class DecisionRecorder(Protocol):
     """What a controller itself records: decisions, brakes, and what came of evictions."""
 
@@ -42,7 +51,7 @@ class DecisionRecorder(Protocol):
 class Recorder(DecisionRecorder, Protocol):
     """The durable record of decisions, of intents and of their outcomes."""
 
-    def begin_intent(self, intent: Intent) -> Awaitable[str]:
+    def begin_intent(self, intent: Intent) -> BegunIntent:
         """Have an intent written; awaited, it gives the intent's id once it is on disk.
 
         It stands behind the decisions recorded so far. Awaiting raises JournalError when it
@@ -103,7 +112,7 @@ class RecorderSlot:
         """Have a brake's engagement or release written soon; raises as `record_decision`."""
         self._open().record_brake(notice)
 
-    def begin_intent(self, intent: Intent) -> Awaitable[str]:
+    def begin_intent(self, intent: Intent) -> BegunIntent:
         """Have an intent written; raises as `record_decision`."""
         return self._open().begin_intent(intent)
 

@@ -8,7 +8,7 @@ the time has come that a filter named.
 from collections.abc import Iterable, Iterator
 
 from reactive_desched.gate.evictor import EVICTABLE, PROTECTED, EvictorFilters
-from reactive_desched.model.changes import Change, PodChange, PodEvictabilityChanged
+from reactive_desched.model.changes import Change, PodBound, PodChange, PodEvictabilityChanged
 from reactive_desched.model.objects import Pod, PodKey
 from reactive_desched.model.wakes import WakeOn
 from reactive_desched.primitives.deadline_heap import Timers
@@ -44,10 +44,17 @@ class EvictableIndex:
         return at_s <= self._view.now_s and self._filters.evictable_from_s(pod) == EVICTABLE
 
     def apply_changes(self, changes: Iterable[Change]) -> list[Change]:
-        """Evaluate the pods that the changes or the time concern; return whose answer differs."""
+        """Evaluate the pods that the changes or the time concern; return whose answer differs.
+
+        A pod without a node is not remembered, so one that was bound has been evaluated since.
+        """
         found: list[Change] = []
         for change in changes:
-            if isinstance(change, PodChange) and change.pod.uid in self._evictable_at:
+            if (
+                isinstance(change, PodChange)
+                and change.pod.uid in self._evictable_at
+                and not isinstance(change, PodBound)
+            ):
                 found += self._refresh(change.pod.uid)
             for wake_type in self._wake_types.get(type(change), ()):
                 for uid in list(self._by_wake.get(wake_type.fulfilled_by(change), ())):

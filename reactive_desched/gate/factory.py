@@ -44,21 +44,21 @@ class GateFactory:
     ) -> None:
         self.in_flight = InFlightEvictions(clock)
         self.rate_limiter = EvictionRateLimiter(
-            config.settings.budgets, EvictionScopes(view).of, lambda: view.eligible_node_count
+            config.controller.budgets, EvictionScopes(view).of, lambda: view.eligible_node_count
         )
-        window_s = config.settings.budgets.window_s
+        window_s = config.controller.budgets.window_s
         self._plugin_limits = PluginNodeLimits(window_s)
         self.policy_limits = PolicyLimits(config.policy.limits.by_scope(), window_s)
-        self.schedules = EvictionSchedules(config.settings.budgets.schedules, view)
+        self.schedules = EvictionSchedules(config.controller.budgets.schedules, view)
         self._pdb_filter = PdbFilter(view, clock)
         self._policy = config.policy
-        self.brakes = Brakes(view, clock, config.settings.brakes)
+        self.brakes = Brakes(view, clock, config.controller.brakes)
         self.node_fit = SchedulerNodeFit(view, clock)
-        self.memory = MoveMemory(view, config.settings.moves, self.node_fit)
+        self.memory = MoveMemory(view, config.controller.moves, self.node_fit)
         self.moves = MoveTracker(view, config, self.memory)
-        self._moving_limits = MovingLimits(view, self.moves, self.memory, config.settings.moves)
+        self._moving_limits = MovingLimits(view, self.moves, self.memory, config.controller.moves)
         self._workloads = Workloads(view, self._moving_of, clock)
-        self._guards = Guards(view, config.settings.guards, self._workloads)
+        self._guards = Guards(view, config.controller.guards, self._workloads)
         self._policy_revision = config.policy.revision
         self._view = view
 
@@ -144,19 +144,19 @@ class GateFactory:
 
         The rates warm up again where the policy differs: it may find thousands of pods.
         """
-        self.rate_limiter.reconfigure(config.settings.budgets, now)
+        self.rate_limiter.reconfigure(config.controller.budgets, now)
         if config.policy != self._policy:
             self._policy = config.policy
             self.rate_limiter.begin_warm_up(now)
-        window_s = config.settings.budgets.window_s
+        window_s = config.controller.budgets.window_s
         self.policy_limits.reconfigure(config.policy.limits.by_scope(), window_s)
         self._plugin_limits.reconfigure(window_s)
-        self.schedules.reconfigure(config.settings.budgets.schedules)
-        self._guards.reconfigure(config.settings.guards)
-        self.brakes.reconfigure(config.settings.brakes, now)
+        self.schedules.reconfigure(config.controller.budgets.schedules)
+        self._guards.reconfigure(config.controller.guards)
+        self.brakes.reconfigure(config.controller.brakes, now)
         self.node_fit.clear_unschedulable()
         self.moves.reconfigure(config)
-        self._moving_limits.reconfigure(config.settings.moves)
+        self._moving_limits.reconfigure(config.controller.moves)
         policy_changed = config.policy.revision != self._policy_revision
-        self.memory.reconfigure(config.settings.moves, policy_changed=policy_changed)
+        self.memory.reconfigure(config.controller.moves, policy_changed=policy_changed)
         self._policy_revision = config.policy.revision

@@ -25,10 +25,12 @@ from reactive_desched.api.event import (
     FollowUp,
     FutileCleared,
     Owner,
+    Uptime,
 )
 from reactive_desched.journal.events import decode_event
 from reactive_desched.journal.records import AnyEvent
 from reactive_desched.journal.segments import READ_ERRORS, Segment, list_segments
+from reactive_desched.journal.uptime import SERVER_TIME_ERROR_S, Moment
 from reactive_desched.model.history import PastEviction, PastFollowUp
 from reactive_desched.model.moves import replacing_owner
 from reactive_desched.model.outcomes import EVICTED, UNKNOWN
@@ -84,14 +86,25 @@ class _Data(Struct, frozen=True, gc=False, rename="camel"):
     why: _Why | None = None
     outcome: Ending | None = None
     follow_up: FollowUp | None = None
+    uptime: Uptime | None = None
+    server_time: datetime | None = None
 
 
 class _Line(Struct, frozen=True, gc=False):
     id: str
     causationid: str
+    sequence: str
     type: str
     time: datetime
     data: msgspec.Raw
+
+
+class _Request(Struct, frozen=True, gc=False):
+    requested_s: float
+    began_s: float
+    sequence: str
+    who: _Who
+    why: _Why
 
 
 _line_decoder: Final = msgspec.json.Decoder(_Line)
@@ -100,14 +113,19 @@ _cleared_decoder: Final = msgspec.json.Decoder(FutileCleared)
 
 
 class _Found:
-    """What was read so far: requests by their id, what follows by the id of its cause."""
+    """What was read so far: requests by their id, what follows by the id of its cause.
 
-    def __init__(self) -> None:
-        self.requests: dict[str, tuple[float, _Who, _Why]] = {}
+    Times are by the time of day as it is now: a record is as old as `Moment.age_s` says, whether
+    or not the clock was set since.
+    """
+
+    def __init__(self, now: Moment) -> None:
+        self._now = now
+        self.requests: dict[str, _Request] = {}
         self.outcomes: dict[str, tuple[str, float, str]] = {}
         self.follow_ups: dict[str, PastFollowUp] = {}
         self.unfollowed: dict[str, bytes] = {}
-        self.cleared: dict[str, float] = {}
+        self.cleared: dict[str, str] = {}  # the sequence of the last record, by the owner's uid
 
     def add(self, raw: bytes) -> float | None:
         """Take in a line, and return its time; None where it is of no eviction, or damaged."""
@@ -115,12 +133,14 @@ class _Found:
             return None
         try:
             line = _line_decoder.decode(raw)
-            time_s = line.time.timestamp()
             if line.type == FUTILE_CLEARED:
                 owner_uid = _cleared_decoder.decode(line.data).owner_uid
-                self.cleared[owner_uid] = max(time_s, self.cleared.get(owner_uid, 0.0))
-            else:
-                self._add_eviction(line, raw, time_s, _data_decoder.decode(line.data))
+                self.cleared[owner_uid] = max(line.sequence, self.cleared.get(owner_uid, ""))
+                return None
+            data = _data_decoder.decode(line.data)
+            moment = Moment(line.time.timestamp(), data.uptime, data.server_time)
+            time_s = self._now.time_s - moment.age_s(self._now)
+            self._add_eviction(line, raw, time_s, data)
         except DECODE_ERRORS:
             return None
         return time_s
@@ -129,7 +149,10 @@ class _Found:
         if data.mode == MODE_DRY_RUN or data.who is None or data.why is None:
             return
         if line.type == EVICTION_REQUESTED:
-            self.requests[line.id] = time_s, data.who, data.why
+            began_s = max(time_s, line.time.timestamp())
+            if data.server_time is not None:
+                began_s = data.server_time.timestamp() + SERVER_TIME_ERROR_S
+            self.requests[line.id] = _Request(time_s, began_s, line.sequence, data.who, data.why)
         elif line.type in EVICTION_OUTCOME_TYPES and data.outcome is not None:
             self.outcomes[line.causationid] = line.id, time_s, data.outcome.result
             if data.outcome.result in (EVICTED, UNKNOWN) and line.id not in self.follow_ups:
@@ -144,7 +167,9 @@ class _Found:
     def evictions(self, since_s: float, limit: int) -> list[PastEviction]:
         """Return the newest of the evictions that were requested since then, oldest first."""
         wanted = [
-            (request[0], id_) for id_, request in self.requests.items() if request[0] >= since_s
+            (request.requested_s, id_)
+            for id_, request in self.requests.items()
+            if request.requested_s >= since_s
         ]
         return [self._eviction(id_) for _, id_ in sorted(wanted)[-limit:]]
 
@@ -160,14 +185,15 @@ class _Found:
         return found
 
     def _eviction(self, request_id: str) -> PastEviction:
-        requested_s, who, why = self.requests[request_id]
+        request = self.requests[request_id]
+        who, why = request.who, request.why
         top = who.owners[-1] if who.owners else None
         owner_uid = "" if top is None else top.uid
         replacing = replacing_owner(who.owners)
         outcome_id, ended_s, result = self.outcomes.get(request_id, ("", None, ""))
         return PastEviction(
             request_id,
-            requested_s,
+            request.requested_s,
             who.uid,
             who.namespace,
             who.name,
@@ -184,24 +210,26 @@ class _Found:
             ended_s,
             result,
             self.follow_ups.get(outcome_id),
-            max(self.cleared.get("", 0.0), self.cleared.get(owner_uid, 0.0)) >= requested_s,
+            max(self.cleared.get("", ""), self.cleared.get(owner_uid, "")) > request.sequence,
+            request.began_s,
         )
 
 
 def read_history(
     directory: Path,
-    now_s: float,
+    now: Moment,
     *,
     max_evictions: int = MAX_PAST_EVICTIONS,
     max_bytes: int = MAX_HISTORY_BYTES,
 ) -> History:
-    """Return the evictions that were requested in the day before `now_s`, dry runs left out.
+    """Return the evictions that were requested in the day before `now`, dry runs left out.
 
-    At most `max_evictions`, the newest ones. A file that cannot be read ends where no more of it
-    can be had; damaged lines are left out. Blocks; raises OSError where the folder cannot be read.
+    At most `max_evictions`, the newest ones.
+    A file that cannot be read ends where no more of it can be had; damaged lines are left out.
+    Blocks; raises OSError where the folder cannot be read.
     """
-    since_s, found = now_s - HISTORY_S, _Found()
-    bytes_read, begins_s, is_whole = 0, now_s, True
+    since_s, found = now.time_s - HISTORY_S, _Found(now)
+    bytes_read, begins_s, is_whole = 0, now.time_s, True
     segments = list_segments(directory)
     for segment in reversed(segments):
         earliest_s = None

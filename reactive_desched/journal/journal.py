@@ -1,6 +1,6 @@
 """The asynchronous half of the journal: many append, one writer puts it on disk together."""
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from functools import partial
@@ -28,6 +28,7 @@ from reactive_desched.journal.records import AnyEvent, encode
 from reactive_desched.journal.recovery import OpenIntent
 from reactive_desched.journal.tail import LiveTail
 from reactive_desched.journal.write_health import WriteHealth, WriteSpeed
+from reactive_desched.primitives.loop_clock import loop_clock
 from reactive_desched.primitives.wakeup import Epoch, Wakeup
 from reactive_desched.telemetry.metrics import Histogram, Metric, counter, gauge, histogram
 
@@ -65,28 +66,41 @@ _REAL_DISK = Disk()
 
 
 class PendingRecord:
-    """A record on its way to disk; `written` is None when no caller waits for it."""
+    """A record on its way to disk; `is_awaited` when a caller wants to know that it is there."""
 
-    __slots__ = ("encoded", "event", "failure", "seq", "written")
+    __slots__ = ("_done", "encoded", "event", "failure", "is_awaited", "is_done", "seq")
 
-    def __init__(self, event: AnyEvent, written: anyio.Event | None) -> None:
+    def __init__(self, event: AnyEvent, *, is_awaited: bool) -> None:
         self.event = event
         self.encoded = encode(event)
-        self.written = written
+        self.is_awaited = is_awaited
+        self.is_done = False
         self.seq = 0
         self.failure = ""
+        self._done = Wakeup()
+
+    @property
+    def is_durable(self) -> bool:
+        """Whether the record is on disk."""
+        return self.is_done and not self.failure
 
     async def durable(self) -> int:
         """Return the seq once the record is on disk; raises JournalUnavailable if it is not.
 
         The waiting caller may be cancelled; the record may reach the disk all the same.
         """
-        assert self.written is not None, "only an awaited record"
-        if not self.written.is_set():
-            await self.written.wait()
+        assert self.is_awaited, "only an awaited record"
+        while not self.is_done:
+            await self._done.wait()
         if self.failure:
             raise JournalUnavailable(self.failure)
         return self.seq
+
+    def end(self, failure: str = "") -> None:
+        """Let the caller go on: the record is on disk, or it is not, for this reason."""
+        self.failure = failure
+        self.is_done = True
+        self._done.notify()
 
 
 class Journal:
@@ -123,6 +137,7 @@ class Journal:
         self._writer = opened.writer
         self._lock = opened.lock
         self._clock = clock
+        self._now = loop_clock()
         self._intents = OpenIntents(recovery.open_intents.values())
         self._health = WriteHealth(recovered)
         self._speed = WriteSpeed()
@@ -132,9 +147,11 @@ class Journal:
         self._thread = DiskThread()
         self._work_available = Wakeup()
         self._stop = anyio.Event()
+        self._is_stopping = False
         self._stopped = anyio.Event()
         self._stopped.set()
         self._disk_stuck = False
+        self._is_committing = False
 
     @classmethod
     async def open(
@@ -179,12 +196,12 @@ class Journal:
     @property
     def reason(self) -> str:
         """Why records cannot be written now; empty when they can."""
-        return _CLOSED if self._stop.is_set() else self.fault
+        return _CLOSED if self._is_stopping else self.fault
 
     @property
     def fault(self) -> str:
         """Why the disk does not take records; empty when it does, also after `finish`."""
-        return self._health.reason(anyio.current_time)
+        return self._health.reason(self._now)
 
     @property
     def open_intents(self) -> tuple[OpenIntent, ...]:
@@ -214,11 +231,17 @@ class Journal:
         """
         self._raise_if_unhealthy()
         await self._slots.acquire()
+        try:
+            self._raise_if_unhealthy()
+        except JournalError:
+            self._slots.release()
+            raise
         return await self._enqueue(event).durable()
 
     def begin_append(self, event: AnyEvent) -> PendingRecord:
         """Queue a record in this turn of the event loop; its `durable` waits for the disk.
 
+        On a fast disk it is there on return, with all that was queued before.
         Raises JournalUnavailable, also while MAX_BUFFERED records are on their way.
         """
         self._raise_if_unhealthy()
@@ -227,7 +250,9 @@ class Journal:
         except anyio.WouldBlock:
             self.records_refused += 1
             raise JournalUnavailable(_FULL) from None
-        return self._enqueue(event)
+        pending = self._enqueue(event)
+        self._write_at_once()
+        return pending
 
     async def append_until_durable(self, event: AnyEvent) -> int:
         """Append, and retry until the disk accepts it: the event states what already happened.
@@ -238,9 +263,9 @@ class Journal:
             try:
                 return await self.append(event)
             except JournalUnavailable as error:
-                if self._stop.is_set():
+                if self._is_stopping:
                     raise JournalUnavailable(_CLOSED) from error
-                await self._health.wait_recovered(anyio.current_time)
+                await self._health.wait_recovered(self._now)
 
     def append_nowait(self, event: AnyEvent) -> None:
         """Queue a record to be written soon, before later appends; no caller waits for it.
@@ -248,10 +273,10 @@ class Journal:
         It outlasts faults of the disk. While MAX_BUFFERED records are on their way it is left out
         and counted.
         """
-        if len(self._buffer) >= MAX_BUFFERED or self._stop.is_set():
+        if len(self._buffer) >= MAX_BUFFERED or self._is_stopping:
             self.drop()
             return
-        self._buffer.append(PendingRecord(event, None))
+        self._buffer.append(PendingRecord(event, is_awaited=False))
         self._work_available.notify()
 
     def drop(self) -> None:
@@ -271,7 +296,7 @@ class Journal:
                 await self._stop.wait()
             finally:
                 self._request_stop()
-                flushing.deadline = anyio.current_time() + FLUSH_TIMEOUT_S
+                flushing.deadline = self._now() + FLUSH_TIMEOUT_S
 
     async def finish(self) -> None:
         """Flush and write the last checkpoint; later appends are refused, readers read on."""
@@ -292,14 +317,14 @@ class Journal:
                 self._lock.close()
 
     def _request_stop(self) -> None:
+        self._is_stopping = True
         self._stop.set()
         self._work_available.notify()
 
     def _enqueue(self, event: AnyEvent) -> PendingRecord:
         """Queue a record that a caller waits for and that has its place."""
         try:
-            self._raise_if_unhealthy()
-            pending = PendingRecord(event, anyio.Event())
+            pending = PendingRecord(event, is_awaited=True)
             self._intents.admit(event)
         except JournalError:
             self._slots.release()
@@ -321,14 +346,14 @@ class Journal:
     async def _write_loop(self, flushing: anyio.CancelScope) -> None:
         try:
             with flushing:
-                while not (self._stop.is_set() and not self._buffer):
+                while not (self._is_stopping and not self._buffer):
                     if self._buffer or self._writer.checkpoint_due():
                         await self._commit(self._take_pending(MAX_BATCH))
                     else:
                         await self._work_available.wait()
-                    if self._stop.is_set() and self._health.reason(anyio.current_time):
+                    if self._is_stopping and self._health.reason(self._now):
                         break
-                if self._health.reason(anyio.current_time) == "":
+                if self._health.reason(self._now) == "":
                     await self._commit([], force_checkpoint=True)
         finally:
             self._fail_batch(self._take_pending(), _CLOSED)
@@ -337,12 +362,27 @@ class Journal:
 
     async def _wake_for_checkpoints(self) -> None:
         """Wake the writer when time alone may make a checkpoint due, until stopped."""
-        while not self._stop.is_set():
+        while not self._is_stopping:
             with anyio.move_on_after(self.checkpointer.due_in_s):
                 await self._stop.wait()
             self._work_available.notify()
 
+    def _write_at_once(self) -> None:
+        """Write all that is queued in this turn of the event loop, if that is short.
+
+        What fails stays queued, for the disk's thread to repair the file and try again.
+        """
+        if self._is_committing or not self._may_write_here(len(self._buffer)):
+            return
+        batch = self._take_pending()
+        try:
+            self._write_here(batch, self._commit_call(batch))
+        except OSError:
+            self._speed.reset()
+            self._buffer[:0] = batch
+
     async def _commit(self, batch: list[PendingRecord], *, force_checkpoint: bool = False) -> None:
+        self._is_committing = True
         try:
             await self._write(batch, force_checkpoint=force_checkpoint)
         except OSError as error:
@@ -353,6 +393,8 @@ class Journal:
         except BaseException:
             self._fail_batch(batch, _CLOSED)
             raise
+        finally:
+            self._is_committing = False
 
     async def _write(self, batch: list[PendingRecord], *, force_checkpoint: bool = False) -> None:
         """Write a batch and wake who waits for it.
@@ -360,21 +402,34 @@ class Journal:
         A short batch is written in this turn of the event loop while the disk is fast, everything
         else in the disk's thread.
         """
-        began_at = anyio.current_time()
+        commit = self._commit_call(batch, force_checkpoint=force_checkpoint)
+        if self._may_write_here(len(batch)):
+            self._write_here(batch, commit)
+            return
+        began_at = self._now()
         self._health.write_started(began_at)
+        try:
+            await self._on_disk_thread(commit, partial(self._complete_batch, batch))
+        finally:
+            self._health.write_finished(self._now())
+        self.write_times.observe(self._now() - began_at)
+
+    def _write_here(self, batch: list[PendingRecord], commit: Callable[[], CommitResult]) -> None:
+        """Write a batch in this turn of the event loop, which therefore sees no write under way."""
+        began_at = self._now()
+        self._complete_batch(batch, commit())
+        self.write_times.observe(self._now() - began_at)
+
+    def _may_write_here(self, records: int) -> bool:
+        """Say whether so many records may be written in the event loop."""
+        return self._speed.is_fast and self._writer.is_brief(records)
+
+    def _commit_call(
+        self, batch: Sequence[PendingRecord], *, force_checkpoint: bool = False
+    ) -> Callable[[], CommitResult]:
         encoded, events = [one.encoded for one in batch], [one.event for one in batch]
         context_for = partial(self._intents.checkpoint_context, events, self._unrecorded)
-        commit = partial(
-            self._writer.commit, encoded, context_for, force_checkpoint=force_checkpoint
-        )
-        try:
-            if self._speed.is_fast and self._writer.is_brief(len(batch)):
-                self._complete_batch(batch, commit())
-            else:
-                await self._on_disk_thread(commit, partial(self._complete_batch, batch))
-        finally:
-            self._health.write_finished(anyio.current_time())
-        self.write_times.observe(anyio.current_time() - began_at)
+        return partial(self._writer.commit, encoded, context_for, force_checkpoint=force_checkpoint)
 
     def _complete_batch(self, batch: list[PendingRecord], written: CommitResult) -> None:
         """Take in that a batch is durable."""
@@ -395,25 +450,27 @@ class Journal:
     async def _retry_until_recovered(self, error: OSError, refused_before: int) -> None:
         """Try the disk again until it accepts a record of the fault, or until stopped."""
         delay_s = FIRST_RETRY_S
-        self._health.mark_failed(os_error_text(error), anyio.current_time())
-        while not self._stop.is_set():
+        self._health.mark_failed(os_error_text(error), self._now())
+        while not self._is_stopping:
             with anyio.move_on_after(delay_s):
                 await self._stop.wait()
             delay_s = min(2 * delay_s, MAX_RETRY_S)
             try:
                 await self._on_disk_thread(self._writer.check_space_and_repair)
-                await self._write([PendingRecord(self._resumed_event(refused_before), None)])
+                await self._write(
+                    [PendingRecord(self._resumed_event(refused_before), is_awaited=False)]
+                )
             except OSError as retry_error:
-                self._health.mark_failed(os_error_text(retry_error), anyio.current_time())
+                self._health.mark_failed(os_error_text(retry_error), self._now())
             else:
                 self._health.mark_recovered()
                 return
 
     def _resumed_event(self, refused_before: int) -> AnyEvent:
-        now = anyio.current_time()
+        now = self._now()
         data = JournalResumed(
             down_ms=round(self._health.down_s(now) * 1000),
-            message=self._health.reason(anyio.current_time),
+            message=self._health.reason(self._now),
             refused=self.records_refused - refused_before,
         )
         last = self._writer.last_seq
@@ -430,22 +487,21 @@ class Journal:
 
     def _fail_batch(self, batch: list[PendingRecord], message: str) -> None:
         """Fail the waiting callers; keep other records until the disk recovers."""
-        unawaited = [pending for pending in batch if pending.written is None]
+        unawaited = [pending for pending in batch if not pending.is_awaited]
         for pending in batch:
-            if pending.written is not None:
+            if pending.is_awaited:
                 self.records_refused += 1
-                pending.failure = message
                 self._intents.discarded(pending.event)
-                self._release(pending)
+                self._release(pending, message)
         if message != _CLOSED:
             self._buffer[:0] = unawaited
             return
         for _ in unawaited:
             self.drop()
 
-    def _release(self, pending: PendingRecord) -> None:
-        if pending.written is not None:
-            pending.written.set()
+    def _release(self, pending: PendingRecord, failure: str = "") -> None:
+        if pending.is_awaited:
+            pending.end(failure)
             self._slots.release()
 
 

@@ -123,7 +123,7 @@ def trigger_payload(context: DecisionContext) -> Cause:
 def trigger_id(context: DecisionContext) -> str:
     """Return an id of that change; "start" when there is none."""
     trigger = context.trigger
-    return "/".join(part for part in (str(trigger), trigger.resource_version) if part) or "start"
+    return "/".join([part for part in (str(trigger), trigger.resource_version) if part]) or "start"
 
 
 def action_payload(grace_period_s: int | None = None) -> What:

@@ -3,9 +3,8 @@
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
-import anyio
 from msgspec.structs import replace
 
 from reactive_desched._version import __version__
@@ -63,12 +62,19 @@ from reactive_desched.journal.payloads import (
 )
 from reactive_desched.journal.records import AnyEvent
 from reactive_desched.journal.recovery import OpenIntent
+from reactive_desched.journal.uptime import (
+    ReadServerTime,
+    ReadUptime,
+    no_server_time,
+    no_uptime,
+)
 from reactive_desched.model.accounts import DecisionContext
 from reactive_desched.model.brakes import BrakeNotice
 from reactive_desched.model.decisions import Decision, Evict
 from reactive_desched.model.intents import Intent
 from reactive_desched.model.moves import FutileClearing, MoveEnd
 from reactive_desched.model.outcomes import EVICTED, POD_LEAVES, UNKNOWN, Outcome
+from reactive_desched.primitives.loop_clock import loop_clock
 from reactive_desched.primitives.token_bucket import TokenBucket, TokenRate
 
 MAX_FOLLOWED = 20_000
@@ -85,14 +91,22 @@ MAX_BY_CHARS = 200
 
 
 class _BegunIntent:
-    """An intent on its way to disk; `started_at` gets when it is there, in monotonic seconds."""
+    """An intent on its way to disk, or there already; `started_at` gets when it is, by `clock`."""
 
     def __init__(
-        self, id_: str, pending: PendingRecord | JournalError, started_at: dict[str, float]
+        self,
+        id_: str,
+        pending: PendingRecord | JournalError,
+        started_at: dict[str, float],
+        clock: Callable[[], float],
     ) -> None:
+        self.is_durable = isinstance(pending, PendingRecord) and pending.is_durable
         self._id = id_
         self._pending = pending
         self._started_at = started_at
+        self._clock = clock
+        if self.is_durable:
+            started_at[id_] = clock()
 
     def __await__(self) -> Generator[Any, Any, str]:
         return self._durable().__await__()
@@ -101,8 +115,17 @@ class _BegunIntent:
         if isinstance(self._pending, JournalError):
             raise self._pending
         await self._pending.durable()
-        self._started_at[self._id] = anyio.current_time()
+        self._started_at.setdefault(self._id, self._clock())
         return self._id
+
+
+class _Recent(NamedTuple):
+    """The finding recorded last, and what its events share."""
+
+    context: DecisionContext
+    pod_data: dict[str, Any]
+    subject: str
+    partition_key: str
 
 
 class JournalRecorder:
@@ -110,7 +133,7 @@ class JournalRecorder:
 
     Ids follow from what they are about and from the journal's own past, so that the same life
     gives the same ids. `verdicts` bounds how many verdicts other than evictions are written.
-    `clock` is the time of day.
+    `clock` is the time of day, `uptime` that of the machine, `server_time` the API server's.
     """
 
     def __init__(
@@ -121,9 +144,13 @@ class JournalRecorder:
         verdict_rate: TokenRate,
         dry_run: bool = False,
         cluster: ClusterIdentity = UNKNOWN_CLUSTER,
+        uptime: ReadUptime = no_uptime,
+        server_time: ReadServerTime = no_server_time,
     ) -> None:
         self._journal = journal
         self._clock = clock
+        self._uptime = uptime
+        self._server_time = server_time
         self._mode = MODE_DRY_RUN if dry_run else MODE_LIVE
         self._cluster = cluster
         self._recorded_texts: set[str] = set()
@@ -133,7 +160,8 @@ class JournalRecorder:
         self._start_seq = str(journal.tail.last_seq)
         self._id_counter = 0
         self._policy_revision = ""
-        self._recent: tuple[DecisionContext | None, dict[str, Any]] = None, {}
+        self._now = loop_clock()
+        self._recent: _Recent | None = None
         self._started_at: dict[str, float] = {}
         self._outcomes: OrderedDict[str, AnyEvent] = OrderedDict()
 
@@ -150,7 +178,7 @@ class JournalRecorder:
         The text of a file is written once.
         """
         self._policy_revision = revision
-        self._recent = None, {}
+        self._recent = None
         data = PolicyLoaded(
             cluster=self._cluster.name,
             cluster_uid=self._cluster.uid,
@@ -277,7 +305,7 @@ class JournalRecorder:
         case = self._cases.find(context) or self._open_case(context)
         case.begin_verdict()
         type_, payload = decision_payload(decision)
-        data = DecisionMade(decision=payload, **self._pod_data(context))
+        data = DecisionMade(decision=payload, **self._about(context).pod_data)
         self._journal.append_nowait(
             self._pod_event(
                 type_, case, context, data, id_=case.verdict_id, causation_id=case.finding_id
@@ -295,7 +323,13 @@ class JournalRecorder:
         case.begin_attempt()
         what = action_payload(intent.grace_period_s)
         data = EvictionRequested(
-            **{**self._pod_data(context), "attempt": case.attempts, "what": what}
+            **{
+                **self._about(context).pod_data,
+                "attempt": case.attempts,
+                "server_time": self._server_time(),
+                "uptime": self._uptime(),
+                "what": what,
+            }
         )
         event = self._pod_event(
             EVICTION_REQUESTED,
@@ -309,7 +343,7 @@ class JournalRecorder:
             pending: PendingRecord | JournalError = self._journal.begin_append(event)
         except JournalError as error:
             pending = error
-        return _BegunIntent(event.id, pending, self._started_at)
+        return _BegunIntent(event.id, pending, self._started_at, self._now)
 
     async def record_outcome(self, intent_id: str, outcome: Outcome) -> None:
         """Return when the intent's outcome is on disk, however long the disk takes."""
@@ -317,7 +351,7 @@ class JournalRecorder:
         assert open_intent is not None, "an intent ends exactly once"
         request = open_intent.event.data
         began_at = self._started_at.pop(intent_id, None)
-        took_ms = None if began_at is None else round((anyio.current_time() - began_at) * 1000)
+        took_ms = None if began_at is None else round((self._now() - began_at) * 1000)
         event = self._outcome_event(open_intent, outcome, took_ms)
         await self._journal.append_until_durable(event)
         if outcome.result in (EVICTED, UNKNOWN):
@@ -340,7 +374,9 @@ class JournalRecorder:
             attempt=ended.attempt,
             follow_up=follow_up_payload(end),
             mode=ended.mode,
+            server_time=self._server_time(),
             trigger=ended.trigger,
+            uptime=self._uptime(),
             what=ended.what,
             who=ended.who,
             why=ended.why,
@@ -362,7 +398,7 @@ class JournalRecorder:
         return self._journal.open_intents
 
     def _take_verdict_token(self) -> bool:
-        now = anyio.current_time()
+        now = self._now()
         if self._verdict_bucket is None:
             self._verdict_bucket = TokenBucket(self._verdict_rate, now)
         return self._verdict_bucket.try_acquire(now)
@@ -375,7 +411,7 @@ class JournalRecorder:
         cause = trigger_id(context)
         id_ = digest_id(self._journal.source, *names, cause, number)
         case = self._cases.open(context, id_)
-        data = FindingMade(**self._pod_data(context))
+        data = FindingMade(**self._about(context).pod_data)
         self._journal.append_nowait(
             self._pod_event(
                 FINDING_MADE,
@@ -388,19 +424,20 @@ class JournalRecorder:
         )
         return case
 
-    def _pod_data(self, context: DecisionContext) -> dict[str, Any]:
+    def _about(self, context: DecisionContext) -> "_Recent":
         """Return what the events on a finding share; they follow upon one another."""
-        recent, data = self._recent
-        if recent is not context:
-            data = {
+        recent = self._recent
+        if recent is None or recent.context is not context:
+            pod_data = {
                 "mode": self._mode,
                 "trigger": trigger_payload(context),
                 "what": action_payload(),
                 "who": who_payload(context),
                 "why": why_payload(context, self._policy_revision),
             }
-            self._recent = context, data
-        return data
+            subject, key = pod_subject(context.finding.pod), partition_key(context)
+            recent = self._recent = _Recent(context, pod_data, subject, key)
+        return recent
 
     def _pod_event(
         self,
@@ -412,11 +449,11 @@ class JournalRecorder:
         id_: str,
         causation_id: str,
     ) -> AnyEvent:
-        correlation = Correlation(case.id, pod_subject(context.finding.pod), partition_key(context))
+        about = self._about(context)
         return build_event(
             self._journal.source,
             type_,
-            correlation,
+            Correlation(case.id, about.subject, about.partition_key),
             self._clock(),
             data,
             id_=id_,
@@ -431,7 +468,9 @@ class JournalRecorder:
             attempt=request.attempt,
             mode=request.mode,
             outcome=outcome_payload(outcome, took_ms),
+            server_time=self._server_time(),
             trigger=request.trigger,
+            uptime=self._uptime(),
             what=request.what,
             who=request.who,
             why=request.why,

@@ -151,8 +151,8 @@ class ReflectorStore(Protocol[T_contra]):
         """The watch ended: no pod may be evicted until `mark_synced`."""
         ...
 
-    def mark_denied(self, reason: str, /) -> None:
-        """The server refuses the resource, repeatedly."""
+    def mark_denied(self, reason: str, /) -> bool:
+        """The server refuses the resource, repeatedly; return whether the store does without."""
         ...
 
     def mark_synced(self) -> None:

@@ -23,11 +23,14 @@ class PastFollowUp(Struct, frozen=True, gc=False):
 class PastEviction(Struct, frozen=True, gc=False):
     """One eviction that an earlier process requested; times are seconds since the epoch.
 
-    `request_id` is the id of the eviction.requested record. `ended_s` is None and `result` empty
-    while it has no outcome; `follow_up` is None until its replacement was followed to the end.
-    `owner_…` name the topmost controller, and `replacing_…` the owner whose new pods replace the
-    evicted one (`model.moves.replacing_owner`); empty for a bare pod. `is_cleared` says that a
-    person cleared the memory of the owner's moves after this one.
+    They are by the time of day as it is now; `began_s` is when it was requested by the API server's
+    clock, which also says when pods were created, else the latest that it may have been by ours.
+    `request_id` is the id of the eviction.requested
+    record. `ended_s` is None and `result` empty while it has no outcome; `follow_up` is None until
+    its replacement was followed to the end. `owner_…` name the topmost controller, and
+    `replacing_…` the owner whose new pods replace the evicted one
+    (`model.moves.replacing_owner`); empty for a bare pod. `is_cleared` says that a person cleared
+    the memory of the owner's moves after this one.
     """
 
     request_id: str
@@ -49,6 +52,7 @@ class PastEviction(Struct, frozen=True, gc=False):
     result: str = ""
     follow_up: PastFollowUp | None = None
     is_cleared: bool = False
+    began_s: float = 0.0
 
     @property
     def is_open(self) -> bool:

@@ -10,6 +10,7 @@ from operator import gt, itemgetter
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from reactive_desched.model.koordinator import is_prod
 from reactive_desched.model.labels import EVERYTHING, Selector
@@ -52,6 +53,11 @@ class LoadRule(Struct, frozen=True):
     deviation: bool = False
     selector: Selector = EVERYTHING
     follows_pods: bool = True
+
+    @property
+    def counted(self) -> tuple[str, ...]:
+        """The resources whose use is kept: those of the rule, and the number of pods."""
+        return self.resources if PODS in self.resources else (*self.resources, PODS)
 
     def bounds(self, level: Level) -> Bounds:
         """Return the thresholds of a level."""
@@ -110,17 +116,22 @@ def _filled(
     return Bounds(tuple(pair[0] for pair in pairs), tuple(pair[1] for pair in pairs))
 
 
+Amounts = tuple[int, ...]
+"""An amount for each of some resources, in their order."""
+
+
 class NodeLoad(Struct, frozen=True, gc=False):
     """What is used on one node, in all and by its production pods, and of how much.
 
-    Both uses have the resources of the rule in its order, as `Ceilings` has their thresholds.
-    `pods` is what each measured pod uses, by "namespace/name". `sampled_s` is when it was measured,
-    in seconds since the epoch.
+    Both uses are amounts of `resources`, those that the rule counts: first come the ones that have
+    thresholds in `Ceilings`, in the same order. `pods` is what each measured pod uses, by
+    "namespace/name". `sampled_s` is when it was measured, in seconds since the epoch.
     """
 
     node: Node
-    usage: ResourceList
-    prod_usage: ResourceList
+    resources: tuple[str, ...]
+    usage: Amounts
+    prod_usage: Amounts
     sampled_s: float
     pods: Mapping[str, ResourceList] = {}
 
@@ -135,9 +146,13 @@ class NodeLoad(Struct, frozen=True, gc=False):
         node = self.node
         return node.allocatable if node.load_capacity is None else node.load_capacity
 
-    def used(self, level: Level) -> ResourceList:
-        """Return what is used on a level."""
+    def amounts(self, level: Level) -> Amounts:
+        """Return what is used on a level, in the order of `resources`."""
         return self.usage if level is Level.NODE else self.prod_usage
+
+    def used(self, level: Level) -> ResourceList:
+        """Return what is used on a level, by resource."""
+        return dict(zip(self.resources, self.amounts(level), strict=True))
 
     def percent(self, level: Level, resource: str) -> float:
         """Return the use of a resource in per cent, 0 of what the node does not have."""
@@ -185,9 +200,19 @@ def measure(rule: LoadRule, node: Node, pods: Collection[Pod], sample: NodeUsage
         if len(counted) < len(measured):
             for used in map(measured.__getitem__, measured.keys() - counted):
                 usage = {r: amount - used.get(r, 0) for r, amount in usage.items()}
-    prod_usage = _sums(rule, prod)
-    usage[PODS], prod_usage[PODS] = len(pods), len(prod)
-    return NodeLoad(node, usage, prod_usage, sample.sampled_s, measured)
+    return NodeLoad(
+        node,
+        rule.counted,
+        _with_pods(rule.counted, usage, len(pods)),
+        _with_pods(rule.counted, _sums(rule, prod), len(prod)),
+        sample.sampled_s,
+        measured,
+    )
+
+
+def _with_pods(resources: Iterable[str], used: ResourceList, pods: int) -> Amounts:
+    """Return a use in the order of some resources, so many pods among them."""
+    return tuple([pods if r == PODS else used.get(r, 0) for r in resources])
 
 
 def _sums(rule: LoadRule, uses: Collection[ResourceList]) -> dict[str, int]:
@@ -230,42 +255,44 @@ def with_new_sample(
     `pick_others` is what `other_use` returned for the sample before; no pod came or left since.
     Production pods use what all pods use, which the sample's reader has summed, less the others.
     """
-    measured = sample.pods
-    usage = {resource: sample.usage.get(resource, 0) for resource in rule.resources}
-    if (all_pods := sample.pods_usage) is None:
-        all_pods = _sums(rule, measured.values())
-    prod_usage = {resource: all_pods.get(resource, 0) for resource in rule.resources}
+    resources, measured = load.resources, sample.pods
+    if (prod_use := sample.pods_usage) is None:
+        prod_use = _sums(rule, measured.values())
     if others := pick_others(measured):
-        for resource, amount in _sums(rule, others).items():
-            prod_usage[resource] -= amount
-    usage[PODS], prod_usage[PODS] = load.usage[PODS], load.prod_usage[PODS]
-    return NodeLoad(load.node, usage, prod_usage, sample.sampled_s, measured)
+        less = _sums(rule, others)
+        prod_use = {resource: prod_use.get(resource, 0) - less[resource] for resource in less}
+    pods = resources.index(PODS)
+    usage = _with_pods(resources, sample.usage, load.usage[pods])
+    prod_usage = _with_pods(resources, prod_use, load.prod_usage[pods])
+    return NodeLoad(load.node, resources, usage, prod_usage, sample.sampled_s, measured)
 
 
-def with_pods_changed(
-    rule: LoadRule, load: NodeLoad, left: Pod | None, came: Pod | None
-) -> NodeLoad:
-    """Return what `measure` would return after a pod left the node and one came, None for none."""
-    usage, prod_usage = load.usage, load.prod_usage
-    for pod, sign in ((left, -1), (came, 1)):
-        if pod is None:
-            continue
-        if (used := load.pods.get(f"{pod.namespace}/{pod.name}")) is None:
-            used = pod.spec.requests if rule.follows_pods else {}
-        usage = _with(usage, used if rule.follows_pods else {}, sign)
-        if is_prod(pod):
-            prod_usage = _with(prod_usage, used, sign)
-    return NodeLoad(load.node, usage, prod_usage, load.sampled_s, load.pods)
+class RunningUse:
+    """What is used on a node by one sample, while pods come to it and leave it."""
 
+    __slots__ = ("_follows_pods", "_measured", "prod_usage", "usage")
 
-def _with(usage: ResourceList, amounts: ResourceList, sign: int) -> ResourceList:
-    """Return a use with that of one pod more, or less."""
-    changed = dict(usage)
-    for resource, amount in amounts.items():
-        if resource in changed:
-            changed[resource] += sign * amount
-    changed[PODS] = usage[PODS] + sign
-    return changed
+    def __init__(self, rule: LoadRule, measured: NodeLoad) -> None:
+        self._follows_pods = rule.follows_pods
+        self._measured = measured
+        self.usage, self.prod_usage = list(measured.usage), list(measured.prod_usage)
+
+    def count(self, pod: Pod, step: int) -> None:
+        """Count a pod that came (1), or one that left (-1)."""
+        measured = self._measured
+        if (used := measured.pods.get(f"{pod.namespace}/{pod.name}")) is None:
+            used = pod.spec.requests if self._follows_pods else {}
+        counts_as_prod = is_prod(pod)
+        for at, resource in enumerate(measured.resources):
+            amount = step if resource == PODS else step * used.get(resource, 0)
+            if self._follows_pods or resource == PODS:
+                self.usage[at] += amount
+            if counts_as_prod:
+                self.prod_usage[at] += amount
+
+    def load(self) -> NodeLoad:
+        """Return what `measure` would return by now."""
+        return replace(self._measured, usage=tuple(self.usage), prod_usage=tuple(self.prod_usage))
 
 
 class LoadClass(Enum):
@@ -288,12 +315,9 @@ class LoadClass(Enum):
 TARGETS: Final = (LoadClass.LOW, LoadClass.BOTH_LOW, LoadClass.PROD_LOW)
 """The classes of nodes that take pods."""
 
-Amounts = tuple[int, ...]
-"""An amount for each resource of a rule, in its order."""
-
 
 class Ceilings(Struct, frozen=True, gc=False):
-    """The thresholds of one node as amounts."""
+    """The thresholds of one node as amounts, in the order of the rule's resources."""
 
     node_low: Amounts
     node_high: Amounts
@@ -364,9 +388,9 @@ def _clamp(percent: float) -> float:
     return min(_ALL, max(0.0, percent))
 
 
-def used_amounts(rule: LoadRule, usage: ResourceList) -> Amounts:
-    """Return a use in the order of the rule's resources."""
-    return tuple([usage.get(resource, 0) for resource in rule.resources])
+def used_amounts(rule: LoadRule, load: NodeLoad, level: Level) -> Amounts:
+    """Return what is used on a level, of those resources alone that have thresholds."""
+    return load.amounts(level)[: len(rule.resources)]
 
 
 def exceeds(used: Iterable[int], allowed: Iterable[int]) -> bool:
@@ -374,9 +398,14 @@ def exceeds(used: Iterable[int], allowed: Iterable[int]) -> bool:
     return True in map(gt, used, allowed)
 
 
+def may_be_source(running: RunningUse, limits: Ceilings) -> bool:
+    """Say whether a node may be overloaded by now, or its production pods use too much."""
+    return exceeds(running.usage, limits.node_high) or exceeds(running.prod_usage, limits.prod_high)
+
+
 def classify(load: NodeLoad, limits: Ceilings) -> LoadClass:
     """Return what a node is to its pool; a cordoned one never takes pods."""
-    used, prod_used = load.usage.values(), load.prod_usage.values()
+    used, prod_used = load.usage, load.prod_usage
     takes_pods = not load.node.unschedulable
     has_room = takes_pods and not exceeds(used, limits.node_low)
     if not has_room and exceeds(used, limits.node_high):

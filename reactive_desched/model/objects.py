@@ -281,8 +281,10 @@ class Pod(Struct, frozen=True, gc=False):
     @property
     def template_hash(self) -> str:
         """The hash of the pod template of the pod's controller; empty where none is labelled."""
-        found = (self.labels.get(label) for label in TEMPLATE_HASH_LABELS)
-        return next((text for text in found if text), "")
+        for label in TEMPLATE_HASH_LABELS:
+            if text := self.labels.get(label):
+                return text
+        return ""
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"

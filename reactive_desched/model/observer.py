@@ -1,6 +1,6 @@
 """What can be observed of a controller: telemetry, the demo and tests override what they need."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from reactive_desched.errors import Malformed
 from reactive_desched.model.brakes import BrakeNotice
@@ -12,6 +12,9 @@ from reactive_desched.model.outcomes import Outcome
 
 class Observer:
     """Counts, logs or prints what a controller does; every method returns quickly, none raises."""
+
+    def on_plugins(self, names: Collection[str]) -> None:
+        """These plugins are in force from now on."""
 
     def on_initial_sync(self, size: Mapping[str, int]) -> None:
         """Every resource is synced, and evaluation begins; `size` counts nodes and pods."""

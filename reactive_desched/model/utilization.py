@@ -4,8 +4,11 @@ The arithmetic is that of the SIG descheduler, to the last bit: percentages are 
 an amount allowed by a threshold is cut off, not rounded.
 """
 
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
+from functools import partial
+from sys import maxsize
 from typing import ClassVar, Final
 
 from msgspec import Struct
@@ -66,6 +69,10 @@ class Thresholds(Struct, frozen=True):
             return capacity
         return int(percent * 0.01 * capacity)
 
+    def bounds_on(self, node: Node) -> "ClassBounds":
+        """Return the thresholds of a node as amounts, by which it has the same class."""
+        return ClassBounds(_most_within(self.low, node), _most_within(self.high, node))
+
     def allowed_on(self, node: Node, resources: Iterable[str]) -> dict[str, int]:
         """Return the amounts up to which a node is not overutilized; 0 of what it lacks."""
         return {
@@ -74,6 +81,40 @@ class Thresholds(Struct, frozen=True):
             else self.allowed(resource, capacity)
             for resource in resources
         }
+
+
+class ClassBounds(Struct, frozen=True, gc=False):
+    """The largest amounts of one node that are within its low and its high thresholds.
+
+    They give the class that the percentages of the same use give, without dividing.
+    """
+
+    low: tuple[tuple[str, int], ...]
+    high: tuple[tuple[str, int], ...]
+
+    def classify(self, used: ResourceList) -> NodeClass:
+        """Return the class of the node by the amounts used; what is not known counts as unused."""
+        for resource, most in self.low:
+            if used.get(resource, 0) > most:
+                break
+        else:
+            return NodeClass.UNDERUTILIZED
+        for resource, most in self.high:
+            if used.get(resource, 0) > most:
+                return NodeClass.OVERUTILIZED
+        return NodeClass.APPROPRIATELY_UTILIZED
+
+
+def _most_within(thresholds: Percentages, node: Node) -> tuple[tuple[str, int], ...]:
+    """Return the largest amount within each threshold; what a node has none of is never above."""
+    found: list[tuple[str, int]] = []
+    for resource, threshold in thresholds.items():
+        capacity = capacity_of(node, resource) or 0
+        if capacity > 0:
+            amounts = range(min(2 * capacity, maxsize))
+            percent = partial(_percent, capacity=capacity)
+            found.append((resource, bisect_right(amounts, threshold, key=percent) - 1))
+    return tuple(found)
 
 
 def is_within(used: Percentages, thresholds: Percentages) -> bool:
@@ -93,8 +134,12 @@ def percentages(used: ResourceList, node: Node, resources: Iterable[str]) -> dic
         capacity = node.allocatable.get(resource)
         if capacity is None and (capacity := capacity_of(node, resource)) is None:
             continue
-        found[resource] = float(amount) / float(capacity) * ALL if capacity else 0.0
+        found[resource] = _percent(amount, capacity) if capacity else 0.0
     return found
+
+
+def _percent(amount: int, capacity: int) -> float:
+    return float(amount) / float(capacity) * ALL
 
 
 def capacity_of(node: Node, resource: str) -> int | None:

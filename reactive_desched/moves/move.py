@@ -183,7 +183,7 @@ def origin_of_past(past: PastEviction) -> MoveOrigin:
         past.template_hash,
         past.plugin,
         owner,
-        past.requested_s,
+        past.began_s or past.requested_s,
     )
 
 

@@ -106,8 +106,8 @@ class MoveTracker:
 
     def reconfigure(self, config: Configuration) -> None:
         """Apply other settings, to the moves under way from their next step on."""
-        self._timeout_s = config.settings.moves.ready_timeout_s
-        debounce = config.settings.debounce
+        self._timeout_s = config.controller.moves.ready_timeout_s
+        debounce = config.controller.debounce
         self._verdict_s = {
             plugin.name: debounce.for_plugin(plugin.name).quiet_s + VERDICT_S
             for profile in config.policy.profiles

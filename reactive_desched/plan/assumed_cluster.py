@@ -21,6 +21,7 @@ from reactive_desched.model.objects import (
     Pod,
     PodCondition,
     PodDisruptionBudget,
+    PodKey,
     PodStatus,
     controller_of,
 )
@@ -34,6 +35,11 @@ from reactive_desched.plan.assumed_names import replacement_name
 from reactive_desched.state.resources import PDBS
 
 __all__ = ["AssumedCluster", "AssumedEviction", "PreviewClock"]
+
+FIRST_BACKOFF_S: Final = 1.0
+"""The kube-scheduler leaves a pod that fits nowhere alone for so long; twice as long each time."""
+
+LONGEST_BACKOFF_S: Final = 10.0
 
 _PENDING: Final = PodStatus(phase="Pending")
 _READY: Final = PodCondition("Ready", "True")
@@ -67,18 +73,32 @@ class AssumedEviction(Struct, frozen=True):
 
 
 class _Unbound(Struct, frozen=True):
-    """A replacement before it is bound, and the budgets that it gives back when it is Ready.
+    """A replacement before it is bound, the uid of the pod whose place it takes, and its budgets.
 
-    The pod has a node if one was found for it already.
+    The pod has a node if it can run on that one alone; it gives its budgets back when it is Ready.
     """
 
     pod: Pod
     owner: OwnerReference
+    evicted: PodKey
     budgets: tuple[str, ...]
 
 
+class _Parked(Struct):
+    """A replacement that fits nowhere: when it may be tried again, and whether it will be then."""
+
+    new: _Unbound
+    number: int
+    failures: int = 1
+    not_before: float = 0.0
+    is_woken: bool = False
+
+
 class _Step(Struct, frozen=True):
-    """What happens later: a pod is gone, its replacement is created, or becomes Ready."""
+    """What happens later: a pod is gone, its replacement is created, or becomes Ready.
+
+    A step of nothing is the end of a back-off.
+    """
 
     gone: Pod | None = None
     created: _Unbound | None = None
@@ -93,7 +113,7 @@ class AssumedCluster:
     replacement at once, a StatefulSet when the pod is gone. The replacement is bound to a node that
     node fit finds, and is Ready `ready_after_s` after that; its PodDisruptionBudget then
     allows one more disruption. One that fits nowhere stays Pending until a pod that leaves makes
-    room for it.
+    room for it; as by the kube-scheduler, it is tried again then, once its back-off has passed.
     """
 
     def __init__(self, controller: Controller, clock: PreviewClock, ready_after_s: float) -> None:
@@ -105,7 +125,7 @@ class AssumedCluster:
         self._steps: list[tuple[float, int, _Step]] = []
         self._number = count()
         self._siblings: defaultdict[str, Counter[str]] = defaultdict(Counter)
-        self._unbound: list[_Unbound] = []
+        self._parked: list[_Parked] = []
         self._bound: dict[str, str] = {}
         for pod in controller.state.pods:
             self._count(pod, 1)
@@ -144,31 +164,29 @@ class AssumedCluster:
         new = self._replacement(pod, owner)
         self._count(pod, -1)
         self._apply(replace(pod, deletion_s=int(self._clock.wall()), resource_version=0))
+        unbound = _Unbound(new, owner, pod.uid, budgets)
         if owner.kind == "StatefulSet":
-            self._later(_Step(gone=pod, created=_Unbound(new, owner, budgets)))
+            self._later(_Step(gone=pod, created=unbound))
         else:
             self._later(_Step(gone=pod))
-            self._create(_Unbound(new, owner, budgets))
+            self._create(unbound)
         return new.uid
 
     def _replacement(self, pod: Pod, owner: OwnerReference) -> Pod:
-        """Return the pod that takes the place of an evicted one, on its node."""
+        """Return the pod that takes the place of an evicted one; a DaemonSet's has its node."""
         name = pod.name if owner.kind == "StatefulSet" else replacement_name(pod.name)
-        new = replace(
+        return replace(
             pod,
             name=name,
             uid=f"{pod.namespace}/{name}/{next(self._number)}",
             resource_version=0,
-            node="",
+            node=pod.node if owner.kind == "DaemonSet" else "",
             status=_PENDING,
             start_delay_s=None,
             condition_transitions=(),
         )
-        return replace(
-            new, node=pod.node if owner.kind == "DaemonSet" else self._place(new, owner, pod.uid)
-        )
 
-    def _place(self, new: Pod, owner: OwnerReference, evicted: str = "") -> str:
+    def _place(self, new: Pod, owner: OwnerReference, evicted: PodKey) -> str:
         """Return the node to which the kube-scheduler would bind a replacement; empty for none.
 
         Of the nodes that node fit finds, it is one with the fewest pods of the same controller, and
@@ -196,13 +214,15 @@ class AssumedCluster:
     def _play(self, step: _Step) -> None:
         if step.gone is not None:
             self._controller.apply(self._state.remove(step.gone))
-            self._bind_waiting()
+            for parked in self._parked:
+                parked.is_woken = True
         if step.created is not None:
             self._create(step.created)
         if step.ready is not None:
             self._apply(self._as_ready(step.ready))
             for key in step.budgets:
                 self._give_back(key)
+        self._bind_woken()
 
     def _create(self, new: _Unbound) -> None:
         """Create a pod, and bind it if it fits somewhere."""
@@ -210,12 +230,14 @@ class AssumedCluster:
         self._apply(replace(created, node=""))
         new = replace(new, pod=created)
         if not self._bind(new):
-            self._unbound.append(new)
+            parked = _Parked(new, next(self._number))
+            self._parked.append(parked)
+            self._back_off(parked)
 
     def _bind(self, new: _Unbound) -> bool:
         """Bind a pod, and let it become Ready; return whether it fits somewhere."""
         pod = new.pod
-        if not (node := pod.node or self._place(pod, new.owner)):
+        if not (node := pod.node or self._place(pod, new.owner, new.evicted)):
             return False
         pod = replace(pod, node=node)
         self._bound[pod.uid] = node
@@ -224,9 +246,23 @@ class AssumedCluster:
         self._later(_Step(ready=pod, budgets=new.budgets))
         return True
 
-    def _bind_waiting(self) -> None:
-        """Bind the replacements for which there is room now, the oldest first."""
-        self._unbound = [each for each in self._unbound if not self._bind(each)]
+    def _bind_woken(self) -> None:
+        """Try the replacements for which there may be room now, in the kube-scheduler's order."""
+        now = self._clock.now
+        woken = [each for each in self._parked if each.is_woken and each.not_before <= now]
+        for parked in sorted(woken, key=_by_turn):
+            if self._bind(parked.new):
+                self._parked.remove(parked)
+            else:
+                self._back_off(parked)
+
+    def _back_off(self, parked: _Parked) -> None:
+        """Leave a pod that fits nowhere alone for a while, and until there may be room."""
+        delay_s = min(FIRST_BACKOFF_S * 2 ** (parked.failures - 1), LONGEST_BACKOFF_S)
+        parked.failures = min(parked.failures + 1, 10)
+        parked.not_before = self._clock.now + delay_s
+        parked.is_woken = False
+        self._later(_Step(), delay_s)
 
     def _as_ready(self, new: Pod) -> Pod:
         bound = self._controller.view.pod(new.uid) or new
@@ -244,9 +280,14 @@ class AssumedCluster:
     def _apply(self, obj: Pod | PodDisruptionBudget) -> None:
         self._controller.apply(self._state.upsert(obj))
 
-    def _later(self, step: _Step) -> None:
-        due = self._clock.now + self._ready_after_s
+    def _later(self, step: _Step, delay_s: float | None = None) -> None:
+        due = self._clock.now + (self._ready_after_s if delay_s is None else delay_s)
         heappush(self._steps, (due, next(self._number), step))
+
+
+def _by_turn(parked: _Parked) -> tuple[int, float, int]:
+    """Order by priority, then by the end of the back-off, then by age."""
+    return -(parked.new.pod.spec.priority or 0), parked.not_before, parked.number
 
 
 def _budgets(changes: Sequence[Change]) -> tuple[str, ...]:

@@ -265,9 +265,10 @@ def _past_evictions(options: PlanOptions, now_s: float) -> Sequence[PastEviction
     if options.journal is None:
         return ()
     from reactive_desched.journal.history import read_history
+    from reactive_desched.journal.uptime import Moment
 
     try:
-        return read_history(Path(options.journal), now_s).evictions
+        return read_history(Path(options.journal), Moment(now_s)).evictions
     except OSError as error:
         raise ConfigError(
             f"--journal: {options.journal} cannot be read: {error.strerror}"
@@ -316,7 +317,7 @@ def _without_stale_samples(
     """Take measurements that are too old for unknown; the SIG descheduler believes any."""
     if options.mode is PlanMode.UPSTREAM or not loaded.snapshot.samples:
         return loaded
-    usage = configuration.settings.usage
+    usage = configuration.controller.usage
     fresh = loaded.snapshot.with_fresh_samples(usage, moment.timestamp())
     return LoadedSnapshot(fresh, loaded.server)
 
@@ -381,7 +382,7 @@ def _warnings(
         if mode is PlanMode.RUN:
             yield from missing_owners(snapshot)
     if snapshot.stale_samples:
-        yield from stale_measurements(snapshot, configuration.settings.usage)
+        yield from stale_measurements(snapshot, configuration.controller.usage)
     yield from missing_measurements(policy, snapshot)
 
 

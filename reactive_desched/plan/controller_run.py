@@ -24,7 +24,7 @@ from reactive_desched.model.intents import Intent
 from reactive_desched.model.moves import MoveEnd
 from reactive_desched.model.observer import Observer
 from reactive_desched.model.outcomes import EVICTED
-from reactive_desched.model.wakes import awaited
+from reactive_desched.model.wakes import WakeOnPod, awaited
 from reactive_desched.plan.assumed_cluster import AssumedCluster, PreviewClock
 from reactive_desched.plan.evaluation import DecisionFormatter, PlanResult
 from reactive_desched.plan.mode import RunBounds
@@ -146,7 +146,7 @@ class _ControllerRun:
         self._requests: deque[tuple[float, Intent]] = deque()
         self._evictions: list[PlannedDecision] = []
         self._replacements: list[str] = []
-        self._sender_free_at = [0.0] * configuration.settings.evictions.max_in_flight
+        self._sender_free_at = [0.0] * configuration.controller.evictions.max_in_flight
 
     def run(self, past: Sequence[PastEviction]) -> PlanResult:
         """Let time pass until nothing is due any more, or a bound is reached."""
@@ -231,10 +231,12 @@ class _ControllerRun:
         for finding in sorted(pending, key=_by_pod):
             decision = finding.decision
             formatted = self._formatter.format(CycleDecision(finding.profile, decision))
-            until = finding.until
+            until, pod = finding.until, decision.finding.pod.uid
             yield replace(
                 formatted,
-                waits_for=awaited(finding.waits_for, decision.finding.pod.uid),
+                waits_for=awaited(finding.waits_for, pod),
+                may_go_later=until is not None
+                or any(wake != WakeOnPod(pod) for wake in finding.waits_for),
                 retry_in_seconds=None if until is None else round(until, 3),
             )
 

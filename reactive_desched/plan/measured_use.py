@@ -33,7 +33,7 @@ async def with_measured_use(
     To show nodes, metrics-server is asked in any case, for nodes alone where no plugin reads it.
     A source that cannot be asked is named in the snapshot: its plugins find nothing.
     """
-    policy, settings = configuration.policy, configuration.settings.usage
+    policy, settings = configuration.policy, configuration.controller.usage
     problems: dict[str, str] = {}
     samples: list[NodeUsage] = []
     on_node: defaultdict[str, list[Pod]] = defaultdict(list)

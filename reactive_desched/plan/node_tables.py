@@ -75,7 +75,8 @@ class _Builder:
     def build(self, profile: str, plugin: str, table: NodeTable) -> RuleTable:
         """Return a table with a row for each node of the cluster."""
         classified = {node.name: node for node in table.nodes}
-        moves = self._moves.get((profile, plugin), {})
+        of_plugin = self._moves.get((profile, plugin), {})
+        moves = {name: counts for name, counts in of_plugin.items() if name in classified}
         rows = tuple(
             self._row(info, classified.get(info.name), table, moves.get(info.name, Counter()))
             for info in self._infos
@@ -90,7 +91,7 @@ class _Builder:
             in_force=_pairs(table.thresholds),
             obstacles=tuple(table.obstacles),
             classes=_count_classes(rows),
-            moves=_counts(sum((moves[name] for name in classified if name in moves), Counter())),
+            moves=_counts(sum(moves.values(), Counter())),
             nodes=rows,
         )
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 
-from reactive_desched.model.wakes import WakeOnPod
 from reactive_desched.plan.mode import PlanMode
 from reactive_desched.plan.report_part import DecisionCounts, ReportPart
 from reactive_desched.plan.rule_table import RuleTable
@@ -57,7 +56,8 @@ class PlannedDecision(ReportPart, frozen=True, gc=False):
     A preview of the controller has times, in seconds from its beginning: `in_seconds` of an
     eviction, `retry_in_seconds` of the next evaluation of a finding that waits. `delayed_by` says
     what held an eviction before, `waits_for` which changes may end a wait, and `replacement_node`
-    where the replacement is taken to run.
+    where the replacement is taken to run. A finding `may_go_later` if time, or a change of
+    something else than its pod, may end its wait.
     """
 
     action: str
@@ -75,13 +75,7 @@ class PlannedDecision(ReportPart, frozen=True, gc=False):
     delayed_by: tuple[GateRejection, ...] = ()
     waits_for: tuple[str, ...] = ()
     retry_in_seconds: float | None = None
-
-    @property
-    def may_go_later(self) -> bool:
-        """Say whether time, or a change of something else than the pod, may end the wait."""
-        return self.retry_in_seconds is not None or any(
-            each != WakeOnPod.words for each in self.waits_for
-        )
+    may_go_later: bool = False
 
 
 class RunPreview(ReportPart, frozen=True, gc=False):

@@ -88,6 +88,9 @@ class HighNodeUtilizationArgs(PluginArgs):
                 ("thresholds",),
                 rule=Rule.NEVER_EVICTS,
             )
+        if self.thresholds.get(PODS) == 0:
+            message = "only nodes without a single pod are emptied, so none moves"
+            yield FieldError(message, "raise it", ("thresholds", PODS), rule=Rule.NEVER_EVICTS)
         if self.is_strict and set(self.thresholds) == {PODS}:
             message = "no container requests pods, so no pod may leave"
             hint = f"list another resource under thresholds, or remove {STRICT}"

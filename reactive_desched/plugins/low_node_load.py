@@ -31,6 +31,7 @@ from reactive_desched.api.plugin import View
 from reactive_desched.api.rules import Rule
 from reactive_desched.api.scope import Namespaces
 from reactive_desched.draining.load_tables import load_tables
+from reactive_desched.draining.plugin import pauses_between
 from reactive_desched.model.anomaly import AnomalyDetectors, AnomalyLimits
 from reactive_desched.model.changes import Change, PodEvictabilityChanged, Resynced
 from reactive_desched.model.decisions import Decision
@@ -438,6 +439,7 @@ class LowNodeLoadPlugin(BalancePlugin[str, LowNodeLoadArgs]):
         handled: set[str] = set()
         for pool in self._pools:
             loads = look.view.index(NodeLoads, look.rule(pool))
+            yield from pauses_between(loads.catch_up())
             left_out = () if pool.takes_every_node else tuple(handled)
             standings = loads.standings(fresh_after_s, left_out)
             if standings.of(*SOURCES) or pool.rule.deviation:
@@ -507,11 +509,10 @@ class _Look(Struct, frozen=True):
         """Add to the use of a node with room what replacements are expected to use of it."""
         if (reserved := self.reserved.get(target.load.name)) is None:
             return target
-        more = {
-            level: {r: amount + reserved.get(r, 0) for r, amount in target.load.used(level).items()}
-            for level in Level
-        }
-        load = structs.replace(target.load, usage=more[Level.NODE], prod_usage=more[Level.PROD])
+        load = target.load
+        more = [reserved.get(resource, 0) for resource in load.resources]
+        usage, prod_usage = (tuple(map(add, load.amounts(level), more)) for level in Level)
+        load = structs.replace(load, usage=usage, prod_usage=prod_usage)
         return structs.replace(target, load=load)
 
     def leaving(self, pods: Iterable[Pod]) -> list[Pod]:
@@ -595,7 +596,7 @@ class _Running:
         """Return a node's use by now, for changing."""
         key = level, node.load.name
         if (found := self._used.get(key)) is None:
-            found = [*used_amounts(self.pool.rule, node.load.used(level))]
+            found = [*used_amounts(self.pool.rule, node.load, level)]
             self._used[key] = found
         return found
 
@@ -761,7 +762,7 @@ def _room(rule: LoadRule, level: Level, nodes: Iterable[Standing]) -> list[int]:
     """Return what nodes can take of each resource until they are overloaded."""
     room = [0] * len(rule.resources)
     for node in nodes:
-        _add(room, map(sub, node.limits.high(level), used_amounts(rule, node.load.used(level))))
+        _add(room, map(sub, node.limits.high(level), used_amounts(rule, node.load, level)))
     return room
 
 

@@ -165,6 +165,8 @@ class LowNodeUtilizationArgs(PluginArgs):
         yield from prefixed("targetThresholds", fraction_warnings(self.target_thresholds))
         if self.metrics_source == UtilizationSource.KUBERNETES:
             yield from prefixed("thresholds", _unmeasured_warnings(self.thresholds))
+            if not self.use_deviation_thresholds:
+                yield from prefixed("thresholds", _always_used_warnings(self.thresholds))
         elif self.target_thresholds and min(self.target_thresholds.values()) >= ALL:
             hint = "write less than 100 for one resource at least"
             message = "no node is used above 100 %, so none gives pods away"
@@ -172,6 +174,10 @@ class LowNodeUtilizationArgs(PluginArgs):
         if not self.use_deviation_thresholds and self.thresholds.get(PODS) == 0:
             message = "only a node without a single pod has room, and few are without DaemonSets"
             yield FieldError(message, path=("thresholds", PODS), rule=Rule.NEVER_EVICTS)
+        if self.eviction_limits.node == 0:
+            message, path = "no pod may leave a node", ("evictionLimits", "node")
+            hint = "raise it, or remove it: then there is no limit"
+            yield FieldError(message, hint, path, rule=Rule.NEVER_EVICTS)
 
 
 class SpreadRule(UtilizationRule, frozen=True):
@@ -260,6 +266,14 @@ def _unmeasured_warnings(thresholds: Percentages) -> Iterator[FieldError]:
             yield FieldError(
                 message, "remove it, or let requests count", (resource,), rule=Rule.NEVER_EVICTS
             )
+
+
+def _always_used_warnings(thresholds: Percentages) -> Iterator[FieldError]:
+    """Warn of a measured use that no node is within: the system itself uses some."""
+    for resource in (CPU, MEMORY):
+        if thresholds.get(resource) == 0:
+            message = f"no node has room: each uses some {resource} for itself"
+            yield FieldError(message, "raise it", (resource,), rule=Rule.NEVER_EVICTS)
 
 
 def _source_errors(source: str, info: ValidationInfo) -> Iterator[FieldError]:

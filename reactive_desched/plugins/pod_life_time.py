@@ -14,6 +14,7 @@ from reactive_desched.api.scope import ScopedArgs
 from reactive_desched.model.changes import (
     Change,
     PodChange,
+    PodGone,
     PodMetadataChanged,
     PodStatusChanged,
 )
@@ -193,13 +194,16 @@ class PodLifeTimePlugin(PodPlugin[PodLifeTimeArgs]):
         self._excluded_owners = frozenset(args.owner_kinds.exclude)
 
     def matters(self, change: Change) -> bool:
-        """Ignore what the arguments do not look at, and pods that they leave out.
+        """Ignore what the arguments do not look at, pods that they leave out, and deleted ones.
 
         A pod's age needs no change: its node is evaluated again when the next pod is old enough.
         """
         if not isinstance(change, PodChange):
             return True
-        return type(change) not in self._ignored and self._matches_args(change.pod)
+        pod = change.pod
+        if type(change) in self._ignored or (isinstance(change, PodGone) and not pod.has_ended):
+            return False
+        return self._matches_args(pod)
 
     def judge(self, subject: NodeOrPod, view: View) -> Iterator[Finding | RequeueAfter]:
         """Flag every pod that is due; look again when the next one is."""

@@ -8,6 +8,7 @@ from reactive_desched.policy.diagnostics import Diagnostic
 from reactive_desched.policy.policy import SWEEP_NODE_FIT, Policy
 
 if TYPE_CHECKING:
+    from reactive_desched.policy.controller_settings import ControllerSettings
     from reactive_desched.policy.documents import SourceText
     from reactive_desched.policy.settings import ReactiveSettings
 
@@ -35,6 +36,18 @@ class Configuration(Struct, frozen=True):
         from reactive_desched.policy.settings import default_settings
 
         return default_settings()
+
+    @property
+    def controller(self) -> "ControllerSettings":
+        """The settings that decide about evictions, with the defaults where the files say nothing.
+
+        It builds no models of the others.
+        """
+        if self.written is not None:
+            return self.written
+        from reactive_desched.policy.controller_settings import default_controller_settings
+
+        return default_controller_settings()
 
     @property
     def sweep_node_fit(self) -> str:

@@ -65,7 +65,12 @@ def detect_kind(location: SourceLocation, diagnostics: DiagnosticList) -> Docume
     root = location.root
     if not isinstance(root, MappingNode):
         shape = "a list" if not isinstance(root, ScalarNode) else "a single value"
-        hint = f"begin with apiVersion: {DocumentKind.POLICY.value[0]}"
+        is_markup = isinstance(root, ScalarNode) and root.text.startswith("<")
+        hint = (
+            "this is HTML or XML, not a policy: look at where it comes from"
+            if is_markup
+            else f"begin with apiVersion: {DocumentKind.POLICY.value[0]}"
+        )
         diagnostics.add(
             location.diagnostic(
                 f"a document must be a mapping of fields, not {shape}",

@@ -162,6 +162,9 @@ def describe(node: YamlNode | None) -> str:
             return "nothing"
 
 
+_CURLY_QUOTES: Final = "\u201c\u201d\u201e\u2018\u2019"
+
+
 def _type_hint(kind: str, node: YamlNode | None) -> tuple[str, str]:
     """Suggest the small change that makes the type right, and the value as YAML, where it is one.
 
@@ -170,6 +173,8 @@ def _type_hint(kind: str, node: YamlNode | None) -> tuple[str, str]:
     match node:
         case ScalarNode(value=str() as text) if _fits_unquoted(kind, text):
             return "remove the quotes", text
+        case ScalarNode(value=str() as text) if _fits_unquoted(kind, text.strip(_CURLY_QUOTES)):
+            return "remove the quotes: YAML has straight ones alone", text.strip(_CURLY_QUOTES)
         case ScalarNode(value=bool() | int() | float(), text=text) if kind == "string_type":
             return f"put it in quotes: {quote(text)}", json.dumps(text)
         case ScalarNode(value=str() as text) if text and _EXPECTED[kind] == "a list":

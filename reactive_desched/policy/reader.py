@@ -43,6 +43,7 @@ _SCALAR_TAGS: Final = frozenset(
 )
 _TREE_TAGS: Final = frozenset((f"{_TAGS}map", f"{_TAGS}seq"))
 _MERGE: Final = "<<"
+_IS_THIS_IT: Final = "a policy is never that large: is this the file?"
 
 
 def read_documents(text: str | bytes, source: str) -> tuple[YamlNode, ...]:
@@ -92,23 +93,31 @@ class _TreeReader:
         self._value_count += 1
         if self._value_count > MAX_VALUES:
             raise self._text.fatal_error_at(
-                event, f"more than {MAX_VALUES:,} values, aliases written out", rule=Rule.TOO_LARGE
+                event,
+                f"more than {MAX_VALUES:,} values, aliases written out",
+                _IS_THIS_IT,
+                rule=Rule.TOO_LARGE,
             )
         if level > MAX_DEPTH:
             raise self._text.fatal_error_at(
                 event,
                 f"nested deeper than {MAX_DEPTH} levels, aliases written out",
+                _IS_THIS_IT,
                 rule=Rule.TOO_LARGE,
             )
         node = self._build(event, level)
         if node.size > MAX_VALUES:
             raise self._text.fatal_error_at(
-                event, f"more than {MAX_VALUES:,} values, aliases written out", rule=Rule.TOO_LARGE
+                event,
+                f"more than {MAX_VALUES:,} values, aliases written out",
+                _IS_THIS_IT,
+                rule=Rule.TOO_LARGE,
             )
         if level + node.depth > MAX_DEPTH:
             raise self._text.fatal_error_at(
                 event,
                 f"nested deeper than {MAX_DEPTH} levels, aliases written out",
+                _IS_THIS_IT,
                 rule=Rule.TOO_LARGE,
             )
         if isinstance(event, NodeEvent) and not isinstance(event, AliasEvent) and event.anchor:
@@ -127,7 +136,8 @@ class _TreeReader:
                 return self._anchors[anchor]
             case AliasEvent(anchor=anchor):
                 message = f"the alias {quote(f'*{anchor}')} has no anchor before it"
-                raise self._text.fatal_error_at(event, message, rule=Rule.UNSUPPORTED_YAML)
+                hint = f"write &{anchor} before a value above, or the value itself here"
+                raise self._text.fatal_error_at(event, message, hint, rule=Rule.UNSUPPORTED_YAML)
             case _:
                 raise self._text.fatal_error_at(
                     event, "not valid YAML: a value is missing", rule=Rule.YAML_SYNTAX
@@ -160,7 +170,7 @@ class _TreeReader:
         """Read a key; taken as written, so that `on:` and `1:` are the texts they look like."""
         if not isinstance(event, ScalarEvent):
             raise self._text.fatal_error_at(
-                event, "a key must be a plain text", rule=Rule.UNSUPPORTED_YAML
+                event, "a key must be a plain text", "write KEY: VALUE", rule=Rule.UNSUPPORTED_YAML
             )
         return self._join_surrogates(event)
 
@@ -193,7 +203,9 @@ class _TreeReader:
             value = parse_scalar(text)
         except NotFiniteError as error:
             message = f"{quote(text)} is not a number that can be used"
-            raise self._text.fatal_error_at(event, message, rule=Rule.UNSUPPORTED_YAML) from error
+            raise self._text.fatal_error_at(
+                event, message, "write a number in digits", rule=Rule.UNSUPPORTED_YAML
+            ) from error
         if tag is not None and _TAG_TYPES[tag] is not type(value):
             raise self._text.fatal_error_at(
                 event,

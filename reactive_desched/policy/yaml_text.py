@@ -25,6 +25,7 @@ _BROKEN_SYNTAX: Final = (
     ("quoted scalar found unexpected end", "this quote is not closed"),
     ("unknown escape character", "this escape with a backslash does not exist"),
     ("expected <document start>", "only a new document may begin here"),
+    ("flow node", "a value must be here"),
     ("flow sequence", "the list that begins with [ lacks a comma, or its ]"),
     ("flow mapping", "the mapping that begins with { lacks a comma, or its }"),
     ("while scanning a directive", "a line may not begin with %"),
@@ -55,6 +56,13 @@ _SYNTAX_HINTS: Final = {
     "parsing a flow": "look at the brackets and braces before it",
     "expected <document start>": "begin every document after the first with ---",
 }
+_TAB: Final = "\t"
+_NO_PLAIN_SPACE: Final = re.compile("[\u00a0\u2000-\u200b\u202f\u3000\ufeff]")
+_PATCH: Final = re.compile(r"diff --git |--- a/|Index: ")
+_CONFLICT: Final = "<<<<<<< "
+_CONFLICT_HINT: Final = (
+    "keep one side, and remove the lines that begin with <<<<<<<, ======= and >>>>>>>"
+)
 _SURROGATES: Final = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}")
 _SURROGATE: Final = re.compile(r"\\?u?[dD][89a-fA-F][0-9a-fA-F]{2}")
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the first is there with libyaml
@@ -79,7 +87,7 @@ class YamlText:
             before = self._text.encode()[: error.position].decode(errors="replace")
             mark = SourceMark(before.count("\n") + 1, len(before) - before.rfind("\n"))
             message = f"the character {_code_point(error.character)} is not allowed"
-            raise self.fatal_error(message, "", mark, rule=Rule.BAD_CHARACTER) from error
+            raise self.fatal_error(message, "remove it", mark, rule=Rule.BAD_CHARACTER) from error
         except Exception as error:  # the parser raises other errors on odd input
             error_message = " ".join(str(error).split())
             raise self.fatal_error(
@@ -98,7 +106,7 @@ class YamlText:
     ) -> PolicyErrors:
         """Describe why to give up at an event."""
         mark = mark_of_event(event)
-        return self.fatal_error(message, hint or self._template_hint(mark), mark, rule=rule)
+        return self.fatal_error(message, self._template_hint(mark) or hint, mark, rule=rule)
 
     def _decode(self, text: str | bytes) -> str:
         """Bound the size and decode UTF-8; a byte order mark in a str is the parser's to drop."""
@@ -113,17 +121,22 @@ class YamlText:
             line = text.count(b"\n", 0, error.start) + 1
             mark = SourceMark(line, error.start - text.rfind(b"\n", 0, error.start))
             raise self.fatal_error(
-                "the text is not UTF-8", "save it as UTF-8", mark, rule=Rule.BAD_CHARACTER
+                "the text is not UTF-8", _encoding_hint(text), mark, rule=Rule.BAD_CHARACTER
             ) from error
 
     def _syntax_error(self, error: yaml.MarkedYAMLError) -> PolicyErrors:
         """Describe where the parser stopped, and why."""
+        if conflict := self._conflict():
+            message, hint = "not valid YAML: a merge conflict is left in it", _CONFLICT_HINT
+            return self.fatal_error(message, hint, conflict, rule=Rule.YAML_SYNTAX)
         what = parser_words(error)
         at = error.problem_mark or error.context_mark
         is_behind = at is not None and at.line >= len(self._lines)
         if error.context_mark and (is_behind or any(words in what for words in _AT_CONTEXT)):
             at = error.context_mark
         mark = SourceMark(at.line + 1, at.column + 1) if at else None
+        if mark and self._lines and mark.line > len(self._lines):
+            mark = SourceMark(len(self._lines), len(self._lines[-1]) + 1)
         if "Unicode character escape" in what and _SURROGATE.match(self._line(mark), at.column - 1):
             begin = SourceMark(error.context_mark.line + 1, error.context_mark.column + 1)
             return self.fatal_error(
@@ -131,20 +144,33 @@ class YamlText:
             )
         plain = plain_syntax_error(what)
         if "cannot start any token" in what:
-            plain = f"a text may not begin with {self._text_at(at)!r}"
+            first = self._text_at(at)
+            plain = f"a text may not begin with {'a tab' if first == _TAB else repr(first)}"
         return self.fatal_error(
             f"not valid YAML: {plain}", self._syntax_hint(what, mark), mark, rule=Rule.YAML_SYNTAX
         )
 
     def _syntax_hint(self, what: str, mark: SourceMark | None) -> str:
         """Recognise common causes in the lines themselves."""
-        if "\t" in self._line(mark):
+        line = self._line(mark)
+        if _TAB in line:
             return "indent with spaces: tabs are not allowed in YAML"
+        if space := _NO_PLAIN_SPACE.search(line):
+            return f"write a plain space: this line has the character {_code_point(space[0])}"
+        if line.startswith("```"):
+            return "remove this line, and the other with ```: they are of Markdown"
+        if self._lines[:1] and _PATCH.match(self._lines[0]):
+            return "this is a patch: apply it, and name the file that it changes"
         if mark and any(map(_is_ellipsis, self._lines[: mark.line])):
             return 'remove the "..." that is left from an example'
         if hint := self._template_hint(mark):
             return hint
         return next((hint for tokens, hint in _SYNTAX_HINTS.items() if tokens in what), "")
+
+    def _conflict(self) -> SourceMark | None:
+        """Return where a version control system left both sides of a conflict, if it did."""
+        left = (number for number, line in enumerate(self._lines, 1) if line.startswith(_CONFLICT))
+        return next((SourceMark(number, 1) for number in left), None)
 
     def _template_hint(self, mark: SourceMark | None) -> str:
         line = self._line(mark)
@@ -157,6 +183,15 @@ class YamlText:
 
     def _line(self, mark: SourceMark | None) -> str:
         return self._lines[mark.line - 1] if mark and mark.line <= len(self._lines) else ""
+
+
+def _encoding_hint(text: bytes) -> str:
+    """Say what to do about a text that is not UTF-8."""
+    if text.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "it is UTF-16: save it as UTF-8"
+    if text.startswith(b"\x1f\x8b"):
+        return "it is compressed by gzip: unpack it"
+    return "it is no text: is this the file?" if b"\0" in text else "save it as UTF-8"
 
 
 def decode(text: str | bytes) -> str:

@@ -1,13 +1,19 @@
 """All timers on one heap: one wake-up serves them, resetting one is cheap."""
 
 import heapq
+import math
 from collections.abc import Hashable
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
 
 STALE_PER_LIVE = 4
 """How many outdated heap entries a live one may drag along before the heap is rebuilt."""
+
+
+_TICKS_PER_S: Final = 1000
+_ROUNDING: Final = 1e-3
+"""The share of a tick by which sums of the same times may differ."""
 
 
 def earliest(*times: float | None) -> float | None:
@@ -20,11 +26,15 @@ def earliest(*times: float | None) -> float | None:
 
 
 class Timers(Generic[K]):
-    """At most one timer per key; a new one replaces the old. Times are monotonic seconds."""
+    """At most one timer per key; a new one replaces the old. Times are monotonic seconds.
+
+    They ring on whole milliseconds, and of one millisecond in the order in which they were set:
+    the rounding of sums, which depends on when the machine was booted, does not decide that.
+    """
 
     def __init__(self) -> None:
         self._deadlines: dict[K, tuple[float, int]] = {}
-        self._heap: list[tuple[float, int, K]] = []
+        self._heap: list[tuple[int, int, K]] = []  # by the millisecond, then in the order of `set`
         self._sequence = 0
 
     def __len__(self) -> int:
@@ -33,10 +43,11 @@ class Timers(Generic[K]):
     def set(self, key: K, at: float) -> None:
         """Ring for this key at that time, and not before."""
         self._sequence += 1
-        self._deadlines[key] = (at, self._sequence)
-        heapq.heappush(self._heap, (at, self._sequence, key))
+        tick = math.ceil(at * _TICKS_PER_S - _ROUNDING)
+        self._deadlines[key] = (max(at, tick / _TICKS_PER_S), self._sequence)
+        heapq.heappush(self._heap, (tick, self._sequence, key))
         if len(self._heap) > STALE_PER_LIVE * len(self._deadlines) + 64:
-            self._heap = [(at, count, key) for key, (at, count) in self._deadlines.items()]
+            self._heap = [entry for entry in self._heap if self._due(entry) is not None]
             heapq.heapify(self._heap)
 
     def set_if_sooner(self, key: K, at: float) -> None:
@@ -64,8 +75,13 @@ class Timers(Generic[K]):
     def next_due(self) -> float | None:
         """Return when the next timer rings."""
         while self._heap:
-            at, count, key = self._heap[0]
-            if self._deadlines.get(key) == (at, count):
+            if (at := self._due(self._heap[0])) is not None:
                 return at
             heapq.heappop(self._heap)
         return None
+
+    def _due(self, entry: tuple[int, int, K]) -> float | None:
+        """Return when an entry rings; None where its timer was replaced or cancelled."""
+        _, sequence, key = entry
+        deadline = self._deadlines.get(key)
+        return deadline[0] if deadline is not None and deadline[1] == sequence else None

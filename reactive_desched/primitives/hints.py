@@ -28,7 +28,16 @@ def nearest_name(name: str, candidates: Iterable[str]) -> str | None:
     from difflib import get_close_matches  # only an error needs it
 
     close = get_close_matches(_normalize(name), by_folded, n=1, cutoff=_MIN_SIMILARITY)
-    return by_folded[close[0]] if close else None
+    swapped = [each for each in by_folded if _has_swapped_letters(_normalize(name), each)]
+    return by_folded[[*close, *swapped][0]] if close or swapped else None
+
+
+def _has_swapped_letters(name: str, candidate: str) -> bool:
+    """Say whether two letters side by side are the other way round, which short names hide."""
+    if len(name) != len(candidate):
+        return False
+    swaps = (name[:at] + name[at + 1] + name[at] + name[at + 2 :] for at in range(len(name) - 1))
+    return name != candidate and candidate in swaps
 
 
 def sole_near_name(name: str, candidates: Iterable[str]) -> str | None:

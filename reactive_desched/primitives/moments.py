@@ -15,12 +15,14 @@ MOMENT_FORMATS_HELP: Final = (
 def parse_moment(text: str, now: datetime) -> datetime:
     """Return a moment in UTC; a time without an offset is UTC, a day is its beginning.
 
-    Raises ValueError or OverflowError for a text that is none.
+    A duration is how long before `now`. Raises ValueError or OverflowError for a text that is none.
     """
     if "-" in text[1:]:
         found = datetime.fromisoformat(text.upper())
         return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
-    return now - timedelta(seconds=max(0.0, parse_duration(text)))
+    if (ago_s := parse_duration(text)) < 0:
+        raise ValueError(text)
+    return now - timedelta(seconds=ago_s)
 
 
 def utc_time(epoch_s: float) -> datetime:

@@ -5,7 +5,9 @@ import secrets
 import shlex
 import signal
 import sys
+from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
 import anyio
 from anyio.abc import TaskStatus
@@ -18,6 +20,8 @@ from reactive_desched.sim.server import kubeconfig
 
 __all__ = ["SimulationOptions", "simulate"]
 
+_INPUT_BYTES: Final = 65_536
+
 
 class SimulationOptions(Struct, frozen=True, kw_only=True):
     """What a person asks of the command; port 0 takes a free one."""
@@ -29,10 +33,11 @@ class SimulationOptions(Struct, frozen=True, kw_only=True):
     host: str = "127.0.0.1"
     port: int = 0
     kubeconfig_file: str = "sim.kubeconfig"
+    until_stdin_ends: bool = False
 
 
 def simulate(options: SimulationOptions) -> int:
-    """Serve until SIGINT or SIGTERM and return the exit status.
+    """Serve until SIGINT, SIGTERM or, if asked to, the end of standard input; return the status.
 
     Raises ConfigError when a number, the address or the kubeconfig's place makes no sense.
     """
@@ -70,7 +75,10 @@ async def _serve_until_stopped(options: SimulationOptions) -> None:
             landscape, host=options.host, port=options.port, on_listening=announce
         ) as running:
             _say_ready(running, options)
-            await anyio.sleep_forever()
+            if not options.until_stdin_ends:
+                await anyio.sleep_forever()
+            await _wait_for_end_of(sys.stdin.fileno())
+        tasks.cancel_scope.cancel()
 
 
 async def _stop_on_signal(
@@ -80,6 +88,15 @@ async def _stop_on_signal(
         task_status.started()
         async for _ in signals:
             work.cancel()
+            return
+
+
+async def _wait_for_end_of(descriptor: int) -> None:
+    """Read and discard input to its end: a pipe's comes when the last writer closes it or dies."""
+    while True:
+        with suppress(PermissionError):  # what epoll says of a file, which can always be read
+            await anyio.wait_readable(descriptor)
+        if not os.read(descriptor, _INPUT_BYTES):
             return
 
 

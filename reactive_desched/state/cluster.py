@@ -30,7 +30,12 @@ class ClusterState:
         self._stores: dict[type[KubeObject], Any] = {  # Any: the store of the key's objects
             kind.record: ControllerStore(kind.record, hooks)
             if issubclass(kind.record, IntermediateOwner)
-            else Store(kind.record, hooks, kind.make_change)
+            else Store(
+                kind.record,
+                hooks,
+                kind.make_change,
+                announces_every_version=kind.announces_every_version,
+            )
             for kind in WATCHED_KINDS.values()
         }
         self._stores |= {Node: self.nodes, Pod: self.pods}

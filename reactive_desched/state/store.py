@@ -1,7 +1,9 @@
 """The objects of one kind by key: namespaces, budgets, claims, ReplicaSets and the like."""
 
 from collections.abc import Callable, Iterator
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
+
+from msgspec.structs import replace
 
 from reactive_desched.api.index import ObjectT
 from reactive_desched.model.changes import Change, WorkloadChanged
@@ -12,17 +14,24 @@ OwnerT = TypeVar("OwnerT", bound=IntermediateOwner)
 
 
 class Store(Generic[ObjectT]):
-    """Objects of `kind` by key; `make_change` names the change, None where indexes do."""
+    """Objects of `kind` by key; `make_change` names the change, None where indexes do.
+
+    A later version in which nothing differs that is read of the kind, such as a Deployment's new
+    status, announces no change, unless `announces_every_version`.
+    """
 
     def __init__(
         self,
         kind: type[ObjectT],
         hooks: IndexHooks,
         make_change: Callable[[ObjectT], Change] | None,
+        *,
+        announces_every_version: bool = False,
     ) -> None:
         self._kind = kind
         self._hooks = hooks
         self._make_change = make_change
+        self._announces_every_version = announces_every_version
         self._objects: dict[str, ObjectT] = {}
 
     def __len__(self) -> int:
@@ -60,10 +69,20 @@ class Store(Generic[ObjectT]):
         return self._changes(old, None, old)
 
     def _changes(self, old: ObjectT | None, new: ObjectT | None, subject: ObjectT) -> list[Change]:
-        changes = [] if self._make_change is None else [self._make_change(subject)]
+        make_change, changes = self._make_change, list[Change]()
+        if make_change is not None and (self._announces_every_version or _differs(old, new)):
+            changes.append(make_change(subject))
         for hook in self._hooks.objects.get(self._kind, ()):
             changes += hook(old, new)
         return changes
+
+
+def _differs(old: Any, new: Any) -> bool:  # Any: that objects are Structs, their protocol hides
+    """Say whether two versions of an object differ in more than their version."""
+    if old is None or new is None:
+        return True
+    is_equal: bool = replace(old, resource_version=new.resource_version) == new
+    return not is_equal
 
 
 class ControllerStore(Generic[OwnerT]):

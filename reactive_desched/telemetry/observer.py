@@ -1,7 +1,7 @@
 """Counts and logs what a controller does."""
 
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from reactive_desched.errors import Malformed
@@ -24,7 +24,9 @@ from reactive_desched.model.outcomes import (
     CONFLICT,
     DENIED,
     DRY_RUN,
+    DRY_RUN_NOT_SENT,
     EVICTED,
+    EVICTION_ACCEPTED,
     FAILED,
     NOT_FOUND,
     PDB_REFUSED,
@@ -119,6 +121,14 @@ class TelemetryObserver(Observer):
         yield OUTCOMES.by_labels(self._outcomes)
         yield CHANGE_TO_DECISION.value(self._change_to_decision)
         yield CHANGE_TO_EVICTION.value(self._change_to_eviction)
+
+    def on_plugins(self, names: Collection[str]) -> None:
+        """Begin to count at 0, so that a graph of what is added shows the first eviction, too."""
+        self._decisions["evict", "", ""] += 0
+        for plugin in names:
+            self._findings[plugin] += 0
+            for success in (EVICTION_ACCEPTED, DRY_RUN_NOT_SENT):
+                self._outcomes[success.result, success.code, plugin] += 0
 
     def on_initial_sync(self, size: Mapping[str, int]) -> None:
         """Log what was synced, before the first decision."""

@@ -20,8 +20,8 @@ from reactive_desched.model.findings import Finding, RequeueAfter, YieldPoint
 from reactive_desched.model.objects import ClusterObject, Pod, PodKey
 from reactive_desched.model.outcomes import Outcome
 from reactive_desched.model.subjects import NodeSubject, PodSubject
+from reactive_desched.policy.controller_settings import RetrySettings
 from reactive_desched.policy.evictor import DefaultEvictorArgs
-from reactive_desched.policy.settings import RetrySettings
 from reactive_desched.primitives.debounce import DebounceConfig
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.resources import RESOURCES
@@ -80,13 +80,19 @@ class _RecordingPlugin(AnyPlugin):
         vars(self)["reacts_to"] = plugin.reacts_to
 
     def subjects(self, change: Change, view: View) -> Iterable[Hashable]:
+        """Ask the plugin; a pod with a finding is evaluated again, as a real gate's wakes do."""
         subjects: Iterable[Hashable] = self.plugin.subjects(change, view)
+        if isinstance(change, PodChange) and self._is_flagged(change.pod):
+            return dict.fromkeys((*subjects, PodSubject(change.pod.uid)))
         return subjects
 
     def matters(self, change: Change) -> bool:
-        """Ask the plugin; a pod with a finding is evaluated again, as a real gate's wakes do."""
-        is_flagged = isinstance(change, PodChange) and PodSubject(change.pod.uid) in self.flagged
+        """Ask the plugin, unless a pod with a finding has changed."""
+        is_flagged = isinstance(change, PodChange) and self._is_flagged(change.pod)
         return is_flagged or self.plugin.matters(change)
+
+    def _is_flagged(self, pod: Pod) -> bool:
+        return PodSubject(pod.uid) in self.flagged
 
     def evaluate(self, subject: Hashable, view: View) -> Opinions:
         self.evaluated.append(subject)

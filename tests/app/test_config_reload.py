@@ -179,4 +179,4 @@ def test_settings_are_named_as_they_are_written() -> None:
     )
 
     fields = [kept["field"] for kept in restart_needed(ReactiveSettings(), new)]
-    assert fields == ["client.connectTimeout", "evictions.maxInFlight"]
+    assert fields == ["evictions.maxInFlight", "client.connectTimeout"]

@@ -12,8 +12,9 @@ import msgspec
 import pytest
 
 from reactive_desched.app.config_reload import ActiveConfig
-from reactive_desched.app.usage import UsagePolling
+from reactive_desched.app.usage import CHECK_INTERVAL_S, UsagePolling, watch_while_followed
 from reactive_desched.kube.client.responses import ApiResponse
+from reactive_desched.kube.watch.reflector import Reflector
 from reactive_desched.model.changes import Change, NodeUsageChanged
 from reactive_desched.model.usage import NodeUsage
 from reactive_desched.plugins.registry import plugin_registry
@@ -221,3 +222,39 @@ async def test_what_no_plugin_reads_or_no_provider_gives_is_not_asked_for(
 
     await bench.run(steps)
     assert bench.session.asked == 0
+
+
+class CountedReflector:
+    """A reflector that only says whether it runs."""
+
+    def __init__(self) -> None:
+        self.runs = 0
+        self.is_running = False
+
+    async def run(self) -> None:
+        self.runs, self.is_running = self.runs + 1, True
+        try:
+            await anyio.sleep_forever()
+        finally:
+            self.is_running = False
+
+    def stop(self) -> None:
+        assert not self.is_running
+
+
+async def test_measured_use_is_watched_while_a_plugin_goes_by_it() -> None:
+    reflector, clock, is_followed = CountedReflector(), ManualClock(), [False]
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(
+            watch_while_followed, cast(Reflector[Any], reflector), lambda: is_followed[0], clock
+        )
+        seen = []
+        for is_followed[0] in (False, True, True, False, True):
+            await wait_until(lambda: bool(clock.pending_waits_s))
+            clock.advance(CHECK_INTERVAL_S)
+            await wait_until(lambda: bool(clock.pending_waits_s))
+            await anyio.lowlevel.checkpoint()
+            seen.append((reflector.is_running, reflector.runs))
+        tasks.cancel_scope.cancel()
+
+    assert seen == [(False, 0), (True, 1), (True, 1), (False, 1), (True, 2)]

@@ -1,10 +1,12 @@
 import sqlite3
+import threading
 from pathlib import Path
 
 import anyio
 import pytest
 
-from reactive_desched.audit.index import AuditIndex, remove_index
+from reactive_desched.audit import index_sink
+from reactive_desched.audit.index import LINES_PER_PAUSE, AuditIndex, remove_index
 from reactive_desched.audit.index_sink import (
     BATCH_LINES,
     SMALL_BATCH_DELAY_S,
@@ -54,6 +56,22 @@ async def test_one_step_never_takes_in_more_than_a_batch(tmp_path: Path) -> None
     assert not await sink._index_batch(entries[-1].seq)
 
     assert reaches(tmp_path) == BATCH_LINES
+    await sink.close()
+
+
+async def test_the_thread_gives_up_the_interpreters_lock_again_and_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entries = write_journal(tmp_path, some_events(3 * LINES_PER_PAUSE), per_segment=10_000)
+    pauses: list[str] = []
+    monkeypatch.setattr(
+        index_sink, "_let_event_loop_run", lambda: pauses.append(threading.current_thread().name)
+    )
+    sink = IndexSink(tmp_path)
+
+    await sink.deliver(entries)
+
+    assert pauses == ["index"] * 3
     await sink.close()
 
 

@@ -91,6 +91,7 @@ def test_a_moment_is_written_as(text: str, moment: str) -> None:
     [
         pytest.param("soon", "", '--since "soon" is not a time: write an RFC 3339', id="no time"),
         pytest.param("5y", "", '"5y" is not a time: write .* such as 10m, 72h or 7d$', id="years"),
+        pytest.param("-1d", "", '--since "-1d" is not a time: write', id="how long ahead"),
         pytest.param("", "2026-13-01", '--until "2026-13-01" is not a time: write', id="no month"),
         pytest.param("10m", "20m", "--until 20m is not later than --since 10m", id="backwards"),
     ],

@@ -175,7 +175,7 @@ def test_an_address_that_is_none_is_wrong_input(capsys: pytest.CaptureFixture[st
     ("words", "said"),
     [
         pytest.param([], "COMMAND", id="no command"),
-        pytest.param(["rnu"], "there is no command rnu; there are run, ", id="no such command"),
+        pytest.param(["fly"], "there is no command fly; there are run, ", id="no such command"),
         pytest.param([*RUN, "--log-format", "xml"], '"xml"', id="no such format"),
         pytest.param([*RUN, "--log-level", "loud"], '"loud"', id="no such level"),
         pytest.param(["sim", "--nodes", "many"], '"many"', id="no number"),

@@ -20,6 +20,7 @@ def leaves(of: CommandParser, *words: str) -> Iterator[tuple[tuple[str, ...], Co
         yield from leaves(command, *words, name)
 
 
+GROUPS = ("audit", "events", "futile", "policy")
 COMMANDS = [pytest.param(*each, id=" ".join(each[0])) for each in leaves(parser())]
 
 
@@ -47,6 +48,27 @@ def test_every_help_ends_with_two_examples_that_the_parser_takes(
         line = line[: line.index("|")] if "|" in line else line
         assert tuple(line[: len(words)]) == words
         parser().parse_args(line)
+
+
+@pytest.mark.parametrize("name", GROUPS)
+def test_the_help_of_a_group_of_commands_has_examples_of_two_of_them(name: str) -> None:
+    examples = parser().subcommands[name].examples
+
+    assert len(examples) >= 2
+    for example in examples:
+        line = shlex.split(example)[1:]
+        assert line[0] == name
+        parser().parse_args(line)
+
+
+@pytest.mark.parametrize(("words", "command"), COMMANDS)
+def test_descriptions_fit_the_width_of_the_terminal(
+    words: tuple[str, ...], command: CommandParser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    told = command.format_help().partition("\nexamples:\n")[0].splitlines()
+
+    assert [line for line in told if len(line) > 80] == [], words
 
 
 @pytest.mark.parametrize(("words", "command"), COMMANDS)
@@ -237,3 +259,21 @@ def test_bash_completes_a_command_and_its_flags(capsys: pytest.CaptureFixture[st
             ["bash", "--norc"], input=ask, capture_output=True, text=True, check=True
         )
         assert ran.stdout.split() == [completed], ran.stderr
+
+
+@pytest.mark.parametrize(("typed", "meant"), [("rnu", "run"), ("plna", "plan"), ("ausit", "audit")])
+def test_a_command_with_two_letters_swapped_or_one_wrong_is_recognised(
+    capsys: pytest.CaptureFixture[str], typed: str, meant: str
+) -> None:
+    assert refused(capsys, typed)[-1].endswith(
+        f"there is no command {typed}; did you mean {meant}?"
+    )
+
+
+@pytest.mark.parametrize("value", ["-1s", "-5", "-.5h"])
+def test_a_negative_duration_is_refused_as_a_value(
+    capsys: pytest.CaptureFixture[str], value: str
+) -> None:
+    said = refused(capsys, "plan", "--policy", "policy.yaml", "--ready-after", value)[-1]
+
+    assert f'argument --ready-after: "{value}" is not ' in said

@@ -125,6 +125,7 @@ def test_plan_of_the_controller_over_a_file_loads_nothing_that_talks_or_writes(
 
     others = "aiohttp kubernetes_asyncio asyncio api.event app election.elector journal kube.auth"
     assert not unneeded(found, others, "kube.watch sinks web sim demo", PLUGINS, UNUSED)
+    assert not unneeded(found, "policy.settings policy.recording policy.server")
     assert not unneeded(found, "anyio._core")  # no event loop, and nothing that waits in one
     assert not [name for name in found["built"] if name.endswith("Settings")]
 

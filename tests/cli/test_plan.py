@@ -18,6 +18,7 @@ from reactive_desched.cli import main
 from reactive_desched.errors import SnapshotUnavailable
 from reactive_desched.journal import history
 from reactive_desched.journal.history import History
+from reactive_desched.journal.uptime import Moment
 from reactive_desched.model.history import PastEviction
 from reactive_desched.plan import command, live
 from reactive_desched.plan.command import PlanOptions
@@ -436,9 +437,9 @@ def test_the_evictions_of_a_journal_count(
     limits = POLICY.replace("profiles:", "maxNoOfPodsToEvictTotal: 1\nprofiles:")
     (tmp_path / "policy.yaml").write_text(limits, encoding="utf-8")
 
-    def read(directory: Path, now_s: float) -> History:
-        asked.append((directory, now_s))
-        ended_s = now_s - 100
+    def read(directory: Path, now: Moment) -> History:
+        asked.append((directory, now.time_s))
+        ended_s = now.time_s - 100
         past = PastEviction(
             "r1", ended_s, "uid-z", "shop", "z", "n3", ended_s=ended_s, result="evicted"
         )

@@ -248,6 +248,19 @@ def test_a_lenient_check_warns_of_what_is_not_read(files: Files) -> None:
     assert files.check(p=text)[0] == 2
 
 
+def test_settings_alone_are_sound_and_the_answer_says_that_run_needs_a_policy_too(
+    files: Files,
+) -> None:
+    assert files.check(s=SETTINGS) == (
+        0,
+        (
+            "s: note: settings without a policy: give them to `run` with --settings, beside "
+            "--policy\n1 file: 0 errors, 0 warnings\n"
+        ),
+    )
+    assert "without a policy" not in files.check(s=SETTINGS, p=SOUND)[1]
+
+
 def test_each_file_is_taken_for_itself(files: Files) -> None:
     assert files.check(p=SOUND, q=SOUND, settings=SETTINGS)[0] == 0
 

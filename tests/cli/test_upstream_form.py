@@ -9,7 +9,7 @@ import pytest
 
 from reactive_desched.app.options import Options
 from reactive_desched.app.overrides import FlagOverrides
-from reactive_desched.cli import main, parser, upstream_form
+from reactive_desched.cli import commands, main, parser, upstream_form
 
 RUN = ("run", "--policy", "p.yaml")
 BARE = ("--policy-config-file", "p.yaml")
@@ -30,7 +30,7 @@ def test_underscores_stand_for_hyphens(asked: Asked, name: str, *, as_one_word: 
 def test_only_the_name_of_a_flag_is_spelled_anew() -> None:
     words = ["run", "--journal_dir=a_b", "--context", "my_context", "_x"]
 
-    assert upstream_form.with_hyphens(words) == [
+    assert commands.with_hyphens(words) == [
         *("run", "--journal-dir=a_b", "--context", "my_context", "_x")
     ]
 
@@ -136,7 +136,7 @@ class TestThePlaceOfTheJournal:
     """A manifest of the SIG descheduler mounts no volume and has a read-only root."""
 
     def options(self, *words: str) -> argparse.Namespace:
-        bare = upstream_form.begins_with_flag(words)
+        bare = commands.begins_with_flag(words)
         found = parser().parse_args(["run", *words] if bare else words)
         found.bare = bare
         return found

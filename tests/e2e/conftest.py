@@ -27,6 +27,7 @@ from tests.support.controller_process import ControllerProcess, RunController
 from tests.support.kafka_broker import KafkaBroker, KafkaTools, ServerTls
 from tests.support.limits import UNLIMITED
 from tests.support.playground import E2ENamespace
+from tests.support.terminal import PS1, Terminal
 from tools.real import axe
 from tools.real.chromium import find
 
@@ -186,12 +187,22 @@ def default_port() -> Iterator[None]:
         yield
 
 
-def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
-    """Have `-n 2 --dist loadgroup` start one control plane, and what needs none beside it."""
-    ours = Path(__file__).parent
-    for item in (each for each in items if ours in each.path.parents):
-        needs = "control_plane" in getattr(item, "fixturenames", ())
-        item.add_marker(pytest.mark.xdist_group("control plane" if needs else "others"))
+@pytest.fixture
+def terminal(real_tools: RealTools, default_port: None, tmp_path: Path) -> Iterator[Terminal]:
+    """A terminal in a folder that looks like an installed clone, with kubectl on the path."""
+    del default_port
+    for name in ("deploy", "examples"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    (tmp_path / ".venv").symlink_to(sys.prefix)
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    (tools / "kubectl").symlink_to(real_tools.paths["kubectl"])
+    path = f"{tools}:/usr/bin:/bin"
+    opened = Terminal(tmp_path, {"PATH": path, "HOME": str(tmp_path), "PS1": PS1, "TERM": "dumb"})
+    try:
+        yield opened
+    finally:
+        opened.close()
 
 
 @pytest.hookimpl(wrapper=True)

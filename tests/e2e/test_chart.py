@@ -327,6 +327,26 @@ def test_the_rules_for_the_prometheus_operator_are_the_alerts(helm: Helm) -> Non
     assert {each["kind"] for each in objects} >= OPERATOR_KINDS
 
 
+def test_alerts_link_to_the_documentation_where_its_address_is_given(helm: Helm) -> None:
+    monitoring = {
+        "documentationUrl": "https://docs.example.com/desched",
+        "prometheusRule": {"enabled": True},
+    }
+    objects = helm.template({"monitoring": monitoring})
+    (rule,) = (each for each in objects if each["kind"] == "PrometheusRule")
+
+    alerts = [alert for group in rule["spec"]["groups"] for alert in group["rules"]]
+    assert alerts
+    for alert in alerts:
+        page = f"runbooks/{alert['alert']}"
+        assert alert["annotations"]["runbook"] == f"docs/{page}.md"
+        assert (
+            alert["annotations"]["runbook_url"] == f"https://docs.example.com/desched/{page}.html"
+        )
+    with pytest.raises(HelmError, match="documentationUrl"):
+        helm.template({"monitoring": {"documentationUrl": "docs.example.com/"}})
+
+
 def test_the_commands_of_the_page_on_helm_work(helm: Helm, control_plane: ControlPlane) -> None:
     page = (ROOT / "docs" / "howto" / "helm.md").read_text(encoding="utf-8")
     name = "helm-page"  # for the release and the namespace: others use the page's

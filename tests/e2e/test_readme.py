@@ -1,16 +1,14 @@
 """The README's commands, typed in order into one terminal."""
 
 import re
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.support.control_plane import RealTools
 from tests.support.doc_commands import DocCommand, typed
-from tests.support.terminal import PATIENCE_S, PS1, Terminal
+from tests.support.terminal import PATIENCE_S, Terminal
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(400)]
 
@@ -30,29 +28,6 @@ def steps() -> Iterator[tuple[str, str]]:
         for line in block.splitlines():
             assert line.startswith("$ "), line
             yield language, re.split(r"\s{2,}#", line[2:])[0].rstrip()
-
-
-@pytest.fixture
-def terminal(real_tools: RealTools, default_port: None, tmp_path: Path) -> Iterator[Terminal]:
-    """A terminal in a folder that looks like a clone, with kubectl on the path."""
-    del default_port
-    for name in ("deploy", "examples"):
-        (tmp_path / name).symlink_to(ROOT / name)
-    (tmp_path / ".venv").symlink_to(sys.prefix)
-    tools = tmp_path / "tools"
-    tools.mkdir()
-    (tools / "kubectl").symlink_to(real_tools.paths["kubectl"])
-    environment = {
-        "PATH": f"{tools}:/usr/bin:/bin",
-        "HOME": str(tmp_path),
-        "PS1": PS1,
-        "TERM": "dumb",
-    }
-    opened = Terminal(tmp_path, environment)
-    try:
-        yield opened
-    finally:
-        opened.close()
 
 
 def test_the_commands_of_the_readme_work_as_printed_in_one_terminal(

@@ -3,9 +3,7 @@
 import html
 import os
 import re
-import sys
 import time
-from collections.abc import Iterator
 from io import StringIO
 from pathlib import Path
 
@@ -13,9 +11,8 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
-from tests.support.control_plane import RealTools
 from tests.support.doc_commands import commands, typed
-from tests.support.terminal import PATIENCE_S, PS1, Terminal
+from tests.support.terminal import PATIENCE_S, Terminal
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
 
@@ -42,22 +39,6 @@ BEFORE = {
 }
 """What a reader waits for before a command, as what follows takes the controller a moment."""
 IN_THE_OTHER_CLUSTER = {"kind-worker": "node-4"}
-
-
-@pytest.fixture
-def terminal(real_tools: RealTools, default_port: None, tmp_path: Path) -> Iterator[Terminal]:
-    """A terminal in a folder that looks like an installed clone."""
-    del default_port
-    (tmp_path / ".venv").symlink_to(sys.prefix)
-    tools = tmp_path / "tools"
-    tools.mkdir()
-    (tools / "kubectl").symlink_to(real_tools.paths["kubectl"])
-    path = f"{tools}:/usr/bin:/bin"
-    opened = Terminal(tmp_path, {"PATH": path, "HOME": str(tmp_path), "PS1": PS1, "TERM": "dumb"})
-    try:
-        yield opened
-    finally:
-        opened.close()
 
 
 def test_the_tutorial_works_and_prints_what_it_shows(terminal: Terminal, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from reactive_desched.eviction.executor import (
     EFFECT_TIMEOUT_S,
     MAX_READ_BACKOFF_S,
     EvictionExecutor,
+    Evictor,
     confirm_by_reading,
 )
 from reactive_desched.model.accounts import DecisionContext
@@ -30,7 +31,7 @@ from tests.support.flow import MemoryIntentStore
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 
-class Reader:
+class Reader(Evictor):
     """Answers reads from a script, later ones like the last; an error is raised."""
 
     def __init__(self, *script: PodLookup | ClusterError) -> None:

@@ -16,6 +16,7 @@ from reactive_desched.controller.pipeline import Pipeline, build_pipeline
 from reactive_desched.controller.readiness import MANUAL, STARTUP
 from reactive_desched.controller.subscriptions import PluginInstance
 from reactive_desched.errors import ClusterError
+from reactive_desched.eviction.executor import Evictor
 from reactive_desched.model.changes import Resynced
 from reactive_desched.model.decisions import Evict
 from reactive_desched.model.evaluation import Evaluation
@@ -77,7 +78,7 @@ class Watcher(RecordingObserver):
             assert evaluation.finding.pod.uid in flagged(self.world.core), "the finding is gone"
 
 
-class World:
+class World(Evictor):
     """The true cluster; what may happen to it are the verbs of a story."""
 
     group: TaskGroup

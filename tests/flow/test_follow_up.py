@@ -8,6 +8,7 @@ import trio.testing
 from msgspec.structs import replace
 
 from reactive_desched.controller.readiness import sync_pause
+from reactive_desched.model.changes import NamespaceChanged
 from reactive_desched.model.history import PastEviction
 from reactive_desched.model.moves import MoveEnd
 from reactive_desched.model.objects import (
@@ -110,6 +111,14 @@ async def test_moves_end_while_a_person_holds_evictions() -> None:
         flow.deliver(pod("web-2", status=STARTING, created=1), pod("web-2", on="n2", created=1))
         await anyio.sleep(5)
         assert [end.result for end in flow.intent_store.follow_ups] == ["moved"]
+
+
+async def test_a_change_that_concerns_nothing_wakes_nothing_also_in_a_pause() -> None:
+    async with flow_of().running() as flow:
+        await evicted(flow, pod("web-1", on="n1"))
+        assert flow.controller.apply([NamespaceChanged("default")]) is False
+        flow.controller.pauses.pause("a person", "", None)
+        assert flow.controller.apply([NamespaceChanged("default")]) is False
 
 
 async def test_no_move_ends_while_a_watch_is_lost() -> None:

@@ -63,6 +63,15 @@ class Cluster:
         for obj in objects:
             self._follow(self.state.upsert(obj))
 
+    def put_and_ask(self, obj: ClusterObject) -> None:
+        """Put an object, and ask about it before its changes are known, as indexes do."""
+        changes = self.state.upsert(obj)
+        if isinstance(obj, Pod) and (kept := self.view.pod(obj.uid)) is not None:
+            answer = self.index.allows(kept)
+            if kept.node:
+                self.announced.setdefault(kept.uid, answer)
+        self._follow(changes)
+
     def remove(self, obj: ClusterObject) -> None:
         self._follow(self.state.remove(obj))
 
@@ -71,9 +80,10 @@ class Cluster:
         self._follow([])
 
     def ask(self) -> dict[str, bool]:
-        """Return the answer for every pod, and remember it as one that was announced."""
+        """Return the answer for every pod; the index keeps it, and so does `announced`, of pods
+        that have a node."""
         answers = {each.uid: self.index.allows(each) for each in self.pods()}
-        self.announced = dict(answers)
+        self.announced = {each.uid: answers[each.uid] for each in self.pods() if each.node}
         return answers
 
     def anew(self) -> dict[str, bool]:
@@ -103,6 +113,24 @@ def test_nothing_is_kept_of_pods_that_no_plugin_asks_about() -> None:
 
     assert len(cluster.index) == 0
     assert (cluster.index._by_wake, cluster.index._wakes) == ({}, {})
+
+
+def test_a_pod_that_is_asked_about_as_it_is_bound_is_evaluated_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster, asked = Cluster({}), list[str]()
+    evaluate = cluster.filters.evictable_from_s
+
+    def note(each: Pod) -> float:
+        asked.append(each.uid)
+        return evaluate(each)
+
+    monkeypatch.setattr(cluster.filters, "evictable_from_s", note)
+    cluster.put_and_ask(WEB)
+    assert asked == ["web"]
+
+    cluster.put(msgspec.structs.replace(WEB, labels={"app": "web"}))
+    assert asked == ["web", "web"]
 
 
 def test_time_alone_can_lift_a_protection() -> None:
@@ -177,7 +205,7 @@ others = st.one_of(
     st.builds(PriorityClass, st.just("high"), value=st.sampled_from([1, 10])),
 )
 steps = st.one_of(
-    st.tuples(st.just("put"), pods | others),
+    st.tuples(st.sampled_from(["put", "put_and_ask"]), pods | others),
     st.tuples(st.just("remove"), pods | others),
     st.tuples(st.just("wait"), st.sampled_from([5, 30])),
 )

@@ -6,6 +6,7 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from reactive_desched.errors import JournalUnavailable
@@ -30,7 +31,8 @@ class TimedDisk(Disk):
     def __init__(self) -> None:
         self.takes_s = 0.0
         self.fault: OSError | None = None
-        self.free = threading.Event()  # as the fixture expects it
+        self.free = threading.Event()  # the fixture sets it at the end
+        self.free.set()
         self.written_in: list[str] = []
         self._now_s = 0.0
 
@@ -41,6 +43,7 @@ class TimedDisk(Disk):
         name = threading.current_thread().name
         self.written_in.append(THREAD if name == "journal disk" else LOOP)
         self._now_s += self.takes_s
+        assert self.free.wait(10)
         if self.fault is not None:
             raise self.fault
         super().append(descriptor, data)
@@ -55,6 +58,7 @@ async def warm_up(journal: Journal, intent: MakeIntent, disk: TimedDisk) -> None
     """Make as many writes as it takes until the disk counts as fast."""
     for number in range(FAST_WRITES):
         await journal.append(intent(f"warm-up-{number}"))
+    await anyio.wait_all_tasks_blocked()  # no write is under way
     disk.written_in.clear()
 
 
@@ -158,3 +162,64 @@ async def test_a_failed_write_in_the_event_loop_is_refused_and_its_repair_left_t
 
         assert disk.written_in[0] == LOOP
         assert set(disk.written_in[1:]) == {THREAD}
+
+
+async def test_on_a_fast_disk_a_begun_record_is_there_at_once_with_all_before_it(
+    running: Running, intent: MakeIntent, disk: TimedDisk, tmp_path: Path
+) -> None:
+    async with running() as journal:
+        await warm_up(journal, intent, disk)
+        journal.append_nowait(intent("a"))
+        pending = journal.begin_append(intent("b"))
+
+        assert pending.is_durable
+        assert [each.id for each in read_events(tmp_path)][-2:] == ["a", "b"]
+        assert (disk.written_in, await pending.durable()) == ([LOOP], journal.tail.last_seq)
+
+
+async def test_on_a_slow_disk_a_begun_record_waits_for_the_thread(
+    running: Running, intent: MakeIntent, disk: TimedDisk
+) -> None:
+    async with running() as journal:
+        disk.takes_s = SLOW_S
+        await warm_up(journal, intent, disk)
+        pending = journal.begin_append(intent("a"))
+
+        assert not pending.is_durable
+        await pending.durable()
+        assert (pending.is_durable, disk.written_in) == (True, [THREAD])
+
+
+async def test_a_begun_record_does_not_overtake_a_write_in_the_thread(
+    running: Running, intent: MakeIntent, disk: TimedDisk, tmp_path: Path
+) -> None:
+    async with running() as journal:
+        await warm_up(journal, intent, disk)
+        many = [f"first-{number}" for number in range(MAX_BRIEF_RECORDS + 1)]
+        for name in many:
+            journal.append_nowait(intent(name))
+        disk.free.clear()
+        await anyio.lowlevel.checkpoint()  # the thread has begun, or soon will
+        pending = journal.begin_append(intent("last"))
+
+        assert not pending.is_durable
+        disk.free.set()
+        await pending.durable()
+        names = [each.id for each in read_events(tmp_path)]
+        assert names[-len(many) - 1 :] == [*many, "last"]
+
+
+async def test_a_begun_record_that_fails_in_the_event_loop_is_written_by_the_thread(
+    running: Running, intent: MakeIntent, disk: TimedDisk, tmp_path: Path
+) -> None:
+    async with running() as journal:
+        await warm_up(journal, intent, disk)
+        journal.append_nowait(intent("a"))
+        disk.fault = OSError(5, "Input/output error")
+        pending = journal.begin_append(intent("b"))
+        assert not pending.is_durable
+        disk.fault = None
+        await pending.durable()
+
+        assert disk.written_in == [LOOP, THREAD]
+        assert [each.id for each in read_events(tmp_path)][-2:] == ["a", "b"]

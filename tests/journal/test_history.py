@@ -9,6 +9,7 @@ import pytest
 from reactive_desched.api import event as api
 from reactive_desched.journal.history import HISTORY_S, read_history
 from reactive_desched.journal.records import AnyEvent
+from reactive_desched.journal.uptime import Moment
 from reactive_desched.model.history import PastEviction, PastFollowUp
 from tests.support.entries import WEB, outcome_data
 from tests.support.journals import correlation_of, make_pod_event, write_journal
@@ -24,23 +25,47 @@ def eviction(
     result: str = "evicted",
     followed: str = "",
     mode: str = "live",
+    up_ms: int | None = None,
+    boot_id: str = "a boot",
+    server_s: float | None = None,
 ) -> Iterator[AnyEvent]:
-    """Yield the request to evict a pod, its outcome if there is one, and what came of it."""
+    """Yield the request to evict a pod, its outcome if there is one, and what came of it.
+
+    `up_ms` is the machine's uptime at the request, `server_s` the API server's clock in seconds
+    after START; None is not known.
+    """
+
+    def server_time(later_s: int = 0) -> datetime | None:
+        return None if server_s is None else START + timedelta(seconds=server_s + later_s)
+
+    def uptime(later_s: int = 0) -> api.Uptime | None:
+        if up_ms is None:
+            return None
+        return api.Uptime(boot_id=boot_id, milliseconds=up_ms + later_s * 1000)
+
     about = outcome_data("evicted", mode=mode)  # type: ignore[arg-type]  # one of the two
     fields = {name: getattr(about, name) for name in ("mode", "trigger", "what", "who", "why")}
     time = START + timedelta(minutes=minute)
     case = correlation_of(WEB, key)
-    yield make_pod_event(
-        api.EVICTION_REQUESTED, case, time, api.EvictionRequested(attempt=1, **fields), key, "found"
-    )
+    request = api.EvictionRequested(attempt=1, server_time=server_time(), uptime=uptime(), **fields)
+    yield make_pod_event(api.EVICTION_REQUESTED, case, time, request, key, "found")
     if result:
-        ending = api.EvictionEnded(attempt=1, outcome=api.Ending(result=result), **fields)
+        outcome = api.Ending(result=result)
+        ending = api.EvictionEnded(
+            attempt=1, outcome=outcome, server_time=server_time(2), uptime=uptime(2), **fields
+        )
         time += timedelta(seconds=2)
         yield make_pod_event(api.EVICTION_SUCCEEDED, case, time, ending, f"end-{key}", key)
     if followed:
         pod = api.Replacement(name="web-2", node="n2", uid="uid-2")
         follow_up = api.FollowUp(result=followed, finding_holds=True, replacement=pod)
-        data = api.EvictionFollowedUp(attempt=1, follow_up=follow_up, **fields)
+        data = api.EvictionFollowedUp(
+            attempt=1,
+            follow_up=follow_up,
+            server_time=server_time(7),
+            uptime=uptime(7),
+            **fields,
+        )
         time += timedelta(seconds=5)
         yield make_pod_event(
             api.EVICTION_FOLLOWED_UP, case, time, data, f"followed-{key}", f"end-{key}"
@@ -65,7 +90,7 @@ def test_an_eviction_has_its_pod_its_topmost_owner_its_end_and_what_came_of_it(
 ) -> None:
     write_journal(tmp_path, eviction("a", followed="returned"))
 
-    history = read_history(tmp_path, NOW_S)
+    history = read_history(tmp_path, Moment(NOW_S))
 
     began = START.timestamp()
     assert history.evictions == (
@@ -88,6 +113,7 @@ def test_an_eviction_has_its_pod_its_topmost_owner_its_end_and_what_came_of_it(
             ended_s=began + 2,
             result="evicted",
             follow_up=PastFollowUp(began + 7, "returned", "n2", True, "uid-2"),
+            began_s=began,
         ),
     )
     assert history.is_whole
@@ -97,7 +123,7 @@ def test_what_follows_an_eviction_may_be_in_a_later_file(tmp_path: Path) -> None
     events = [*eviction("a", followed="moved"), *eviction("b", result="")]
     write_journal(tmp_path, events, per_segment=1, compress=True)
 
-    a, b = read_history(tmp_path, NOW_S).evictions
+    a, b = read_history(tmp_path, Moment(NOW_S)).evictions
 
     assert (a.result, a.follow_up and a.follow_up.result) == ("evicted", "moved")
     assert (b.result, b.ended_s, b.follow_up) == ("", None, None)
@@ -106,13 +132,13 @@ def test_what_follows_an_eviction_may_be_in_a_later_file(tmp_path: Path) -> None
 def test_a_dry_run_evicted_no_pod(tmp_path: Path) -> None:
     write_journal(tmp_path, eviction("a", mode="dry_run"))
 
-    assert read_history(tmp_path, NOW_S).evictions == ()
+    assert read_history(tmp_path, Moment(NOW_S)).evictions == ()
 
 
 def test_only_the_last_day_counts(tmp_path: Path) -> None:
     write_journal(tmp_path, [*eviction("old"), *eviction("new", minute=1)], per_segment=1)
 
-    history = read_history(tmp_path, START.timestamp() + HISTORY_S + 30)
+    history = read_history(tmp_path, Moment(START.timestamp() + HISTORY_S + 30))
 
     assert names(history.evictions) == ["new"]
     assert history.is_whole
@@ -122,7 +148,7 @@ def test_beyond_the_bound_the_newest_evictions_are_kept(tmp_path: Path) -> None:
     events = [event for minute in range(9) for event in eviction(str(minute), minute)]
     write_journal(tmp_path, events, per_segment=4)
 
-    history = read_history(tmp_path, NOW_S, max_evictions=3)
+    history = read_history(tmp_path, Moment(NOW_S), max_evictions=3)
 
     assert names(history.evictions) == ["6", "7", "8"]
     assert not history.is_whole
@@ -133,7 +159,7 @@ def test_no_more_files_are_begun_beyond_so_many_bytes(tmp_path: Path) -> None:
     events = [event for minute in range(9) for event in eviction(str(minute), minute)]
     write_journal(tmp_path, events, per_segment=6)
 
-    history = read_history(tmp_path, NOW_S, max_bytes=1)
+    history = read_history(tmp_path, Moment(NOW_S), max_bytes=1)
 
     assert names(history.evictions) == ["6", "7", "8"]
     assert not history.is_whole
@@ -148,7 +174,7 @@ def test_a_person_may_have_cleared_the_memory_of_an_owner(
     events = [*eviction("before"), cleared(1, owner_uid), *eviction("after", minute=2)]
     write_journal(tmp_path, events)
 
-    found = read_history(tmp_path, NOW_S).evictions
+    found = read_history(tmp_path, Moment(NOW_S)).evictions
 
     assert {each.request_id: each.is_cleared for each in found} == {
         "before": is_cleared,
@@ -163,7 +189,7 @@ def test_damaged_lines_are_left_out(tmp_path: Path) -> None:
     lines[1] = lines[1][:100] + b"\n"
     path.write_bytes(b"".join(lines) + lines[3][:-40])
 
-    assert names(read_history(tmp_path, NOW_S).evictions) == ["b"]
+    assert names(read_history(tmp_path, Moment(NOW_S)).evictions) == ["b"]
 
 
 def test_of_a_compressed_file_that_is_damaged_the_whole_lines_count(tmp_path: Path) -> None:
@@ -172,10 +198,98 @@ def test_of_a_compressed_file_that_is_damaged_the_whole_lines_count(tmp_path: Pa
     (path,) = tmp_path.glob("journal-*.gz")
     path.write_bytes(path.read_bytes()[:-20])
 
-    assert "0" in names(read_history(tmp_path, NOW_S).evictions)
+    assert "0" in names(read_history(tmp_path, Moment(NOW_S)).evictions)
 
 
 def test_an_empty_folder_has_no_history(tmp_path: Path) -> None:
-    history = read_history(tmp_path, NOW_S)
+    history = read_history(tmp_path, Moment(NOW_S))
 
     assert (history.evictions, history.is_whole) == ((), True)
+
+
+@pytest.mark.parametrize("step_s", [-7200, -30, 30, 7200, 3 * 86_400])
+def test_a_clock_that_was_set_since_makes_no_eviction_of_this_boot_older_or_younger(
+    tmp_path: Path, step_s: int
+) -> None:
+    write_journal(tmp_path, eviction("a", followed="moved", up_ms=50_000))
+    uptime = api.Uptime(boot_id="a boot", milliseconds=50_000 + 120_000)
+    now_s = START.timestamp() + 120 + step_s
+
+    [past] = read_history(tmp_path, Moment(now_s, uptime)).evictions
+
+    assert past.follow_up is not None
+    ages = [now_s - at for at in (past.requested_s, past.ended_s or 0.0, past.follow_up.ended_s)]
+    assert ages == [120, 118, 113]
+
+
+def test_evictions_of_other_boots_and_of_machines_without_names_of_boots_go_by_the_clock(
+    tmp_path: Path,
+) -> None:
+    events = [
+        *eviction("other", minute=1, up_ms=50_000, boot_id="another boot"),
+        *eviction("nameless", minute=2),
+    ]
+    write_journal(tmp_path, events)
+    uptime = api.Uptime(boot_id="a boot", milliseconds=51_000)
+
+    found = read_history(tmp_path, Moment(NOW_S, uptime)).evictions
+
+    assert [each.requested_s - START.timestamp() for each in found] == [60, 120]
+    assert read_history(tmp_path, Moment(NOW_S)).evictions == found
+
+
+def test_what_was_cleared_is_known_by_the_order_of_records_whatever_the_clock(
+    tmp_path: Path,
+) -> None:
+    events = [*eviction("before", 10), cleared(minute=0), *eviction("after", -5)]
+    write_journal(tmp_path, events)
+
+    found = {
+        each.request_id: each.is_cleared for each in read_history(tmp_path, Moment(NOW_S)).evictions
+    }
+
+    assert found == {"before": True, "after": False}
+
+
+@pytest.mark.parametrize("ahead_s", [-7200, -30, 0, 30, 7200, 3 * 86_400])
+def test_on_another_machine_an_eviction_is_as_old_as_the_api_servers_clock_says(
+    tmp_path: Path, ahead_s: int
+) -> None:
+    write_journal(tmp_path, eviction("a", followed="moved", up_ms=50_000, server_s=500))
+    uptime = api.Uptime(boot_id="another boot", milliseconds=7)
+    now_s = START.timestamp() + 120 + ahead_s  # by the clock of the machine that it is on now
+    now = Moment(now_s, uptime, START + timedelta(seconds=500 + 120))
+
+    [past] = read_history(tmp_path, now).evictions
+
+    assert past.follow_up is not None
+    ages = [now_s - at for at in (past.requested_s, past.ended_s or 0.0, past.follow_up.ended_s)]
+    assert ages == [119, 117, 112]  # by a second less: two dates that are cut are so far apart
+
+
+def test_a_replacement_is_created_after_the_api_servers_time_of_the_request(tmp_path: Path) -> None:
+    events = [
+        *eviction("known", minute=1, server_s=5000),
+        *eviction("unknown", minute=3, up_ms=50_000),
+    ]
+    write_journal(tmp_path, events)
+    uptime = api.Uptime(boot_id="a boot", milliseconds=110_000)
+    now = Moment(START.timestamp() + 200, uptime, START + timedelta(seconds=9000))
+
+    known, unknown = read_history(tmp_path, now).evictions
+
+    assert known.began_s - START.timestamp() == 5001
+    assert unknown.began_s - START.timestamp() == 180
+
+
+def test_without_a_second_clock_the_time_of_day_counts(tmp_path: Path) -> None:
+    write_journal(tmp_path, [*eviction("a", 1, server_s=9), *eviction("b", 2)])
+    server_time = START + timedelta(seconds=9000)
+
+    found = [
+        read_history(tmp_path, now).evictions
+        for now in (Moment(NOW_S), Moment(NOW_S, server_time=server_time))
+    ]
+
+    assert [each.requested_s - START.timestamp() for each in found[0]] == [60, 120]
+    assert found[1][-1].requested_s - START.timestamp() == 120

@@ -1,6 +1,7 @@
+import itertools
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
@@ -17,6 +18,7 @@ from reactive_desched.model.accounts import DecisionContext
 from reactive_desched.model.decisions import Defer, Evict, Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.intents import Intent
+from reactive_desched.model.moves import MoveEnd
 from reactive_desched.model.objects import OwnerReference, Pod
 from reactive_desched.model.outcomes import (
     CANCELLED,
@@ -41,6 +43,7 @@ ACCOUNT = DecisionContext(
     FINDING, "nightly", Trigger("NodeTaintsChanged", "node n1", "812"), (SET, TOP), "north"
 )
 PLENTY = TokenRate(1000.0, 1000)
+SERVER_TIMES = [datetime(2026, 11, 23, 12, minute, tzinfo=UTC) for minute in (1, 2, 3)]
 
 
 @pytest.fixture
@@ -140,6 +143,29 @@ async def test_every_event_about_a_pod_says_who_why_and_what_led_to_it(
         assert data.trigger == api.Cause(
             change="NodeTaintsChanged", object="node n1", resource_version="812"
         )
+
+
+async def test_an_eviction_has_the_uptime_of_the_machine_and_the_servers_time_at_each_step(
+    running: Running, clock: Callable[[], datetime], tmp_path: Path
+) -> None:
+    up_ms = itertools.count(5000, 1000)
+    times = iter(SERVER_TIMES)
+    async with running() as journal:
+        recorder = JournalRecorder(
+            journal,
+            clock,
+            verdict_rate=PLENTY,
+            uptime=lambda: api.Uptime(boot_id="a boot", milliseconds=next(up_ms)),
+            server_time=lambda: next(times),
+        )
+        intent_id = await recorder.begin_intent(Intent(ACCOUNT))
+        await recorder.record_outcome(intent_id, Outcome(EVICTED))
+        recorder.record_follow_up(intent_id, MoveEnd("moved"))
+
+    uptimes = [getattr(event.data, "uptime", None) for event in told(tmp_path)]
+    assert [each.milliseconds for each in uptimes if each is not None] == [5000, 6000, 7000]
+    found = [getattr(event.data, "server_time", None) for event in told(tmp_path)]
+    assert [each for each in found if each is not None] == SERVER_TIMES
 
 
 @pytest.mark.parametrize(

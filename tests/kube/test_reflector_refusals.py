@@ -2,11 +2,14 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
+import anyio
 import msgspec
 import pytest
 
 from reactive_desched.kube.client.session import KubeConfigOptions, open_session
+from reactive_desched.kube.watch.reflector import SYNCED
 from reactive_desched.testing.manual_clock import ManualClock, wait_until
 from tests.support.reflector_harness import ReflectorHarness
 from tests.support.scripted_api import ScriptedApi, ScriptedReply, failing, status
@@ -32,6 +35,51 @@ async def test_a_forbidden_resource_names_itself_and_is_asked_for_seldom(
         assert mirror.handler.calls[-1] == "denied"
         mirror.clock.advance(120)
         await mirror.wait_until_fresh()
+
+
+@pytest.mark.parametrize(("is_dispensable", "while_denied"), [(False, [0.0]), (True, [])])
+async def test_a_denied_resource_counts_as_not_synced_unless_its_reader_can_do_without(
+    api: ScriptedApi, mirror: ReflectorHarness, *, is_dispensable: bool, while_denied: list[float]
+) -> None:
+    mirror.handler.is_dispensable = is_dispensable
+    body = msgspec.json.encode(status("Forbidden", 403, "no"))
+    api.answer_next("list", *[ScriptedReply(403, body)] * 5)
+    async with mirror.running():
+        for nth in range(1, 5):
+            mirror.clock.advance(await mirror.wait_for_backoff(nth))
+        await mirror.wait_for_backoff(5)
+        assert synced(mirror) == while_denied
+        mirror.clock.advance(120)
+        await mirror.wait_until_fresh()
+        assert synced(mirror) == [1.0]
+
+
+def synced(mirror: ReflectorHarness) -> list[float]:
+    """Return what the metric says; nothing where it is left out."""
+    assert mirror.reflector is not None
+    found = [each for each in mirror.reflector.collect() if each.family is SYNCED]
+    return [cast(float, value) for metric in found for value in metric.samples.values()]
+
+
+async def test_a_stopped_reflector_has_no_objects_and_lists_anew_when_it_runs_again(
+    api: ScriptedApi, mirror: ReflectorHarness
+) -> None:
+    api.put("a", "1")
+    async with mirror.running():
+        await mirror.wait_until_fresh()
+    reflector = mirror.reflector
+    assert reflector is not None
+    reflector.stop()
+    assert (mirror.handler.objects, synced(mirror)) == ({}, [])
+
+    api.put("b", "2")
+    mirror.handler.is_fresh = False
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(reflector.run)
+        await mirror.wait_until_fresh()
+        assert (mirror.handler.objects, synced(mirror)) == ({"a": "1", "b": "2"}, [1.0])
+        tasks.cancel_scope.cancel()
+    assert api.count("list") == 2
 
 
 @pytest.mark.parametrize("kind", ["list", "watch"])

@@ -1,6 +1,7 @@
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import anyio
@@ -12,6 +13,7 @@ from reactive_desched.kube.client.responses import ApiResponse
 from reactive_desched.kube.client.session import (
     KubeConfigOptions,
     RequestLimits,
+    ServerClock,
     Session,
     WatchStream,
     open_session,
@@ -413,3 +415,57 @@ class TestTls:
             assert await self.ask(kubeconfig(tmp_path, cluster, user)) == 200
             with pytest.raises(Unreachable):
                 await self.ask(kubeconfig(tmp_path, cluster))
+
+
+class TestTheServersClock:
+    DATE = "Mon, 23 Nov 2026 12:00:0{} GMT"
+    NOON = datetime(2026, 11, 23, 12, tzinfo=UTC)
+
+    def test_is_unknown_before_the_first_date(self) -> None:
+        assert ServerClock(lambda: 0.0).now() is None
+
+    def test_goes_on_between_two_responses(self) -> None:
+        now = [100.0]
+        clock = ServerClock(lambda: now[0])
+        clock.read(self.DATE.format(0))
+        now[0] += 90
+
+        assert clock.now() == self.NOON + timedelta(seconds=90)
+
+    def test_goes_by_the_response_that_came_soonest_after_its_second_began(self) -> None:
+        now = [100.9]
+        clock = ServerClock(lambda: now[0])
+        clock.read(self.DATE.format(0))  # true: 12:00:00.9
+        now[0] = 101.1
+        clock.read(self.DATE.format(1))
+        now[0] = 102.8
+        clock.read(self.DATE.format(2))
+        clock.read(self.DATE.format(2))
+
+        assert clock.now() == self.NOON + timedelta(seconds=2.7)
+
+    def test_follows_a_server_that_is_set_back_after_a_few_dates(self) -> None:
+        now = [0.0]
+        clock = ServerClock(lambda: now[0])
+        clock.read(self.DATE.format(0))
+        for second in range(1, 60):
+            now[0] = second
+            clock.read(f"Mon, 23 Nov 2026 11:00:{second:02d} GMT")
+
+        assert clock.now() == self.NOON + timedelta(hours=-1, seconds=59)
+
+    @pytest.mark.parametrize("date", ["", "noon", "Mon, 99 Nov 2026 12:00:00 GMT"])
+    def test_leaves_out_what_is_no_date(self, date: str) -> None:
+        clock = ServerClock(lambda: 0.0)
+        clock.read(date)
+
+        assert clock.now() is None
+
+    async def test_is_read_from_every_response(self, api: ScriptedApi, session: Session) -> None:
+        date = self.DATE.format(7)
+        api.answer_next("GET", ScriptedReply(503, b"", {"Date": date}))
+        await session.request("GET", "/x")
+
+        now = session.server_clock.now()
+        assert now is not None
+        assert timedelta(0) <= now - self.NOON - timedelta(seconds=7) < timedelta(minutes=1)

@@ -4,12 +4,13 @@ import pytest
 from msgspec.structs import replace
 
 from reactive_desched.model.node_load import (
+    Level,
     NodeLoad,
+    RunningUse,
     make_rule,
     measure,
     other_use,
     with_new_sample,
-    with_pods_changed,
 )
 from reactive_desched.model.objects import BEST_EFFORT, BURSTABLE, Pod, PodStatus
 from reactive_desched.model.usage import NODE_METRIC, NodeMetric
@@ -52,11 +53,12 @@ def test_a_node_measured_anew_is_the_node_followed_pod_by_pod(
     pods: list[Pod], *, follows: bool
 ) -> None:
     rule, measured = replace(RULE, follows_pods=follows), sample(100, a=500, b=700)
-    followed = measure(rule, NODE, [], measured)
+    followed = RunningUse(rule, measure(rule, NODE, [prod("z")], measured))
     for each in pods:
-        followed = with_pods_changed(rule, followed, None, each)
+        followed.count(each, 1)
+    followed.count(prod("z"), -1)
 
-    assert measure(rule, NODE, pods, measured) == followed
+    assert measure(rule, NODE, pods, measured) == followed.load()
 
 
 def test_a_pod_that_came_uses_its_requests_and_one_that_left_uses_nothing() -> None:
@@ -64,8 +66,9 @@ def test_a_pod_that_came_uses_its_requests_and_one_that_left_uses_nothing() -> N
 
     assert load == NodeLoad(
         NODE,
-        {"cpu": 100 + 500 + 2000, "memory": 1, "pods": 2},
-        {"cpu": 500 + 2000, "memory": 1, "pods": 2},
+        ("cpu", "memory", "pods"),
+        (100 + 500 + 2000, 1, 2),
+        (500 + 2000, 1, 2),
         5.0,
         load.pods,
     )
@@ -104,7 +107,7 @@ def test_a_resource_that_was_not_measured_of_every_pod_counts_where_it_was() -> 
 
     load = measure(RULE, NODE, [prod("a"), prod("b")], measured)
 
-    assert load.prod_usage == {"cpu": 800, "memory": 7, "pods": 2}
+    assert load.used(Level.PROD) == {"cpu": 800, "memory": 7, "pods": 2}
 
 
 @pytest.mark.parametrize(

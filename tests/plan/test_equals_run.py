@@ -28,25 +28,37 @@ from reactive_desched.sim.profiles import Pace
 from tests.safety.world import World
 from tests.support.previewed import draw_objects, draw_policy, draw_taints, write_cluster
 
-READY_S = 3.0
+READY_S = 3.3
+"""No sum of the kube-scheduler's back-offs: a pod's end and its replacement's turn never meet."""
+
+BEGIN_S = 0.37
+"""Timestamps are whole seconds: waits that begin with the controller end between those of pods."""
+
 HORIZON_S = 900.0
 TOLERANCE_S = 0.5
 """Requests, the journal and the watch take milliseconds in the simulator, and debounce adds up."""
 
 SAME_MOMENT_S = 0.1
 
-SEEDS = [0, *range(2, 25)]
-"""In 1 a StatefulSet's pods come due at one moment: chance says whose evaluation begins a round."""
+SEEDS = [*range(25), 57, 249, 342, 572, 873]
+"""In 57 and 873 pods that fit nowhere back off; in 249 and 342 findings come due in one
+millisecond; in 572 others take the room before a StatefulSet's replacement is created.
+
+In 199 and 260 what comes due in one millisecond is decided by rounding.
+"""
 UNEVEN = (
     "zone: {evictions: 19, per: 1m, burst: 7}, node: {evictions: 7, per: 1m, burst: 3}, "
     "namespace: {evictions: 13, per: 1m, burst: 5}, owner: {evictions: 5, per: 1m, burst: 2}"
 )
 """No two of these have their next token at the same time: milliseconds would decide there."""
 
+COOLDOWN = "moves: {cooldown: 290s}\n"
+"""It is 5m by default, as `budgets.window`: milliseconds would decide which ends first."""
+
 BUDGETS = (
-    f"budgets: {{{UNEVEN}}}\n",
-    f"budgets: {{cluster: {{evictions: 6, per: 1m, burst: 2}}, {UNEVEN}}}\n",
-    f"budgets: {{cluster: {{evictions: 2, per: 5m, burst: 1}}, {UNEVEN}}}\n",
+    f"budgets: {{{UNEVEN}}}\n{COOLDOWN}",
+    f"budgets: {{cluster: {{evictions: 6, per: 1m, burst: 2}}, {UNEVEN}}}\n{COOLDOWN}",
+    f"budgets: {{cluster: {{evictions: 2, per: 5m, burst: 1}}, {UNEVEN}}}\n{COOLDOWN}",
     f"budgets: {{warmUp: null, {UNEVEN}}}\nguards: {{minPodAge: 0s}}\nmoves: {{cooldown: 1m}}\n",
     # Here it is the time since a replacement became Ready.
     (
@@ -56,9 +68,35 @@ BUDGETS = (
     # Here PodDisruptionBudgets are what holds evictions back.
     (
         "budgets: {warmUp: null, owner: null, namespace: null, node: null}\n"
-        "moves: {maxMoving: {owner: 100%}}\n"
+        "moves: {maxMoving: {owner: 100%}, cooldown: 290s}\n"
     ),
 )
+
+NO_RATES = dict.fromkeys(("cluster", "zone", "node", "namespace", "owner", "plugin"), "null")
+
+
+def alone(rates: dict[str, str], moving: dict[str, str]) -> str:
+    """Write settings in which nothing but these limits paces evictions."""
+    budgets = ", ".join(f"{key}: {value}" for key, value in {**NO_RATES, **rates}.items())
+    at_once = ", ".join(f"{key}: {value}" for key, value in {"owner": "100%", **moving}.items())
+    return (
+        f"budgets: {{warmUp: null, {budgets}}}\n"
+        f"moves: {{maxMoving: {{{at_once}}}, cooldown: 290s}}\n"
+    )
+
+
+ALONE = {
+    "the rate of a plugin": (0, alone({"plugin": "{evictions: 2, per: 1m, burst: 1}"}, {})),
+    "moves of an owner": (0, alone({}, {"owner": "1"})),
+    "moves in a namespace": (0, alone({}, {"namespace": "1"})),
+    "moves on a node": (0, alone({}, {"node": "1"})),
+    "moves in the cluster": (0, alone({}, {"cluster": "1"})),
+    "workloads of a single replica": (5, alone({}, {})),
+}
+"""The seed of a cluster, and settings: a preview without that limit or guard shows something else.
+
+In other drawn clusters a stricter limit hides these.
+"""
 
 ONE_BY_ONE = "evictions: {maxInFlight: 1}\n"
 """Else requests of one moment overtake each other, and chance says whose turn is next."""
@@ -93,12 +131,13 @@ class LateTimers:
         return anyio.move_on_after(delay + TIMER_DELAY_S)
 
 
-def compare(seed: int, folder: Path) -> Compared:
-    """Preview a drawn cluster, and run the controller on it."""
+def compare(seed: int, folder: Path, limits: str = "") -> Compared:
+    """Preview a drawn cluster, and run the controller on it, under `limits` or drawn ones."""
     rng = Random(seed)
     policy = folder / "policy.yaml"
     by_age = rng.random() < 0.4
-    text = draw_policy(rng, rng.choice(BUDGETS) + ONE_BY_ONE, by_age=by_age)
+    drawn = rng.choice(BUDGETS)
+    text = draw_policy(rng, (limits or drawn) + ONE_BY_ONE, by_age=by_age)
     policy.write_text(text, encoding="utf-8")
     configuration = load_files([policy], plugin_registry())
     trio._core._run._r.seed(seed)
@@ -107,6 +146,7 @@ def compare(seed: int, folder: Path) -> Compared:
 
     async def run() -> World:
         (folder / "journal").mkdir()
+        await anyio.sleep(BEGIN_S)
         pace = Pace(start_s=READY_S, ready_s=0.0, shutdown_s=READY_S)
         world = World(folder / "journal", configuration, rng, pace)
 
@@ -168,6 +208,17 @@ def test_the_controller_evicts_what_the_preview_says_and_when(tmp_path: Path, se
         if abs(plan.at_s - fact.at_s) > TOLERANCE_S
     ]
     assert late == []
+
+
+@pytest.mark.parametrize("what", ALONE)
+def test_what_alone_paces_evictions_does_so_in_the_preview_too(tmp_path: Path, what: str) -> None:
+    planned, done = compare(ALONE[what][0], tmp_path, ALONE[what][1])
+
+    assert [(each.pod, each.node) for each in planned] == [(each.pod, each.node) for each in done]
+    assert [each.at_s for each in planned] == pytest.approx(
+        [each.at_s for each in done], abs=TOLERANCE_S
+    )
+    assert len(planned) > 1
 
 
 def test_a_replacement_waits_for_the_room_that_a_leaving_pod_makes(world: Any) -> None:

@@ -284,14 +284,18 @@ def test_plan_shows_the_tables_where_they_are_asked_for(
     assert "2 of 10 pods would be evicted" in shown
 
 
+def usage(cpu: str) -> Any:
+    return {"resources": {"cpu": cpu, "memory": "1Gi"}}
+
+
 def node_metric(name: str, cpu: str, at: str = "2026-05-01T11:59:30Z") -> Any:
     """Measure a node as koordinator's agent does."""
-    usage = {"resources": {"cpu": cpu, "memory": "1Gi"}}
+    measured = {"nodeUsage": usage(cpu), "systemUsage": usage(cpu)}
     return {
         "apiVersion": "slo.koordinator.sh/v1alpha1",
         "kind": "NodeMetric",
         "metadata": {"name": name},
-        "status": {"updateTime": at, "nodeMetric": {"nodeUsage": usage, "systemUsage": usage}},
+        "status": {"updateTime": at, "nodeMetric": measured},
     }
 
 
@@ -322,6 +326,30 @@ def test_low_node_load_has_a_table_for_each_pool(world: Any) -> None:
     assert row(big, "n1").node_class == "appropriately utilized"
     assert row(big, "n2").remark == "not in pool big"
     assert "no node gives pods away: that takes one that is overutilized" in big.obstacles
+
+
+def test_what_moves_stands_in_the_table_of_the_pool_that_it_moves_in(world: Any) -> None:
+    def selects(pool: str) -> dict[str, Any]:
+        return {"nodeSelector": {"matchLabels": {"pool": pool}}}
+
+    args = {
+        **selects("small"),
+        "lowThresholds": {"cpu": 30},
+        "highThresholds": {"cpu": 60},
+        "anomalyCondition": {"consecutiveAbnormalities": 1},
+        "nodePools": [{"name": "big", **selects("big")}],
+    }
+    objects = [
+        *(node(world, f"{pool}{n}", pool=pool) for pool in ("big", "small") for n in (1, 2, 3)),
+        *(node_metric("big1", "3"), node_metric("big2", "1"), node_metric("big3", "2")),
+        *(pod(world, f"p{n}", "big1") for n in (1, 2)),
+    ]
+    of_pods = [{"namespace": "shop", "name": f"p{n}", "podUsage": usage("1")} for n in (1, 2)]
+    objects[6]["status"]["podsMetric"] = of_pods
+    small, big = look(world, policy("LowNodeLoad", **args), objects, passes=2).tables
+
+    assert (big.moves.evict, row(big, "big1").moves.evict) == (1, 1)
+    assert (small.moves.evict, row(small, "big1").moves.evict) == (0, 0)
 
 
 def test_production_pods_have_a_table_of_their_own(world: Any) -> None:

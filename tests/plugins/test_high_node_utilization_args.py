@@ -122,6 +122,11 @@ def test_shares_where_per_cent_are_read_are_reported(warned: Ask) -> None:
             "under thresholds, or remove OnlyThresholdingResources",
             id="no pod may leave",
         ),
+        pytest.param(
+            "thresholds: {cpu: 20, pods: 0}",
+            "thresholds.pods: only nodes without a single pod are emptied, so none moves; raise it",
+            id="empty nodes alone are emptied",
+        ),
     ],
 )
 def test_what_can_never_act_is_reported(args: str, told: str, warned: Ask) -> None:

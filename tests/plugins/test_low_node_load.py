@@ -7,7 +7,8 @@ import pytest
 from msgspec.structs import replace
 
 from reactive_desched.model.decisions import TOTAL_LIMIT_REACHED, Evict
-from reactive_desched.model.findings import Finding, RequeueAfter
+from reactive_desched.model.findings import Finding, RequeueAfter, YieldPoint
+from reactive_desched.model.node_load import Level, LoadClass
 from reactive_desched.model.objects import (
     BEST_EFFORT,
     BURSTABLE,
@@ -19,6 +20,7 @@ from reactive_desched.model.objects import (
 from reactive_desched.model.usage import NODE_METRIC, NodeMetric
 from reactive_desched.plugins.low_node_load import LowNodeLoadArgs, LowNodeLoadPlugin
 from reactive_desched.state.cluster import ClusterState
+from reactive_desched.state.indexes.node_loads import NodeLoads
 from reactive_desched.testing.builders import node, pod
 from reactive_desched.testing.scenario import Scenario, build_view, plugin_from_policy
 
@@ -289,6 +291,33 @@ def test_a_pod_that_came_since_the_measurement_counts_as_it_requests() -> None:
     cluster.apply(HOT[5])
 
     assert cluster.flagged() == {"p1"}
+
+
+def test_while_no_node_gives_pods_away_one_that_comes_or_goes_wakes_no_one() -> None:
+    judging = plugin(**CPU)
+    cluster = Scenario(judging, *measured(TWO, HOT[:4]), now_s=NOW_S)
+
+    assert cluster.subjects_evaluated(HOT[4]) == set()
+    cluster.remove(HOT[0])
+    assert cluster.subjects_evaluated(HOT[5]) == set()
+
+    (rule,) = {rule for _, rule in judging.required_indexes}
+    n1, _ = cluster.view.index(NodeLoads, rule).standings(0.0).of(*LoadClass)
+    assert n1.load.used(Level.NODE) == {"cpu": 5 * 400, "memory": 0, "pods": 5}
+    assert cluster.subjects_evaluated(small("again")) == {"every pool"}
+
+
+def test_a_plan_pauses_while_it_looks_at_nodes_whose_pods_changed() -> None:
+    judging, many = plugin(**CPU), [host(f"n{number}") for number in range(1, 301)]
+    samples = [metric(each.name, ()) for each in many]
+    cluster = Scenario(judging, *many, *samples, now_s=NOW_S)
+    cluster.apply(*(small("p", each.name, uid=f"on {each.name}") for each in many))
+
+    opinions = judging.balance("every pool", cluster.view)
+
+    pauses = [next(opinions) for _ in range(3)]
+    assert pauses == [YieldPoint()] * 3
+    assert list(opinions) == []
 
 
 def test_an_old_measurement_does_not_count() -> None:

@@ -341,6 +341,18 @@ def test_shares_where_per_cent_are_read_are_reported(warned: Ask) -> None:
             id="room on empty nodes alone",
         ),
         pytest.param(
+            "thresholds: {cpu: 0}\ntargetThresholds: {cpu: 50}\n"
+            "metricsUtilization: {source: KubernetesMetrics}",
+            "thresholds.cpu: no node has room: each uses some cpu for itself; raise it",
+            id="a use that no node is within",
+        ),
+        pytest.param(
+            "thresholds: {cpu: 20}\ntargetThresholds: {cpu: 50}\nevictionLimits: {node: 0}",
+            "evictionLimits.node: no pod may leave a node; raise it, or remove it: then there is "
+            "no limit",
+            id="a limit of none",
+        ),
+        pytest.param(
             "thresholds: {cpu: 20, gpu: 50}\ntargetThresholds: {cpu: 50, gpu: 50}\n"
             "metricsUtilization: {source: KubernetesMetrics}",
             "thresholds.gpu: the metrics API measures cpu and memory, no gpu: nothing is evicted; "
@@ -351,6 +363,22 @@ def test_shares_where_per_cent_are_read_are_reported(warned: Ask) -> None:
 )
 def test_what_can_never_act_is_reported(args: str, told: str, warned: Ask) -> None:
     assert told in warned(NAME, args)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        pytest.param("", id="requests count"),
+        pytest.param(
+            "useDeviationThresholds: true\nmetricsUtilization: {source: KubernetesMetrics}",
+            id="distances from the mean count",
+        ),
+    ],
+)
+def test_none_of_a_resource_may_be_requested_or_lie_below_the_mean(more: str, warned: Ask) -> None:
+    warnings = warned(NAME, f"thresholds: {{cpu: 0}}\ntargetThresholds: {{cpu: 50}}\n{more}")
+
+    assert not any("no node has room" in each for each in warnings)
 
 
 def test_measured_use_may_be_above_what_is_allocatable(warned: Ask) -> None:

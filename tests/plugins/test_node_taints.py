@@ -1,7 +1,7 @@
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec import structs
 
@@ -267,6 +267,7 @@ def test_ignored_taints_are_as_good_as_not_there_unless_they_are_included_by_nam
 
 
 @given(steps, arguments)
+@example([("apply", pod("p1", on="n2"))], {})  # it was flagged on n1, which has a taint
 def test_reacting_finds_exactly_what_a_full_scan_finds(
     steps: list[tuple[str, object]], args: dict[str, object]
 ) -> None:

@@ -9,7 +9,7 @@ from reactive_desched.api.index import KubeObject
 from reactive_desched.api.plugin import next_opinion
 from reactive_desched.draining.plugin import POOL
 from reactive_desched.model.decisions import Evict, Refuse
-from reactive_desched.model.findings import Finding
+from reactive_desched.model.findings import Finding, YieldPoint
 from reactive_desched.model.objects import Annotations, Node, Pod
 from reactive_desched.model.usage import NodeUsage
 from reactive_desched.plugins.high_node_utilization import (
@@ -78,6 +78,28 @@ def test_a_pod_bound_to_a_node_that_neither_gives_nor_takes_wakes_nothing() -> N
 
     assert cluster.subjects_evaluated(*tenths(1, "n2", first=4)) == set()
     assert cluster.subjects_evaluated(*tenths(1, "n3")) == {POOL}
+
+
+def test_a_node_that_has_less_than_before_gives_pods_from_fewer_on() -> None:
+    cluster = Scenario(low(), small("n1", cpu="2"), N2, *tenths(7, "n1"))
+    assert cluster.subjects_evaluated(*tenths(1, "n1", first=7)) == set()
+    assert cluster.subjects_evaluated(small("n1", cpu="1700m")) == set()
+
+    assert cluster.subjects_evaluated(*tenths(1, "n1", first=8)) == {POOL}
+    assert len(cluster.flagged()) == 1
+
+
+def test_a_plan_pauses_while_it_measures_nodes_whose_pods_changed() -> None:
+    plugin, calm = low(), [small(f"calm{number}") for number in range(300)]
+    pods = [each for one in calm for each in tenths(4, one.name)]
+    cluster = Scenario(plugin, N1, N2, *calm, *pods, *tenths(5, "n1"))
+    cluster.apply(*(each for one in calm for each in tenths(1, one.name, first=4)))
+    cluster.state.upsert(tenths(1, "n1", first=5)[0])
+
+    opinions = plugin.balance(POOL, cluster.view)
+
+    assert [next(opinions) for _ in range(3)] == [YieldPoint()] * 3
+    assert isinstance(next(opinions), Finding)
 
 
 def test_every_change_of_use_matters_where_thresholds_follow_the_mean() -> None:

@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reactive_desched.model.changes import PodGone
 from reactive_desched.model.findings import Finding, RequeueAfter
 from reactive_desched.model.objects import Pod, PodStatus
 from reactive_desched.model.subjects import NodeSubject
@@ -216,6 +217,13 @@ def test_a_node_change_that_leaves_its_pods_as_they_are_wakes_none() -> None:
     cluster = scenario_at_now(plugin(**MAX), of_age(500))
 
     assert cluster.subjects_evaluated(node("n1", "gpu:NoSchedule", labels={"disk": "ssd"})) == set()
+
+
+def test_of_pods_that_go_only_those_that_ended_are_looked_at() -> None:
+    judging, running = plugin(**MAX), of_age(500)
+
+    assert not judging.matters(PodGone(running))
+    assert judging.matters(PodGone(of_age(500, status=pod_status("Failed"))))
 
 
 def test_a_condition_is_waited_for_to_the_second() -> None:

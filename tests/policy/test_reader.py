@@ -116,9 +116,21 @@ def test_bytes_are_utf_8_with_or_without_a_byte_order_mark() -> None:
     ("text", "told"),
     [
         (b"a: 1\nb: \xff\n", "p.yaml:2:4: the text is not UTF-8; save it as UTF-8"),
-        ("a: \x00", "p.yaml:1:4: the character U+0000 is not allowed"),
+        (
+            "a: 1".encode("utf-16"),
+            "p.yaml:1:1: the text is not UTF-8; it is UTF-16: save it as UTF-8",
+        ),
+        (
+            b"\x1f\x8b\x08\x00",
+            "p.yaml:1:2: the text is not UTF-8; it is compressed by gzip: unpack it",
+        ),
+        (b"\x7fELF\xff\x00", "p.yaml:1:5: the text is not UTF-8; it is no text: is this the file?"),
+        ("a: \x00", "p.yaml:1:4: the character U+0000 is not allowed; remove it"),
         ('a: "\\ud800"', "p.yaml:1:4: half of a surrogate pair is not a character"),
-        ("a: .inf", 'p.yaml:1:4: ".inf" is not a number that can be used'),
+        (
+            "a: .inf",
+            'p.yaml:1:4: ".inf" is not a number that can be used; write a number in digits',
+        ),
         ("a: !!int x", 'p.yaml:1:4: "x" is not what its tag says; remove the tag'),
         ("a: !mine x", 'p.yaml:1:4: the tag "!mine" is not supported; remove the tag'),
         (
@@ -128,9 +140,21 @@ def test_bytes_are_utf_8_with_or_without_a_byte_order_mark() -> None:
                 "remove the tag"
             ),
         ),
-        ("a: *x", 'p.yaml:1:4: the alias "*x" has no anchor before it'),
-        ("&a [*a]", 'p.yaml:1:5: the alias "*a" has no anchor before it'),
-        ("? [a]\n: b", "p.yaml:1:3: a key must be a plain text"),
+        (
+            "a: *x",
+            (
+                'p.yaml:1:4: the alias "*x" has no anchor before it; write &x before '
+                "a value above, or the value itself here"
+            ),
+        ),
+        (
+            "&a [*a]",
+            (
+                'p.yaml:1:5: the alias "*a" has no anchor before it; write &a before '
+                "a value above, or the value itself here"
+            ),
+        ),
+        ("? [a]\n: b", "p.yaml:1:3: a key must be a plain text; write KEY: VALUE"),
         ("<<: 5", "p.yaml:1:1: a merge key (<<) takes a mapping or a list of mappings"),
         (
             "a: {{ .Values.a }}",
@@ -139,7 +163,7 @@ def test_bytes_are_utf_8_with_or_without_a_byte_order_mark() -> None:
         (
             "a:\n\t- b",
             (
-                "p.yaml:2:1: not valid YAML: a text may not begin with '\\t'; "
+                "p.yaml:2:1: not valid YAML: a text may not begin with a tab; "
                 "indent with spaces: tabs are not allowed in YAML"
             ),
         ),
@@ -182,6 +206,9 @@ def test_an_anchor_does_not_reach_into_the_next_document() -> None:
     assert 'the alias "*x"' in refusal("a: &x 1\n---\nb: *x\n")
 
 
+TOO_LARGE = "a policy is never that large: is this the file?"
+
+
 class TestBounds:
     def test_a_text_may_have_one_mebibyte(self) -> None:
         comment = b"#" * (MAX_TEXT_BYTES - 6)
@@ -193,7 +220,9 @@ class TestBounds:
     def test_nesting_ends_at_forty_levels(self) -> None:
         assert to_plain(only("[" * MAX_DEPTH + "]" * MAX_DEPTH))
         told = refusal("[" * (MAX_DEPTH + 1) + "]" * (MAX_DEPTH + 1))
-        assert told == "p.yaml:1:41: nested deeper than 40 levels, aliases written out"
+        assert (
+            told == f"p.yaml:1:41: nested deeper than 40 levels, aliases written out; {TOO_LARGE}"
+        )
         assert "nested deeper than 40 levels" in refusal("[" * 500_000)
 
     def test_aliases_cannot_nest_deeper(self) -> None:
@@ -211,7 +240,7 @@ class TestBounds:
 
     def test_values_are_counted(self) -> None:
         told = refusal("- a\n" * (MAX_VALUES + 100))
-        assert told == "p.yaml:20000:3: more than 20,000 values, aliases written out"
+        assert told == f"p.yaml:20000:3: more than 20,000 values, aliases written out; {TOO_LARGE}"
 
     def test_documents_are_counted(self) -> None:
         told = refusal("--- a\n" * (MAX_DOCUMENTS + 1))

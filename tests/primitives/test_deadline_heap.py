@@ -108,3 +108,24 @@ def test_timers_ring_as_a_plain_table_would(steps: list[tuple[str, str, int]]) -
 def test_the_earliest_time_is_that_of_those_that_come_at_all() -> None:
     assert earliest(None, 3.0, 2.0, None) == 2.0
     assert earliest(None, None) is None
+
+
+def test_the_rounding_of_sums_does_not_decide_which_of_two_timers_rings_first() -> None:
+    orders = []
+    for booted_at in (0.0, 118.0482, 4083.212, 16_373.2246):
+        timers: Timers[str] = Timers()
+        timers.set("waits longest", booted_at + 0.001 + (100.0 - 17.001))
+        timers.set("waits since later", booted_at + 26.001 + (100.0 - 43.001))
+        timers.set("a millisecond later", booted_at + 83.001)
+        orders.append([timers.pop_due(booted_at + 83.01) for _ in range(3)])
+
+    assert orders == [["waits longest", "waits since later", "a millisecond later"]] * 4
+
+
+def test_no_timer_rings_before_its_time() -> None:
+    timers: Timers[str] = Timers()
+    timers.set("a", 10.0 + 1e-7)
+
+    assert timers.pop_due(10.0) is None
+    assert timers.next_due() == 10.0 + 1e-7
+    assert timers.pop_due(10.0 + 1e-7) == "a"

@@ -1,5 +1,6 @@
 """A library can be kept from what it imports, and nothing else notices."""
 
+import re
 import ssl
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import pytest
 from reactive_desched.primitives.lean_imports import (
     certificates_on_demand,
     install_stand_in,
+    patterns_on_demand,
     without_package,
 )
 from tests.support.authority import CertificateAuthority
@@ -54,6 +56,23 @@ def test_a_stand_in_gives_its_members_and_loads_the_module_for_others(
 
     assert hsv_to_rgb.__module__ == "colorsys"
     assert sys.modules["colorsys"] is not stand_in
+
+
+def test_a_pattern_is_compiled_when_it_is_first_used_and_is_one_from_the_start() -> None:
+    with patterns_on_demand():
+        word, broken = re.compile(r"(\w+)!", re.IGNORECASE), re.compile("(")
+        at_once = re.match("a(b)", "ab")
+
+    assert isinstance(word, re.Pattern)
+    assert re.fullmatch(word, "Hallo!")
+    assert [each[1] for each in word.finditer("a! b c!")] == ["a", "c"]
+    assert (word.pattern, word.groups, word.flags & re.IGNORECASE) == (r"(\w+)!", 1, re.IGNORECASE)
+    assert word.sub(r"\1?", "a!") == "a?"
+    assert at_once is not None
+    with pytest.raises(re.error):
+        broken.search("(")
+    with pytest.raises(re.error):
+        re.compile("(")
 
 
 def test_pydantic_keeps_its_own_loader_of_plugins_for_other_packages() -> None:

@@ -1,4 +1,7 @@
-"""`python -m tests.safety --seeds 10000`: play many stories, and print those that fail."""
+"""`python -m tests.safety --seeds 10000`: play many stories, and print those that fail.
+
+`--mutation NAME` switches one rule of the program off and plays until the referee finds it.
+"""
 
 import argparse
 import sys
@@ -9,7 +12,11 @@ from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 
+from tests.safety.mutations import MUTATIONS, mutated
+from tests.safety.referee import Violation
 from tests.safety.story import play_story
+
+ALL = "all"
 
 
 def play(seed: int, steps: int) -> tuple[int, int, str]:
@@ -22,15 +29,55 @@ def play(seed: int, steps: int) -> tuple[int, int, str]:
     return seed, len(world.referee.evictions), ""
 
 
+def seed_that_finds(mutation: str, seeds: range, steps: int) -> tuple[int | None, str]:
+    """Return the first seed in which the referee objects to a mutation, and what it says.
+
+    What else goes wrong is no finding of the referee: it is raised.
+    """
+    for seed in seeds:
+        with TemporaryDirectory() as folder, mutated(mutation):
+            try:
+                play_story(Random(seed), Path(folder), steps=steps)
+            except Violation as violation:
+                return seed, str(violation).partition("\n")[0]
+    return None, ""
+
+
+def play_mutations(names: list[str], seeds: range, steps: int) -> int:
+    """Print which seed finds each mutation; return 1 where none finds one."""
+    missed = []
+    for name in names:
+        found, violation = seed_that_finds(name, seeds, steps)
+        missed += [name] if found is None else []
+        text = f"not found in {len(seeds)} seeds" if found is None else f"seed {found}: {violation}"
+        sys.stdout.write(f"{name}: {text}\n")
+        sys.stdout.flush()
+    sys.stdout.write(f"{len(names) - len(missed)} of {len(names)} mutations found\n")
+    return 1 if missed else 0
+
+
 def main() -> int:
     """Play the seeds of the command line on all cores; return 1 where a story failed."""
     parser = argparse.ArgumentParser(prog="python -m tests.safety", description=__doc__)
     parser.add_argument("--first", type=int, default=0, help="the first seed (default: 0)")
     parser.add_argument("--seeds", type=int, default=200, help="how many (default: 200)")
     parser.add_argument("--steps", type=int, default=80, help="steps of a story (default: 80)")
+    parser.add_argument(
+        "--mutation",
+        choices=[*MUTATIONS, ALL],
+        metavar="NAME",
+        help="switch this rule off, and play until the referee finds that; all: one after another",
+    )
+    parser.add_argument("--mutations", action="store_true", help="list the mutations")
     arguments = parser.parse_args()
-    began, evictions, failed = time.monotonic(), 0, []
+    if arguments.mutations:
+        sys.stdout.write("".join(f"{name}\n" for name in MUTATIONS))
+        return 0
     seeds = range(arguments.first, arguments.first + arguments.seeds)
+    if arguments.mutation:
+        names = list(MUTATIONS) if arguments.mutation == ALL else [arguments.mutation]
+        return play_mutations(names, seeds, arguments.steps)
+    began, evictions, failed = time.monotonic(), 0, []
     with ProcessPoolExecutor() as pool:
         for seed, count, error in pool.map(play, seeds, [arguments.steps] * len(seeds)):
             evictions += count

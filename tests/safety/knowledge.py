@@ -9,12 +9,13 @@ from typing import Any, Final
 import anyio
 
 from reactive_desched.model.node_marks import CORDON
-from reactive_desched.model.opt_outs import DO_NOT_EVICT
+from reactive_desched.model.opt_outs import DO_NOT_DISRUPT, DO_NOT_EVICT, SAFE_TO_EVICT
 from reactive_desched.sim.clock import parse_time
 from reactive_desched.sim.conditions import condition_status, find_condition
 from reactive_desched.sim.objects import Obj
 
 OPT_OUT: Final = "descheduler.alpha.kubernetes.io/prefer-no-eviction"
+DRAIN: Final = "ToBeDeletedByClusterAutoscaler"
 ZONE: Final = "topology.kubernetes.io/zone"
 
 
@@ -24,7 +25,8 @@ class Knowledge:
     `opted_out` and `unschedulable` are the objects and pods that are so, since when. `lacking` are
     the StatefulSets with fewer Ready pods than they want, and `ready_since` the Ready pods.
     `unfit_until` is until when a node had a taint that is a reason to evict, `inf` where it has
-    one, and `changed_at` when its labels or taints changed last.
+    one, and `changed_at` when its labels or taints changed last. `drained_since` are the nodes that
+    an autoscaler empties, and `bound_at` is when pods were first seen on their node.
     """
 
     def __init__(self) -> None:
@@ -35,6 +37,8 @@ class Knowledge:
         self.ready_since: dict[str, float] = {}
         self.unfit_until: dict[str, float] = {}
         self.changed_at: dict[str, float] = {}
+        self.drained_since: dict[str, float] = {}
+        self.bound_at: dict[str, float] = {}
 
     def of(self, resource: str) -> dict[str, Obj]:
         """Return the objects of a resource by uid."""
@@ -89,23 +93,26 @@ class Knowledge:
             self._count_ready(uid, now)
         if resource == "pods":
             _note(self.unschedulable, uid, now, holds=is_unschedulable(obj))
+            _note(self.bound_at, uid, now, holds=bool(obj["spec"].get("nodeName")))
             _note(self.ready_since, uid, now, holds=condition_status(obj, "Ready") == "True")
             self._count_ready(controller_uid(obj), now)
 
     def forget(self, resource: str, uid: str) -> None:
         """Take in that an object is gone."""
         obj = self.of(resource).pop(uid, None)
-        for noted in (self.opted_out, self.unschedulable, self.ready_since):
+        for noted in (self.opted_out, self.unschedulable, self.ready_since, self.bound_at):
             noted.pop(uid, None)
         if resource == "pods" and obj is not None:
             self._count_ready(controller_uid(obj), anyio.current_time())
         if resource == "nodes" and obj is not None:
             self.changed_at[obj["metadata"]["name"]] = anyio.current_time()
+            self.drained_since.pop(obj["metadata"]["name"], None)
 
     def _take_in_node(self, before: Obj | None, node: Obj, now: float) -> None:
         name = node["metadata"]["name"]
         if before is None or features(before) != features(node):
             self.changed_at[name] = now
+        _note(self.drained_since, name, now, holds=is_drained(node))
         if has_reason(node):
             self.unfit_until[name] = inf
         elif self.unfit_until.get(name) == inf:
@@ -129,6 +136,8 @@ def _note(noted: dict[str, float], uid: str, now: float, *, holds: bool) -> None
 def opts_out(obj: Obj) -> bool:
     """Say whether an object asks for no eviction, be it for a time only."""
     annotations = obj["metadata"].get("annotations") or {}
+    if annotations.get(SAFE_TO_EVICT) == "false" or annotations.get(DO_NOT_DISRUPT) == "true":
+        return True
     return OPT_OUT in annotations or DO_NOT_EVICT in annotations
 
 
@@ -141,7 +150,12 @@ def opted_out_until(obj: Obj) -> float:
 
 def has_reason(node: Obj) -> bool:
     """Say whether a node has a taint for which its pods may be evicted."""
-    return any(taint["key"] != CORDON for taint in _taints(node))
+    return any(taint["key"] not in (CORDON, DRAIN) for taint in _taints(node))
+
+
+def is_drained(node: Obj) -> bool:
+    """Say whether an autoscaler empties a node."""
+    return any(taint["key"] == DRAIN for taint in _taints(node))
 
 
 def is_rolling_out(deployment: Obj) -> bool:

@@ -28,13 +28,18 @@ from reactive_desched.sim.conditions import condition_status
 from reactive_desched.sim.objects import Obj
 from reactive_desched.sim.store import Event
 from tests.safety.knowledge import features, has_reason, zone_of
-from tests.safety.restraint import RULES, SLACK, Asked, Storms, futile_moves, wrong_decisions
+from tests.safety.restraint import (
+    RULES,
+    SLACK,
+    Asked,
+    StatefulSetOrder,
+    Storms,
+    futile_moves,
+    wrong_decisions,
+)
 
 if TYPE_CHECKING:
     from tests.safety.world import Life, World
-
-REQUEST_S: Final = 90.0
-"""So long before a pod leaves its eviction may have been requested."""
 
 FOLLOWED_S: Final = 150.0
 """So long after `moves.readyTimeout` every move has its end."""
@@ -91,6 +96,8 @@ class Referee:
         self.sent: dict[str, Eviction] = {}
         self.left: set[str] = set()
         self._storms = Storms(world)
+        self._order = StatefulSetOrder(world)
+        self._created: defaultdict[str, dict[str, float]] = defaultdict(dict)
         self._node_changed_at = 0.0
         self._are_all_unfit = False
         world.store.subscribe(self._observe)
@@ -132,13 +139,14 @@ class Referee:
         before = next((each for each in self.evictions if each.uid == request.uid), None)
         if before is None:
             return
-        seems_s = self._apparent_s(before, anyio.current_time(), life.number)
-        is_known = before.life == life.number or seems_s < CACHE_LAG_S
+        is_known = before.life == life.number or anyio.current_time() - before.at < CACHE_LAG_S
         self._expect(not is_known, f"{request.name} was requested again after its eviction")
 
     def decided(self, evaluation: Evaluation) -> None:
         """Take in a decision of the present process."""
         for violation in self._storms.decided(evaluation):
+            self._violate(violation)
+        for violation in self._order.decided(evaluation):
             self._violate(violation)
         for violation in wrong_decisions(self._world, evaluation):
             self._violate(violation)
@@ -156,6 +164,11 @@ class Referee:
     def is_ready_again(self, eviction: Eviction) -> bool:
         """Say whether the owner created a pod since an eviction, and it became Ready."""
         return any(created >= int(eviction.at) for created in self._became_ready[eviction.owner])
+
+    def created_since(self, eviction: Eviction) -> list[str]:
+        """Return the pods that the owner made since an eviction, give or take a second."""
+        created = self._created[eviction.owner]
+        return [uid for uid, at in created.items() if at > eviction.at - 1]
 
     def wants_only_one(self, owner: str) -> bool:
         """Say whether an owner wants a single pod, and wanted no more for a minute."""
@@ -201,6 +214,8 @@ class Referee:
             self._observe_node(event)
         if event.resource != "pods" or event.type == "DELETED":
             return
+        if event.previous is None:
+            self._created[self._topmost_owner(event.object)][meta["uid"]] = anyio_time()
         if meta["uid"] in self._ready or condition_status(event.object, "Ready") != "True":
             return
         self._ready.add(meta["uid"])
@@ -253,7 +268,7 @@ class Referee:
             created = sorted(self._became_ready[owner])
             moving = 0
             for eviction in reversed(evictions):
-                if created and created[-1] >= int(eviction.at) - self._set_back_s(eviction):
+                if created and created[-1] >= int(eviction.at):
                     created.pop()
                 elif not self._is_given_up(eviction):
                     moving += 1
@@ -268,7 +283,7 @@ class Referee:
 
     def _is_given_up(self, eviction: Eviction) -> bool:
         """Say whether the controller may wait no longer: in vain, or the owner wants fewer pods."""
-        age_s = self._apparent_s(eviction, anyio.current_time(), self._world.lives)
+        age_s = anyio.current_time() - eviction.at
         if age_s >= self._world.config.settings.moves.ready_timeout_s:
             return True
         wanted = self._wanted[eviction.owner]
@@ -276,15 +291,6 @@ class Referee:
         since = [replicas for at, replicas in wanted if at > eviction.at]
         wants_fewer = eviction.is_surplus or min(before + since) < before[0]
         return wants_fewer and anyio.current_time() - eviction.at >= CREATION_TIMEOUT_S
-
-    def _set_back_s(self, eviction: Eviction) -> float:
-        """Return how much earlier an eviction may seem to have been, to a later process.
-
-        By as much as the clock was set back before: docs/explain/known-flaws.md.
-        """
-        if eviction.life == self._world.lives:
-            return 0.0
-        return -sum(s for at, s in self._world.clock_steps if s < 0 and at <= eviction.at)
 
     def _wants(self, owner: str, within_s: float = 0.0) -> int:
         """Return how many pods an owner wants, or the most that it wanted in the last seconds."""
@@ -298,17 +304,6 @@ class Referee:
             self._topmost_owner(pod) == owner and "deletionTimestamp" not in pod["metadata"]
             for pod in pods
         )
-
-    def _apparent_s(self, first: Eviction, now: float, life: int) -> float:
-        """Return how long ago an eviction may seem to have been at most, to this process.
-
-        To a later one by as much longer as a clock was set forward: docs/explain/known-flaws.md.
-        """
-        if first.life == life:
-            return now - first.at
-        steps = self._world.clock_steps
-        forward = sum(s for at, s in steps if s > 0 and first.at - REQUEST_S <= at <= now)
-        return now - first.at + forward
 
     def check(self) -> None:
         """Check what holds at any time; raises Violation."""
@@ -352,9 +347,7 @@ class Referee:
                 last, count = evictions[end], end - start + 1
                 allowed = rate.burst + rate.per_second * (last.at - first.at)
                 if count > allowed + SLACK:
-                    seems_s = self._apparent_s(first, last.at, last.life)
-                    if count > rate.burst + rate.per_second * seems_s + SLACK:
-                        yield first, last, count
+                    yield first, last, count
 
     def _check_windows(self) -> None:
         window_s = self._world.config.settings.budgets.window_s
@@ -363,7 +356,7 @@ class Referee:
                 continue
             for name, evictions in self._by_name(scope):
                 for first, last in zip(evictions, evictions[limit:], strict=False):
-                    if self._apparent_s(first, last.at, last.life) < window_s - SLACK:
+                    if last.at - first.at < window_s - SLACK:
                         self._violate(
                             f"{limit + 1} evictions of {scope} {name} within "
                             f"{last.at - first.at:.1f} s"

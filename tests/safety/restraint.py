@@ -38,6 +38,15 @@ TOO_MANY_UNREADY: Final = 3
 
 SINGLE_TIMEOUT_S: Final = 300.0
 
+CHOOSES_TARGETS: Final = ("RemoveDuplicates",)
+"""The plugins of stories that choose to which nodes pods may go."""
+
+GATHER_S: Final = 1.0
+"""So long findings on the pods of a StatefulSet are gathered before the first of them leaves."""
+
+TURN_S: Final = 5.0
+"""So long a pod of a StatefulSet holds up those of lower ordinals."""
+
 
 class Asked(NamedTuple):
     """A request, the process that sends it, and what that knows of its pod."""
@@ -144,7 +153,7 @@ def reasons(asked: Asked) -> Iterator[str]:
 def ages(asked: Asked) -> Iterator[str]:
     """The pod is old enough, and was Ready for long enough."""
     guards = asked.world.config.settings.guards
-    if asked.clock_was_set():
+    if asked.clock_was_set(OLD_S):
         return
     age_s = asked.world.wall_now() - parse_time(asked.pod["metadata"]["creationTimestamp"])
     if age_s < guards.min_pod_age_s - SLACK:
@@ -161,6 +170,12 @@ def stateful_sets(asked: Asked) -> Iterator[str]:
         yield "its StatefulSet lacks Ready pods"
 
 
+def drained_nodes(asked: Asked) -> Iterator[str]:
+    """No pod leaves a node that an autoscaler empties."""
+    if asked.told.drained_since.get(asked.place.node, inf) < asked.now - OLD_S:
+        yield f"an autoscaler empties node {asked.place.node}"
+
+
 def single_replicas(asked: Asked) -> Iterator[str]:
     """Of the workloads of a namespace that want one pod, one is moving at a time."""
     referee, place = asked.referee, asked.place
@@ -172,7 +187,7 @@ def single_replicas(asked: Asked) -> Iterator[str]:
             and other.namespace == place.namespace
             and other.owner not in (place.owner, "")
             and not other.is_surplus
-            and OLD_S < asked.now - other.at < SINGLE_TIMEOUT_S - OLD_S
+            and asked.now - other.sent_at < SINGLE_TIMEOUT_S - OLD_S
             and referee.wants_only_one(other.owner)
             and not referee.is_ready_again(other)
         ):
@@ -202,6 +217,38 @@ def cooldowns(asked: Asked) -> Iterator[str]:
             yield f"{left.name} left {left.node} {asked.now - left.at:.1f} s ago: it cools down"
 
 
+def node_cooldowns(asked: Asked) -> Iterator[str]:
+    """A plugin takes no pod from a node to which it moved one a short time ago.
+
+    It moved a pod there if its owner lost one pod in this process, and made one since.
+    """
+    place, told = asked.place, asked.told
+    cooldown_s = asked.world.config.settings.moves.node_cooldown_s
+    if place.plugin not in CHOOSES_TARGETS or asked.clock_was_set():
+        return
+    changed_at = told.changed_at.get(place.node, -inf)
+    since = asked.now - cooldown_s - asked.world.config.settings.moves.ready_timeout_s
+    recent = [e for e in asked.referee.evictions if e.at > since]
+    for left in recent:
+        if left.plugin != place.plugin or left.life != place.life or left.is_surplus:
+            continue
+        if [each.owner for each in recent].count(left.owner) != 1 or asked.referee.is_open(
+            left.uid
+        ):
+            continue
+        came = asked.referee.created_since(left)
+        if len(came) != 1 or (pod := told.of("pods").get(came[0])) is None:
+            continue
+        bound_at = told.bound_at.get(came[0], inf)
+        if (
+            pod["spec"].get("nodeName") == place.node
+            and changed_at < bound_at
+            and left.at < bound_at
+            and OLD_S < asked.now - bound_at < cooldown_s - SLACK
+        ):
+            yield f"{pod['metadata']['name']} came {asked.now - bound_at:.1f} s ago: it cools down"
+
+
 def warm_up(asked: Asked) -> Iterator[str]:
     """A process begins with a share of the rates."""
     budgets = asked.world.config.settings.budgets
@@ -228,8 +275,10 @@ RULES: Final[tuple[Callable[[Asked], Iterator[str]], ...]] = (
     reasons,
     ages,
     stateful_sets,
+    drained_nodes,
     single_replicas,
     cooldowns,
+    node_cooldowns,
     warm_up,
 )
 
@@ -244,7 +293,8 @@ def wrong_decisions(world: "World", evaluation: Evaluation) -> Iterator[str]:
         return
     guards, plugin = world.config.settings.guards, evaluation.finding.plugin
     ready_s = told.ready_for_s(pod.uid, world.wall_now())
-    if ready_s < guards.min_ready_time_s - SLACK and not world.clock_steps:
+    is_clock_steady = all(evaluation.decided_at - at > OLD_S for at, _ in world.clock_steps)
+    if ready_s < guards.min_ready_time_s - SLACK and is_clock_steady:
         yield f"{pod.name} was chosen when it was Ready for {ready_s:.1f} s"
     if (deployment := told.deployment_of(obj)) is None:
         return
@@ -255,6 +305,68 @@ def wrong_decisions(world: "World", evaluation: Evaluation) -> Iterator[str]:
         moving = world.referee.may_be_moving(deployment["metadata"]["uid"])
         if lacking > moving:
             yield f"{pod.name} was chosen: {lacking} pods are not Ready, and {moving} may be moving"
+
+
+class StatefulSetOrder:
+    """Follows the decisions on the pods of StatefulSets: the highest ordinal leaves first.
+
+    Of the pods of a set on which nothing was decided for a while, all that are found within
+    GATHER_S count.
+    """
+
+    def __init__(self, world: "World") -> None:
+        self._world = world
+        self._life = 0
+        self._seen: dict[str, list[tuple[float, str]]] = {}
+        self._hasty: dict[str, tuple[float, str, int]] = {}
+
+    def decided(self, evaluation: Evaluation) -> Iterator[str]:
+        """Take in a decision."""
+        life, pod, now = self._world.life, evaluation.finding.pod, evaluation.decided_at
+        if life is None:
+            return
+        if life.number != self._life:
+            self._life = life.number
+            self._seen.clear()
+            self._hasty.clear()
+        guards, told = self._world.config.settings.guards, life.told
+        obj = told.of("pods").get(pod.uid)
+        if obj is None:
+            return
+        controller = controller_uid(obj)
+        is_on = guards.holds(GuardName.STATEFUL_SET_ORDER, evaluation.finding.plugin)
+        if not is_on or controller not in told.of("statefulsets"):
+            return
+        seen = self._seen.setdefault(controller, [])
+        if pod.uid not in {uid for _, uid in seen}:
+            is_chosen = isinstance(evaluation.decision, Evict)
+            yield from self._found_first(controller, obj, now, is_chosen=is_chosen)
+        seen.append((now, pod.uid))
+
+    def _found_first(
+        self, controller: str, pod: Obj, now: float, *, is_chosen: bool
+    ) -> Iterator[str]:
+        """Take in the first decision on a pod; `_hasty` are pods chosen while others are found."""
+        assert self._world.life is not None, "it decided"
+        told, seen, name = self._world.life.told, self._seen[controller], pod["metadata"]["name"]
+        if (hasty := self._hasty.get(controller)) is not None:
+            at, chosen, lower = hasty
+            if lower < ordinal_of(pod) and now < at + GATHER_S - SLACK:
+                yield f"{chosen} was chosen before {name}, which was found as well"
+        began = min((at for at, _ in seen if at > now - TURN_S - OLD_S), default=now)
+        if not is_chosen or now >= began + GATHER_S - SLACK:
+            return
+        for uid in {uid for at, uid in seen if at >= began}:
+            other = told.of("pods").get(uid)
+            if other is not None and ordinal_of(other) > ordinal_of(pod):
+                higher = other["metadata"]["name"]
+                yield f"{name} was chosen before {higher}, which was found as well"
+        self._hasty[controller] = began, name, ordinal_of(pod)
+
+
+def ordinal_of(pod: Obj) -> int:
+    """Return the ordinal of a StatefulSet's pod."""
+    return int(pod["metadata"]["name"].rpartition("-")[2])
 
 
 class Storms:

@@ -13,7 +13,7 @@ import anyio
 import trio
 from trio.testing import MockClock
 
-from reactive_desched.model.opt_outs import DO_NOT_EVICT
+from reactive_desched.model.opt_outs import DO_NOT_DISRUPT, DO_NOT_EVICT, SAFE_TO_EVICT
 from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.documents import SourceText
@@ -21,7 +21,7 @@ from reactive_desched.policy.load import load_sources
 from reactive_desched.sim.controllers.node_lifecycle import GRACE_S
 from reactive_desched.sim.objects import Obj
 from reactive_desched.sim.status import StatusError
-from tests.safety.knowledge import OPT_OUT, ZONE
+from tests.safety.knowledge import DRAIN, OPT_OUT, ZONE
 from tests.safety.referee import FOLLOWED_S
 from tests.safety.restraint import CLOSED_EVERY_MINUTES, CLOSED_MINUTES
 from tests.safety.world import World, remove_quietly
@@ -33,6 +33,11 @@ APPS: Final = {"web": "default", "api": "default", "batch": "jobs"}
 """Workloads by their namespaces."""
 
 TAINTS: Final = ("gpu:NoSchedule", "spot:NoSchedule", "slow:PreferNoSchedule")
+POD_OPT_OUTS: Final = (
+    (OPT_OUT, "true"),
+    (SAFE_TO_EVICT, "false"),
+    (DO_NOT_DISRUPT, "true"),
+)
 ABOVE_PODS: Final = ("deployments", "statefulsets", "namespaces", "nodes")
 WATCHED: Final = ("pods", "nodes", "namespaces", "poddisruptionbudgets")
 
@@ -45,7 +50,7 @@ def policy_text(rng: Random) -> str:
     """
     layers = set(LAYERS)
     if rng.random() < 0.4:
-        layers = {rng.choice([*LAYERS, ""])}
+        layers = {rng.choice([*LAYERS, "guards", "moves", ""])}
     others = ("RemoveDuplicates", "RemovePodsViolatingNodeAffinity")
     plugins = ["RemovePodsViolatingNodeTaints", *(each for each in others if rng.random() < 0.3)]
     deschedule = [name for name in plugins if name != "RemoveDuplicates"]
@@ -74,10 +79,10 @@ apiVersion: reactive-desched/v1alpha1
 kind: ReactiveSettings
 debounce: {{quiet: {rng.choice(["0s", "500ms", "2s"])}, maxWait: 5s}}
 evictions: {{maxInFlight: {rng.choice([50, 5, 1])}}}
-guards: {rng.choice(["{}", NO_GUARDS, NO_GUARDS]) if "guards" in layers else NO_GUARDS}
+guards: {_guards(rng, alone=layers == {"guards"}) if "guards" in layers else NO_GUARDS}
 brakes: {rng.choice(["{}", "{}", "{}", BRAKES]) if "brakes" in layers else NO_BRAKES}
 moves:
-  maxMoving: {_max_moving(rng) if "moves" in layers else NO_MAX_MOVING}
+  maxMoving: {_max_moving(rng, alone=layers == {"moves"}) if "moves" in layers else NO_MAX_MOVING}
   readyTimeout: {rng.choice(["600s", "600s", "120s"])}
   {memory}
 budgets:
@@ -85,13 +90,27 @@ budgets:
 """
 
 
-def _max_moving(rng: Random) -> str:
-    limits = (
-        f"{scope}: {rng.choice(choices)}"
-        for scope, choices in MAX_MOVING.items()
-        if rng.random() < 0.5
-    )
-    return f"{{{', '.join(limits)}}}"
+def _guards(rng: Random, *, alone: bool) -> str:
+    """Have all guards of workloads, none, or one; `alone` always one."""
+    single = [_only_guard(name) for name in (*OF_WORKLOADS, *AGES)]
+    return rng.choice(single if alone else ["{}", NO_GUARDS, *single])
+
+
+def _only_guard(name: str) -> str:
+    disabled = ", ".join(other for other in OF_WORKLOADS if other != name)
+    ages = ", ".join(f"{age}: {'60s' if age == name else '0s'}" for age in AGES)
+    return f"{{disabled: [{disabled}], {ages}}}"
+
+
+def _max_moving(rng: Random, *, alone: bool) -> str:
+    """Limit some scopes, by default or as drawn, or one; `alone` always one."""
+    if alone or rng.random() < 0.3:
+        scope = rng.choice(list(MAX_MOVING))
+        limits = {**dict.fromkeys(MAX_MOVING, "null"), scope: MAX_MOVING[scope][0]}
+    else:
+        drawn = {scope: rng.choice(choices) for scope, choices in MAX_MOVING.items()}
+        limits = {scope: limit for scope, limit in drawn.items() if rng.random() < 0.5}
+    return f"{{{', '.join(f'{scope}: {limit}' for scope, limit in limits.items())}}}"
 
 
 def _memory(rng: Random) -> str:
@@ -101,6 +120,10 @@ def _memory(rng: Random) -> str:
 
 
 def _budgets(rng: Random) -> str:
+    """Give some scopes a rate, by default or as drawn, or one that stands alone."""
+    if rng.random() < 0.3:
+        alone = rng.choice([scope for scope in BUDGETS if scope != "warmUp"])
+        return NO_BUDGETS.replace(f"{alone}: null", f"{alone}: {BUDGETS[alone][-1]}")
     budgets = "".join(
         f"  {scope}: {rng.choice(choices)}\n"
         for scope, choices in BUDGETS.items()
@@ -125,10 +148,9 @@ BUDGETS: Final = {
     "warmUp": ("null",),
 }
 NO_BUDGETS: Final = "".join(f"  {scope}: null\n" for scope in BUDGETS)
-NO_GUARDS: Final = (
-    "{disabled: [UnreadyWorkloads, Rollouts, StatefulSetOrder, SingleReplicas], minPodAge: 0s, "
-    "minReadyTime: 0s}"
-)
+OF_WORKLOADS: Final = ("UnreadyWorkloads", "Rollouts", "StatefulSetOrder", "SingleReplicas")
+AGES: Final = ("minPodAge", "minReadyTime")
+NO_GUARDS: Final = f"{{disabled: [{', '.join(OF_WORKLOADS)}], minPodAge: 0s, minReadyTime: 0s}}"
 MAX_MOVING: Final = {
     "owner": (1, 2, "20%", "50%", "null"),
     "namespace": (1, 2, 4),
@@ -172,9 +194,12 @@ class Story:
             for number in range(rng.choice([1, 2, 2, 3, 5])):
                 self._make_node(f"{zone}{number}", zone)
         world.store.create("namespaces", {"metadata": {"name": "jobs"}})
+        guards = world.config.settings.guards
+        is_of_singles = set(guards.disabled) == set(OF_WORKLOADS) - {"SingleReplicas"}
+        sizes = [1] if is_of_singles or rng.random() < 0.2 else [1, 4, 8, 16]
         for app, namespace in APPS.items():
-            replicas = rng.choice([1, 4, 8, 16])
-            resource = "statefulsets" if rng.random() < 0.25 else "deployments"
+            replicas = rng.choice(sizes)
+            resource = "statefulsets" if rng.random() < 0.4 else "deployments"
             spec = workload(app, replicas, cpu="100m")
             spec |= {"serviceName": app} if resource == "statefulsets" else {}
             metadata = {"name": app, "namespace": namespace}
@@ -243,7 +268,7 @@ class Story:
             self._edit_node(name, lambda spec: {**spec, "unschedulable": False})
 
     def scale(self) -> None:
-        replicas = self.rng.choice([0, 2, 6, 12])
+        replicas = self.rng.choice([0, 1, 2, 6, 12])
         self._edit_workload(lambda spec: {**spec, "replicas": replicas})
 
     def roll_out(self) -> None:
@@ -374,7 +399,7 @@ class Story:
     # --- people ---
 
     def protect(self) -> None:
-        self._annotate("pods", {OPT_OUT: "true"})
+        self._annotate("pods", dict([self.rng.choice(POD_OPT_OUTS)]))
 
     def protect_for_a_time(self) -> None:
         until_s = self.world.wall_now() + self.rng.choice([5, 60])
@@ -387,7 +412,31 @@ class Story:
 
     def protect_above(self) -> None:
         resource = self.rng.choice(ABOVE_PODS)
-        self._annotate(resource, {DO_NOT_EVICT: "true"})
+        opt_outs = (DO_NOT_EVICT, DO_NOT_DISRUPT) if resource == "nodes" else (DO_NOT_EVICT,)
+        self._annotate(resource, {self.rng.choice(opt_outs): "true"})
+
+    async def protect_what_is_found(self) -> None:
+        """Have all pods, or all nodes, opt out, and then find pods."""
+        nodes = self.rng.random() < 0.3
+        key, value = (DO_NOT_DISRUPT, "true") if nodes else self.rng.choice(POD_OPT_OUTS)
+        resource = "nodes" if nodes else "pods"
+        self._set_all_annotations(resource, {key: value})
+        await anyio.sleep(6)
+        await self._find_pods_of(self._nodes())
+        self._set_all_annotations(resource, {})
+
+    async def drain_by_autoscaler(self) -> None:
+        """Have an autoscaler empty some nodes, and find pods there."""
+        nodes = self._nodes()[:3]
+        for name in nodes:
+            self._taint_node(name, f"{DRAIN}:NoSchedule")
+        await anyio.sleep(6)
+        await self._find_pods_of(nodes)
+
+    async def find_stateful_sets(self) -> None:
+        """Find pods of StatefulSets after a time of rest."""
+        await anyio.sleep(self.rng.choice([10, 60]))
+        await self._find_pods_of(self._nodes())
 
     def unprotect_above(self) -> None:
         for resource in ABOVE_PODS:
@@ -478,6 +527,21 @@ class Story:
         await anyio.sleep(self.rng.choice([0, 1, 15, 120]))
         self.world.begin_life()
 
+    async def crash_where_clocks_differ(self) -> None:
+        """Crash after evictions, and go on with another time of day, perhaps elsewhere."""
+        self.taint_some()
+        await anyio.sleep(self.rng.choice([1, 4, 20]))
+        if self.rng.random() < 0.5:
+            self.step_clock()  # the process lives on for a moment
+            await anyio.sleep(self.rng.choice([0, 2]))
+        await self.world.end_life(crash=True)
+        if self.rng.random() < 0.5:
+            self.world.move_to_another_machine(self.rng.choice([-600, -30, 0, 30, 7200]))
+        else:
+            self.step_clock()
+        await anyio.sleep(self.rng.choice([0, 1, 15]))
+        self.world.begin_life()
+
     async def crash_with_requests_held(self) -> None:
         """Crash while a proxy holds requests: they arrive in the next life."""
         self.world.replies[:0] = [("", self.rng.choice([20, 40, 80])) for _ in range(3)]
@@ -508,6 +572,7 @@ class Story:
         if (life := self.world.life) is None:
             return
         life.suspended_s += 60
+        life.unsynced.update(life.pipeline.event_handlers)
         life.controller.pauses.check()
         await anyio.sleep(self.rng.choice([0, 1]))
         if self.world.life is life:
@@ -602,6 +667,7 @@ ACTIONS: Final = (
     *("protect", "unprotect", "budget", "lose_watch", "silent_watch"),
     *("bad_replies", "bad_replies", "outage", "crash", "restart"),
     *("crash_with_requests_held", "crash_with_requests_held", "crash_with_stale_list"),
+    *("crash_where_clocks_differ", "crash_where_clocks_differ"),
     *("step_clock", "suspend", "fill_disk", "slow_disk"),
     *("pause", "resume", "resume", "resume", "pause_by_file"),
     *("protect_above", "unprotect_above", "unprotect_above", "protect_for_a_time"),
@@ -610,6 +676,7 @@ ACTIONS: Final = (
     *("stop_what_is_decided", "stop_what_is_decided"),
     *("replace_siblings", "replace_siblings", "taint_all_softly"),
     *("change_size_of_found", "change_size_of_found"),
+    *("protect_what_is_found", "drain_by_autoscaler", "find_stateful_sets", "find_stateful_sets"),
 )
 """The steps of stories, as often as they are likely."""
 

@@ -3,7 +3,8 @@
 At each eviction request: one process sends it, which is synced, not paused and not braked, and no
 schedule forbids it; its intent is on disk; the pod was not evicted before; neither it nor what is
 above it has opted out; its node has a taint to leave it for; it is old enough, its StatefulSet is
-whole, no other single replica is moving, and it does not cool down; in each of its scopes fewer
+whole and its higher ordinals leave before it, no autoscaler empties its node, no other single
+replica is moving, and neither it nor its node cools down; in each of its scopes fewer
 pods are moving than may. Of all evictions of a world: no scope is above its rate or limit in any
 stretch of time, over all lives of the process, nor above a share of it after a start; none is
 repeated in vain for ever; each intent has one outcome, and each eviction one follow-up.
@@ -25,7 +26,9 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from reactive_desched.eviction.executor import EvictionExecutor, EvictionResult
 from reactive_desched.model.intents import Intent
+from tests.safety.__main__ import play_mutations
 from tests.safety.machine import ClusterInTrouble
+from tests.safety.mutations import MUTATIONS, mutated
 from tests.safety.referee import Violation
 from tests.safety.story import play_story
 from tests.safety.world import World
@@ -90,16 +93,19 @@ def test_a_failing_history_shrinks_to_the_step_that_it_takes(
     assert re.findall(r"state\.step\(action='(\w+)'\)", history) == ["taint"]
 
 
-def test_stories_evict_and_have_every_kind_of_trouble(tmp_path: Path) -> None:
-    worlds = []
-    for seed in range(4):
-        directory = tmp_path / str(seed)
-        directory.mkdir()
-        worlds.append(play_story(Random(seed), directory))
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_a_mutation_changes_a_part_that_the_program_has(name: str) -> None:
+    parts = [(each.target, each.name) for each in MUTATIONS[name]()]
+    before = [getattr(*part) for part in parts]
 
-    assert sum(len(world.referee.evictions) for world in worlds) > 5
-    assert sum(world.referee.requests for world in worlds) > 5
-    assert sum(world.lives for world in worlds) > 8
+    with mutated(name):
+        assert [getattr(*part) for part in parts] != before
+
+    assert [getattr(*part) for part in parts] == before
+
+
+def test_the_referee_finds_a_rule_that_is_switched_off() -> None:
+    assert play_mutations(["pause by command"], range(8), 80) == 0
 
 
 REPLAY = """

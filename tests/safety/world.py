@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from math import inf
+from math import floor, inf
 from pathlib import Path
 from random import Random
 from typing import Any, Final, TypeVar
@@ -20,13 +20,14 @@ import anyio.lowlevel
 import msgspec
 from anyio.abc import TaskGroup
 
+from reactive_desched.api.event import Uptime
 from reactive_desched.app.recording import journal_config
 from reactive_desched.app.start_up import end_startup_pause
 from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.pipeline import Pipeline, build_pipeline
 from reactive_desched.controller.suspend import SuspendDetector
 from reactive_desched.errors import ClusterError, JournalError
-from reactive_desched.eviction.executor import effect_timeout
+from reactive_desched.eviction.executor import Evictor, effect_timeout
 from reactive_desched.eviction.recorder import RecorderSlot
 from reactive_desched.journal import journal as journal_module
 from reactive_desched.journal import opened as opened_module
@@ -36,6 +37,7 @@ from reactive_desched.journal.journal import open_journal
 from reactive_desched.journal.lock import DirectoryLock
 from reactive_desched.journal.recorder import JournalRecorder
 from reactive_desched.journal.segments import list_segments
+from reactive_desched.journal.uptime import Moment
 from reactive_desched.kube.codec import ResourceCodec
 from reactive_desched.model.brakes import SavedBrakes
 from reactive_desched.model.evaluation import Evaluation
@@ -209,6 +211,8 @@ class Life:
                         journal,
                         lambda: datetime.fromtimestamp(world.wall_now(), UTC),
                         verdict_rate=VERDICTS,
+                        uptime=world.uptime,
+                        server_time=world.server_time,
                     )
                     with self._recorder.filled(recorder), self._working:
                         await self._run_tasks(recorder)
@@ -225,7 +229,8 @@ class Life:
         timeout_s = effect_timeout(world.config.settings.client.total_timeout_s)
 
         async def read() -> Any:
-            return read_history(world.directory, world.wall_now())
+            now = Moment(world.wall_now(), world.uptime(), world.server_time())
+            return read_history(world.directory, now)
 
         async with anyio.create_task_group() as tasks:
             await tasks.start(self.pipeline.evictions.run)
@@ -314,7 +319,7 @@ class _Watching(Observer):
         self._world.referee.decided(evaluation)
 
 
-class World:
+class World(Evictor):
     """The cluster, the API server's eviction endpoint, and the present life."""
 
     def __init__(
@@ -345,11 +350,27 @@ class World:
         self.pause_file = ""
         self.saved_brakes: SavedBrakes | None = None
         self._wall_offset_s = 0.0
+        self._machine = 1
         self._tasks: TaskGroup | None = None
 
     def wall_now(self) -> float:
         """The time of day on the controller's machine, which can be set."""
         return START_S + anyio.current_time() + self._wall_offset_s
+
+    def uptime(self) -> Uptime:
+        """How long the controller's machine has been running, which nobody can set."""
+        since_boot_s = anyio.current_time() + 5000 / self._machine
+        return Uptime(boot_id=f"boot {self._machine}", milliseconds=round(since_boot_s * 1000))
+
+    def server_time(self) -> datetime:
+        """The API server's time of day, as its responses say it."""
+        return datetime.fromtimestamp(floor(START_S + anyio.current_time()), UTC)
+
+    def move_to_another_machine(self, seconds: float) -> None:
+        """Have the next process begin on a machine whose time of day is so far from the last's."""
+        assert self.life is None, "a process stays where it is"
+        self._machine += 1
+        self.step_clock(seconds)
 
     def step_clock(self, seconds: float) -> None:
         self.clock_steps.append((anyio.current_time(), seconds))

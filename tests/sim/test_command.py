@@ -51,6 +51,31 @@ def test_it_says_where_it_is_before_the_cluster_is_made_and_ends_well_on_a_signa
     assert list(tmp_path.iterdir()) == [place]
 
 
+@pytest.mark.parametrize("kind", ["pipe", "file"])
+def test_it_ends_with_its_standard_input_if_asked_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    read, write = os.pipe() if kind == "pipe" else (os.open(os.devnull, os.O_RDONLY), None)
+    lines = []
+
+    def write_and_close(running: Simulation, options: SimulationOptions) -> None:
+        lines.append(running.url)
+        if write is not None:
+            os.write(write, b"what it reads means nothing")
+            os.close(write)
+
+    monkeypatch.setattr(command, "_say_ready", write_and_close)
+    with os.fdopen(read, encoding="utf-8") as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        options = SimulationOptions(
+            nodes=1, pods=0, kubeconfig_file=str(tmp_path / "k"), until_stdin_ends=True
+        )
+
+        assert simulate(options) == 0
+
+    assert lines
+
+
 def test_a_cluster_that_is_made_again_is_another_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

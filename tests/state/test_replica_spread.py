@@ -14,7 +14,7 @@ from reactive_desched.state.indexes.replica_spread import (
 from reactive_desched.testing.builders import node, pod, tolerations, with_spec
 
 WEB = ReplicaGroup("default", "ReplicaSet", "web", ())
-DB = WEB._replace(name="db")
+DB = replace(WEB, name="db")
 A, B = pod("a", on="n1"), pod("b", on="n1")
 
 

@@ -5,11 +5,13 @@ from reactive_desched.model.changes import (
     PriorityClassChanged,
     PvcChanged,
     PvChanged,
+    WorkloadChanged,
 )
 from reactive_desched.model.labels import LabelSelector
 from reactive_desched.model.objects import (
     ClusterObject,
     CSINode,
+    Deployment,
     Namespace,
     PersistentVolume,
     PersistentVolumeClaim,
@@ -43,6 +45,27 @@ def test_an_older_version_and_the_same_again_are_ignored() -> None:
     assert held.upsert(budget("a", version=4, allowed=1)) == []
     assert held.upsert(budget("a", version=6, allowed=1)) == CHANGED
     assert held.get("shop/a") == budget("a", version=6, allowed=1)
+
+
+def test_a_later_version_in_which_nothing_differs_is_kept_and_announces_nothing() -> None:
+    held = table()
+    held.upsert(budget("a", version=5))
+
+    assert held.upsert(budget("a", version=6)) == []
+    assert held.upsert(budget("a", version=5, allowed=1)) == []
+    assert held.upsert(budget("a", uid="another", version=6)) == CHANGED
+
+
+def test_a_deployments_new_status_is_no_change_and_a_budgets_is_one() -> None:
+    state = ClusterState()
+    for version in (5, 6):
+        changes = [
+            *state.upsert(Deployment("shop", "web", "u1", version, replicas=3)),
+            *state.upsert(budget("a", version=version)),
+        ]
+
+    assert changes == CHANGED
+    assert state.upsert(Deployment("shop", "web", "u1", 7, replicas=4)) == [WorkloadChanged("u1")]
 
 
 def test_versions_that_are_no_numbers_are_never_older() -> None:

@@ -8,6 +8,7 @@ from reactive_desched.gate.rate_limits import SCOPES
 from reactive_desched.model.labels import EVERYTHING, Selector
 from reactive_desched.policy.brakes import BrakeSettings
 from reactive_desched.policy.configuration import Configuration
+from reactive_desched.policy.controller_settings import EvictionSettings, RetrySettings
 from reactive_desched.policy.debounce import (
     DebounceSettings,
     FlappingSettings,
@@ -18,11 +19,7 @@ from reactive_desched.policy.guards import GuardName, GuardSettings
 from reactive_desched.policy.limits import EvictionRateLimits, RateLimitSettings
 from reactive_desched.policy.moves import MaxMovingSettings, MoveSettings
 from reactive_desched.policy.policy import AnyPlugin, Policy, PolicyEvictionLimits, Profile
-from reactive_desched.policy.settings import (
-    EvictionSettings,
-    ReactiveSettings,
-    RetrySettings,
-)
+from reactive_desched.policy.settings import ReactiveSettings
 from reactive_desched.primitives.debounce import DebounceConfig
 from reactive_desched.primitives.token_bucket import TokenRate
 

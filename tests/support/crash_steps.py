@@ -7,7 +7,7 @@ import functools
 import inspect
 import os
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from pathlib import Path
 from typing import Any, Final, Literal, NoReturn
 
@@ -20,6 +20,7 @@ from reactive_desched.api.event import (
     JOURNAL_LOST,
 )
 from reactive_desched.audit.index import AuditIndex
+from reactive_desched.eviction.recorder import BegunIntent
 from reactive_desched.journal import durable, recovery
 from reactive_desched.journal.cursors import Cursors
 from reactive_desched.journal.disk import Disk
@@ -184,10 +185,8 @@ def record_promises(path: Path) -> None:
         write(f"appended {seq} {self.event.id}")
         return seq
 
-    async def begun(self: JournalRecorder, intent: Any) -> str:  # as begin_intent
-        id_ = await begin(self, intent)
-        write(f"begun {id_} {intent.pod.uid}")
-        return id_
+    def begun(self: JournalRecorder, intent: Any) -> "_Reported":  # as begin_intent
+        return _Reported(begin(self, intent), intent.pod.uid, write)
 
     async def outcome_recorded(
         self: JournalRecorder, intent_id: str, outcome: Any
@@ -198,6 +197,22 @@ def record_promises(path: Path) -> None:
     monkeypatch(PendingRecord, "durable", appended)
     monkeypatch(JournalRecorder, "begin_intent", begun)
     monkeypatch(JournalRecorder, "record_outcome", outcome_recorded)
+
+
+class _Reported:
+    """A begun intent; that it is durable is written down as soon as it is seen to be."""
+
+    def __init__(self, intent: BegunIntent, uid: str, write: Callable[[str], object]) -> None:
+        self._intent, self._uid, self._write = intent, uid, write
+
+    @property
+    def is_durable(self) -> bool:
+        return self._intent.is_durable
+
+    def __await__(self) -> Generator[Any, Any, str]:
+        id_ = yield from self._intent.__await__()
+        self._write(f"begun {id_} {self._uid}")
+        return id_
 
 
 def kill_at(name: str, nth: int, path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Final
 import anyio
 import anyio.lowlevel
 
+from reactive_desched.eviction.executor import Evictor
 from reactive_desched.model.outcomes import (
     Accepted,
     EffectUnknown,
@@ -29,7 +30,7 @@ def evicted_uids(path: Path) -> list[str]:
     return [line.removeprefix(_EVICTED) for line in lines if line.startswith(_EVICTED)]
 
 
-class FileApiServer:
+class FileApiServer(Evictor):
     """Pods are known by their uid, which is their name too; its ending says how they behave."""
 
     def __init__(self, path: Path) -> None:

@@ -10,6 +10,7 @@ from reactive_desched.model.intents import Intent
 from reactive_desched.model.moves import FutileClearing, MoveEnd
 from reactive_desched.model.outcomes import Outcome
 from reactive_desched.primitives.wakeup import Wakeup
+from tests.support.begun_intent import BegunIntentFake
 
 __all__ = ["FailingIntentStore"]
 
@@ -38,8 +39,11 @@ class FailingIntentStore:
         self.fault, self.slow_s = fault, slow_s
         self._recovered.notify()
 
-    async def begin_intent(self, intent: Intent) -> str:
-        """Write an intent, or raise."""
+    def begin_intent(self, intent: Intent) -> BegunIntentFake:
+        """Begin to write an intent."""
+        return BegunIntentFake(self._write_intent(intent))
+
+    async def _write_intent(self, intent: Intent) -> str:
         await anyio.sleep(self.slow_s)
         if self.fault:
             raise JournalUnavailable(self.fault)

@@ -106,6 +106,7 @@ class RecordingEventHandler:
         self.synced = False
         self.is_fresh = False
         self.reason = ""
+        self.is_dispensable = False
         self.unreadable: list[str] = []
         self._listed_names: set[str] | None = None
 
@@ -143,10 +144,11 @@ class RecordingEventHandler:
         self.reason = reason
         self.calls.append("stale")
 
-    def mark_denied(self, reason: str, /) -> None:
+    def mark_denied(self, reason: str, /) -> bool:
         """Know that the server refuses."""
         self.reason = reason
         self.calls.append("denied")
+        return self.is_dispensable
 
     def mark_synced(self) -> None:
         """Know that the link is up."""

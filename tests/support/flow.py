@@ -1,6 +1,6 @@
 """The whole pipeline in memory: a fake cluster edge, a fake recorder, and the real rest."""
 
-from collections.abc import AsyncIterator, Awaitable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Self
 
@@ -12,6 +12,7 @@ from reactive_desched.controller.readiness import STARTUP
 from reactive_desched.controller.subscriptions import AnyPlugin
 from reactive_desched.controller.suspend import SuspendDetector
 from reactive_desched.errors import JournalUnavailable, Malformed
+from reactive_desched.eviction.executor import Evictor
 from reactive_desched.fit.upstream import SCHEDULER
 from reactive_desched.gate.rate_limits import TokenRate
 from reactive_desched.model.accounts import DecisionContext
@@ -39,6 +40,7 @@ from reactive_desched.policy.moves import MoveSettings
 from reactive_desched.primitives.debounce import DebounceConfig
 from reactive_desched.primitives.wakeup import Wakeup
 from reactive_desched.state.resources import WATCHED_KINDS
+from tests.support.begun_intent import BegunIntentFake
 from tests.support.configurations import UNGUARDED, make_configuration, make_profile_of
 
 
@@ -50,12 +52,15 @@ def resource_of(obj: ClusterObject) -> str:
 class MemoryIntentStore:
     """Keeps intents and outcomes in memory, in the order they were written.
 
-    It can take `slow_s` to write, or have a `fault`, for which it refuses intents.
+    It can take `slow_s` to write, or have a `fault`, for which it refuses intents. While it
+    `is_fast`, an intent is written before `begin_intent` returns. `on_write` is called first.
     """
 
     def __init__(self) -> None:
         self.fault = ""
         self.slow_s = 0.0
+        self.is_fast = False
+        self.on_write: Callable[[], None] = lambda: None
         self.begun: list[str] = []
         self.intents: list[Intent] = []
         self.lines: list[tuple[str, str, str]] = []
@@ -73,15 +78,21 @@ class MemoryIntentStore:
         """Keep what a brake did."""
         self.brakes.append(notice)
 
-    def begin_intent(self, intent: Intent) -> Awaitable[str]:
-        """Begin to write an intent."""
+    def begin_intent(self, intent: Intent) -> BegunIntentFake:
+        """Begin to write an intent; on a fast disk it is there at once."""
         self.begun.append(intent.pod.name)
-        return self._write_intent(intent)
+        if self.is_fast:
+            return BegunIntentFake(id_=self._write(intent))
+        return BegunIntentFake(self._write_intent(intent))
 
     async def _write_intent(self, intent: Intent) -> str:
         await anyio.sleep(self.slow_s)
         if self.fault:
             raise JournalUnavailable(self.fault)
+        return self._write(intent)
+
+    def _write(self, intent: Intent) -> str:
+        self.on_write()
         self.intents.append(intent)
         intent_id = f"i{len(self._names) + 1}"
         self._names[intent_id] = intent.pod.name
@@ -107,7 +118,7 @@ class MemoryIntentStore:
         self.follow_ups.append(end)
 
 
-class FakeEvictor:
+class FakeEvictor(Evictor):
     """Answers from a script per pod name, then with Accepted; remembers what it was asked.
 
     An answer takes `slow_s`; `open` calls have none yet, and there were `max_open` at once. Each
@@ -122,15 +133,29 @@ class FakeEvictor:
         self.open, self.max_open = 0, 0
         self.pods: dict[str, Pod] = {}
         self.called = Wakeup()
+        self.has_connection = False
+
+    def send_now(self, request: EvictionRequest) -> Awaitable[EvictionResponse] | None:
+        """Take a request at once, with a connection."""
+        if not self.has_connection:
+            return None
+        self._called(request)
+        return self._answer(request)
 
     async def evict(self, request: EvictionRequest) -> EvictionResponse:
         """Answer one request."""
         await anyio.lowlevel.checkpoint()
+        self._called(request)
+        return await self._answer(request)
+
+    def _called(self, request: EvictionRequest) -> None:
         self.requests.append(request)
         self.calls.append((request.name, anyio.current_time()))
         self.called.notify()
         self.open += 1
         self.max_open = max(self.max_open, self.open)
+
+    async def _answer(self, request: EvictionRequest) -> EvictionResponse:
         await anyio.sleep(self.slow_s)
         self.open -= 1
         script = self.script.get(request.name)

@@ -5,6 +5,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
+from reactive_desched.eviction.executor import Evictor
 from reactive_desched.model.outcomes import (
     Accepted,
     EvictionRequest,
@@ -141,7 +142,7 @@ def write_cluster(store: Store, path: Path) -> str:
     return str(path)
 
 
-class SimulatedEndpoint:
+class SimulatedEndpoint(Evictor):
     """Evicts from a simulated cluster in which no time passes."""
 
     def __init__(self, world: SimulatedCluster) -> None:

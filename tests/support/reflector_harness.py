@@ -22,7 +22,7 @@ _CONFIRM_S = 1.0
 
 
 class ReflectorHarness:
-    """The things of one server; `feed` remembers every call, `status` is the latest reflector's."""
+    """The things of one server, and the latest reflector; `handler` remembers every call."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -30,6 +30,7 @@ class ReflectorHarness:
         self.handler = RecordingEventHandler()
         self.status = ReflectorStatus("Thing", FakeCodec.path)
         self.epoch = Epoch()
+        self.reflector: Reflector[FakeObject] | None = None
 
     @asynccontextmanager
     async def running(
@@ -50,7 +51,7 @@ class ReflectorHarness:
             probe=probe,
             epoch=self.epoch,
         )
-        self.status = reflector.status
+        self.reflector, self.status = reflector, reflector.status
         async with anyio.create_task_group() as beside:
             beside.start_soon(reflector.run)
             yield

@@ -52,13 +52,14 @@ class _Cut(Struct, frozen=True):
 
 
 class ScriptedApi:
-    """The server; `objects` is the truth, `asked` what it was asked, in order."""
+    """The server; `objects` is the truth, `requests` what it was asked, over `connections`."""
 
     def __init__(self, path: str) -> None:
         self.url = ""
         self.path = path
         self.objects: dict[str, str] = {}
         self.requests: list[ReceivedRequest] = []
+        self.connections: dict[asyncio.Transport, None] = {}
         self.streaming = False
         self.version = 100
         self._oldest = 100
@@ -162,6 +163,8 @@ class ScriptedApi:
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         kind = self._kind(request)
+        assert request.transport is not None, "a request that comes in has a connection"
+        self.connections[request.transport] = None
         body = await request.read()
         query = dict(request.query)
         self.requests.append(

@@ -2,6 +2,7 @@
 
 Run as a program, it takes the arguments of `reactive-desched`; the variable SHIFTED_CLOCK names the
 file, which holds seconds to add, or nothing. The journal's folder is tidied all the time.
+SHIFTED_BOOT names the boot of the machine, in place of its own name.
 """
 
 import os
@@ -13,11 +14,13 @@ from typing import Final
 
 from reactive_desched.app import recording
 from reactive_desched.cli import main
+from reactive_desched.journal import uptime
 from reactive_desched.journal.upkeep.retention_worker import RetentionWorker
 
-__all__ = ["VARIABLE"]
+__all__ = ["BOOT_VARIABLE", "VARIABLE"]
 
 VARIABLE: Final = "SHIFTED_CLOCK"
+BOOT_VARIABLE: Final = "SHIFTED_BOOT"
 
 _TIDY_EVERY_S: Final = 0.1
 
@@ -42,6 +45,8 @@ def install_clock_shift(orders: Path) -> None:
     setattr(time, "time", shifted)  # noqa: B010 -- as above
     setattr(recording, "utc_now", shifted_utc)  # noqa: B010 -- as above
     setattr(RetentionWorker, "run", often)  # noqa: B010 -- as above
+    if boot_id := os.environ.get(BOOT_VARIABLE):
+        setattr(uptime, "read_boot_id", lambda: boot_id)  # noqa: B010 -- as above
 
 
 if __name__ == "__main__":

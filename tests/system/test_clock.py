@@ -7,14 +7,18 @@ from typing import Any
 
 import pytest
 
-from reactive_desched.api.event import EVICTION_OUTCOME_TYPES, EVICTION_REQUESTED
+from reactive_desched.api.event import (
+    DECISION_DEFER,
+    EVICTION_OUTCOME_TYPES,
+    EVICTION_REQUESTED,
+)
 from reactive_desched.audit.verifying import verify
 from reactive_desched.journal.reading import read_events
 from reactive_desched.journal.records import AnyEvent
 from reactive_desched.journal.segments import list_segments
 from reactive_desched.journal.signing.signed_note import parse_key
 from tests.support.limits import UNLIMITED
-from tests.support.shifted_clock import VARIABLE
+from tests.support.shifted_clock import BOOT_VARIABLE, VARIABLE
 
 DAY_S = 86_400.0
 
@@ -117,3 +121,43 @@ def check_record(journal: Path, before: list[AnyEvent], evicted: set[str]) -> No
     outcomes = [e for e in events if e.type in EVICTION_OUTCOME_TYPES]
     assert sorted(e.causationid for e in outcomes) == sorted(intents)
     assert {e.data.who.uid for e in outcomes if e.data.outcome.result == "evicted"} == evicted
+
+
+class TestOneEvictionAnHour:
+    """A limit holds over a restart for as long as it says, whatever the clocks say."""
+
+    @pytest.fixture
+    def settings(self) -> str:
+        return UNLIMITED.replace("cluster: null", "cluster: {evictions: 1, per: 1h, burst: 1}", 1)
+
+    @pytest.mark.parametrize("boot", ["", "another"], ids=["same machine", "another machine"])
+    def test_holds_over_a_restart_where_the_time_of_day_is_another(
+        self,
+        cluster: Any,
+        controller: Callable[[], Any],
+        shift: Shift,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        boot: str,
+    ) -> None:
+        journal = tmp_path / "journal"
+        cluster.taint("node-1", "gpu")
+        first = controller()
+        first.wait_until(lambda: EVICTION_REQUESTED in (e.type for e in read_events(journal)))
+        assert first.stop() == 0
+        before = [event.id for event in read_events(journal)]
+        waiting = movable(cluster, "node-1")
+        assert waiting
+        shift.set(days=2)
+        monkeypatch.setenv(BOOT_VARIABLE, boot)
+
+        second = controller()
+
+        def deferred() -> set[str]:
+            events = [e for e in read_events(journal) if e.id not in before]
+            return {event.data.who.uid for event in events if event.type == DECISION_DEFER}
+
+        second.wait_until(lambda: waiting <= deferred())
+        assert second.stop() == 0
+        requested = [e for e in read_events(journal) if e.type == EVICTION_REQUESTED]
+        assert len(requested) == 1

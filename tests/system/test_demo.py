@@ -1,7 +1,10 @@
 import shlex
+import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
+from urllib.parse import urlsplit
 
 
 def typed(*words: str) -> subprocess.CompletedProcess[str]:
@@ -57,3 +60,41 @@ def test_the_demo_keeps_its_journal_in_a_new_folder_alone(tmp_path: Path) -> Non
 
     assert (refused.returncode, refused.stdout) == (2, "")
     assert "is not empty: --keep takes a new folder" in refused.stderr
+
+
+HOLD = """\
+import sys
+from pathlib import Path
+import anyio
+from reactive_desched.demo.cluster import open_demo_cluster
+
+async def hold():
+    async with open_demo_cluster(Path(sys.argv[1])) as url:
+        print(url, flush=True)
+        await anyio.sleep_forever()
+
+anyio.run(hold)
+"""
+
+
+def test_the_simulated_cluster_of_a_killed_demo_ends(tmp_path: Path) -> None:
+    argv = [sys.executable, "-c", HOLD, str(tmp_path / "kubeconfig")]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as demo:
+        assert demo.stdout is not None
+        server = urlsplit(demo.stdout.readline().strip())
+        address = (str(server.hostname), server.port or 0)
+        assert listens(address)
+        demo.kill()
+
+    give_up = time.monotonic() + 60
+    while listens(address):
+        assert time.monotonic() < give_up, "the simulated cluster still runs"
+        time.sleep(0.05)
+
+
+def listens(address: tuple[str, int]) -> bool:
+    try:
+        with socket.create_connection(address, timeout=5):
+            return True
+    except OSError:
+        return False

@@ -129,6 +129,27 @@ def test_a_decision_is_counted_timed_and_logged_with_its_reason(
     assert "change_to_eviction_seconds_sum" not in numbers
 
 
+def test_evictions_are_counted_from_zero_on_for_every_plugin_in_force() -> None:
+    bench = Bench()
+    bench.reporter.on_decision(judgement(Evict(FINDING)))
+    bench.reporter.on_plugins({"NodeTaints", "PodLifeTime"})
+
+    text = bench.metrics.exposition("")[0].decode()
+    found = re.findall(
+        r"^reactive_desched_((?:findings|outcomes|decisions)_total.*)$", text, re.MULTILINE
+    )
+    assert sorted(found) == [
+        'decisions_total{decision="evict",gate="",reason=""} 1.0',
+        'findings_total{plugin="NodeTaints"} 1.0',
+        'findings_total{plugin="PodLifeTime"} 0.0',
+        *(
+            f'outcomes_total{{plugin="{plugin}",reason="{reason}",result="{result}"}} 0.0'
+            for plugin in ("NodeTaints", "PodLifeTime")
+            for result, reason in (("dry_run", "DryRun"), ("evicted", "EvictionAccepted"))
+        ),
+    ]
+
+
 def test_what_repeats_the_last_decision_is_counted_and_only_whispered() -> None:
     bench = Bench()
     bench.reporter.on_decision(

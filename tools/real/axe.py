@@ -7,7 +7,15 @@ import tarfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from tools.real.cache import BuildError, locked, log_progress, root, stamped, write_stamp
+from tools.real.cache import (
+    BuildError,
+    chosen_file,
+    locked,
+    log_progress,
+    root,
+    stamped,
+    write_stamp,
+)
 
 PACKAGE = "axe-core@4.10.3"
 SHA512 = (
@@ -21,10 +29,8 @@ TIMEOUT_S = 300
 
 def find(env: Mapping[str, str]) -> Path | None:
     """Return the script that AXE_JS names, else the one that was fetched; None without any."""
-    if chosen := env.get(VARIABLE):
-        if not Path(chosen).is_file():
-            raise BuildError(f"{VARIABLE}={chosen} is not a file: correct or unset it.")
-        return Path(chosen).absolute()
+    if chosen := chosen_file(env, VARIABLE):
+        return chosen
     script = root(env) / PACKAGE / SCRIPT
     return script if SCRIPT in stamped(script.parent) and script.is_file() else None
 

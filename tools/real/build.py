@@ -142,10 +142,8 @@ def provided_by_env(env: Mapping[str, str]) -> dict[str, Path]:
             log_progress(f"KUBEBUILDER_ASSETS={folder} lacks one of {', '.join(names)}: not used")
     for name in ("kube-apiserver", "etcd"):
         variable = "TEST_ASSET_" + name.upper().replace("-", "_")
-        if path := env.get(variable):
-            if not Path(path).is_file():
-                raise BuildError(f"{variable}={path} is not a file: correct or unset it.")
-            parts[name] = Path(path).absolute()
+        if path := cache.chosen_file(env, variable):
+            parts[name] = path
     return parts
 
 
@@ -186,10 +184,8 @@ def build(env: Mapping[str, str]) -> None:
 
 def find_helm(env: Mapping[str, str]) -> Path | None:
     """Say where Helm is: named by `HELM_BIN`, built earlier, or missing (`None`)."""
-    if named := env.get("HELM_BIN"):
-        if not Path(named).is_file():
-            raise BuildError(f"HELM_BIN={named} is not a file: correct or unset it.")
-        return Path(named).absolute()
+    if chosen := cache.chosen_file(env, "HELM_BIN"):
+        return chosen
     folder = cache.root(env) / cache_key([HELM])
     return folder / "bin" / "helm" if "helm" in stamped_parts(folder) else None
 

@@ -5,7 +5,7 @@ import fcntl
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 STAMP = "finished.json"
@@ -21,6 +21,26 @@ def root(env: Mapping[str, str]) -> Path:
         return Path(chosen).absolute()
     cache = Path(env.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return (cache / "reactive-desched" / "real-tools").absolute()
+
+
+def chosen_file(env: Mapping[str, str], variable: str) -> Path | None:
+    """Return the file that a variable names, None where it is not set; raises BuildError."""
+    return _chosen(env, variable, Path.is_file, "file")
+
+
+def chosen_folder(env: Mapping[str, str], variable: str) -> Path | None:
+    """Return the folder that a variable names, None where it is not set; raises BuildError."""
+    return _chosen(env, variable, Path.is_dir, "folder")
+
+
+def _chosen(
+    env: Mapping[str, str], variable: str, is_one: Callable[[Path], bool], what: str
+) -> Path | None:
+    if not (text := env.get(variable)):
+        return None
+    if not is_one(Path(text)):
+        raise BuildError(f"{variable}={text} is not a {what}: correct or unset it.")
+    return Path(text).absolute()
 
 
 @contextlib.contextmanager

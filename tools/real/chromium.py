@@ -10,7 +10,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from tools.real.cache import BuildError, locked, log_progress, root
+from tools.real.cache import BuildError, chosen_file, locked, log_progress, root
 
 VARIABLE = "CHROME_BIN"  # where other test suites look, too
 NAMES = ("chromium", "chromium-browser", "google-chrome")
@@ -24,10 +24,8 @@ INSTALL_TIMEOUT_S = 600
 
 def find(env: Mapping[str, str]) -> Path | None:
     """Return the program that CHROME_BIN names, else the first on PATH; None without any."""
-    if chosen := env.get(VARIABLE):
-        if not Path(chosen).is_file():
-            raise BuildError(f"{VARIABLE}={chosen} is not a file: correct or unset it.")
-        return Path(chosen).absolute()
+    if chosen := chosen_file(env, VARIABLE):
+        return chosen
     program = (shutil.which(name, path=env.get("PATH")) for name in NAMES)
     return next((Path(path) for path in program if path), None)
 

@@ -6,7 +6,15 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from tools.real.cache import BuildError, locked, log_progress, root, stamped, write_stamp
+from tools.real.cache import (
+    BuildError,
+    chosen_folder,
+    locked,
+    log_progress,
+    root,
+    stamped,
+    write_stamp,
+)
 
 MODULE = "github.com/prometheus-operator/prometheus-operator@v0.85.0"
 SUM = "h1:M5xLCLEoaW2IJfnuCwFzzpL+jSVQu3KGT84Pye+fW8s="
@@ -17,10 +25,8 @@ TIMEOUT_S = 300
 
 def find(env: Mapping[str, str]) -> Path | None:
     """Return the folder that OPERATOR_CRDS names, else the one that was fetched; None if none."""
-    if chosen := env.get(VARIABLE):
-        if not Path(chosen).is_dir():
-            raise BuildError(f"{VARIABLE}={chosen} is not a folder: correct or unset it.")
-        return Path(chosen).absolute()
+    if chosen := chosen_folder(env, VARIABLE):
+        return chosen
     folder = _folder(env)
     return folder / "crds" if stamped(folder) >= set(RESOURCES) else None
 

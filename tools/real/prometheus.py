@@ -9,7 +9,15 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from tools.real.cache import BuildError, locked, log_progress, root, stamped, write_stamp
+from tools.real.cache import (
+    BuildError,
+    chosen_file,
+    locked,
+    log_progress,
+    root,
+    stamped,
+    write_stamp,
+)
 
 VARIABLE = "PROMETHEUS_BIN"
 PROGRAM = "prometheus"
@@ -27,10 +35,8 @@ def folder_of(env: Mapping[str, str]) -> Path:
 
 def find(env: Mapping[str, str]) -> Path | None:
     """Return the program that PROMETHEUS_BIN names, else the one on PATH, else the unpacked one."""
-    if chosen := env.get(VARIABLE):
-        if not Path(chosen).is_file():
-            raise BuildError(f"{VARIABLE}={chosen} is not a file: correct or unset it.")
-        return Path(chosen).absolute()
+    if chosen := chosen_file(env, VARIABLE):
+        return chosen
     if installed := shutil.which(PROGRAM, path=env.get("PATH")):
         return Path(installed)
     unpacked = folder_of(env) / "package" / "usr" / "bin" / PROGRAM

@@ -3,7 +3,9 @@
 It sends one request: whether and when to repeat it is decided where the budgets are.
 """
 
+from collections.abc import Awaitable, Generator
 from http import HTTPStatus
+from typing import Any
 from urllib.parse import quote
 
 import msgspec
@@ -14,7 +16,8 @@ from reactive_desched.kube.client.clock import Clock, SystemClock
 from reactive_desched.kube.client.rate_limiter import RequestPriority
 from reactive_desched.kube.client.responses import ApiResponse as Reply
 from reactive_desched.kube.client.responses import ApiStatus
-from reactive_desched.kube.client.session import Transport
+from reactive_desched.kube.client.session import Session
+from reactive_desched.kube.client.warm_connections import SentPost
 from reactive_desched.model.outcomes import (
     Accepted,
     Conflict,
@@ -43,7 +46,7 @@ class ApiEvictor:
 
     def __init__(
         self,
-        session: Transport,
+        session: Session,
         *,
         requested_by: str = "reactive-desched",
         clock: Clock | None = None,
@@ -56,14 +59,23 @@ class ApiEvictor:
         self._encode = msgspec.json.Encoder().encode
         self._read_pod = msgspec.json.Decoder(_Pod).decode
 
+    def send_now(self, request: EvictionRequest) -> Awaitable[EvictionResponse] | None:
+        """Send one eviction before this returns; None where that takes a wait, and nothing is sent.
+
+        Awaiting the response raises nothing that the server can cause.
+        """
+        post = self._session.post_now(_eviction_path(request), self._eviction_body(request))
+        return None if post is None else _SentEviction(self, self._session, post)
+
     async def evict(self, request: EvictionRequest) -> EvictionResponse:
         """Send one eviction and return how it ended; raises nothing that the server can cause."""
-        path = f"{_pod_path(request.namespace, request.name)}/eviction"
-        body = self._encode(self._eviction_body(request))
+        path, body = _eviction_path(request), self._eviction_body(request)
+        return await self.response_to(self._session.post(path, body))
+
+    async def response_to(self, post: Awaitable[Reply]) -> EvictionResponse:
+        """Return how a request ended; raises nothing that the server can cause."""
         try:
-            reply = await self._session.request(
-                "POST", path, body=body, priority=RequestPriority.CRITICAL
-            )
+            reply = await post
         except RateLimited as error:
             return TooManyRequests(str(error))
         except Unreachable as error:
@@ -91,11 +103,11 @@ class ApiEvictor:
             raise Unreachable(f"GET {path}", f"not a pod: {error}", sent=True) from error
         return PodFound(meta.uid, meta.deletion_timestamp is not None)
 
-    def _eviction_body(self, request: EvictionRequest) -> "_Eviction":
+    def _eviction_body(self, request: EvictionRequest) -> bytes:
         annotations = {"requested-by": self._requested_by}
         if request.message:
             annotations["reason"] = request.message
-        return _Eviction(
+        eviction = _Eviction(
             metadata=_EvictionMeta(request.name, request.namespace, annotations),
             delete_options=_DeleteOptions(
                 preconditions=_Preconditions(request.uid),
@@ -103,6 +115,7 @@ class ApiEvictor:
                 dry_run=self._dry_run,
             ),
         )
+        return self._encode(eviction)
 
     def _eviction_response(self, reply: Reply) -> EvictionResponse:
         error = reply.error
@@ -123,6 +136,18 @@ class ApiEvictor:
                 return ServerError(status, message)
             case status:
                 return EffectUnknown(f"{status}: {message}")
+
+
+class _SentEviction:
+    """An eviction whose request was sent; awaited, it returns the response."""
+
+    def __init__(self, evictor: ApiEvictor, session: Session, post: SentPost) -> None:
+        self._evictor = evictor
+        self._session = session
+        self._post = post
+
+    def __await__(self) -> Generator[Any, Any, EvictionResponse]:
+        return self._evictor.response_to(self._session.response_to(self._post)).__await__()
 
 
 _TRANSIENT_STATUSES = (HTTPStatus.UNAUTHORIZED, HTTPStatus.TOO_MANY_REQUESTS)
@@ -161,6 +186,10 @@ class _Pod(Struct, frozen=True, gc=False):
 
 def _pod_path(namespace: str, name: str) -> str:
     return f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(name, safe='')}"
+
+
+def _eviction_path(request: EvictionRequest) -> str:
+    return f"{_pod_path(request.namespace, request.name)}/eviction"
 
 
 def _pdb_message(error: ApiStatus) -> str | None:

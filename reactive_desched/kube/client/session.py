@@ -6,9 +6,11 @@ session.
 
 import asyncio
 import os
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from functools import partial
 from http import HTTPStatus
 from typing import Protocol
@@ -31,6 +33,7 @@ from reactive_desched.kube.client.failures import (
 )
 from reactive_desched.kube.client.rate_limiter import RateLimit, RateLimiter, RequestPriority
 from reactive_desched.kube.client.responses import ApiResponse, Body
+from reactive_desched.kube.client.warm_connections import PostLimits, SentPost, WarmConnections
 from reactive_desched.telemetry.metrics import Metric, counter
 
 __all__ = [
@@ -47,6 +50,7 @@ _READ_BUFFER_BYTES = 2**21
 _MAX_ERROR_BODY_BYTES = 2**16
 _MAX_CONNECTIONS = 100
 _KEEPALIVE_S = 30.0
+_DATES = 16
 
 
 class RequestLimits(Struct, frozen=True, gc=False):
@@ -118,6 +122,33 @@ REQUESTS = counter(
 )
 
 
+class ServerClock:
+    """Computes the API server's time of day by the header Date of its responses.
+
+    A date is cut to the second, and as old as its response took; so of the last ones the one
+    counts that is furthest ahead of `clock`, in monotonic seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._date = ""
+        self._ahead_s: deque[float] = deque(maxlen=_DATES)
+
+    def read(self, date: str) -> None:
+        """Take in the Date of a response that came just now; what is no date is left out."""
+        if date == self._date:  # later in the same second: nothing new
+            return
+        self._date = date
+        with suppress(ValueError):
+            self._ahead_s.append(parsedate_to_datetime(date).timestamp() - self._clock())
+
+    def now(self) -> datetime | None:
+        """Return the server's time of day, rather too early; None before the first response."""
+        if not self._ahead_s:
+            return None
+        return datetime.fromtimestamp(self._clock() + max(self._ahead_s), UTC)
+
+
 class Session:
     """The connection pool of the process."""
 
@@ -127,11 +158,16 @@ class Session:
         credentials: Credentials,
         rate_limiter: RateLimiter,
         limits: RequestLimits,
+        server_clock: ServerClock,
     ) -> None:
+        self.server_clock = server_clock
         self.rate_limiter = rate_limiter
         self.credentials = credentials
         self._http = http
         self._limits = limits
+        self._warm = WarmConnections(
+            http, PostLimits(limits.connect_s, limits.read_s, limits.total_s, limits.body_bytes)
+        )
         self._requests: Counter[tuple[str, ...]] = Counter()
 
     def collect(self) -> Iterator[Metric]:
@@ -176,9 +212,56 @@ class Session:
                 content = await _read_body(reply, limits.body_bytes, into)
                 answer = ApiResponse(reply.status, reply.headers, content)
         except CONNECTION_ERRORS as error:
-            raise _unreachable(call, error) from error
+            raise _unreachable(call.method, call.path, error) from error
         self._invalidate_if_unauthorized(answer)
         return answer
+
+    def post_now(self, path: str, body: bytes) -> SentPost | None:
+        """Send a POST of JSON, with the highest priority, in this turn of the event loop.
+
+        Returns None, and sends nothing, where no connection is unused or the rate limit is reached.
+        """
+        access, priority = self.credentials.config, RequestPriority.CRITICAL
+        if not self._warm.has_unused(access) or not self.rate_limiter.try_accept(priority):
+            return None
+        return self._warm.send_now(access, path, body)
+
+    async def response_to(self, post: SentPost) -> ApiResponse:
+        """Return the response to a POST; raises Unreachable."""
+        return await self._exchange(post.path, post.response)
+
+    async def post(self, path: str, body: bytes) -> ApiResponse:
+        """Send a POST of JSON, with the highest priority; raises Unreachable or RateLimited.
+
+        Its connection stays open for `post_now`.
+        """
+        access, priority = self.credentials.config, RequestPriority.CRITICAL
+        if not self._warm.reaches(access):
+            return await self.request("POST", path, body=body, priority=priority)
+        await self.rate_limiter.wait(priority)
+
+        async def exchange() -> ApiResponse:
+            return await (await self._warm.send(access, path, body)).response()
+
+        return await self._exchange(path, exchange)
+
+    async def _exchange(
+        self, path: str, exchange: Callable[[], Awaitable[ApiResponse]]
+    ) -> ApiResponse:
+        code = "none"
+        try:
+            response = await exchange()
+            code = str(response.status)
+        except CONNECTION_ERRORS as error:
+            raise _unreachable("POST", path, error) from error
+        finally:
+            self._requests["POST", code] += 1
+        self._invalidate_if_unauthorized(response)
+        return response
+
+    def close(self) -> None:
+        """Close the connections that are kept for `post_now`."""
+        self._warm.close()
 
     @asynccontextmanager
     async def stream(
@@ -208,7 +291,7 @@ class Session:
             with anyio.fail_after(limit_s):
                 return await self._send(call)
         except CONNECTION_ERRORS as error:
-            raise _unreachable(call, error) from error
+            raise _unreachable(call.method, call.path, error) from error
 
     async def _read_refusal(
         self, call: "_Request", reply: aiohttp.ClientResponse, limit_s: float
@@ -217,7 +300,7 @@ class Session:
             with anyio.fail_after(limit_s):
                 content = await reply.content.read(_MAX_ERROR_BODY_BYTES)
         except CONNECTION_ERRORS as error:
-            raise _unreachable(call, error) from error
+            raise _unreachable(call.method, call.path, error) from error
         answer = ApiResponse(reply.status, reply.headers, content)
         self._invalidate_if_unauthorized(answer)
         return answer
@@ -247,8 +330,9 @@ class Session:
                 allow_redirects=False,  # our credentials go nowhere else
             )
             code = str(reply.status)
+            self.server_clock.read(reply.headers.get("Date", ""))
         except ValueError as error:  # aiohttp finds something in it that it does not send
-            raise _unreachable(call, error) from error
+            raise _unreachable(call.method, call.path, error) from error
         finally:
             self._requests[call.method, code] += 1
         return reply
@@ -271,12 +355,17 @@ async def open_session(
     credentials = Credentials(locate_config(config, environ), clock, environ)
     await credentials.load()
     async with _pool() as http, _background_task(credentials.refresh_forever()):
-        yield Session(
+        session = Session(
             http,
             credentials,
             RateLimiter(rate_limit or RateLimit(), clock),
             limits or RequestLimits(),
+            ServerClock(clock.now),
         )
+        try:
+            yield session
+        finally:
+            session.close()
 
 
 def _pool() -> aiohttp.ClientSession:
@@ -346,7 +435,5 @@ async def _read_body(reply: aiohttp.ClientResponse, max_bytes: int, into: bytear
     return bytes(body) if into is None else body
 
 
-def _unreachable(call: _Request, error: Exception) -> Unreachable:
-    return Unreachable(
-        f"{call.method} {call.path}", describe_error(error), sent=may_have_been_sent(error)
-    )
+def _unreachable(method: str, path: str, error: Exception) -> Unreachable:
+    return Unreachable(f"{method} {path}", describe_error(error), sent=may_have_been_sent(error))

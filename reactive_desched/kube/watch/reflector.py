@@ -40,7 +40,10 @@ __all__ = ["Reflector", "ReflectorSettings", "ReflectorStatus"]
 T = TypeVar("T")
 
 SYNCED = gauge(
-    "reflector_synced", "1 while the resource is listed and its watch is open.", "resource"
+    "reflector_synced",
+    "1 while the resource is listed and its watch is open; left out while nothing needs it, and "
+    "while the API server denies one that the controller can do without.",
+    "resource",
 )
 RELISTS = counter("reflector_relists", "Lists after the first.", "resource")
 RECONNECTS = counter("reflector_reconnects", "Watches opened after the first.", "resource")
@@ -48,6 +51,8 @@ EVENTS = counter("reflector_events", "Watch events applied.", "resource")
 MALFORMED = counter(
     "reflector_malformed", "Objects and events that could not be read and were skipped.", "resource"
 )
+
+NOT_NEEDED = "not needed"
 
 _MIN_WATCH_S = 1.0
 _MAX_EMPTY_WATCHES = 3
@@ -71,8 +76,9 @@ _NOT_STREAMING_ERRORS = frozenset(
 class ReflectorStatus(Struct, gc=False):
     """One reflector's state, for `/readyz?verbose` and the metrics.
 
-    `state` is one of starting, listing, swapping, connecting, watching and waiting; `fresh` means
-    that a watch is open, or being reopened after a regular end, on a complete picture. The
+    `state` is one of starting, not needed, listing, swapping, connecting, watching and waiting;
+    `synced` means that a watch is open, or being reopened after a regular end, on a complete list.
+    `is_dispensable` says that the API server denies it and the controller goes on without. The
     `resource_version` is that of the last list, bookmark or end of a watch.
     """
 
@@ -80,6 +86,7 @@ class ReflectorStatus(Struct, gc=False):
     path: str
     state: str = "starting"
     synced: bool = False
+    is_dispensable: bool = False
     resource_version: str = ""
     last_error: str = ""
     failures: int = 0
@@ -133,7 +140,8 @@ class Reflector(WatchEventHandler[T]):
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics of the resource's list and watch."""
         resource, status = self._path.rpartition("/")[2], self.status
-        yield SYNCED.value(status.synced, resource)
+        if status.state != NOT_NEEDED and not status.is_dispensable:
+            yield SYNCED.value(status.synced, resource)
         yield RELISTS.value(status.relists, resource)
         yield RECONNECTS.value(status.reconnects, resource)
         yield EVENTS.value(status.events, resource)
@@ -149,6 +157,13 @@ class Reflector(WatchEventHandler[T]):
             if self._opened_at is not None:
                 recoveries = self._probe.recoveries
             await self._recover(ending, recoveries)
+
+    def stop(self) -> None:
+        """Drop the objects, after `run` was cancelled; the next `run` lists the resource anew."""
+        self._store.begin_replace()
+        self._store.end_replace()
+        self._resume_point.reset()
+        self.status.state, self.status.synced = NOT_NEEDED, False
 
     # --- one cycle: from the resume point to the end of a watch ---
 
@@ -274,6 +289,7 @@ class Reflector(WatchEventHandler[T]):
         if not self.status.synced:
             self.status.synced = True
             self._denials = 0
+            self.status.is_dispensable = False
             self._store.mark_synced()
             self._probe.report_success()
 
@@ -397,7 +413,7 @@ class Reflector(WatchEventHandler[T]):
         if ending.reason is StopReason.DENIED:
             self._denials += 1
             if self._denials > TOLERATED_DENIALS:
-                self._store.mark_denied(ending.message)
+                self.status.is_dispensable = self._store.mark_denied(ending.message)
                 return self._settings.denied_retry_s * (1.0 + self._rng.random())
         if ending.reason is StopReason.CLEAN and self._got_event:
             return max(_MIN_WATCH_S - lived_s, 0.0) + self._rng.random() / 2

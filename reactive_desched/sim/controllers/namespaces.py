@@ -2,13 +2,20 @@
 
 from typing import Final
 
+from reactive_desched.sim.clock import parse_time
 from reactive_desched.sim.controllers.controller import Reconciler
 from reactive_desched.sim.objects import Obj, name_of, namespace_of
 from reactive_desched.sim.pods import Key, is_terminating, key_of
 from reactive_desched.sim.resources import RESOURCES
 from reactive_desched.sim.store import Event, Store
 
-__all__ = ["Namespaces"]
+__all__ = ["GRACE_S", "Namespaces"]
+
+GRACE_S: Final = 5.0
+"""The namespace controller leaves a deleted namespace alone for so long.
+
+So `kubectl delete -k` still finds the objects in it, which it deletes after the namespace.
+"""
 
 _NAMESPACED: Final = tuple(kind.plural for kind in RESOURCES.values() if kind.namespaced)
 
@@ -38,12 +45,15 @@ class Namespaces(Reconciler):
 
     def reconcile(self, key: Key, now: float) -> None:
         """Give a living namespace what it needs; take a dying one apart."""
-        del now
         namespace = self.store.get("namespaces", *key)
         if namespace is None:
             return
         if is_terminating(namespace):
-            self._empty(key[1])
+            begins_at = parse_time(namespace["metadata"]["deletionTimestamp"]) + GRACE_S
+            if begins_at > now:
+                self.soon(key, begins_at)
+            else:
+                self._empty(key[1])
         elif self.store.get("serviceaccounts", key[1], "default") is None:
             account = {"metadata": {"name": "default", "namespace": key[1]}}
             self.store.create("serviceaccounts", account)

@@ -140,19 +140,19 @@ class AntiAffinityTerms:
             else:
                 yield term, self._matching_pods_near(query, term.topology_key, node)
 
-    def violated_by(
-        self, pod: Pod, node_labels: Labels, topology_keys: Container[str] | None = None
-    ) -> list[PodKey]:
-        """Return the pods near a pod, on a node of these labels, with a term that matches it.
+    def forbidding(
+        self, pod: Pod, topology_keys: Container[str] | None = None
+    ) -> list[AntiAffinityTerm]:
+        """Return the terms in use that match a pod: `owners_near` has the pods that declare them.
 
         With `topology_keys`, only terms over these topology labels matter.
         """
-        found: list[PodKey] = []
-        for query in self._queries.queries_matching(pod):
-            for term in self.terms_of(query):
-                if topology_keys is None or term.topology_key in topology_keys:
-                    found += self.owners_near(term, pod.node, node_labels)
-        return found
+        return [
+            term
+            for query in self._queries.queries_matching(pod)
+            for term in self.terms_of(query)
+            if topology_keys is None or term.topology_key in topology_keys
+        ]
 
     def violated_by_node(
         self, node_info: NodeInfo, node_labels: Labels, topology_keys: Collection[str] | None = None
@@ -175,7 +175,8 @@ class AntiAffinityTerms:
         ]
         shared = [key for key in matter if self._is_shared(key, node_labels, node_info.name)]
         for pod in node_info.active.values() if shared else ():
-            found += self.violated_by(pod, node_labels, shared)
+            for term in self.forbidding(pod, shared):
+                found += self.owners_near(term, node_info.name, node_labels)
         return found
 
     def owners_near(

@@ -1,6 +1,6 @@
 """What is used on each node of a pool by koordinator's measurement, and what that makes of it."""
 
-from collections.abc import Collection, Hashable, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from typing import Final
 
 from msgspec import Struct
@@ -14,13 +14,14 @@ from reactive_desched.model.node_load import (
     Means,
     NodeLoad,
     PodsUse,
+    RunningUse,
     ceilings,
     classify,
+    may_be_source,
     mean_use,
     measure,
     other_use,
     with_new_sample,
-    with_pods_changed,
 )
 from reactive_desched.model.objects import Pod
 from reactive_desched.model.resources import ResourceList
@@ -59,7 +60,8 @@ class NodeLoads(Index):
     """The loads of the nodes of one pool, kept by one rule.
 
     Where thresholds are distances from the mean every sample moves all of them, so classes are
-    found when they are asked for; else they are kept per change.
+    found when they are asked for. Else they are kept per change. While no node gives pods away, and
+    none begins to, a pod changes only what is used on its node: its class is found when asked for.
     """
 
     announces = (NodeLoadChanged,)
@@ -74,6 +76,7 @@ class NodeLoads(Index):
         self._metrics = cluster.store(NodeMetric)
         self._selected: set[str] = set()
         self._standings: dict[str, Standing] = {}
+        self._running: dict[str, RunningUse] = {}  # of nodes whose standing is older than their use
         self._other_uses: dict[str, PodsUse] = {}  # of nodes whose last sample had just their pods
         self._by_class: dict[LoadClass, dict[str, None]] = {of: {} for of in LoadClass}
         self._has_sources = self._rule.deviation
@@ -89,6 +92,7 @@ class NodeLoads(Index):
 
     def standings(self, sampled_after_s: float, without: Collection[str] = ()) -> PoolStandings:
         """Return how the nodes stand that were measured after a time, all but some of them."""
+        self._catch_up()
         left_out = {name for name in without if name in self._selected}
         selected = len(self._selected) - len(left_out)
         left_out.update(
@@ -105,6 +109,17 @@ class NodeLoads(Index):
         kept = (each for name, each in self._standings.items() if name not in left_out)
         return PoolStandings(selected, _grouped(kept))
 
+    def catch_up(self) -> Iterator[None]:
+        """Let one node after the other stand as it is used by now.
+
+        A question does that to all at once; a plan may pause in between.
+        """
+        while self._running:
+            name, running = self._running.popitem()
+            standing = self._standings[name]
+            self._replace(name, standing, _by_now(standing, running), always=False)
+            yield
+
     def oldest_sample_s(self, sampled_after_s: float) -> float | None:
         """Return when the oldest of the measurements after a time was made; None for none."""
         times = (standing.load.sampled_s for standing in self._standings.values())
@@ -112,6 +127,7 @@ class NodeLoads(Index):
 
     def loads(self) -> Collection[NodeLoad]:
         """Return the load of each node that was measured, however long ago."""
+        self._catch_up()
         return [standing.load for standing in self._standings.values()]
 
     def is_source(self, node: str) -> bool:
@@ -121,6 +137,7 @@ class NodeLoads(Index):
 
     def answers(self) -> object:
         """Return every standing, and which nodes are selected."""
+        self._catch_up()
         return self._selected, self._standings, {k: set(v) for k, v in self._by_class.items()}
 
     # --- what changes ---
@@ -162,6 +179,7 @@ class NodeLoads(Index):
         """Measure a node again, and announce it where pods may move, or could until now."""
         old, was_selected = self._standings.get(name), name in self._selected
         self._other_uses.pop(name, None)
+        self._running.pop(name, None)
         new = self._measure(name)
         always |= was_selected != (name in self._selected)
         if was_selected or name in self._selected:
@@ -183,15 +201,27 @@ class NodeLoads(Index):
         if (standing := self._standings.get(name)) is None:
             return ()
         self._other_uses.pop(name, None)
+        if (running := self._running.get(name)) is None:
+            running = self._running[name] = RunningUse(self._rule, standing.load)
         left = old if old is not None and old.is_active else None
         came = new if new is not None and new.is_active else None
-        load, limits = with_pods_changed(self._rule, standing.load, left, came), standing.limits
-        now = Standing(load, limits, classify(load, limits))
+        if left is not None:
+            running.count(left, -1)
+        if came is not None:
+            running.count(came, 1)
+        begins = came is not None and may_be_source(running, standing.limits)
+        if not (self._has_sources or begins):
+            return ()  # a pod that leaves makes no node a source
         always = self._has_sources and (
             self.is_source(name)
             or (standing.load_class is not LoadClass.BETWEEN and _requests(left) != _requests(came))
         )
-        return self._replace(name, standing, now, always=always)
+        del self._running[name]
+        return self._replace(name, standing, _by_now(standing, running), always=always)
+
+    def _catch_up(self) -> None:
+        for _ in self.catch_up():
+            pass
 
     def _replace(
         self, name: str, old: Standing | None, new: Standing | None, *, always: bool
@@ -233,6 +263,11 @@ class NodeLoads(Index):
 
 def _requests(pod: Pod | None) -> ResourceList | None:
     return None if pod is None else pod.spec.requests
+
+
+def _by_now(standing: Standing, running: RunningUse) -> Standing:
+    load, limits = running.load(), standing.limits
+    return Standing(load, limits, classify(load, limits))
 
 
 def _standing(rule: LoadRule, load: NodeLoad, means: Means | None) -> Standing:

@@ -5,7 +5,7 @@ metrics measured, against fixed thresholds or against distances from the mean of
 """
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Collection, Hashable, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from typing import Final
 
 from reactive_desched.api.index import Cluster, Index, KubeObject, NodeInfo, NodeState
@@ -15,6 +15,7 @@ from reactive_desched.model.resources import PODS, ResourceList, add_resources
 from reactive_desched.model.usage import NodeUsage
 from reactive_desched.model.utilization import (
     REQUESTS,
+    ClassBounds,
     NodeClass,
     NodeStanding,
     Percentages,
@@ -55,6 +56,7 @@ class NodeUtilization(Index):
         self._tracked = args.tracked
         self._limited = tuple(resource for resource, _ in args.low)
         self._standings: dict[str, NodeStanding] = {}
+        self._bounds: dict[str, tuple[NodeInfo, ClassBounds]] = {}  # of nodes whose pods changed
         self._sources: dict[str, NodeStanding] = {}
         self._destinations: dict[str, NodeStanding] = {}
         self._destination_names: frozenset[str] | None = None
@@ -90,18 +92,27 @@ class NodeUtilization(Index):
 
     def standings(self) -> Mapping[str, NodeStanding]:
         """Return how each eligible node stands, by name."""
-        self._measure_stale()
+        self._catch_up()
         return self._standings
 
     def sources(self) -> Mapping[str, NodeStanding]:
         """Return the nodes that give pods away, by name."""
-        self._measure_stale()
+        self._catch_up()
         return self._sources
 
     def destinations(self) -> Mapping[str, NodeStanding]:
         """Return the nodes that take pods, by name."""
-        self._measure_stale()
+        self._catch_up()
         return self._destinations
+
+    def catch_up(self) -> Iterator[None]:
+        """Measure the nodes whose pods have changed, one after the other.
+
+        A question does that to all at once; a plan may pause in between.
+        """
+        while self._stale:
+            self._follow(self._stale.pop())
+            yield
 
     def destination_names(self) -> frozenset[str]:
         """Return the names of the nodes that take pods, the same set while they do not change."""
@@ -199,9 +210,9 @@ class NodeUtilization(Index):
             return ()
         return self._follow(name)
 
-    def _measure_stale(self) -> None:
-        while self._stale:
-            self._follow(self._stale.pop())
+    def _catch_up(self) -> None:
+        for _ in self.catch_up():
+            pass
 
     def _keeps_class(self, name: str) -> bool:
         """Say whether a node is of the same class with the pods that it has now."""
@@ -210,11 +221,12 @@ class NodeUtilization(Index):
             return False
         if self.rule.source != REQUESTS:
             return PODS not in self._limited
-        info = self._cluster.node_info(name)
-        if info is None:
-            return False
-        percent = percentages(info.requested, standing.node, self._limited)
-        return self.thresholds.classify(percent) is standing.node_class
+        if (known := self._bounds.get(name)) is None:
+            if (info := self._cluster.node_info(name)) is None:
+                return False
+            known = self._bounds[name] = info, self.thresholds.bounds_on(standing.node)
+        info, bounds = known
+        return bounds.classify(info.requested) is standing.node_class
 
     def _follow(self, name: str) -> tuple[Change, ...]:
         """Measure a node again; announce it where pods may move, or could until now."""
@@ -229,6 +241,8 @@ class NodeUtilization(Index):
             before, after = (None if s is None else s.percent for s in (old, new))
             self._means.replace(name, before or {}, after or {})
             concerned |= self._follow_means()
+        if old is None or new is None or old.node is not new.node:
+            self._bounds.pop(name, None)
         if new is None:
             self._remove_part(name)
         else:

@@ -1,6 +1,6 @@
 """Which pods are near which, by their labels: for pod affinity, anti-affinity and spreading."""
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 
 from reactive_desched.api.index import Cluster, Index, KubeObject, NodeState
 from reactive_desched.model.affinity_terms import NamespaceScope, scheduler_scope
@@ -72,9 +72,13 @@ class PodAffinity(Index):
             if info is not None and info.eligible and info.node is not None:
                 found = self._terms.violated_by_node(info, info.node.labels, topology_keys)
         elif (pod := self._pods.get(subject.pod)) is not None and pod.is_active:
+            terms = self._terms.forbidding(pod, topology_keys)
+            if not (terms or pod.spec.anti_affinity):
+                return iter(())
             node = topology_of(self._cluster, pod.node)
             if node.eligible:
-                found = self._terms.violated_by(pod, node.labels, topology_keys)
+                for term in terms:
+                    found += self._terms.owners_near(term, pod.node, node.labels)
                 if pod.spec.anti_affinity:
                     found.append(pod.uid)
         return filter(None, map(self._pods.get, found))
@@ -199,7 +203,7 @@ class PodAffinity(Index):
         return [None if pods is None else {p.uid for p in pods} for pods in nearby]
 
     def _remove_pod(
-        self, pod: Pod, left: list[SelectorQuery], *, has_left: bool
+        self, pod: Pod, left: Sequence[SelectorQuery], *, has_left: bool
     ) -> Iterable[Change]:
         """Remove a pod from the queries that match it no longer; return whose conflict ended."""
         removes_terms = has_left and bool(pod.spec.anti_affinity)
@@ -222,7 +226,7 @@ class PodAffinity(Index):
         ]
         return _resolved_changes(owners)
 
-    def _add_pod(self, pod: Pod, joined: list[SelectorQuery], *, is_new: bool) -> None:
+    def _add_pod(self, pod: Pod, joined: Sequence[SelectorQuery], *, is_new: bool) -> None:
         """Add a pod to the queries that match it from now on."""
         adds_terms = is_new and bool(pod.spec.anti_affinity)
         if not joined and not adds_terms:

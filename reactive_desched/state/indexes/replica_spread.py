@@ -7,19 +7,21 @@ updates those of its groups, and is announced only where two replicas share a no
 
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, TypeVar
+
+from msgspec import Struct
 
 from reactive_desched.api.index import Cluster, Index, NodeState
 from reactive_desched.model.changes import Change
 from reactive_desched.model.node_affinity import satisfies_required
-from reactive_desched.model.objects import FAILED, SUCCEEDED, Node, Pod, PodSpec
+from reactive_desched.model.objects import Node, Pod, PodSpec
 from reactive_desched.model.taints import HARD_EFFECTS, untolerated
 
 UNSCHEDULED: Final = ""
 """Stands for a node where pods are counted that have none yet."""
 
 
-class ReplicaGroup(NamedTuple):
+class ReplicaGroup(Struct, frozen=True, order=True, gc=False):
     """Pods of one namespace with an owner of this kind and name, and the same images, sorted."""
 
     namespace: str
@@ -83,19 +85,13 @@ class ReplicaSpread(Index):
 
     def on_pod(self, old: Pod | None, new: Pod | None) -> Iterable[Change]:
         """Count a pod where it is now; announce its groups if they are crowded."""
-        if old is not None and new is not None and _counts_alike(old, new):
-            return ()
-        before, after = _counted_groups(old), _counted_groups(new)
-        affected = dict.fromkeys((*before, *after))
-        crowded = [group for group in affected if group in self._crowded]
-        if new is not None:
-            for group in after:
-                self._add(group, new)
-        if old is not None:
-            for group in before:
-                self._remove(group, old)
-        crowded += (group for group in affected if group in self._crowded and group not in crowded)
-        return map(ReplicaSpreadChanged, crowded)
+        if old is not None and new is not None:
+            crowded = [] if _counts_alike(old, new) else self._replace(old, new)
+        elif new is not None:
+            crowded = [group for group in _counted_groups(new) if self._add(group, new)]
+        elif old is not None:
+            crowded = [group for group in _counted_groups(old) if self._remove(group, old)]
+        return [ReplicaSpreadChanged(group) for group in crowded]
 
     def on_node(self, old: NodeState | None, new: NodeState | None) -> Iterator[Change]:
         """Follow which nodes can take pods; announce the crowded groups that this concerns."""
@@ -137,7 +133,19 @@ class ReplicaSpread(Index):
             if info.eligible and info.node is not None:
                 yield info.node
 
-    def _add(self, group: ReplicaGroup, pod: Pod) -> None:
+    def _replace(self, old: Pod, new: Pod) -> list[ReplicaGroup]:
+        """Count a pod anew; return those of its groups that are crowded, or were."""
+        before, after = _counted_groups(old), _counted_groups(new)
+        affected = dict.fromkeys((*before, *after))
+        were_crowded = {group for group in affected if group in self._crowded}
+        for group in after:
+            self._add(group, new)
+        for group in before:
+            self._remove(group, old)
+        return [group for group in affected if group in were_crowded or group in self._crowded]
+
+    def _add(self, group: ReplicaGroup, pod: Pod) -> bool:
+        """Count a pod; say whether its group is crowded now."""
         spread = self._spreads.get(group)
         if spread is None:
             spread = self._spreads[group] = _Spread()
@@ -151,9 +159,12 @@ class ReplicaSpread(Index):
         if on_node == _CROWD and pod.node != UNSCHEDULED:
             spread.crowded_nodes += 1
             self._crowded[group] = None
+        return spread.crowded_nodes > 0
 
-    def _remove(self, group: ReplicaGroup, pod: Pod) -> None:
+    def _remove(self, group: ReplicaGroup, pod: Pod) -> bool:
+        """Stop counting a pod; say whether its group was crowded until now."""
         spread = self._spreads[group]
+        was_crowded = spread.crowded_nodes > 0
         key = _destination_key(pod.spec)
         destinations = self._destinations[key]
         destinations.pods -= 1
@@ -167,6 +178,7 @@ class ReplicaSpread(Index):
         _subtract_one(spread.pods_by_node, pod.node)
         if not spread.pods_by_node:
             del self._spreads[group]
+        return was_crowded
 
 
 def replica_groups(pod: Pod) -> tuple[ReplicaGroup, ...]:
@@ -250,11 +262,9 @@ def _destination_key(spec: PodSpec) -> _DestinationKey:
     )
 
 
-def _counted_groups(pod: Pod | None) -> tuple[ReplicaGroup, ...]:
+def _counted_groups(pod: Pod) -> tuple[ReplicaGroup, ...]:
     """Return the groups in which a pod is counted: none once it has ended."""
-    if pod is None or pod.status.phase in (SUCCEEDED, FAILED):
-        return ()
-    return replica_groups(pod)
+    return () if pod.has_ended else replica_groups(pod)
 
 
 def _counts_alike(old: Pod, new: Pod) -> bool:
@@ -270,7 +280,7 @@ def _counts_alike(old: Pod, new: Pod) -> bool:
             )
         )
         and old.is_terminating == new.is_terminating
-        and (old.status.phase in (SUCCEEDED, FAILED)) == (new.status.phase in (SUCCEEDED, FAILED))
+        and old.has_ended == new.has_ended
     )
 
 

@@ -225,15 +225,15 @@ class SelectorQueries:
         if not query.refs:
             self._mark_used(query)
 
-    def queries_matching(self, pod: Pod) -> list[SelectorQuery]:
+    def queries_matching(self, pod: Pod) -> Sequence[SelectorQuery]:
         """Return the queries that match a pod, by its labels and its namespace."""
         index = self._by_namespace.get(pod.namespace)
-        found = list(index.queries_matching(pod.labels)) if index is not None else []
-        if self._cluster_wide is not None:
-            labels = self._namespace_labels(pod.namespace)
-            wide = self._cluster_wide.queries_matching(pod.labels)
-            found += [s for s in wide if s.scope.covers(pod.namespace, labels)]
-        return found
+        found = index.queries_matching(pod.labels) if index is not None else ()
+        if self._cluster_wide is None:
+            return found
+        labels = self._namespace_labels(pod.namespace)
+        wide = self._cluster_wide.queries_matching(pod.labels)
+        return [*found, *(s for s in wide if s.scope.covers(pod.namespace, labels))]
 
     def matches(self, query: SelectorQuery, pod: Pod) -> bool:
         """Say whether a query matches a pod."""
@@ -265,7 +265,7 @@ class SelectorQueries:
 
     def update_pod(
         self, old: Pod | None, new: Pod | None
-    ) -> tuple[list[SelectorQuery], list[SelectorQuery]]:
+    ) -> tuple[Sequence[SelectorQuery], Sequence[SelectorQuery]]:
         """Follow an active pod that appeared, disappeared (None), or differs.
 
         Return the queries that match it no longer, and those that match it from now on; the caller
@@ -273,16 +273,16 @@ class SelectorQueries:
         """
         pod = new or old
         if pod is None:
-            return [], []
+            return (), ()
         index = self._by_namespace.get(pod.namespace)
         if index is None and self._cluster_wide is None:
-            return [], []
+            return (), ()
         if index is not None:
             index.update_pod(old, new)
         if self._cluster_wide is not None:
             self._cluster_wide.update_pod(old, new)
-        before = self.queries_matching(old) if old is not None else []
-        after = self.queries_matching(new) if new is not None else []
+        before = self.queries_matching(old) if old is not None else ()
+        after = self.queries_matching(new) if new is not None else ()
         if old is None or new is None or old.node != new.node:
             return before, after
         return [s for s in before if s not in after], [s for s in after if s not in before]

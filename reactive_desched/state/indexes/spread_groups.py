@@ -172,9 +172,9 @@ class SpreadGroups(Index):
 
     def matching(self, pod: Pod) -> list[SpreadGroup]:
         """Return the groups whose selector matches an active pod, declared by it or by others."""
-        by_query = self._by_query
-        found = [query for query in self._queries.queries_matching(pod) if query in by_query]
-        return [group for query in found for group in by_query[query]] if found else []
+        find = self._by_query.get
+        queries = self._queries.queries_matching(pod)
+        return [group for query in queries for group in find(query, ())] if queries else []
 
     def pods(self, group: SpreadGroup) -> Iterator[Pod]:
         """Return the active pods that a group's selector matches, on eligible nodes and on others.
@@ -327,6 +327,7 @@ class _Tally:
     __slots__ = (
         "_all_occupied",
         "_checked_at",
+        "_domains",
         "_histogram",
         "_occupied_version",
         "group",
@@ -334,8 +335,9 @@ class _Tally:
         "uncounted",
     )
 
-    def __init__(self, group: SpreadGroup) -> None:
+    def __init__(self, group: SpreadGroup, domains: Collection[str]) -> None:
         self.group = group
+        self._domains = domains  # follows the nodes
         self.sizes: dict[str, int] = {}
         self.uncounted: set[PodKey] = set()
         self._histogram: dict[int, int] = {}
@@ -343,15 +345,15 @@ class _Tally:
         self._checked_at: tuple[int, int] | None = None
         self._all_occupied = False
 
-    def skew(self, domains: Collection[str]) -> int:
+    def skew(self) -> int:
         """Return how many pods more the largest domain has than the smallest one."""
         if not self.sizes:
             return 0
         at = self._occupied_version, self.group.nodes.version
         if at != self._checked_at:
             self._checked_at = at
-            self._all_occupied = len(domains) <= len(self.sizes) and all(
-                domain in self.sizes for domain in domains
+            self._all_occupied = len(self._domains) <= len(self.sizes) and all(
+                domain in self.sizes for domain in self._domains
             )
         return max(self._histogram) - (min(self._histogram) if self._all_occupied else 0)
 
@@ -415,7 +417,7 @@ class SpreadCounts(Index):
         Pods on eligible nodes that the group does not include count, too, as they do upstream.
         """
         found: dict[str, list[Pod]] = {}
-        tally = _Tally(group)
+        tally = _Tally(group, self._groups.domains(group))
         for pod in self._groups.pods(group):
             domain = _domain(topology_of(self._cluster, pod.node), group.topology_key)
             if domain is not None:
@@ -436,14 +438,7 @@ class SpreadCounts(Index):
         """
         if not pod.is_active:
             return []
-        touched = self._declared_by(pod)
-        node = topology_of(self._cluster, pod.node)
-        for tally in self._tallies_matching(pod):
-            domain = _domain(node, tally.group.topology_key)
-            tally.remove(pod.uid, domain)
-            tally.add(pod.uid, domain, counts=self._counts(pod))
-            touched[tally.group] = None
-        return self._to_announce(touched)
+        return self._to_announce([*self._leave(pod), *self._join(pod)])
 
     # --- following the cluster ---
 
@@ -451,23 +446,12 @@ class SpreadCounts(Index):
         """Move an active pod between the groups that match it, and between their domains."""
         for group in self._groups.ended:
             self._forget(group)
-        if not self._tallies:
-            return ()
-        touched: dict[SpreadGroup, None] = {}
+        touched: list[SpreadGroup] = []
         if old is not None and old.is_active:
-            touched |= self._declared_by(old)
-            node = topology_of(self._cluster, old.node)
-            for tally in self._tallies_matching(old):
-                tally.remove(old.uid, _domain(node, tally.group.topology_key))
-                touched[tally.group] = None
+            touched += self._leave(old)
         if new is not None and new.is_active:
-            touched |= self._declared_by(new)
-            node = topology_of(self._cluster, new.node)
-            for tally in self._tallies_matching(new):
-                domain = _domain(node, tally.group.topology_key)
-                tally.add(new.uid, domain, counts=domain is not None and self._counts(new))
-                touched[tally.group] = None
-        groups = self._to_announce(touched)
+            touched += self._join(new)
+        groups = self._to_announce(touched) if touched else ()
         return (SpreadChanged(tuple(groups)),) if groups else ()
 
     def on_node(self, old: NodeState | None, new: NodeState | None) -> tuple[Change, ...]:
@@ -516,26 +500,45 @@ class SpreadCounts(Index):
     # --- inside ---
 
     def _tallies_matching(self, pod: Pod) -> list[_Tally]:
-        find = self._tallies.get
-        return [tally for group in self._groups.matching(pod) if (tally := find(group))]
+        find, groups = self._tallies.get, self._groups.matching(pod)
+        return [tally for group in groups if (tally := find(group))] if groups else []
 
-    def _declared_by(self, pod: Pod) -> dict[SpreadGroup, None]:
-        if not (declared := self._groups.declared_by(pod)):
-            return {}
-        return {group: None for _, group in declared if group in self._tallies}
+    def _leave(self, pod: Pod) -> list[SpreadGroup]:
+        """Take an active pod out of the groups that match it; return them and what it declares."""
+        touched = self._declared_by(pod)
+        if tallies := self._tallies_matching(pod):
+            node = topology_of(self._cluster, pod.node)
+            for tally in tallies:
+                tally.remove(pod.uid, _domain(node, tally.group.topology_key))
+                touched.append(tally.group)
+        return touched
+
+    def _join(self, pod: Pod) -> list[SpreadGroup]:
+        """Add an active pod to the groups that match it; return them and what it declares."""
+        touched = self._declared_by(pod)
+        if tallies := self._tallies_matching(pod):
+            node = topology_of(self._cluster, pod.node)
+            for tally in tallies:
+                domain = _domain(node, tally.group.topology_key)
+                tally.add(pod.uid, domain, counts=domain is not None and self._counts(pod))
+                touched.append(tally.group)
+        return touched
+
+    def _declared_by(self, pod: Pod) -> list[SpreadGroup]:
+        declared = self._groups.declared_by(pod)
+        return [group for _, group in declared if group in self._tallies] if declared else []
 
     def _to_announce(self, touched: Iterable[SpreadGroup]) -> list[SpreadGroup]:
         """Return those of some changed groups that exceed their maxSkew now, or did before."""
         found: list[SpreadGroup] = []
-        for group in touched:
+        for group in dict.fromkeys(touched):
             was_skewed = group in self._skewed
             if self._update_skewed(group) or was_skewed:
                 found.append(group)
         return found
 
     def _update_skewed(self, group: SpreadGroup) -> bool:
-        skew = self._tallies[group].skew(self._groups.domains(group))
-        if skew > group.max_skew:
+        if self._tallies[group].skew() > group.max_skew:
             self._skewed[group] = None
             return True
         self._skewed.pop(group, None)

@@ -2,14 +2,16 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterator
-from typing import Final, NamedTuple
+from typing import Final
+
+from msgspec import Struct
 
 from reactive_desched.api.index import Cluster, NodeState
 from reactive_desched.model.labels import Labels
 from reactive_desched.model.objects import PodKey
 
 
-class NodeTopology(NamedTuple):
+class NodeTopology(Struct, frozen=True, gc=False):
     """What of a node decides which pods share a domain: its labels, and its eligibility."""
 
     labels: Labels

@@ -119,6 +119,8 @@ class WatchedKind(Struct, Generic[W, T], frozen=True, kw_only=True):
     wire: type[W]
     make_reader: Callable[[InternTables], Callable[[W], T]]
     make_change: Callable[[T], Change] | None = None
+    announces_every_version: bool = False
+    """Whether a new version is a change even where nothing differs that is read of the kind."""
     purpose: Purpose = Purpose.DECISIONS
     read_for: str
     """Why the controller reads the kind, as SECURITY.md says it."""

@@ -98,6 +98,7 @@ NODE_METRIC: Final = WatchedKind(
     wire=WireNodeMetric,
     make_reader=lambda _: _read,
     purpose=Purpose.MEASURED_USE,
-    read_for="what nodes and pods really use, where koordinator's agent measures it",
+    read_for="what nodes and pods really use, where koordinator's agent measures it; watched only "
+    "while a plugin goes by it",
     if_forbidden="LowNodeLoad has no measurements and evicts nothing",
 )

@@ -74,5 +74,7 @@ PDB: Final = WatchedKind(
     wire=WirePdb,
     make_reader=lambda _: _read,
     make_change=lambda pdb: PdbChanged(pdb.namespace, pdb.name),
+    # One that the API server refused to spend, and that looks as before, may allow more now.
+    announces_every_version=True,
     read_for="the evictions that a budget allows",
 )

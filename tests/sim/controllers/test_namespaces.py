@@ -20,12 +20,13 @@ def test_a_deleted_namespace_goes_when_its_last_pod_is_gone() -> None:
     world.advance(5)
 
     world.delete("namespaces", "shop")
+    world.advance(4)
     phase = world.get("namespaces", "shop")["status"]["phase"]
-    pods = world.store.list("pods", "shop")
-    world.advance(5)
+    objects = [world.store.list(each, "shop") for each in ("deployments", "pods")]
+    world.advance(6)
 
     assert phase == "Terminating"
-    assert len(pods) == 2
+    assert [len(each) for each in objects] == [1, 2]  # `kubectl delete -k` deletes them, too
     assert world.store.get("namespaces", "", "shop") is None
     assert world.store.list("pods", "shop") == []
     assert world.store.list("deployments", "shop") == []

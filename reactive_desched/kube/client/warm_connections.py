@@ -1,0 +1,242 @@
+"""Connections kept open for POST requests that leave in the turn of the event loop that made them.
+
+aiohttp opens and closes these connections and parses what comes back. Its own way to a request's
+first byte serves every kind of request: it takes ten times as long, and another turn of the loop
+for the body.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+import aiohttp
+import anyio
+from aiohttp.client_proto import ResponseHandler
+from aiohttp.connector import Connection
+from aiohttp.http_exceptions import HttpProcessingError
+from yarl import URL
+
+from reactive_desched.kube.auth.client_config import ClientConfig
+from reactive_desched.kube.client.responses import ApiResponse
+from reactive_desched.primitives.loop_clock import loop_clock
+
+__all__ = ["PostLimits", "SentPost", "WarmConnections"]
+
+MAX_WARM: Final = 8
+"""So many unused connections are kept here; further ones go back to aiohttp's pool."""
+
+MAX_UNUSED_S: Final = 30.0
+"""A connection that was not used for so long is not used again: a proxy may have dropped it."""
+
+_FINAL_STATUS: Final = 200
+_NO_HEADER_CHARS: Final = ("\r", "\n", "\0")
+_JSON_HEADERS: Final = {"Accept": "application/json", "Content-Type": "application/json"}
+
+
+class PostLimits(NamedTuple):
+    """How long a request may take, and how many bytes its response may have."""
+
+    connect_s: float
+    read_s: float
+    total_s: float
+    body_bytes: int
+
+
+class _Target(NamedTuple):
+    """Where requests go: what aiohttp needs to connect, and what each request begins with."""
+
+    request: aiohttp.ClientRequest
+    path_prefix: str
+    headers: str
+
+    def is_same_way(self, other: "_Target") -> bool:
+        """Say whether connections made for one are good for the other."""
+        return self.request.connection_key == other.request.connection_key
+
+
+class SentPost:
+    """A request that was written to a connection."""
+
+    def __init__(
+        self, connections: "WarmConnections", target: _Target, connection: Connection, path: str
+    ) -> None:
+        self.path = path
+        self._connections = connections
+        self._target = target
+        self._connection = connection
+        self._until = connections.now() + connections.limits.total_s
+
+    async def response(self) -> ApiResponse:
+        """Return the response.
+
+        Raises aiohttp's errors and TimeoutError; the request may have reached the server then.
+        """
+        try:
+            with anyio.fail_after(self._until - self._connections.now()):
+                response = await self._read()
+        except BaseException:
+            self._connections.discard(self._connection)
+            raise
+        self._connections.keep(self._target, self._connection)
+        return response
+
+    async def _read(self) -> ApiResponse:
+        protocol = _protocol(self._connection)
+        try:
+            message, content = await protocol.read()
+            while message.code < _FINAL_STATUS:
+                message, content = await protocol.read()
+        except HttpProcessingError as error:
+            raise aiohttp.ClientResponseError(
+                self._target.request.request_info,
+                (),
+                status=error.code,
+                message=error.message,
+                headers=error.headers,
+            ) from error
+        body, limit = bytearray(), self._connections.limits.body_bytes
+        while part := await content.readany():
+            body += part
+            if len(body) > limit:
+                raise aiohttp.ClientPayloadError(f"the reply is longer than {limit} bytes")
+        return ApiResponse(message.code, message.headers, bytes(body))
+
+
+class WarmConnections:
+    """The unused connections to the API server, and how a request is written to one.
+
+    A server behind a proxy, or with credentials in its address, is none that this can reach.
+    """
+
+    def __init__(self, http: aiohttp.ClientSession, limits: PostLimits) -> None:
+        self.limits = limits
+        self.now = loop_clock()
+        self._http = http
+        self._unused: list[tuple[Connection, float]] = []
+        self._in_use: set[Connection] = set()
+        self._access: ClientConfig | None = None
+        self._target: _Target | None = None
+
+    def close(self) -> None:
+        """Close all connections, also those that wait for a response."""
+        self._close_unused()
+        for connection in self._in_use:
+            connection.close()
+        self._in_use.clear()
+
+    def reaches(self, access: ClientConfig) -> bool:
+        """Say whether requests to this server can be sent here."""
+        return self._target_of(access) is not None
+
+    def has_unused(self, access: ClientConfig) -> bool:
+        """Say whether a request to this server could be sent without a wait."""
+        if self._target_of(access) is None:
+            return False
+        oldest = self.now() - MAX_UNUSED_S
+        while self._unused and not _is_usable(*self._unused[-1], oldest):
+            self._unused.pop()[0].close()
+        return bool(self._unused)
+
+    def send_now(self, access: ClientConfig, path: str, body: bytes) -> SentPost:
+        """Write a request to an unused connection; call it after `has_unused` alone."""
+        target = self._target_of(access)
+        assert target is not None
+        connection, _ = self._unused.pop()
+        return self._write(target, connection, path, body)
+
+    async def send(self, access: ClientConfig, path: str, body: bytes) -> SentPost:
+        """Write a request to a connection, a new one if none is unused.
+
+        Raises aiohttp's errors when it cannot connect.
+        """
+        if self.has_unused(access):
+            return self.send_now(access, path, body)
+        target, limit_s = self._target_of(access), self.limits.connect_s
+        assert target is not None, "callers ask `reaches`"
+        assert self._http.connector is not None
+        timeout = aiohttp.ClientTimeout(total=None, connect=limit_s)
+        try:
+            connection = await self._http.connector.connect(target.request, [], timeout)
+        except TimeoutError as error:
+            raise aiohttp.ConnectionTimeoutError("no connection in time") from error
+        return self._write(target, connection, path, body)
+
+    def keep(self, target: _Target, connection: Connection) -> None:
+        """Take a connection back, whose response was read to its end."""
+        if self._target is None or not target.is_same_way(self._target):
+            self.discard(connection)
+            return
+        self._in_use.discard(connection)
+        if len(self._unused) < MAX_WARM and not _protocol(connection).should_close:
+            self._unused.append((connection, self.now()))
+        else:
+            connection.release()  # aiohttp closes what it cannot use again
+
+    def discard(self, connection: Connection) -> None:
+        """Close a connection that broke, or on which a response may still come."""
+        self._in_use.discard(connection)
+        connection.close()
+
+    def _write(self, target: _Target, connection: Connection, path: str, body: bytes) -> SentPost:
+        protocol, transport = _protocol(connection), connection.transport
+        self._in_use.add(connection)
+        if transport is None:
+            self.discard(connection)
+            raise aiohttp.ServerDisconnectedError
+        protocol.set_response_params(read_timeout=self.limits.read_s)
+        head = (
+            f"POST {target.path_prefix}{path} HTTP/1.1\r\n"
+            f"{target.headers}Content-Length: {len(body)}\r\n\r\n"
+        )
+        transport.write(head.encode() + body)
+        protocol.start_timeout()
+        return SentPost(self, target, connection, path)
+
+    def _target_of(self, access: ClientConfig) -> _Target | None:
+        """Return the target for what requests use now: credentials are read again each minute."""
+        before = self._target
+        if access is not self._access:
+            self._access, self._target = access, _target(access, self._http.headers)
+            if before is None or self._target is None or not before.is_same_way(self._target):
+                self._close_unused()
+        return self._target
+
+    def _close_unused(self) -> None:
+        while self._unused:
+            self._unused.pop()[0].close()
+
+
+def _target(access: ClientConfig, common: Mapping[str, str]) -> _Target | None:
+    url = URL(f"{access.server}/", encoded=True)
+    if access.proxy is not None or url.raw_user is not None or url.raw_password is not None:
+        return None
+    request = aiohttp.ClientRequest(
+        "POST",
+        url,
+        headers={**common, **access.headers, **_JSON_HEADERS},
+        loop=asyncio.get_running_loop(),
+        ssl=access.tls or True,
+        server_hostname=access.tls_server_name,
+    )
+    del request.headers["Content-Length"]  # each request has its own
+    headers = [f"{name}: {value}" for name, value in request.headers.items()]
+    if any(char in header for header in headers for char in _NO_HEADER_CHARS):
+        return None
+    lines = "".join([f"{header}\r\n" for header in headers])
+    return _Target(request, url.raw_path.removesuffix("/"), lines)
+
+
+def _is_usable(connection: Connection, unused_since: float, oldest: float) -> bool:
+    protocol = connection.protocol
+    return (
+        protocol is not None
+        and unused_since >= oldest
+        and protocol.is_connected()
+        and not protocol.should_close
+        and not protocol.writing_paused
+    )
+
+
+def _protocol(connection: Connection) -> ResponseHandler:
+    assert connection.protocol is not None, "it was neither closed nor released"
+    return connection.protocol

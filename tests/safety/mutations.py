@@ -1,0 +1,187 @@
+"""Mutations: each switches off a guard, limit, brake, memory or rule of a restart.
+
+A referee is worth what it finds. `python -m tests.safety --mutation NAME` plays stories with the
+program so changed until the referee objects, and `--mutations` lists the names. Leader election
+and pods nominated for a node have no part in stories; they have their own tests.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from math import inf
+from typing import Any, Final, NamedTuple
+from unittest.mock import PropertyMock, patch
+
+import msgspec
+
+from reactive_desched.app import start_up
+from reactive_desched.brakes.brakes import Brakes
+from reactive_desched.brakes.pause import ManualPause
+from reactive_desched.brakes.pending import PendingBrake
+from reactive_desched.brakes.storm import StormBrake
+from reactive_desched.brakes.zones import ZoneBrake
+from reactive_desched.controller import controller as controller_module
+from reactive_desched.controller.controller import Controller
+from reactive_desched.controller.suspend import SuspendDetector
+from reactive_desched.controller.sync import ResourceEventHandler
+from reactive_desched.eviction.executor import EvictionExecutor, EvictionResult
+from reactive_desched.eviction.recovery import InheritedEvictions
+from reactive_desched.gate import guards
+from reactive_desched.gate import policy_limits as policy_limits_module
+from reactive_desched.gate.in_flight import InFlightEvictions
+from reactive_desched.gate.policy_limits import PolicyLimits
+from reactive_desched.gate.rate_limits import EvictionRateLimiter
+from reactive_desched.gate.schedules import EvictionSchedules
+from reactive_desched.journal import history as history_module
+from reactive_desched.journal.uptime import Moment
+from reactive_desched.moves.limits import MovingLimits
+from reactive_desched.moves.memory import MoveMemory
+from reactive_desched.moves.node_memory import NodeMemory
+from reactive_desched.moves.tracker import MoveTracker
+from reactive_desched.policy.guards import GuardName
+
+SCOPES: Final = ("cluster", "zone", "node", "plugin", "namespace", "owner")
+MOVING_SCOPES: Final = ("owner", "namespace", "node", "zone", "cluster")
+LIMIT_SCOPES: Final = ("cluster", "node", "namespace")
+NOT_IN_STORIES: Final = {GuardName.NOMINATED_PODS}
+
+
+class Patch(NamedTuple):
+    """An attribute of the program, and what takes its place."""
+
+    target: Any
+    name: str
+    replacement: Any
+
+
+def _nothing(*_: Any, **__: Any) -> None:
+    pass
+
+
+def _no_items(*_: Any, **__: Any) -> Iterator[Any]:
+    yield from ()
+
+
+def _off(target: Any, *names: str) -> list[Patch]:
+    return [Patch(target, name, _nothing) for name in names]
+
+
+def _guard(guard: GuardName) -> list[Patch]:
+    changed = tuple(
+        msgspec.structs.replace(each, check=_nothing) if each.name == guard else each
+        for each in guards.GUARDS
+    )
+    return [Patch(guards, "GUARDS", changed)]
+
+
+def _without_rate(scope: str) -> list[Patch]:
+    take = EvictionRateLimiter._take_limits
+
+    def take_limits(self: Any, limits: Any) -> None:
+        take(self, limits)
+        self._limited = [each for each in self._limited if each.name != scope]
+
+    return [Patch(EvictionRateLimiter, "_take_limits", take_limits)]
+
+
+def _without_limit(scope: str) -> list[Patch]:
+    limits_set = policy_limits_module._limits_set
+
+    def without(limits: Mapping[str, int | None]) -> dict[str, int]:
+        return {name: limit for name, limit in limits_set(limits).items() if name != scope}
+
+    return [Patch(policy_limits_module, "_limits_set", without)]
+
+
+def _without_moving_limit(scope: str) -> list[Patch]:
+    reconfigure = MovingLimits.reconfigure
+
+    def without(self: Any, settings: Any) -> None:
+        reconfigure(self, settings)
+        self.limits.pop(scope, None)
+
+    return [Patch(MovingLimits, "reconfigure", without)]
+
+
+def _sent_before_written() -> list[Patch]:
+    async def finish(self: Any, intent: Any, begun: Any, cancelled: Any) -> EvictionResult:
+        outcome = await self._send(intent, cancelled)
+        intent_id = await begun
+        await self._recorder.record_outcome(intent_id, outcome)
+        return EvictionResult(intent, outcome, self._clock(), intent_id)
+
+    return [Patch(EvictionExecutor, "finish", finish)]
+
+
+def _not_told_of_brakes() -> list[Patch]:
+    return [Patch(Brakes, "reason_to_keep", lambda *_: "")]
+
+
+def _no_inherited() -> list[Patch]:
+    async def none(*_: Any) -> InheritedEvictions:
+        return InheritedEvictions({}, ())
+
+    return [Patch(start_up, "read_open_intents", none)]
+
+
+def _without_clocks(**left_out: Any) -> list[Patch]:
+    age_s = Moment.age_s
+
+    def without(self: Moment, now: Moment) -> float:
+        return age_s(msgspec.structs.replace(self, **left_out), now)
+
+    return [Patch(Moment, "age_s", without)]
+
+
+def _property(target: Any, name: str, value: Any) -> list[Patch]:
+    return [Patch(target, name, PropertyMock(return_value=value))]
+
+
+MUTATIONS: Final[Mapping[str, Callable[[], list[Patch]]]] = {
+    **{f"guard {each}": partial(_guard, each) for each in GuardName if each not in NOT_IN_STORIES},
+    **{f"rate per {scope}": partial(_without_rate, scope) for scope in SCOPES},
+    "rates over restarts": lambda: _off(EvictionRateLimiter, "restore"),
+    "uptime": partial(_without_clocks, uptime=None, server_time=None),
+    "server time": partial(_without_clocks, server_time=None),
+    "clock of creations": lambda: [Patch(history_module, "SERVER_TIME_ERROR_S", -7200.0)],
+    "warm-up": lambda: _off(EvictionRateLimiter, "begin_warm_up"),
+    **{f"limit per {scope}": partial(_without_limit, scope) for scope in LIMIT_SCOPES},
+    "limits over restarts": lambda: _off(PolicyLimits, "restore"),
+    "schedules": lambda: _off(EvictionSchedules, "check"),
+    "schedules over restarts": lambda: _off(EvictionSchedules, "restore"),
+    **{f"moving per {scope}": partial(_without_moving_limit, scope) for scope in MOVING_SCOPES},
+    "moves over restarts": lambda: _off(MoveTracker, "restore"),
+    "follow-up": lambda: [Patch(MoveTracker, "take_ended", lambda _: ())],
+    "cool-down": lambda: _off(MoveMemory, "_check_cooldown"),
+    "futile owners": lambda: _off(MoveMemory, "_check_streak"),
+    "memory over restarts": lambda: _off(MoveMemory, "restore"),
+    "cool-down of nodes": lambda: _off(NodeMemory, "_check_arrival"),
+    "storm brake": lambda: [Patch(StormBrake, "count", _no_items)],
+    "pending brake": lambda: [Patch(PendingBrake, "update", _no_items)],
+    "zone brake": lambda: _off(ZoneBrake, "_disrupted_zone"),
+    "no node Ready": lambda: _property(ZoneBrake, "stop_reason", ""),
+    "pause by command": lambda: [Patch(ManualPause, "pause", _no_items)],
+    "pause by file": lambda: _off(ManualPause, "set_file"),
+    "brakes over restarts": lambda: _off(Brakes, "restore"),
+    "brakes before sending": _not_told_of_brakes,
+    "suspend": lambda: [Patch(SuspendDetector, "check", lambda _: 0.0)],
+    "lost watches": lambda: _off(ResourceEventHandler, "mark_stale"),
+    "cancelling": lambda: _off(Controller, "cancelled"),
+    "outdated decisions": lambda: _off(Controller, "_outdated"),
+    "age of decisions": lambda: [Patch(controller_module, "DECISION_TTL_S", inf)],
+    "intent before request": _sent_before_written,
+    "in flight": lambda: _off(InFlightEvictions, "check"),
+    "evicted over restarts": lambda: _off(InFlightEvictions, "restore"),
+    "inherited requests": lambda: _off(InFlightEvictions, "inherit"),
+    "open intents": _no_inherited,
+}
+"""What each name switches off, as patches of the program."""
+
+
+@contextmanager
+def mutated(name: str) -> Iterator[None]:
+    """Have one rule of the program switched off; raises KeyError for an unknown name."""
+    with ExitStack() as stack:
+        for target, attribute, replacement in MUTATIONS[name]():
+            stack.enter_context(patch.object(target, attribute, replacement))
+        yield
