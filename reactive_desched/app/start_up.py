@@ -12,7 +12,7 @@ from reactive_desched.app.node_mark_notes import node_mark_notes
 from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.pipeline import Pipeline
 from reactive_desched.controller.readiness import STARTUP
-from reactive_desched.eviction.executor import Evictor
+from reactive_desched.eviction.evictor import Evictor
 from reactive_desched.eviction.recovery import end_pending_intent, read_open_intents
 from reactive_desched.journal.history import History
 from reactive_desched.journal.recorder import JournalRecorder

@@ -11,7 +11,8 @@ from reactive_desched.controller.readiness import Readiness
 from reactive_desched.controller.suspend import SuspendDetector
 from reactive_desched.controller.sync import ResourceEventHandler
 from reactive_desched.controller.worker import Worker
-from reactive_desched.eviction.executor import EvictionExecutor, Evictor, effect_timeout
+from reactive_desched.eviction.evictor import Evictor
+from reactive_desched.eviction.executor import EvictionExecutor, effect_timeout
 from reactive_desched.eviction.recorder import Recorder
 from reactive_desched.model.observer import Observer
 from reactive_desched.policy.configuration import Configuration

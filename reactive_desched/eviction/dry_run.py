@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from reactive_desched.errors import ClusterError
-from reactive_desched.eviction.executor import Evictor
+from reactive_desched.eviction.evictor import Evictor
 from reactive_desched.model.changes import Change
 from reactive_desched.model.disruption import BudgetAnswer, ask_budgets
 from reactive_desched.model.objects import PodDisruptionBudget

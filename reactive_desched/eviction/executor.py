@@ -1,12 +1,13 @@
 """Executes evictions: journaled first, sent once, ended exactly once."""
 
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import anyio
 from msgspec import Struct
 
 from reactive_desched.errors import ClusterError, JournalError
+from reactive_desched.eviction.evictor import Evictor
 from reactive_desched.eviction.recorder import BegunIntent, Recorder
 from reactive_desched.model.intents import Intent
 from reactive_desched.model.outcomes import (
@@ -16,7 +17,6 @@ from reactive_desched.model.outcomes import (
     EvictionRequest,
     EvictionResponse,
     Outcome,
-    PodLookup,
     outcome_from_lookup,
     outcome_from_response,
 )
@@ -35,29 +35,6 @@ EFFECT_TIMEOUT_S = 60.0 + WEBHOOK_TIMEOUT_S
 def effect_timeout(request_timeout_s: float) -> float:
     """Return how long after a request of unknown effect the request may still evict the pod."""
     return request_timeout_s + WEBHOOK_TIMEOUT_S
-
-
-class Evictor(Protocol):
-    """Sends one eviction request, once, and never raises; reads a pod back.
-
-    One that cannot send at once inherits `send_now`.
-    """
-
-    async def evict(self, request: EvictionRequest) -> EvictionResponse:
-        """Ask the API server to evict the pod."""
-        ...
-
-    def send_now(self, request: EvictionRequest) -> Awaitable[EvictionResponse] | None:
-        """Send the request before this returns; None where that takes a wait, and nothing is sent.
-
-        Awaiting the response never raises either.
-        """
-        del request
-        return None
-
-    async def get_pod(self, namespace: str, name: str) -> PodLookup:
-        """Read the pod that has this name now; raises ClusterError when it cannot be read."""
-        ...
 
 
 Cancelled = Callable[[], Outcome | None]

@@ -6,7 +6,8 @@ import anyio
 from msgspec import Struct
 
 from reactive_desched.api.event import Who
-from reactive_desched.eviction.executor import Evictor, confirm_by_reading, read_outcome
+from reactive_desched.eviction.evictor import Evictor
+from reactive_desched.eviction.executor import confirm_by_reading, read_outcome
 from reactive_desched.journal.recorder import JournalRecorder
 from reactive_desched.journal.recovery import OpenIntent
 from reactive_desched.model.objects import PodKey

@@ -7,11 +7,11 @@ import anyio.lowlevel
 import pytest
 
 from reactive_desched.errors import ClusterError
+from reactive_desched.eviction.evictor import Evictor
 from reactive_desched.eviction.executor import (
     EFFECT_TIMEOUT_S,
     MAX_READ_BACKOFF_S,
     EvictionExecutor,
-    Evictor,
     confirm_by_reading,
 )
 from reactive_desched.model.accounts import DecisionContext

@@ -16,7 +16,7 @@ from reactive_desched.controller.pipeline import Pipeline, build_pipeline
 from reactive_desched.controller.readiness import MANUAL, STARTUP
 from reactive_desched.controller.subscriptions import PluginInstance
 from reactive_desched.errors import ClusterError
-from reactive_desched.eviction.executor import Evictor
+from reactive_desched.eviction.evictor import Evictor
 from reactive_desched.model.changes import Resynced
 from reactive_desched.model.decisions import Evict
 from reactive_desched.model.evaluation import Evaluation

@@ -9,7 +9,8 @@ import pytest
 
 from reactive_desched.app.run_once import OneShotRun
 from reactive_desched.eviction.dry_run import StillClusterEvictor
-from reactive_desched.eviction.executor import EvictionExecutor, Evictor
+from reactive_desched.eviction.evictor import Evictor
+from reactive_desched.eviction.executor import EvictionExecutor
 from reactive_desched.model.outcomes import EVICTED
 from reactive_desched.plan.command import PlanOptions, build_report
 from reactive_desched.plan.mode import PlanMode

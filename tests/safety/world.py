@@ -27,7 +27,8 @@ from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.pipeline import Pipeline, build_pipeline
 from reactive_desched.controller.suspend import SuspendDetector
 from reactive_desched.errors import ClusterError, JournalError
-from reactive_desched.eviction.executor import Evictor, effect_timeout
+from reactive_desched.eviction.evictor import Evictor
+from reactive_desched.eviction.executor import effect_timeout
 from reactive_desched.eviction.recorder import RecorderSlot
 from reactive_desched.journal import journal as journal_module
 from reactive_desched.journal import opened as opened_module

@@ -7,7 +7,7 @@ from typing import Final
 import anyio
 import anyio.lowlevel
 
-from reactive_desched.eviction.executor import Evictor
+from reactive_desched.eviction.evictor import Evictor
 from reactive_desched.model.outcomes import (
     Accepted,
     EffectUnknown,

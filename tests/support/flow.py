@@ -12,7 +12,7 @@ from reactive_desched.controller.readiness import STARTUP
 from reactive_desched.controller.subscriptions import AnyPlugin
 from reactive_desched.controller.suspend import SuspendDetector
 from reactive_desched.errors import JournalUnavailable, Malformed
-from reactive_desched.eviction.executor import Evictor
+from reactive_desched.eviction.evictor import Evictor
 from reactive_desched.fit.upstream import SCHEDULER
 from reactive_desched.gate.rate_limits import TokenRate
 from reactive_desched.model.accounts import DecisionContext

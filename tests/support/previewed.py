@@ -5,7 +5,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
-from reactive_desched.eviction.executor import Evictor
+from reactive_desched.eviction.evictor import Evictor
 from reactive_desched.model.outcomes import (
     Accepted,
     EvictionRequest,
