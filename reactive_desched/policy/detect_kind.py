@@ -46,6 +46,7 @@ _VERSIONS: Final = tuple(kind.api_version for kind in DocumentKind if kind.api_v
 _KINDS: Final = (POLICY_KIND, SETTINGS_KIND)
 _SETTINGS_ONLY: Final = frozenset(("budgets", "debounce", "journal"))
 _OTHER_KINDS: Final[Mapping[str, str]] = {
+    "Config": "this is a kubeconfig: give it with --kubeconfig",
     "ConfigMap": "give the text inside it, not the ConfigMap around it",
     "DeschedulerConfiguration": "this is a file of the koordinator descheduler: write its profiles "
     "as a DeschedulerPolicy",

@@ -15,6 +15,7 @@ from reactive_desched.policy.quoting import flow_text, yaml_text
 from reactive_desched.policy.scalars import NotFiniteError, parse_scalar
 from reactive_desched.policy.source_location import SourceLocation
 from reactive_desched.policy.tree import MappingNode, ScalarNode, SequenceNode, YamlNode
+from reactive_desched.primitives.durations import DurationError, parse_duration
 from reactive_desched.primitives.hints import nearest_name, quote, sole_near_name
 
 _EXPECTED: Final[Mapping[str, str]] = {
@@ -98,7 +99,7 @@ def _explain_one(
     if kind in _EXPECTED:
         hint, text = type_hint(at.path, at.node), ""
         if not hint:
-            hint, text = _type_hint(kind, at.node)
+            hint, text = _type_hint(kind, at)
         yield at.diagnostic(
             f"must be {_EXPECTED[kind]}, not {describe(at.node)}",
             hint,
@@ -165,16 +166,18 @@ def describe(node: YamlNode | None) -> str:
 _CURLY_QUOTES: Final = "\u201c\u201d\u201e\u2018\u2019"
 
 
-def _type_hint(kind: str, node: YamlNode | None) -> tuple[str, str]:
+def _type_hint(kind: str, at: SourceLocation) -> tuple[str, str]:
     """Suggest the small change that makes the type right, and the value as YAML, where it is one.
 
     Both are empty where there is none.
     """
-    match node:
+    match at.node:
         case ScalarNode(value=str() as text) if _fits_unquoted(kind, text):
             return "remove the quotes", text
         case ScalarNode(value=str() as text) if _fits_unquoted(kind, text.strip(_CURLY_QUOTES)):
             return "remove the quotes: YAML has straight ones alone", text.strip(_CURLY_QUOTES)
+        case ScalarNode(value=str() as text) if seconds := _whole_seconds(kind, at.path, text):
+            return f"write {seconds}: it counts seconds", seconds
         case ScalarNode(value=bool() | int() | float(), text=text) if kind == "string_type":
             return f"put it in quotes: {quote(text)}", json.dumps(text)
         case ScalarNode(value=str() as text) if text and _EXPECTED[kind] == "a list":
@@ -185,6 +188,17 @@ def _type_hint(kind: str, node: YamlNode | None) -> tuple[str, str]:
             return 'begin each entry with "- "', ""
         case _:
             return "", ""
+
+
+def _whole_seconds(kind: str, path: Path, text: str) -> str:
+    """Write a duration as the number that a field of seconds takes; empty where that is not it."""
+    if kind != "int_type" or not str(path[-1]).endswith("Seconds"):
+        return ""
+    try:
+        seconds = parse_duration(text)
+    except DurationError:
+        return ""
+    return str(int(seconds)) if seconds == int(seconds) else ""
 
 
 def _fits_unquoted(kind: str, text: str) -> bool:

@@ -119,6 +119,7 @@ def _read_profiles(
         diagnostics.add(
             at.diagnostic(f"must be a list, not {describe(at.node)}", hint, rule=Rule.WRONG_TYPE)
         )
+        return ()
     profiles = tuple(map(reader.read, at.items()))
     if not profiles and at.origin is None and find(at.root, ("strategies",)) is None:
         diagnostics.warn(
