@@ -552,7 +552,7 @@ def platform_owner() -> list[Row]:
                 ),
                 Panel(
                     "Evictions a dry run would make",
-                    "What would be evicted without `--dry-run`; empty in a controller that evicts.",
+                    "What would be evicted without `--dry-run`; 0 in a controller that evicts.",
                     {"{{plugin}}": growth(metric("outcomes", 'result="dry_run"'), "plugin")},
                     "short",
                     stacked=True,
@@ -580,7 +580,7 @@ def platform_owner() -> list[Row]:
                 Panel(
                     "By plugin, result and reason",
                     "How the requests ended; the page on reasons explains each code.",
-                    {"": counted(metric("outcomes"), "plugin, result, reason")},
+                    {"": f"{counted(metric('outcomes'), 'plugin, result, reason')} > 0"},
                     "short",
                     kind="table",
                     height=9,

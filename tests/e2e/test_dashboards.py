@@ -53,7 +53,6 @@ CHOSEN = {
 WITHOUT_DATA = {
     "Left of schedules": "there is no schedule",
     "Nodes with measured use": "the policy does not go by it",
-    "Evictions a dry run would make": "this is none",
 }
 
 
