@@ -19,7 +19,7 @@ def main() -> int:
     try:
         from reactive_desched.primitives.lean_imports import patterns_on_demand
 
-        _disable_pydantic_plugins()
+        _keep_unused_modules_out()
         with patterns_on_demand():
             from reactive_desched.cli import main as command
 
@@ -30,16 +30,26 @@ def main() -> int:
         gc.freeze()  # the process ends: the interpreter's last collections need not walk anything
 
 
-def _disable_pydantic_plugins() -> None:
-    """Have pydantic look for no plugins of its own: it would read every installed package.
+def _keep_unused_modules_out() -> None:
+    """Let libraries import what no command of ours calls without loading it.
 
-    The variable is how its documentation says it. Its module that looks is imported all the same,
-    and loads `importlib.metadata`, so that an empty one stands there.
+    pydantic looks for no plugins of its own: it would read every installed package. The variable
+    is how its documentation says it. Its module that looks is imported all the same, and loads
+    `importlib.metadata`.
     """
     from reactive_desched.primitives.lean_imports import install_stand_in
 
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     install_stand_in("pydantic.plugin._loader", get_plugins=tuple)
+    install_stand_in("secrets")  # of pydantic's types, with OpenSSL
+    install_stand_in("tokenize")  # of `inspect`, to read source
+    install_stand_in("ipaddress")  # of `urllib.parse`, for addresses in brackets
+    # of argparse, whose texts nobody translated; it loads `locale` and looks for files
+    install_stand_in("gettext", gettext=str, ngettext=_one_or_many)
+
+
+def _one_or_many(one: str, many: str, number: int) -> str:
+    return one if number == 1 else many
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from typing import Final
 
 from reactive_desched.cli import policy_flags, record_filters, snapshot_flags
 from reactive_desched.cli.commands import Commands
-from reactive_desched.primitives.lean_imports import patterns_on_demand
+from reactive_desched.primitives.lean_imports import lean_policy_imports
 
 _FROM_KUBECTL: Final = (
     "kubectl get nodes,pods,pdb -A -o json | reactive-desched plan --policy policy.yaml -f -"
@@ -46,7 +46,7 @@ def add(commands: Commands) -> None:
 
 
 def _call(arguments: argparse.Namespace) -> int:
-    with patterns_on_demand():
+    with lean_policy_imports():
         from reactive_desched.plan.command import run
 
     return run(

@@ -10,7 +10,7 @@ from reactive_desched.cli.commands import Commands
 from reactive_desched.cli.messages import print_warning
 from reactive_desched.cli.policy_convert import write_whole
 from reactive_desched.errors import ReactiveDeschedError
-from reactive_desched.primitives.lean_imports import patterns_on_demand
+from reactive_desched.primitives.lean_imports import lean_policy_imports
 from reactive_desched.primitives.terminal import wants_colours
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ _NO_POLICY: Final = "settings without a policy: give them to `run` with --settin
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    with patterns_on_demand():
+    with lean_policy_imports():
         from reactive_desched.cli import verdicts as forms
         from reactive_desched.plugins.registry import plugin_registry
         from reactive_desched.policy.load import check_source

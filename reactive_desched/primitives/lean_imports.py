@@ -1,18 +1,24 @@
 """Keeps imports from loading and making what is not used here: most of a start is imports."""
 
+import dataclasses
 import re
 import sys
-from collections.abc import Callable, Iterator
+import typing
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
+from reprlib import recursive_repr
 from types import ModuleType
-from typing import cast
+from typing import Any, cast
 
 __all__ = [
     "certificates_on_demand",
     "install_stand_in",
+    "lean_policy_imports",
     "patterns_on_demand",
+    "shared_dataclass_methods",
+    "unchecked_typed_dicts",
     "without_package",
 ]
 
@@ -83,6 +89,102 @@ def patterns_on_demand() -> Iterator[None]:
         yield
     finally:
         re.compile = compile_now
+
+
+class _UncheckedDict(dict[str, object]):
+    """Stands for `TypedDict` as a base; it takes and forgets what a class says of its items."""
+
+    def __init_subclass__(cls, **said: object) -> None:
+        super().__init_subclass__()
+
+
+@contextmanager
+def unchecked_typed_dicts() -> Iterator[None]:
+    """Let a `TypedDict` that is defined meanwhile be a dict whose annotations are not looked at.
+
+    pydantic's core defines eighty with seven hundred items, whose annotations are texts: each is
+    compiled to see whether it may be a type, a twentieth of the start of `plan`.
+    """
+    import typing_extensions
+
+    checked, extended = typing.TypedDict, typing_extensions.TypedDict
+    typing.TypedDict = typing_extensions.TypedDict = _UncheckedDict  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        typing.TypedDict, typing_extensions.TypedDict = checked, extended
+
+
+@contextmanager
+def shared_dataclass_methods() -> Iterator[None]:
+    """Let dataclasses defined meanwhile get `__repr__`, `__eq__`, `__hash__` that read the fields.
+
+    Otherwise the three are written as texts and compiled for each class. pydantic and what it needs
+    define fifty, and seldom call them: a twenty-fifth of the start of `plan`.
+    """
+    make = dataclasses.dataclass
+
+    def dataclass(cls: type | None = None, /, **options: Any) -> object:  # Any: as dataclasses'
+        if options.get("order") or options.get("unsafe_hash"):
+            return make(cls, **options)
+        process = partial(_with_methods, make, options)
+        return process if cls is None else process(cls)
+
+    dataclasses.dataclass = dataclass  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        dataclasses.dataclass = make
+
+
+def _with_methods(make: Callable[..., Any], options: dict[str, Any], cls: type) -> type:
+    """Make a dataclass by its options, with the methods below where it has none of its own."""
+    own = vars(cls)
+    own_hash = "__hash__" in own and (own["__hash__"] is not None or "__eq__" not in own)
+    made: type = make(**{**options, "repr": False, "eq": False})(cls)
+    shown, compared, hashed = _methods(dataclasses.fields(made))
+    methods: dict[str, object] = {}
+    if options.get("repr", True):
+        methods["__repr__"] = shown
+    if options.get("eq", True):
+        methods["__eq__"] = compared
+        if not own_hash:
+            methods["__hash__"] = hashed if options.get("frozen") else None
+    for name, method in methods.items():
+        if name == "__hash__" or name not in own:
+            setattr(made, name, method)
+    return made
+
+
+def _methods(fields: Iterable[dataclasses.Field[Any]]) -> Sequence[Callable[..., object]]:
+    """Return how instances are shown, compared and hashed by their fields."""
+    shown = [each.name for each in fields if each.repr]
+    compared = [each.name for each in fields if each.compare]
+    hashed = [each.name for each in fields if (each.compare if each.hash is None else each.hash)]
+
+    def values(this: object, names: Iterable[str]) -> tuple[object, ...]:
+        return tuple(getattr(this, name) for name in names)
+
+    @recursive_repr()
+    def show(this: object) -> str:
+        texts = (f"{name}={getattr(this, name)!r}" for name in shown)
+        return f"{type(this).__qualname__}({', '.join(texts)})"
+
+    def compare(this: object, other: object) -> object:
+        if other.__class__ is not this.__class__:
+            return NotImplemented
+        return values(this, compared) == values(other, compared)
+
+    return show, compare, lambda this: hash(values(this, hashed))
+
+
+@contextmanager
+def lean_policy_imports() -> Iterator[None]:
+    """Keep the import of what reads policies lean: of our own modules, and of pydantic."""
+    with unchecked_typed_dicts():
+        import_module("pydantic_core")
+    with shared_dataclass_methods(), patterns_on_demand():
+        yield
 
 
 @contextmanager

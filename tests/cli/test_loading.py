@@ -34,7 +34,7 @@ PLUGINS = (
 )
 """Some of those that the policy above does not name."""
 
-UNUSED = "email importlib.metadata rich zipfile"
+UNUSED = "email hmac importlib.metadata locale rich zipfile"
 """What libraries load for functions that we do not call."""
 
 _LOADED = """\
