@@ -32,6 +32,7 @@ from reactive_desched.model.outcomes import (
     outcome_from_response,
 )
 from reactive_desched.plan.assumed_names import replacement_name
+from reactive_desched.state.indexes.unschedulable_pods import SCHEDULED, UNSCHEDULABLE
 from reactive_desched.state.resources import PDBS
 
 __all__ = ["AssumedCluster", "AssumedEviction", "PreviewClock"]
@@ -43,6 +44,9 @@ LONGEST_BACKOFF_S: Final = 10.0
 
 _PENDING: Final = PodStatus(phase="Pending")
 _READY: Final = PodCondition("Ready", "True")
+_UNSCHEDULABLE: Final = PodStatus(
+    "Pending", conditions=(PodCondition(SCHEDULED, "False", UNSCHEDULABLE),)
+)
 
 
 class PreviewClock:
@@ -112,7 +116,7 @@ class AssumedCluster:
     An evicted pod is gone `ready_after_s` after its eviction. Its controller creates the
     replacement at once, a StatefulSet when the pod is gone. The replacement is bound to a node that
     node fit finds, and is Ready `ready_after_s` after that; its PodDisruptionBudget then
-    allows one more disruption. One that fits nowhere stays Pending until a pod that leaves makes
+    allows one more disruption. One that fits nowhere is unschedulable until a pod that leaves makes
     room for it; as by the kube-scheduler, it is tried again then, once its back-off has passed.
     """
 
@@ -230,6 +234,7 @@ class AssumedCluster:
         self._apply(replace(created, node=""))
         new = replace(new, pod=created)
         if not self._bind(new):
+            self._apply(replace(created, status=_UNSCHEDULABLE, condition_transitions=(0,)))
             parked = _Parked(new, next(self._number))
             self._parked.append(parked)
             self._back_off(parked)

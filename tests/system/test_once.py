@@ -64,6 +64,28 @@ def test_a_dry_sweep_is_right_the_first_time_and_moves_no_pod(
     assert cluster.pods_on(NODE) == before
 
 
+def test_a_dry_sweep_says_what_a_disruption_budget_would_refuse(
+    cluster: Any, controller: Callable[..., Any]
+) -> None:
+    cluster.taint(NODE, "gpu")
+    movable = sum(kind != "DaemonSet" for kind in cluster.pods_on(NODE).values())
+    budget = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "none"},
+        "spec": {"selector": {}, "maxUnavailable": 0},
+    }
+    for namespace in cluster.call("GET", "/api/v1/namespaces")["items"]:
+        name = namespace["metadata"]["name"]
+        cluster.create(f"/apis/policy/v1/namespaces/{name}/poddisruptionbudgets", budget)
+    program = controller("--once", "--dry-run", "--log-format", "json")
+
+    assert program.process.wait(60) == 0
+    events = [json.loads(line)["event"] for line in program.output.splitlines()]
+    assert "would be evicted" not in events
+    assert events.count("refused by disruption budget") == movable > 0
+
+
 def test_a_cluster_that_is_not_there_is_a_failure_and_no_pod_is_evicted(
     controller: Callable[..., Any], tmp_path: Path
 ) -> None:

@@ -1,0 +1,164 @@
+"""What a preview of the controller assumes of the cluster, and what it says of its own end."""
+
+from typing import Any
+
+from reactive_desched.plan.mode import PlanMode, RunBounds
+from reactive_desched.plan.report import PlannedDecision, PlanReport
+
+SETTINGS = "---\napiVersion: reactive-desched/v1alpha1\nkind: ReactiveSettings\n"
+PACED = "budgets: {warmUp: null, cluster: {evictions: 1, per: 1m, burst: 1}}\n"
+UNPACED = (
+    "budgets: {warmUp: null, cluster: null, zone: null, node: null, namespace: null, owner: null, "
+    "plugin: null}\nmoves: {maxMoving: {owner: 100%}, cooldown: 0s, nodeCooldown: 0s}\n"
+)
+POLICY = """\
+apiVersion: descheduler/v1alpha2
+kind: DeschedulerPolicy
+profiles:
+- name: all
+  pluginConfig:
+  - name: DefaultEvictor
+    args:
+      podProtections: {defaultDisabled: [DaemonSetPods, FailedBarePods]}
+  plugins:
+    deschedule: {enabled: [RemovePodsViolatingNodeTaints, RemoveFailedPods]}
+"""
+
+
+def preview(world: Any, *things: Any, settings: str = UNPACED, **bounds: float) -> PlanReport:
+    """Preview the controller on these objects."""
+    cluster = world.file(world.listed(things))
+    more = {"policy": POLICY + SETTINGS + settings, "bounds": RunBounds(**bounds)}
+    report: PlanReport = world.look(cluster, mode=PlanMode.RUN, **more)
+    return report
+
+
+def evictions(report: PlanReport) -> list[PlannedDecision]:
+    return [each for each in report.decisions if each.action == "Evict"]
+
+
+def places(report: PlanReport) -> dict[str, str | None]:
+    return {each.pod.name: each.replacement_node for each in evictions(report)}
+
+
+def with_room(node: Any, pods: int) -> Any:
+    node["status"]["allocatable"]["pods"] = str(pods)
+    return node
+
+
+def owned_by(pod: Any, kind: str, name: str) -> Any:
+    pod["metadata"]["ownerReferences"] = [
+        {"apiVersion": "apps/v1", "kind": kind, "name": name, "uid": name, "controller": True}
+    ]
+    return pod
+
+
+def test_a_daemonsets_pod_comes_back_to_its_node(world: Any) -> None:
+    agent = owned_by(world.pod("agent"), "DaemonSet", "agent")
+
+    report = preview(world, world.node("n1", "gpu"), world.node("n2"), agent, max_evictions=1)
+
+    assert places(report) == {"agent": "n1"}
+
+
+def test_a_replacement_comes_to_the_node_with_the_fewest_siblings(world: Any) -> None:
+    nodes = (world.node("n1", "gpu"), world.node("n2"), world.node("n3"))
+
+    for sibling_on, expected in (("n2", "n3"), ("n3", "n2")):
+        report = preview(world, *nodes, world.pod("a"), world.pod("b", on=sibling_on))
+
+        assert places(report) == {"a": expected}
+
+
+def test_no_replacement_comes_to_a_node_that_is_not_ready(world: Any) -> None:
+    lost = world.node("n2", ready="Unknown")
+
+    report = preview(world, world.node("n1", "gpu"), lost, world.node("n3"), world.pod("a"))
+
+    assert places(report) == {"a": "n3"}
+
+
+def test_nothing_takes_the_place_of_a_pod_that_has_failed(world: Any) -> None:
+    report = preview(world, world.node("n1"), world.node("n2"), world.pod("a", phase="Failed"))
+
+    assert places(report) == {"a": None}
+
+
+def test_the_scheduler_places_the_replacement_of_a_higher_priority_first(world: Any) -> None:
+    low, high = world.pod("low"), world.pod("urgent")
+    low["spec"]["priority"], high["spec"]["priority"] = 0, 1000
+    for pod, owner in ((low, "rs-low"), (high, "rs-high")):
+        owned_by(pod, "ReplicaSet", owner)
+    leaves = owned_by(world.pod("old", on="n2", space="old"), "ReplicaSet", "rs-old")
+    leaves["metadata"]["creationTimestamp"] = "2026-05-01T01:00:00Z"
+    policy = POLICY.replace(
+        "  plugins:",
+        "  - name: PodLifeTime\n"
+        "    args: {maxPodLifeTimeSeconds: 3600, namespaces: {include: [old]}}\n  plugins:",
+    ).replace("RemoveFailedPods", "PodLifeTime")
+    things = (world.node("n1", "gpu"), with_room(world.node("n2"), 1), low, high, leaves)
+    settings = UNPACED + "guards: {minPodAge: 0s}\nbrakes: {pending: null}\n"
+
+    report = world.look(
+        world.file(world.listed(things)), policy=policy + SETTINGS + settings, mode=PlanMode.RUN
+    )
+
+    assert places(report) == {"low": None, "urgent": "n2", "old": None}
+
+
+def test_a_budget_whose_status_is_outdated_refuses_in_a_sweep_and_its_preview(world: Any) -> None:
+    budget = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "web", "namespace": "shop", "uid": "pdb", "generation": 2},
+        "spec": {"selector": {"matchLabels": {"app": "web"}}},
+        "status": {"observedGeneration": 1, "disruptionsAllowed": 1, "expectedPods": 1},
+    }
+    pod = world.pod("a")
+    pod["metadata"]["labels"] = {"app": "web"}
+    pod["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
+    cluster = world.file(world.listed([world.node("n1", "gpu"), world.node("n2"), pod, budget]))
+
+    assert world.gone(cluster, mode=PlanMode.ONCE) == []
+    budget["status"]["observedGeneration"] = 2
+    cluster = world.file(world.listed([world.node("n1", "gpu"), world.node("n2"), pod, budget]))
+    assert world.gone(cluster, mode=PlanMode.ONCE) == ["shop/a"]
+
+
+def test_a_preview_ends_at_its_horizon_and_says_what_delayed_and_what_waits(world: Any) -> None:
+    pods = [world.pod(name) for name in ("a", "b", "c")]
+    for number, pod in enumerate(pods):
+        owned_by(pod, "ReplicaSet", f"rs-{number}")
+
+    report = preview(
+        world, world.node("n1", "gpu"), world.node("n2"), *pods, settings=PACED, horizon_s=90.0
+    )
+
+    assert report.preview is not None
+    assert (report.preview.ended, report.preview.ended_after_seconds) == (
+        "the horizon is reached",
+        90.0,
+    )
+    first, second = evictions(report)
+    assert first.delayed_by == ()
+    assert second.in_seconds is not None
+    assert 55 < second.in_seconds < 65
+    assert [each.gate for each in second.delayed_by] == ["EvictionRateLimit"]
+    (waiting,) = (each for each in report.decisions if each.action != "Evict")
+    assert waiting.retry_in_seconds is not None
+    assert 90 < waiting.retry_in_seconds < 125
+
+
+def test_replacements_that_fit_nowhere_engage_the_brake_on_pending_pods(world: Any) -> None:
+    pods = [owned_by(world.pod(f"p{n}"), "ReplicaSet", f"rs-{n}") for n in range(8)]
+    things = (world.node("n1", "gpu"), with_room(world.node("n2"), 2), *pods)
+    brake = "brakes: {pending: {pods: 3, percent: 1, after: 30s}}\n"
+
+    free = preview(world, *things, settings=PACED + UNPACED.splitlines(keepends=True)[1])
+    braked = preview(world, *things, settings=PACED + UNPACED.splitlines(keepends=True)[1] + brake)
+
+    assert len(evictions(free)) == 8
+    assert [each.replacement_node for each in evictions(braked)] == ["n2", "n2", None, None, None]
+    assert {each.reason for each in braked.decisions if each.action != "Evict"} == {
+        "TooManyPodsPending"
+    }
