@@ -25,7 +25,7 @@ profiles:
 """
 
 
-def preview(world: Any, *things: Any, settings: str = UNPACED, **bounds: float) -> PlanReport:
+def preview(world: Any, *things: Any, settings: str = UNPACED, **bounds: Any) -> PlanReport:
     """Preview the controller on these objects."""
     cluster = world.file(world.listed(things))
     more = {"policy": POLICY + SETTINGS + settings, "bounds": RunBounds(**bounds)}
@@ -107,7 +107,7 @@ def test_the_scheduler_places_the_replacement_of_a_higher_priority_first(world: 
 
 
 def test_a_budget_whose_status_is_outdated_refuses_in_a_sweep_and_its_preview(world: Any) -> None:
-    budget = {
+    budget: dict[str, Any] = {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
         "metadata": {"name": "web", "namespace": "shop", "uid": "pdb", "generation": 2},

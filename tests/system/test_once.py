@@ -32,7 +32,7 @@ def test_one_sweep_moves_what_is_wrong_and_ends(
     intents = [e for e in read_events(tmp_path / "journal") if e.type == EVICTION_REQUESTED]
     assert evicted == {intent.subject for intent in intents}
     # Disruption budgets may keep some: a sweep does not wait for them.
-    refused = {line["pod"] for line in lines if line["event"] == "refused by disruption budget"}
+    refused = {line["pod"] for line in lines if line["event"] == "refused by a PodDisruptionBudget"}
     assert {intent.data.who.uid for intent in intents} <= movable
     assert len(evicted | refused) == len(movable)
     assert evicted
@@ -64,26 +64,25 @@ def test_a_dry_sweep_is_right_the_first_time_and_moves_no_pod(
     assert cluster.pods_on(NODE) == before
 
 
-def test_a_dry_sweep_says_what_a_disruption_budget_would_refuse(
+def test_a_dry_sweep_says_what_disruption_budgets_would_refuse(
     cluster: Any, controller: Callable[..., Any]
 ) -> None:
     cluster.taint(NODE, "gpu")
     movable = sum(kind != "DaemonSet" for kind in cluster.pods_on(NODE).values())
-    budget = {
-        "apiVersion": "policy/v1",
-        "kind": "PodDisruptionBudget",
-        "metadata": {"name": "none"},
-        "spec": {"selector": {}, "maxUnavailable": 0},
-    }
+    for existing in cluster.call("GET", "/apis/policy/v1/poddisruptionbudgets")["items"]:
+        where = existing["metadata"]
+        path = f"/apis/policy/v1/namespaces/{where['namespace']}/poddisruptionbudgets"
+        cluster.call("DELETE", f"{path}/{where['name']}")
     for namespace in cluster.call("GET", "/api/v1/namespaces")["items"]:
-        name = namespace["metadata"]["name"]
-        cluster.create(f"/apis/policy/v1/namespaces/{name}/poddisruptionbudgets", budget)
+        path = f"/apis/policy/v1/namespaces/{namespace['metadata']['name']}/poddisruptionbudgets"
+        spec = {"selector": {}, "maxUnavailable": 0}
+        cluster.create(path, {"metadata": {"name": "none"}, "spec": spec})
     program = controller("--once", "--dry-run", "--log-format", "json")
 
     assert program.process.wait(60) == 0
     events = [json.loads(line)["event"] for line in program.output.splitlines()]
     assert "would be evicted" not in events
-    assert events.count("refused by disruption budget") == movable > 0
+    assert events.count("refused by a PodDisruptionBudget") == movable > 0
 
 
 def test_a_cluster_that_is_not_there_is_a_failure_and_no_pod_is_evicted(
