@@ -43,6 +43,8 @@ def _keep_unused_modules_out() -> None:
     install_stand_in("pydantic.plugin._loader", get_plugins=tuple)
     install_stand_in("secrets")  # of pydantic's types, with OpenSSL
     install_stand_in("tokenize")  # of `inspect`, to read source
+    install_stand_in("bz2")  # of `shutil`, like the next, for archives
+    install_stand_in("lzma")
     install_stand_in("ipaddress")  # of `urllib.parse`, for addresses in brackets
     # of argparse, whose texts nobody translated; it loads `locale` and looks for files
     install_stand_in("gettext", gettext=str, ngettext=_one_or_many)

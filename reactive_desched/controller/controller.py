@@ -13,7 +13,6 @@ from reactive_desched.controller.instances import flapping_config, plugin_instan
 from reactive_desched.controller.pauses import EvictionPauses
 from reactive_desched.controller.readiness import Readiness
 from reactive_desched.controller.suspend import SuspendDetector
-from reactive_desched.eviction.executor import EvictionResult
 from reactive_desched.eviction.recorder import DecisionRecorder
 from reactive_desched.gate.factory import GateFactory
 from reactive_desched.model.accounts import DecisionContext
@@ -21,7 +20,7 @@ from reactive_desched.model.changes import Change, Resynced
 from reactive_desched.model.decisions import Evict
 from reactive_desched.model.evaluation import Evaluation
 from reactive_desched.model.history import PastEviction
-from reactive_desched.model.intents import Intent
+from reactive_desched.model.intents import EvictionResult, Intent
 from reactive_desched.model.objects import Pod, PodKey
 from reactive_desched.model.observer import Observer
 from reactive_desched.model.outcomes import (

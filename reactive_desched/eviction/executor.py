@@ -4,12 +4,11 @@ from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 import anyio
-from msgspec import Struct
 
 from reactive_desched.errors import ClusterError, JournalError
 from reactive_desched.eviction.evictor import Evictor
 from reactive_desched.eviction.recorder import BegunIntent, Recorder
-from reactive_desched.model.intents import Intent
+from reactive_desched.model.intents import EvictionResult, Intent
 from reactive_desched.model.outcomes import (
     FAILED,
     JOURNAL_UNAVAILABLE,
@@ -39,19 +38,6 @@ def effect_timeout(request_timeout_s: float) -> float:
 
 Cancelled = Callable[[], Outcome | None]
 """Returns the outcome of an intent that must not be sent after all; None when it may."""
-
-
-class EvictionResult(Struct, frozen=True, gc=False):
-    """How the execution of an intent ended.
-
-    `sent_at` is when the eviction request was sent, or would have been, in monotonic seconds.
-    `request_id` is the id of its record; empty where none was written.
-    """
-
-    intent: Intent
-    outcome: Outcome
-    sent_at: float
-    request_id: str = ""
 
 
 class BegunEviction(NamedTuple):

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -25,9 +25,6 @@ from reactive_desched.plan.missing_inputs import (
     stale_measurements,
 )
 from reactive_desched.plan.mode import PlanMode, RunBounds
-from reactive_desched.plan.needed_resources import needed_resources
-from reactive_desched.plan.node_report import NodesReport
-from reactive_desched.plan.node_tables import rule_tables
 from reactive_desched.plan.output import write
 from reactive_desched.plan.progress import Progress, ProgressBar
 from reactive_desched.plan.reading import read_files
@@ -36,7 +33,6 @@ from reactive_desched.plan.rule_table import RuleTable
 from reactive_desched.plan.snapshot import SWEEP_RESOURCES, Snapshot
 from reactive_desched.plan.timestamps import parse_timestamp
 from reactive_desched.plan.totals import summarize
-from reactive_desched.plan.unaffected_pods import unaffected_pods
 from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.load import load_runnable
@@ -52,6 +48,9 @@ from reactive_desched.state.resources import (
     USAGE_RESOURCES,
     WATCHED_KINDS,
 )
+
+if TYPE_CHECKING:
+    from reactive_desched.plan.node_report import NodesReport
 
 __all__ = ["PlanOptions", "build_nodes_report", "build_report", "look", "run", "run_nodes"]
 
@@ -114,6 +113,8 @@ class SweptSnapshot(Struct, frozen=True):
 
     def tables(self) -> tuple[RuleTable, ...]:
         """Return how the nodes stood before the sweep, for each rule of the policy."""
+        from reactive_desched.plan.node_tables import rule_tables
+
         return rule_tables(
             self.policy, self.snapshot, self.moment.timestamp(), self.result.decisions
         )
@@ -130,7 +131,7 @@ def run_nodes(options: PlanOptions) -> int:
 
 
 def _print(
-    options: PlanOptions, build: Callable[[PlanOptions, Progress], PlanReport | NodesReport]
+    options: PlanOptions, build: Callable[[PlanOptions, Progress], "PlanReport | NodesReport"]
 ) -> int:
     progress = ProgressBar(sys.stderr, time.monotonic) if sys.stderr.isatty() else Progress()
     with _gc_disabled():
@@ -162,7 +163,11 @@ def build_report(options: PlanOptions, progress: Progress) -> PlanReport:
         selection = PodSelection(options.only, snapshot, result.view)
         policy, snapshot = selection.in_policy(policy), selection.in_snapshot(snapshot)
         result = selection.in_result(result)
-    unaffected = unaffected_pods(policy, snapshot, result) if options.show_unaffected else None
+    others = None
+    if options.show_unaffected:
+        from reactive_desched.plan.unaffected_pods import unaffected_pods
+
+        others = tuple(unaffected_pods(policy, snapshot, result))
     return PlanReport(
         looked_at=sweep.looked_at,
         warnings=sweep.warnings,
@@ -172,14 +177,16 @@ def build_report(options: PlanOptions, progress: Progress) -> PlanReport:
         matching_pods=len(snapshot.pods),
         skipped=result.skipped,
         decisions=result.decisions,
-        others=None if unaffected is None else tuple(unaffected),
+        others=others,
         nodes=sweep.tables() if options.show_nodes else None,
         summary=summarize(result.decisions),
     )
 
 
-def build_nodes_report(options: PlanOptions, progress: Progress) -> NodesReport:
+def build_nodes_report(options: PlanOptions, progress: Progress) -> "NodesReport":
     """Evaluate as `build_report`, and show the nodes; raises what that raises."""
+    from reactive_desched.plan.node_report import NodesReport
+
     sweep = _sweep(options, progress)
     tables = sweep.tables()
     shown = {(table.profile, table.plugin) for table in tables}
@@ -330,6 +337,7 @@ def _load_live_snapshot(
 
     from reactive_desched.kube.auth.kubeconfig import KubeConfigOptions
     from reactive_desched.plan.live import read_live_snapshot
+    from reactive_desched.plan.needed_resources import needed_resources
 
     node_fit = options.mode.node_fit(configuration)
     spared = frozenset[str]() if _needs_owners(options) else OWNER_RESOURCES

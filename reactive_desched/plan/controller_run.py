@@ -15,12 +15,11 @@ from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.pending import PendingFinding
 from reactive_desched.controller.readiness import STARTUP, Readiness
 from reactive_desched.controller.suspend import SuspendDetector
-from reactive_desched.eviction.executor import EvictionResult
 from reactive_desched.model.accounts import DecisionContext
 from reactive_desched.model.brakes import BrakeNotice
 from reactive_desched.model.decisions import Decision, Evict
 from reactive_desched.model.history import PastEviction
-from reactive_desched.model.intents import Intent
+from reactive_desched.model.intents import EvictionResult, Intent
 from reactive_desched.model.moves import MoveEnd
 from reactive_desched.model.observer import Observer
 from reactive_desched.model.outcomes import EVICTED

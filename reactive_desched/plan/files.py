@@ -5,7 +5,6 @@ import os
 import shutil
 import stat
 import sys
-import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -130,6 +129,8 @@ def _mappable(stream: BinaryIO, name: str) -> Iterator[BinaryIO]:
 @contextmanager
 def _temporary(name: str) -> Iterator[BinaryIO]:
     """Open a temporary file that is gone afterwards; a full disk is CannotLook."""
+    import tempfile
+
     try:
         with tempfile.TemporaryFile(prefix="reactive-desched-") as file:
             yield file

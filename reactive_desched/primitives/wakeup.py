@@ -1,6 +1,9 @@
 """Wakes tasks that wait for a condition, any number of times."""
 
-import anyio
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import anyio
 
 __all__ = ["Epoch", "Latch", "Wakeup"]
 
@@ -9,6 +12,7 @@ class Wakeup:
     """Wakes every task that waits at this moment; a notification without a waiter is not kept.
 
     A waiter therefore checks its condition before each wait: `while not ready(): await w.wait()`.
+    It loads nothing until one waits, so that previews, in which nobody does, need no event loop.
     """
 
     def __init__(self) -> None:
@@ -23,6 +27,8 @@ class Wakeup:
     async def wait(self) -> None:
         """Return at the next notification."""
         if self._event is None:
+            import anyio
+
             self._event = anyio.Event()
         await self._event.wait()
 

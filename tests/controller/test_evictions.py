@@ -9,10 +9,10 @@ import anyio.lowlevel
 import pytest
 
 from reactive_desched.controller.evictions import EvictionPool
-from reactive_desched.eviction.executor import EvictionExecutor, EvictionResult
+from reactive_desched.eviction.executor import EvictionExecutor
 from reactive_desched.model.accounts import DecisionContext
 from reactive_desched.model.findings import Finding
-from reactive_desched.model.intents import Intent
+from reactive_desched.model.intents import EvictionResult, Intent
 from reactive_desched.model.outcomes import (
     EVICTIONS_PAUSED,
     JOURNAL_UNAVAILABLE,

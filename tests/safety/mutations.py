@@ -24,7 +24,7 @@ from reactive_desched.controller import controller as controller_module
 from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.suspend import SuspendDetector
 from reactive_desched.controller.sync import ResourceEventHandler
-from reactive_desched.eviction.executor import EvictionExecutor, EvictionResult
+from reactive_desched.eviction.executor import EvictionExecutor
 from reactive_desched.eviction.recovery import InheritedEvictions
 from reactive_desched.gate import guards
 from reactive_desched.gate import policy_limits as policy_limits_module
@@ -34,6 +34,7 @@ from reactive_desched.gate.rate_limits import EvictionRateLimiter
 from reactive_desched.gate.schedules import EvictionSchedules
 from reactive_desched.journal import history as history_module
 from reactive_desched.journal.uptime import Moment
+from reactive_desched.model.intents import EvictionResult
 from reactive_desched.moves.limits import MovingLimits
 from reactive_desched.moves.memory import MoveMemory
 from reactive_desched.moves.node_memory import NodeMemory

@@ -24,8 +24,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from reactive_desched.eviction.executor import EvictionExecutor, EvictionResult
-from reactive_desched.model.intents import Intent
+from reactive_desched.eviction.executor import EvictionExecutor
+from reactive_desched.model.intents import EvictionResult, Intent
 from tests.safety.__main__ import play_mutations
 from tests.safety.machine import ClusterInTrouble
 from tests.safety.mutations import MUTATIONS, mutated
