@@ -46,7 +46,7 @@ def _keep_unused_modules_out() -> None:
     install_stand_in("bz2")  # of `shutil`, like the next, for archives
     install_stand_in("lzma")
     install_stand_in("ipaddress")  # of `urllib.parse`, for addresses in brackets
-    # of argparse, whose texts nobody translated; it loads `locale` and looks for files
+    # of argparse, whose texts have no translation; it loads `locale` and looks for files
     install_stand_in("gettext", gettext=str, ngettext=_one_or_many)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from reactive_desched.cli import policy_flags, upstream_flags
 from reactive_desched.cli.commands import Commands
 from reactive_desched.cli.flag_values import parse_bool
-from reactive_desched.primitives.lean_imports import certificates_on_demand
+from reactive_desched.primitives.lean_imports import certificates_on_demand, import_pydantic
 
 if TYPE_CHECKING:
     from reactive_desched.app.options import Options
@@ -81,6 +81,7 @@ def _add_where(command: argparse.ArgumentParser) -> None:
 
 
 def _call(arguments: argparse.Namespace) -> int:
+    import_pydantic()
     from reactive_desched.app.options import Options
     from reactive_desched.cli.upstream_form import read_upstream_options
 

@@ -14,6 +14,7 @@ from typing import Any, cast
 
 __all__ = [
     "certificates_on_demand",
+    "import_pydantic",
     "install_stand_in",
     "lean_policy_imports",
     "patterns_on_demand",
@@ -178,12 +179,20 @@ def _methods(fields: Iterable[dataclasses.Field[Any]]) -> Sequence[Callable[...,
     return show, compare, lambda this: hash(values(this, hashed))
 
 
-@contextmanager
-def lean_policy_imports() -> Iterator[None]:
-    """Keep the import of what reads policies lean: of our own modules, and of pydantic."""
+def import_pydantic() -> None:
+    """Import what models are made of, leaving out definitions that no command reads."""
     with unchecked_typed_dicts():
         import_module("pydantic_core")
-    with shared_dataclass_methods(), patterns_on_demand():
+    with shared_dataclass_methods():
+        for name in ("main", "types", "functional_validators"):
+            import_module(f"pydantic.{name}")
+
+
+@contextmanager
+def lean_policy_imports() -> Iterator[None]:
+    """Keep the imports of a command lean that reads a policy, and ends."""
+    with patterns_on_demand():
+        import_pydantic()
         yield
 
 

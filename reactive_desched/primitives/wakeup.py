@@ -12,7 +12,7 @@ class Wakeup:
     """Wakes every task that waits at this moment; a notification without a waiter is not kept.
 
     A waiter therefore checks its condition before each wait: `while not ready(): await w.wait()`.
-    It loads nothing until one waits, so that previews, in which nobody does, need no event loop.
+    It loads nothing until one waits: previews, in which no task does, need no event loop.
     """
 
     def __init__(self) -> None:
