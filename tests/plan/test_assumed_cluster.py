@@ -65,7 +65,8 @@ def test_a_replacement_comes_to_the_node_with_the_fewest_siblings(world: Any) ->
     nodes = (world.node("n1", "gpu"), world.node("n2"), world.node("n3"))
 
     for sibling_on, expected in (("n2", "n3"), ("n3", "n2")):
-        report = preview(world, *nodes, world.pod("a"), world.pod("b", on=sibling_on))
+        others = (owned_by(world.pod(f"o{n}", on=expected), "ReplicaSet", "o") for n in range(5))
+        report = preview(world, *nodes, world.pod("a"), world.pod("b", on=sibling_on), *others)
 
         assert places(report) == {"a": expected}
 
