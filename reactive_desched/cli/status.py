@@ -19,6 +19,8 @@ _HEAD_WIDTH: Final = 16
 _BOLD, _RED, _YELLOW, _GREEN = "1", "31", "33", "32"
 _MODES: Final = {"dry_run": "dry run: sends no eviction request", "live": "live: evicts pods"}
 _EVICTED: Final = frozenset({"evicted", "dry_run"})
+_LARGE: Final = 1000
+"""From here on three digits would be written with an exponent."""
 
 Answer = Mapping[str, Any]
 
@@ -108,7 +110,7 @@ class StatusScreen:
 
     def _limits(self, limits: Answer) -> Iterator[str]:
         full = [
-            f"{each['scope']} {each['perMinute']:g}/min, burst {each['burst']}"
+            f"{each['scope']} {_brief(each['perMinute'])}/min, burst {each['burst']}"
             for each in limits["rates"]
         ]
         yield from self._line("rates", "; ".join(full) or "not limited")
@@ -230,6 +232,11 @@ class StatusScreen:
 
 def _size(answer: Answer) -> str:
     return f"{answer['nodes']:,} nodes that the policy selects, {answer['pods']:,} pods"
+
+
+def _brief(number: float) -> str:
+    """Write a number with three digits at least, and without an exponent."""
+    return f"{number:.3g}" if number < _LARGE else f"{number:.0f}"
 
 
 def _bucket_row(each: Answer) -> tuple[str, ...]:

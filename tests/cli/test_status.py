@@ -161,6 +161,20 @@ def test_a_controller_with_nothing_to_do_fits_on_a_few_lines() -> None:
     ]
 
 
+def test_a_rate_is_written_with_few_digits_and_without_an_exponent() -> None:
+    answer = deepcopy(QUIET)
+    answer["limits"]["rates"] = [
+        {"scope": scope, "perMinute": rate, "burst": 1}
+        for scope, rate in (("node", 6.8064), ("cluster", 12_000.4), ("owner", 1 / 60))
+    ]
+
+    rates = next(line for line in screen(answer) if line.startswith("rates"))
+
+    assert rates.split("  ")[-1].strip() == (
+        "node 6.81/min, burst 1; cluster 12000/min, burst 1; owner 0.0167/min, burst 1"
+    )
+
+
 def test_everything_that_holds_evictions_is_named_with_what_changes_it() -> None:
     text = "\n".join(screen(busy()))
     for wanted in (
