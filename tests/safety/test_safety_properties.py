@@ -33,12 +33,12 @@ from tests.safety.referee import Violation
 from tests.safety.story import play_story
 from tests.safety.world import World
 
-SEEDS, BLOCK = 15, 5
+SEEDS = 5
+"""CI plays 200 in `make simulate`, these among them."""
 
 
-@pytest.mark.parametrize("first", range(0, SEEDS, BLOCK))
-def test_the_properties_hold_in_the_stories_of_these_seeds(first: int, tmp_path: Path) -> None:
-    worlds = [story_of(seed, tmp_path) for seed in range(first, first + BLOCK)]
+def test_the_properties_hold_in_the_stories_of_the_first_seeds(tmp_path: Path) -> None:
+    worlds = [story_of(seed, tmp_path) for seed in range(SEEDS)]
 
     assert sum(len(world.referee.evictions) for world in worlds) > 5
     assert sum(world.referee.requests for world in worlds) > 5
