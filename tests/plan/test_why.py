@@ -2,11 +2,16 @@
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from reactive_desched.cli import main
+from reactive_desched.journal import history
+from reactive_desched.journal.history import History
+from reactive_desched.journal.uptime import Moment
+from reactive_desched.model.history import PastEviction
 
 EVERY_PLUGIN = """\
 apiVersion: descheduler/v1alpha2
@@ -206,3 +211,24 @@ def test_a_wrong_question_names_the_place_and_the_remedy(
 def test_flags_of_a_snapshot_need_a_policy(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["why", "shop/a", "-f", "x.json"]) == 2
     assert "-f needs --policy" in capsys.readouterr().err
+
+
+def test_the_evictions_of_a_journal_count(
+    why: Callable[..., Any], world: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read(_: Path, now: Moment) -> History:
+        ended_s = now.time_s - 100
+        past = PastEviction(
+            "r1", ended_s, "uid-z", "shop", "z", "n1", ended_s=ended_s, result="evicted"
+        )
+        return History((past,))
+
+    monkeypatch.setattr(history, "read_history", read)
+    policy = world.policy.read_text(encoding="utf-8")
+    limited = policy.replace("profiles:", "maxNoOfPodsToEvictTotal: 1\nprofiles:")
+
+    fresh = {why(f"shop/{name}", policy=limited)["state"] for name in "ab"}
+    restarted = [why(f"shop/{name}", "--journal", "there", policy=limited) for name in "ab"]
+
+    assert fresh == {"evicting", "waits"}
+    assert {found["state"] for found in restarted} == {"waits"}
