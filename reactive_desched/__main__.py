@@ -47,7 +47,11 @@ def _keep_unused_modules_out() -> None:
     install_stand_in("lzma")
     install_stand_in("ipaddress")  # of `urllib.parse`, for addresses in brackets
     # of argparse, whose texts have no translation; it loads `locale` and looks for files
-    install_stand_in("gettext", gettext=str, ngettext=_one_or_many)
+    install_stand_in("gettext", gettext=_untranslated, ngettext=_one_or_many)
+
+
+def _untranslated(text: str | None) -> str | None:
+    return text  # argparse asks for the description of a group that has none, too
 
 
 def _one_or_many(one: str, many: str, number: int) -> str:
