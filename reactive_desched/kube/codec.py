@@ -2,6 +2,9 @@
 
 A null means the same as an absent member. An object with a null takes a second, slower reading,
 and so does every object that the typed reading refuses, before it counts as malformed.
+
+`managedFields`, two fifths of a pod, are needed for nothing: they are cut out before the typed
+reading.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -47,6 +50,7 @@ _FIRST_ITEM: Final = b'{"metadata":{"name":"'
 _NEXT_ITEM: Final = b"}," + _FIRST_ITEM
 _TAILS: Final = (b"]}", b"]}\n")
 _MAX_HEAD_BYTES: Final = 4096
+_MANAGED_FIELDS: Final = b',"managedFields":['
 _DECODE_ERRORS: Final = (*DECODE_ERRORS, QuantityError)
 
 
@@ -240,7 +244,7 @@ class ResourceCodec(Generic[W, Obj]):
         return Decoder(self._wire).decode
 
     @cached_property
-    def _decode_change(self) -> Callable[[bytes], ObjectWatchLine[W]]:
+    def _decode_change(self) -> Callable[[bytes | memoryview], ObjectWatchLine[W]]:
         decoder: Decoder[ObjectWatchLine[W]] = Decoder(
             ObjectWatchLine[self._wire]  # type: ignore[name-defined]  # a type held in a variable
         )
@@ -256,7 +260,7 @@ class ResourceCodec(Generic[W, Obj]):
     def decode_event(self, line: bytes) -> WatchEvent[Obj]:
         """Decode one watch line; a changed object takes one pass, everything else a second."""
         try:
-            change = self._decode_change(line)
+            change = self._decode_change(_without_managed_fields(line, 0, len(line)))
             record = self._convert(change.object)
         except _DECODE_ERRORS:
             return self._decode_uncommon_event(line)
@@ -307,7 +311,7 @@ class ResourceCodec(Generic[W, Obj]):
         while start < items_end:
             end = find(_NEXT_ITEM, start + skip) + 1 or items_end
             try:
-                obj = convert(decode(view[start:end]))
+                obj = convert(decode(_without_managed_fields(body, start, end)))
             except _DECODE_ERRORS:
                 end = find(_NEXT_ITEM, start) + 1 or items_end
                 obj = self.decode_object(view[start:end])
@@ -366,6 +370,20 @@ def make_codecs(tables: InternTables) -> Mapping[str, AnyCodec]:
 def _list_page(body: Body, wire: WireList, items_at: int) -> ListPage:
     metadata = wire.metadata
     return ListPage(body, metadata.resource_version or "", metadata.continue_token or "", items_at)
+
+
+def _without_managed_fields(body: Body, start: int, end: int) -> bytes | memoryview:
+    """Return the JSON from `start` to `end` without its managedFields, up to their first `]`.
+
+    That is their end, nearly always. In an array or a string within them it would leave a bracket
+    or a quote too many: what is returned is then no JSON, and the caller reads the whole.
+    """
+    view = memoryview(body)
+    begins = body.find(_MANAGED_FIELDS, start, end)
+    ends = body.find(b"]", begins, end)
+    if begins < 0 or ends < 0:
+        return view[start:end]
+    return b"".join((view[start:begins], view[ends + 1 : end]))
 
 
 def _without_nulls(raw: Raw | bytes | memoryview) -> bytes:
