@@ -162,7 +162,10 @@ async def _open_term(
             # intents -> outcomes -> controller.settle
             await tasks.start(pipeline.evictions.run)
             # past evictions -> controller.restore; open intents -> outcomes -> readiness
-            reading = partial(read_history, recording.directory, recording.now())
+            counts_for_s = pipeline.controller.config.controller.budgets.counts_for_s
+            reading = partial(
+                read_history, recording.directory, recording.now(), counts_for_s=counts_for_s
+            )
             history = partial(anyio.to_thread.run_sync, reading, abandon_on_cancel=True)
             startup = recording.recorder, parts.evictor, log, timeout_s, history
             tasks.start_soon(end_startup_pause, pipeline.controller, *startup)

@@ -73,7 +73,7 @@ def add_preview(command: argparse.ArgumentParser) -> None:
     ahead.add_argument(
         "--journal",
         metavar="DIR",
-        help="count the evictions of the last day that this journal records (default: none)",
+        help="count the earlier evictions that this journal records (default: none)",
     )
     command.add_argument(
         "-o", "--output", choices=["table", "wide", "json", "yaml"], default="table"

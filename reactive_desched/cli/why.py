@@ -42,7 +42,7 @@ def add(commands: Commands) -> None:
     command.add_argument(
         "--journal",
         metavar="DIR",
-        help="with --policy: count the evictions of the last day that this journal records",
+        help="with --policy: count the earlier evictions that this journal records",
     )
     command.add_argument(
         "--now", metavar="TIME", help="with --policy: as of this RFC 3339 time (default: now)"

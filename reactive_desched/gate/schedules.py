@@ -149,10 +149,7 @@ class EvictionSchedules:
                 window.add(start_s, -1)
 
     def restore(self, past: Iterable[PastEviction], now: float, wall_now: float) -> None:
-        """Count evictions of earlier processes; one of the future, by the clock, counts as of now.
-
-        Of an opening that lasts longer than the evictions are read back, those before do not count.
-        """
+        """Count evictions of earlier processes; one of the future, by the clock, as of now."""
         for eviction in past:
             requested_s = min(eviction.requested_s, wall_now)
             self._count(eviction.pod_uid, eviction.plugin, requested_s)

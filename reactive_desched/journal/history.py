@@ -37,7 +37,7 @@ from reactive_desched.model.outcomes import EVICTED, UNKNOWN
 from reactive_desched.primitives.decode_errors import DECODE_ERRORS
 
 HISTORY_S: Final = 24 * 3600.0
-"""How far back evictions are read."""
+"""How far back evictions are read at least: the memory of moves goes back so far."""
 
 MAX_PAST_EVICTIONS: Final = 20_000
 """So many evictions are read at most, the newest ones."""
@@ -49,7 +49,7 @@ _MARKS: Final = (b'"type":"io.reactive-desched.descheduler.eviction.', FUTILE_CL
 
 
 class History(Struct, frozen=True):
-    """The evictions of the last day, oldest first.
+    """The evictions that were read back, oldest first.
 
     `unfollowed` are the outcomes of those that evicted a pod, by the id of the request, whose
     follow-up is not recorded yet.
@@ -219,16 +219,18 @@ def read_history(
     directory: Path,
     now: Moment,
     *,
+    counts_for_s: float = 0.0,
     max_evictions: int = MAX_PAST_EVICTIONS,
     max_bytes: int = MAX_HISTORY_BYTES,
 ) -> History:
     """Return the evictions that were requested in the day before `now`, dry runs left out.
 
+    Where limits count an eviction for longer than a day, `counts_for_s` seconds, it is that time.
     At most `max_evictions`, the newest ones.
     A file that cannot be read ends where no more of it can be had; damaged lines are left out.
     Blocks; raises OSError where the folder cannot be read.
     """
-    since_s, found = now.time_s - HISTORY_S, _Found(now)
+    since_s, found = now.time_s - max(HISTORY_S, counts_for_s), _Found(now)
     bytes_read, begins_s, is_whole = 0, now.time_s, True
     segments = list_segments(directory)
     for segment in reversed(segments):

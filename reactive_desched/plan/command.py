@@ -218,7 +218,7 @@ def look(options: PlanOptions, progress: Progress) -> LookedAt:
         configuration,
         loaded.snapshot.measured_by(policy.metrics_sources),
         moment,
-        _past_evictions(options, moment.timestamp()),
+        _past_evictions(options, configuration, moment.timestamp()),
         tuple(_warnings(configuration, policy, loaded, options.mode)),
     )
 
@@ -255,7 +255,7 @@ def _decide(
         from reactive_desched.plan.controller_run import run_controller
 
         now_s = moment.timestamp()
-        past = _past_evictions(options, now_s)
+        past = _past_evictions(options, configuration, now_s)
         return run_controller(configuration, snapshot, now_s, options.bounds, progress, past)
     return run_sweeps(
         configuration.policy,
@@ -267,15 +267,19 @@ def _decide(
     )
 
 
-def _past_evictions(options: PlanOptions, now_s: float) -> Sequence[PastEviction]:
-    """Return what the journal that was named records of the last day."""
+def _past_evictions(
+    options: PlanOptions, configuration: Configuration, now_s: float
+) -> Sequence[PastEviction]:
+    """Return the evictions that a controller would count, from the journal that was named."""
     if options.journal is None:
         return ()
     from reactive_desched.journal.history import read_history
     from reactive_desched.journal.uptime import Moment
 
+    counts_for_s = configuration.controller.budgets.counts_for_s
+    directory, now = Path(options.journal), Moment(now_s)
     try:
-        return read_history(Path(options.journal), Moment(now_s)).evictions
+        return read_history(directory, now, counts_for_s=counts_for_s).evictions
     except OSError as error:
         raise ConfigError(
             f"--journal: {options.journal} cannot be read: {error.strerror}"

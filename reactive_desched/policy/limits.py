@@ -273,6 +273,17 @@ class EvictionRateLimits(Section):
         }
         return {scope: None if limit is None else limit.rate for scope, limit in limits.items()}
 
+    @property
+    def counts_for_s(self) -> float:
+        """The longest time for which an eviction counts in any limit, in seconds.
+
+        In a rate it counts until an empty bucket is full again, in a schedule until the end of the
+        window.
+        """
+        refills = (rate.burst / rate.per_second for rate in self.by_scope().values() if rate)
+        openings = (schedule.duration_s for schedule in self.schedules)
+        return max(self.window_s, *refills, *openings)
+
     def describe(self, policy: PolicyEvictionLimits, nodes: int = 0) -> dict[str, str]:
         """Say each limit to a person, as it is for so many ready nodes, the policy's included."""
         factors = dict.fromkeys(self.growing_scopes, self.growth(nodes))

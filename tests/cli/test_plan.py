@@ -433,12 +433,12 @@ def test_words_that_make_no_sense_are_status_2(
 def test_the_evictions_of_a_journal_count(
     plan: Plan, tmp_path: Path, cluster: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[tuple[Path, float]] = []
+    asked: list[tuple[Path, float, float]] = []
     limits = POLICY.replace("profiles:", "maxNoOfPodsToEvictTotal: 1\nprofiles:")
     (tmp_path / "policy.yaml").write_text(limits, encoding="utf-8")
 
-    def read(directory: Path, now: Moment) -> History:
-        asked.append((directory, now.time_s))
+    def read(directory: Path, now: Moment, *, counts_for_s: float) -> History:
+        asked.append((directory, now.time_s, counts_for_s))
         ended_s = now.time_s - 100
         past = PastEviction(
             "r1", ended_s, "uid-z", "shop", "z", "n3", ended_s=ended_s, result="evicted"
@@ -453,7 +453,7 @@ def test_the_evictions_of_a_journal_count(
     assert [each["inSeconds"] for each in fresh["decisions"][:1]] == [0.0]
     assert [round(each["inSeconds"]) for each in restarted["decisions"][:1]] == [200]
     assert restarted["preview"]["pastEvictions"] == 1
-    assert asked == [(Path("there"), 1777636800.0)]
+    assert asked == [(Path("there"), 1777636800.0, 300.0)]
     assert "a record of 1 earlier evictions" in plan("-f", str(cluster), "--journal", "there")[1]
 
 

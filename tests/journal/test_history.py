@@ -144,6 +144,18 @@ def test_only_the_last_day_counts(tmp_path: Path) -> None:
     assert history.is_whole
 
 
+def test_an_eviction_that_counts_for_longer_than_a_day_is_read(tmp_path: Path) -> None:
+    events = [*eviction("gone"), *eviction("old", minute=1), *eviction("new", minute=2)]
+    write_journal(tmp_path, events, per_segment=1)
+    counts_for_s = 2 * HISTORY_S
+    now = Moment(START.timestamp() + counts_for_s + 30)
+
+    history = read_history(tmp_path, now, counts_for_s=counts_for_s)
+
+    assert names(history.evictions) == ["old", "new"]
+    assert history.is_whole
+
+
 def test_beyond_the_bound_the_newest_evictions_are_kept(tmp_path: Path) -> None:
     events = [event for minute in range(9) for event in eviction(str(minute), minute)]
     write_journal(tmp_path, events, per_segment=4)

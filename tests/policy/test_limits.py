@@ -37,6 +37,19 @@ def test_what_is_switched_off_is_said_too() -> None:
     assert "warmUp" not in said
 
 
+def test_an_eviction_counts_as_long_as_the_longest_window_schedule_or_refill() -> None:
+    rate = {"evictions": 1, "per": "12h", "burst": 5}
+    weekend = {"schedule": "0 0 * * sat", "duration": "72h", "evictions": 9}
+
+    def counts_for_s(**written: object) -> float:
+        return EvictionRateLimits.model_validate(written).counts_for_s
+
+    assert counts_for_s() == 300
+    assert counts_for_s(window="30h") == 30 * 3600
+    assert counts_for_s(owner=rate, window="30h") == 60 * 3600
+    assert counts_for_s(owner=rate, window="30h", schedules=[weekend]) == 72 * 3600
+
+
 def test_the_policys_limits_are_said_with_their_window_and_schedules_with_theirs() -> None:
     schedule = {"schedule": "0 9 * * mon-fri", "duration": "8h", "evictions": 0, "plugins": ["A"]}
     night = {"schedule": "0 22 * * *", "timeZone": "Europe/Berlin", "duration": "90m"}

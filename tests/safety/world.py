@@ -231,7 +231,8 @@ class Life:
 
         async def read() -> Any:
             now = Moment(world.wall_now(), world.uptime(), world.server_time())
-            return read_history(world.directory, now)
+            counts_for_s = world.config.controller.budgets.counts_for_s
+            return read_history(world.directory, now, counts_for_s=counts_for_s)
 
         async with anyio.create_task_group() as tasks:
             await tasks.start(self.pipeline.evictions.run)
