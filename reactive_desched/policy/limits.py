@@ -282,7 +282,7 @@ class EvictionRateLimits(Section):
         """
         refills = (rate.burst / rate.per_second for rate in self.by_scope().values() if rate)
         openings = (schedule.duration_s for schedule in self.schedules)
-        return max(self.window_s, *refills, *openings)
+        return max([self.window_s, *refills, *openings])
 
     def describe(self, policy: PolicyEvictionLimits, nodes: int = 0) -> dict[str, str]:
         """Say each limit to a person, as it is for so many ready nodes, the policy's included."""

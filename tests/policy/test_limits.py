@@ -45,6 +45,7 @@ def test_an_eviction_counts_as_long_as_the_longest_window_schedule_or_refill() -
         return EvictionRateLimits.model_validate(written).counts_for_s
 
     assert counts_for_s() == 300
+    assert counts_for_s(**dict.fromkeys(EvictionRateLimits().by_scope())) == 300
     assert counts_for_s(window="30h") == 30 * 3600
     assert counts_for_s(owner=rate, window="30h") == 60 * 3600
     assert counts_for_s(owner=rate, window="30h", schedules=[weekend]) == 72 * 3600

@@ -15,17 +15,13 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Awaitable
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from reactive_desched.eviction.executor import EvictionExecutor
-from reactive_desched.model.intents import EvictionResult, Intent
 from tests.safety.__main__ import play_mutations
 from tests.safety.machine import ClusterInTrouble
 from tests.safety.mutations import MUTATIONS, mutated
@@ -33,6 +29,7 @@ from tests.safety.referee import Violation
 from tests.safety.story import play_story
 from tests.safety.world import World
 
+DEEP = pytest.mark.skipif(os.environ.get("TIER") != "deep", reason="takes two minutes")
 SEEDS = 5
 """CI plays 200 in `make simulate`, these among them."""
 
@@ -64,20 +61,9 @@ TestClusterInTrouble.settings = settings(
 )
 
 
-@pytest.mark.skipif(os.environ.get("TIER") != "deep", reason="takes two minutes")
+@DEEP
 @pytest.mark.hypothesis
-def test_a_failing_history_shrinks_to_the_step_that_it_takes(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    async def finish(
-        self: Any, intent: Intent, begun: Awaitable[str], cancelled: Any
-    ) -> EvictionResult:  # sends the request before the intent is on disk
-        outcome = await self._send(intent, cancelled)
-        intent_id = await begun
-        await self._recorder.record_outcome(intent_id, outcome)
-        return EvictionResult(intent, outcome, self._clock(), intent_id)
-
-    monkeypatch.setattr(EvictionExecutor, "finish", finish)
+def test_a_failing_history_shrinks_to_the_step_that_it_takes() -> None:
     few = settings(
         max_examples=20,
         stateful_step_count=8,
@@ -86,7 +72,7 @@ def test_a_failing_history_shrinks_to_the_step_that_it_takes(
         suppress_health_check=list(HealthCheck),
     )
 
-    with pytest.raises(Violation) as failure:
+    with mutated("intent before request"), pytest.raises(Violation) as failure:
         run_state_machine_as_test(ClusterInTrouble, settings=few)
 
     history = "\n".join(failure.value.__notes__)
@@ -104,8 +90,19 @@ def test_a_mutation_changes_a_part_that_the_program_has(name: str) -> None:
     assert [getattr(*part) for part in parts] == before
 
 
-def test_the_referee_finds_a_rule_that_is_switched_off() -> None:
-    assert play_mutations(["pause by command"], range(8), 80) == 0
+FOUND_BY = {"guard DoNotEvict": 5, "inherited requests": 3, "open intents": 2}
+"""A seed whose story shows that a rule is switched off."""
+
+
+@pytest.mark.parametrize(
+    ("name", "seed"),
+    [
+        ("intent before request", 0),
+        *(pytest.param(name, seed, marks=DEEP) for name, seed in FOUND_BY.items()),
+    ],
+)
+def test_the_referee_finds_a_rule_that_is_switched_off(name: str, seed: int) -> None:
+    assert play_mutations([name], range(seed, seed + 1), 80) == 0
 
 
 REPLAY = """
