@@ -64,9 +64,10 @@ def _value(text: JsonText, paged: OnPartialList) -> Iterator[InputObject]:
     sign = text.next()
     if sign == b"{":
         yield from _object(text, paged)
-    elif not _is_null(text.read_value()):
+    elif not _is_null(value := text.read_value()):
+        what = "is HTML or XML," if bytes(value).startswith(b'"<') else "is"
         raise ConfigError(
-            f"{text.name}: what ends at byte {text.at} is no Kubernetes object; write the file"
+            f"{text.name}: what ends at byte {text.at} {what} no Kubernetes object; write the file"
             " with kubectl get … -o json"
         )
 

@@ -102,6 +102,8 @@ def test_a_document_of_nothing_is_passed_over_and_a_bare_text_is_refused() -> No
     assert found("null null") == []
     with pytest.raises(ConfigError, match="it: what ends at byte 5 is no Kubernetes object"):
         found('"foo"')
+    with pytest.raises(ConfigError, match="it: what ends at byte 16 is HTML or XML, no Kubernetes"):
+        found('"<html>a</html>"')
 
 
 @pytest.mark.parametrize(
