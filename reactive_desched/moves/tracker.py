@@ -300,10 +300,14 @@ class MoveTracker:
         of a pod that is not new, of one that comes before, as after a list that lagged behind, and
         of every one where the evicted pod had left before this process began. A move passes a pod
         over while the evicted pod is still there: its controller creates it for another reason.
+        Those of the pod's own ReplicaSet come first: during a rollout, an older one replaces none.
         """
         if (key := self._key_awaited(pod)) is None:
             return
-        for move in self._awaiting[key].values():
+        chain = self._view.index(OwnerIndex).chain(pod)
+        controller_uid = chain[0].uid if chain else ""
+        waiting = self._awaiting[key].values()
+        for move in sorted(waiting, key=lambda move: move.controller_uid != controller_uid):
             if not is_new and pod.uid in move.passed_over:
                 continue
             is_later = is_new and not move.had_left and self._is_seen_leaving(move)

@@ -299,6 +299,21 @@ async def test_replacements_come_in_order_and_older_siblings_are_none() -> None:
     ] == [("web-1", "web-3"), ("web-2", "web-4")]
 
 
+async def test_during_a_rollout_a_new_pod_replaces_one_of_its_own_replica_set() -> None:
+    deployment = OwnerReference("Deployment", "web", "d-web", controller=True)
+    sets = [ReplicaSet(f"owner-{name}", 0, deployment) for name in ("old", "new")]
+    objects = (*NODES, *sets, Deployment("default", "web", "d-web", replicas=1))
+    pods = [pod(f"{name}-1", on="n1", owner=f"ReplicaSet/{name}") for name in ("old", "new")]
+    async with flow_of().running() as flow:
+        await evicted(flow, *pods, nodes=objects)
+        await ready_on(flow, "new-2", "n2", owner="ReplicaSet/new")
+
+    assert sorted(flow.evicted_names) == ["new-1", "old-1"]
+    assert [line[1:] for line in flow.intent_store.lines if line[0] == "follow-up"] == [
+        ("new-1", "moved")
+    ]
+
+
 async def test_a_pod_that_was_created_before_the_eviction_happened_is_no_replacement() -> None:
     leaving = pod("web-1", on="n1")
     async with flow_of().running() as flow:
