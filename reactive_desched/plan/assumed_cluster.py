@@ -42,6 +42,9 @@ FIRST_BACKOFF_S: Final = 1.0
 
 LONGEST_BACKOFF_S: Final = 10.0
 
+LONGEST_PARKED_S: Final = 300.0
+"""After so long the kube-scheduler tries a pod again though nothing made room for it."""
+
 _PENDING: Final = PodStatus(phase="Pending")
 _READY: Final = PodCondition("Ready", "True")
 _UNSCHEDULABLE: Final = PodStatus(
@@ -89,13 +92,21 @@ class _Unbound(Struct, frozen=True):
 
 
 class _Parked(Struct):
-    """A replacement that fits nowhere: when it may be tried again, and whether it will be then."""
+    """A replacement that fits nowhere: when it was tried, may be again, and will be at the latest.
+
+    A pod that leaves wakes it: it is tried then, once its back-off has passed.
+    """
 
     new: _Unbound
     number: int
     failures: int = 1
     not_before: float = 0.0
+    at_the_latest: float = 0.0
     is_woken: bool = False
+
+    def is_due(self, now: float) -> bool:
+        """Say whether the kube-scheduler tries it now."""
+        return now >= self.at_the_latest or (self.is_woken and now >= self.not_before)
 
 
 class _Step(Struct, frozen=True):
@@ -117,7 +128,8 @@ class AssumedCluster:
     replacement at once, a StatefulSet when the pod is gone. The replacement is bound to a node that
     node fit finds, and is Ready `ready_after_s` after that; its PodDisruptionBudget then
     allows one more disruption. One that fits nowhere is unschedulable until a pod that leaves makes
-    room for it; as by the kube-scheduler, it is tried again then, once its back-off has passed.
+    room for it; as by the kube-scheduler, it is tried again then, once its back-off has passed,
+    and each five minutes.
     """
 
     def __init__(self, controller: Controller, clock: PreviewClock, ready_after_s: float) -> None:
@@ -254,7 +266,7 @@ class AssumedCluster:
     def _bind_woken(self) -> None:
         """Try the replacements for which there may be room now, in the kube-scheduler's order."""
         now = self._clock.now
-        woken = [each for each in self._parked if each.is_woken and each.not_before <= now]
+        woken = [each for each in self._parked if each.is_due(now)]
         for parked in sorted(woken, key=_by_turn):
             if self._bind(parked.new):
                 self._parked.remove(parked)
@@ -266,8 +278,10 @@ class AssumedCluster:
         delay_s = min(FIRST_BACKOFF_S * 2 ** (parked.failures - 1), LONGEST_BACKOFF_S)
         parked.failures = min(parked.failures + 1, 10)
         parked.not_before = self._clock.now + delay_s
+        parked.at_the_latest = self._clock.now + LONGEST_PARKED_S
         parked.is_woken = False
         self._later(_Step(), delay_s)
+        self._later(_Step(), LONGEST_PARKED_S)
 
     def _as_ready(self, new: Pod) -> Pod:
         bound = self._controller.view.pod(new.uid) or new

@@ -216,7 +216,8 @@ def test_flags_of_a_snapshot_need_a_policy(capsys: pytest.CaptureFixture[str]) -
 def test_the_evictions_of_a_journal_count(
     why: Callable[..., Any], world: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def read(_: Path, now: Moment) -> History:
+    def read(_: Path, now: Moment, *, counts_for_s: float) -> History:
+        assert counts_for_s > 100
         ended_s = now.time_s - 100
         past = PastEviction(
             "r1", ended_s, "uid-z", "shop", "z", "n1", ended_s=ended_s, result="evicted"
