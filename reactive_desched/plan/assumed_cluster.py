@@ -92,21 +92,27 @@ class _Unbound(Struct, frozen=True):
 
 
 class _Parked(Struct):
-    """A replacement that fits nowhere: when it was tried, may be again, and will be at the latest.
-
-    A pod that leaves wakes it: it is tried then, once its back-off has passed.
-    """
+    """A replacement that fits nowhere: when it was tried, may be again, and whether it will be."""
 
     new: _Unbound
     number: int
-    failures: int = 1
+    failures: int = 0
+    tried_at: float = 0.0
     not_before: float = 0.0
-    at_the_latest: float = 0.0
     is_woken: bool = False
 
-    def is_due(self, now: float) -> bool:
-        """Say whether the kube-scheduler tries it now."""
-        return now >= self.at_the_latest or (self.is_woken and now >= self.not_before)
+    def fail(self, now: float) -> None:
+        """Note that it was tried now: it is left alone for a while, and until there may be room."""
+        backoff_s = min(FIRST_BACKOFF_S * 2**self.failures, LONGEST_BACKOFF_S)
+        self.failures = min(self.failures + 1, 10)
+        self.tried_at, self.not_before = now, now + backoff_s
+        self.is_woken = False
+
+    def wake(self, now: float) -> None:
+        """Have it tried; since it was, it failed each five minutes, as nothing had made room."""
+        while self.tried_at + LONGEST_PARKED_S <= now:
+            self.fail(self.tried_at + LONGEST_PARKED_S)
+        self.is_woken = True
 
 
 class _Step(Struct, frozen=True):
@@ -231,7 +237,9 @@ class AssumedCluster:
         if step.gone is not None:
             self._controller.apply(self._state.remove(step.gone))
             for parked in self._parked:
-                parked.is_woken = True
+                if not parked.is_woken:
+                    parked.wake(self._clock.now)
+                    self._later(_Step(), parked.not_before - self._clock.now)
         if step.created is not None:
             self._create(step.created)
         if step.ready is not None:
@@ -249,7 +257,7 @@ class AssumedCluster:
             self._apply(replace(created, status=_UNSCHEDULABLE, condition_transitions=(0,)))
             parked = _Parked(new, next(self._number))
             self._parked.append(parked)
-            self._back_off(parked)
+            parked.fail(self._clock.now)
 
     def _bind(self, new: _Unbound) -> bool:
         """Bind a pod, and let it become Ready; return whether it fits somewhere."""
@@ -266,22 +274,12 @@ class AssumedCluster:
     def _bind_woken(self) -> None:
         """Try the replacements for which there may be room now, in the kube-scheduler's order."""
         now = self._clock.now
-        woken = [each for each in self._parked if each.is_due(now)]
+        woken = [each for each in self._parked if each.is_woken and each.not_before <= now]
         for parked in sorted(woken, key=_by_turn):
             if self._bind(parked.new):
                 self._parked.remove(parked)
             else:
-                self._back_off(parked)
-
-    def _back_off(self, parked: _Parked) -> None:
-        """Leave a pod that fits nowhere alone for a while, and until there may be room."""
-        delay_s = min(FIRST_BACKOFF_S * 2 ** (parked.failures - 1), LONGEST_BACKOFF_S)
-        parked.failures = min(parked.failures + 1, 10)
-        parked.not_before = self._clock.now + delay_s
-        parked.at_the_latest = self._clock.now + LONGEST_PARKED_S
-        parked.is_woken = False
-        self._later(_Step(), delay_s)
-        self._later(_Step(), LONGEST_PARKED_S)
+                parked.fail(now)
 
     def _as_ready(self, new: Pod) -> Pod:
         bound = self._controller.view.pod(new.uid) or new

@@ -236,6 +236,10 @@ profiles:
     args: {maxPodLifeTimeSeconds: 3600, namespaces: {include: [old]}}
   plugins:
     deschedule: {enabled: [RemovePodsViolatingNodeTaints, PodLifeTime]}
+---
+apiVersion: reactive-desched/v1alpha1
+kind: ReactiveSettings
+moves: {readyTimeout: 7m}
 """
     pods = (world.pod("first"), world.pod("second", on="n2", space="old"))
     pods[1]["metadata"]["creationTimestamp"] = "2026-05-01T01:00:00Z"
