@@ -15,6 +15,13 @@ __all__ = ["InputObject", "read_objects"]
 
 _LIST: Final = "List"
 _NULL: Final = Raw(b"null")
+_FLAGS: Final[Mapping[tuple[str, str], str]] = {
+    ("descheduler", "DeschedulerPolicy"): "--policy",
+    ("reactive-desched", "ReactiveSettings"): "--settings",
+    ("v1", "Config"): "--kubeconfig",
+}
+"""Which flag takes a document that is no object of a cluster, by its API group and kind."""
+
 # As kubectl and the API write it; other orders take a second look.
 _COMMON_HEAD: Final = re.compile(
     rb'\s*\{\s*"(?:apiVersion"\s*:\s*"([^"\\]*)"\s*,\s*"kind"\s*:\s*"([^"\\]*)"'
@@ -89,11 +96,21 @@ def _object(text: JsonText, paged: OnPartialList) -> Iterator[InputObject]:
             head[key] = text.read_value()
     kind, version = _text_member(head, "kind"), _text_member(head, "apiVersion")
     if not is_list and not (kind.endswith(_LIST) and _is_null(head.get("items"))):
+        _check_is_object(text.name, kind, version)
         yield InputObject(kind, version, text.slice_from(begins))
         return
     _report_partial_list(head, kind or _LIST, paged)
     of_one_kind = kind.removesuffix(_LIST)
     yield from (InputObject(of_one_kind, version, item.raw) for item in nameless)
+
+
+def _check_is_object(name: str, kind: str, version: str) -> None:
+    """Raise ConfigError for a document that another flag takes."""
+    if (flag := _FLAGS.get((version.partition("/")[0], kind))) is not None:
+        raise ConfigError(
+            f"{name}: this is a {kind}, which {flag} takes; -f takes the objects of a cluster, as "
+            "kubectl get … -o json writes them"
+        )
 
 
 def _is_null(value: Raw | None) -> bool:

@@ -99,7 +99,9 @@ class JsonText:
             if sign != b",":
                 self.at -= 1
                 raise self.syntax_error(f"a comma or {closing.decode()} is expected here")
-            self._skip_space()
+            if self.next() == closing:
+                bracket = closing.decode()
+                raise self.syntax_error(f"no {bracket} may follow a comma; remove the comma")
 
     def _value_end(self, begins: int) -> int:
         """Find the end of a value: msgspec's error names where the rest begins."""

@@ -12,7 +12,13 @@ from typing import Any, BinaryIO, Final
 import msgspec
 
 from reactive_desched.errors import ConfigError
-from reactive_desched.policy.yaml_text import parser_words, plain_syntax_error
+from reactive_desched.policy.yaml_text import (
+    CONFLICT,
+    CONFLICT_HINT,
+    conflict_line,
+    parser_words,
+    plain_syntax_error,
+)
 
 __all__ = ["OffsetProgress", "yaml_to_json"]
 
@@ -53,7 +59,7 @@ def yaml_to_json(source: BinaryIO, into: BinaryIO, name: str, progress: OffsetPr
                 into.write(writer.flush())
                 progress(event.start_mark.index)
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise _syntax_error(name, error) from error
+        raise _syntax_error(name, source, error) from error
     into.write(writer.flush())
 
 
@@ -178,8 +184,11 @@ def _integer(match: "re.Match[str]") -> str:
         return _quoted(match[0])  # nothing but underscores, or endless
 
 
-def _syntax_error(name: str, error: Exception) -> ConfigError:
+def _syntax_error(name: str, source: BinaryIO, error: Exception) -> ConfigError:
     """Say where the parser stumbled and over what."""
+    source.seek(0)
+    if line := conflict_line(each.decode(errors="replace") for each in source):
+        return ConfigError(f"{name}:{line}:1: not valid YAML: {CONFLICT}; {CONFLICT_HINT}")
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     where = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
     return ConfigError(f"{where}: not valid YAML: {plain_syntax_error(parser_words(error))}")

@@ -6,7 +6,7 @@ same texts, tabs included.
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import yaml  # type: ignore[import-untyped]  # PyYAML ships no types
@@ -60,7 +60,8 @@ _TAB: Final = "\t"
 _NO_PLAIN_SPACE: Final = re.compile("[\u00a0\u2000-\u200b\u202f\u3000\ufeff]")
 _PATCH: Final = re.compile(r"diff --git |--- a/|Index: ")
 _CONFLICT: Final = "<<<<<<< "
-_CONFLICT_HINT: Final = (
+CONFLICT: Final = "a merge conflict is left in it"
+CONFLICT_HINT: Final = (
     "keep one side, and remove the lines that begin with <<<<<<<, ======= and >>>>>>>"
 )
 _SURROGATES: Final = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}")
@@ -127,8 +128,8 @@ class YamlText:
     def _syntax_error(self, error: yaml.MarkedYAMLError) -> PolicyErrors:
         """Describe where the parser stopped, and why."""
         if conflict := self._conflict():
-            message, hint = "not valid YAML: a merge conflict is left in it", _CONFLICT_HINT
-            return self.fatal_error(message, hint, conflict, rule=Rule.YAML_SYNTAX)
+            message = f"not valid YAML: {CONFLICT}"
+            return self.fatal_error(message, CONFLICT_HINT, conflict, rule=Rule.YAML_SYNTAX)
         what = parser_words(error)
         at = error.problem_mark or error.context_mark
         is_behind = at is not None and at.line >= len(self._lines)
@@ -169,8 +170,8 @@ class YamlText:
 
     def _conflict(self) -> SourceMark | None:
         """Return where a version control system left both sides of a conflict, if it did."""
-        left = (number for number, line in enumerate(self._lines, 1) if line.startswith(_CONFLICT))
-        return next((SourceMark(number, 1) for number in left), None)
+        line = conflict_line(self._lines)
+        return None if line is None else SourceMark(line, 1)
 
     def _template_hint(self, mark: SourceMark | None) -> str:
         line = self._line(mark)
@@ -205,6 +206,12 @@ def parser_words(error: Exception) -> str:
     """Return what the parser says of a syntax error, in its own words."""
     words = (getattr(error, "context", None), getattr(error, "problem", None))
     return " ".join(filter(None, words)) or " ".join(str(error).split())
+
+
+def conflict_line(lines: Iterable[str]) -> int | None:
+    """Return the first line at which version control left both sides of a conflict, if it did."""
+    marked = (number for number, line in enumerate(lines, 1) if line.startswith(_CONFLICT))
+    return next(marked, None)
 
 
 def plain_syntax_error(what: str) -> str:

@@ -140,3 +140,19 @@ def test_what_an_item_says_is_what_json_says(
         *((item["kind"], item) for item in named),
         *(("", item) for item in nameless),
     ]
+
+
+@pytest.mark.parametrize(
+    ("version", "kind", "flag"),
+    [
+        ("descheduler/v1alpha2", "DeschedulerPolicy", "--policy"),
+        ("reactive-desched/v1alpha1", "ReactiveSettings", "--settings"),
+        ("v1", "Config", "--kubeconfig"),
+    ],
+)
+def test_a_document_that_another_flag_takes_is_refused_with_that_flag(
+    version: str, kind: str, flag: str
+) -> None:
+    with pytest.raises(ConfigError, match=f"it: this is a {kind}, which {flag} takes; -f takes"):
+        found(f'{{"apiVersion": "{version}", "kind": "{kind}"}}')
+    assert found(f'{{"apiVersion": "example.com/v1", "kind": "{kind}"}}') != []

@@ -89,7 +89,7 @@ def test_a_byte_order_mark_is_passed_over() -> None:
         pytest.param(b'{"a": 1 "b": 2}', "byte 8: a comma or } is expected", id="no comma"),
         pytest.param(b'{"a": [1, 2', "byte 6: the text ends in the middle", id="cut short"),
         pytest.param(b'{"a": tru}', "byte 7: invalid character", id="no word of JSON"),
-        pytest.param(b'{"a": 1,}', "byte 8: the name of a member", id="a comma too many"),
+        pytest.param(b'{"a": 1,}', "byte 8: no } may follow a comma", id="a comma too many"),
         pytest.param(b'{"a": ' + b"[" * 200_000, "nested too deeply", id="too deep"),
         pytest.param(b'{"a\xff": 1}', "byte 1: the name of a member cannot", id="not UTF-8"),
     ],
@@ -133,3 +133,9 @@ class Remembering(mmap.mmap):
     def madvise(self, option: int, start: int = 0, length: int = 0) -> None:
         self.given_back.append((option, start, length))
         super().madvise(option, start, length)
+
+
+def test_a_comma_before_the_end_of_an_array_is_named() -> None:
+    array = JsonText(b"[1, 2, ]", "it")
+    with pytest.raises(ConfigError, match="at byte 7: no ] may follow a comma; remove the comma"):
+        _ = [array.read_value() for _ in array.elements()]

@@ -145,3 +145,8 @@ def test_what_is_remembered_of_scalars_is_bounded(monkeypatch: pytest.MonkeyPatc
 
     assert [writer._cached_scalar(str(number)) for number in range(9)] == list("012345678")
     assert len(writer._scalar_cache) <= 2
+
+
+def test_a_merge_conflict_is_named_with_its_line() -> None:
+    with pytest.raises(ConfigError, match=r"^it.yaml:2:1: not valid YAML: a merge conflict is"):
+        read("a: 1\n<<<<<<< HEAD\nb: 2\n=======\nb: 3\n>>>>>>> theirs\n")
