@@ -129,21 +129,23 @@ def _by_setting(section: str, described: dict[str, str]) -> dict[str, str]:
 
 
 async def log_start(pipeline: Pipeline, configuration: Configuration, log: Logger) -> None:
-    """Log the limits in force, and what the first evaluation found; then end.
+    """Log the limits in force, before the first decision, and what was found; then end.
 
     The limits depend on the size of the cluster. A standby, which evaluates nothing, perhaps for
-    months, logs what is synced; otherwise the controller's observer does.
+    months, logs what is synced, and the limits when it leads; otherwise the controller's observer
+    logs what is synced when the evaluation begins.
     """
     controller, description = pipeline.controller, pipeline.description
     await controller.readiness.synced.wait()
     if controller.pauses.leadership.is_standby:
         log.info("synced", **controller.state.size())
-    await controller.initial_sync_done.wait()
+        await controller.initial_sync_done.wait()
     log.info("eviction limits", **_by_setting("budgets.", description.describe_limits()))
     log.info("moving pods", **_by_setting("moves.", description.describe_moves()))
     log.info("brakes", **_by_setting("brakes.", description.describe_brakes()))
     for note in node_mark_notes(configuration.policy, configuration.settings.guards):
         log.info(note)
-    while description.is_busy():  # noqa: ASYNC110 -- nobody is told when there is no more to do
+    await controller.initial_sync_done.wait()
+    while description.is_busy():  # noqa: ASYNC110 -- no event marks the end of the work
         await anyio.sleep(FOUND_POLL_S)
     log.info("found", **description.count_findings())

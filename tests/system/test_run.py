@@ -72,6 +72,7 @@ def test_a_dry_run_moves_no_pod_and_names_those_it_would_move(
 def test_a_start_says_in_a_line_each_what_runs_where_how_and_by_which_policy(
     cluster: Any, controller: Callable[..., Any], policy: Path
 ) -> None:
+    cluster.taint(NODE, "gpu")
     program = controller("--log-format", "json")
     program.wait_for('"found"')
     lines = [json.loads(line) for line in program.output.splitlines()]
@@ -83,8 +84,13 @@ def test_a_start_says_in_a_line_each_what_runs_where_how_and_by_which_policy(
         "policy in force",
         "API server",
     ]
-    assert {"serving", "synced", "eviction limits", "moving pods", "brakes"} < set(said)
-    assert said[-1] == "found"
+    assert {"serving", "cluster"} < set(said)
+    limits = said.index("eviction limits")
+    assert said[limits : limits + 4] == ["eviction limits", "moving pods", "brakes", "synced"]
+    decisions = {"decided to evict", "deferred", "refused"}
+    assert decisions & set(said[limits:])
+    assert not decisions & set(said[:limits])
+    assert "found" in said
     values = {line["event"]: line for line in lines}
     assert values["API server"]["context"] == "sim"
     assert values["API server"]["server"].startswith("http://127.0.0.1:")
