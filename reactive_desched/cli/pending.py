@@ -77,9 +77,17 @@ def _table(answer: Mapping[str, Any], now: datetime) -> Iterator[str]:
         rows += (_row(finding, now) for finding in findings)
         yield from align(rows, width=layout_for(sys.stdout).width, indent="")
     if (unlisted := answer["total"] - len(findings)) > 0:
-        yield f"{unlisted} more findings wait; filter them, for example by --namespace"
+        more = "1 more finding waits" if unlisted == 1 else f"{unlisted} more findings wait"
+        yield f"{more}; filter them, for example by --namespace"
     if answer["subjects"]:
-        yield f"{answer['subjects']} subjects wait for quiet, or for their turn"
+        yield describe_subjects(answer["subjects"])
+
+
+def describe_subjects(waiting: int) -> str:
+    """Say how many subjects wait to be evaluated."""
+    if waiting == 1:
+        return "1 subject waits for quiet, or for its turn"
+    return f"{waiting} subjects wait for quiet, or for their turn"
 
 
 def next_look(until: str | None, now: datetime) -> str:

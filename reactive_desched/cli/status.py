@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from reactive_desched.cli import controller_client
 from reactive_desched.cli.commands import Commands
-from reactive_desched.cli.pending import next_look
+from reactive_desched.cli.pending import describe_subjects, next_look
 from reactive_desched.primitives.ages import format_span
 
 MAX_ROWS: Final = 10
@@ -155,7 +155,7 @@ class StatusScreen:
         for each in pending["flapping"]:
             yield f"  {each['object']} flaps: its {each['field']} changed {each['changes']} times"
         if pending["subjects"]:
-            yield f"  {pending['subjects']} subjects wait for quiet, or for their turn"
+            yield f"  {describe_subjects(pending['subjects'])}"
 
     def _recent(self, recent: Iterable[Answer]) -> Iterator[str]:
         header = ("AGE", "POD", "FROM", "PLUGIN", "RESULT", "WHAT BECAME OF IT")

@@ -33,7 +33,7 @@ from reactive_desched.journal.segments import READ_ERRORS, Segment, list_segment
 from reactive_desched.journal.uptime import SERVER_TIME_ERROR_S, Moment
 from reactive_desched.model.history import PastEviction, PastFollowUp
 from reactive_desched.model.moves import replacing_owner
-from reactive_desched.model.outcomes import EVICTED, UNKNOWN
+from reactive_desched.model.outcomes import EVICTED, EVICTION_ACCEPTED, UNKNOWN
 from reactive_desched.primitives.decode_errors import DECODE_ERRORS
 
 HISTORY_S: Final = 24 * 3600.0
@@ -107,6 +107,13 @@ class _Request(Struct, frozen=True, gc=False):
     why: _Why
 
 
+class _Outcome(Struct, frozen=True, gc=False):
+    id: str = ""
+    ended_s: float | None = None
+    result: str = ""
+    accepted_s: float = 0.0
+
+
 _line_decoder: Final = msgspec.json.Decoder(_Line)
 _data_decoder: Final = msgspec.json.Decoder(_Data)
 _cleared_decoder: Final = msgspec.json.Decoder(FutileCleared)
@@ -122,7 +129,7 @@ class _Found:
     def __init__(self, now: Moment) -> None:
         self._now = now
         self.requests: dict[str, _Request] = {}
-        self.outcomes: dict[str, tuple[str, float, str]] = {}
+        self.outcomes: dict[str, _Outcome] = {}
         self.follow_ups: dict[str, PastFollowUp] = {}
         self.unfollowed: dict[str, bytes] = {}
         self.cleared: dict[str, str] = {}  # the sequence of the last record, by the owner's uid
@@ -154,7 +161,11 @@ class _Found:
                 began_s = data.server_time.timestamp() + SERVER_TIME_ERROR_S
             self.requests[line.id] = _Request(time_s, began_s, line.sequence, data.who, data.why)
         elif line.type in EVICTION_OUTCOME_TYPES and data.outcome is not None:
-            self.outcomes[line.causationid] = line.id, time_s, data.outcome.result
+            accepted_s = 0.0
+            if data.outcome.reason == EVICTION_ACCEPTED.code and data.server_time is not None:
+                accepted_s = data.server_time.timestamp()
+            outcome = _Outcome(line.id, time_s, data.outcome.result, accepted_s)
+            self.outcomes[line.causationid] = outcome
             if data.outcome.result in (EVICTED, UNKNOWN) and line.id not in self.follow_ups:
                 self.unfollowed[line.id] = raw
         elif line.type == EVICTION_FOLLOWED_UP and (followed := data.follow_up) is not None:
@@ -177,7 +188,7 @@ class _Found:
         """Return the outcome of each of these evictions that evicted a pod and was not followed."""
         found = {}
         for eviction in evictions:
-            outcome_id = self.outcomes.get(eviction.request_id, ("", 0.0, ""))[0]
+            outcome_id = self.outcomes.get(eviction.request_id, _Outcome()).id
             if (raw := self.unfollowed.get(outcome_id)) is not None:
                 type_ = _line_decoder.decode(raw).type
                 if (event := decode_event(type_, raw)) is not None:
@@ -190,7 +201,7 @@ class _Found:
         top = who.owners[-1] if who.owners else None
         owner_uid = "" if top is None else top.uid
         replacing = replacing_owner(who.owners)
-        outcome_id, ended_s, result = self.outcomes.get(request_id, ("", None, ""))
+        outcome = self.outcomes.get(request_id, _Outcome())
         return PastEviction(
             request_id,
             request.requested_s,
@@ -207,11 +218,12 @@ class _Found:
             who.template_hash,
             why.plugin,
             why.profile,
-            ended_s,
-            result,
-            self.follow_ups.get(outcome_id),
+            outcome.ended_s,
+            outcome.result,
+            self.follow_ups.get(outcome.id),
             max(self.cleared.get("", ""), self.cleared.get(owner_uid, "")) > request.sequence,
             request.began_s,
+            outcome.accepted_s,
         )
 
 

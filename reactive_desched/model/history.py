@@ -25,10 +25,11 @@ class PastEviction(Struct, frozen=True, gc=False):
 
     They are by the time of day as it is now; `began_s` is when it was requested by the API server's
     clock, which also says when pods were created, else the latest that it may have been by ours.
-    `request_id` is the id of the eviction.requested
-    record. `ended_s` is None and `result` empty while it has no outcome; `follow_up` is None until
-    its replacement was followed to the end. `owner_…` name the topmost controller, and
-    `replacing_…` the owner whose new pods replace the evicted one
+    `accepted_s` is when the API server had answered that it evicted the pod, by its clock, too;
+    0 while it has not, and where that was found by reading the pod. `request_id` is the id of the
+    eviction.requested record. `ended_s` is None and `result` empty while it has no outcome;
+    `follow_up` is None until its replacement was followed to the end. `owner_…` name the topmost
+    controller, and `replacing_…` the owner whose new pods replace the evicted one
     (`model.moves.replacing_owner`); empty for a bare pod. `is_cleared` says that a person cleared
     the memory of the owner's moves after this one.
     """
@@ -53,6 +54,7 @@ class PastEviction(Struct, frozen=True, gc=False):
     follow_up: PastFollowUp | None = None
     is_cleared: bool = False
     began_s: float = 0.0
+    accepted_s: float = 0.0
 
     @property
     def is_open(self) -> bool:

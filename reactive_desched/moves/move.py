@@ -38,7 +38,8 @@ class Move:
     `replacement` until there is one. `request_id` is empty until the outcome is recorded.
     `passed_over` are the last pods of the same controller that came while the evicted pod was
     still there. `had_left` says that the evicted pod was leaving or gone when this process began:
-    which pods came later is not known then.
+    which pods came later is not known then. `replaced_since_s` is the time of day, by the API
+    server's clock, since when the replacement may have been created.
     """
 
     __slots__ = (
@@ -51,6 +52,7 @@ class Move:
         "origin",
         "passed_over",
         "ready_at",
+        "replaced_since_s",
         "replacement",
         "request_id",
         "scheduled_at",
@@ -68,6 +70,7 @@ class Move:
         self.match_key = match_key
         self.controller_uid = controller_uid
         self.scopes = scopes
+        self.replaced_since_s = origin.began_s
         self.request_id = ""
         self.had_left = False
         self.accepted_at: float | None = None
@@ -79,8 +82,8 @@ class Move:
         self.passed_over: deque[PodKey] = deque(maxlen=MAX_PASSED_OVER)
 
     def precedes(self, pod: Pod) -> bool:
-        """Say whether a pod was created after the decision to evict, by the server's clock."""
-        return pod.created_s + CLOCK_SKEW_S >= int(self.origin.began_s)
+        """Say whether a pod was created since the eviction may have happened."""
+        return pod.created_s + CLOCK_SKEW_S >= int(self.replaced_since_s)
 
     def take_replacement(self, pod: Pod, now: float) -> bool:
         """Take in the replacement as it is now; return whether it was bound just now."""
@@ -156,7 +159,8 @@ def new_move(
 def past_move(past: PastEviction, accepted_at: float | None) -> Move:
     """Return the move of an earlier process's eviction, whose end is not known.
 
-    `accepted_at` is None where it is not known either whether the API server accepted it.
+    `accepted_at` is None where it is not known either whether the API server accepted it. One that
+    it answered may have happened as late as that: a proxy may have held the request.
     """
     name = past.pod_name if past.replacing_kind == _STATEFUL_SET else ""
     match_key = (past.replacing_uid, name) if past.replacing_uid else None
@@ -164,6 +168,7 @@ def past_move(past: PastEviction, accepted_at: float | None) -> Move:
     controller_uid = "" if past.replacing_kind == _DEPLOYMENT else past.replacing_uid
     move = Move(origin, match_key, controller_uid, scopes_of(origin.owner, past.node, past.zone))
     move.accepted_at = accepted_at
+    move.replaced_since_s = max(origin.began_s, past.accepted_s)
     move.request_id = past.request_id
     return move
 

@@ -337,7 +337,7 @@ class MoveTracker:
         """
         if not self._awaiting:
             return
-        since_s = int(min(move.origin.began_s for move in moves) - CLOCK_SKEW_S)
+        since_s = int(min(move.replaced_since_s for move in moves) - CLOCK_SKEW_S)
         pods = [pod for pod in self._view.store(Pod) if pod.created_s >= since_s]
         candidates: dict[MatchKey, list[Pod]] = {}
         for pod in sorted(pods, key=lambda pod: pod.created_s, reverse=True):

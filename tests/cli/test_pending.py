@@ -45,3 +45,26 @@ def test_each_finding_says_when_it_is_looked_at_again_and_what_it_waits_for(
     assert first.endswith("allows none [waits for a change of the pod or room on a node]")
     assert "in 4d" in second
     assert "waits for" not in second
+
+
+@pytest.mark.parametrize(
+    ("subjects", "total", "said"),
+    [
+        (1, 1, ["1 more finding waits; ", "1 subject waits for quiet, or for its turn"]),
+        (2, 2, ["2 more findings wait; ", "2 subjects wait for quiet, or for their turn"]),
+    ],
+)
+def test_one_is_counted_as_one(
+    subjects: int,
+    total: int,
+    said: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    answer = {"pause": "", "flapping": [], "subjects": subjects, "total": total, "findings": []}
+    monkeypatch.setattr(controller_client.ControllerClient, "read_page", lambda *_: answer)
+
+    assert main(["pending"]) == 0
+
+    out = capsys.readouterr().out
+    assert all(words in out for words in said)

@@ -564,6 +564,20 @@ async def test_after_a_restart_the_newest_pods_are_the_replacements() -> None:
     assert flow.intent_store.lines[0] == ("follow-up", "web-1", "moved")
 
 
+async def test_after_a_restart_a_pod_made_before_the_eviction_was_answered_replaces_none() -> None:
+    async with flow_of(limits(owner=1)).running() as flow:
+        await anyio.sleep(30)
+        flow.controller.restore([past("web-0", ended_s=25, accepted_s=25)])  # held for 20 s
+        flow.intent_store.adopt("request-web-0", "web-0")
+        flow.sync_and_resume(*NODES, pod("web-1", on="n1"), pod("surge", on="n2", created=15))
+        await anyio.sleep(10)
+        assert flow.evicted_names == []
+
+        flow.deliver(pod("web-2", on="n2", created=25))
+        await anyio.sleep(2)
+        assert flow.evicted_names == ["web-1"]
+
+
 async def test_after_a_restart_a_pod_that_comes_late_may_be_older_than_the_eviction() -> None:
     async with flow_of(limits(owner=1)).running() as flow:
         await anyio.sleep(30)

@@ -17,12 +17,14 @@ from tests.support.journals import correlation_of, make_pod_event, write_journal
 START = datetime(2026, 3, 29, 1, 30, tzinfo=UTC)
 NOW_S = START.timestamp() + 3600
 
+EVICTED = api.Ending(result="evicted")
+
 
 def eviction(
     key: str,
     minute: float = 0,
     *,
-    result: str = "evicted",
+    outcome: api.Ending | None = EVICTED,
     followed: str = "",
     mode: str = "live",
     up_ms: int | None = None,
@@ -49,8 +51,7 @@ def eviction(
     case = correlation_of(WEB, key)
     request = api.EvictionRequested(attempt=1, server_time=server_time(), uptime=uptime(), **fields)
     yield make_pod_event(api.EVICTION_REQUESTED, case, time, request, key, "found")
-    if result:
-        outcome = api.Ending(result=result)
+    if outcome is not None:
         ending = api.EvictionEnded(
             attempt=1, outcome=outcome, server_time=server_time(2), uptime=uptime(2), **fields
         )
@@ -120,7 +121,7 @@ def test_an_eviction_has_its_pod_its_topmost_owner_its_end_and_what_came_of_it(
 
 
 def test_what_follows_an_eviction_may_be_in_a_later_file(tmp_path: Path) -> None:
-    events = [*eviction("a", followed="moved"), *eviction("b", result="")]
+    events = [*eviction("a", followed="moved"), *eviction("b", outcome=None)]
     write_journal(tmp_path, events, per_segment=1, compress=True)
 
     a, b = read_history(tmp_path, Moment(NOW_S)).evictions
@@ -292,6 +293,22 @@ def test_a_replacement_is_created_after_the_api_servers_time_of_the_request(tmp_
 
     assert known.began_s - START.timestamp() == 5001
     assert unknown.began_s - START.timestamp() == 180
+
+
+def test_an_answered_eviction_may_have_happened_as_late_as_its_answer(tmp_path: Path) -> None:
+    answered = api.Ending(result="evicted", reason="EvictionAccepted")
+    read_back = api.Ending(result="evicted", reason="FoundTerminating")
+    events = [
+        *eviction("answered", 1, outcome=answered, server_s=5000),
+        *eviction("read back", 2, outcome=read_back, server_s=5060),
+        *eviction("by no clock", 3, outcome=answered),
+    ]
+    write_journal(tmp_path, events)
+
+    found = read_history(tmp_path, Moment(START.timestamp() + 200)).evictions
+
+    start = START.timestamp()
+    assert [each.accepted_s and each.accepted_s - start for each in found] == [5002, 0, 0]
 
 
 def test_without_a_second_clock_the_time_of_day_counts(tmp_path: Path) -> None:
