@@ -88,7 +88,11 @@ def test_an_outage_of_the_api_server_loses_no_work_and_evicts_no_pod_unseen(
 
     evicted = [each.uid for each in referee.evicted()]
     assert len(evicted) == len(set(evicted))
-    assert slow.keys() | web.keys() <= set(evicted)
+    # A ReplicaSet whose creation of a pod was cut off may have one too many, and deletes one.
+    surplus = referee.deleted_as_surplus(playground.namespace)
+    left = {uid for uid, pod in {**slow, **web}.items() if pod.name not in surplus}
+    assert left <= set(evicted)
+    assert len(surplus) <= 2  # one for each ReplicaSet
     since = before_the_first_eviction(control_plane.audit.requests(referee.user, before))
     renewed = {each.resource for each in since if brings_up_to_date(each)}
     assert renewed - DISPENSABLE == NEEDED

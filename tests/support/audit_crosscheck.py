@@ -29,6 +29,7 @@ _RESULTS = {
     503: TOO_MANY_REQUESTS,
 }
 _HTTP_TOO_MANY = 429
+_REPLICASET_CONTROLLER = "system:serviceaccount:kube-system:replicaset-controller"
 
 
 @dataclass(frozen=True, order=True)
@@ -62,6 +63,16 @@ class AuditCrosscheck:
         requests = self.audit.evictions(self.user, self.since)
         moments = (datetime.fromisoformat(each.at) for each in requests if each.uid == uid)
         return next(moments, None)
+
+    def deleted_as_surplus(self, namespace: str) -> set[str]:
+        """Return the names of the pods that the ReplicaSet controller deleted in a namespace.
+
+        It creates a pod again when the answer to its request was lost, and deletes the pod that
+        is one too many: any of its pods, one that is due for eviction before others.
+        """
+        asked = self.audit.requests(_REPLICASET_CONTROLLER, self.since)
+        deletions = (each for each in asked if (each.verb, each.resource) == ("delete", "pods"))
+        return {each.name for each in deletions if each.namespace == namespace}
 
     def evicted_at(self) -> dict[str, float]:
         """Return when the server agreed to evict each pod, by uid, in seconds since the epoch.

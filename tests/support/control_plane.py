@@ -290,6 +290,7 @@ class ControlPlane:
         return [
             f"--kubeconfig={self.admin_kubeconfig}",
             "--leader-elect=false",
+            "--use-service-account-credentials=true",  # so that the audit log names each controller
             f"--service-account-private-key-file={self.folder / 'sa.key'}",
             f"--root-ca-file={self._ca}",
             "--bind-address=127.0.0.1",
