@@ -227,6 +227,10 @@ def _sweep(options: PlanOptions, progress: Progress) -> SweptSnapshot:
     moment = None if options.now is None else parse_timestamp(options.now)
     configuration = _configuration(options)
     policy = _selected_profiles(configuration.policy, options)
+    if options.only:
+        from reactive_desched.plan.pod_selection import check_plugins
+
+        check_plugins(options.only, policy)
     loaded = _load_snapshot(options, configuration, progress)
     moment = moment or datetime.now(UTC)
     loaded = _without_stale_samples(options, configuration, loaded, moment)

@@ -20,7 +20,7 @@ from reactive_desched.state.indexes.owners import OwnerIndex
 from reactive_desched.state.resources import PODS
 from reactive_desched.state.view import ClusterView
 
-__all__ = ["PodSelection"]
+__all__ = ["PodSelection", "check_plugins"]
 
 _PLUGINS: Final = "plugins"
 
@@ -46,11 +46,19 @@ class _PodValues(Struct):
                 return [text for each in chain for text in (each.name, str(each), each.uid)]
 
 
+def check_plugins(words: Mapping[str, tuple[str, ...]], policy: Policy) -> None:
+    """Raise ConfigError where `words` name a plugin that the policy does not enable."""
+    enabled = {plugin.name for profile in policy.profiles for plugin in profile.plugins}
+    for name in words.get(_PLUGINS, ()):
+        if name not in enabled and not is_pattern(name):
+            raise ConfigError(f"--plugin {not_one_of(name, sorted(enabled))}")
+
+
 class PodSelection:
     """The pods and plugins that `words` name: for each field, one of its words must fit.
 
     The fields and the grammar are those of `EventFilter`, of which pods, namespaces, nodes, owners
-    and plugins may be given. Raises ConfigError for a plugin that the policy does not enable.
+    and plugins may be given.
     """
 
     def __init__(
@@ -67,10 +75,6 @@ class PodSelection:
 
     def in_policy(self, policy: Policy) -> Policy:
         """Return the policy with these plugins alone."""
-        enabled = {plugin.name for profile in policy.profiles for plugin in profile.plugins}
-        for name in self._plugins:
-            if name not in enabled and not is_pattern(name):
-                raise ConfigError(f"--plugin {not_one_of(name, sorted(enabled))}")
         profiles = tuple(
             dataclasses.replace(
                 profile, plugins=tuple(p for p in profile.plugins if self._takes(p.name))

@@ -229,6 +229,15 @@ def test_a_policy_that_cannot_run_is_status_2(plan: Plan, tmp_path: Path, cluste
     assert "RemovePodsViolatingNodeTaints" in errors
 
 
+def test_a_plugin_that_the_policy_does_not_enable_is_named_before_anything_is_read(
+    plan: Plan, tmp_path: Path
+) -> None:
+    status, output, errors = plan("-f", str(tmp_path / "nowhere"), "--plugin", "NodeTaints")
+
+    assert (status, output) == (2, "")
+    assert '--plugin "NodeTaints" is unknown; it is one of RemovePodsViolatingNodeTaints' in errors
+
+
 def test_a_plugin_that_is_not_built_yet_is_status_2(
     plan: Plan, tmp_path: Path, cluster: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
