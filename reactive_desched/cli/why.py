@@ -47,7 +47,7 @@ def add(commands: Commands) -> None:
     command.add_argument(
         "--now", metavar="TIME", help="with --policy: as of this RFC 3339 time (default: now)"
     )
-    command.add_argument("-o", "--output", choices=["table", "json"], default="table")
+    command.add_argument("-o", "--output", choices=["table", "json", "yaml"], default="table")
     command.set_defaults(command=_call)
 
 
@@ -61,6 +61,10 @@ def _call(arguments: argparse.Namespace) -> int:
         answer, now = _look(arguments, question)
     if arguments.output == "json":
         sys.stdout.write(json.dumps(answer, indent=1) + "\n")
+    elif arguments.output == "yaml":
+        import msgspec
+
+        sys.stdout.write(msgspec.yaml.encode(answer).decode())
     else:
         from reactive_desched.audit.layout import layout_for
         from reactive_desched.why.text import answer_lines

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from reactive_desched.cli import main
@@ -206,6 +207,16 @@ def test_a_wrong_question_names_the_place_and_the_remedy(
     path = world.file(world.listed(world.small()))
     assert main(["why", *words, "--policy", str(world.policy), "-f", path]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_yaml_says_what_json_says(
+    world: Any, why: Callable[..., Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    expected = why("shop/a")
+
+    text = why("shop/a", "-o", "yaml", table=True)
+
+    assert msgspec.yaml.decode(text) == expected
 
 
 def test_flags_of_a_snapshot_need_a_policy(capsys: pytest.CaptureFixture[str]) -> None:
