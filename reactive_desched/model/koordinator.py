@@ -82,8 +82,13 @@ def eviction_order(pod: Pod) -> SortKey:
         _KUBERNETES_QOS_RANKS.get(pod.qos_class, 0),
         _QOS_RANKS.get(qos_class(pod), _NO_QOS_RANK),
         _cost(pod.annotations.deletion_cost),
-        _cost(pod.annotations.eviction_cost),
+        eviction_cost(pod),
     )
+
+
+def eviction_cost(pod: Pod) -> int:
+    """Return what koordinator's annotation says moving the pod costs; 0 where it says nothing."""
+    return _cost(pod.annotations.eviction_cost)
 
 
 def _class_by_priority(priority: int | None) -> str:

@@ -1,0 +1,83 @@
+"""What arbitration goes by: the limits and protections of koordinator's MigrationControllerArgs."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Final
+
+from msgspec import Struct
+
+from reactive_desched.model.labels import LabelSelector
+
+WorkloadLimit = int | str | None
+"""So many pods, a share of the replicas such as "25%", or None for koordinator's formula."""
+
+
+class SkipGate(StrEnum):
+    """A check that `skipEvictionGates` leaves out."""
+
+    MIGRATING_GLOBALLY = "MaxMigratingGlobally"
+    MIGRATING_PER_NODE = "MaxMigratingPerNode"
+    MIGRATING_PER_NAMESPACE = "MaxMigratingPerNamespace"
+    MIGRATING_PER_WORKLOAD = "MaxMigratingPerWorkload"
+    UNAVAILABLE_PER_WORKLOAD = "MaxUnavailablePerWorkload"
+    EXPECTED_REPLICAS = "ExpectedReplicas"
+    PVC = "PVC"
+    BARE_PODS = "BarePods"
+    LOCAL_STORAGE = "LocalStorage"
+    SYSTEM_CRITICAL = "SystemCritical"
+    PRIORITY_THRESHOLD = "PriorityThreshold"
+    LABEL_SELECTOR = "LabelSelector"
+    NAMESPACES = "Namespaces"
+    NODE_FIT = "NodeFit"
+
+
+class Namespaces(Struct, frozen=True, gc=False):
+    """The namespaces whose pods may be moved, or those whose pods must not."""
+
+    include: frozenset[str] = frozenset()
+    exclude: frozenset[str] = frozenset()
+
+
+DEFAULT_PER_NODE: Final = 2
+
+
+class ArbitrationSettings(Struct, frozen=True, kw_only=True, rename="camel"):
+    """The arguments under koordinator's names and with its defaults.
+
+    A limit on the jobs in progress that is None, 0 or negative is off. `priority_threshold` is the
+    priority from which on pods stay. `skip_eviction_gates` wins over every other argument.
+    """
+
+    evict_failed_bare_pods: bool = False
+    evict_all_bare_pods: bool = False
+    evict_local_storage_pods: bool = False
+    evict_system_critical_pods: bool = False
+    ignore_pvc_pods: bool = False
+    priority_threshold: int | None = None
+    label_selector: LabelSelector | None = None
+    namespaces: Namespaces = Namespaces()
+    max_migrating_globally: int | None = None
+    max_migrating_per_node: int | None = DEFAULT_PER_NODE
+    max_migrating_per_namespace: int | None = None
+    max_migrating_per_workload: WorkloadLimit = None
+    max_unavailable_per_workload: WorkloadLimit = None
+    skip_check_expected_replicas: bool = False
+    skip_eviction_gates: frozenset[SkipGate] = frozenset()
+
+    def skips(self, gate: SkipGate) -> bool:
+        """Say whether a check is left out."""
+        return gate in self.skip_eviction_gates
+
+    @property
+    def job_limits(self) -> Mapping[SkipGate, int]:
+        """The limits on jobs in progress that are on, by the gate that leaves each out."""
+        written = {
+            SkipGate.MIGRATING_GLOBALLY: self.max_migrating_globally,
+            SkipGate.MIGRATING_PER_NODE: self.max_migrating_per_node,
+            SkipGate.MIGRATING_PER_NAMESPACE: self.max_migrating_per_namespace,
+        }
+        return {
+            gate: most
+            for gate, most in written.items()
+            if most is not None and most > 0 and not self.skips(gate)
+        }

@@ -1,0 +1,141 @@
+"""Which jobs koordinator let through, held back and refused, our arbitration does as well.
+
+The recordings stand beside the repository; where they do not, one test is skipped and says so.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import yaml  # type: ignore[import-untyped]  # it ships no types
+
+from reactive_desched.migration.arbitration import Arbitrator, Forbidden, Held, Passed, Verdict
+from reactive_desched.migration.jobs import MigrationJob, Phase, PodReference
+from reactive_desched.migration.limits import WorkloadSize
+from reactive_desched.migration.settings import ArbitrationSettings
+from reactive_desched.model.labels import EVERYTHING
+from reactive_desched.model.objects import Pod, controller_of
+from reactive_desched.plan.input_objects import InputObject
+from reactive_desched.plan.snapshot import Snapshot, SnapshotBuilder
+from reactive_desched.state.view import ClusterView
+
+FILE = (
+    Path(__file__).parents[3]
+    / "shared"
+    / "conformance"
+    / "migration"
+    / "MigrationArbitration.jsonl"
+)
+
+Case = dict[str, Any]  # a recording, as its JSON line has it
+
+
+def recorded() -> Iterator[Any]:
+    """Yield every case, each with its objects."""
+    if not FILE.is_file():
+        reason = f"there are no recordings: looked for {FILE}"
+        yield pytest.param({}, id="none", marks=pytest.mark.skip(reason=reason))
+        return
+    cases = [json.loads(line) for line in FILE.read_text().splitlines() if line.strip()]
+    clusters = {case["name"]: case["objects"] for case in cases if "objects" in case}
+    for case in cases:
+        objects = case.get("objects") or clusters[case["objects_of"]]
+        yield pytest.param({**case, "objects": objects}, id=case["name"])
+
+
+def settings_of(case: Case) -> ArbitrationSettings:
+    """Read the arguments that arbitration goes by from a recorded policy."""
+    (profile,) = yaml.safe_load(case["policy"])["profiles"]
+    (config,) = profile["pluginConfig"]
+    return msgspec.convert(config["args"], ArbitrationSettings)
+
+
+def job_of(item: Mapping[str, Any]) -> MigrationJob:
+    """Read a PodMigrationJob."""
+    metadata, annotations = item["metadata"], item["metadata"].get("annotations", {})
+    return MigrationJob(
+        metadata["name"],
+        metadata["uid"],
+        msgspec.convert(item["spec"]["podRef"], PodReference),
+        int(datetime.fromisoformat(metadata["creationTimestamp"]).timestamp()),
+        Phase(item.get("status", {}).get("phase", "")),
+        trigger=annotations.get("koordinator.sh/evict-trigger", ""),
+    )
+
+
+def snapshot_of(case: Case) -> Snapshot:
+    """Read the nodes and pods."""
+    builder = SnapshotBuilder()
+    for item in case["objects"]:
+        if item["kind"] in ("Node", "Pod", "Namespace"):
+            raw = msgspec.Raw(msgspec.json.encode(item))
+            builder.add_input(InputObject(item["kind"], item["apiVersion"], raw), "case")
+    return builder.build()
+
+
+def arbitrate(case: Case) -> list[Verdict]:
+    """Run one round over the recorded cluster."""
+    snapshot = snapshot_of(case)
+    pods = {(pod.namespace, pod.name): pod for pod in snapshot.pods}
+    pods_of: dict[str, list[Pod]] = defaultdict(list)
+    for pod in snapshot.pods:
+        for owner in pod.owners:
+            pods_of[owner.uid].append(pod)
+    replicas = {
+        item["metadata"]["uid"]: item["spec"]["replicas"]
+        for item in case["objects"]
+        if item["kind"] == "ReplicaSet"
+    }
+
+    def size_of(pod: Pod) -> WorkloadSize:
+        controller = controller_of(pod.owners)
+        assert controller is not None
+        return WorkloadSize(replicas[controller.uid], pods_of[controller.uid])
+
+    arbitrator = Arbitrator(
+        settings_of(case),
+        ClusterView(snapshot.build_state(EVERYTHING), lambda: 0.0),
+        lambda namespace, name: pods.get((namespace, name)),
+        size_of,
+    )
+    jobs = [job_of(item) for item in case["objects"] if item["kind"] == "PodMigrationJob"]
+    return list(arbitrator.run_round(jobs))
+
+
+def names(verdicts: list[Verdict], kind: type[Verdict]) -> list[str]:
+    """Name the pods that have a verdict of a kind, in order."""
+    return [str(each.pod) for each in verdicts if isinstance(each, kind) and each.pod is not None]
+
+
+def expected(case: Case, which: str) -> list[str]:
+    """Name the pods that koordinator decided so about."""
+    return [f"{each['namespace']}/{each['name']}" for each in case["expect"].get(which, ())]
+
+
+@pytest.mark.parametrize("case", tuple(recorded()))
+def test_a_round_decides_as_koordinator_did(case: Case) -> None:
+    verdicts = arbitrate(case)
+
+    assert names(verdicts, Passed) == expected(case, "evicted")
+    assert sorted(names(verdicts, Held)) == sorted(expected(case, "deferred"))
+    assert sorted(names(verdicts, Forbidden)) == sorted(expected(case, "refused"))
+
+
+@pytest.mark.parametrize("case", tuple(recorded()))
+def test_a_round_does_not_depend_on_the_order_of_objects(case: Case) -> None:
+    turned = {**case, "objects": case["objects"][::-1]}
+
+    assert arbitrate(turned) == arbitrate(case)
+
+
+@pytest.mark.parametrize("case", tuple(recorded()))
+def test_jobs_whose_pod_is_gone_pass_before_all_others(case: Case) -> None:
+    gone = [isinstance(each, Passed) and each.pod is None for each in arbitrate(case)]
+
+    assert gone == sorted(gone, reverse=True)
+    assert sum(gone) == len(case["expect"].get("passed_without_pod", ()))
