@@ -10,9 +10,10 @@ from typing import Final
 
 from msgspec import Struct
 
+from reactive_desched.gate.filters import Rejection
 from reactive_desched.migration.in_progress import JobsInProgress
 from reactive_desched.migration.jobs import JobOfPod, MigrationJob, Phase
-from reactive_desched.migration.limits import MigrationLimits, Rejection, SizeOf
+from reactive_desched.migration.limits import MigrationLimits, SizeOf
 from reactive_desched.migration.order import in_order
 from reactive_desched.migration.protections import protections
 from reactive_desched.migration.settings import ArbitrationSettings, SkipGate

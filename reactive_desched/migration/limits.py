@@ -8,14 +8,12 @@ from typing import Final
 
 from msgspec import Struct
 
+from reactive_desched.gate.filters import Rejection
 from reactive_desched.migration.in_progress import JobsInProgress, PodName
 from reactive_desched.migration.settings import ArbitrationSettings, SkipGate
 from reactive_desched.migration.workload_limit import workload_limit
 from reactive_desched.model.decisions import GateReason
 from reactive_desched.model.objects import Pod, controller_of
-
-Rejection = tuple[GateReason, str]
-"""Why a job does not pass, and the message that says so."""
 
 _GATE: Final = "MigrationLimit"
 TOO_MANY_JOBS: Final = GateReason(

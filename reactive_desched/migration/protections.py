@@ -9,6 +9,7 @@ from typing import Final
 from reactive_desched.gate.filters import (
     ALWAYS_ON,
     PodCheck,
+    Rejection,
     daemon_set_pod,
     has_pvc,
     labels_not_matching,
@@ -18,8 +19,7 @@ from reactive_desched.gate.filters import (
     priority_threshold,
     system_critical,
 )
-from reactive_desched.migration.limits import Rejection
-from reactive_desched.migration.settings import ArbitrationSettings, Namespaces, SkipGate
+from reactive_desched.migration.settings import ArbitrationSettings, MigratedNamespaces, SkipGate
 from reactive_desched.model.decisions import GateReason
 from reactive_desched.model.koordinator import eviction_cost
 from reactive_desched.model.objects import Pod
@@ -67,7 +67,7 @@ def _protections(settings: ArbitrationSettings) -> Iterator[PodCheck]:
         yield labels_not_matching(settings.label_selector)
 
 
-def _namespace_check(namespaces: Namespaces) -> PodCheck:
+def _namespace_check(namespaces: MigratedNamespaces) -> PodCheck:
     def check(pod: Pod, _: ClusterView) -> Rejection | None:
         is_left_out = bool(namespaces.include) and pod.namespace not in namespaces.include
         if not is_left_out and pod.namespace not in namespaces.exclude:

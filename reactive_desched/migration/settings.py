@@ -31,7 +31,7 @@ class SkipGate(StrEnum):
     NODE_FIT = "NodeFit"
 
 
-class Namespaces(Struct, frozen=True, gc=False):
+class MigratedNamespaces(Struct, frozen=True, gc=False):
     """The namespaces whose pods may be moved, or those whose pods must not."""
 
     include: frozenset[str] = frozenset()
@@ -55,7 +55,7 @@ class ArbitrationSettings(Struct, frozen=True, kw_only=True, rename="camel"):
     ignore_pvc_pods: bool = False
     priority_threshold: int | None = None
     label_selector: LabelSelector | None = None
-    namespaces: Namespaces = Namespaces()
+    namespaces: MigratedNamespaces = MigratedNamespaces()
     max_migrating_globally: int | None = None
     max_migrating_per_node: int | None = DEFAULT_PER_NODE
     max_migrating_per_namespace: int | None = None
