@@ -17,8 +17,10 @@ from reactive_desched.model.kube_events import Regarding
 from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.documents import SourceText
 from reactive_desched.policy.load import load_sources
+from reactive_desched.sim.resources import RESOURCES as SIMULATED
+from reactive_desched.sim.tables import columns
 from reactive_desched.sinks.kube_events import own_pod
-from reactive_desched.state.resources import WATCHED_KINDS
+from reactive_desched.state.resources import MIGRATION_RESOURCES, RESOURCES, WATCHED_KINDS
 from tests.support.kustomize import documents, pod_template, render
 from tools.watched_kinds import verbs
 
@@ -28,6 +30,8 @@ DEPLOY = Path(__file__).resolve().parents[1] / "deploy"
 MONITORING = DEPLOY / "monitoring"
 """Rules for Prometheus, and dashboards: tests/e2e/test_alerts.py, tests/test_dashboards.py."""
 DASHBOARDS = MONITORING / "dashboards"
+MIGRATION = DEPLOY / "migration"
+"""The CustomResourceDefinition of migration jobs, and the rights on them."""
 CHARTS = DEPLOY / "charts"
 """Templates of Helm: tests/test_chart.py and tests/e2e/test_chart.py check them."""
 FILES = sorted(
@@ -36,6 +40,8 @@ FILES = sorted(
     if not path.is_relative_to(MONITORING) and not path.is_relative_to(CHARTS)
 )
 FOLDERS = sorted(path.parent for path in DEPLOY.rglob("kustomization.yaml"))
+APART = (DASHBOARDS, MIGRATION)
+"""Folders that run nothing by themselves."""
 BASE = {
     ("Namespace", "reactive-desched"),
     ("ServiceAccount", "reactive-desched"),
@@ -141,7 +147,7 @@ def test_every_folder_lists_every_file_in_it(folder: Path) -> None:
 
 
 def test_every_folder_is_known_here() -> None:
-    assert {str(path.relative_to(DEPLOY)) for path in FOLDERS if path != DASHBOARDS} == ADDED.keys()
+    assert {str(path.relative_to(DEPLOY)) for path in FOLDERS if path not in APART} == ADDED.keys()
 
 
 def test_each_dashboard_is_in_a_config_map_that_grafanas_sidecar_finds() -> None:
@@ -171,7 +177,9 @@ def test_every_folder_creates_the_base_and_one_way_of_running(
 
 def test_the_role_grants_the_watched_kinds_measured_use_evictions_and_events_alone() -> None:
     reading = {
-        (kind.group, kind.resource, verb) for kind in WATCHED_KINDS.values() for verb in verbs(kind)
+        (WATCHED_KINDS[resource].group, resource, verb)
+        for resource in RESOURCES
+        for verb in verbs(WATCHED_KINDS[resource])
     }
     events = {("events.k8s.io", "events", verb) for verb in ("create", "patch")}
     acting = {("", "pods/eviction", "create")}
@@ -182,12 +190,32 @@ def test_the_role_grants_the_watched_kinds_measured_use_evictions_and_events_alo
 
 def test_every_watched_kind_can_be_listed_and_watched_and_pods_can_be_read() -> None:
     reading = {
-        (kind.group, kind.resource, verb)
-        for kind in WATCHED_KINDS.values()
+        (WATCHED_KINDS[resource].group, resource, verb)
+        for resource in RESOURCES
         for verb in ("list", "watch")
     }
 
     assert reading | {("", "pods", "get")} <= set(granted())
+
+
+def test_the_rights_of_migration_jobs_are_granted_apart() -> None:
+    (role, _) = documents(MIGRATION / "rbac.yaml")
+
+    assert {resource for rule in role["rules"] for resource in rule["resources"]} == {
+        *MIGRATION_RESOURCES,
+        *(f"{resource}/status" for resource in MIGRATION_RESOURCES),
+    }
+
+
+def test_kubectl_prints_of_migration_jobs_what_the_simulator_prints() -> None:
+    (definition,) = documents(MIGRATION / "podmigrationjobs.yaml")
+    (version,) = definition["spec"]["versions"]
+    printed = [each["name"] for each in version["additionalPrinterColumns"]]
+    resource = SIMULATED["podmigrationjobs"]
+
+    assert printed == [each["name"] for each in columns(resource)[1:]]
+    names = definition["spec"]["names"]
+    assert (names["kind"], names["shortNames"]) == (resource.kind, [*resource.short_names])
 
 
 def test_the_page_on_security_names_what_the_role_reaches_and_nothing_else() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from reactive_desched.state.kinds.kind import Purpose
 from reactive_desched.state.resources import (
     PLAN_RESOURCES,
+    RESOURCES,
     WATCHED_KINDS,
     AnyWatchedKind,
     resources_read_for,
@@ -50,6 +51,8 @@ def watched_kinds_page() -> str:
         *map(_row, WATCHED_KINDS.values()),
         "",
         "Of ReplicaSets and Jobs only the metadata is requested.",
+        "Migration jobs are watched where the settings have them, with the rights of",
+        "[deploy/migration](../../deploy/migration/rbac.yaml).",
         "`run --once` and `plan --as once` read what is for node fit if `nodeFit` is scheduler.",
         "",
         f"Next: [what keeps it safe](../explain/safety.md), [the role to grant]({_ROLE}).",
@@ -73,7 +76,8 @@ def _rbac_rules() -> Iterator[str]:
     def grant(kind: AnyWatchedKind) -> tuple[str, tuple[str, ...]]:
         return kind.group, verbs(kind)
 
-    for (group, words), kinds in groupby(sorted(WATCHED_KINDS.values(), key=grant), grant):
+    always = (WATCHED_KINDS[resource] for resource in RESOURCES)
+    for (group, words), kinds in groupby(sorted(always, key=grant), grant):
         shown = group or '""'
         yield f"  - apiGroups: [{shown}]\n"
         yield f"    resources: [{', '.join(sorted(kind.resource for kind in kinds))}]\n"
@@ -81,7 +85,7 @@ def _rbac_rules() -> Iterator[str]:
 
 
 def _security_sentence() -> str:
-    *names, last = [f"`{resource}`" for resource in WATCHED_KINDS]
+    *names, last = [f"`{resource}`" for resource in RESOURCES]
     return f"read {', '.join(names)} and {last},\n"
 
 

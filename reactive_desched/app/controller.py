@@ -39,7 +39,7 @@ from reactive_desched.journal.history import read_history
 from reactive_desched.kube.client.clock import SystemClock
 from reactive_desched.kube.client.session import Session
 from reactive_desched.primitives.wakeup import Wakeup
-from reactive_desched.state.resources import WATCHED_KINDS
+from reactive_desched.state.resources import USAGE_RESOURCES, WATCHED_KINDS
 from reactive_desched.web.event_stream import EventStream
 from reactive_desched.web.server import Served
 
@@ -80,7 +80,7 @@ async def open_controller(deps: Dependencies) -> AsyncIterator[RunningController
         edges.run_event_recorder(session, deps.log, edges.EVENT_FLUSH_TIMEOUT_S) as events,
     ):
         log_api_server(session, deps.log)
-        parts = await build_parts(deps, session, active, recorder, work_available)
+        parts = await build_parts(deps, session, active, recorder, work_available, events)
         controller = parts.pipeline.controller
         description, leadership = parts.pipeline.description, controller.pauses.leadership
         deps.metrics.register(description, leadership, *parts.reflectors.values())
@@ -169,6 +169,9 @@ async def _open_term(
             history = partial(anyio.to_thread.run_sync, reading, abandon_on_cancel=True)
             startup = recording.recorder, parts.evictor, log, timeout_s, history
             tasks.start_soon(end_startup_pause, pipeline.controller, *startup)
+            # jobs -> steps -> API server
+            if parts.migration is not None and not deps.dry_run:
+                tasks.start_soon(parts.migration.run)
             # pause file -> controller.set_pause_file; brakes -> brakes.json
             tasks.start_soon(pausing.run)
             try:
@@ -191,10 +194,10 @@ def _start_tasks(
     tasks.start_soon(parts.probe.run)
     # API server -> controller.apply
     for resource, reflector in parts.reflectors.items():
-        if (kind := WATCHED_KINDS[resource]).holds_evictions:
+        if resource not in USAGE_RESOURCES:
             tasks.start_soon(reflector.run)
         else:
-            followed = partial(controller.state.has_followers, kind.record)
+            followed = partial(controller.state.has_followers, WATCHED_KINDS[resource].record)
             tasks.start_soon(watch_while_followed, reflector, followed, SystemClock())
     # metrics-server, Prometheus -> samples -> controller.apply
     tasks.start_soon(parts.usage.run)

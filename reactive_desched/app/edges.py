@@ -44,6 +44,7 @@ def build_reflectors(
             session, codec, pipeline.event_handlers[resource], probe=probe, epoch=epoch
         )
         for resource, codec in make_codecs(interned).items()
+        if resource in pipeline.event_handlers
     }
 
 

@@ -11,6 +11,7 @@ from msgspec import Struct
 from reactive_desched.app import edges
 from reactive_desched.app.config_reload import ActiveConfig
 from reactive_desched.app.health import build_health
+from reactive_desched.app.migration import MigrationRunner, build_migration
 from reactive_desched.app.options import Dependencies
 from reactive_desched.app.usage import UsagePolling
 from reactive_desched.controller.pipeline import Pipeline, build_pipeline
@@ -18,6 +19,7 @@ from reactive_desched.controller.suspend import SuspendDetector
 from reactive_desched.eviction.dry_run import DryRunEvictor
 from reactive_desched.eviction.recorder import RecorderSlot
 from reactive_desched.kube.client.clock import SystemClock
+from reactive_desched.kube.client.events import EventRecorder
 from reactive_desched.kube.client.evictor import ApiEvictor
 from reactive_desched.kube.client.session import Session
 from reactive_desched.kube.watch.resume import ServerProbe
@@ -37,6 +39,7 @@ class Parts(Struct, frozen=True):
     reflectors: Mapping[str, edges.AnyReflector]
     probe: ServerProbe
     usage: UsagePolling
+    migration: MigrationRunner | None
     evictor: ApiEvictor
     active: ActiveConfig
     interned: InternTables
@@ -50,6 +53,7 @@ async def build_parts(
     active: ActiveConfig,
     recorder: RecorderSlot,
     work_available: Wakeup,
+    events: EventRecorder,
 ) -> Parts:
     """Build the parts, in several turns of the loop; `recorder` is filled with the journal open."""
     evictor, probe, interned = (
@@ -72,4 +76,7 @@ async def build_parts(
     health = build_health(pipeline, active, dry_run=deps.dry_run)
     pulse = EventLoopPulse(health.add_heartbeat("event-loop", LIVENESS_TIMEOUT_S))
     usage = UsagePolling(active, pipeline, session, SystemClock(), Random(), deps.log)  # noqa: S311 -- jitter is no secret
-    return Parts(pipeline, reflectors, probe, usage, evictor, active, interned, health, pulse)
+    migration = build_migration(deps, session, pipeline, interned, events)
+    return Parts(
+        pipeline, reflectors, probe, usage, migration, evictor, active, interned, health, pulse
+    )

@@ -15,6 +15,7 @@ from reactive_desched.controller.readiness import Readiness
 from reactive_desched.controller.suspend import SuspendDetector
 from reactive_desched.eviction.recorder import DecisionRecorder
 from reactive_desched.gate.factory import GateFactory
+from reactive_desched.migration.migrations import Migrations
 from reactive_desched.model.accounts import DecisionContext
 from reactive_desched.model.changes import Change, Resynced
 from reactive_desched.model.decisions import Evict
@@ -67,7 +68,11 @@ class Controller:
         self.view = ClusterView(self.state, wall_clock)
         self.gates = GateFactory(self.view, clock, config)
         self._backoff = PodBackoff(config.controller.evictions.retry)
-        instances = plugin_instances(config, self.state, self.gates, wall_clock)
+        migration = config.controller.migration
+        self.migrations = (
+            None if migration is None else Migrations(self.view, migration, wall_clock)
+        )
+        instances = plugin_instances(config, self.state, self.gates, wall_clock, self.migrations)
         self.evaluator = Evaluator(
             instances, self._backoff, self.gates.node_fit, flapping_config(config)
         )
@@ -104,6 +109,8 @@ class Controller:
         self._observer.on_changes(changes)
         now = self._clock()
         concerns_brakes = self.gates.apply_changes(changes)
+        if self.migrations is not None:
+            self.migrations.apply_changes(changes)
         enqueued = self.evaluator.apply_changes(changes, now, version)
         concerns_moves = self.gates.moves.apply_changes(changes, now)
         return self._follow_up(now) or enqueued or concerns_brakes or concerns_moves
@@ -131,6 +138,8 @@ class Controller:
             self.gates.rate_limiter.begin_warm_up(now)
             self.gates.brakes.start(now)
             self.gates.moves.adopt(now)
+            if self.migrations is not None:
+                self.migrations.follow_all()
             self.evaluator.resync(now)
             self._observer.on_initial_sync(self.state.size())
             self.initial_sync_done.set()
@@ -201,6 +210,8 @@ class Controller:
     def restore(self, past: Sequence[PastEviction]) -> None:
         """Restore what limits and gates count from the evictions of earlier processes."""
         self.gates.restore(past, self._clock(), self._wall_clock())
+        if self.migrations is not None:
+            self.migrations.restore(past)
 
     def begin_without_history(self) -> None:
         """Begin with every rate limit used up: what another process evicted is not known."""
@@ -214,6 +225,8 @@ class Controller:
         """Evaluate the pod again: an earlier process's eviction of it has its outcome."""
         now = self._clock()
         self.gates.end_inherited(pod, outcome, now)
+        if self.migrations is not None:
+            self.migrations.end_inherited(pod, outcome)
         self.evaluator.eviction_ended(pod, now)
         self._follow_up(now)
         self._work_available.notify()
@@ -231,7 +244,9 @@ class Controller:
         self._backoff.reconfigure(config.controller.evictions.retry)
         changes = self.state.set_node_selector(config.policy.node_selector)
         self.gates.reconfigure(config, now)
-        instances = plugin_instances(config, self.state, self.gates, self._wall_clock)
+        instances = plugin_instances(
+            config, self.state, self.gates, self._wall_clock, self.migrations
+        )
         self.evaluator.reconfigure(instances, self.gates.node_fit, now, flapping_config(config))
         self._observer.on_plugins({each.name for each in instances})
         if self.evaluator.started:

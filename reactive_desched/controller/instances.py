@@ -1,16 +1,23 @@
 """The plugins of every profile as the evaluator runs them, each with its gate and its view."""
 
 from collections.abc import Callable
+from typing import Final
 
 from reactive_desched.controller.evaluator import NEVER_FLAPPING
 from reactive_desched.controller.flapping import FlappingConfig
 from reactive_desched.controller.subscriptions import PluginInstance
 from reactive_desched.gate.factory import GateFactory
 from reactive_desched.gate.profile_view import ProfileView
+from reactive_desched.migration.migrations import Migrations
+from reactive_desched.migration.plugin import MigrationJobs
 from reactive_desched.policy.configuration import Configuration
+from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.primitives.debounce import DebounceConfig
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.index_registry import IndexKey
+
+MIGRATION_PROFILE: Final = "migration"
+"""The profile that records name for the findings of migration jobs."""
 
 
 def flapping_config(config: Configuration) -> FlappingConfig:
@@ -27,8 +34,12 @@ def plugin_instances(
     state: ClusterState,
     gates: GateFactory,
     wall_clock: Callable[[], float],
+    migrations: Migrations | None = None,
 ) -> list[PluginInstance]:
-    """Build the plugins of each profile, and keep the indexes that they and the gates read."""
+    """Build the plugins of each profile, and keep the indexes that they and the gates read.
+
+    Migration jobs come last, as a plugin of a profile of their own.
+    """
     instances: list[PluginInstance] = []
     indexes: list[IndexKey] = []
     ignored_taints = config.controller.guards.left_marks.keys()
@@ -53,5 +64,30 @@ def plugin_instances(
                     debounce.by_change(plugin.name),
                 )
             )
+    if migrations is not None:
+        instances.append(_job_instance(config, state, gates, wall_clock, migrations))
+        indexes += ((kind, None) for kind in migrations.indexes)
     state.keep_indexes(indexes)
     return instances
+
+
+def _job_instance(
+    config: Configuration,
+    state: ClusterState,
+    gates: GateFactory,
+    wall_clock: Callable[[], float],
+    migrations: Migrations,
+) -> PluginInstance:
+    """Build the plugin of migration jobs, behind the gate that arbitrates them."""
+    plugin = MigrationJobs(migrations)
+    evictor = gates.evictor(DefaultEvictorArgs())
+    view = ProfileView(state, wall_clock, evictor, gates.node_fit, gates.in_flight)
+    debounce = config.controller.debounce
+    return PluginInstance(
+        MIGRATION_PROFILE,
+        plugin,
+        gates.job_gate(migrations),
+        view,
+        debounce.for_plugin(plugin.name),
+        debounce.by_change(plugin.name),
+    )

@@ -17,7 +17,7 @@ from reactive_desched.eviction.recorder import Recorder
 from reactive_desched.model.observer import Observer
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.primitives.wakeup import Wakeup
-from reactive_desched.state.resources import RESOURCES, RESOURCES_TO_SYNC
+from reactive_desched.state.resources import MIGRATION_RESOURCES, RESOURCES_TO_SYNC, USAGE_RESOURCES
 
 
 class Pipeline(Struct, frozen=True):
@@ -42,9 +42,11 @@ def build_pipeline(
     wall_clock: Callable[[], float],
 ) -> Pipeline:
     """Construct everything between the reflectors and the API server's eviction endpoint."""
+    migrated = () if config.controller.migration is None else MIGRATION_RESOURCES
+    to_sync = (*RESOURCES_TO_SYNC, *migrated)
     controller = Controller(
         config,
-        readiness=Readiness(RESOURCES_TO_SYNC, observer, work_available),
+        readiness=Readiness(to_sync, observer, work_available),
         recorder=recorder,
         observer=observer,
         work_available=work_available,
@@ -58,7 +60,7 @@ def build_pipeline(
     worker = Worker(controller, evictions, work_available, observer, clock)
     handlers = {
         resource: ResourceEventHandler(resource, controller, worker, observer)
-        for resource in RESOURCES
+        for resource in sorted({*to_sync, *USAGE_RESOURCES})
     }
     description = ControllerDescription(controller, clock, wall_clock)
     return Pipeline(handlers, controller, description, worker, evictions)

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from math import inf
+from typing import Protocol
 
 from reactive_desched.brakes.brakes import Brakes
 from reactive_desched.fit.scheduler import SchedulerNodeFit
 from reactive_desched.gate.conflict_partners import ConflictPartnersLeaving
 from reactive_desched.gate.disruption import PdbFilter
 from reactive_desched.gate.evictor import DefaultEvictor, MinReadyNodes
-from reactive_desched.gate.gate import EvictionLimit, Gate
+from reactive_desched.gate.gate import EvictionLimit, EvictionTracker, Gate, GateFilter
 from reactive_desched.gate.guards import Guards
 from reactive_desched.gate.in_flight import InFlightEvictions
 from reactive_desched.gate.limit_status import LimitStatus, limit_status
@@ -29,6 +30,10 @@ from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.state.view import ClusterView
 
 _REACTS_TO = frozenset({*PdbFilter.reacts_to, *SchedulerNodeFit.reacts_to, *Brakes.reacts_to})
+
+
+class JobArbitration(GateFilter, EvictionTracker, Protocol):
+    """Decides which migration jobs may begin, and follows the evictions of their pods."""
 
 
 class GateFactory:
@@ -82,6 +87,23 @@ class GateFactory:
             self._pdb_filter,
         )
         followed = self._workloads, self.brakes.zones
+        trackers = (self.in_flight, *followed, self._pdb_filter, self.node_fit)
+        return Gate(filters, self._limits, self.rate_limiter, trackers, self.moves, self._workloads)
+
+    def job_gate(self, arbitration: JobArbitration) -> Gate:
+        """Build the gate of migration jobs: arbitration protects pods in place of an evictor.
+
+        A job says which pod to move, so neither node fit nor the memory of futile moves is asked.
+        """
+        filters = (
+            self.in_flight,
+            arbitration,
+            self._guards,
+            *self.brakes.filters,
+            self._moving_limits,
+            self._pdb_filter,
+        )
+        followed = self._workloads, self.brakes.zones, arbitration
         trackers = (self.in_flight, *followed, self._pdb_filter, self.node_fit)
         return Gate(filters, self._limits, self.rate_limiter, trackers, self.moves, self._workloads)
 

@@ -12,16 +12,17 @@ from msgspec import Struct
 
 from reactive_desched.gate.filters import Rejection
 from reactive_desched.migration.in_progress import JobsInProgress
-from reactive_desched.migration.jobs import JobOfPod, MigrationJob, Phase
+from reactive_desched.migration.life import awaits_arbitration
 from reactive_desched.migration.limits import MigrationLimits, SizeOf
 from reactive_desched.migration.order import in_order
 from reactive_desched.migration.protections import protections
-from reactive_desched.migration.settings import ArbitrationSettings, SkipGate
+from reactive_desched.migration.settings import ArbitrationSettings
+from reactive_desched.model.migration_jobs import JobOfPod, MigrationJob, SkipGate
 from reactive_desched.model.objects import Pod
 from reactive_desched.state.view import ClusterView
 
-FindPod = Callable[[str, str], Pod | None]
-"""Returns the pod of a namespace and a name, where there is one."""
+FindPod = Callable[[MigrationJob], Pod | None]
+"""Returns the pod that a job names, where there is one."""
 
 
 class Passed(Struct, frozen=True, gc=False):
@@ -65,15 +66,15 @@ class Arbitrator:
     def run_round(self, jobs: Iterable[MigrationJob]) -> Iterator[Verdict]:
         """Yield a verdict on each job that waits, in order, given every job that there is."""
         every = [
-            JobOfPod(job, self._find_pod(job.pod.namespace, job.pod.name))
+            JobOfPod(job, self._find_pod(job))
             for job in sorted(jobs, key=lambda job: (job.pod.namespace, job.pod.name, job.uid))
         ]
         in_progress = JobsInProgress()
         for each in every:
-            if _is_in_progress(each.job):
+            if each.job.is_in_progress:
                 in_progress.add(each)
         limits = MigrationLimits(self._settings, in_progress, self._size_of)
-        waiting = (each for each in every if each.job.is_pending and not each.job.has_passed)
+        waiting = (each for each in every if awaits_arbitration(each.job))
         for each in in_order(waiting, every):
             verdict = self._judge(each, limits)
             if isinstance(verdict, Passed):
@@ -98,7 +99,3 @@ class Arbitrator:
         if self._settings.skips(SkipGate.EXPECTED_REPLICAS):
             return None
         return limits.too_small(pod)
-
-
-def _is_in_progress(job: MigrationJob) -> bool:
-    return job.phase is Phase.RUNNING or (job.is_pending and job.has_passed)

@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from typing import Final
 
-from reactive_desched.migration.jobs import JobOfPod
+from reactive_desched.model.migration_jobs import JobOfPod
 from reactive_desched.model.objects import Pod, controller_of
 
 PodName = tuple[str, str]

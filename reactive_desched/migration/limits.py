@@ -10,9 +10,10 @@ from msgspec import Struct
 
 from reactive_desched.gate.filters import Rejection
 from reactive_desched.migration.in_progress import JobsInProgress, PodName
-from reactive_desched.migration.settings import ArbitrationSettings, SkipGate
+from reactive_desched.migration.settings import ArbitrationSettings
 from reactive_desched.migration.workload_limit import workload_limit
 from reactive_desched.model.decisions import GateReason
+from reactive_desched.model.migration_jobs import SkipGate
 from reactive_desched.model.objects import Pod, controller_of
 
 _GATE: Final = "MigrationLimit"

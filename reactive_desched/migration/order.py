@@ -8,8 +8,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from reactive_desched.migration.jobs import JobOfPod, Phase
 from reactive_desched.model.koordinator import eviction_order
+from reactive_desched.model.migration_jobs import JobOfPod, Phase
 from reactive_desched.model.objects import Pod, controller_of
 
 _BATCH_JOB: Final = "Job"

@@ -19,9 +19,10 @@ from reactive_desched.gate.filters import (
     priority_threshold,
     system_critical,
 )
-from reactive_desched.migration.settings import ArbitrationSettings, MigratedNamespaces, SkipGate
+from reactive_desched.migration.settings import ArbitrationSettings, MigratedNamespaces
 from reactive_desched.model.decisions import GateReason
 from reactive_desched.model.koordinator import eviction_cost
+from reactive_desched.model.migration_jobs import SkipGate
 from reactive_desched.model.objects import Pod
 from reactive_desched.state.view import ClusterView
 

@@ -1,34 +1,15 @@
 """What arbitration goes by: the limits and protections of koordinator's MigrationControllerArgs."""
 
 from collections.abc import Mapping
-from enum import StrEnum
-from typing import Final
 
 from msgspec import Struct
 
 from reactive_desched.model.labels import LabelSelector
+from reactive_desched.model.migration_jobs import SkipGate
+from reactive_desched.policy.migration import DEFAULT_PER_NODE, MigrationSettings
 
 WorkloadLimit = int | str | None
 """So many pods, a share of the replicas such as "25%", or None for koordinator's formula."""
-
-
-class SkipGate(StrEnum):
-    """A check that `skipEvictionGates` leaves out."""
-
-    MIGRATING_GLOBALLY = "MaxMigratingGlobally"
-    MIGRATING_PER_NODE = "MaxMigratingPerNode"
-    MIGRATING_PER_NAMESPACE = "MaxMigratingPerNamespace"
-    MIGRATING_PER_WORKLOAD = "MaxMigratingPerWorkload"
-    UNAVAILABLE_PER_WORKLOAD = "MaxUnavailablePerWorkload"
-    EXPECTED_REPLICAS = "ExpectedReplicas"
-    PVC = "PVC"
-    BARE_PODS = "BarePods"
-    LOCAL_STORAGE = "LocalStorage"
-    SYSTEM_CRITICAL = "SystemCritical"
-    PRIORITY_THRESHOLD = "PriorityThreshold"
-    LABEL_SELECTOR = "LabelSelector"
-    NAMESPACES = "Namespaces"
-    NODE_FIT = "NodeFit"
 
 
 class MigratedNamespaces(Struct, frozen=True, gc=False):
@@ -36,9 +17,6 @@ class MigratedNamespaces(Struct, frozen=True, gc=False):
 
     include: frozenset[str] = frozenset()
     exclude: frozenset[str] = frozenset()
-
-
-DEFAULT_PER_NODE: Final = 2
 
 
 class ArbitrationSettings(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -81,3 +59,25 @@ class ArbitrationSettings(Struct, frozen=True, kw_only=True, rename="camel"):
             for gate, most in written.items()
             if most is not None and most > 0 and not self.skips(gate)
         }
+
+
+def arbitration_settings(settings: MigrationSettings) -> ArbitrationSettings:
+    """Return what the settings of migration jobs say about arbitration."""
+    namespaces = settings.namespaces
+    return ArbitrationSettings(
+        evict_failed_bare_pods=settings.evict_failed_bare_pods,
+        evict_all_bare_pods=settings.evict_all_bare_pods,
+        evict_local_storage_pods=settings.evict_local_storage_pods,
+        evict_system_critical_pods=settings.evict_system_critical_pods,
+        ignore_pvc_pods=settings.ignore_pvc_pods,
+        priority_threshold=settings.priority_threshold.value,
+        label_selector=settings.label_selector,
+        namespaces=MigratedNamespaces(frozenset(namespaces.include), frozenset(namespaces.exclude)),
+        max_migrating_globally=settings.max_migrating_globally,
+        max_migrating_per_node=settings.max_migrating_per_node,
+        max_migrating_per_namespace=settings.max_migrating_per_namespace,
+        max_migrating_per_workload=settings.max_migrating_per_workload,
+        max_unavailable_per_workload=settings.max_unavailable_per_workload,
+        skip_check_expected_replicas=settings.skip_check_expected_replicas,
+        skip_eviction_gates=frozenset(settings.skip_eviction_gates),
+    )

@@ -165,6 +165,12 @@ class WorkloadChanged(Change, frozen=True, gc=False):
     uid: str
 
 
+class MigrationJobChanged(Change, frozen=True, gc=False):
+    """A PodMigrationJob was added or deleted, or it or its pod differs."""
+
+    name: str
+
+
 class PriorityClassChanged(Change, frozen=True, gc=False):
     """A PriorityClass was added or deleted, or its value differs."""
 
@@ -194,6 +200,7 @@ def changed_object(change: Change) -> str:
             return f"{namespace}/{name}"
         case (
             NamespaceChanged(namespace=name)
+            | MigrationJobChanged(name=name)
             | PriorityClassChanged(name=name)
             | PvChanged(name=name)
         ):

@@ -261,7 +261,17 @@ def _devices() -> Iterator[Resource]:
 
 
 def _koordinator() -> Iterator[Resource]:
-    """Yield what koordinator's agents report, as a custom resource does."""
+    """Yield what koordinator's agents report, and its migration jobs, as custom resources."""
+    yield Resource(
+        plural="podmigrationjobs",
+        kind="PodMigrationJob",
+        group="scheduling.koordinator.sh",
+        version="v1alpha1",
+        namespaced=False,
+        short_names=("pmj",),
+        subresources=("status",),
+        has_generation=True,
+    )
     yield Resource(
         plural="nodemetrics",
         kind="NodeMetric",

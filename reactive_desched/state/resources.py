@@ -25,6 +25,7 @@ from reactive_desched.state.kinds.pvc import PVC
 __all__ = [
     "CSI_NODES",
     "JOBS",
+    "MIGRATION_RESOURCES",
     "NAMESPACES",
     "NODES",
     "OPTIONAL_RESOURCES",
@@ -69,8 +70,11 @@ def _find_kinds() -> Iterator[AnyWatchedKind]:
 WATCHED_KINDS: Final[Mapping[str, AnyWatchedKind]] = MappingProxyType(
     {kind.resource: kind for kind in sorted(_find_kinds(), key=lambda kind: kind.resource)}
 )
-RESOURCES: Final = tuple(WATCHED_KINDS)
-OPTIONAL_RESOURCES: Final = frozenset(name for name, kind in WATCHED_KINDS.items() if kind.optional)
+RESOURCES: Final = tuple(
+    name for name, kind in WATCHED_KINDS.items() if kind.purpose is not Purpose.MIGRATION
+)
+"""The kinds that previews and sweeps know: all but migration jobs, which only `run` carries out."""
+OPTIONAL_RESOURCES: Final = frozenset(name for name in RESOURCES if WATCHED_KINDS[name].optional)
 
 
 def resources_read_for(purpose: Purpose) -> frozenset[str]:
@@ -81,9 +85,10 @@ def resources_read_for(purpose: Purpose) -> frozenset[str]:
 STORAGE_RESOURCES: Final = resources_read_for(Purpose.NODE_FIT)
 OWNER_RESOURCES: Final = resources_read_for(Purpose.OWNERS)
 USAGE_RESOURCES: Final = resources_read_for(Purpose.MEASURED_USE)
+MIGRATION_RESOURCES: Final = resources_read_for(Purpose.MIGRATION)
 PLAN_RESOURCES: Final = frozenset(RESOURCES) - USAGE_RESOURCES
 """What a file for `plan` should hold: all but measured use, which few clusters have."""
 
 RESOURCES_TO_SYNC: Final = tuple(
-    name for name, kind in WATCHED_KINDS.items() if kind.holds_evictions
+    name for name, kind in WATCHED_KINDS.items() if kind.is_always_watched
 )

@@ -7,10 +7,16 @@ import pytest
 from msgspec.structs import replace
 
 from reactive_desched.migration.arbitration import Arbitrator, Forbidden, Held, Passed, Verdict
-from reactive_desched.migration.jobs import MigrationJob, Phase, PodReference
 from reactive_desched.migration.limits import WorkloadSize
-from reactive_desched.migration.settings import ArbitrationSettings, SkipGate
+from reactive_desched.migration.settings import ArbitrationSettings
 from reactive_desched.model.labels import EVERYTHING
+from reactive_desched.model.migration_jobs import (
+    JobStatus,
+    MigrationJob,
+    Phase,
+    PodReference,
+    SkipGate,
+)
 from reactive_desched.model.objects import (
     Annotations,
     OwnerReference,
@@ -39,7 +45,9 @@ def job(of: Pod, phase: Phase = Phase.NONE, *, name: str = "", has_passed: bool 
     """Return a job on a pod."""
     reference = PodReference(of.namespace, of.name, of.uid)
     name = name or of.name
-    return MigrationJob(name, name, reference, phase=phase, has_passed=has_passed)
+    return MigrationJob(
+        name=name, uid=name, pod=reference, status=JobStatus(phase), has_passed=has_passed
+    )
 
 
 def verdicts(
@@ -47,10 +55,9 @@ def verdicts(
 ) -> dict[str, Verdict]:
     """Run a round in which every workload wants ten pods; return the verdicts by job."""
 
-    def find(namespace: str, name: str) -> Pod | None:
-        return next(
-            (each for each in pods if (each.namespace, each.name) == (namespace, name)), None
-        )
+    def find(of: MigrationJob) -> Pod | None:
+        named = of.pod.namespace, of.pod.name
+        return next((each for each in pods if (each.namespace, each.name) == named), None)
 
     def size_of(of: Pod) -> WorkloadSize:
         return WorkloadSize(REPLICAS, [each for each in pods if each.owners == of.owners])

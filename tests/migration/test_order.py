@@ -1,7 +1,13 @@
 """The order in which waiting jobs are looked at."""
 
-from reactive_desched.migration.jobs import JobOfPod, MigrationJob, Phase, PodReference
 from reactive_desched.migration.order import in_order
+from reactive_desched.model.migration_jobs import (
+    JobOfPod,
+    JobStatus,
+    MigrationJob,
+    Phase,
+    PodReference,
+)
 from reactive_desched.model.objects import OwnerReference, Pod
 
 
@@ -19,7 +25,15 @@ def job(
     pod = Pod("shop", str(name), f"uid-{name}", owners=owners) if has_pod else None
     reference = PodReference("shop", str(name), f"uid-{name}")
     return JobOfPod(
-        MigrationJob(str(name), f"j{name}", reference, created_s, phase, has_passed), pod
+        MigrationJob(
+            name=str(name),
+            uid=f"j{name}",
+            pod=reference,
+            created_s=created_s,
+            status=JobStatus(phase),
+            has_passed=has_passed,
+        ),
+        pod,
     )
 
 

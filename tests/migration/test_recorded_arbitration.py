@@ -15,10 +15,10 @@ import pytest
 import yaml  # type: ignore[import-untyped]  # it ships no types
 
 from reactive_desched.migration.arbitration import Arbitrator, Forbidden, Held, Passed, Verdict
-from reactive_desched.migration.jobs import MigrationJob, Phase, PodReference
 from reactive_desched.migration.limits import WorkloadSize
 from reactive_desched.migration.settings import ArbitrationSettings
 from reactive_desched.model.labels import EVERYTHING
+from reactive_desched.model.migration_jobs import JobStatus, MigrationJob, Phase, PodReference
 from reactive_desched.model.objects import Pod, controller_of
 from reactive_desched.plan.input_objects import InputObject
 from reactive_desched.plan.snapshot import Snapshot, SnapshotBuilder
@@ -59,11 +59,11 @@ def job_of(item: Mapping[str, Any]) -> MigrationJob:
     """Read a PodMigrationJob."""
     metadata, annotations = item["metadata"], item["metadata"].get("annotations", {})
     return MigrationJob(
-        metadata["name"],
-        metadata["uid"],
-        msgspec.convert(item["spec"]["podRef"], PodReference),
-        int(datetime.fromisoformat(metadata["creationTimestamp"]).timestamp()),
-        Phase(item.get("status", {}).get("phase", "")),
+        name=metadata["name"],
+        uid=metadata["uid"],
+        pod=msgspec.convert(item["spec"]["podRef"], PodReference),
+        created_s=int(datetime.fromisoformat(metadata["creationTimestamp"]).timestamp()),
+        status=JobStatus(Phase(item.get("status", {}).get("phase", ""))),
         trigger=annotations.get("koordinator.sh/evict-trigger", ""),
     )
 
@@ -100,7 +100,7 @@ def arbitrate(case: Case) -> list[Verdict]:
     arbitrator = Arbitrator(
         settings_of(case),
         ClusterView(snapshot.build_state(EVERYTHING), lambda: 0.0),
-        lambda namespace, name: pods.get((namespace, name)),
+        lambda job: pods.get((job.pod.namespace, job.pod.name)),
         size_of,
     )
     jobs = [job_of(item) for item in case["objects"] if item["kind"] == "PodMigrationJob"]

@@ -16,6 +16,7 @@ from reactive_desched.api.index import Cluster, Index
 from reactive_desched.fit.node_changes import NodeChanges
 from reactive_desched.model.changes import Change
 from reactive_desched.model.labels import parse_selector
+from reactive_desched.model.migration_jobs import MigrationJob, PodReference
 from reactive_desched.model.node_affinity import NodeAffinity, PreferredTerm
 from reactive_desched.model.node_load import make_rule
 from reactive_desched.model.objects import (
@@ -50,7 +51,7 @@ from reactive_desched.state.indexes.pvc_users import PvcUsers
 from reactive_desched.state.indexes.terminating_pods import TerminatingPods
 from reactive_desched.state.indexes.workload_pods import WorkloadPods
 from reactive_desched.state.indexes.zone_health import ZoneHealth
-from reactive_desched.state.resources import RESOURCES
+from reactive_desched.state.resources import WATCHED_KINDS
 from reactive_desched.testing.anti_affinity import anti_affinity_term, selector
 from reactive_desched.testing.builders import node, pod, term, tolerations, with_spec
 from reactive_desched.testing.topology_spread import spread_constraint
@@ -202,6 +203,10 @@ others = st.sampled_from(
         PersistentVolumeClaim("default", "data", volume_name="v1"),
         PersistentVolume("v1", claim_ref="default/data"),
         CSINode("n1", attach_limits={"disks": 1}),
+        *(
+            MigrationJob(name=f"j{number}", uid=f"j{number}", pod=PodReference(*of))
+            for number, of in enumerate((("default", "p1"), ("default", "p1"), ("shop", "p2")))
+        ),
         *(
             NodeMetric(NODE_METRIC, name, {"memory": use}, 1.0, {"default/p1": {"memory": 5}})
             for name, use in (("n1", 1 << 30), ("n1", 9 << 30), ("n2", 1 << 30))
@@ -459,7 +464,7 @@ def test_an_index_that_is_first_needed_later_answers_the_same(
 
     late = ClusterState()
     late.set_node_selector(stories[0].state.nodes.selector)
-    for resource in RESOURCES:
+    for resource in WATCHED_KINDS:
         for key in stories[0].state.keys(resource):
             known = stories[0].state.get(resource, key)
             assert known is not None

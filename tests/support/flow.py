@@ -36,6 +36,7 @@ from reactive_desched.policy.brakes import BrakeSettings
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.policy.guards import GuardSettings
+from reactive_desched.policy.migration import MigrationSettings
 from reactive_desched.policy.moves import MoveSettings
 from reactive_desched.primitives.debounce import DebounceConfig
 from reactive_desched.primitives.wakeup import Wakeup
@@ -278,10 +279,12 @@ class FakeEdgesController(FedController):
         guards: GuardSettings = UNGUARDED,
         brakes: BrakeSettings | None = None,
         moves: MoveSettings | None = None,
+        migration: MigrationSettings | None = None,
+        evictor: FakeEvictor | None = None,
     ) -> None:
         self.wall_offset_s = 0.0
         self.intent_store = MemoryIntentStore()
-        self.evictor = FakeEvictor()
+        self.evictor = evictor or FakeEvictor()
         self.observer = RecordingObserver()
         self.config = make_configuration(
             (make_profile_of("test", plugins, evictor_args),),
@@ -293,6 +296,7 @@ class FakeEdgesController(FedController):
             guards=guards,
             brakes=brakes,
             moves=moves,
+            migration=migration,
         )
         pipeline = build_pipeline(
             self.config,

@@ -18,6 +18,7 @@ from reactive_desched.sim.tables.columns import (
     wide,
 )
 from reactive_desched.sim.tables.configuration import CONFIGURATION_TABLES
+from reactive_desched.sim.tables.migration import MIGRATION_TABLES
 from reactive_desched.sim.tables.network import NETWORK_TABLES
 from reactive_desched.sim.tables.pod_cells import pod_cells
 from reactive_desched.sim.tables.volumes import VOLUME_TABLES
@@ -152,6 +153,7 @@ _PLAIN = (
 TABLES: Mapping[str, Table] = MappingProxyType(
     {
         "*": Table((NAME, Column("Created At", "date")), _created),
+        **MIGRATION_TABLES,
         **VOLUME_TABLES,
         **NETWORK_TABLES,
         **CONFIGURATION_TABLES,

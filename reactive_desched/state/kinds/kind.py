@@ -98,6 +98,9 @@ class Purpose(Enum):
     MEASURED_USE = "measured use"
     """Only plugins that go by measured use. Evictions never wait for it: use that was not measured,
     or too long ago, is unknown."""
+    MIGRATION = "migration"
+    """Migration jobs. Where the settings have them, no pod is evicted before they are in sync: they
+    count against limits."""
 
 
 class WatchedKind(Struct, Generic[W, T], frozen=True, kw_only=True):
@@ -148,3 +151,8 @@ class WatchedKind(Struct, Generic[W, T], frozen=True, kw_only=True):
     def holds_evictions(self) -> bool:
         """Whether no pod is evicted until the kind is in sync, or known to be forbidden."""
         return self.purpose is not Purpose.MEASURED_USE
+
+    @property
+    def is_always_watched(self) -> bool:
+        """Whether the kind is watched whatever the policy and the settings say."""
+        return self.purpose not in (Purpose.MEASURED_USE, Purpose.MIGRATION)

@@ -1,0 +1,159 @@
+"""Writes what becomes of migration jobs, one job after the other, while this process acts."""
+
+from collections.abc import Callable
+from typing import Final, Protocol
+
+import anyio
+from anyio.lowlevel import checkpoint
+
+from reactive_desched.app.options import Dependencies
+from reactive_desched.controller.pipeline import Pipeline
+from reactive_desched.errors import ClusterError, Malformed
+from reactive_desched.kube.client.events import EventRecorder
+from reactive_desched.kube.client.migration_jobs import MigrationJobWriter
+from reactive_desched.kube.client.session import Session
+from reactive_desched.kube.codec import make_codecs
+from reactive_desched.migration.life import Delete, SetStatus, Step
+from reactive_desched.migration.migrations import Migrations
+from reactive_desched.model.kube_events import KubeEvent, Regarding
+from reactive_desched.model.migration_jobs import API_VERSION, KIND, RESOURCE, MigrationJob, Phase
+from reactive_desched.state.kinds.interning import InternTables
+from reactive_desched.telemetry.logs import Logger
+
+RETRY_S: Final = 5.0
+"""How long a write that failed, or was overtaken, waits to be tried again."""
+
+MAX_CONCURRENT: Final = 8
+"""How many jobs are written at once."""
+
+BUSY_S: Final = 0.05
+"""How long a job waits that is being written already."""
+
+IDLE_S: Final = 1.0
+"""How often a controller that must not act looks whether it may."""
+
+_EVENT_NAMESPACE: Final = "default"
+"""Where the Events of objects without a namespace belong."""
+
+
+class JobWriter(Protocol):
+    """Carries out a step at the API server."""
+
+    async def carry_out(self, step: Step) -> MigrationJob | None:
+        """Write a step; return the job as it is then, None where it is gone or was overtaken."""
+        ...
+
+
+class MigrationRunner:
+    """Drives `Migrations`: what is due is written, and what was written is taken in at once.
+
+    `may_act` says whether the cluster is known and the controller acts: a job's pod that a watch
+    does not show yet is not missing. `store` takes in a job as the API server has it.
+    """
+
+    def __init__(
+        self,
+        migrations: Migrations,
+        writer: JobWriter,
+        store: Callable[[MigrationJob], None],
+        may_act: Callable[[], bool],
+        record: Callable[[KubeEvent], None],
+        log: Logger,
+    ) -> None:
+        self._migrations = migrations
+        self._writer = writer
+        self._store = store
+        self._may_act = may_act
+        self._record = record
+        self._log = log
+        self._busy: set[str] = set()
+
+    async def run(self) -> None:
+        """Write until cancelled."""
+        async with anyio.create_task_group() as tasks:
+            for _ in range(MAX_CONCURRENT):
+                tasks.start_soon(self._work)
+
+    async def _work(self) -> None:
+        while True:
+            await self._wait_for_work()
+            if (name := self._migrations.take_due()) is None:
+                continue
+            if name in self._busy:
+                self._migrations.retry(name, BUSY_S)
+            elif (step := self._migrations.step_of(name)) is not None:
+                self._busy.add(name)
+                try:
+                    await self._carry_out(step)
+                finally:
+                    self._busy.discard(name)
+
+    async def _wait_for_work(self) -> None:
+        await checkpoint()
+        while not self._may_act():  # noqa: ASYNC110 -- pauses have many owners
+            await anyio.sleep(IDLE_S)
+        while not self._migrations.is_due:
+            with anyio.move_on_after(self._migrations.next_due_s()):
+                await self._migrations.changed.wait()
+
+    async def _carry_out(self, step: Step) -> None:
+        job = step.job
+        try:
+            written = await self._writer.carry_out(step)
+            if written is not None:
+                self._store(written)
+        except (ClusterError, Malformed) as error:
+            self._log.warning("a migration job was not written", job=job.name, reason=str(error))
+            self._migrations.retry(job.name, RETRY_S)
+            return
+        if isinstance(step, Delete):
+            self._log.info("deleted an old migration job", job=job.name)
+        elif written is None:
+            self._migrations.retry(job.name, RETRY_S)
+        elif isinstance(step, SetStatus):
+            self._report(step)
+
+    def _report(self, step: SetStatus) -> None:
+        job, status = step.job, step.status
+        is_failed = status.phase in (Phase.FAILED, Phase.ABORTED)
+        reason = status.reason or status.step or status.phase
+        self._log.info(
+            "a migration job went on",
+            job=job.name,
+            pod=str(job.pod),
+            phase=status.phase,
+            reason=reason,
+            message=status.message,
+        )
+        note = status.message or f'Pod "{job.pod}" is being migrated'
+        about = Regarding(KIND, _EVENT_NAMESPACE, job.name, job.uid, API_VERSION)
+        self._record(KubeEvent(about, reason, "Migrating", note, is_warning=is_failed))
+
+
+def build_migration(
+    deps: Dependencies,
+    session: Session,
+    pipeline: Pipeline,
+    interned: InternTables,
+    events: EventRecorder,
+) -> MigrationRunner | None:
+    """Build what writes migration jobs, where the settings have them."""
+    controller = pipeline.controller
+    if (migrations := controller.migrations) is None:
+        return None
+    decode = make_codecs(interned)[RESOURCE].decode_object
+    handler, readiness = pipeline.event_handlers[RESOURCE], controller.readiness
+
+    def may_act() -> bool:
+        return controller.evaluator.started and (
+            not readiness.reason or readiness.is_paused_on_purpose
+        )
+
+    return MigrationRunner(
+        migrations,
+        MigrationJobWriter(session, decode),
+        handler.upsert,
+        may_act,
+        events.record,
+        deps.log,
+    )

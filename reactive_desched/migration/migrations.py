@@ -1,0 +1,271 @@
+"""All migration jobs: who may begin, what each waits for, and what is to be written next.
+
+Between the cluster state and the API server's copy of the jobs: changes come in, a plugin takes the
+pods that are to be evicted, and `take_due` names the jobs for which something is to be written.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, ClassVar, Final, Self
+
+from msgspec.structs import replace
+
+from reactive_desched.gate.filters import Rejection
+from reactive_desched.migration.arbitration import Arbitrator, Forbidden, Held, Passed
+from reactive_desched.migration.life import (
+    Sight,
+    Step,
+    awaits_arbitration,
+    next_change_at,
+    next_step,
+    wants_eviction,
+)
+from reactive_desched.migration.settings import arbitration_settings
+from reactive_desched.migration.workload_sizes import INDEXES, workload_size
+from reactive_desched.model.changes import Change, MigrationJobChanged
+from reactive_desched.model.decisions import Refuse
+from reactive_desched.model.findings import Finding
+from reactive_desched.model.history import PastEviction
+from reactive_desched.model.migration_jobs import MigrationJob
+from reactive_desched.model.objects import Pod, PodKey, controller_of
+from reactive_desched.model.outcomes import POD_LEAVES, Outcome
+from reactive_desched.model.wakes import ChangeTypes, WakeOn, WakeOnPod, WakeOnWorkload
+from reactive_desched.policy.migration import MigrationSettings
+from reactive_desched.primitives.deadline_heap import Timers
+from reactive_desched.primitives.wakeup import Wakeup
+from reactive_desched.state.indexes.job_pods import JobPods
+from reactive_desched.state.view import ClusterView
+
+PLUGIN: Final = "MigrationJobs"
+"""The plugin's name in records: its findings are the pods that jobs name."""
+
+JOB_DETAIL: Final = "job"
+"""The detail of a finding that names its job."""
+
+
+class WakeOnMigrationJob(WakeOn, frozen=True, gc=False):
+    """A migration job was made, changed or has ended."""
+
+    changes: ClassVar[ChangeTypes] = (MigrationJobChanged,)
+    words = "the end of another migration job"
+
+    @classmethod
+    def fulfilled_by(cls, _: Any) -> Self:  # a MigrationJobChanged
+        """Return the only wake of this type."""
+        return cls()
+
+
+class Migrations:
+    """Follows every job; times are seconds since the epoch.
+
+    `changed` is notified when something may have to be written. It remembers per job what a round
+    decided until that is written, and the pods whose eviction was accepted until they are gone.
+    """
+
+    name = "MigrationArbitration"
+    indexes = INDEXES
+
+    def __init__(
+        self, view: ClusterView, settings: MigrationSettings, wall_clock: Callable[[], float]
+    ) -> None:
+        self.changed: Final = Wakeup()
+        self._view: Final = view
+        self._settings: Final = settings
+        self._wall_clock: Final = wall_clock
+        self._arbitrator: Final = Arbitrator(
+            arbitration_settings(settings),
+            view,
+            lambda job: view.index(JobPods).pod_of(job),
+            lambda pod: workload_size(pod, view),
+        )
+        self._admitted: Final[set[str]] = set()
+        self._rejections: Final[dict[str, tuple[Rejection, bool]]] = {}
+        self._evicted: Final[set[PodKey]] = set()
+        self._due: Final[dict[str, None]] = {}
+        self._timers: Final[Timers[str]] = Timers()
+        self._waiting: Final[dict[str, None]] = {}
+        self._to_evict: Final[dict[str, None]] = {}
+
+    # --- what is known ---
+
+    @property
+    def jobs(self) -> Iterable[MigrationJob]:
+        """Every job, with what was decided and not written yet."""
+        return (self._with_admission(job) for job in self._view.store(MigrationJob))
+
+    def get(self, name: str) -> MigrationJob | None:
+        """Return a job."""
+        return self._view.store(MigrationJob).get(name)
+
+    def pod_of(self, job: MigrationJob) -> Pod | None:
+        """Return the pod that a job names."""
+        return self._view.index(JobPods).pod_of(job)
+
+    def rejection_of(self, job: str) -> Rejection | None:
+        """Return why the last round did not let a job begin."""
+        found = self._rejections.get(job)
+        return None if found is None else found[0]
+
+    # --- what comes in ---
+
+    def apply_changes(self, changes: Iterable[Change]) -> None:
+        """Take in the jobs that differ, or whose pods do."""
+        for change in changes:
+            if type(change) is MigrationJobChanged:
+                self._follow(change.name)
+
+    def reserve(self, pod: Pod) -> None:
+        """Take in that the pod's eviction was decided: nothing follows from that yet."""
+
+    def release(self, pod: Pod, *, evicted: bool) -> None:
+        """Take in the outcome of the eviction of a job's pod."""
+        if evicted:
+            self._note_evicted(pod.uid)
+            for job in self._view.index(JobPods).jobs_of(pod):
+                self._follow(job.name)
+
+    def restore(self, past: Iterable[PastEviction]) -> None:
+        """Take in the evictions of earlier processes: jobs whose pod is gone have succeeded."""
+        for each in past:
+            if each.result in POD_LEAVES:
+                self._note_evicted(each.pod_uid)
+
+    def end_inherited(self, pod: PodKey, outcome: Outcome) -> None:
+        """Take in the outcome of an eviction that an earlier process requested."""
+        if outcome.result in POD_LEAVES:
+            self._note_evicted(pod)
+            self.follow_all()
+
+    def follow_all(self) -> None:
+        """Look at every job: the cluster is known now."""
+        for job in self._view.store(MigrationJob):
+            self._follow(job.name)
+
+    def _note_evicted(self, uid: PodKey) -> None:
+        self._evicted.add(uid)
+
+    def _follow(self, name: str) -> None:
+        job = self.get(name)
+        self._waiting.pop(name, None)
+        self._to_evict.pop(name, None)
+        if job is None:
+            self._admitted.discard(name)
+            self._rejections.pop(name, None)
+            self._timers.cancel(name)
+            self._due.pop(name, None)
+            return
+        if not awaits_arbitration(job):
+            self._admitted.discard(name)
+            self._rejections.pop(name, None)
+        elif name not in self._admitted:
+            self._waiting[name] = None
+        if wants_eviction(job) and job.pod.uid not in self._evicted:
+            self._to_evict[name] = None
+        if job.has_ended:
+            self._evicted.discard(job.pod.uid)
+        self._mark_due(name)
+
+    def _mark_due(self, name: str) -> None:
+        self._due[name] = None
+        self.changed.notify()
+
+    # --- what is to be evicted: for the plugin and its gate ---
+
+    @property
+    def has_pods_to_judge(self) -> bool:
+        """Whether a job waits for arbitration, or for the gates."""
+        return bool(self._waiting or self._to_evict)
+
+    def findings(self) -> Iterator[Finding]:
+        """Run a round of arbitration, and yield the pods that are to be evicted or must wait.
+
+        First come those of jobs that run: the gates alone let them wait.
+        """
+        for name in tuple(self._to_evict):
+            job = self.get(name)
+            if job is not None and (pod := self.pod_of(job)) is not None:
+                yield _finding(job, pod)
+        if not self._waiting:
+            return
+        for verdict in self._arbitrator.run_round(self.jobs):
+            match verdict:
+                case Passed(job, pod) if pod is not None:
+                    self._let_begin(job)
+                case Held(job, pod, rejection) | Forbidden(job, pod, rejection):
+                    self._rejections[job.name] = rejection, isinstance(verdict, Forbidden)
+                    self._mark_due(job.name)
+                    yield _finding(job, pod)
+
+    def _let_begin(self, job: MigrationJob) -> None:
+        self._rejections.pop(job.name, None)
+        self._waiting.pop(job.name, None)
+        self._admitted.add(job.name)
+        self._mark_due(job.name)
+
+    def check(self, finding: Finding, _: float) -> Refuse | None:
+        """Refuse the pod of a job that arbitration does not let begin."""
+        job = finding.details.get(JOB_DETAIL)
+        found = self._rejections.get(job) if isinstance(job, str) else None
+        if found is None:
+            return None
+        (reason, message), is_final = found
+        controller = controller_of(finding.pod.owners)
+        wakes: tuple[WakeOn, ...] = (WakeOnPod(finding.pod.uid),)
+        if not is_final:
+            wakes += (WakeOnMigrationJob(),)
+            wakes += () if controller is None else (WakeOnWorkload(controller.uid),)
+        setting = f"migration.{reason.setting}" if reason.setting else ""
+        return reason.refuse(finding, message, wakes, setting=setting)
+
+    # --- what is to be written ---
+
+    @property
+    def is_due(self) -> bool:
+        """Whether something may have to be written now."""
+        return bool(self._due) or self.next_due_s() == 0
+
+    def take_due(self) -> str | None:
+        """Take out a job for which something may have to be written now."""
+        if (name := self._timers.pop_due(self._wall_clock())) is not None:
+            return name
+        name = next(iter(self._due), None)
+        if name is not None:
+            del self._due[name]
+        return name
+
+    def next_due_s(self) -> float | None:
+        """Return in how many seconds time alone makes a job due; None where it makes none."""
+        at = self._timers.next_due()
+        return None if at is None else max(0.0, at - self._wall_clock())
+
+    def step_of(self, name: str) -> Step | None:
+        """Return what is to be written of a job, and look at it again when its time comes."""
+        if (job := self.get(name)) is None:
+            return None
+        now_s = self._wall_clock()
+        step = next_step(job, self._settings.default_job_mode, self._sight(job, now_s))
+        self._timers.set(name, next_change_at(job, now_s))
+        return step
+
+    def retry(self, name: str, after_s: float) -> None:
+        """Have a job be due again later: what was to be written was not."""
+        self._timers.set_if_sooner(name, self._wall_clock() + after_s)
+
+    def _sight(self, job: MigrationJob, now_s: float) -> Sight:
+        rejection, is_final = self._rejections.get(job.name, (None, False))
+        return Sight(
+            now_s,
+            self.pod_of(job),
+            is_evicted=job.pod.uid in self._evicted,
+            forbidden=rejection[1] if is_final and rejection is not None else "",
+            may_begin=job.name in self._admitted,
+        )
+
+    def _with_admission(self, job: MigrationJob) -> MigrationJob:
+        return replace(job, has_passed=True) if job.name in self._admitted else job
+
+
+def _finding(job: MigrationJob, pod: Pod) -> Finding:
+    why = f" ({job.trigger}: {job.cause})" if job.trigger else ""
+    message = f"PodMigrationJob {job.name} asks for it{why}"
+    details: Mapping[str, int | str] = {JOB_DETAIL: job.name}
+    return Finding(pod, PLUGIN, message, details=details)

@@ -1,0 +1,44 @@
+"""The migration jobs as a plugin: what they ask for passes the same gates as any finding."""
+
+from collections.abc import Iterable
+from typing import ClassVar, Final
+
+from msgspec import Struct
+
+from reactive_desched.api.args import PluginArgs
+from reactive_desched.api.plugin import Opinions, Plugin, View
+from reactive_desched.migration.migrations import PLUGIN, Migrations
+from reactive_desched.model.changes import Change, MigrationJobChanged, Resynced
+
+
+class AllJobs(Struct, frozen=True, gc=False):
+    """Every job at once: a round of arbitration compares them."""
+
+
+ALL_JOBS: Final = AllJobs()
+
+
+class MigrationJobs(Plugin[AllJobs, PluginArgs]):
+    """Yields the pods of jobs that may be evicted, and of those that arbitration lets wait."""
+
+    name: ClassVar[str] = PLUGIN
+    extension_point: ClassVar[str] = "balance"
+    reacts_to: ClassVar[tuple[type[Change], ...]] = (MigrationJobChanged,)
+    indexes = Migrations.indexes
+    judges_completed_pods = True
+
+    def __init__(self, migrations: Migrations) -> None:
+        super().__init__(PluginArgs())
+        self._migrations = migrations
+
+    def subjects(self, change: Change, view: View) -> Iterable[AllJobs]:
+        """Name all jobs, where one waits for arbitration or for the gates."""
+        del view
+        if isinstance(change, Resynced) or self._migrations.has_pods_to_judge:
+            return (ALL_JOBS,)
+        return ()
+
+    def evaluate(self, subject: AllJobs, view: View) -> Opinions:
+        """Run a round; what comes of the findings is for the gates."""
+        del subject, view
+        yield from self._migrations.findings()

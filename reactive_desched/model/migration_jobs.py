@@ -1,0 +1,182 @@
+"""A migration job: one pod that is to be moved, and how far the move is.
+
+It is koordinator's PodMigrationJob, of which only that is kept which decides.
+"""
+
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from reactive_desched.model.objects import Pod
+
+API_VERSION: Final = "scheduling.koordinator.sh/v1alpha1"
+KIND: Final = "PodMigrationJob"
+RESOURCE: Final = "podmigrationjobs"
+
+PASSED_ARBITRATION: Final = "descheduler.koordinator.sh/passed-arbitration"
+"""koordinator's annotation of a job that arbitration let through: `true`."""
+EVICT_REASON: Final = "koordinator.sh/evict-reason"
+EVICT_TRIGGER: Final = "koordinator.sh/evict-trigger"
+ABORT: Final = "reactive-desched/abort"
+"""Our annotation by which a person aborts a job whose pod was not evicted yet: `true`."""
+
+
+class Phase(StrEnum):
+    """How far a job is; one that was just made has none, which means Pending."""
+
+    NONE = ""
+    PENDING = "Pending"
+    RUNNING = "Running"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    ABORTED = "Aborted"
+
+
+ENDED: Final = frozenset({Phase.SUCCEEDED, Phase.FAILED, Phase.ABORTED})
+"""The phases in which a job stays until it is deleted."""
+
+
+class Mode(StrEnum):
+    """How a job moves its pod; a job that says nothing has the mode of the settings."""
+
+    EVICT_DIRECTLY = "EvictDirectly"
+    RESERVATION_FIRST = "ReservationFirst"
+
+
+class SkipGate(StrEnum):
+    """A check that `skipEvictionGates` leaves out."""
+
+    MIGRATING_GLOBALLY = "MaxMigratingGlobally"
+    MIGRATING_PER_NODE = "MaxMigratingPerNode"
+    MIGRATING_PER_NAMESPACE = "MaxMigratingPerNamespace"
+    MIGRATING_PER_WORKLOAD = "MaxMigratingPerWorkload"
+    UNAVAILABLE_PER_WORKLOAD = "MaxUnavailablePerWorkload"
+    EXPECTED_REPLICAS = "ExpectedReplicas"
+    PVC = "PVC"
+    BARE_PODS = "BarePods"
+    LOCAL_STORAGE = "LocalStorage"
+    SYSTEM_CRITICAL = "SystemCritical"
+    PRIORITY_THRESHOLD = "PriorityThreshold"
+    LABEL_SELECTOR = "LabelSelector"
+    NAMESPACES = "Namespaces"
+    NODE_FIT = "NodeFit"
+
+
+class PodReference(Struct, frozen=True, gc=False, omit_defaults=True):
+    """The pod that a job names; jobs that people write often leave the uid out."""
+
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+class JobCondition(Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
+    """One step of a job; times as the API server writes them, empty for none."""
+
+    type: str
+    status: str
+    reason: str = ""
+    message: str = ""
+    last_transition_time: str | None = None
+    last_probe_time: str | None = None
+
+
+class JobStatus(Struct, frozen=True, gc=False):
+    """What a job's status says; `step` is the last condition that changed, or Complete.
+
+    `node` is where the place for the pod's replacement is.
+    """
+
+    phase: Phase = Phase.NONE
+    step: str = ""
+    reason: str = ""
+    message: str = ""
+    node: str = ""
+    conditions: tuple[JobCondition, ...] = ()
+
+    def condition(self, kind: str) -> JobCondition | None:
+        """Return the condition of a type, where there is one."""
+        return next((each for each in self.conditions if each.type == kind), None)
+
+    def with_condition(self, condition: JobCondition) -> "JobStatus":
+        """Return the status after a step; its time stays where only the words differ."""
+        before = self.condition(condition.type)
+        if before is not None and before.status == condition.status:
+            condition = replace(condition, last_transition_time=before.last_transition_time)
+        return replace(
+            self,
+            step=condition.type,
+            reason=condition.reason,
+            message=condition.message,
+            conditions=tuple(_in_place_of(before, condition, self.conditions)),
+        )
+
+
+def _in_place_of(
+    before: JobCondition | None, condition: JobCondition, conditions: Iterable[JobCondition]
+) -> Iterable[JobCondition]:
+    if before is None:
+        return (*conditions, condition)
+    return (condition if each is before else each for each in conditions)
+
+
+class MigrationJob(Struct, frozen=True, gc=False, kw_only=True):
+    """One PodMigrationJob; `created_s` is in whole seconds since the epoch.
+
+    `has_passed` says that an arbitration let it through: its annotation, which it keeps for good.
+    `ttl_s` is 0 where it never times out. `trigger` names the plugin that found the pod, and
+    `cause` why; both are empty where a person made the job.
+    """
+
+    name: str
+    uid: str
+    pod: PodReference
+    resource_version: int = 0
+    created_s: int = 0
+    status: JobStatus = JobStatus()
+    has_passed: bool = False
+    trigger: str = ""
+    cause: str = ""
+    mode: str = ""
+    ttl_s: float = 0.0
+    is_paused: bool = False
+    is_to_be_aborted: bool = False
+    reservation: str = ""
+
+    @property
+    def key(self) -> str:
+        """The name."""
+        return self.name
+
+    @property
+    def phase(self) -> Phase:
+        """How far the job is."""
+        return self.status.phase
+
+    @property
+    def is_pending(self) -> bool:
+        """Say whether the move has not begun."""
+        return self.phase in (Phase.NONE, Phase.PENDING)
+
+    @property
+    def has_ended(self) -> bool:
+        """Say whether nothing more comes of the job."""
+        return self.phase in ENDED
+
+    @property
+    def is_in_progress(self) -> bool:
+        """Say whether the job counts against the limits on jobs."""
+        return self.phase is Phase.RUNNING or (self.is_pending and self.has_passed)
+
+
+class JobOfPod(Struct, frozen=True, gc=False):
+    """A job and the pod that it names; None where there is no such pod."""
+
+    job: MigrationJob
+    pod: Pod | None

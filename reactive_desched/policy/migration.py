@@ -1,0 +1,125 @@
+"""Settings of migration jobs: which may begin, and how long each may take.
+
+The names are those of koordinator's MigrationControllerArgs, and so are the defaults but for the
+mode.
+"""
+
+import re
+from typing import Annotated, Final
+
+from pydantic import AfterValidator, Field
+
+from reactive_desched.api.args import (
+    FieldError,
+    FieldErrors,
+    Int32,
+    Seconds,
+    Section,
+    SelectorObject,
+)
+from reactive_desched.api.rules import Rule
+from reactive_desched.api.scope import Namespaces
+from reactive_desched.model.migration_jobs import Mode, SkipGate
+from reactive_desched.primitives.hints import quote
+
+MAX_LIMIT: Final = 1_000_000
+DEFAULT_PER_NODE: Final = 2
+_SHARE: Final = re.compile(r"(0|[1-9][0-9]*)%")
+
+
+def _check_limit(written: int | str) -> int | str:
+    """Refuse what is neither a whole number nor a share of the replicas such as 25%."""
+    if isinstance(written, int) or _SHARE.fullmatch(written):
+        return written
+    message = f"{quote(written)} is neither a number of pods nor a percentage"
+    raise FieldErrors([FieldError(message, "write for example 1 or 25%", rule=Rule.NOT_A_LIMIT)])
+
+
+JobLimit = Annotated[int, Field(ge=0, le=MAX_LIMIT)]
+WorkloadLimit = Annotated[
+    int | str,
+    Field(json_schema_extra={"pattern": "^(0|[1-9][0-9]*)%$"}),
+    AfterValidator(_check_limit),
+]
+
+
+class MigratedPriority(Section):
+    """From which priority on pods stay where they are."""
+
+    value: Int32 | None = Field(default=None, description="The priority.")
+
+
+class MigrationSettings(Section):
+    """Migration jobs: PodMigrationJobs of koordinator's API, each of which moves one pod.
+
+    While this section is there, jobs are watched, and one that a person makes is carried out.
+    `null`, or leaving it out, switches all of it off.
+    """
+
+    default_job_mode: Mode = Field(
+        default=Mode.EVICT_DIRECTLY,
+        description="The mode of jobs that say none. A job of mode ReservationFirst fails: that "
+        "mode is not implemented.",
+    )
+    default_job_ttl_s: Seconds = Field(
+        default=300.0,
+        validation_alias="defaultJobTTL",
+        serialization_alias="defaultJobTTL",
+        description="How long a job made by the controller may take from its creation; 0s: for "
+        "ever. Of other jobs `spec.ttl` says it.",
+    )
+    max_migrating_globally: JobLimit = Field(
+        default=0, description="So many jobs may be in progress at once; 0: any number."
+    )
+    max_migrating_per_node: JobLimit = Field(
+        default=DEFAULT_PER_NODE, description="The same for the pods of one node."
+    )
+    max_migrating_per_namespace: JobLimit = Field(
+        default=0, description="The same for the pods of one namespace."
+    )
+    max_migrating_per_workload: WorkloadLimit | None = Field(
+        default=None,
+        description="So many pods of one workload may be moved at once: a number, or a percentage "
+        "of its replicas, rounded down, at least 1. Left out: 1 below 4 replicas, 2 up to 10, a "
+        "tenth of them above.",
+    )
+    max_unavailable_per_workload: WorkloadLimit | None = Field(
+        default=None,
+        description="So many pods of one workload may be moved or unavailable at once; as above.",
+    )
+    skip_check_expected_replicas: bool = Field(
+        default=False,
+        description="Also move pods of workloads with one replica, or with no more than may move "
+        "at once.",
+    )
+    evict_failed_bare_pods: bool = Field(
+        default=False, description="Also move pods without an owner that have failed."
+    )
+    evict_all_bare_pods: bool = Field(
+        default=False, description="Also move pods without an owner, which no controller replaces."
+    )
+    evict_local_storage_pods: bool = Field(
+        default=False, description="Also move pods with a hostPath or emptyDir volume."
+    )
+    evict_system_critical_pods: bool = Field(
+        default=False,
+        description="Also move pods of priority 2000000000 and above; priorityThreshold then "
+        "protects none.",
+    )
+    ignore_pvc_pods: bool = Field(
+        default=False, description="Leave pods alone that use a PersistentVolumeClaim."
+    )
+    priority_threshold: MigratedPriority = Field(
+        default=MigratedPriority.model_construct(),
+        description="Pods of this priority or above are not moved.",
+    )
+    label_selector: SelectorObject | None = Field(
+        default=None, description="Only pods with matching labels are moved."
+    )
+    namespaces: Namespaces = Field(
+        default=Namespaces.model_construct(),
+        description="The namespaces whose pods may be moved; all when left out.",
+    )
+    skip_eviction_gates: tuple[SkipGate, ...] = Field(
+        default=(), description="Checks that are left out, whatever the other fields say."
+    )

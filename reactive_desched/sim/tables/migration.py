@@ -1,0 +1,41 @@
+"""The table of migration jobs, as the columns of their CustomResourceDefinition say."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from reactive_desched.sim.objects import Obj, name_of
+from reactive_desched.sim.tables.columns import AGE, NAME, Table, age_of, text
+
+__all__ = ["MIGRATION_TABLES"]
+
+
+def _job(job: Obj, now: float) -> list[object]:
+    spec, status = job.get("spec", {}), job.get("status", {})
+    pod, options = spec.get("podRef", {}), spec.get("reservationOptions", {})
+    return [
+        name_of(job),
+        status.get("phase", ""),
+        status.get("status", ""),
+        age_of(job, now),
+        status.get("nodeName", ""),
+        options.get("reservationRef", {}).get("name", ""),
+        pod.get("namespace", ""),
+        pod.get("name", ""),
+        status.get("podRef", {}).get("name", ""),
+        spec.get("ttl", ""),
+    ]
+
+
+MIGRATION_TABLES: Mapping[str, Table] = MappingProxyType(
+    {
+        "podmigrationjobs": Table(
+            (
+                NAME,
+                *text("Phase", "Status"),
+                AGE,
+                *text("Node", "Reservation", "PodNamespace", "Pod", "NewPod", "TTL"),
+            ),
+            _job,
+        )
+    }
+)

@@ -1,0 +1,339 @@
+"""The life of a migration job through the whole pipeline, in virtual time."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import anyio
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from reactive_desched.model.decisions import Refuse
+from reactive_desched.model.migration_jobs import JobStatus, MigrationJob, Phase, PodReference
+from reactive_desched.model.objects import Pod
+from reactive_desched.model.outcomes import PdbRefused
+from reactive_desched.policy.migration import MigrationSettings
+from reactive_desched.testing.builders import node, pod
+from tests.support.migrating import JobServer, MigratingController, job_on
+
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
+
+NODES = [node("n1"), node("n2"), node("n3")]
+WEB = [pod(f"web-{number}", on=f"n{number % 3 + 1}") for number in range(20)]
+
+
+def served(*pods: Pod) -> JobServer:
+    """Return a server that has these pods, or the twenty of web."""
+    server = JobServer()
+    server.pods = {each.uid: each for each in pods or WEB}
+    return server
+
+
+def phases(server: JobServer, name: str) -> list[Phase]:
+    """Return the phases that a job went through."""
+    return [phase for of, phase, _ in server.history if of == name]
+
+
+def ending(server: JobServer, name: str) -> tuple[Phase, str]:
+    """Return how a job ended."""
+    status = server.jobs[name].status
+    return status.phase, status.reason
+
+
+async def test_a_job_that_a_person_makes_moves_its_pod() -> None:
+    server = served()
+    async with MigratingController(server).running(*NODES) as process:
+        await process.make(job_on(WEB[0]))
+        await anyio.sleep(1)
+        evicting = server.jobs["web-0"].status
+        await anyio.sleep(5)
+
+        assert server.evictions == ["web-0"]
+        assert evicting.phase is Phase.RUNNING
+        assert [(each.type, each.status, each.reason) for each in evicting.conditions] == [
+            ("Eviction", "False", "Evicting")
+        ]
+        done = server.jobs["web-0"].status
+        assert (done.phase, done.step, done.reason) == (Phase.SUCCEEDED, "Complete", "")
+        assert done.message == 'Pod "default/web-0" has been evicted'
+        [condition] = done.conditions
+        assert (condition.status, condition.reason) == ("True", "EvictComplete")
+        assert server.jobs["web-0"].has_passed
+        assert server.jobs["web-0"].pod.uid == "web-0"
+        assert [event.reason for event in process.events] == ["Running", "Evicting", "Complete"]
+
+
+async def test_the_eviction_is_one_story_in_the_record() -> None:
+    server = served()
+    async with MigratingController(server).running(*NODES) as process:
+        await process.make(job_on(WEB[0], "by-hand"))
+        await anyio.sleep(5)
+
+        [(context, decision)] = process.fed.intent_store.verdicts
+        assert decision.finding.message == "PodMigrationJob by-hand asks for it"
+        assert context.profile == "migration"
+        lines = [line[:2] for line in process.fed.intent_store.lines]
+        assert lines[:2] == [("intent", "web-0"), ("outcome", "web-0")]
+
+
+async def test_jobs_beyond_a_limit_wait_and_are_woken_by_the_end_of_another() -> None:
+    server = served()
+    settings = MigrationSettings(max_migrating_globally=1, max_migrating_per_node=0)
+    async with MigratingController(server, settings).running(*NODES) as process:
+        await process.make(job_on(WEB[0]))
+        await process.make(job_on(WEB[1]))
+        await anyio.sleep(0.5)
+
+        assert server.jobs["web-1"].phase is Phase.NONE
+        [(_, decision)] = [
+            each
+            for each in process.fed.intent_store.verdicts
+            if each[1].finding.pod.name == "web-1"
+        ]
+        assert isinstance(decision, Refuse)
+        assert (decision.reason, decision.setting) == (
+            "MaxMigratingGlobally",
+            "migration.maxMigratingGlobally",
+        )
+        await anyio.sleep(20)
+        assert [each for each in server.evictions if each in ("web-0", "web-1")] == [
+            "web-0",
+            "web-1",
+        ]
+        assert ending(server, "web-1") == (Phase.SUCCEEDED, "")
+
+
+FAILURES: list[tuple[dict[str, Any], dict[str, Any], str]] = [
+    ({"owners": ()}, {}, "ForbiddenMigratePod"),
+    ({}, {"mode": "ReservationFirst"}, "UnsupportedMode"),
+    ({}, {"pod": PodReference("default")}, "InvalidPodRef"),
+]
+
+
+@pytest.mark.parametrize(("of_pod", "of_job", "reason"), FAILURES)
+async def test_a_job_fails_with_a_reason(
+    of_pod: dict[str, Any], of_job: dict[str, Any], reason: str
+) -> None:
+    one = replace(WEB[0], **of_pod)
+    server = served(one, *WEB[1:])
+    async with MigratingController(server).running(*NODES) as process:
+        await process.make(replace(job_on(one), **of_job))
+        await anyio.sleep(5)
+
+        assert ending(server, "web-0") == (Phase.FAILED, reason)
+        assert server.evictions == []
+
+
+async def test_a_job_waits_a_moment_for_a_pod_that_is_not_seen_yet() -> None:
+    server = served(*WEB[1:])
+    async with MigratingController(server).running(*NODES) as process:
+        await process.make(job_on(WEB[0]))
+        await anyio.sleep(1)
+        server.pods[WEB[0].uid] = WEB[0]
+        process.fed.deliver(WEB[0])
+        await process.make(job_on(pod("gone", on="n1")))
+        await anyio.sleep(10)
+
+        assert ending(server, "web-0") == (Phase.SUCCEEDED, "")
+        assert ending(server, "gone") == (Phase.FAILED, "MissingPod")
+
+
+async def test_a_job_of_another_pod_of_the_name_moves_nothing() -> None:
+    server = served()
+    async with MigratingController(server).running(*NODES) as process:
+        made = job_on(WEB[0])
+        await process.make(replace(made, pod=replace(made.pod, uid="an-earlier-one")))
+        await anyio.sleep(10)
+
+        assert ending(server, "web-0") == (Phase.FAILED, "MissingPod")
+        assert server.evictions == []
+
+
+async def test_a_paused_job_begins_once_it_is_paused_no_more() -> None:
+    server = served()
+    async with MigratingController(server).running(*NODES) as process:
+        await process.make(job_on(WEB[0], is_paused=True))
+        await anyio.sleep(10)
+        assert server.jobs["web-0"].phase is Phase.NONE
+        process.edit("web-0", is_paused=False)
+        await anyio.sleep(10)
+
+        assert ending(server, "web-0") == (Phase.SUCCEEDED, "")
+
+
+async def test_a_person_aborts_a_job_whose_pod_is_not_evicted_yet() -> None:
+    server = served()
+    async with MigratingController(server).running(*NODES) as process:
+        process.evictor.script["web-0"] = [PdbRefused("no disruptions allowed")]
+        await process.make(job_on(WEB[0]))
+        await anyio.sleep(2)
+        assert server.jobs["web-0"].phase is Phase.RUNNING
+        process.edit("web-0", is_to_be_aborted=True)
+        await anyio.sleep(20)
+
+        assert ending(server, "web-0") == (Phase.ABORTED, "AbortedByPerson")
+        assert len(process.evictor.requests) == 1, "the refused request is the only one"
+
+
+async def test_an_eviction_that_a_budget_refuses_is_tried_again_until_the_time_is_over() -> None:
+    server = served()
+    async with MigratingController(server).running(*NODES) as process:
+        process.evictor.script["web-0"] = [PdbRefused("no disruptions allowed")] * 99
+        await process.make(job_on(WEB[0], ttl_s=60.0))
+        await anyio.sleep(120)
+        requests = len(process.evictor.requests)
+
+        assert requests > 2
+        assert ending(server, "web-0") == (Phase.FAILED, "Timeout")
+        await anyio.sleep(120)
+        assert len(process.evictor.requests) == requests
+        await anyio.sleep(300)
+        assert "web-0" not in server.jobs, "an old job is deleted"
+
+
+async def test_a_job_that_waits_for_arbitration_times_out_as_well() -> None:
+    server = served()
+    settings = MigrationSettings(max_migrating_globally=1, max_migrating_per_node=0)
+    async with MigratingController(server, settings).running(*NODES) as process:
+        server.ends_after_s = 500.0
+        await process.make(job_on(WEB[0], ttl_s=0.0))
+        await process.make(job_on(WEB[1], ttl_s=30.0))
+        await anyio.sleep(40)
+
+        assert ending(server, "web-1") == (Phase.FAILED, "Timeout")
+
+
+async def test_writes_that_fail_are_tried_again() -> None:
+    server = served()
+    async with MigratingController(server).running(*NODES) as process:
+        server.is_down = True
+        await process.make(job_on(WEB[0]))
+        await anyio.sleep(30)
+        assert server.evictions == [], "nothing is evicted before the job says that it runs"
+        server.is_down = False
+        await anyio.sleep(20)
+
+        assert ending(server, "web-0") == (Phase.SUCCEEDED, "")
+        assert server.evictions == ["web-0"]
+
+
+STEPS: Sequence[float] = (0.0, 0.002, 0.006, 0.012, 0.05, 0.3, 1.0, 2.5)
+
+
+@pytest.mark.parametrize("after_s", STEPS)
+async def test_a_process_that_ends_at_any_step_leaves_the_job_to_the_next(after_s: float) -> None:
+    server = served()
+    async with MigratingController(server).running(*NODES) as process:
+        process.fed.deliver(server.put(job_on(WEB[0])))
+        await anyio.sleep(after_s)
+    past = list(server.evictions)
+    if past:
+        server.pods.pop("web-0", None)
+    async with MigratingController(server).running(*NODES, past=past):
+        await anyio.sleep(10)
+
+        assert server.evictions == ["web-0"]
+        assert ending(server, "web-0") == (Phase.SUCCEEDED, "")
+
+
+async def test_a_pod_that_another_deletes_was_not_moved_by_the_job() -> None:
+    server = served()
+    async with MigratingController(server).running(*NODES) as process:
+        process.evictor.script["web-0"] = [PdbRefused("no disruptions allowed")] * 99
+        await process.make(job_on(WEB[0]))
+        await anyio.sleep(3)
+        process.delete_pod(WEB[0])
+        await anyio.sleep(3)
+
+        assert ending(server, "web-0") == (Phase.FAILED, "MissingPod")
+
+
+async def test_a_job_in_a_phase_that_is_not_ours_is_left_alone() -> None:
+    server = served()
+    async with MigratingController(server).running(*NODES) as process:
+        await process.make(job_on(WEB[0], status=JobStatus(Phase.ABORTED)))
+        await anyio.sleep(10)
+
+        assert server.evictions == []
+        assert phases(server, "web-0") == [Phase.ABORTED]
+
+
+verbs = st.sampled_from(
+    ["job", "job", "job", "pause", "resume", "abort", "delete pod", "down", "up"]
+)
+stories = st.lists(
+    st.tuples(verbs, st.integers(0, 19), st.sampled_from([0.0, 0.01, 0.4, 3.0, 30.0])),
+    min_size=1,
+    max_size=25,
+)
+restarts = st.sampled_from([0.0, 0.004, 0.5, 2.0])
+
+
+@given(stories, stories, restarts)
+def test_any_history_evicts_once_per_job_keeps_the_limits_and_ends_every_job(
+    before: list[tuple[str, int, float]], after: list[tuple[str, int, float]], restart_s: float
+) -> None:
+    anyio.run(_live, before, after, restart_s, backend="trio", backend_options=_jumping())
+
+
+def _jumping() -> dict[str, Any]:
+    import trio.testing
+
+    return {"clock": trio.testing.MockClock(autojump_threshold=0)}
+
+
+async def _live(
+    before: list[tuple[str, int, float]], after: list[tuple[str, int, float]], restart_s: float
+) -> None:
+    server = served()
+    settings = MigrationSettings(
+        max_migrating_globally=3, max_migrating_per_node=2, max_migrating_per_workload=2
+    )
+    async with MigratingController(server, settings).running(*NODES) as process:
+        await _story(process, before)
+        await anyio.sleep(restart_s)
+    for uid in server.evictions:
+        server.pods.pop(uid, None)
+    async with MigratingController(server, settings).running(
+        *NODES, past=list(server.evictions)
+    ) as process:
+        await _story(process, after)
+        server.is_down = False
+        for name, job in tuple(server.jobs.items()):
+            if job.is_paused:
+                process.edit(name, is_paused=False)
+        await anyio.sleep(400)
+
+        assert len(server.evictions) == len(set(server.evictions)), "no pod is evicted twice"
+        assert all(job.has_ended for job in server.jobs.values()), "every job has ended"
+        _check_limits(server)
+        await anyio.sleep(400)
+        assert not server.jobs, "none is left behind"
+
+
+def _check_limits(server: JobServer) -> None:
+    """Check in the order of the writes that never more than three jobs ran."""
+    running: set[str] = set()
+    for name, phase, _ in server.history:
+        running = running | {name} if phase is Phase.RUNNING else running - {name}
+        assert len(running) <= 3, f"{len(running)} jobs run at once"
+
+
+async def _story(process: MigratingController, story: list[tuple[str, int, float]]) -> None:
+    server = process.server
+    for verb, number, wait_s in story:
+        one = WEB[number]
+        made: MigrationJob | None = server.jobs.get(one.name)
+        match verb:
+            case "job" if made is None and one.uid in server.pods:
+                process.fed.deliver(server.put(job_on(one)))
+            case "pause" | "resume" if made is not None:
+                process.edit(one.name, is_paused=verb == "pause")
+            case "abort" if made is not None:
+                process.edit(one.name, is_to_be_aborted=True)
+            case "delete pod" if one.uid in server.pods:
+                process.delete_pod(server.pods[one.uid])
+            case "down" | "up":
+                server.is_down = verb == "down"
+        await anyio.sleep(wait_s)

@@ -1,0 +1,174 @@
+"""A cluster whose API server has migration jobs, in memory and on virtual time."""
+
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from typing import Self
+
+import anyio
+from anyio.abc import TaskGroup
+from msgspec.structs import replace
+
+from reactive_desched.app.migration import MigrationRunner
+from reactive_desched.errors import RequestRejected
+from reactive_desched.migration.life import Admit, Delete, SetStatus, Step
+from reactive_desched.migration.migrations import Migrations
+from reactive_desched.model.history import PastEviction
+from reactive_desched.model.kube_events import KubeEvent
+from reactive_desched.model.migration_jobs import MigrationJob, Phase, PodReference
+from reactive_desched.model.objects import ClusterObject, Pod
+from reactive_desched.model.outcomes import EVICTED, Accepted, EvictionRequest, EvictionResponse
+from reactive_desched.policy.migration import MigrationSettings
+from reactive_desched.primitives.wakeup import Wakeup
+from tests.support.flow import FakeEdgesController, FakeEvictor
+from tests.support.recording_logger import RecordingLogger
+
+
+class JobServer:
+    """The API server's copy of the jobs, and the pods that it evicts; it outlives controllers.
+
+    A write that names an old version is refused. While `is_down`, every write fails. An eviction
+    ends `ends_after_s` later with the pod's deletion.
+    """
+
+    def __init__(self) -> None:
+        self.jobs: dict[str, MigrationJob] = {}
+        self.pods: dict[str, Pod] = {}
+        self.evictions: list[str] = []
+        self.history: list[tuple[str, Phase, str]] = []
+        self.is_down = False
+        self.ends_after_s = 2.0
+        self._version = 100
+
+    def put(self, job: MigrationJob) -> MigrationJob:
+        """Store a job as it is now."""
+        self._version += 1
+        before = self.jobs.get(job.name)
+        self.jobs[job.name] = job = replace(job, resource_version=self._version)
+        if before is None or before.status != job.status:
+            self.history.append((job.name, job.phase, job.status.reason))
+        return job
+
+    async def carry_out(self, step: Step) -> MigrationJob | None:
+        """Write a step, as the API server does."""
+        await anyio.sleep(0.005)
+        if self.is_down:
+            raise RequestRejected("503: the server is down", retryable=True)
+        stored = self.jobs.get(step.job.name)
+        if stored is None or stored.uid != step.job.uid:
+            return None
+        match step:
+            case Delete():
+                del self.jobs[stored.name]
+                return None
+            case _ if stored.resource_version != step.job.resource_version:
+                return None
+            case Admit(_, uid):
+                return self.put(replace(stored, has_passed=True, pod=replace(stored.pod, uid=uid)))
+            case SetStatus(_, status):
+                return self.put(replace(stored, status=status))
+
+
+class EvictionEndpoint(FakeEvictor):
+    """Evicts the server's pods: an accepted eviction ends with the pod's deletion."""
+
+    def __init__(self, server: JobServer) -> None:
+        super().__init__()
+        self._server = server
+        self.accepted: list[str] = []
+        self.has_accepted = Wakeup()
+
+    async def _answer(self, request: EvictionRequest) -> EvictionResponse:
+        response = await super()._answer(request)
+        if isinstance(response, Accepted) and request.uid in self._server.pods:
+            self._server.evictions.append(request.name)
+            self.accepted.append(request.uid)
+            self.has_accepted.notify()
+        return response
+
+
+class MigratingController:
+    """One process over a `JobServer`; `end` it and make another to restart."""
+
+    def __init__(self, server: JobServer, settings: MigrationSettings | None = None) -> None:
+        self.server = server
+        self.evictor = EvictionEndpoint(server)
+        self.fed = FakeEdgesController(
+            migration=settings or MigrationSettings(), evictor=self.evictor
+        )
+        self.events: list[KubeEvent] = []
+        migrations = self.fed.controller.migrations
+        assert migrations is not None
+        self.migrations: Migrations = migrations
+        self.runner = MigrationRunner(
+            migrations,
+            server,
+            self.fed.deliver,
+            lambda: self.fed.controller.evaluator.started,
+            self.events.append,
+            RecordingLogger(),
+        )
+
+    @asynccontextmanager
+    async def running(
+        self, *objects: ClusterObject, past: Iterable[str] = ()
+    ) -> AsyncIterator[Self]:
+        """Run on the objects and on what the server has, after evictions of an earlier process."""
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(self.fed.pipeline.evictions.run)
+            tasks.start_soon(self.fed.pipeline.worker.run)
+            tasks.start_soon(self._delete_evicted, tasks)
+            evictions = [_past(uid) for uid in past]
+            for each in evictions:
+                self.fed.intent_store.adopt(each.request_id, each.pod_name)
+            self.fed.controller.restore(evictions)
+            self.fed.sync_and_resume(
+                *objects, *self.server.pods.values(), *self.server.jobs.values()
+            )
+            tasks.start_soon(self.runner.run)
+            yield self
+            tasks.cancel_scope.cancel()
+
+    async def make(self, job: MigrationJob) -> None:
+        """Create a job, as a person does, and let half a second pass."""
+        self.fed.deliver(self.server.put(job))
+        await anyio.sleep(0.5)
+
+    def edit(self, name: str, **fields: object) -> None:
+        """Change a job, as a person does."""
+        self.fed.deliver(self.server.put(replace(self.server.jobs[name], **fields)))
+
+    def delete_pod(self, pod: Pod) -> None:
+        """Let a pod be gone."""
+        self.server.pods.pop(pod.uid, None)
+        self.fed.delete(pod)
+
+    async def _delete_evicted(self, tasks: TaskGroup) -> None:
+        while True:
+            while self.evictor.accepted:
+                tasks.start_soon(self._let_go, self.evictor.accepted.pop(0))
+            await self.evictor.has_accepted.wait()
+
+    async def _let_go(self, uid: str) -> None:
+        pod = self.server.pods[uid]
+        self.server.pods[uid] = leaving = replace(pod, deletion_s=1)
+        await anyio.sleep(0.2)
+        self.fed.deliver(leaving)
+        await anyio.sleep(self.server.ends_after_s)
+        self.delete_pod(leaving)
+
+
+def job_on(pod: Pod, name: str = "", **fields: object) -> MigrationJob:
+    """Return a job on a pod as a person writes it: without a uid, made now."""
+    reference = PodReference(pod.namespace, pod.name)
+    job = MigrationJob(
+        name=name or pod.name,
+        uid=f"job-{name or pod.name}",
+        pod=reference,
+        created_s=int(anyio.current_time()),
+        ttl_s=300.0,
+    )
+    return replace(job, **fields)
+
+
+def _past(uid: str) -> PastEviction:
+    return PastEviction(f"past-{uid}", 0.0, uid, "default", uid, "n1", ended_s=0.0, result=EVICTED)
