@@ -141,6 +141,7 @@ def test_a_new_leader_without_the_record_of_the_last_one_begins_with_limits_used
 
     own.wait_for("no record of the last leader's evictions: limits count as used up")
     assert tokens(own) < 1
+    own.wait_until(lambda: len(leaders(tmp_path / "own")) == 1)
     own.process.send_signal(signal.SIGKILL)
     again = controller(*arguments)
     again.wait_for("synced")
