@@ -14,7 +14,8 @@ from reactive_desched.kube.client.migration_jobs import MigrationJobWriter
 from reactive_desched.kube.client.session import Session
 from reactive_desched.kube.codec import make_codecs
 from reactive_desched.migration.life import Delete, SetStatus, Step
-from reactive_desched.migration.migrations import Migrations
+from reactive_desched.migration.migrations import Migrations, NewJob
+from reactive_desched.model.changes import Change, MigrationJobEnded
 from reactive_desched.model.kube_events import KubeEvent, Regarding
 from reactive_desched.model.migration_jobs import API_VERSION, KIND, RESOURCE, MigrationJob, Phase
 from reactive_desched.state.kinds.interning import InternTables
@@ -43,12 +44,17 @@ class JobWriter(Protocol):
         """Write a step; return the job as it is then, None where it is gone or was overtaken."""
         ...
 
+    async def create(self, order: NewJob) -> MigrationJob:
+        """Make a job, and return it."""
+        ...
+
 
 class MigrationRunner:
     """Drives `Migrations`: what is due is written, and what was written is taken in at once.
 
     `may_act` says whether the cluster is known and the controller acts: a job's pod that a watch
-    does not show yet is not missing. `store` takes in a job as the API server has it.
+    does not show yet is not missing. `store` takes in a job as the API server has it, `announce`
+    a change that the cluster does not show.
     """
 
     def __init__(
@@ -56,6 +62,7 @@ class MigrationRunner:
         migrations: Migrations,
         writer: JobWriter,
         store: Callable[[MigrationJob], None],
+        announce: Callable[[Change], None],
         may_act: Callable[[], bool],
         record: Callable[[KubeEvent], None],
         log: Logger,
@@ -63,6 +70,7 @@ class MigrationRunner:
         self._migrations = migrations
         self._writer = writer
         self._store = store
+        self._announce = announce
         self._may_act = may_act
         self._record = record
         self._log = log
@@ -77,6 +85,9 @@ class MigrationRunner:
     async def _work(self) -> None:
         while True:
             await self._wait_for_work()
+            if (order := self._migrations.take_order()) is not None:
+                await self._make(order)
+                continue
             if (name := self._migrations.take_due()) is None:
                 continue
             if name in self._busy:
@@ -95,6 +106,18 @@ class MigrationRunner:
         while not self._migrations.is_due:
             with anyio.move_on_after(self._migrations.next_due_s()):
                 await self._migrations.changed.wait()
+
+    async def _make(self, order: NewJob) -> None:
+        """Make a job; where it cannot be, the finding that asked for it is looked at again."""
+        try:
+            job = await self._writer.create(order)
+        except (ClusterError, Malformed) as error:
+            self._log.warning("a migration job was not made", pod=str(order.pod), reason=str(error))
+            self._migrations.end_order(order, made=False)
+            self._announce(MigrationJobEnded(order.name))
+        else:
+            self._store(job)
+            self._migrations.end_order(order, made=True)
 
     async def _carry_out(self, step: Step) -> None:
         job = step.job
@@ -149,10 +172,15 @@ def build_migration(
             not readiness.reason or readiness.is_paused_on_purpose
         )
 
+    def announce(change: Change) -> None:
+        if controller.apply((change,)):
+            pipeline.worker.wake()
+
     return MigrationRunner(
         migrations,
-        MigrationJobWriter(session, decode),
+        MigrationJobWriter(session, decode, migrations.settings),
         handler.upsert,
+        announce,
         may_act,
         events.record,
         deps.log,

@@ -8,6 +8,7 @@ from reactive_desched.controller.flapping import FlappingConfig
 from reactive_desched.controller.subscriptions import PluginInstance
 from reactive_desched.gate.factory import GateFactory
 from reactive_desched.gate.profile_view import ProfileView
+from reactive_desched.migration.making import JobMakingGate
 from reactive_desched.migration.migrations import Migrations
 from reactive_desched.migration.plugin import MigrationJobs
 from reactive_desched.policy.configuration import Configuration
@@ -43,9 +44,14 @@ def plugin_instances(
     instances: list[PluginInstance] = []
     indexes: list[IndexKey] = []
     ignored_taints = config.controller.guards.left_marks.keys()
+    makes_jobs = config.controller.evictions.evictor == "migration"
     for profile in config.policy.profiles:
         evictor = gates.evictor(profile.evictor)
-        gate = gates.gate(evictor)
+        gate = (
+            JobMakingGate(gates.protections(evictor), gates.moves, migrations)
+            if makes_jobs and migrations is not None
+            else gates.gate(evictor)
+        )
         view = ProfileView(
             state, wall_clock, evictor, gates.node_fit, gates.in_flight, ignored_taints
         )

@@ -73,7 +73,14 @@ class GateFactory:
 
     def gate(self, evictor: DefaultEvictor) -> Gate:
         """Build a profile's gate: final and cheap refusals first, what costs a token last."""
-        filters = (
+        filters = (*self.protections(evictor), self._pdb_filter)
+        followed = self._workloads, self.brakes.zones
+        trackers = (self.in_flight, *followed, self._pdb_filter, self.node_fit)
+        return Gate(filters, self._limits, self.rate_limiter, trackers, self.moves, self._workloads)
+
+    def protections(self, evictor: DefaultEvictor) -> tuple[GateFilter, ...]:
+        """Return a profile's filters in their order, but for budgets, limits and rates."""
+        return (
             self.in_flight,
             evictor.filters,
             self._guards,
@@ -84,11 +91,7 @@ class GateFactory:
             self.memory,
             self._moving_limits,
             evictor.node_fit_filter,
-            self._pdb_filter,
         )
-        followed = self._workloads, self.brakes.zones
-        trackers = (self.in_flight, *followed, self._pdb_filter, self.node_fit)
-        return Gate(filters, self._limits, self.rate_limiter, trackers, self.moves, self._workloads)
 
     def job_gate(self, arbitration: JobArbitration) -> Gate:
         """Build the gate of migration jobs: arbitration protects pods in place of an evictor.

@@ -81,6 +81,13 @@ class Arbitrator:
                 in_progress.add(each)
             yield verdict
 
+    def rejects(self, pod: Pod, every: JobsInProgress) -> Rejection | None:
+        """Return why no job of a pod may be made, where `every` job that there is counts."""
+        if pod.annotations.evict is not None:
+            return None
+        limits = MigrationLimits(self._settings, every, self._size_of)
+        return self._forbidden(pod, limits) or limits.reached(pod)
+
     def _judge(self, each: JobOfPod, limits: MigrationLimits) -> Verdict:
         """Decide on one job; the pod's evict annotation passes every check."""
         pod = each.pod

@@ -4,13 +4,16 @@ Between the cluster state and the API server's copy of the jobs: changes come in
 pods that are to be evicted, and `take_due` names the jobs for which something is to be written.
 """
 
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Final, Self
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from reactive_desched.gate.filters import Rejection
 from reactive_desched.migration.arbitration import Arbitrator, Forbidden, Held, Passed
+from reactive_desched.migration.in_progress import JobsInProgress
 from reactive_desched.migration.life import (
     Sight,
     Step,
@@ -21,11 +24,11 @@ from reactive_desched.migration.life import (
 )
 from reactive_desched.migration.settings import arbitration_settings
 from reactive_desched.migration.workload_sizes import INDEXES, workload_size
-from reactive_desched.model.changes import Change, MigrationJobChanged
+from reactive_desched.model.changes import Change, MigrationJobChanged, MigrationJobEnded
 from reactive_desched.model.decisions import Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.history import PastEviction
-from reactive_desched.model.migration_jobs import MigrationJob
+from reactive_desched.model.migration_jobs import JobOfPod, MigrationJob, Phase, PodReference
 from reactive_desched.model.objects import Pod, PodKey, controller_of
 from reactive_desched.model.outcomes import POD_LEAVES, Outcome
 from reactive_desched.model.wakes import ChangeTypes, WakeOn, WakeOnPod, WakeOnWorkload
@@ -35,6 +38,12 @@ from reactive_desched.primitives.wakeup import Wakeup
 from reactive_desched.state.indexes.job_pods import JobPods
 from reactive_desched.state.view import ClusterView
 
+NEXT_JOB_S: Final = 60.0
+"""So long after a job failed no other is made for its pod."""
+
+MAX_REMEMBERED: Final = 10_000
+"""So many pods whose job failed are remembered; then the oldest is forgotten."""
+
 PLUGIN: Final = "MigrationJobs"
 """The plugin's name in records: its findings are the pods that jobs name."""
 
@@ -42,16 +51,38 @@ JOB_DETAIL: Final = "job"
 """The detail of a finding that names its job."""
 
 
-class WakeOnMigrationJob(WakeOn, frozen=True, gc=False):
-    """A migration job was made, changed or has ended."""
+class WakeOnAnyJob(WakeOn, frozen=True, gc=False):
+    """One migration job fewer counts against the limits."""
 
-    changes: ClassVar[ChangeTypes] = (MigrationJobChanged,)
+    changes: ClassVar[ChangeTypes] = (MigrationJobEnded,)
     words = "the end of another migration job"
 
     @classmethod
-    def fulfilled_by(cls, _: Any) -> Self:  # a MigrationJobChanged
+    def fulfilled_by(cls, _: Any) -> Self:  # a MigrationJobEnded
         """Return the only wake of this type."""
         return cls()
+
+
+class WakeOnJob(WakeOn, frozen=True, gc=False):
+    """A migration job ends."""
+
+    changes: ClassVar[ChangeTypes] = (MigrationJobEnded,)
+    words = "the end of PodMigrationJob {name}"
+    name: str
+
+    @classmethod
+    def fulfilled_by(cls, change: Any) -> Self:  # a MigrationJobEnded
+        """Return the wake of the job."""
+        return cls(change.name)
+
+
+class NewJob(Struct, frozen=True, gc=False):
+    """A job that is to be made: the pod, which plugin found it, and why."""
+
+    name: str
+    pod: Pod
+    trigger: str
+    cause: str
 
 
 class Migrations:
@@ -84,6 +115,10 @@ class Migrations:
         self._timers: Final[Timers[str]] = Timers()
         self._waiting: Final[dict[str, None]] = {}
         self._to_evict: Final[dict[str, None]] = {}
+        self._ordered: Final[dict[PodKey, NewJob]] = {}
+        self._unmade: Final[deque[NewJob]] = deque()
+        self._not_before: Final[OrderedDict[PodKey, float]] = OrderedDict()
+        self._open: JobsInProgress | None = None
 
     # --- what is known ---
 
@@ -91,6 +126,11 @@ class Migrations:
     def jobs(self) -> Iterable[MigrationJob]:
         """Every job, with what was decided and not written yet."""
         return (self._with_admission(job) for job in self._view.store(MigrationJob))
+
+    @property
+    def settings(self) -> MigrationSettings:
+        """The settings in force."""
+        return self._settings
 
     def get(self, name: str) -> MigrationJob | None:
         """Return a job."""
@@ -104,6 +144,57 @@ class Migrations:
         """Return why the last round did not let a job begin."""
         found = self._rejections.get(job)
         return None if found is None else found[0]
+
+    # --- which jobs may be made ---
+
+    def open_job_of(self, pod: Pod) -> str | None:
+        """Name a job of the pod, or of an earlier pod of its name, that has not ended."""
+        if (order := self._ordered.get(pod.uid)) is not None:
+            return order.name
+        jobs = self._view.index(JobPods).jobs_of(pod)
+        return next((job.name for job in jobs if not job.has_ended), None)
+
+    def seconds_to_next_job(self, pod: Pod) -> float:
+        """Return for how long no job of the pod is made, because one failed."""
+        return max(0.0, self._not_before.get(pod.uid, 0.0) - self._wall_clock())
+
+    def rejects(self, pod: Pod) -> Rejection | None:
+        """Return why no job of a pod may be made: every job that has not ended counts."""
+        if self._open is None:
+            self._open = JobsInProgress()
+            for job in self._view.store(MigrationJob):
+                if not job.has_ended:
+                    self._open.add(JobOfPod(job, self.pod_of(job)))
+            for order in self._ordered.values():
+                self._open.add(_ordered_job(order))
+        return self._arbitrator.rejects(pod, self._open)
+
+    def order(self, pod: Pod, trigger: str, cause: str) -> str:
+        """Have a job be made, and return its name; it counts against the limits from now on."""
+        name = f"{pod.uid}-{int(self._wall_clock())}"
+        self._ordered[pod.uid] = order = NewJob(name, pod, trigger, cause)
+        self._unmade.append(order)
+        if self._open is not None:
+            self._open.add(_ordered_job(order))
+        self.changed.notify()
+        return name
+
+    def take_order(self) -> NewJob | None:
+        """Take out a job that is to be made; it is ordered until `end_order`."""
+        return self._unmade.popleft() if self._unmade else None
+
+    def end_order(self, order: NewJob, *, made: bool) -> None:
+        """Take in that a job was made, or could not be."""
+        self._ordered.pop(order.pod.uid, None)
+        self._open = None
+        if not made:
+            self._wait_for_next_job(order.pod.uid)
+
+    def _wait_for_next_job(self, pod: PodKey) -> None:
+        self._not_before.pop(pod, None)
+        if len(self._not_before) >= MAX_REMEMBERED:
+            self._not_before.popitem(last=False)
+        self._not_before[pod] = self._wall_clock() + NEXT_JOB_S
 
     # --- what comes in ---
 
@@ -145,6 +236,7 @@ class Migrations:
 
     def _follow(self, name: str) -> None:
         job = self.get(name)
+        self._open = None
         self._waiting.pop(name, None)
         self._to_evict.pop(name, None)
         if job is None:
@@ -162,6 +254,8 @@ class Migrations:
             self._to_evict[name] = None
         if job.has_ended:
             self._evicted.discard(job.pod.uid)
+            if job.phase is not Phase.SUCCEEDED and self.pod_of(job) is not None:
+                self._wait_for_next_job(job.pod.uid)
         self._mark_due(name)
 
     def _mark_due(self, name: str) -> None:
@@ -170,10 +264,15 @@ class Migrations:
 
     # --- what is to be evicted: for the plugin and its gate ---
 
-    @property
-    def has_pods_to_judge(self) -> bool:
-        """Whether a job waits for arbitration, or for the gates."""
-        return bool(self._waiting or self._to_evict)
+    def concerns_round(self, change: Change) -> bool:
+        """Say whether a round may come to another answer after a change of a job."""
+        match change:
+            case MigrationJobChanged(name):
+                return name in self._waiting or name in self._to_evict
+            case MigrationJobEnded():
+                return bool(self._waiting)
+            case _:
+                return True
 
     def findings(self) -> Iterator[Finding]:
         """Run a round of arbitration, and yield the pods that are to be evicted or must wait.
@@ -208,20 +307,23 @@ class Migrations:
         if found is None:
             return None
         (reason, message), is_final = found
-        controller = controller_of(finding.pod.owners)
-        wakes: tuple[WakeOn, ...] = (WakeOnPod(finding.pod.uid),)
-        if not is_final:
-            wakes += (WakeOnMigrationJob(),)
-            wakes += () if controller is None else (WakeOnWorkload(controller.uid),)
+        pod = finding.pod
+        wakes = (WakeOnPod(pod.uid),) if is_final else self.wakes_of(pod)
         setting = f"migration.{reason.setting}" if reason.setting else ""
         return reason.refuse(finding, message, wakes, setting=setting)
+
+    def wakes_of(self, pod: Pod) -> tuple[WakeOn, ...]:
+        """Return what may end a wait for the limits on jobs."""
+        controller = controller_of(pod.owners)
+        workload = () if controller is None else (WakeOnWorkload(controller.uid),)
+        return WakeOnPod(pod.uid), WakeOnAnyJob(), *workload
 
     # --- what is to be written ---
 
     @property
     def is_due(self) -> bool:
         """Whether something may have to be written now."""
-        return bool(self._due) or self.next_due_s() == 0
+        return bool(self._due or self._unmade) or self.next_due_s() == 0
 
     def take_due(self) -> str | None:
         """Take out a job for which something may have to be written now."""
@@ -262,6 +364,13 @@ class Migrations:
 
     def _with_admission(self, job: MigrationJob) -> MigrationJob:
         return replace(job, has_passed=True) if job.name in self._admitted else job
+
+
+def _ordered_job(order: NewJob) -> JobOfPod:
+    """Return what an order counts for among the jobs."""
+    pod = order.pod
+    reference = PodReference(pod.namespace, pod.name, pod.uid)
+    return JobOfPod(MigrationJob(name=order.name, uid=order.name, pod=reference), pod)
 
 
 def _finding(job: MigrationJob, pod: Pod) -> Finding:

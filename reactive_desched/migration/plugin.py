@@ -8,7 +8,7 @@ from msgspec import Struct
 from reactive_desched.api.args import PluginArgs
 from reactive_desched.api.plugin import Opinions, Plugin, View
 from reactive_desched.migration.migrations import PLUGIN, Migrations
-from reactive_desched.model.changes import Change, MigrationJobChanged, Resynced
+from reactive_desched.model.changes import Change, MigrationJobChanged, MigrationJobEnded
 
 
 class AllJobs(Struct, frozen=True, gc=False):
@@ -23,7 +23,7 @@ class MigrationJobs(Plugin[AllJobs, PluginArgs]):
 
     name: ClassVar[str] = PLUGIN
     extension_point: ClassVar[str] = "balance"
-    reacts_to: ClassVar[tuple[type[Change], ...]] = (MigrationJobChanged,)
+    reacts_to: ClassVar[tuple[type[Change], ...]] = (MigrationJobChanged, MigrationJobEnded)
     indexes = Migrations.indexes
     judges_completed_pods = True
 
@@ -34,9 +34,7 @@ class MigrationJobs(Plugin[AllJobs, PluginArgs]):
     def subjects(self, change: Change, view: View) -> Iterable[AllJobs]:
         """Name all jobs, where one waits for arbitration or for the gates."""
         del view
-        if isinstance(change, Resynced) or self._migrations.has_pods_to_judge:
-            return (ALL_JOBS,)
-        return ()
+        return (ALL_JOBS,) if self._migrations.concerns_round(change) else ()
 
     def evaluate(self, subject: AllJobs, view: View) -> Opinions:
         """Run a round; what comes of the findings is for the gates."""

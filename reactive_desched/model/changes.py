@@ -171,6 +171,15 @@ class MigrationJobChanged(Change, frozen=True, gc=False):
     name: str
 
 
+class MigrationJobEnded(Change, frozen=True, gc=False):
+    """A PodMigrationJob ended, was deleted or could not be made, or its pod is gone.
+
+    It counts no more against the limits on jobs, or against fewer of them.
+    """
+
+    name: str
+
+
 class PriorityClassChanged(Change, frozen=True, gc=False):
     """A PriorityClass was added or deleted, or its value differs."""
 
@@ -201,6 +210,7 @@ def changed_object(change: Change) -> str:
         case (
             NamespaceChanged(namespace=name)
             | MigrationJobChanged(name=name)
+            | MigrationJobEnded(name=name)
             | PriorityClassChanged(name=name)
             | PvChanged(name=name)
         ):

@@ -72,6 +72,12 @@ class EvictionSettings(Section):
     retry: RetrySettings = Field(
         default=RetrySettings.model_construct(), description="Waits after a refusal."
     )
+    evictor: Annotated[Literal["api", "migration"], NEEDS_RESTART] = Field(
+        default="api",
+        description="What carries a decision out: `api` is a request to the Eviction API; with "
+        "`migration` each finding that its gates let through makes a PodMigrationJob, and the job "
+        "evicts the pod. That needs the section `migration`.",
+    )
 
 
 class SmoothingSettings(Section):
@@ -229,6 +235,18 @@ class ControllerSettings(Section):
     usage: UsageSettings = Field(
         default=UsageSettings.model_construct(), description="Measured use of nodes and pods."
     )
+
+    @model_validator(mode="after")
+    def _check_evictor(self) -> "ControllerSettings":
+        if self.evictions.evictor == "migration" and self.migration is None:
+            error = FieldError(
+                "needs the section migration, which says how jobs are carried out",
+                "write migration: {} beside evictions",
+                ("evictions", "evictor"),
+                rule=Rule.CONTRADICTING_SETTINGS,
+            )
+            raise FieldErrors([error])
+        return self
 
 
 @cache

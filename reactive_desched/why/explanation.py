@@ -21,6 +21,7 @@ from reactive_desched.controller.pending import PendingFinding
 from reactive_desched.controller.subscriptions import PluginInstance
 from reactive_desched.gate.evictor import EvictorFilters
 from reactive_desched.gate.gate import Gate
+from reactive_desched.migration.making import JobMakingGate
 from reactive_desched.model.decisions import Defer, Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import Pod
@@ -239,7 +240,7 @@ class Explainer:
                 found.insert(0, evaluation.finding)
             finding = found[0] if found else Finding(pod, instances[0].plugin.name, "assumed")
             gate = instances[0].gate
-            assert isinstance(gate, Gate), "the controller builds no other"
+            assert isinstance(gate, Gate | JobMakingGate), "the controller builds no other"
             yield ProfileAnswer(
                 name,
                 finding.plugin,
@@ -254,7 +255,7 @@ class Explainer:
             profiles.setdefault(instance.profile, []).append(instance)
         return profiles
 
-    def _gates(self, gate: Gate, finding: Finding) -> Iterator[GateAnswer]:
+    def _gates(self, gate: Gate | JobMakingGate, finding: Finding) -> Iterator[GateAnswer]:
         for name, decision in gate.explain(finding, self._now):
             if decision is None:
                 yield GateAnswer(name, True)
@@ -299,7 +300,7 @@ class Explainer:
         return utc_time(seconds + self._wall_offset)
 
 
-def _other_rejections(gate: Gate, pod: Pod, named: str) -> Iterator[GateAnswer]:
+def _other_rejections(gate: Gate | JobMakingGate, pod: Pod, named: str) -> Iterator[GateAnswer]:
     """Yield what else the evictor's filters say against a pod: a gate names the first alone."""
     evictors = [each for each in gate.filters if isinstance(each, EvictorFilters)]
     rejections = [each for evictor in evictors for each in evictor.rejections(pod)]

@@ -9,10 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from reactive_desched.model.decisions import Refuse
+from reactive_desched.model.decisions import Defer, Refuse
 from reactive_desched.model.migration_jobs import JobStatus, MigrationJob, Phase, PodReference
 from reactive_desched.model.objects import Pod
 from reactive_desched.model.outcomes import PdbRefused
+from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
 from reactive_desched.policy.migration import MigrationSettings
 from reactive_desched.testing.builders import node, pod
 from tests.support.migrating import JobServer, MigratingController, job_on
@@ -337,3 +338,79 @@ async def _story(process: MigratingController, story: list[tuple[str, int, float
             case "down" | "up":
                 server.is_down = verb == "down"
         await anyio.sleep(wait_s)
+
+
+# --- each finding makes a job ---
+
+TAINTED = [node("n1", "gpu:NoSchedule"), node("n2"), node("n3")]
+ON_N1 = [pod(f"web-{number}", on="n1") for number in range(6)]
+
+
+def taints() -> NodeTaintsPlugin:
+    """Return a plugin that finds every pod of n1."""
+    return NodeTaintsPlugin(NodeTaintsArgs())
+
+
+async def test_a_finding_makes_a_job_and_the_job_evicts_the_pod() -> None:
+    server = served(*ON_N1[:1], pod("other", on="n2"), pod("third", on="n3"))
+    async with MigratingController(server, None, taints()).running(*TAINTED) as process:
+        await anyio.sleep(10)
+
+        [job] = server.jobs.values()
+        assert (job.trigger, job.pod.uid) == ("RemovePodsViolatingNodeTaints", "web-0")
+        assert job.cause == "does not tolerate gpu:NoSchedule on n1"
+        assert (job.phase, server.evictions) == (Phase.SUCCEEDED, ["web-0"])
+        decisions = [
+            (each.finding.plugin, getattr(each, "reason", "evict"))
+            for _, each in process.fed.intent_store.verdicts
+        ]
+        assert decisions == [
+            ("RemovePodsViolatingNodeTaints", "MovedByMigrationJob"),
+            ("MigrationJobs", "evict"),
+        ]
+
+
+async def test_no_more_jobs_are_made_than_may_be_in_progress() -> None:
+    server = served(*ON_N1, *WEB[10:])
+    settings = MigrationSettings(max_migrating_per_node=2, max_migrating_per_workload=9)
+    async with MigratingController(server, settings, taints()).running(*TAINTED):
+        most = 0
+        for _ in range(400):
+            await anyio.sleep(0.1)
+            most = max(most, sum(not job.has_ended for job in server.jobs.values()))
+
+        assert most <= 2 + 1, "a job whose pod is gone counts for the node no more"
+        assert {"web-0", "web-1", "web-2", "web-3", "web-4", "web-5"} <= set(server.evictions)
+
+
+async def test_a_job_that_cannot_be_made_is_tried_again_a_minute_later() -> None:
+    server = served(*ON_N1[:1], *WEB[10:12])
+    server.is_down = True
+    async with MigratingController(server, None, taints()).running(*TAINTED) as process:
+        await anyio.sleep(10)
+        reasons = [
+            each.reason
+            for _, each in process.fed.intent_store.verdicts
+            if isinstance(each, Refuse | Defer)
+        ]
+        assert reasons == ["MovedByMigrationJob", "MigrationJobFailed"]
+        server.is_down = False
+        await anyio.sleep(40)
+        assert not server.jobs
+        await anyio.sleep(30)
+
+        assert server.evictions == ["web-0"]
+
+
+async def test_after_a_job_that_failed_the_next_one_waits_a_minute() -> None:
+    server = served(*ON_N1[:1], *WEB[10:12])
+    async with MigratingController(server, None, taints()).running(*TAINTED) as process:
+        process.evictor.script["web-0"] = [PdbRefused("no disruptions allowed")] * 999
+        await anyio.sleep(1)
+        [first] = server.jobs
+        process.edit(first, is_to_be_aborted=True)
+        await anyio.sleep(50)
+        assert list(server.jobs) == [first]
+        await anyio.sleep(20)
+
+        assert len(server.jobs) == 2

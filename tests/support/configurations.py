@@ -1,7 +1,7 @@
 """Configurations in few words, for a controller or a sweep without files."""
 
 from collections.abc import Collection, Mapping
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from reactive_desched.fit.upstream import SCHEDULER
 from reactive_desched.gate.rate_limits import SCOPES
@@ -90,6 +90,7 @@ def make_configuration(  # noqa: PLR0913 -- each is one part of it
     brakes: BrakeSettings | None = None,
     moves: MoveSettings | None = None,
     migration: MigrationSettings | None = None,
+    evictor: Literal["api", "migration"] = "api",
 ) -> Configuration:
     """Build a configuration that waits for nothing, limits and guards nothing unless asked to.
 
@@ -99,7 +100,7 @@ def make_configuration(  # noqa: PLR0913 -- each is one part of it
         debounce=_debounce(debounce, flapping),
         budgets=budgets or make_rate_limits(rates or {}),
         evictions=EvictionSettings(
-            max_in_flight=max_concurrent, retry=retry or RetrySettings(jitter=0)
+            max_in_flight=max_concurrent, retry=retry or RetrySettings(jitter=0), evictor=evictor
         ),
         node_fit=node_fit,
         guards=guards,

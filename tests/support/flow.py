@@ -281,6 +281,7 @@ class FakeEdgesController(FedController):
         moves: MoveSettings | None = None,
         migration: MigrationSettings | None = None,
         evictor: FakeEvictor | None = None,
+        makes_jobs: bool = False,
     ) -> None:
         self.wall_offset_s = 0.0
         self.intent_store = MemoryIntentStore()
@@ -297,6 +298,7 @@ class FakeEdgesController(FedController):
             brakes=brakes,
             moves=moves,
             migration=migration,
+            evictor="migration" if makes_jobs else "api",
         )
         pipeline = build_pipeline(
             self.config,

@@ -9,9 +9,11 @@ from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
 from reactive_desched.app.migration import MigrationRunner
+from reactive_desched.controller.subscriptions import AnyPlugin
 from reactive_desched.errors import RequestRejected
 from reactive_desched.migration.life import Admit, Delete, SetStatus, Step
-from reactive_desched.migration.migrations import Migrations
+from reactive_desched.migration.migrations import Migrations, NewJob
+from reactive_desched.model.changes import Change
 from reactive_desched.model.history import PastEviction
 from reactive_desched.model.kube_events import KubeEvent
 from reactive_desched.model.migration_jobs import MigrationJob, Phase, PodReference
@@ -47,6 +49,24 @@ class JobServer:
         if before is None or before.status != job.status:
             self.history.append((job.name, job.phase, job.status.reason))
         return job
+
+    async def create(self, order: NewJob) -> MigrationJob:
+        """Make a job."""
+        await anyio.sleep(0.005)
+        if self.is_down:
+            raise RequestRejected("503: the server is down", retryable=True)
+        pod = PodReference(order.pod.namespace, order.pod.name, order.pod.uid)
+        return self.put(
+            MigrationJob(
+                name=order.name,
+                uid=f"job-{order.name}",
+                pod=pod,
+                created_s=int(anyio.current_time()),
+                ttl_s=300.0,
+                trigger=order.trigger,
+                cause=order.cause,
+            )
+        )
 
     async def carry_out(self, step: Step) -> MigrationJob | None:
         """Write a step, as the API server does."""
@@ -87,13 +107,21 @@ class EvictionEndpoint(FakeEvictor):
 
 
 class MigratingController:
-    """One process over a `JobServer`; `end` it and make another to restart."""
+    """One process over a `JobServer`, which outlives it; findings of `plugins` make jobs."""
 
-    def __init__(self, server: JobServer, settings: MigrationSettings | None = None) -> None:
+    def __init__(
+        self,
+        server: JobServer,
+        settings: MigrationSettings | None = None,
+        *plugins: AnyPlugin,
+    ) -> None:
         self.server = server
         self.evictor = EvictionEndpoint(server)
         self.fed = FakeEdgesController(
-            migration=settings or MigrationSettings(), evictor=self.evictor
+            *plugins,
+            migration=settings or MigrationSettings(),
+            evictor=self.evictor,
+            makes_jobs=bool(plugins),
         )
         self.events: list[KubeEvent] = []
         migrations = self.fed.controller.migrations
@@ -103,6 +131,7 @@ class MigratingController:
             migrations,
             server,
             self.fed.deliver,
+            self._announce,
             lambda: self.fed.controller.evaluator.started,
             self.events.append,
             RecordingLogger(),
@@ -127,6 +156,10 @@ class MigratingController:
             tasks.start_soon(self.runner.run)
             yield self
             tasks.cancel_scope.cancel()
+
+    def _announce(self, change: Change) -> None:
+        if self.fed.controller.apply((change,)):
+            self.fed.pipeline.worker.wake()
 
     async def make(self, job: MigrationJob) -> None:
         """Create a job, as a person does, and let half a second pass."""

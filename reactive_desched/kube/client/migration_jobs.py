@@ -4,24 +4,31 @@ Every write names the version of the job that it follows from: where another wri
 API server refuses, and the watch brings the newer job.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import quote
 
 import msgspec
+from msgspec.structs import replace
 
 from reactive_desched.errors import RequestRejected
 from reactive_desched.kube.client.responses import ApiResponse
 from reactive_desched.kube.client.session import Transport
 from reactive_desched.migration.life import Admit, Delete, SetStatus, Step
+from reactive_desched.migration.migrations import NewJob
 from reactive_desched.model.migration_jobs import (
     API_VERSION,
+    EVICT_REASON,
+    EVICT_TRIGGER,
+    KIND,
     PASSED_ARBITRATION,
     RESOURCE,
     JobStatus,
     MigrationJob,
+    PodReference,
 )
+from reactive_desched.policy.migration import MigrationSettings
 
 PATH: Final = f"/apis/{API_VERSION}/{RESOURCE}"
 _MERGE_PATCH: Final = "application/merge-patch+json"
@@ -33,9 +40,25 @@ _JsonObject = dict[str, Any]  # any JSON below the named members
 class MigrationJobWriter:
     """Carries out the steps of jobs; raises ClusterError or Malformed."""
 
-    def __init__(self, session: Transport, decode: Callable[[bytes], MigrationJob]) -> None:
+    def __init__(
+        self,
+        session: Transport,
+        decode: Callable[[bytes], MigrationJob],
+        settings: MigrationSettings,
+    ) -> None:
         self._session = session
         self._decode = decode
+        self._settings = settings
+
+    async def create(self, order: NewJob) -> MigrationJob:
+        """Make a job, and return it as the API server has it."""
+        settings = self._settings
+        pod = PodReference(order.pod.namespace, order.pod.name, order.pod.uid)
+        annotations = {EVICT_TRIGGER: order.trigger, EVICT_REASON: order.cause}
+        body = new_job(
+            order.name, pod, settings.default_job_mode, settings.default_job_ttl_s, annotations
+        )
+        return self._decode(await create_job(self._session, body))
 
     async def carry_out(self, step: Step) -> MigrationJob | None:
         """Write a step; return the job as it is then, None where it is gone or was overtaken."""
@@ -64,17 +87,37 @@ class MigrationJobWriter:
         return None if written is None else self._decode(written)
 
 
+def new_job(
+    name: str, pod: PodReference, mode: str, ttl_s: float, annotations: Mapping[str, str]
+) -> _JsonObject:
+    """Return a job as it is made; a time to live of 0 is none."""
+    ttl = {"ttl": f"{ttl_s:g}s"} if ttl_s else {}
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "metadata": {"name": name, "annotations": dict(annotations)},
+        "spec": {"mode": mode, **ttl, "podRef": _reference(pod)},
+    }
+
+
+async def create_job(session: Transport, job: _JsonObject) -> bytes:
+    """Create a job, and return it; raises ClusterError."""
+    reply = await session.request("POST", PATH, body=msgspec.json.encode(job))
+    if not reply.ok:
+        text = f"{PATH}: {reply.status} {reply.error.message}"
+        raise RequestRejected(text, retryable=reply.status in _TRANSIENT)
+    return bytes(reply.body)
+
+
+def _reference(pod: PodReference) -> _JsonObject:
+    uid = {"uid": pod.uid} if pod.uid else {}
+    return {"kind": "Pod", "namespace": pod.namespace, "name": pod.name, **uid}
+
+
 def _admission(job: MigrationJob, uid: str) -> _JsonObject:
     return {
         "metadata": {"annotations": {PASSED_ARBITRATION: "true"}},
-        "spec": {
-            "podRef": {
-                "kind": "Pod",
-                "namespace": job.pod.namespace,
-                "name": job.pod.name,
-                "uid": uid,
-            }
-        },
+        "spec": {"podRef": _reference(replace(job.pod, uid=uid))},
     }
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Hashable, Iterable, Iterator
 
 from reactive_desched.api.index import Cluster, Index, KubeObject
-from reactive_desched.model.changes import Change, MigrationJobChanged
+from reactive_desched.model.changes import Change, MigrationJobChanged, MigrationJobEnded
 from reactive_desched.model.migration_jobs import MigrationJob
 from reactive_desched.model.objects import Pod, PodKey, controller_of
 
@@ -17,7 +17,7 @@ class JobPods(Index):
     where jobs are watched: it holds the name of every pod.
     """
 
-    announces = (MigrationJobChanged,)
+    announces = (MigrationJobChanged, MigrationJobEnded)
     kinds = (MigrationJob,)
 
     def __init__(self, cluster: Cluster, args: Hashable = None) -> None:
@@ -49,8 +49,8 @@ class JobPods(Index):
         found = map(self._pods.get, self._unavailable.get(namespace, ()))
         return (pod for pod in found if pod is not None)
 
-    def on_object(self, old: KubeObject | None, new: KubeObject | None) -> tuple[()]:
-        """Follow a job that appeared, disappeared, or names another pod."""
+    def on_object(self, old: KubeObject | None, new: KubeObject | None) -> Iterable[Change]:
+        """Follow a job that appeared, disappeared, has ended, or names another pod."""
         if isinstance(old, MigrationJob):
             named = self._names.get(before := (old.pod.namespace, old.pod.name), {})
             named.pop(old.name, None)
@@ -58,7 +58,10 @@ class JobPods(Index):
                 self._names.pop(before, None)
         if isinstance(new, MigrationJob):
             self._names.setdefault((new.pod.namespace, new.pod.name), {})[new.name] = None
-        return ()
+        if not isinstance(old, MigrationJob) or old.has_ended:
+            return ()
+        is_over = not isinstance(new, MigrationJob) or new.has_ended
+        return (MigrationJobEnded(old.name),) if is_over else ()
 
     def on_pod(self, old: Pod | None, new: Pod | None) -> Iterable[Change]:
         """Follow a pod that appeared, disappeared, terminates or has ended."""
@@ -72,7 +75,10 @@ class JobPods(Index):
         self._note_availability(pod, is_there=new is not None)
         if not (names := self._names.get(name)):
             return ()
-        return [MigrationJobChanged(job) for job in names]
+        changed: list[Change] = [MigrationJobChanged(job) for job in names]
+        if new is None:
+            changed += (MigrationJobEnded(job) for job in names)
+        return changed
 
     def on_pod_status(self, old: Pod, new: Pod) -> tuple[()]:
         """Follow a pod that became Ready, or ceased to be."""

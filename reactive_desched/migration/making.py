@@ -1,0 +1,87 @@
+"""A profile's findings become migration jobs: the gate whose last word is a job, no eviction."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from reactive_desched.api.index import Index
+from reactive_desched.gate.gate import GateFilter
+from reactive_desched.migration.migrations import Migrations, WakeOnJob
+from reactive_desched.model.decisions import Decision, Defer, GateReason, Refuse
+from reactive_desched.model.findings import Finding
+from reactive_desched.model.objects import Pod
+from reactive_desched.model.outcomes import Outcome
+from reactive_desched.model.wakes import WakeOnPod
+from reactive_desched.moves.tracker import MoveTracker
+
+JOB_GATE: Final = "MigrationJob"
+MOVED_BY_JOB: Final = GateReason(
+    JOB_GATE,
+    "MovedByMigrationJob",
+    "A PodMigrationJob moves the pod, or is being made: the finding waits for its end.",
+    "evictions.evictor",
+)
+JOB_FAILED: Final = GateReason(
+    JOB_GATE,
+    "MigrationJobFailed",
+    "A PodMigrationJob of the pod has failed, or could not be made; the next one waits.",
+)
+
+
+class JobMakingGate:
+    """The gates of one profile, cheap and final ones first; what passes them all makes a job.
+
+    Budgets and rates are asked when the job's pod is to be evicted.
+    """
+
+    def __init__(
+        self, filters: tuple[GateFilter, ...], moves: MoveTracker, migrations: Migrations
+    ) -> None:
+        self.filters: Final = filters
+        self._moves: Final = moves
+        self._migrations: Final = migrations
+
+    @property
+    def indexes(self) -> tuple[type[Index], ...]:
+        """The indexes that the filters read."""
+        return tuple(kind for step in self.filters for kind in getattr(step, "indexes", ()))
+
+    def decide(self, finding: Finding, now: float) -> Decision:
+        """Return the first gate's refusal or deferral; without one, have a job made."""
+        self._moves.observe(finding, now)
+        for gate_filter in self.filters:
+            if (decision := gate_filter.check(finding, now)) is not None:
+                return decision
+        if (decision := self._against_job(finding, now)) is not None:
+            return decision
+        return self._moved(
+            finding, self._migrations.order(finding.pod, finding.plugin, finding.message)
+        )
+
+    def explain(self, finding: Finding, now: float) -> Iterator[tuple[str, Defer | Refuse | None]]:
+        """Yield each gate's name, in their order, with its refusal or deferral, or None."""
+        for gate_filter in self.filters:
+            yield gate_filter.name, gate_filter.check(finding, now)
+        yield JOB_GATE, self._against_job(finding, now)
+
+    def release(self, pod: Pod, outcome: Outcome, now: float) -> None:
+        """Release nothing: this gate lets no pod be evicted."""
+
+    def _against_job(self, finding: Finding, now: float) -> Defer | Refuse | None:
+        """Return why no job is made now: there is one, one has failed, or arbitration forbids."""
+        pod, migrations = finding.pod, self._migrations
+        if (job := migrations.open_job_of(pod)) is not None:
+            return self._moved(finding, job)
+        if wait_s := migrations.seconds_to_next_job(pod):
+            message = f"the last PodMigrationJob of the pod failed; the next waits {wait_s:.0f} s"
+            return JOB_FAILED.defer(finding, message, now + wait_s)
+        if (rejection := migrations.rejects(pod)) is None:
+            return None
+        reason, message = rejection
+        setting = f"migration.{reason.setting}" if reason.setting else ""
+        wakes = migrations.wakes_of(pod)
+        return reason.refuse(finding, message, wakes, setting=setting)
+
+    def _moved(self, finding: Finding, job: str) -> Refuse:
+        wakes = WakeOnPod(finding.pod.uid), WakeOnJob(job)
+        message = f"PodMigrationJob {job} moves it"
+        return MOVED_BY_JOB.refuse(finding, message, wakes, pod_leaves=True)
