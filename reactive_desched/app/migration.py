@@ -17,7 +17,14 @@ from reactive_desched.migration.life import Delete, SetStatus, Step
 from reactive_desched.migration.migrations import Migrations, NewJob
 from reactive_desched.model.changes import Change, MigrationJobEnded
 from reactive_desched.model.kube_events import KubeEvent, Regarding
-from reactive_desched.model.migration_jobs import API_VERSION, KIND, RESOURCE, MigrationJob, Phase
+from reactive_desched.model.migration_jobs import (
+    API_VERSION,
+    ENDED,
+    KIND,
+    RESOURCE,
+    MigrationJob,
+    Phase,
+)
 from reactive_desched.state.kinds.interning import InternTables
 from reactive_desched.telemetry.logs import Logger
 
@@ -138,6 +145,8 @@ class MigrationRunner:
 
     def _report(self, step: SetStatus) -> None:
         job, status = step.job, step.status
+        if status.phase in ENDED:
+            self._migrations.count_end(status)
         is_failed = status.phase in (Phase.FAILED, Phase.ABORTED)
         reason = status.reason or status.step or status.phase
         self._log.info(

@@ -28,6 +28,11 @@ def build_operator(
                 lambda query: description.pending(PendingQuery.parse(query)),
             ),
             DebugPage(
+                "migrations",
+                "the migration jobs, and what each waits for",
+                lambda _: description.migrations(),
+            ),
+            DebugPage(
                 "limits",
                 "what each limit of evictions allows now",
                 lambda _: description.limit_status(),

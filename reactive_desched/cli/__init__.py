@@ -22,6 +22,7 @@ from reactive_desched.primitives.terminal import wants_colours
 
 _COMMANDS = (
     *("run", "plan", "nodes", "why", "status", "top", "pending", "pause", "resume", "futile"),
+    *("migrate", "migrations"),
     *("init", "policy", "events", "audit", "demo", "sim", "completion", "version"),
 )
 """Each is a module here, whose `add` describes the command to the parser."""

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 
 from reactive_desched.controller.controller import Controller
+from reactive_desched.controller.job_listing import JobList, list_jobs
 from reactive_desched.controller.pending import (
     PendingList,
     PendingQuery,
@@ -42,6 +43,10 @@ class ControllerDescription:
             wall_now=self._wall_clock(),
         )
 
+    def migrations(self) -> JobList:
+        """List the migration jobs, and what each waits for."""
+        return list_jobs(self._controller.migrations, self._controller.evaluator.pending())
+
     def pending_summary(self) -> PendingSummary:
         """Count the findings that wait, by what blocks them."""
         return summarize_pending(
@@ -59,6 +64,8 @@ class ControllerDescription:
         yield from self._controller.gates.memory.collect(self._clock())
         yield from self._controller.gates.rate_limiter.collect(self._clock())
         yield from self._controller.gates.schedules.collect()
+        if self._controller.migrations is not None:
+            yield from self._controller.migrations.collect()
 
     def describe_brakes(self) -> dict[str, str]:
         """Say each brake in force to a person, as it is for the cluster of now."""

@@ -4,7 +4,7 @@ Between the cluster state and the API server's copy of the jobs: changes come in
 pods that are to be evicted, and `take_due` names the jobs for which something is to be written.
 """
 
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Final, Self
 
@@ -15,6 +15,7 @@ from reactive_desched.gate.filters import Rejection
 from reactive_desched.migration.arbitration import Arbitrator, Forbidden, Held, Passed
 from reactive_desched.migration.in_progress import JobsInProgress
 from reactive_desched.migration.life import (
+    COMPLETE,
     Sight,
     Step,
     awaits_arbitration,
@@ -28,7 +29,13 @@ from reactive_desched.model.changes import Change, MigrationJobChanged, Migratio
 from reactive_desched.model.decisions import Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.history import PastEviction
-from reactive_desched.model.migration_jobs import JobOfPod, MigrationJob, Phase, PodReference
+from reactive_desched.model.migration_jobs import (
+    JobOfPod,
+    JobStatus,
+    MigrationJob,
+    Phase,
+    PodReference,
+)
 from reactive_desched.model.objects import Pod, PodKey, controller_of
 from reactive_desched.model.outcomes import POD_LEAVES, Outcome
 from reactive_desched.model.wakes import ChangeTypes, WakeOn, WakeOnPod, WakeOnWorkload
@@ -37,12 +44,18 @@ from reactive_desched.primitives.deadline_heap import Timers
 from reactive_desched.primitives.wakeup import Wakeup
 from reactive_desched.state.indexes.job_pods import JobPods
 from reactive_desched.state.view import ClusterView
+from reactive_desched.telemetry.metrics import Metric, counter, gauge
 
 NEXT_JOB_S: Final = 60.0
 """So long after a job failed no other is made for its pod."""
 
 MAX_REMEMBERED: Final = 10_000
 """So many pods whose job failed are remembered; then the oldest is forgotten."""
+
+JOBS: Final = gauge("migration_jobs", "Migration jobs by phase.", "phase")
+ENDED_JOBS: Final = counter(
+    "migration_jobs_ended", "Migration jobs that ended, by phase and reason.", "phase", "reason"
+)
 
 PLUGIN: Final = "MigrationJobs"
 """The plugin's name in records: its findings are the pods that jobs name."""
@@ -119,6 +132,7 @@ class Migrations:
         self._unmade: Final[deque[NewJob]] = deque()
         self._not_before: Final[OrderedDict[PodKey, float]] = OrderedDict()
         self._open: JobsInProgress | None = None
+        self._endings: Counter[tuple[str, ...]] = Counter()
 
     # --- what is known ---
 
@@ -144,6 +158,12 @@ class Migrations:
         """Return why the last round did not let a job begin."""
         found = self._rejections.get(job)
         return None if found is None else found[0]
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield how many jobs there are by phase, and how many ended by reason."""
+        phases = Counter(job.phase or Phase.PENDING for job in self._view.store(MigrationJob))
+        yield JOBS.by_label({phase.value: phases[phase] for phase in Phase if phase})
+        yield ENDED_JOBS.by_labels(self._endings)
 
     # --- which jobs may be made ---
 
@@ -351,6 +371,10 @@ class Migrations:
     def retry(self, name: str, after_s: float) -> None:
         """Have a job be due again later: what was to be written was not."""
         self._timers.set_if_sooner(name, self._wall_clock() + after_s)
+
+    def count_end(self, status: JobStatus) -> None:
+        """Count a job that this process ended."""
+        self._endings[status.phase.value, status.reason or COMPLETE] += 1
 
     def _sight(self, job: MigrationJob, now_s: float) -> Sight:
         rejection, is_final = self._rejections.get(job.name, (None, False))

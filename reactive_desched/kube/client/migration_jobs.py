@@ -18,6 +18,7 @@ from reactive_desched.kube.client.session import Transport
 from reactive_desched.migration.life import Admit, Delete, SetStatus, Step
 from reactive_desched.migration.migrations import NewJob
 from reactive_desched.model.migration_jobs import (
+    ABORT,
     API_VERSION,
     EVICT_REASON,
     EVICT_TRIGGER,
@@ -33,6 +34,7 @@ from reactive_desched.policy.migration import MigrationSettings
 PATH: Final = f"/apis/{API_VERSION}/{RESOURCE}"
 _MERGE_PATCH: Final = "application/merge-patch+json"
 _TRANSIENT: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.TOO_MANY_REQUESTS)
+_MAX_PREFIX_CHARS: Final = 200
 _OVERTAKEN: Final = (HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND)
 _JsonObject = dict[str, Any]  # any JSON below the named members
 
@@ -90,12 +92,16 @@ class MigrationJobWriter:
 def new_job(
     name: str, pod: PodReference, mode: str, ttl_s: float, annotations: Mapping[str, str]
 ) -> _JsonObject:
-    """Return a job as it is made; a time to live of 0 is none."""
+    """Return a job as it is made; a time to live of 0 is none.
+
+    A job without a name is named after its pod; the API server adds what makes that unique.
+    """
+    named = {"name": name} if name else {"generateName": f"migrate-{pod.name[:_MAX_PREFIX_CHARS]}-"}
     ttl = {"ttl": f"{ttl_s:g}s"} if ttl_s else {}
     return {
         "apiVersion": API_VERSION,
         "kind": KIND,
-        "metadata": {"name": name, "annotations": dict(annotations)},
+        "metadata": {**named, "annotations": dict(annotations)},
         "spec": {"mode": mode, **ttl, "podRef": _reference(pod)},
     }
 
@@ -103,10 +109,27 @@ def new_job(
 async def create_job(session: Transport, job: _JsonObject) -> bytes:
     """Create a job, and return it; raises ClusterError."""
     reply = await session.request("POST", PATH, body=msgspec.json.encode(job))
-    if not reply.ok:
-        text = f"{PATH}: {reply.status} {reply.error.message}"
-        raise RequestRejected(text, retryable=reply.status in _TRANSIENT)
-    return bytes(reply.body)
+    return _body(reply, PATH)
+
+
+async def abort_job(session: Transport, name: str) -> None:
+    """Ask for a job to be aborted; raises ClusterError."""
+    path = f"{PATH}/{quote(name, safe='')}"
+    patch = msgspec.json.encode({"metadata": {"annotations": {ABORT: "true"}}})
+    _body(await session.request("PATCH", path, body=patch, content_type=_MERGE_PATCH), path)
+
+
+def job_name(job: bytes) -> str:
+    """Return the name of a job that was made."""
+    return msgspec.json.decode(job, type=_Made).metadata.name
+
+
+class _MadeMetadata(msgspec.Struct, frozen=True):
+    name: str
+
+
+class _Made(msgspec.Struct, frozen=True):
+    metadata: _MadeMetadata
 
 
 def _reference(pod: PodReference) -> _JsonObject:
@@ -134,13 +157,15 @@ def _wire(status: JobStatus) -> _JsonObject:
 
 def _answer(reply: ApiResponse, job: MigrationJob) -> bytes | None:
     """Return the body; raises RequestRejected unless the API server took the write."""
+    return None if reply.status in _OVERTAKEN else _body(reply, _path(job))
+
+
+def _body(reply: ApiResponse, path: str) -> bytes:
+    """Return the body; raises RequestRejected for a refusal."""
     if reply.ok:
         return bytes(reply.body)
-    if reply.status in _OVERTAKEN:
-        return None
     passes = reply.status in _TRANSIENT or reply.status >= HTTPStatus.INTERNAL_SERVER_ERROR
-    text = f"{_path(job)}: {reply.status} {reply.error.message}"
-    raise RequestRejected(text, retryable=passes)
+    raise RequestRejected(f"{path}: {reply.status} {reply.error.message}", retryable=passes)
 
 
 def _path(job: MigrationJob) -> str:

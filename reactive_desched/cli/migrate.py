@@ -1,0 +1,101 @@
+"""`migrate`: makes migration jobs, by which a controller moves pods, or aborts them."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from reactive_desched.cli import flag_values
+from reactive_desched.cli.commands import Commands
+from reactive_desched.cli.pause import add_person, person
+from reactive_desched.errors import ConfigError
+from reactive_desched.primitives.hints import quote
+
+if TYPE_CHECKING:
+    from reactive_desched.model.migration_jobs import PodReference
+
+DEFAULT_TTL_S = 300.0
+
+
+def add(commands: Commands) -> None:
+    """Describe `migrate` to the parser."""
+    command = commands.add_parser("migrate", help="have a controller move pods by migration jobs")
+    command.describe(
+        "Make one PodMigrationJob for each pod, in the cluster of the kubeconfig: a controller "
+        "whose settings have `migration` evicts the pod as soon as arbitration and every gate let "
+        "it go. With --abort the words are jobs, and those whose pod was not evicted yet end.",
+        epilog="exit status: 0 done, 1 the API server does not answer or refuses, 2 a wrong "
+        "argument",
+        examples=(
+            "reactive-desched migrate -n shop web-0 web-1",
+            "reactive-desched migrate shop/web-0 --ttl 1h --reason 'noisy neighbour'",
+            "reactive-desched migrate --abort migrate-web-0-x7k2p",
+        ),
+    )
+    command.add_argument("names", nargs="+", metavar="POD", help="NAME or NAMESPACE/NAME of a pod")
+    command.add_argument(
+        "-n",
+        "--namespace",
+        default="default",
+        help="of pods without one (default: default)",
+    )
+    command.add_argument(
+        "--ttl",
+        dest="ttl_s",
+        metavar="DURATION",
+        type=flag_values.parse_positive_duration,
+        default=DEFAULT_TTL_S,
+        help="fail a job that has not ended after this (default: 5m)",
+    )
+    command.add_argument("--abort", action="store_true", help="abort jobs of these names instead")
+    command.add_argument("--kubeconfig", metavar="FILE", help="default: as kubectl finds it")
+    command.add_argument("--context", metavar="NAME", help="of the kubeconfig (default: its own)")
+    add_person(command)
+    command.set_defaults(command=_call)
+
+
+def _call(arguments: argparse.Namespace) -> int:
+    import anyio
+
+    anyio.run(_abort if arguments.abort else _migrate, arguments)
+    return 0
+
+
+def _pods(names: Sequence[str], namespace: str) -> "list[PodReference]":
+    """Return the pods that words name; raises ConfigError for a word that is no name."""
+    from reactive_desched.model.migration_jobs import PodReference
+
+    found = []
+    for word in names:
+        before, slash, name = word.rpartition("/")
+        if not name or "/" in before or (slash and not before):
+            raise ConfigError(f"{quote(word)} is no pod: write NAME or NAMESPACE/NAME")
+        found.append(PodReference(before or namespace, name))
+    return found
+
+
+async def _migrate(arguments: argparse.Namespace) -> None:
+    from reactive_desched.kube.auth.kubeconfig import KubeConfigOptions
+    from reactive_desched.kube.client.migration_jobs import create_job, job_name, new_job
+    from reactive_desched.kube.client.session import open_session
+    from reactive_desched.model.migration_jobs import EVICT_REASON, EVICT_TRIGGER, Mode
+
+    who = person(arguments)
+    annotations = {EVICT_TRIGGER: who["by"], EVICT_REASON: who["reason"] or "asked for by hand"}
+    pods = _pods(arguments.names, arguments.namespace)
+    async with open_session(KubeConfigOptions(arguments.kubeconfig, arguments.context)) as session:
+        for pod in pods:
+            body = new_job("", pod, Mode.EVICT_DIRECTLY, arguments.ttl_s, annotations)
+            name = job_name(await create_job(session, body))
+            sys.stdout.write(f"podmigrationjob {name} moves {pod}\n")
+
+
+async def _abort(arguments: argparse.Namespace) -> None:
+    from reactive_desched.kube.auth.kubeconfig import KubeConfigOptions
+    from reactive_desched.kube.client.migration_jobs import abort_job
+    from reactive_desched.kube.client.session import open_session
+
+    async with open_session(KubeConfigOptions(arguments.kubeconfig, arguments.context)) as session:
+        for name in arguments.names:
+            await abort_job(session, name)
+            sys.stdout.write(f"podmigrationjob {name} is to be aborted\n")

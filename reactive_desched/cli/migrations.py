@@ -1,0 +1,66 @@
+"""`migrations`: the migration jobs that a running controller knows, and what each waits for."""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from reactive_desched.cli import controller_client
+from reactive_desched.cli.commands import Commands
+from reactive_desched.primitives.ages import format_span
+
+
+def add(commands: Commands) -> None:
+    """Describe `migrations` to the parser."""
+    command = commands.add_parser("migrations", help="list migration jobs, and what each waits for")
+    command.describe(
+        "Ask a running controller which pods migration jobs move, who made each job, how far it "
+        "is, and what it waits for; jobs that have ended are listed until they are deleted. "
+        f"{controller_client.WHERE}",
+        epilog=controller_client.STATUS,
+        examples=("reactive-desched migrations", "reactive-desched migrations -o json"),
+    )
+    controller_client.add_server(command)
+    command.add_argument("-o", "--output", choices=["table", "json"], default="table")
+    command.set_defaults(command=_call)
+
+
+def _call(arguments: argparse.Namespace) -> int:
+    answer = controller_client.client_of(arguments).read_page("migrations")
+    if arguments.output == "json":
+        sys.stdout.write(json.dumps(answer, indent=1) + "\n")
+    else:
+        sys.stdout.writelines(f"{line}\n" for line in _table(answer, datetime.now(UTC)))
+    return 0
+
+
+def _table(answer: Mapping[str, Any], now: datetime) -> Iterator[str]:
+    from reactive_desched.audit.layout import layout_for
+    from reactive_desched.plan.columns import align
+
+    if not answer["enabled"]:
+        yield "migration jobs are off: write `migration: {}` into the settings"
+        return
+    if not answer["jobs"]:
+        yield "there is no migration job"
+        return
+    rows: list[tuple[str, ...]] = [("JOB", "POD", "NODE", "MADE BY", "PHASE", "AGE", "MESSAGE")]
+    rows += (_row(job, now) for job in answer["jobs"])
+    yield from align(rows, width=layout_for(sys.stdout).width, indent="")
+    if (more := answer["total"] - len(answer["jobs"])) > 0:
+        yield f"and {more} more"
+
+
+def _row(job: Mapping[str, Any], now: datetime) -> tuple[str, ...]:
+    reason, message = job.get("reason", ""), job.get("message", "")
+    return (
+        job["name"],
+        f"{job['namespace']}/{job['pod']}",
+        job["node"],
+        job["madeBy"],
+        f"{job['phase']} (paused)" if job.get("isPaused") else job["phase"],
+        format_span(now - datetime.fromisoformat(job["created"])),
+        f"{reason}: {message}" if reason else message,
+    )

@@ -1,0 +1,93 @@
+"""Every migration job, how far it is, and what it waits for: behind the command `migrations`."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from heapq import nsmallest
+from typing import Final
+
+from msgspec import Struct
+
+from reactive_desched.controller.pending import PendingFinding
+from reactive_desched.migration.life import awaits_arbitration, wants_eviction
+from reactive_desched.migration.migrations import JOB_DETAIL, PLUGIN, Migrations
+from reactive_desched.model.migration_jobs import MigrationJob
+from reactive_desched.primitives.moments import utc_time
+
+MAX_LISTED: Final = 500
+"""Jobs listed in one answer, those that have not ended first; the others are only counted."""
+
+
+class JobRow(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """One migration job; `made_by` is a plugin, or what made the job by hand.
+
+    `reason` and `message` say what it waits for, or why it ended.
+    """
+
+    name: str
+    namespace: str
+    pod: str
+    node: str
+    phase: str
+    step: str
+    created: datetime
+    made_by: str
+    reason: str = ""
+    message: str = ""
+    setting: str = ""
+    is_paused: bool = False
+
+
+class JobList(Struct, frozen=True, rename="camel"):
+    """The jobs: `total` of them, counted by phase; `enabled` says whether the settings have any."""
+
+    enabled: bool
+    total: int
+    by_phase: Mapping[str, int]
+    jobs: tuple[JobRow, ...]
+
+
+def list_jobs(migrations: Migrations | None, pending: Iterable[PendingFinding]) -> JobList:
+    """Return the jobs, the oldest that has not ended first."""
+    if migrations is None:
+        return JobList(False, 0, {}, ())
+    blocked = {
+        each.decision.finding.details[JOB_DETAIL]: each
+        for each in pending
+        if each.decision.finding.plugin == PLUGIN
+    }
+    jobs = tuple(migrations.jobs)
+    by_phase: dict[str, int] = {}
+    for job in jobs:
+        phase = _phase(job)
+        by_phase[phase] = by_phase.get(phase, 0) + 1
+    first = nsmallest(MAX_LISTED, jobs, key=lambda job: (job.has_ended, job.created_s, job.name))
+    return JobList(True, len(jobs), by_phase, tuple(_rows(first, migrations, blocked)))
+
+
+def _phase(job: MigrationJob) -> str:
+    return job.phase or "Pending"
+
+
+def _rows(
+    jobs: Iterable[MigrationJob],
+    migrations: Migrations,
+    blocked: Mapping[int | str, PendingFinding],
+) -> Iterator[JobRow]:
+    for job in jobs:
+        pod, found = migrations.pod_of(job), blocked.get(job.name)
+        waits = awaits_arbitration(job) or wants_eviction(job)
+        decision = found.decision if found is not None and waits else None
+        yield JobRow(
+            name=job.name,
+            namespace=job.pod.namespace,
+            pod=job.pod.name,
+            node="" if pod is None else pod.node,
+            phase=_phase(job),
+            step=job.status.step,
+            created=utc_time(job.created_s),
+            made_by=job.trigger or "by hand",
+            reason=job.status.reason if decision is None else decision.reason,
+            message=job.status.message if decision is None else decision.message,
+            setting="" if decision is None else decision.setting,
+            is_paused=job.is_paused,
+        )

@@ -1,0 +1,111 @@
+"""Migration jobs in a simulated cluster: by hand, by findings, and over a controller that dies."""
+
+import json
+import signal
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reactive_desched.api.event import EVICTION_SUCCEEDED
+from reactive_desched.cli import main
+from reactive_desched.journal.reading import read_events
+from tests.support.limits import UNLIMITED
+from tests.system.conftest import POLICY, wait_until
+
+JOBS = "/apis/scheduling.koordinator.sh/v1alpha1/podmigrationjobs"
+LIMITS = "migration: {maxMigratingPerNode: 3, maxMigratingPerWorkload: 9, "
+SETTINGS = UNLIMITED + LIMITS + "maxUnavailablePerWorkload: 9, skipCheckExpectedReplicas: true}\n"
+BY_JOBS = SETTINGS + "evictions: {evictor: migration}\n"
+
+
+def write(path: Path, settings: str) -> Path:
+    policy = path / "policy.yaml"
+    policy.write_text(POLICY + settings, encoding="utf-8")
+    return policy
+
+
+def movable_pods(cluster: Any, node: str) -> dict[str, str]:
+    """Return the uids of the pods of a node that a ReplicaSet has, with their names."""
+    items = cluster.call("GET", f"/api/v1/pods?fieldSelector=spec.nodeName={node}")["items"]
+    return {
+        pod["metadata"]["uid"]: f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+        for pod in items
+        if pod["metadata"]["ownerReferences"][0]["kind"] == "ReplicaSet"
+    }
+
+
+def uids(cluster: Any) -> set[str]:
+    return {pod["metadata"]["uid"] for pod in cluster.call("GET", "/api/v1/pods")["items"]}
+
+
+@pytest.fixture
+def policy(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    return write(tmp_path, getattr(request, "param", SETTINGS))
+
+
+def test_a_person_moves_a_pod_by_command(
+    cluster: Any,
+    controller: Callable[..., Any],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    program = controller("--log-format", "json")
+    program.wait_for('"synced"')
+    (uid, pod), *_ = movable_pods(cluster, "node-1").items()
+    kubeconfig = ("--kubeconfig", str(cluster.kubeconfig))
+
+    assert main(["migrate", pod, "--by", "ada", "--reason", "too loud", *kubeconfig]) == 0
+    name = capsys.readouterr().out.split()[1]
+    job = wait_until(lambda: _ended(cluster, name), program)
+
+    assert job["status"]["phase"] == "Succeeded", job
+    assert job["spec"]["podRef"]["uid"] == uid
+    assert uid not in uids(cluster)
+    assert main(["migrations", "--server", program.url]) == 0
+    head, row = capsys.readouterr().out.splitlines()
+    assert head.split() == ["JOB", "POD", "NODE", "MADE", "BY", "PHASE", "AGE", "MESSAGE"]
+    assert {name, pod, "ada", "Succeeded"} <= set(row.split())
+    assert main(["migrations", "--server", program.url, "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["byPhase"] == {"Succeeded": 1}
+    assert main(["migrate", "--abort", "no-such-job", *kubeconfig]) == 1
+    assert main(["migrate", "a/b/c", *kubeconfig]) == 2
+
+
+def _ended(cluster: Any, name: str) -> Any:
+    job = cluster.call("GET", f"{JOBS}/{name}")
+    return job if job.get("status", {}).get("phase") in ("Succeeded", "Failed") else None
+
+
+@pytest.mark.parametrize("policy", [BY_JOBS], indirect=True)
+def test_findings_make_jobs_and_a_controller_that_dies_leaves_them_to_the_next(
+    cluster: Any, controller: Callable[..., Any], tmp_path: Path
+) -> None:
+    program = controller("--log-format", "json")
+    program.wait_for('"synced"')
+    before = movable_pods(cluster, "node-1") | movable_pods(cluster, "node-2")
+    cluster.taint("node-1", "gpu")
+    cluster.taint("node-2", "gpu")
+    program.wait_for("decided to evict")
+    program.stop(signal.SIGKILL)
+    program = controller("--log-format", "json")
+
+    wait_until(lambda: not before.keys() & uids(cluster) or None, program)
+    wait_until(lambda: _all_ended(cluster), program)
+
+    jobs = cluster.call("GET", JOBS)["items"]
+    assert {job["spec"]["podRef"]["uid"] for job in jobs} == before.keys()
+    assert {job["status"]["phase"] for job in jobs} == {"Succeeded"}
+    evicted = Counter(
+        event.data.who.uid
+        for event in read_events(tmp_path / "journal")
+        if event.type == EVICTION_SUCCEEDED
+    )
+    assert set(evicted.values()) == {1}, "no pod is evicted twice"
+
+
+def _all_ended(cluster: Any) -> bool | None:
+    jobs = cluster.call("GET", JOBS)["items"]
+    ended = [job.get("status", {}).get("phase") in ("Succeeded", "Failed") for job in jobs]
+    return all(ended) or None
