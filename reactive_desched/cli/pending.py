@@ -98,7 +98,6 @@ def next_look(until: str | None, now: datetime) -> str:
 
 
 def _row(finding: Mapping[str, Any], now: datetime) -> tuple[str, ...]:
-    awaited = " or ".join(finding["waitsFor"])
     return (
         f"{finding['namespace']}/{finding['pod']}",
         finding["node"],
@@ -106,5 +105,16 @@ def _row(finding: Mapping[str, Any], now: datetime) -> tuple[str, ...]:
         format_span(now - datetime.fromisoformat(finding["since"])),
         next_look(finding.get("until"), now),
         finding["reason"],
-        f"{finding['message']} [waits for {awaited}]" if awaited else finding["message"],
+        _message(finding),
     )
+
+
+def _message(finding: Mapping[str, Any]) -> str:
+    """Give the gate's message, and what would let the finding pass: time, changes, a setting."""
+    notes = []
+    if awaited := finding["waitsFor"]:
+        waits = awaited if finding.get("until") is None else ("time", *awaited)
+        notes.append(f"waits for {' or '.join(waits)}")
+    if setting := finding.get("setting"):
+        notes.append(f"setting: {setting}")
+    return f"{finding['message']} [{'; '.join(notes)}]" if notes else str(finding["message"])

@@ -3,6 +3,7 @@
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -30,7 +31,13 @@ def add(commands: Commands) -> None:
         ),
     )
     what = command.add_mutually_exclusive_group(required=True)
-    what.add_argument("pod", nargs="?", metavar="[NAMESPACE/]POD", help="the pod, or its uid")
+    what.add_argument(
+        "pod",
+        nargs="*",
+        default=(),
+        metavar="[NAMESPACE/]POD",
+        help="the pod, or its uid; the word `pod` before it may be there",
+    )
     what.add_argument("--node", metavar="NAME", help="the pods of this node")
     what.add_argument(
         "--owner", metavar="NAMESPACE/KIND/NAME", help="the pods of this workload, or its uid"
@@ -76,17 +83,25 @@ def _call(arguments: argparse.Namespace) -> int:
 
 def _question(arguments: argparse.Namespace) -> dict[str, str]:
     """Return what is asked, as the controller's page takes it; raises ConfigError."""
-    if arguments.pod is None:
+    if not arguments.pod:
         if arguments.namespace is not None:
             raise ConfigError("-n is the namespace of POD: leave it out with --node and --owner")
         named = {"node": arguments.node, "owner": arguments.owner}
         return {name: value for name, value in named.items() if value is not None}
-    pod: str = arguments.pod.removeprefix("pod/")
+    pod = _pod_name(arguments.pod)
     if arguments.namespace is not None:
         if "/" in pod:
             raise ConfigError(f"{pod} has a namespace already: leave -n out")
         pod = f"{arguments.namespace}/{pod}"
     return {"pod": pod}
+
+
+def _pod_name(words: Sequence[str]) -> str:
+    """Return the name in `NAME`, `pod NAME` or `pod/NAME`; raises ConfigError for more words."""
+    *before, name = words
+    if before not in ([], ["pod"]):
+        raise ConfigError(f"one pod at a time: there is {' and '.join(words)}")
+    return name.removeprefix("pod/")
 
 
 def _check_no_snapshot(arguments: argparse.Namespace) -> None:

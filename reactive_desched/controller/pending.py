@@ -31,7 +31,7 @@ class PendingFinding(Struct, frozen=True, gc=False):
 
 
 class PendingRow(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """One finding that waits, as `/debug/pending` lists it."""
+    """One finding that waits, as `/debug/pending` lists it; another `setting` would let it pass."""
 
     namespace: str
     pod: str
@@ -45,6 +45,7 @@ class PendingRow(Struct, frozen=True, rename="camel", omit_defaults=True):
     since: datetime
     waits_for: tuple[str, ...]
     trigger: str
+    setting: str = ""
     until: datetime | None = None
 
 
@@ -188,5 +189,6 @@ def _rows(findings: Iterable[PendingFinding], wall_offset: float) -> Iterator[Pe
             utc_time(finding.since + wall_offset),
             awaited(finding.waits_for, pod.uid),
             str(finding.trigger),
+            decision.setting,
             None if finding.until is None else utc_time(finding.until + wall_offset),
         )

@@ -174,20 +174,25 @@ class EvictionRateLimiter:
         return None
 
     def peek(self, finding: Finding, now: float) -> BucketEmpty | None:
-        """Return a bucket without a token, as `reserve`; takes no token and no place in a queue."""
+        """Return the bucket that has no token for longest; takes no token and no place in a queue.
+
+        That is the one that `reserve` names.
+        """
         if now >= self._paces_until:
             self._update_paces(now)
         names = self._scopes_of(finding)
+        longest: BucketEmpty | None = None
         for scope in self._limited:
             name = names[scope.index]
             bucket = scope.buckets.get(name) or self._open_empty(scope, name, now)
             if bucket is None or bucket.has_token(now):
                 continue
-            held = bucket.reserved
-            spent = bucket.rate.burst - bucket.available(now) - held
             at = bucket.next_unclaimed(now)
-            return BucketEmpty(scope.name, name, bucket.rate, spent, held, at, self._ratio)
-        return None
+            if longest is None or at > longest.available_at:
+                held = bucket.reserved
+                spent = bucket.rate.burst - bucket.available(now) - held
+                longest = BucketEmpty(scope.name, name, bucket.rate, spent, held, at, self._ratio)
+        return longest
 
     def release(self, pod: PodKey, now: float, *, consumed: bool) -> None:
         """Spend what is held for a pod that was evicted, or free it for others."""

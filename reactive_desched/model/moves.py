@@ -96,6 +96,10 @@ class MoveOrigin(Struct, frozen=True, gc=False):
     owner: MoveOwner
     began_s: float
 
+    def is_named(self, pod: str) -> bool:
+        """Say whether this is the uid of the pod, or its NAMESPACE/NAME."""
+        return pod in (self.pod_uid, f"{self.owner.namespace}/{self.pod_name}")
+
 
 class EndedMove(Struct, frozen=True, gc=False):
     """A move that ended, and the id of the eviction request that it followed; empty without one."""

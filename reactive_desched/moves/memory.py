@@ -322,6 +322,15 @@ class MoveMemory:
             if (streak := memory.streaks.pop(origin.plugin, None)) is not None:
                 landing.streak_before = streak.count
 
+    def move_of(self, pod: str) -> RememberedMove | None:
+        """Return the last move of an evicted pod, named by NAMESPACE/NAME or uid, if there is one.
+
+        It looks through all that is remembered: 100,000 moves at most, some 10 ms.
+        """
+        moves = (move for memory in self._owners.values() for move in memory.moves)
+        named = (move for move in moves if move.origin.is_named(pod))
+        return max(named, key=lambda move: move.ended_at, default=None)
+
     def moves_of(self, owner_uid: str) -> list[RememberedMove]:
         """Return the last moves of an owner's pods, of every template, the newest first."""
         memories = (memory for key, memory in self._owners.items() if key[0] == owner_uid)

@@ -24,6 +24,7 @@ from reactive_desched.gate.gate import Gate
 from reactive_desched.migration.making import JobMakingGate
 from reactive_desched.model.decisions import Defer, Refuse
 from reactive_desched.model.findings import Finding
+from reactive_desched.model.moves import MoveEnd, MoveOrigin
 from reactive_desched.model.objects import Pod
 from reactive_desched.model.subjects import NodeSubject, PodSubject
 from reactive_desched.model.wakes import awaited
@@ -37,6 +38,9 @@ MOVED: Final = "moved"
 WAITS: Final = "waits"
 STAYS: Final = "stays"
 NOT_COVERED: Final = "not looked at"
+
+GONE: Final = "Gone"
+"""The phase of an evicted pod that there is no more."""
 
 STATES: Final = {
     EVICTING: "An eviction was decided, and its outcome is not known yet.",
@@ -53,7 +57,9 @@ FOUND, NOTHING, LEFT_OUT = "finding", "nothing found", "not looked at"
 class PluginAnswer(Struct, frozen=True, rename="camel", omit_defaults=True):
     """What one plugin of a profile says of the pod: a finding, nothing, or why it does not look.
 
-    `queued` says that it will be asked again as soon as its debounce allows.
+    Of a finding that a gate blocks, `since` is when it was blocked for this reason first, and
+    `until` when it is evaluated again at the latest. `queued` says that the plugin will be asked
+    again as soon as its debounce allows.
     """
 
     profile: str
@@ -61,6 +67,7 @@ class PluginAnswer(Struct, frozen=True, rename="camel", omit_defaults=True):
     answer: str
     message: str
     since: datetime | None = None
+    until: datetime | None = None
     queued: bool = False
 
 
@@ -118,14 +125,18 @@ class PodState(Struct, frozen=True, rename="camel"):
 
 
 class PodExplanation(Struct, frozen=True, kw_only=True, rename="camel"):
-    """Everything `why` says of one pod; `paused` is why nothing at all is evicted now."""
+    """Everything `why` says of one pod; `paused` is why nothing at all is evicted now.
+
+    Of an evicted pod that is gone, `node` is where it was and `created` is not known; no plugin and
+    no gate is asked about it.
+    """
 
     namespace: str
     name: str
     uid: str
     node: str
     phase: str
-    created: datetime
+    created: datetime | None
     owners: tuple[str, ...]
     state: str
     summary: str
@@ -172,8 +183,43 @@ class Explainer:
             paused=self._controller.pauses.check(),
             plugins=tuple(self._plugins(pod, waiting, not_covered)),
             profiles=tuple(self._profiles(pod, waiting)) if not_covered is None else (),
-            history=tuple(map(self._past_move, self._controller.gates.memory.moves_of(owner.uid))),
+            history=self._history_of(owner.uid),
         )
+
+    def explain_gone(self, name: str) -> PodExplanation | None:
+        """Return what became of an evicted pod that is gone, by NAMESPACE/NAME or uid.
+
+        None for one whose eviction is not remembered.
+        """
+        gates = self._controller.gates
+        for move in gates.moves:
+            if move.origin.is_named(name):
+                return self._gone(move.origin, _replacement_so_far(move.replacement))
+        if (ended := gates.memory.move_of(name)) is not None:
+            return self._gone(ended.origin, _became(ended.end))
+        return None
+
+    def _gone(self, origin: MoveOrigin, became: str) -> PodExplanation:
+        owner = origin.owner
+        return PodExplanation(
+            namespace=owner.namespace,
+            name=origin.pod_name,
+            uid=origin.pod_uid,
+            node=origin.node,
+            phase=GONE,
+            created=None,
+            owners=() if owner.uid == origin.pod_uid else (f"{owner.kind}/{owner.name}",),
+            state=MOVED,
+            summary=f"{origin.plugin} had it evicted from {origin.node}; {became}",
+            reason="",
+            paused=self._controller.pauses.check(),
+            plugins=(),
+            profiles=(),
+            history=self._history_of(owner.uid),
+        )
+
+    def _history_of(self, owner_uid: str) -> tuple[PastMove, ...]:
+        return tuple(map(self._past_move, self._controller.gates.memory.moves_of(owner_uid)))
 
     def brief(self, pod: Pod) -> PodState:
         """Return the state of a pod, and what it is in for."""
@@ -220,7 +266,8 @@ class Explainer:
                 yield PluginAnswer(instance.profile, name, FOUND, message, queued=queued)
             elif (found := _finding_of(instance, waiting)) is not None:
                 message, since = found.decision.finding.message, self._time(found.since)
-                yield PluginAnswer(instance.profile, name, FOUND, message, since, queued)
+                until = None if found.until is None else self._time(found.until)
+                yield PluginAnswer(instance.profile, name, FOUND, message, since, until, queued)
             elif not_covered is not None:
                 yield PluginAnswer(instance.profile, name, LEFT_OUT, not_covered.message)
             elif not is_covered(instance.plugin, pod):
@@ -298,6 +345,27 @@ class Explainer:
 
     def _time(self, seconds: float) -> datetime:
         return utc_time(seconds + self._wall_offset)
+
+
+def _replacement_so_far(pod: Pod | None) -> str:
+    if pod is None:
+        return "its replacement is awaited"
+    where = f"on {pod.node}" if pod.node else "and is not scheduled yet"
+    return f"{pod.name} takes its place {where}"
+
+
+def _became(end: MoveEnd) -> str:
+    """Say how a move ended."""
+    if not end.replacement_uid:
+        return end.message or end.result
+    text = f"{end.replacement or 'another pod'} took its place"  # an earlier process knew its name
+    if end.node:
+        text += f" on {end.node}"
+    if end.ready_s is not None:
+        text += f", Ready after {end.ready_s:.1f} s"
+    if end.helped:
+        return text
+    return f"{text}; that did not help: {end.message or end.result}"
 
 
 def _other_rejections(gate: Gate | JobMakingGate, pod: Pod, named: str) -> Iterator[GateAnswer]:

@@ -102,6 +102,8 @@ def answer(
         yield _explain_owner(controller, question.owner, found, explainer)
     elif found:
         yield explainer.explain(found[-1])
+    elif (gone := explainer.explain_gone(question.pod)) is not None:
+        yield gone
     else:
         raise ConfigError(_no_such_pod(controller, question.pod))
 
@@ -192,5 +194,9 @@ def _no_such_pod(controller: Controller, name: str) -> str:
         if pod.namespace == namespace and len(names) < MAX_NAMES:
             names.append(f"{pod.namespace}/{pod.name}")
     near = nearest_name(name, names)
-    hint = f"did you mean {near}?" if near else "write NAMESPACE/NAME or a uid"
+    if "/" not in name:
+        hint = "write NAMESPACE/NAME or a uid"
+    else:
+        meant = f"did you mean {near}? " if near else ""
+        hint = f"{meant}`audit show {name}` has the story of one that is gone"
     return f"there is no pod {quote(name)}; {hint}"

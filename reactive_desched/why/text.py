@@ -36,14 +36,12 @@ class _Text:
     def pod(self, answer: Answer) -> Iterator[str]:
         """Yield the verdict on a pod, and everything it rests on."""
         owners = " < ".join(answer["owners"]) or "no owner"
-        age = self._age(answer["created"])
-        where = answer["node"] or "no node"
-        facts = f"{answer['namespace']}/{answer['name']} on {where}, {answer['phase']}, {age} old"
-        yield from self._line("pod", f"{facts}, of {owners}")
+        yield from self._line("pod", f"{self._facts(answer)}, of {owners}")
         yield from self._verdict(answer["state"], answer["reason"], answer["summary"])
         yield from self._paused(answer)
         yield from self._next(answer)
-        yield from self._plugins(answer["plugins"])
+        if answer["plugins"]:
+            yield from self._plugins(answer["plugins"])
         for profile in answer["profiles"]:
             yield from self._profile(profile)
         yield from self._history(answer["history"])
@@ -64,6 +62,13 @@ class _Text:
         yield from self._paused(answer)
         yield from self._pods(answer)
 
+    def _facts(self, answer: Answer) -> str:
+        name = f"{answer['namespace']}/{answer['name']}"
+        if answer["created"] is None:
+            return f"{name}, gone from {answer['node']}"
+        age = self._age(answer["created"])
+        return f"{name} on {answer['node'] or 'no node'}, {answer['phase']}, {age} old"
+
     def _verdict(self, state: str, reason: str, summary: str) -> Iterator[str]:
         code = f" ({reason})" if reason else ""
         yield from self._line("verdict", f"{state}{code}: {summary}", _STYLES.get(state, ""))
@@ -74,6 +79,10 @@ class _Text:
 
     def _next(self, answer: Answer) -> Iterator[str]:
         """Say when the pod is looked at again, and what would change the answer."""
+        if answer["created"] is None:
+            show = f"reactive-desched audit show {answer['namespace']}/{answer['name']}"
+            yield from self._line("next", f"`{show}` has its records")
+            return
         rejections = [
             gate
             for profile in answer["profiles"]
@@ -87,7 +96,8 @@ class _Text:
             return
         first = rejections[0]
         texts = []
-        if until := first.get("until"):
+        times = [each["until"] for each in answer["plugins"] if each.get("until")]
+        if until := min(times, default=first.get("until")):
             left = format_age((datetime.fromisoformat(until) - self._now).total_seconds())
             texts.append(f"in {left} at the latest")
         if awaited := first.get("waitsFor"):

@@ -31,20 +31,27 @@ def test_each_finding_says_when_it_is_looked_at_again_and_what_it_waits_for(
         "pause": "",
         "flapping": [],
         "subjects": 0,
-        "total": 2,
-        "findings": [finding("a", waits_for), finding("b", [], soon)],
+        "total": 3,
+        "findings": [
+            finding("a", waits_for),
+            finding("b", [], soon),
+            finding("c", waits_for, soon) | {"setting": "budgets.node"},
+        ],
     }
     monkeypatch.setattr(controller_client.ControllerClient, "read_page", lambda *_: answer)
 
     assert main(["pending"]) == 0
 
-    head, first, second = capsys.readouterr().out.splitlines()
+    head, first, second, third = capsys.readouterr().out.splitlines()
     assert head.split("  ")[0] == "POD"
     assert "NEXT LOOK" in head
     assert "at a change" in first
     assert first.endswith("allows none [waits for a change of the pod or room on a node]")
     assert "in 4d" in second
     assert "waits for" not in second
+    assert third.endswith(
+        "[waits for time or a change of the pod or room on a node; setting: budgets.node]"
+    )
 
 
 @pytest.mark.parametrize(

@@ -513,7 +513,7 @@ def test_buckets_that_begin_empty_fill_at_their_rates_also_those_that_are_made_l
     budgets = limiter({"cluster": TokenRate(1, 10), "node": TokenRate(0.1, 3)})
     budgets.begin_empty(100)
 
-    assert empty(budgets.peek(WEB, 100)) == ("cluster", "cluster", 101)
+    assert empty(budgets.peek(WEB, 100)) == ("node", "n1", 110)
     assert empty(budgets.reserve(WEB, 100)) == ("node", "n1", 110)
     assert budgets.min_available(104) == {"cluster": 4, "node": pytest.approx(0.4)}
     assert spent(budgets, WEB, 111) == 1

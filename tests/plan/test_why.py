@@ -7,12 +7,13 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec import structs
 
 from reactive_desched.cli import main
 from reactive_desched.journal import history
 from reactive_desched.journal.history import History
 from reactive_desched.journal.uptime import Moment
-from reactive_desched.model.history import PastEviction
+from reactive_desched.model.history import PastEviction, PastFollowUp
 
 EVERY_PLUGIN = """\
 apiVersion: descheduler/v1alpha2
@@ -136,6 +137,8 @@ def test_a_pod_that_waits_names_the_gate_the_setting_and_when_it_is_evaluated_ag
     assert rejected[0]["reason"] == waits["reason"] != ""
     assert not profile["assumed"]
     assert rejected[0].get("until") or rejected[0]["waitsFor"]
+    [finding] = [each for each in waits["plugins"] if each["answer"] == "finding"]
+    assert finding["until"] > finding["since"]
     assert answers(waits)["RemovePodsViolatingNodeTaints"][0] == "finding"
     assert profile["nodes"] == "2/2 nodes are available; n3 is taken first"
     assert gates(by_state["evicting"])["InFlight"] == "EvictionInProgress"
@@ -193,7 +196,8 @@ def test_the_text_says_the_verdict_first_and_leaves_out_nothing(why: Callable[..
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["shop/aa"], 'there is no pod "shop/aa"; did you mean shop/a?'),
+        (["shop/aa"], 'there is no pod "shop/aa"; did you mean shop/a? `audit show shop/aa` has'),
+        (["pod", "a", "b"], "one pod at a time: there is pod and a and b"),
         (["--node", "m1"], 'there is no node "m1"'),
         (["--owner", "shop/Deployment/web"], "write NAMESPACE/KIND/NAME"),
         (["a", "-n", "shop/x"], "there is no pod"),
@@ -244,3 +248,57 @@ def test_the_evictions_of_a_journal_count(
 
     assert fresh == {"evicting", "waits"}
     assert {found["state"] for found in restarted} == {"waits"}
+
+
+@pytest.mark.parametrize(
+    "words", [("shop/a",), ("pod", "a", "-n", "shop"), ("pod/a", "-n", "shop")]
+)
+def test_a_pod_is_named_as_kubectl_names_it(why: Callable[..., Any], words: tuple[str]) -> None:
+    assert why(*words)["name"] == "a"
+
+
+@pytest.mark.parametrize(
+    ("follow_up", "became"),
+    [
+        (None, "its replacement is awaited"),
+        (PastFollowUp(0.0, "moved", "n3", False, "uid-y"), "another pod took its place on n3"),
+        (
+            PastFollowUp(0.0, "returned", "n1", True, "uid-y"),
+            "another pod took its place on n1; that did not help: returned",
+        ),
+        (PastFollowUp(0.0, "not_replaced"), "not_replaced"),
+    ],
+)
+def test_of_a_pod_that_was_evicted_and_is_gone_it_says_what_became_of_it(
+    why: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+    follow_up: PastFollowUp | None,
+    became: str,
+) -> None:
+    def read(_: Path, now: Moment, *, counts_for_s: float) -> History:
+        ended_s = now.time_s - 10
+        past = PastEviction(
+            *("r1", ended_s, "uid-z", "shop", "z", "n1"),
+            owner_uid="rs-web",
+            owner_kind="ReplicaSet",
+            owner_name="web",
+            replacing_uid="rs-web",
+            replacing_kind="ReplicaSet",
+            plugin="PodLifeTime",
+            ended_s=ended_s,
+            result="evicted",
+            follow_up=follow_up and structs.replace(follow_up, ended_s=ended_s + 5),
+        )
+        return History((past,))
+
+    monkeypatch.setattr(history, "read_history", read)
+
+    found, by_uid = (why(name, "--journal", "there") for name in ("shop/z", "uid-z"))
+    lines = why("shop/z", "--journal", "there", table=True).splitlines()
+
+    assert found == by_uid
+    assert (found["state"], found["phase"], found["node"]) == ("moved", "Gone", "n1")
+    assert found["summary"] == f"PodLifeTime had it evicted from n1; {became}"
+    assert lines[0] == "pod       shop/z, gone from n1, of ReplicaSet/web"
+    assert lines[1] == f"verdict   moved: {found['summary']}"
+    assert lines[2] == "next      `reactive-desched audit show shop/z` has its records"

@@ -40,6 +40,7 @@ def test_status_why_and_pending_show_what_a_running_controller_did_and_what_wait
     waiting = check_pending(ask)
     assert len(waiting) == len(movable) - 1
     check_why(ask, waiting[0])
+    check_why_of_the_evicted(program, ask)
     assert main(["why", "no/such", "--server", program.url]) == 2
     assert "there is no pod" in capsys.readouterr().err
     assert main(["status", "--server", "http://127.0.0.1:1"]) == 1
@@ -101,6 +102,23 @@ def check_why(ask: Callable[..., str], waiting: Any) -> None:  # a finding of `p
     owner = found["owners"][-1]
     listed = pods("--owner", f"{namespace}/{owner}")["pods"]
     assert name in {each["name"] for each in listed}
+
+
+def check_why_of_the_evicted(program: Any, ask: Callable[..., str]) -> None:
+    [evicted] = json.loads(ask("status", "-o", "json"))["recent"]
+    replacement, pod = (
+        evicted["followUp"]["replacement"],
+        f"{evicted['namespace']}/{evicted['pod']}",
+    )
+
+    def gone() -> Any:
+        found = json.loads(ask("why", pod, "-o", "json"))
+        return found if found["phase"] == "Gone" else None
+
+    found = wait_until(gone, program)
+    assert (found["state"], found["node"]) == ("moved", NODE)
+    assert f"; {replacement} took its place on " in found["summary"]
+    assert [each["replacement"] for each in found["history"]] == [replacement]
 
 
 def test_top_refreshes_in_place_and_leaves_the_terminal_as_it_was(

@@ -371,10 +371,11 @@ function table(header, rows) {
 function podAnswer(answer) {
   const style = { waits: "warn", evicting: "bad", moved: "bad", stays: "good" }[answer.state] ?? "faint";
   const code = answer.reason ? ` (${answer.reason})` : "";
-  const parts = [make("p", {}, `${answer.phase} on `, asks(answer.node || "no node", "node", answer.node), `, of ${answer.owners.join(" < ") || "no owner"}`),
+  const gone = answer.created === null;
+  const parts = [make("p", {}, gone ? "Gone from " : `${answer.phase} on `, asks(answer.node || "no node", "node", answer.node), `, of ${answer.owners.join(" < ") || "no owner"}`),
     make("p", { className: `${style} verdict`, textContent: `${answer.state}${code}: ${answer.summary}` })];
   if (answer.paused) parts.push(make("p", { className: "bad", textContent: `nothing is evicted now: ${answer.paused}` }));
-  parts.push(make("h3", { textContent: "Plugins" }), table(["Profile", "Plugin", "Answer", "Message"],
+  if (!gone) parts.push(make("h3", { textContent: "Plugins" }), table(["Profile", "Plugin", "Answer", "Message"],
     answer.plugins.map((each) => row(cell(each.profile), cell(each.plugin), cell(each.answer), cell(each.message)))));
   for (const profile of answer.profiles) {
     const note = profile.assumed ? `, as they would answer a finding of ${profile.plugin}` : "";
