@@ -163,3 +163,42 @@ def test_replacements_that_fit_nowhere_engage_the_brake_on_pending_pods(world: A
     assert {each.reason for each in braked.decisions if each.action != "Evict"} == {
         "TooManyPodsPending"
     }
+
+
+def test_what_was_decided_before_a_brake_engaged_is_cancelled(world: Any) -> None:
+    pods = [owned_by(world.pod(f"p{n}"), "ReplicaSet", f"rs-{n}") for n in range(8)]
+    things = (world.node("n1", "gpu"), with_room(world.node("n2"), 1), *pods)
+    one_by_one = UNPACED + "evictions: {maxInFlight: 1}\n"
+    brake = "brakes: {pending: {pods: 3, percent: 1, after: 0s}}\n"
+
+    free = preview(world, *things, settings=one_by_one)
+    braked = preview(world, *things, settings=one_by_one + brake)
+
+    assert len(evictions(free)) == 8
+    assert [each.replacement_node for each in evictions(braked)] == ["n2", None, None, None]
+
+
+def asking_for(cpu: int, pod: Any) -> Any:
+    pod["spec"]["containers"][0]["resources"] = {"requests": {"cpu": str(cpu)}}
+    return pod
+
+
+def tolerating(taint: str, pod: Any) -> Any:
+    pod["spec"]["tolerations"] = [{"key": taint, "operator": "Exists"}]
+    return pod
+
+
+def test_a_replacement_comes_to_the_node_that_is_reserved_for_it(world: Any) -> None:
+    fits = POLICY.replace("    args:\n", "    args:\n      nodeFit: true\n")
+    last = asking_for(4, tolerating("x", owned_by(world.pod("db-0"), "StatefulSet", "db")))
+    for full, free in (("n2", "n3"), ("n3", "n2")):
+        leaves = tolerating("y", owned_by(world.pod("old", on=full), "ReplicaSet", "rs-old"))
+        stays = asking_for(3, owned_by(world.pod("stays", on=free), "ReplicaSet", "rs-stays"))
+        nodes = (world.node("n1", "gpu"), world.node(full, "x"), world.node(free))
+        things = (*nodes, world.node("n4", "y"), last, asking_for(8, leaves), stays)
+        settings = UNPACED + "guards: {disabled: [SingleReplicas]}\n"
+        cluster = world.file(world.listed(things))
+
+        report = world.look(cluster, policy=fits + SETTINGS + settings, mode=PlanMode.RUN)
+
+        assert places(report) == {"db-0": free, "old": "n4"}
