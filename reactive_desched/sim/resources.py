@@ -260,6 +260,20 @@ def _devices() -> Iterator[Resource]:
         yield Resource(plural=plural, kind=kind, group="resource.k8s.io", namespaced=namespaced)
 
 
+def _extensions() -> Iterator[Resource]:
+    """Yield definitions of kinds: they are stored, and the kinds here are served without them."""
+    yield Resource(
+        plural="customresourcedefinitions",
+        kind="CustomResourceDefinition",
+        group="apiextensions.k8s.io",
+        namespaced=False,
+        short_names=("crd", "crds"),
+        categories=("api-extensions",),
+        subresources=("status",),
+        has_generation=True,
+    )
+
+
 def _koordinator() -> Iterator[Resource]:
     """Yield what koordinator's agents report, and its migration jobs, as custom resources."""
     yield Resource(
@@ -291,6 +305,7 @@ def _stored() -> Iterator[Resource]:
     yield from _rights()
     yield from _storage()
     yield from _devices()
+    yield from _extensions()
     yield from _koordinator()
 
 

@@ -18,7 +18,8 @@ FOLDERS = sorted(
     str(path.parent.relative_to(DEPLOY)) for path in DEPLOY.rglob("kustomization.yaml")
 )
 APPLIED = [folder for folder in FOLDERS if folder != "base"]
-WORKLOADS = [folder for folder in APPLIED if not folder.startswith("monitoring")]
+WITHOUT_PODS = "monitoring", "migration"
+WORKLOADS = [folder for folder in APPLIED if not folder.startswith(WITHOUT_PODS)]
 
 
 @pytest.fixture

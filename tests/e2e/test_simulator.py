@@ -208,7 +208,7 @@ DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 FOLDERS = [
     *("overlays/preview", "overlays/dry-run", "controller", "job", "cronjob"),
     *("overlays/no-volume", "overlays/ha", "examples/policy", "examples/kafka"),
-    *("examples/tokens", "monitoring/dashboards", "examples/resources"),
+    *("examples/tokens", "monitoring/dashboards", "migration", "examples/resources"),
 ]
 
 
