@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,16 @@ from reactive_desched.api.event import (
     DECISION_DEFER,
     EVICTION_OUTCOME_TYPES,
     EVICTION_REQUESTED,
+    EVICTION_SUCCEEDED,
+    EvictionRequested,
 )
 from reactive_desched.audit.verifying import verify
 from reactive_desched.journal.reading import read_events
 from reactive_desched.journal.records import AnyEvent
 from reactive_desched.journal.segments import list_segments
 from reactive_desched.journal.signing.signed_note import parse_key
+from tests.support.entries import WEB, outcome_data
+from tests.support.journals import correlation_of, make_pod_event, write_journal
 from tests.support.limits import UNLIMITED
 from tests.support.shifted_clock import BOOT_VARIABLE, VARIABLE
 
@@ -161,3 +166,33 @@ class TestOneEvictionAnHour:
         assert second.stop() == 0
         requested = [e for e in read_events(journal) if e.type == EVICTION_REQUESTED]
         assert len(requested) == 1
+
+
+class TestOneEvictionInThreeDays:
+    """A limit that is longer than a day counts what a journal has of all that time."""
+
+    @pytest.fixture
+    def settings(self) -> str:
+        return UNLIMITED.replace("cluster: null", "cluster: {evictions: 1, per: 3d, burst: 1}", 1)
+
+    def test_counts_an_eviction_of_two_days_ago(
+        self, cluster: Any, controller: Callable[[], Any], tmp_path: Path
+    ) -> None:
+        journal, at = tmp_path / "journal", datetime.now(UTC) - timedelta(days=2)
+        journal.mkdir()
+        about = outcome_data("evicted")
+        fields = {name: getattr(about, name) for name in ("mode", "trigger", "what", "who", "why")}
+        case = correlation_of(WEB, "a")
+        request = EvictionRequested(attempt=1, **fields)
+        events = (
+            make_pod_event(EVICTION_REQUESTED, case, at, request, "a", "found"),
+            make_pod_event(EVICTION_SUCCEEDED, case, at, about, "end-a", "a"),
+        )
+        write_journal(journal, events)
+        cluster.taint("node-1", "gpu")
+
+        program = controller()
+
+        program.wait_for("deferred .*EvictionRateLimited")
+        assert program.stop() == 0
+        assert "] evicted " not in program.output
