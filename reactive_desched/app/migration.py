@@ -13,7 +13,7 @@ from reactive_desched.kube.client.events import EventRecorder
 from reactive_desched.kube.client.migration_jobs import MigrationJobWriter
 from reactive_desched.kube.client.session import Session
 from reactive_desched.kube.codec import make_codecs
-from reactive_desched.migration.life import Delete, SetStatus, Step
+from reactive_desched.migration.life import Admit, Delete, KeepPlace, MakeRoom, SetStatus, Step
 from reactive_desched.migration.migrations import Migrations, NewJob
 from reactive_desched.model.changes import Change, MigrationJobEnded
 from reactive_desched.model.kube_events import KubeEvent, Regarding
@@ -130,7 +130,7 @@ class MigrationRunner:
         job = step.job
         try:
             written = await self._writer.carry_out(step)
-            if written is not None:
+            if written is not None and isinstance(step, Admit | SetStatus):
                 self._store(written)
         except (ClusterError, Malformed) as error:
             self._log.warning("a migration job was not written", job=job.name, reason=str(error))
@@ -138,6 +138,9 @@ class MigrationRunner:
             return
         if isinstance(step, Delete):
             self._log.info("deleted an old migration job", job=job.name)
+        elif isinstance(step, KeepPlace | MakeRoom):
+            done = "made" if isinstance(step, KeepPlace) else "deleted"
+            self._log.info(f"{done} a placeholder", job=job.name, pod=str(job.pod))
         elif written is None:
             self._migrations.retry(job.name, RETRY_S)
         elif isinstance(step, SetStatus):

@@ -75,7 +75,7 @@ def _rows(
 ) -> Iterator[JobRow]:
     for job in jobs:
         pod, found = migrations.pod_of(job), blocked.get(job.name)
-        waits = awaits_arbitration(job) or wants_eviction(job)
+        waits = awaits_arbitration(job) or wants_eviction(job, migrations.modes)
         decision = found.decision if found is not None and waits else None
         yield JobRow(
             name=job.name,

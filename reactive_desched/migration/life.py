@@ -1,20 +1,26 @@
-"""The life of a migration job, on one page: what is to be written next, given all that is known.
+"""The life of a migration job, on one page: what is to be done next, given all that is known.
 
-                  a person aborts it, or its time to live is over
-                 .----------------.------------------------.
-                 |                |                        v
-    (made) --> Pending --------> Running ------------> Aborted, Failed
-                 |  arbitration   |  | the gates           ^
-                 |  lets it       |  v let it be evicted   |
-                 |  through       |  Evicting              |
-                 |                |  | the pod is gone     |
-                 |                |  v                     |
-                 |                |  Succeeded             |
-                 '-- forbidden ---'- the pod is gone, and --'
-                                     not by this eviction
+               a person aborts it, or its time to live is over
+              .----------------.----------------------------.
+              |                |                            v
+    (made) --> Pending -----> Running ----------------> Aborted, Failed
+              |  arbitration   | (ReservationFirst:          ^
+              |  lets it       |  a placeholder is made,     |
+              |  through       |  and has a node)            |
+              |                | the gates                   |
+              |                v let it be evicted           |
+              |                Evicting                      |
+              |                | (the placeholder makes room |
+              |                |  once a pod waits for it)   |
+              |                | the pod is gone             |
+              |                v                             |
+              |                Succeeded                     |
+              '-- forbidden ---'-- the pod is gone, and not -'
+                                   by this eviction
 
 Nothing is remembered between two steps: each follows from the job as the API server has it, its
-pod, and whether an eviction of that pod was accepted, which the journal knows after a restart too.
+pod, its placeholder, and whether an eviction of that pod was accepted, which the journal knows
+after a restart too. Whatever became of a job, a placeholder that serves no more is deleted.
 """
 
 from datetime import UTC, datetime
@@ -30,8 +36,10 @@ from reactive_desched.model.migration_jobs import (
     Mode,
     Phase,
 )
-from reactive_desched.model.objects import Pod
+from reactive_desched.model.objects import Pod, controller_of
 
+RESERVATION_CREATED: Final = "ReservationCreated"
+RESERVATION_SCHEDULED: Final = "ReservationScheduled"
 EVICTION: Final = "Eviction"
 EVICTING: Final = "Evicting"
 EVICT_COMPLETE: Final = "EvictComplete"
@@ -43,6 +51,7 @@ INVALID_POD_REF: Final = "InvalidPodRef"
 MISSING_POD: Final = "MissingPod"
 FORBIDDEN: Final = "ForbiddenMigratePod"
 UNSUPPORTED_MODE: Final = "UnsupportedMode"
+MISSING_RESERVATION: Final = "MissingReservation"
 
 MISSING_GRACE_S: Final = 3.0
 """So long after its creation a job waits for its pod: the watch may show the job first."""
@@ -57,12 +66,16 @@ DELETE_AGAIN_S: Final = 60.0
 class Sight(Struct, frozen=True, gc=False):
     """What is known about a job besides itself; `now_s` is seconds since the epoch.
 
-    `pod` is the pod that it names, None where there is none. `is_evicted` says that the API server
-    accepted the pod's eviction, and `forbidden` why arbitration forbids the move.
+    `pod` is the pod that it names, None where there is none. `placeholder` keeps a place for the
+    pod's replacement, and `has_successor` says that a pod of the same controller waits for a node.
+    `is_evicted` says that the API server accepted the pod's eviction, and `forbidden` why
+    arbitration forbids the move.
     """
 
     now_s: float
     pod: Pod | None = None
+    placeholder: Pod | None = None
+    has_successor: bool = False
     is_evicted: bool = False
     forbidden: str = ""
     may_begin: bool = False
@@ -82,31 +95,82 @@ class SetStatus(Struct, frozen=True, gc=False):
     status: JobStatus
 
 
+class KeepPlace(Struct, frozen=True, gc=False):
+    """Make a placeholder for the replacement of the job's pod."""
+
+    job: MigrationJob
+    pod: Pod
+
+
+class MakeRoom(Struct, frozen=True, gc=False):
+    """Delete the job's placeholder."""
+
+    job: MigrationJob
+    placeholder: Pod
+
+
 class Delete(Struct, frozen=True, gc=False):
     """Delete the job: it is old."""
 
     job: MigrationJob
 
 
-Step = Admit | SetStatus | Delete
+Step = Admit | SetStatus | KeepPlace | MakeRoom | Delete
 
 
-def next_step(job: MigrationJob, default_mode: Mode, seen: Sight) -> Step | None:
-    """Return what is to be written next; None while the job waits, or for good."""
+class Modes(Struct, frozen=True, gc=False):
+    """How jobs move pods: the mode of those that say none, and whether there are placeholders."""
+
+    default: Mode = Mode.EVICT_DIRECTLY
+    has_placeholders: bool = False
+
+    def of(self, job: MigrationJob) -> str:
+        """Return the mode of a job."""
+        return job.mode or self.default
+
+    def keeps_place(self, job: MigrationJob) -> bool:
+        """Say whether a job keeps a place first."""
+        return self.of(job) == Mode.RESERVATION_FIRST
+
+    def can_carry_out(self, job: MigrationJob) -> bool:
+        """Say whether the mode of a job is one that there is."""
+        if self.keeps_place(job):
+            return self.has_placeholders
+        return self.of(job) == Mode.EVICT_DIRECTLY
+
+
+def next_step(job: MigrationJob, modes: Modes, seen: Sight) -> Step | None:
+    """Return what is to be done next; None while the job waits, or for good."""
+    if (placeholder := seen.placeholder) is not None and _may_make_room(job, seen):
+        return None if placeholder.is_terminating else MakeRoom(job, placeholder)
     if seen.now_s >= deleted_at(job):
         return Delete(job)
-    status = _next_status(job, default_mode, seen)
+    status = _next_status(job, modes, seen)
     if status != job.status:
         return SetStatus(job, status)
-    may_begin = job.is_pending and (seen.may_begin or job.has_passed) and not job.is_paused
-    if may_begin and seen.pod is not None and not (job.has_passed and job.pod.uid):
+    if job.is_paused or job.has_ended or seen.pod is None:
+        return None
+    may_begin = job.is_pending and (seen.may_begin or job.has_passed)
+    if may_begin and not (job.has_passed and job.pod.uid):
         return Admit(job, seen.pod.uid)
+    if modes.keeps_place(job) and job.phase is Phase.RUNNING and seen.placeholder is None:
+        return None if _is_evicting(job, seen) else KeepPlace(job, seen.pod)
     return None
 
 
-def _next_status(job: MigrationJob, default_mode: Mode, seen: Sight) -> JobStatus:
+def _is_evicting(job: MigrationJob, seen: Sight) -> bool:
+    return seen.is_evicted or job.status.condition(EVICTION) is not None
+
+
+def _may_make_room(job: MigrationJob, seen: Sight) -> bool:
+    """Say whether a placeholder serves no more: a replacement wants its place, or none will."""
+    is_over = job.has_ended or seen.now_s >= deleted_at(job)
+    return is_over or (_is_evicting(job, seen) and (seen.pod is None or seen.has_successor))
+
+
+def _next_status(job: MigrationJob, modes: Modes, seen: Sight) -> JobStatus:
     status, pod = job.status, job.pod
-    is_evicting = seen.is_evicted or status.condition(EVICTION) is not None
+    is_evicting = _is_evicting(job, seen)
     if job.has_ended:
         return status
     if job.is_to_be_aborted and not is_evicting:
@@ -116,49 +180,83 @@ def _next_status(job: MigrationJob, default_mode: Mode, seen: Sight) -> JobStatu
     if seen.now_s >= times_out_at(job):
         return _failed(status, TIMEOUT, f"the job has not ended within its ttl of {job.ttl_s:g} s")
     if job.is_pending:
-        return _begun(job, default_mode, seen)
+        return _begun(job, modes, seen)
     if seen.pod is None and not is_evicting:
         return _failed(status, MISSING_POD, f'Pod "{pod}" is gone, and this job did not evict it')
     if seen.pod is None:
         done = f'Pod "{pod}" has been evicted'
-        gone = _condition("True", EVICT_COMPLETE, done, seen.now_s)
+        done += f", and a place was kept on node {status.node}" if status.node else ""
+        gone = _condition(EVICTION, "True", EVICT_COMPLETE, done, seen.now_s)
         return _ended(status.with_condition(gone), Phase.SUCCEEDED, "", done, COMPLETE)
     if is_evicting and status.condition(EVICTION) is None:
         why = job.cause or job.trigger or "a person asked for it"
         moved = f'Pod "{pod}" evicted from node "{seen.pod.node}" by the reason "{why}"'
-        return status.with_condition(_condition("False", EVICTING, moved, seen.now_s))
+        return status.with_condition(_condition(EVICTION, "False", EVICTING, moved, seen.now_s))
+    return status if is_evicting else _with_place(status, seen)
+
+
+def _with_place(status: JobStatus, seen: Sight) -> JobStatus:
+    """Return the status of a job that keeps a place, before its pod is evicted."""
+    placeholder, created = seen.placeholder, status.condition(RESERVATION_CREATED)
+    if placeholder is None or placeholder.is_terminating or placeholder.has_ended:
+        if created is None:
+            return status
+        return _failed(status, MISSING_RESERVATION, "the placeholder is gone before the eviction")
+    if created is None:
+        made = f'placeholder "{placeholder}" keeps a place'
+        return status.with_condition(
+            _condition(RESERVATION_CREATED, "True", RESERVATION_CREATED, made, seen.now_s)
+        )
+    if placeholder.node and status.condition(RESERVATION_SCHEDULED) is None:
+        kept = f"a place is kept on node {placeholder.node}"
+        scheduled = _condition(
+            RESERVATION_SCHEDULED, "True", RESERVATION_SCHEDULED, kept, seen.now_s
+        )
+        return replace(status.with_condition(scheduled), node=placeholder.node)
     return status
 
 
-def _begun(job: MigrationJob, default_mode: Mode, seen: Sight) -> JobStatus:
+def _begun(job: MigrationJob, modes: Modes, seen: Sight) -> JobStatus:
     """Return the status of a job that has not begun: it begins once its pod's uid is written."""
     status = job.status
-    mode = job.mode or default_mode
     if not (job.pod.namespace and job.pod.name):
         return _failed(status, INVALID_POD_REF, "spec.podRef needs a namespace and a name")
-    if mode != Mode.EVICT_DIRECTLY:
-        remedy = f"write spec.mode: {Mode.EVICT_DIRECTLY}"
-        return _failed(status, UNSUPPORTED_MODE, f"mode {mode} is not implemented: {remedy}")
+    if not modes.can_carry_out(job):
+        remedy = f"write spec.mode: {Mode.EVICT_DIRECTLY}, or migration.placeholder in the settings"
+        return _failed(status, UNSUPPORTED_MODE, f"mode {modes.of(job)} is not there: {remedy}")
     if seen.pod is None:
         if seen.now_s < job.created_s + MISSING_GRACE_S:
             return status
         return _failed(status, MISSING_POD, f'Pod "{job.pod}" does not exist')
-    if seen.forbidden:
+    forbidden = seen.forbidden or _no_place_for(seen.pod) * modes.keeps_place(job)
+    if forbidden:
         return _failed(
             status,
             FORBIDDEN,
             f'Pod "{job.pod}" is forbidden to migrate because it does not meet the requirements: '
-            f"{seen.forbidden}",
+            f"{forbidden}",
         )
     if job.has_passed and job.pod.uid:
         return replace(status, phase=Phase.RUNNING)
     return status
 
 
-def wants_eviction(job: MigrationJob) -> bool:
+def _no_place_for(pod: Pod) -> str:
+    """Say why a placeholder cannot stand in for a pod; empty where it can."""
+    if controller_of(pod.owners) is None:
+        return "it has no controller, so that no pod would take the place that is kept"
+    if pod.pvc_names:
+        return "it uses a PersistentVolumeClaim, which a placeholder cannot stand in for"
+    return ""
+
+
+def wants_eviction(job: MigrationJob, modes: Modes) -> bool:
     """Say whether the job's pod is to be evicted as soon as the gates let it go."""
-    is_waiting = job.phase is Phase.RUNNING and job.status.condition(EVICTION) is None
-    return is_waiting and not (job.is_paused or job.is_to_be_aborted)
+    if job.is_paused or job.is_to_be_aborted or job.phase is not Phase.RUNNING:
+        return False
+    has_place = job.status.condition(RESERVATION_SCHEDULED) is not None
+    is_evicting = job.status.condition(EVICTION) is not None
+    return not is_evicting and (has_place or not modes.keeps_place(job))
 
 
 def awaits_arbitration(job: MigrationJob) -> bool:
@@ -191,6 +289,6 @@ def _ended(status: JobStatus, phase: Phase, reason: str, message: str, step: str
     return replace(status, phase=phase, step=step or status.step, reason=reason, message=message)
 
 
-def _condition(status: str, reason: str, message: str, now_s: float) -> JobCondition:
+def _condition(kind: str, status: str, reason: str, message: str, now_s: float) -> JobCondition:
     at = datetime.fromtimestamp(now_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return JobCondition(EVICTION, status, reason, message, at)
+    return JobCondition(kind, status, reason, message, at)

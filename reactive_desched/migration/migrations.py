@@ -16,6 +16,7 @@ from reactive_desched.migration.arbitration import Arbitrator, Forbidden, Held, 
 from reactive_desched.migration.in_progress import JobsInProgress
 from reactive_desched.migration.life import (
     COMPLETE,
+    Modes,
     Sight,
     Step,
     awaits_arbitration,
@@ -39,7 +40,7 @@ from reactive_desched.model.migration_jobs import (
 from reactive_desched.model.objects import Pod, PodKey, controller_of
 from reactive_desched.model.outcomes import POD_LEAVES, Outcome
 from reactive_desched.model.wakes import ChangeTypes, WakeOn, WakeOnPod, WakeOnWorkload
-from reactive_desched.policy.migration import MigrationSettings
+from reactive_desched.policy.migration import MigrationJobSettings
 from reactive_desched.primitives.deadline_heap import Timers
 from reactive_desched.primitives.wakeup import Wakeup
 from reactive_desched.state.indexes.job_pods import JobPods
@@ -109,11 +110,12 @@ class Migrations:
     indexes = INDEXES
 
     def __init__(
-        self, view: ClusterView, settings: MigrationSettings, wall_clock: Callable[[], float]
+        self, view: ClusterView, settings: MigrationJobSettings, wall_clock: Callable[[], float]
     ) -> None:
         self.changed: Final = Wakeup()
         self._view: Final = view
         self._settings: Final = settings
+        self.modes: Final = Modes(settings.default_job_mode, settings.placeholder is not None)
         self._wall_clock: Final = wall_clock
         self._arbitrator: Final = Arbitrator(
             arbitration_settings(settings),
@@ -142,7 +144,7 @@ class Migrations:
         return (self._with_admission(job) for job in self._view.store(MigrationJob))
 
     @property
-    def settings(self) -> MigrationSettings:
+    def settings(self) -> MigrationJobSettings:
         """The settings in force."""
         return self._settings
 
@@ -270,7 +272,7 @@ class Migrations:
             self._rejections.pop(name, None)
         elif name not in self._admitted:
             self._waiting[name] = None
-        if wants_eviction(job) and job.pod.uid not in self._evicted:
+        if wants_eviction(job, self.modes) and job.pod.uid not in self._evicted:
             self._to_evict[name] = None
         if job.has_ended:
             self._evicted.discard(job.pod.uid)
@@ -364,7 +366,7 @@ class Migrations:
         if (job := self.get(name)) is None:
             return None
         now_s = self._wall_clock()
-        step = next_step(job, self._settings.default_job_mode, self._sight(job, now_s))
+        step = next_step(job, self.modes, self._sight(job, now_s))
         self._timers.set(name, next_change_at(job, now_s))
         return step
 
@@ -378,9 +380,13 @@ class Migrations:
 
     def _sight(self, job: MigrationJob, now_s: float) -> Sight:
         rejection, is_final = self._rejections.get(job.name, (None, False))
+        pods, pod = self._view.index(JobPods), self.pod_of(job)
+        controller = None if pod is None else controller_of(pod.owners)
         return Sight(
             now_s,
-            self.pod_of(job),
+            pod,
+            pods.placeholder_of(job),
+            has_successor=controller is not None and pods.has_unbound_pod(controller.uid),
             is_evicted=job.pod.uid in self._evicted,
             forbidden=rejection[1] if is_final and rejection is not None else "",
             may_begin=job.name in self._admitted,

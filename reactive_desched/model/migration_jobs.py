@@ -23,6 +23,11 @@ EVICT_TRIGGER: Final = "koordinator.sh/evict-trigger"
 ABORT: Final = "reactive-desched/abort"
 """Our annotation by which a person aborts a job whose pod was not evicted yet: `true`."""
 
+PLACEHOLDER_OF: Final = "reactive-desched/placeholder-of"
+"""Our label of a pod that keeps a place for a job's replacement: the job's uid."""
+PLACEHOLDER_FOR: Final = "reactive-desched/placeholder-for"
+"""Our label of the same pod: the uid of the controller whose next pod is to take the place."""
+
 
 class Phase(StrEnum):
     """How far a job is; one that was just made has none, which means Pending."""

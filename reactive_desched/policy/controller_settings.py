@@ -22,7 +22,7 @@ from reactive_desched.policy.detect_kind import DocumentKind
 from reactive_desched.policy.document import MetricsSourceKind
 from reactive_desched.policy.guards import GuardSettings
 from reactive_desched.policy.limits import EvictionRateLimits
-from reactive_desched.policy.migration import MigrationSettings
+from reactive_desched.policy.migration import MigrationJobSettings
 from reactive_desched.policy.moves import MoveSettings
 from reactive_desched.policy.policy import SWEEP_NODE_FIT
 
@@ -221,7 +221,7 @@ class ControllerSettings(Section):
         default=MoveSettings.model_construct(),
         description="What becomes of evicted pods: limits and memory.",
     )
-    migration: Annotated[MigrationSettings | None, NEEDS_RESTART] = Field(
+    migration: Annotated[MigrationJobSettings | None, NEEDS_RESTART] = Field(
         default=None,
         description="Migration jobs: PodMigrationJobs of koordinator's API are watched and carried "
         "out; left out, they are not.",

@@ -7,7 +7,7 @@ mode.
 import re
 from typing import Annotated, Final
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
 from reactive_desched.api.args import (
     FieldError,
@@ -49,17 +49,28 @@ class MigratedPriority(Section):
     value: Int32 | None = Field(default=None, description="The priority.")
 
 
-class MigrationSettings(Section):
-    """Migration jobs: PodMigrationJobs of koordinator's API, each of which moves one pod.
+class PlaceholderSettings(Section):
+    """The pods that keep a place for the replacement until the pod is evicted."""
 
-    While this section is there, jobs are watched, and one that a person makes is carried out.
-    `null`, or leaving it out, switches all of it off.
-    """
+    image: str = Field(
+        default="registry.k8s.io/pause:3.10",
+        min_length=1,
+        description="The image of their container, which does nothing.",
+    )
+    priority_class_name: str = Field(
+        default="",
+        description="Their PriorityClass, one below those of the pods that are moved; left out, "
+        "the cluster's default.",
+    )
+
+
+class MigrationSettings(Section):
+    """How migration jobs move pods, with the fields and defaults of koordinator."""
 
     default_job_mode: Mode = Field(
         default=Mode.EVICT_DIRECTLY,
-        description="The mode of jobs that say none. A job of mode ReservationFirst fails: that "
-        "mode is not implemented.",
+        description="The mode of jobs that say none: EvictDirectly, or ReservationFirst, which "
+        "first keeps a place for the replacement and needs `placeholder`.",
     )
     default_job_ttl_s: Seconds = Field(
         default=300.0,
@@ -123,3 +134,29 @@ class MigrationSettings(Section):
     skip_eviction_gates: tuple[SkipGate, ...] = Field(
         default=(), description="Checks that are left out, whatever the other fields say."
     )
+
+
+class MigrationJobSettings(MigrationSettings):
+    """Migration jobs: PodMigrationJobs of koordinator's API, each of which moves one pod.
+
+    While this section is there, jobs are watched, and one that a person makes is carried out.
+    `null`, or leaving it out, switches all of it off.
+    """
+
+    placeholder: PlaceholderSettings | None = Field(
+        default=None,
+        description="Jobs of mode ReservationFirst keep a place by a placeholder: a pod that "
+        "requests what the moved one does, on another node. Left out, such jobs fail.",
+    )
+
+    @model_validator(mode="after")
+    def _check_mode(self) -> "MigrationJobSettings":
+        if self.default_job_mode is Mode.RESERVATION_FIRST and self.placeholder is None:
+            error = FieldError(
+                "ReservationFirst needs placeholder, the pods that keep a place",
+                "write placeholder: {} beside it",
+                ("defaultJobMode",),
+                rule=Rule.CONTRADICTING_SETTINGS,
+            )
+            raise FieldErrors([error])
+        return self

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from reactive_desched.model.decisions import Defer, Refuse
-from reactive_desched.model.migration_jobs import JobStatus, MigrationJob, Phase, PodReference
-from reactive_desched.model.objects import Pod
+from reactive_desched.model.migration_jobs import JobStatus, MigrationJob, Mode, Phase, PodReference
+from reactive_desched.model.objects import Pod, PodStatus
 from reactive_desched.model.outcomes import PdbRefused
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
-from reactive_desched.policy.migration import MigrationSettings
+from reactive_desched.policy.migration import MigrationJobSettings, PlaceholderSettings
 from reactive_desched.testing.builders import node, pod
 from tests.support.migrating import JobServer, MigratingController, job_on
 
@@ -80,7 +80,7 @@ async def test_the_eviction_is_one_story_in_the_record() -> None:
 
 async def test_jobs_beyond_a_limit_wait_and_are_woken_by_the_end_of_another() -> None:
     server = served()
-    settings = MigrationSettings(max_migrating_globally=1, max_migrating_per_node=0)
+    settings = MigrationJobSettings(max_migrating_globally=1, max_migrating_per_node=0)
     async with MigratingController(server, settings).running(*NODES) as process:
         await process.make(job_on(WEB[0]))
         await process.make(job_on(WEB[1]))
@@ -195,7 +195,7 @@ async def test_an_eviction_that_a_budget_refuses_is_tried_again_until_the_time_i
 
 async def test_a_job_that_waits_for_arbitration_times_out_as_well() -> None:
     server = served()
-    settings = MigrationSettings(max_migrating_globally=1, max_migrating_per_node=0)
+    settings = MigrationJobSettings(max_migrating_globally=1, max_migrating_per_node=0)
     async with MigratingController(server, settings).running(*NODES) as process:
         server.ends_after_s = 500.0
         await process.make(job_on(WEB[0], ttl_s=0.0))
@@ -261,7 +261,7 @@ async def test_a_job_in_a_phase_that_is_not_ours_is_left_alone() -> None:
 
 
 verbs = st.sampled_from(
-    ["job", "job", "job", "pause", "resume", "abort", "delete pod", "down", "up"]
+    ["job", "job", "job", "pause", "resume", "abort", "delete pod", "down", "up", "room"]
 )
 stories = st.lists(
     st.tuples(verbs, st.integers(0, 19), st.sampled_from([0.0, 0.01, 0.4, 3.0, 30.0])),
@@ -271,11 +271,14 @@ stories = st.lists(
 restarts = st.sampled_from([0.0, 0.004, 0.5, 2.0])
 
 
-@given(stories, stories, restarts)
+@given(stories, stories, restarts, st.sampled_from(Mode))
 def test_any_history_evicts_once_per_job_keeps_the_limits_and_ends_every_job(
-    before: list[tuple[str, int, float]], after: list[tuple[str, int, float]], restart_s: float
+    before: list[tuple[str, int, float]],
+    after: list[tuple[str, int, float]],
+    restart_s: float,
+    mode: Mode,
 ) -> None:
-    anyio.run(_live, before, after, restart_s, backend="trio", backend_options=_jumping())
+    anyio.run(_live, before, after, restart_s, mode, backend="trio", backend_options=_jumping())
 
 
 def _jumping() -> dict[str, Any]:
@@ -285,11 +288,18 @@ def _jumping() -> dict[str, Any]:
 
 
 async def _live(
-    before: list[tuple[str, int, float]], after: list[tuple[str, int, float]], restart_s: float
+    before: list[tuple[str, int, float]],
+    after: list[tuple[str, int, float]],
+    restart_s: float,
+    mode: Mode,
 ) -> None:
     server = served()
-    settings = MigrationSettings(
-        max_migrating_globally=3, max_migrating_per_node=2, max_migrating_per_workload=2
+    settings = MigrationJobSettings(
+        default_job_mode=mode,
+        placeholder=PlaceholderSettings(),
+        max_migrating_globally=3,
+        max_migrating_per_node=2,
+        max_migrating_per_workload=2,
     )
     async with MigratingController(server, settings).running(*NODES) as process:
         await _story(process, before)
@@ -311,6 +321,7 @@ async def _live(
         _check_limits(server)
         await anyio.sleep(400)
         assert not server.jobs, "none is left behind"
+        assert not [uid for uid in server.pods if uid.startswith("placeholder")], "nor a place"
 
 
 def _check_limits(server: JobServer) -> None:
@@ -335,6 +346,8 @@ async def _story(process: MigratingController, story: list[tuple[str, int, float
                 process.edit(one.name, is_to_be_aborted=True)
             case "delete pod" if one.uid in server.pods:
                 process.delete_pod(server.pods[one.uid])
+            case "room":
+                server.has_room = not server.has_room
             case "down" | "up":
                 server.is_down = verb == "down"
         await anyio.sleep(wait_s)
@@ -372,7 +385,7 @@ async def test_a_finding_makes_a_job_and_the_job_evicts_the_pod() -> None:
 
 async def test_no_more_jobs_are_made_than_may_be_in_progress() -> None:
     server = served(*ON_N1, *WEB[10:])
-    settings = MigrationSettings(max_migrating_per_node=2, max_migrating_per_workload=9)
+    settings = MigrationJobSettings(max_migrating_per_node=2, max_migrating_per_workload=9)
     async with MigratingController(server, settings, taints()).running(*TAINTED):
         most = 0
         for _ in range(400):
@@ -414,3 +427,105 @@ async def test_after_a_job_that_failed_the_next_one_waits_a_minute() -> None:
         await anyio.sleep(20)
 
         assert len(server.jobs) == 2
+
+
+# --- a place is kept first ---
+
+RESERVING = MigrationJobSettings(
+    default_job_mode=Mode.RESERVATION_FIRST, placeholder=PlaceholderSettings()
+)
+
+
+def successor(of: Pod) -> Pod:
+    """Return the pod that a controller makes in place of another."""
+    return replace(of, name=f"{of.name}-next", uid=f"{of.name}-next", node="", status=PodStatus())
+
+
+def steps(server: JobServer, name: str) -> list[tuple[str, str]]:
+    """Return the conditions of a job."""
+    return [(each.type, each.status) for each in server.jobs[name].status.conditions]
+
+
+async def test_a_pod_is_evicted_once_a_placeholder_has_a_node_and_its_place_is_given_away() -> None:
+    server = served()
+    async with MigratingController(server, RESERVING).running(*NODES) as process:
+        process.fed.deliver(server.put(job_on(WEB[0])))
+        await anyio.sleep(0.3)
+        assert server.placeholders == ["placeholder-job-web-0"]
+        assert server.evictions == [], "the placeholder has no node yet"
+        await anyio.sleep(1)
+        assert server.evictions == ["web-0"]
+        assert "placeholder-job-web-0" in server.pods, "no replacement waits yet"
+        process.fed.deliver(successor(WEB[0]))
+        await anyio.sleep(0.1)
+        assert "placeholder-job-web-0" not in server.pods
+        await anyio.sleep(5)
+
+        assert ending(server, "web-0") == (Phase.SUCCEEDED, "")
+        assert server.jobs["web-0"].status.node == "n3"
+        assert steps(server, "web-0") == [
+            ("ReservationCreated", "True"),
+            ("ReservationScheduled", "True"),
+            ("Eviction", "True"),
+        ]
+
+
+async def test_in_a_full_cluster_nothing_is_evicted_and_no_placeholder_is_left() -> None:
+    server = served()
+    server.has_room = False
+    async with MigratingController(server, RESERVING).running(*NODES) as process:
+        await process.make(job_on(WEB[0], ttl_s=60.0))
+        await anyio.sleep(50)
+        assert len(server.pods) == 21
+        await anyio.sleep(30)
+
+        assert ending(server, "web-0") == (Phase.FAILED, "Timeout")
+        assert server.evictions == []
+        assert len(server.pods) == 20
+
+
+async def test_a_placeholder_that_is_gone_before_the_eviction_fails_the_job() -> None:
+    server = served()
+    server.has_room = False
+    async with MigratingController(server, RESERVING).running(*NODES) as process:
+        await process.make(job_on(WEB[0]))
+        await anyio.sleep(1)
+        process.delete_pod(server.pods["placeholder-job-web-0"])
+        await anyio.sleep(5)
+
+        assert ending(server, "web-0") == (Phase.FAILED, "MissingReservation")
+        assert server.evictions == []
+
+
+@pytest.mark.parametrize("fields", [{"pvc_names": ("data",)}, {"owners": ()}])
+async def test_a_pod_for_which_no_placeholder_can_stand_in_stays(fields: dict[str, Any]) -> None:
+    one = replace(WEB[0], **fields)
+    server = served(one, *WEB[1:])
+    async with MigratingController(server, RESERVING).running(*NODES) as process:
+        await process.make(job_on(one))
+        await anyio.sleep(5)
+
+        assert ending(server, "web-0") == (Phase.FAILED, "ForbiddenMigratePod")
+        assert (server.evictions, server.placeholders) == ([], [])
+
+
+@pytest.mark.parametrize("after_s", [*STEPS, 0.7, 1.2])
+async def test_a_process_that_ends_while_a_place_is_kept_leaves_it_to_the_next(
+    after_s: float,
+) -> None:
+    server = served()
+    async with MigratingController(server, RESERVING).running(*NODES) as process:
+        process.fed.deliver(server.put(job_on(WEB[0])))
+        await anyio.sleep(after_s)
+    past = list(server.evictions)
+    if past:
+        server.pods.pop("web-0", None)
+    for uid, each in tuple(server.pods.items()):
+        server.pods[uid] = each if each.node else replace(each, node="n3")
+    async with MigratingController(server, RESERVING).running(*NODES, past=past):
+        await anyio.sleep(20)
+
+        assert server.evictions == ["web-0"]
+        assert ending(server, "web-0") == (Phase.SUCCEEDED, "")
+        assert len(server.placeholders) == 1
+        assert not [uid for uid in server.pods if uid.startswith("placeholder")]

@@ -17,7 +17,7 @@ from reactive_desched.policy.debounce import (
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.policy.guards import GuardName, GuardSettings
 from reactive_desched.policy.limits import EvictionRateLimits, RateLimitSettings
-from reactive_desched.policy.migration import MigrationSettings
+from reactive_desched.policy.migration import MigrationJobSettings
 from reactive_desched.policy.moves import MaxMovingSettings, MoveSettings
 from reactive_desched.policy.policy import AnyPlugin, Policy, PolicyEvictionLimits, Profile
 from reactive_desched.policy.settings import ReactiveSettings
@@ -89,7 +89,7 @@ def make_configuration(  # noqa: PLR0913 -- each is one part of it
     budgets: EvictionRateLimits | None = None,
     brakes: BrakeSettings | None = None,
     moves: MoveSettings | None = None,
-    migration: MigrationSettings | None = None,
+    migration: MigrationJobSettings | None = None,
     evictor: Literal["api", "migration"] = "api",
 ) -> Configuration:
     """Build a configuration that waits for nothing, limits and guards nothing unless asked to.

@@ -36,7 +36,7 @@ from reactive_desched.policy.brakes import BrakeSettings
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.policy.guards import GuardSettings
-from reactive_desched.policy.migration import MigrationSettings
+from reactive_desched.policy.migration import MigrationJobSettings
 from reactive_desched.policy.moves import MoveSettings
 from reactive_desched.primitives.debounce import DebounceConfig
 from reactive_desched.primitives.wakeup import Wakeup
@@ -279,7 +279,7 @@ class FakeEdgesController(FedController):
         guards: GuardSettings = UNGUARDED,
         brakes: BrakeSettings | None = None,
         moves: MoveSettings | None = None,
-        migration: MigrationSettings | None = None,
+        migration: MigrationJobSettings | None = None,
         evictor: FakeEvictor | None = None,
         makes_jobs: bool = False,
     ) -> None:

@@ -11,15 +11,21 @@ from msgspec.structs import replace
 from reactive_desched.app.migration import MigrationRunner
 from reactive_desched.controller.subscriptions import AnyPlugin
 from reactive_desched.errors import RequestRejected
-from reactive_desched.migration.life import Admit, Delete, SetStatus, Step
+from reactive_desched.migration.life import Admit, Delete, KeepPlace, MakeRoom, SetStatus, Step
 from reactive_desched.migration.migrations import Migrations, NewJob
 from reactive_desched.model.changes import Change
 from reactive_desched.model.history import PastEviction
 from reactive_desched.model.kube_events import KubeEvent
-from reactive_desched.model.migration_jobs import MigrationJob, Phase, PodReference
-from reactive_desched.model.objects import ClusterObject, Pod
+from reactive_desched.model.migration_jobs import (
+    PLACEHOLDER_FOR,
+    PLACEHOLDER_OF,
+    MigrationJob,
+    Phase,
+    PodReference,
+)
+from reactive_desched.model.objects import ClusterObject, OwnerReference, Pod
 from reactive_desched.model.outcomes import EVICTED, Accepted, EvictionRequest, EvictionResponse
-from reactive_desched.policy.migration import MigrationSettings
+from reactive_desched.policy.migration import MigrationJobSettings
 from reactive_desched.primitives.wakeup import Wakeup
 from tests.support.flow import FakeEdgesController, FakeEvictor
 from tests.support.recording_logger import RecordingLogger
@@ -38,6 +44,8 @@ class JobServer:
         self.evictions: list[str] = []
         self.history: list[tuple[str, Phase, str]] = []
         self.is_down = False
+        self.has_room = True
+        self.placeholders: list[str] = []
         self.ends_after_s = 2.0
         self._version = 100
 
@@ -86,6 +94,8 @@ class JobServer:
                 return self.put(replace(stored, has_passed=True, pod=replace(stored.pod, uid=uid)))
             case SetStatus(_, status):
                 return self.put(replace(stored, status=status))
+            case _:
+                return stored
 
 
 class EvictionEndpoint(FakeEvictor):
@@ -112,14 +122,14 @@ class MigratingController:
     def __init__(
         self,
         server: JobServer,
-        settings: MigrationSettings | None = None,
+        settings: MigrationJobSettings | None = None,
         *plugins: AnyPlugin,
     ) -> None:
         self.server = server
         self.evictor = EvictionEndpoint(server)
         self.fed = FakeEdgesController(
             *plugins,
-            migration=settings or MigrationSettings(),
+            migration=settings or MigrationJobSettings(),
             evictor=self.evictor,
             makes_jobs=bool(plugins),
         )
@@ -129,7 +139,7 @@ class MigratingController:
         self.migrations: Migrations = migrations
         self.runner = MigrationRunner(
             migrations,
-            server,
+            self,
             self.fed.deliver,
             self._announce,
             lambda: self.fed.controller.evaluator.started,
@@ -143,6 +153,7 @@ class MigratingController:
     ) -> AsyncIterator[Self]:
         """Run on the objects and on what the server has, after evictions of an earlier process."""
         async with anyio.create_task_group() as tasks:
+            self._tasks = tasks
             await tasks.start(self.fed.pipeline.evictions.run)
             tasks.start_soon(self.fed.pipeline.worker.run)
             tasks.start_soon(self._delete_evicted, tasks)
@@ -156,6 +167,33 @@ class MigratingController:
             tasks.start_soon(self.runner.run)
             yield self
             tasks.cancel_scope.cancel()
+
+    async def create(self, order: NewJob) -> MigrationJob:
+        """Make a job."""
+        return await self.server.create(order)
+
+    async def carry_out(self, step: Step) -> MigrationJob | None:
+        """Write a step, and make or delete the placeholder that it is about."""
+        written = await self.server.carry_out(step)
+        match step:
+            case KeepPlace(job, pod):
+                self._tasks.start_soon(self._place, job, pod)
+            case MakeRoom(_, placeholder):
+                self.delete_pod(self.server.pods[placeholder.uid])
+        return written
+
+    async def _place(self, job: MigrationJob, pod: Pod) -> None:
+        """Let a placeholder appear, and half a second later have a node, where one has room."""
+        made = placeholder_of(job, pod)
+        if made.uid in self.server.pods:
+            return
+        self.server.pods[made.uid] = made
+        self.server.placeholders.append(made.name)
+        self.fed.deliver(made)
+        await anyio.sleep(0.5)
+        if made.uid in self.server.pods and self.server.has_room:
+            self.server.pods[made.uid] = bound = replace(made, node="n3")
+            self.fed.deliver(bound)
 
     def _announce(self, change: Change) -> None:
         if self.fed.controller.apply((change,)):
@@ -188,6 +226,14 @@ class MigratingController:
         self.fed.deliver(leaving)
         await anyio.sleep(self.server.ends_after_s)
         self.delete_pod(leaving)
+
+
+def placeholder_of(job: MigrationJob, pod: Pod) -> Pod:
+    """Return the placeholder of a job on a pod, without a node yet."""
+    labels = {PLACEHOLDER_OF: job.uid, PLACEHOLDER_FOR: pod.owners[0].uid}
+    name = f"placeholder-{job.uid}"
+    owners = (OwnerReference("PodMigrationJob", job.name, job.uid),)
+    return Pod(pod.namespace, name, name, labels=labels, owners=owners)
 
 
 def job_on(pod: Pod, name: str = "", **fields: object) -> MigrationJob:

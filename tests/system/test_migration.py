@@ -19,6 +19,9 @@ JOBS = "/apis/scheduling.koordinator.sh/v1alpha1/podmigrationjobs"
 LIMITS = "migration: {maxMigratingPerNode: 3, maxMigratingPerWorkload: 9, "
 SETTINGS = UNLIMITED + LIMITS + "maxUnavailablePerWorkload: 9, skipCheckExpectedReplicas: true}\n"
 BY_JOBS = SETTINGS + "evictions: {evictor: migration}\n"
+PLACE_FIRST = BY_JOBS.replace(
+    LIMITS, LIMITS + "defaultJobMode: ReservationFirst, placeholder: {}, "
+)
 
 
 def write(path: Path, settings: str) -> Path:
@@ -78,7 +81,7 @@ def _ended(cluster: Any, name: str) -> Any:
     return job if job.get("status", {}).get("phase") in ("Succeeded", "Failed") else None
 
 
-@pytest.mark.parametrize("policy", [BY_JOBS], indirect=True)
+@pytest.mark.parametrize("policy", [BY_JOBS, PLACE_FIRST], indirect=True, ids=["direct", "place"])
 def test_findings_make_jobs_and_a_controller_that_dies_leaves_them_to_the_next(
     cluster: Any, controller: Callable[..., Any], tmp_path: Path
 ) -> None:
@@ -103,6 +106,8 @@ def test_findings_make_jobs_and_a_controller_that_dies_leaves_them_to_the_next(
         if event.type == EVICTION_SUCCEEDED
     )
     assert set(evicted.values()) == {1}, "no pod is evicted twice"
+    names = {pod["metadata"]["name"] for pod in cluster.call("GET", "/api/v1/pods")["items"]}
+    assert not [name for name in names if name.startswith("placeholder")]
 
 
 def _all_ended(cluster: Any) -> bool | None:

@@ -13,9 +13,10 @@ import msgspec
 from msgspec.structs import replace
 
 from reactive_desched.errors import RequestRejected
+from reactive_desched.kube.client.placeholders import keep_place, make_room
 from reactive_desched.kube.client.responses import ApiResponse
 from reactive_desched.kube.client.session import Transport
-from reactive_desched.migration.life import Admit, Delete, SetStatus, Step
+from reactive_desched.migration.life import Admit, Delete, KeepPlace, MakeRoom, SetStatus, Step
 from reactive_desched.migration.migrations import NewJob
 from reactive_desched.model.migration_jobs import (
     ABORT,
@@ -29,7 +30,7 @@ from reactive_desched.model.migration_jobs import (
     MigrationJob,
     PodReference,
 )
-from reactive_desched.policy.migration import MigrationSettings
+from reactive_desched.policy.migration import MigrationJobSettings
 
 PATH: Final = f"/apis/{API_VERSION}/{RESOURCE}"
 _MERGE_PATCH: Final = "application/merge-patch+json"
@@ -46,7 +47,7 @@ class MigrationJobWriter:
         self,
         session: Transport,
         decode: Callable[[bytes], MigrationJob],
-        settings: MigrationSettings,
+        settings: MigrationJobSettings,
     ) -> None:
         self._session = session
         self._decode = decode
@@ -63,12 +64,21 @@ class MigrationJobWriter:
         return self._decode(await create_job(self._session, body))
 
     async def carry_out(self, step: Step) -> MigrationJob | None:
-        """Write a step; return the job as it is then, None where it is gone or was overtaken."""
+        """Carry a step out; return the job as it is then, None where it is gone or was overtaken.
+
+        The job that a placeholder belongs to stays as it is: the watch of pods brings the pod.
+        """
         match step:
             case Admit(job, uid):
                 return await self._patch(job, _admission(job, uid))
             case SetStatus(job, status):
                 return await self._patch(job, {"status": _wire(status)}, "/status")
+            case KeepPlace(job, pod):
+                await keep_place(self._session, job, pod, self._settings.placeholder)
+                return job
+            case MakeRoom(job, placeholder):
+                await make_room(self._session, placeholder)
+                return job
             case Delete(job):
                 body = msgspec.json.encode({"preconditions": {"uid": job.uid}})
                 _answer(await self._session.request("DELETE", _path(job), body=body), job)

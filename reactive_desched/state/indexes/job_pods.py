@@ -4,7 +4,11 @@ from collections.abc import Hashable, Iterable, Iterator
 
 from reactive_desched.api.index import Cluster, Index, KubeObject
 from reactive_desched.model.changes import Change, MigrationJobChanged, MigrationJobEnded
-from reactive_desched.model.migration_jobs import MigrationJob
+from reactive_desched.model.migration_jobs import (
+    PLACEHOLDER_FOR,
+    PLACEHOLDER_OF,
+    MigrationJob,
+)
 from reactive_desched.model.objects import Pod, PodKey, controller_of
 
 PodName = tuple[str, str]
@@ -27,6 +31,10 @@ class JobPods(Index):
         self._uids: dict[PodName, PodKey] = {}
         self._names: dict[PodName, dict[str, None]] = {}
         self._unavailable: dict[str, dict[PodKey, None]] = {}
+        self._job_of_uid: dict[str, str] = {}
+        self._placeholders: dict[str, PodKey] = {}  # by the job's uid
+        self._holders: dict[str, dict[str, None]] = {}  # uids of jobs by the controller's uid
+        self._unbound: dict[str, dict[PodKey, None]] = {}  # by the controller's uid
         for job in self._jobs:
             self.on_object(None, job)
         for pod in self._pods:
@@ -44,6 +52,15 @@ class JobPods(Index):
         names = self._names.get((pod.namespace, pod.name), ())
         return (job for name in names if (job := self._jobs.get(name)) is not None)
 
+    def placeholder_of(self, job: MigrationJob) -> Pod | None:
+        """Return the pod that keeps a place for the replacement of a job's pod."""
+        uid = self._placeholders.get(job.uid)
+        return None if uid is None else self._pods.get(uid)
+
+    def has_unbound_pod(self, controller_uid: str) -> bool:
+        """Say whether a controller has a pod that waits for a node."""
+        return controller_uid in self._unbound
+
     def unavailable_in(self, namespace: str) -> Iterator[Pod]:
         """Return the pods of controllers that are not Ready, have ended or are terminating."""
         found = map(self._pods.get, self._unavailable.get(namespace, ()))
@@ -56,8 +73,10 @@ class JobPods(Index):
             named.pop(old.name, None)
             if not named:
                 self._names.pop(before, None)
+            self._job_of_uid.pop(old.uid, None)
         if isinstance(new, MigrationJob):
             self._names.setdefault((new.pod.namespace, new.pod.name), {})[new.name] = None
+            self._job_of_uid[new.uid] = new.name
         if not isinstance(old, MigrationJob) or old.has_ended:
             return ()
         is_over = not isinstance(new, MigrationJob) or new.has_ended
@@ -73,12 +92,39 @@ class JobPods(Index):
         elif self._uids.get(name) == pod.uid:
             del self._uids[name]
         self._note_availability(pod, is_there=new is not None)
-        if not (names := self._names.get(name)):
+        names = dict.fromkeys((*self._names.get(name, ()), *self._holding_jobs(pod, new)))
+        if not names:
             return ()
         changed: list[Change] = [MigrationJobChanged(job) for job in names]
         if new is None:
-            changed += (MigrationJobEnded(job) for job in names)
+            changed += (MigrationJobEnded(job) for job in self._names.get(name, ()))
         return changed
+
+    def _holding_jobs(self, pod: Pod, new: Pod | None) -> Iterator[str]:
+        """Follow placeholders and pods without a node; name the jobs to which that matters."""
+        if (job_uid := pod.labels.get(PLACEHOLDER_OF)) is not None:
+            controller = pod.labels.get(PLACEHOLDER_FOR, "")
+            holders = self._holders.setdefault(controller, {})
+            if new is not None:
+                self._placeholders[job_uid] = pod.uid
+                holders[job_uid] = None
+            elif self._placeholders.get(job_uid) == pod.uid:
+                del self._placeholders[job_uid]
+                holders.pop(job_uid, None)
+            if not holders:
+                del self._holders[controller]
+            yield from self._names_of((job_uid,))
+        elif (owner := controller_of(pod.owners)) is not None:
+            unbound = self._unbound.get(owner.uid, {})
+            if new is not None and not (new.node or new.is_terminating or new.has_ended):
+                self._unbound[owner.uid] = unbound
+                unbound[pod.uid] = None
+            elif unbound.pop(pod.uid, pod) is None and not unbound:
+                del self._unbound[owner.uid]
+            yield from self._names_of(self._holders.get(owner.uid, ()))
+
+    def _names_of(self, jobs: Iterable[str]) -> Iterator[str]:
+        return (name for uid in jobs if (name := self._job_of_uid.get(uid)) is not None)
 
     def on_pod_status(self, old: Pod, new: Pod) -> tuple[()]:
         """Follow a pod that became Ready, or ceased to be."""
@@ -87,9 +133,10 @@ class JobPods(Index):
         return ()
 
     def answers(self) -> object:
-        """Return the pod of each name, the jobs of each pod, and who is unavailable."""
-        names = {name: set(jobs) for name, jobs in self._names.items()}
-        return dict(self._uids), names, {of: set(uids) for of, uids in self._unavailable.items()}
+        """Return the pod of each name, its jobs, who is unavailable, and who keeps a place."""
+        grouped = (self._names, self._unavailable, self._unbound, self._holders)
+        groups = [{key: set(found) for key, found in each.items()} for each in grouped]
+        return dict(self._uids), groups, dict(self._placeholders), dict(self._job_of_uid)
 
     def _note_availability(self, pod: Pod, *, is_there: bool) -> None:
         uids = self._unavailable.get(pod.namespace, {})

@@ -1,0 +1,158 @@
+"""Placeholders: pods that keep a place for the replacement of a pod until it is evicted.
+
+A placeholder requests what the pod does, in its namespace, by its scheduler, under the same
+constraints, and not on the pod's node. It has none of the pod's labels, so that no controller and
+no service takes it for its own. Its owner is the job, with which the garbage collector deletes it,
+and it ends by itself when the job's time to live is over.
+"""
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any, Final
+from urllib.parse import quote
+
+import msgspec
+
+from reactive_desched.errors import RequestRejected
+from reactive_desched.kube.client.responses import ApiResponse
+from reactive_desched.kube.client.session import Transport
+from reactive_desched.model.migration_jobs import (
+    API_VERSION,
+    KIND,
+    PLACEHOLDER_FOR,
+    PLACEHOLDER_OF,
+    MigrationJob,
+)
+from reactive_desched.model.objects import Pod, controller_of
+from reactive_desched.model.opt_outs import DO_NOT_EVICT
+from reactive_desched.model.resources import CPU, MEMORY
+from reactive_desched.policy.migration import PlaceholderSettings
+
+DEFAULT_DEADLINE_S: Final = 3600
+"""When the placeholder of a job without a time to live ends by itself."""
+
+_COPIED: Final = (
+    *("nodeSelector", "tolerations", "topologySpreadConstraints", "schedulerName"),
+    "runtimeClassName",
+)
+_NATIVE: Final = (CPU, MEMORY, "ephemeral-storage")
+_JsonObject = dict[str, Any]  # any JSON below the named members
+
+
+async def keep_place(
+    session: Transport, job: MigrationJob, pod: Pod, settings: PlaceholderSettings | None
+) -> None:
+    """Make the placeholder of a job, unless there is one; raises ClusterError.
+
+    A pod that is gone, or another by now, has none: the job ends for that.
+    """
+    found = await session.request("GET", _path(pod.namespace, pod.name))
+    if found.status == HTTPStatus.NOT_FOUND:
+        return
+    written = msgspec.json.decode(_body(found, pod), type=_JsonObject)
+    if written["metadata"]["uid"] != pod.uid:
+        return
+    body = msgspec.json.encode(placeholder(written, job, pod, settings or PlaceholderSettings()))
+    made = await session.request("POST", _path(pod.namespace), body=body)
+    if made.status != HTTPStatus.CONFLICT:  # an earlier request has made it
+        _body(made, pod)
+
+
+async def make_room(session: Transport, placeholder: Pod) -> None:
+    """Delete a placeholder, at once; raises ClusterError. One that is gone already is no error."""
+    options = {"preconditions": {"uid": placeholder.uid}, "gracePeriodSeconds": 0}
+    path = _path(placeholder.namespace, placeholder.name)
+    reply = await session.request("DELETE", path, body=msgspec.json.encode(options))
+    if reply.status not in (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT):
+        _body(reply, placeholder)
+
+
+def placeholder(
+    written: _JsonObject, job: MigrationJob, pod: Pod, settings: PlaceholderSettings
+) -> _JsonObject:
+    """Return the placeholder of a job on a pod, given the pod as the API server has it."""
+    spec = written["spec"]
+    owner = {"apiVersion": API_VERSION, "kind": KIND, "name": job.name, "uid": job.uid}
+    controller = controller_of(pod.owners)
+    priority = settings.priority_class_name
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": f"placeholder-{job.uid}",
+            "namespace": pod.namespace,
+            "labels": {
+                PLACEHOLDER_OF: job.uid,
+                PLACEHOLDER_FOR: "" if controller is None else controller.uid,
+            },
+            "annotations": {DO_NOT_EVICT: "true"},
+            "ownerReferences": [owner],
+        },
+        "spec": {
+            **{key: spec[key] for key in _COPIED if spec.get(key)},
+            **({"priorityClassName": priority} if priority else {}),
+            "affinity": _away_from(pod.node, spec.get("affinity") or {}),
+            "terminationGracePeriodSeconds": 0,
+            "activeDeadlineSeconds": int(job.ttl_s) or DEFAULT_DEADLINE_S,
+            "restartPolicy": "Always",
+            "automountServiceAccountToken": False,
+            "enableServiceLinks": False,
+            "securityContext": {
+                "runAsNonRoot": True,
+                "runAsUser": 65535,
+                "seccompProfile": {"type": "RuntimeDefault"},
+            },
+            "containers": [
+                {
+                    "name": "place",
+                    "image": settings.image,
+                    "resources": _resources(pod.spec.requests),
+                    "securityContext": {
+                        "allowPrivilegeEscalation": False,
+                        "readOnlyRootFilesystem": True,
+                        "capabilities": {"drop": ["ALL"]},
+                    },
+                }
+            ],
+        },
+    }
+
+
+def _away_from(node: str, affinity: _JsonObject) -> _JsonObject:
+    """Return an affinity that also excludes a node, by each of its terms."""
+    if not node:
+        return affinity
+    not_there = {"key": "metadata.name", "operator": "NotIn", "values": [node]}
+    by_node = affinity.get("nodeAffinity") or {}
+    required = by_node.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
+    terms = [
+        {**term, "matchFields": [*(term.get("matchFields") or ()), not_there]}
+        for term in required.get("nodeSelectorTerms") or [{}]
+    ]
+    required = {**required, "nodeSelectorTerms": terms}
+    by_node = {**by_node, "requiredDuringSchedulingIgnoredDuringExecution": required}
+    return {**affinity, "nodeAffinity": by_node}
+
+
+def _resources(requests: Mapping[str, int]) -> _JsonObject:
+    """Return requests as the API takes them; of extended resources the limits must be the same."""
+    amounts = {
+        resource: f"{amount}m" if resource == CPU else str(amount)
+        for resource, amount in requests.items()
+        if amount
+    }
+    extended = {name: amount for name, amount in amounts.items() if name not in _NATIVE}
+    return {"requests": amounts, **({"limits": extended} if extended else {})}
+
+
+def _body(reply: ApiResponse, pod: Pod) -> bytes:
+    if reply.ok:
+        return bytes(reply.body)
+    passes = reply.status >= HTTPStatus.INTERNAL_SERVER_ERROR
+    text = f"placeholder of {pod}: {reply.status} {reply.error.message}"
+    raise RequestRejected(text, retryable=passes)
+
+
+def _path(namespace: str, name: str = "") -> str:
+    one = f"/{quote(name, safe='')}" if name else ""
+    return f"/api/v1/namespaces/{quote(namespace, safe='')}/pods{one}"
