@@ -287,14 +287,13 @@ class Migrations:
     # --- what is to be evicted: for the plugin and its gate ---
 
     def concerns_round(self, change: Change) -> bool:
-        """Say whether a round may come to another answer after a change of a job."""
-        match change:
-            case MigrationJobChanged(name):
-                return name in self._waiting or name in self._to_evict
-            case MigrationJobEnded():
-                return bool(self._waiting)
-            case _:
-                return True
+        """Say whether a change may let a job begin, or its pod be evicted.
+
+        That another job ended wakes the findings on those that wait.
+        """
+        if not isinstance(change, MigrationJobChanged):
+            return True
+        return change.name in self._waiting or change.name in self._to_evict
 
     def findings(self) -> Iterator[Finding]:
         """Run a round of arbitration, and yield the pods that are to be evicted or must wait.

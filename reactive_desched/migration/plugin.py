@@ -8,7 +8,7 @@ from msgspec import Struct
 from reactive_desched.api.args import PluginArgs
 from reactive_desched.api.plugin import Opinions, Plugin, View
 from reactive_desched.migration.migrations import PLUGIN, Migrations
-from reactive_desched.model.changes import Change, MigrationJobChanged, MigrationJobEnded
+from reactive_desched.model.changes import Change, MigrationJobChanged
 
 
 class AllJobs(Struct, frozen=True, gc=False):
@@ -23,7 +23,7 @@ class MigrationJobs(Plugin[AllJobs, PluginArgs]):
 
     name: ClassVar[str] = PLUGIN
     extension_point: ClassVar[str] = "balance"
-    reacts_to: ClassVar[tuple[type[Change], ...]] = (MigrationJobChanged, MigrationJobEnded)
+    reacts_to: ClassVar[tuple[type[Change], ...]] = (MigrationJobChanged,)
     indexes = Migrations.indexes
     judges_completed_pods = True
 

@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from reactive_desched.model.decisions import Defer, Refuse
-from reactive_desched.model.migration_jobs import JobStatus, MigrationJob, Mode, Phase, PodReference
+from reactive_desched.model.migration_jobs import (
+    JobCondition,
+    JobStatus,
+    MigrationJob,
+    Mode,
+    Phase,
+    PodReference,
+)
 from reactive_desched.model.objects import Pod, PodStatus
 from reactive_desched.model.outcomes import PdbRefused
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
@@ -250,6 +257,21 @@ async def test_a_pod_that_another_deletes_was_not_moved_by_the_job() -> None:
         assert ending(server, "web-0") == (Phase.FAILED, "MissingPod")
 
 
+async def test_the_eviction_of_a_job_is_requested_once_even_if_the_pod_stays() -> None:
+    server = served()
+    evicting = JobStatus(Phase.RUNNING, conditions=(JobCondition("Eviction", "False", "Evicting"),))
+    running = job_on(WEB[0], status=evicting, has_passed=True)
+    running = replace(running, pod=PodReference("default", "web-0", "web-0"))
+    async with MigratingController(server).running(*NODES) as process:
+        await process.make(running)
+        await anyio.sleep(10)
+        assert server.evictions == []
+        process.delete_pod(WEB[0])
+        await anyio.sleep(1)
+
+        assert ending(server, "web-0") == (Phase.SUCCEEDED, "")
+
+
 async def test_a_job_in_a_phase_that_is_not_ours_is_left_alone() -> None:
     server = served()
     async with MigratingController(server).running(*NODES) as process:
@@ -394,6 +416,18 @@ async def test_no_more_jobs_are_made_than_may_be_in_progress() -> None:
 
         assert most <= 2 + 1, "a job whose pod is gone counts for the node no more"
         assert {"web-0", "web-1", "web-2", "web-3", "web-4", "web-5"} <= set(server.evictions)
+
+
+async def test_a_job_on_its_way_to_the_api_server_counts_against_the_limits() -> None:
+    server = served(*ON_N1[:2], *WEB[10:12])
+    server.makes_after_s = 2.0
+    settings = MigrationJobSettings(max_migrating_globally=1)
+    async with MigratingController(server, settings, taints()).running(*TAINTED) as process:
+        await anyio.sleep(0.5)
+        await process.make(replace(job_on(WEB[10]), pod=PodReference("default")))
+        await anyio.sleep(2.5)
+
+        assert len([job for job in server.jobs.values() if job.trigger]) == 1
 
 
 async def test_a_job_that_cannot_be_made_is_tried_again_a_minute_later() -> None:

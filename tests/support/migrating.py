@@ -45,6 +45,7 @@ class JobServer:
         self.history: list[tuple[str, Phase, str]] = []
         self.is_down = False
         self.has_room = True
+        self.makes_after_s = 0.005
         self.placeholders: list[str] = []
         self.ends_after_s = 2.0
         self._version = 100
@@ -60,7 +61,7 @@ class JobServer:
 
     async def create(self, order: NewJob) -> MigrationJob:
         """Make a job."""
-        await anyio.sleep(0.005)
+        await anyio.sleep(self.makes_after_s)
         if self.is_down:
             raise RequestRejected("503: the server is down", retryable=True)
         pod = PodReference(order.pod.namespace, order.pod.name, order.pod.uid)
