@@ -48,11 +48,30 @@ def test_what_may_be_null_may_be_so_in_values_too() -> None:
 
 
 @pytest.mark.parametrize(
+    "right",
+    [
+        *({"schedule": text} for text in ("*/2 * * * *", "0 9-17 * * MON-FRI", "@hourly")),
+        *({"resources": {"limits": {"cpu": amount}}} for amount in ("250m", "1.5", 2, "1e3", "4")),
+        *({"persistence": VALUES["persistence"] | {"size": size}} for size in ("2Gi", "500M")),
+    ],
+    ids=str,
+)
+def test_the_schema_accepts_schedules_and_quantities_as_kubernetes_writes_them(
+    right: Values,
+) -> None:
+    assert accepts(**right)
+
+
+@pytest.mark.parametrize(
     "wrong",
     [
         {"dryrun": True},
         {"dryRun": "yes"},
         {"kind": "DaemonSet"},
+        {"schedule": "* * *"},
+        {"schedule": "every hour"},
+        {"persistence": VALUES["persistence"] | {"size": "10 GB"}},
+        {"resources": {"limits": {"memory": "lots"}}},
         {"settings": {"brake": {}}},
         {"settings": {"debounce": {"quiet": []}}},
         {"settings": {"budgets": {"zone": {"evictions": "x"}}}},

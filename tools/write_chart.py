@@ -24,8 +24,15 @@ _BOOL: Final[Json] = {"type": "boolean"}
 _MAP: Final[Json] = {"type": "object", "additionalProperties": {"type": "string"}}
 _OPEN: Final[Json] = {"type": "object"}
 _OBJECTS: Final[Json] = {"type": "array", "items": {"type": "object"}}
-_QUANTITY: Final[Json] = {"type": ["string", "number"]}
+_QUANTITY: Final[Json] = {
+    "type": ["string", "number"],
+    "pattern": r"^([0-9]+(\.[0-9]*)?|\.[0-9]+)(n|u|m|k|[KMGTPE]i?|[eE][+-]?[0-9]+)?$",
+}
 _QUANTITIES: Final[Json] = {"type": "object", "additionalProperties": _QUANTITY}
+_SCHEDULE: Final[Json] = {
+    "type": "string",
+    "pattern": r"^(@(yearly|annually|monthly|weekly|daily|midnight|hourly)|\S+( +\S+){4})$",
+}
 _PERIOD: Final[Json] = {"type": "string", "pattern": "^([0-9]+(ms|s|m|h))+$"}
 _NAME: Final[Json] = {"type": "string", "pattern": "^([a-z0-9]([-.a-z0-9]*[a-z0-9])?)?$"}
 
@@ -66,12 +73,12 @@ def _values() -> dict[str, Json]:
         "extraArgs": {"type": "array", "items": _TEXT},
         "persistence": _section(
             enabled=_BOOL,
-            size={"type": "string", "minLength": 1},
+            size=_QUANTITY,
             storageClassName=_TEXT,
             accessModes={"type": "array", "items": {"enum": list(modes)}},
             existingClaim=_NAME,
         ),
-        "schedule": {"type": "string", "minLength": 1},
+        "schedule": _SCHEDULE,
         "timeZone": _TEXT,
         "suspend": _BOOL,
         "activeDeadlineSeconds": {"type": "integer", "minimum": 1},
