@@ -79,6 +79,7 @@ generated: $(STAMP) ## write the pages, schemas, manifests and messages that com
 	$(BIN)/python -m tools.write_entry_points
 	$(MAKE) --silent install
 	$(BIN)/python -m tools.write_reference
+	$(BIN)/python -m tools.reason_meanings
 	$(BIN)/python -m tools.write_schemas
 	$(BIN)/python -m tools.write_event_schemas
 	$(BIN)/python -m tools.write_dashboards

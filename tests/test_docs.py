@@ -11,6 +11,7 @@ from reactive_desched.model.decisions import GateReason
 from reactive_desched.model.outcomes import OutcomeReason
 from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.state.resources import PLAN_RESOURCES
+from tools import reason_meanings
 from tools.commands_page import commands_page
 from tools.declared import declared
 from tools.guards_page import guards_page
@@ -62,6 +63,11 @@ def test_pages_get_with_kubectl_what_plan_needs() -> None:
 
 def test_the_reasons_page_is_what_the_code_says() -> None:
     assert (REFERENCE / "reasons.md").read_text(encoding="utf-8") == reasons_page()
+
+
+def test_what_programs_say_of_reasons_is_what_the_code_says() -> None:
+    assert reason_meanings.DATA.read_text(encoding="utf-8") == reason_meanings.data()
+    assert reason_meanings.PAGE.read_text(encoding="utf-8") == reason_meanings.page()
 
 
 def test_the_page_on_policy_rules_is_what_the_code_says() -> None:

@@ -159,9 +159,10 @@ def codes_with_a_remedy() -> set[str]:
 
 
 def _reason(code: str, remedies: set[str]) -> str:
-    """Return a reason, with a link to what to do about it."""
+    """Return a reason with its anchor, and with a link to what to do about it."""
     link = f"../runbooks/{HELD_PODS.name}#{code.lower()}"
-    return f"[`{code}`]({link})" if code in remedies else f"`{code}`"
+    text = f"[`{code}`]({link})" if code in remedies else f"`{code}`"
+    return f'<a id="{code.lower()}"></a>{text}'
 
 
 def _code(text: str) -> str:

@@ -2,8 +2,11 @@
 
 import argparse
 import inspect
+import json
 import sys
+import textwrap
 from collections.abc import Iterator
+from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
 from reactive_desched.cli.commands import Commands
@@ -18,8 +21,9 @@ _EVICTOR: Final = "DefaultEvictor"
 _SETTINGS: Final = "settings"
 _DESCRIPTION: Final = """\
 Explain a plugin and its arguments, one argument, the evictor (DefaultEvictor) or a setting
-(settings.budgets.cluster), as `kubectl explain` explains a field of an object. A code of `policy
-check` is explained as by `policy rule`. Without a name, list the plugins."""
+(settings.budgets.cluster), as `kubectl explain` explains a field of an object; or a reason that
+`why`, `plan`, `pending` and events give, such as EvictionRateLimited. A code of `policy check` is
+explained as by `policy rule`. Without a name, list the plugins."""
 
 
 def add(commands: Commands) -> None:
@@ -31,10 +35,14 @@ def add(commands: Commands) -> None:
             "reactive-desched policy explain PodLifeTime",
             "reactive-desched policy explain LowNodeUtilization.thresholds",
             "reactive-desched policy explain settings.moves",
+            "reactive-desched policy explain EvictionRateLimited",
         ),
     )
     command.add_argument(
-        "name", metavar="PLUGIN[.ARG]", nargs="?", help="or DefaultEvictor[.ARG], settings[.FIELD]"
+        "name",
+        metavar="PLUGIN[.ARG]",
+        nargs="?",
+        help="or DefaultEvictor[.ARG], settings[.FIELD], a reason, a code of `policy check`",
     )
     command.set_defaults(command=_print, usage_error=command.error)
 
@@ -64,10 +72,15 @@ def _lines(name: str | None, width: int) -> Iterator[str]:
         yield ""
         yield f"Name one of them, {_EVICTOR} or {_SETTINGS}, to see its fields, or a code as RD201."
         return
+    if (texts := _meanings().get(name)) is not None:
+        yield from (name, "")
+        yield from (line for text in texts for line in textwrap.wrap(text, width))
+        yield from ("", f"docs/reference/reasons.md#{name.lower()}")
+        return
     if (page := rule_page(name)) is not None:
         yield from page.splitlines()
         return
-    head, _, rest = name.partition(".")
+    head, _, rest = (f"{_SETTINGS}.{name}" if _is_setting(name) else name).partition(".")
     about, model = _described(head)
     fields = list(fields_of(model))
     chosen = [each for each in fields if not rest or _is_below(each, rest)]
@@ -80,6 +93,21 @@ def _lines(name: str | None, width: int) -> Iterator[str]:
         yield from about.splitlines()
     yield ""
     yield from _table(chosen, width)
+
+
+def _meanings() -> dict[str, list[str]]:
+    """Return the sentences on each reason code."""
+    text = (files("reactive_desched.api") / "reasons.json").read_text(encoding="utf-8")
+    meanings: dict[str, list[str]] = json.loads(text)
+    return meanings
+
+
+def _is_setting(name: str) -> bool:
+    """Say whether a name begins with a section of the settings: so `why` names a setting."""
+    from reactive_desched.policy.field_descriptions import fields_of
+    from reactive_desched.policy.settings import ReactiveSettings
+
+    return any(_is_below(each, name) for each in fields_of(ReactiveSettings))
 
 
 def _is_below(field: "FieldDescription", path: str) -> bool:

@@ -1,4 +1,4 @@
-"""The live page at `/`, and its style and script: three files that come with the package."""
+"""The live page at `/`, its style and script, and a page on reasons: files of the package."""
 
 from importlib.resources import files
 from typing import Final
@@ -13,6 +13,7 @@ _TYPES: Final = {
     "index.html": "text/html",
     "style.css": "text/css",
     "app.js": "text/javascript",
+    "reasons.html": "text/html",
 }
 _HEADERS: Final = {
     "Cache-Control": "no-cache",

@@ -45,6 +45,10 @@ class _Text:
         for profile in answer["profiles"]:
             yield from self._profile(profile)
         yield from self._history(answer["history"])
+        if reason := answer["reason"]:
+            yield ""
+            explain = f"`reactive-desched policy explain {reason}` explains the reason"
+            yield from self._line("docs", f"{explain}; docs/reference/reasons.md#{reason.lower()}")
 
     def node(self, answer: Answer) -> Iterator[str]:
         """Yield how a node stands, and the state of each of its pods."""

@@ -1,5 +1,8 @@
+from pathlib import Path
+
 import pytest
 
+from reactive_desched.api.reason_codes import REASON_CODES
 from reactive_desched.cli import main
 from reactive_desched.plugins.registry import plugin_registry
 
@@ -53,3 +56,20 @@ def test_an_unknown_name_is_refused_with_the_one_that_may_be_meant(
         main(["policy", "explain", name])
     assert ended.value.code == 2
     assert message in capsys.readouterr().err
+
+
+def test_a_setting_may_be_named_as_why_names_it(capsys: pytest.CaptureFixture[str]) -> None:
+    named = explained(capsys, "budgets.node")
+    assert named == explained(capsys, "settings.budgets.node")
+    assert "  budgets.node.burst " in named
+
+
+@pytest.mark.parametrize("code", REASON_CODES)
+def test_every_reason_is_explained_and_leads_to_its_place_in_the_reference(
+    code: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name, _, meaning, *_, reference = explained(capsys, code).splitlines()
+    assert name == code
+    assert meaning.startswith(("Gate ", "Outcome "))
+    page, _, anchor = reference.partition("#")
+    assert f'<a id="{anchor}">' in Path(page).read_text(encoding="utf-8")

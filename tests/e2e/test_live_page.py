@@ -164,6 +164,33 @@ async def press(page: BrowserTab, key: str) -> None:
     await page.send_command("Input.dispatchKeyEvent", type="keyUp", **how)
 
 
+async def test_a_reason_leads_to_what_it_means(page: BrowserTab, cluster: SimulatorProcess) -> None:
+    await run_sync(cluster.set_taints, "node-4", "gpu")
+    links = "[...document.querySelectorAll('#reasons a')]"
+    await page.wait_for(f"{links}.length > 0")
+    shown = await page.evaluate(f"{links}.map((each) => [each.textContent, each.href])")
+    await run_sync(cluster.set_taints, "node-4")
+    meanings = await page.evaluate("fetch('ui/reasons.html').then((answer) => answer.text())")
+    for reason, address in shown:
+        assert address.endswith(f"/ui/reasons.html#{reason}")
+        assert f'<dt id="{reason}">' in meanings
+
+
+async def test_of_a_pod_that_was_evicted_and_is_gone_the_page_says_what_became_of_it(
+    page: BrowserTab, cluster: SimulatorProcess, controller: ControllerProcess
+) -> None:
+    *_, pod = (await have_pods_evicted(cluster, controller, "node-5")).values()
+    verdict = "document.querySelector('.verdict')?.textContent"
+    is_gone = "document.getElementById('detail-body').textContent.startsWith('Gone from node-5')"
+    query = "document.getElementById('query')"
+    ask = f"({query}.value = {pod!r}, {query}.form.requestSubmit(), false)"
+    await page.wait_for(f"{is_gone} || {ask}")  # it may be terminating still
+    assert await page.evaluate(
+        f"{verdict}.startsWith('moved: RemovePodsViolatingNodeTaints had it evicted from node-5; ')"
+    )
+    assert await page.evaluate("document.querySelectorAll('#detail-body h3').length") <= 1
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", [360, 1100])
 async def test_no_serious_accessibility_fault_and_nothing_wider_than_the_screen(

@@ -188,6 +188,9 @@ def test_the_text_says_the_verdict_first_and_leaves_out_nothing(why: Callable[..
     assert "n2 has no taint" in text
     assert "as they would answer a finding of RemovePodsViolatingNodeTaints" in text
     assert "pass: InFlight, DefaultEvictor, " in text
+    texts = [why(f"shop/{name}", table=True).splitlines() for name in "ab"]
+    [waits] = [lines for lines in texts if lines[1].startswith("verdict   waits (")]
+    assert waits[-1].startswith("docs      `reactive-desched policy explain ")
     node = why("--node", "n1", table=True).splitlines()
     assert node[0] == "node      n1, 2 pods, gpu:NoSchedule"
     assert any("shop/a" in line for line in node)

@@ -29,7 +29,15 @@ from tests.support.authority import CertificateAuthority
 pytestmark = pytest.mark.anyio
 
 READER = {"Authorization": "Bearer reader"}
-OWN_FILES = ("/", "/ui/app.js", "/ui/style.css", "/livez", "/readyz", "/healthz")
+OWN_FILES = (
+    "/",
+    "/ui/app.js",
+    "/ui/style.css",
+    "/ui/reasons.html",
+    "/livez",
+    "/readyz",
+    "/healthz",
+)
 
 
 class Rbac:

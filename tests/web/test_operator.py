@@ -174,7 +174,7 @@ async def test_browsers_get_the_live_page_where_it_is_served() -> None:
             assert answer.content_type == "text/html"
         parts = re.findall(r'(?:src|href)="(ui/[^"]+)"', page)
         assert sorted(parts) == ["ui/app.js", "ui/style.css"]
-        for part in parts:
+        for part in (*parts, "ui/reasons.html"):
             async with session.get(f"/{part}") as answer:
                 assert answer.status == 200
                 assert "default-src 'none'" in answer.headers["Content-Security-Policy"]

@@ -25,6 +25,11 @@ function asks(text, kind, name) {
   return button;
 }
 
+// A reason leads to what it means; what has no reason stays empty.
+function reasonLink(code) {
+  return code ? make("a", { href: `ui/reasons.html#${code}`, target: "_blank", textContent: code }) : "";
+}
+
 function span(ms) {
   const s = Math.max(0, Math.round(ms / 1000));
   if (s >= 172800) return `${Math.floor(s / 86400)}d`;
@@ -159,7 +164,7 @@ function showWaiting(now) {
   const { total, reasons } = status.pending;
   $("waiting-count").textContent = total;
   const rows = reasons.filter((each) => wanted(each.reason, each.example, each.message)).map((each) =>
-    row(cell(each.findings), cell(each.reason), cell(span(now - new Date(each.since))),
+    row(cell(each.findings), cell(reasonLink(each.reason)), cell(span(now - new Date(each.since))),
       cell(each.nextUntil ? `in ${span(new Date(each.nextUntil) - now)}` : "at a change"),
       cell(make("span", {}, asks(each.example, "pod", each.example), `: ${each.message}${each.setting ? ` [setting: ${each.setting}]` : ""}`), "name")));
   fill($("reasons"), rows.length ? rows : [row(make("td", { colSpan: 5, textContent: "nothing waits" }))]);
@@ -167,7 +172,7 @@ function showWaiting(now) {
   fill($("findings"), findings.slice(0, MAX_ROWS).map((each) => {
     const pod = `${each.namespace}/${each.pod}`;
     return row(cell(asks(pod, "pod", pod), "name"), cell(asks(each.node, "node", each.node)), cell(each.plugin),
-      cell(each.reason), cell(span(now - new Date(each.since))), cell(each.until ? `in ${span(new Date(each.until) - now)}` : "a change"));
+      cell(reasonLink(each.reason)), cell(span(now - new Date(each.since))), cell(each.until ? `in ${span(new Date(each.until) - now)}` : "a change"));
   }));
 }
 
@@ -370,10 +375,10 @@ function table(header, rows) {
 
 function podAnswer(answer) {
   const style = { waits: "warn", evicting: "bad", moved: "bad", stays: "good" }[answer.state] ?? "faint";
-  const code = answer.reason ? ` (${answer.reason})` : "";
+  const code = answer.reason ? [" (", reasonLink(answer.reason), ")"] : [];
   const gone = answer.created === null;
   const parts = [make("p", {}, gone ? "Gone from " : `${answer.phase} on `, asks(answer.node || "no node", "node", answer.node), `, of ${answer.owners.join(" < ") || "no owner"}`),
-    make("p", { className: `${style} verdict`, textContent: `${answer.state}${code}: ${answer.summary}` })];
+    make("p", { className: `${style} verdict` }, answer.state, ...code, `: ${answer.summary}`)];
   if (answer.paused) parts.push(make("p", { className: "bad", textContent: `nothing is evicted now: ${answer.paused}` }));
   if (!gone) parts.push(make("h3", { textContent: "Plugins" }), table(["Profile", "Plugin", "Answer", "Message"],
     answer.plugins.map((each) => row(cell(each.profile), cell(each.plugin), cell(each.answer), cell(each.message)))));
@@ -382,7 +387,7 @@ function podAnswer(answer) {
     const rejecting = profile.gates.filter((each) => !each.passes), passing = profile.gates.filter((each) => each.passes);
     parts.push(make("h3", { textContent: `Gates of profile ${profile.profile}${note}` }));
     if (rejecting.length) parts.push(table(["Gate", "Reason", "Message", "Until"], rejecting.map((each) =>
-      row(cell(each.gate), cell(each.reason), cell(`${each.message}${each.setting ? ` [setting: ${each.setting}]` : ""}`),
+      row(cell(each.gate), cell(reasonLink(each.reason)), cell(`${each.message}${each.setting ? ` [setting: ${each.setting}]` : ""}`),
         cell(each.until ? clock(each.until) : (each.waitsFor ?? []).join(", "))))));
     parts.push(make("p", { className: "faint", textContent: `pass: ${passing.map((each) => each.gate).join(", ")}` }),
       make("p", { textContent: `Other nodes: ${profile.nodes}` }));
@@ -401,7 +406,7 @@ function listAnswer(answer) {
   if (answer.paused) parts.push(make("p", { className: "bad", textContent: `nothing is evicted now: ${answer.paused}` }));
   parts.push(table(["Pod", "Node", "State", "Reason", "Summary"], answer.pods.map((each) => {
     const pod = `${each.namespace}/${each.name}`;
-    return row(cell(asks(pod, "pod", pod), "name"), cell(each.node), cell(each.state), cell(each.reason), cell(each.summary));
+    return row(cell(asks(pod, "pod", pod), "name"), cell(each.node), cell(each.state), cell(reasonLink(each.reason)), cell(each.summary));
   })));
   return parts;
 }
