@@ -87,11 +87,9 @@ def _lines(name: str | None, width: int) -> Iterator[str]:
     if not chosen:
         hint = did_you_mean(rest, [each.name for each in fields])
         raise ConfigError(f"{head} has no field {rest}; {hint}".rstrip("; "))
-    yield f"{head}{f'.{rest}' if rest else ''}"
-    if not rest:
-        yield ""
-        yield from about.splitlines()
-    yield ""
+    yield from (f"{head}{f'.{rest}' if rest else ''}", "")
+    for paragraph in [] if rest else about.split("\n\n"):
+        yield from (*textwrap.wrap(paragraph, width, break_on_hyphens=False), "")
     yield from _table(chosen, width)
 
 

@@ -56,7 +56,7 @@ def table_lines(
     pool = f", pool {table.pool}" if table.pool else ""
     yield style.heading(f"{table.plugin} (profile {table.profile}{pool}) counts the {table.counts}")
     yield from align(list(_facts(table)), width=style.width)
-    yield from align([_HEADER, *_rows(table, style)], indent="  ")
+    yield from align([_HEADER, *_rows(table, style)], width=style.width)
     moving = [
         [str(each.pod), each.node, each.owner or "-"]
         for each in decisions
@@ -66,7 +66,7 @@ def table_lines(
     ]
     if moving:
         yield style.heading("would be evicted, in this order:")
-        yield from align([["POD", "NODE", "OWNER"], *moving])
+        yield from align([["POD", "NODE", "OWNER"], *moving], width=style.width)
 
 
 def _facts(table: RuleTable) -> Iterator[list[str]]:

@@ -3,6 +3,8 @@ from pathlib import Path
 import pytest
 
 from reactive_desched.api.reason_codes import REASON_CODES
+from reactive_desched.audit import layout
+from reactive_desched.audit.layout import TextLayout
 from reactive_desched.cli import main
 from reactive_desched.plugins.registry import plugin_registry
 
@@ -73,3 +75,11 @@ def test_every_reason_is_explained_and_leads_to_its_place_in_the_reference(
     assert meaning.startswith(("Gate ", "Outcome "))
     page, _, anchor = reference.partition("#")
     assert f'<a id="{anchor}">' in Path(page).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", [*plugin_registry().built_in(), "settings", "NoOtherNodeFits"])
+def test_no_line_is_wider_than_the_terminal(
+    name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(layout, "layout_for", lambda _: TextLayout(width=70))
+    assert max(map(len, explained(capsys, name).splitlines())) <= 70

@@ -106,6 +106,16 @@ def test_the_table_shows_requests_beside_measured_use(world: Any) -> None:
     assert shown == GOLDEN.read_text(encoding="utf-8")
 
 
+def test_on_a_narrow_terminal_no_line_is_wider_and_no_word_is_lost(world: Any) -> None:
+    report = look(world, policy("LowNodeUtilization", **FIXED))
+    narrow = [
+        line for line in nodes_lines(report, TextStyle(width=80)) if "cluster.json" not in line
+    ]
+
+    assert max(map(len, narrow)) <= 80
+    assert set(written(report).split()) <= {word for line in narrow for word in line.split()}
+
+
 def test_json_has_the_same_with_units(world: Any) -> None:
     report = look(world, policy("LowNodeUtilization", **FIXED))
     read = json.loads(msgspec.json.encode(report))
