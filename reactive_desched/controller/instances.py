@@ -85,7 +85,8 @@ def _job_instance(
     migrations: Migrations,
 ) -> PluginInstance:
     """Build the plugin of migration jobs, behind the gate that arbitrates them."""
-    plugin = MigrationJobs(migrations)
+    names = {each.name for profile in config.policy.profiles for each in profile.plugins}
+    plugin = MigrationJobs(migrations, names)
     evictor = gates.evictor(DefaultEvictorArgs())
     view = ProfileView(state, wall_clock, evictor, gates.node_fit, gates.in_flight)
     debounce = config.controller.debounce

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from reactive_desched.controller.pending import PendingFinding
 from reactive_desched.migration.life import awaits_arbitration, wants_eviction
-from reactive_desched.migration.migrations import JOB_DETAIL, PLUGIN, Migrations
+from reactive_desched.migration.migrations import JOB_DETAIL, Migrations
 from reactive_desched.model.migration_jobs import MigrationJob
 from reactive_desched.primitives.moments import utc_time
 
@@ -51,9 +51,9 @@ def list_jobs(migrations: Migrations | None, pending: Iterable[PendingFinding]) 
     if migrations is None:
         return JobList(False, 0, {}, ())
     blocked = {
-        each.decision.finding.details[JOB_DETAIL]: each
+        name: each
         for each in pending
-        if each.decision.finding.plugin == PLUGIN
+        if (name := each.decision.finding.details.get(JOB_DETAIL)) is not None
     }
     jobs = tuple(migrations.jobs)
     by_phase: dict[str, int] = {}

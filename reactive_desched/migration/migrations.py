@@ -5,7 +5,7 @@ pods that are to be evicted, and `take_due` names the jobs for which something i
 """
 
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Final, Self
 
 from msgspec import Struct
@@ -59,7 +59,7 @@ ENDED_JOBS: Final = counter(
 )
 
 PLUGIN: Final = "MigrationJobs"
-"""The plugin's name in records: its findings are the pods that jobs name."""
+"""The plugin's name in records of jobs that no plugin of the policy had made."""
 
 JOB_DETAIL: Final = "job"
 """The detail of a finding that names its job."""
@@ -295,15 +295,17 @@ class Migrations:
             return True
         return change.name in self._waiting or change.name in self._to_evict
 
-    def findings(self) -> Iterator[Finding]:
+    def findings(self, plugins: Collection[str]) -> Iterator[Finding]:
         """Run a round of arbitration, and yield the pods that are to be evicted or must wait.
 
-        First come those of jobs that run: the gates alone let them wait.
+        First come those of jobs that run: the gates alone let them wait. The finding of a job that
+        one of `plugins` had made is that plugin's: its rates count, and what is remembered of its
+        moves.
         """
         for name in tuple(self._to_evict):
             job = self.get(name)
             if job is not None and (pod := self.pod_of(job)) is not None:
-                yield _finding(job, pod)
+                yield _finding(job, pod, plugins)
         if not self._waiting:
             return
         for verdict in self._arbitrator.run_round(self.jobs):
@@ -313,7 +315,7 @@ class Migrations:
                 case Held(job, pod, rejection) | Forbidden(job, pod, rejection):
                     self._rejections[job.name] = rejection, isinstance(verdict, Forbidden)
                     self._mark_due(job.name)
-                    yield _finding(job, pod)
+                    yield _finding(job, pod, plugins)
 
     def _let_begin(self, job: MigrationJob) -> None:
         self._rejections.pop(job.name, None)
@@ -402,8 +404,9 @@ def _ordered_job(order: NewJob) -> JobOfPod:
     return JobOfPod(MigrationJob(name=order.name, uid=order.name, pod=reference), pod)
 
 
-def _finding(job: MigrationJob, pod: Pod) -> Finding:
+def _finding(job: MigrationJob, pod: Pod, plugins: Collection[str]) -> Finding:
     why = f" ({job.trigger}: {job.cause})" if job.trigger else ""
     message = f"PodMigrationJob {job.name} asks for it{why}"
     details: Mapping[str, int | str] = {JOB_DETAIL: job.name}
-    return Finding(pod, PLUGIN, message, details=details)
+    plugin = job.trigger if job.trigger in plugins else PLUGIN
+    return Finding(pod, plugin, message, details=details)

@@ -1,6 +1,6 @@
 """The migration jobs as a plugin: what they ask for passes the same gates as any finding."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import ClassVar, Final
 
 from msgspec import Struct
@@ -27,9 +27,11 @@ class MigrationJobs(Plugin[AllJobs, PluginArgs]):
     indexes = Migrations.indexes
     judges_completed_pods = True
 
-    def __init__(self, migrations: Migrations) -> None:
+    def __init__(self, migrations: Migrations, plugins: Collection[str]) -> None:
+        """`plugins` are those of the policy: the findings of jobs that they had made are theirs."""
         super().__init__(PluginArgs())
         self._migrations = migrations
+        self._plugins = plugins
 
     def subjects(self, change: Change, view: View) -> Iterable[AllJobs]:
         """Name all jobs, where one waits for arbitration or for the gates."""
@@ -39,4 +41,4 @@ class MigrationJobs(Plugin[AllJobs, PluginArgs]):
     def evaluate(self, subject: AllJobs, view: View) -> Opinions:
         """Run a round; what comes of the findings is for the gates."""
         del subject, view
-        yield from self._migrations.findings()
+        yield from self._migrations.findings(self._plugins)

@@ -22,6 +22,7 @@ from reactive_desched.controller.subscriptions import PluginInstance
 from reactive_desched.gate.evictor import EvictorFilters
 from reactive_desched.gate.gate import Gate
 from reactive_desched.migration.making import JobMakingGate
+from reactive_desched.migration.migrations import PLUGIN as MIGRATION_JOBS
 from reactive_desched.model.decisions import Defer, Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.moves import MoveEnd, MoveOrigin
@@ -261,7 +262,7 @@ class Explainer:
         for instance in self._controller.evaluator.instances:
             name = instance.plugin.name
             queued = any(map(self._controller.evaluator.is_queued, _subjects(instance, pod)))
-            if evaluation and (evaluation.profile, evaluation.plugin) == (instance.profile, name):
+            if evaluation and _is_of(instance, evaluation.profile, evaluation.plugin):
                 message = evaluation.finding.message
                 yield PluginAnswer(instance.profile, name, FOUND, message, queued=queued)
             elif (found := _finding_of(instance, waiting)) is not None:
@@ -383,8 +384,13 @@ def _subjects(
     return (instance, PodSubject(pod.uid)), (instance, NodeSubject(pod.node))
 
 
+def _is_of(instance: PluginInstance, profile: str, plugin: str) -> bool:
+    """Say whether a finding is one of an instance; migration jobs bear the names of others, too."""
+    return instance.profile == profile and instance.plugin.name in (plugin, MIGRATION_JOBS)
+
+
 def _finding_of(instance: PluginInstance, waiting: list[PendingFinding]) -> PendingFinding | None:
     for each in waiting:
-        if (each.profile, each.decision.finding.plugin) == (instance.profile, instance.plugin.name):
+        if _is_of(instance, each.profile, each.decision.finding.plugin):
             return each
     return None

@@ -401,8 +401,17 @@ async def test_a_finding_makes_a_job_and_the_job_evicts_the_pod() -> None:
         ]
         assert decisions == [
             ("RemovePodsViolatingNodeTaints", "MovedByMigrationJob"),
-            ("MigrationJobs", "evict"),
+            ("RemovePodsViolatingNodeTaints", "evict"),
         ]
+
+
+async def test_moves_by_jobs_that_come_to_nothing_are_remembered_of_the_plugin() -> None:
+    server = served(*ON_N1[:1], pod("other", on="n2"), pod("third", on="n3"))
+    async with MigratingController(server, None, taints()).running(*TAINTED) as process:
+        await anyio.sleep(1)
+        [move] = process.fed.controller.gates.moves
+
+        assert move.origin.plugin == "RemovePodsViolatingNodeTaints"
 
 
 async def test_no_more_jobs_are_made_than_may_be_in_progress() -> None:
