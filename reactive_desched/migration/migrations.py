@@ -156,11 +156,6 @@ class Migrations:
         """Return the pod that a job names."""
         return self._view.index(JobPods).pod_of(job)
 
-    def rejection_of(self, job: str) -> Rejection | None:
-        """Return why the last round did not let a job begin."""
-        found = self._rejections.get(job)
-        return None if found is None else found[0]
-
     def collect(self) -> Iterator[Metric]:
         """Yield how many jobs there are by phase, and how many ended by reason."""
         phases = Counter(job.phase or Phase.PENDING for job in self._view.store(MigrationJob))
@@ -312,8 +307,11 @@ class Migrations:
             match verdict:
                 case Passed(job, pod) if pod is not None:
                     self._let_begin(job)
-                case Held(job, pod, rejection) | Forbidden(job, pod, rejection):
-                    self._rejections[job.name] = rejection, isinstance(verdict, Forbidden)
+                case Held(job, pod, rejection):
+                    self._rejections[job.name] = rejection, False
+                    yield _finding(job, pod, plugins)
+                case Forbidden(job, pod, rejection):
+                    self._rejections[job.name] = rejection, True
                     self._mark_due(job.name)
                     yield _finding(job, pod, plugins)
 
