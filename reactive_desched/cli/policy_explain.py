@@ -19,11 +19,13 @@ if TYPE_CHECKING:
 
 _EVICTOR: Final = "DefaultEvictor"
 _SETTINGS: Final = "settings"
+_MIGRATION: Final = "MigrationController"
 _DESCRIPTION: Final = """\
-Explain a plugin and its arguments, one argument, the evictor (DefaultEvictor) or a setting
-(settings.budgets.cluster), as `kubectl explain` explains a field of an object; or a reason that
-`why`, `plan`, `pending` and events give, such as EvictionRateLimited. A code of `policy check` is
-explained as by `policy rule`. Without a name, list the plugins."""
+Explain a plugin and its arguments, one argument, the evictor (DefaultEvictor), a setting
+(settings.budgets.cluster), or koordinator's MigrationController, as `kubectl explain` explains a
+field of an object; or a reason that `why`, `plan`, `pending` and events give, such as
+EvictionRateLimited. A code of `policy check` is explained as by `policy rule`. Without a name, list
+the plugins."""
 
 
 def add(commands: Commands) -> None:
@@ -139,9 +141,13 @@ def _described(name: str) -> tuple[str, type]:
 
     if name == _EVICTOR:
         return inspect.getdoc(DefaultEvictorArgs) or "", DefaultEvictorArgs
+    if name == _MIGRATION:
+        from reactive_desched.policy.koordinator.migration_controller import MigrationControllerArgs
+
+        return inspect.getdoc(MigrationControllerArgs) or "", MigrationControllerArgs
     if name == _SETTINGS:
         return inspect.getdoc(ReactiveSettings) or "", ReactiveSettings
     registry = plugin_registry()
     if name not in registry or (plugin := registry[name].plugin) is None:
-        raise ConfigError(not_one_of(name, [*sorted(registry), _EVICTOR, _SETTINGS]))
+        raise ConfigError(not_one_of(name, [*sorted(registry), _EVICTOR, _MIGRATION, _SETTINGS]))
     return inspect.getdoc(plugin) or "", registry[name].args

@@ -81,10 +81,15 @@ class CommentPlacement:
         self.part_comments: dict[Path, PartComments] = {}
         self.unattached: list[Comment] = []
 
-    def attach_all(self, comments: Iterable[Comment]) -> None:
-        """Place every comment, in order."""
+    def attach_all(
+        self, comments: Iterable[Comment], other: "CommentPlacement | None" = None
+    ) -> None:
+        """Place every comment, in order; `other` takes those that have their place there."""
         for comment in comments:
-            if not self._try_attach(comment) and comment.has_text:
+            is_attached = self.try_attach(comment) or (
+                other is not None and other.try_attach(comment)
+            )
+            if not is_attached and comment.has_text:
                 self.unattached.append(comment)
         if self.unattached and self._parts:
             above = self._comments_of(self._parts[0][0]).above
@@ -92,7 +97,7 @@ class CommentPlacement:
                 above.append((CommentLine(""), 0))
             above.extend((line, 0) for line in _unattached_lines(self.unattached))
 
-    def _try_attach(self, comment: Comment) -> bool:
+    def try_attach(self, comment: Comment) -> bool:
         """Place a comment, if there is a place."""
         if comment.position is CommentPosition.BELOW:
             return self._try_attach_below(comment)

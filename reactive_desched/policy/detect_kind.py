@@ -13,6 +13,7 @@ from reactive_desched.primitives.hints import nearest_name, quote, sole_near_nam
 
 POLICY_KIND: Final = "DeschedulerPolicy"
 SETTINGS_KIND: Final = "ReactiveSettings"
+KOORDINATOR_KIND: Final = "DeschedulerConfiguration"
 
 
 class DocumentKind(Enum):
@@ -21,6 +22,7 @@ class DocumentKind(Enum):
     POLICY = ("descheduler/v1alpha2", POLICY_KIND)
     LEGACY_POLICY = ("descheduler/v1alpha1", POLICY_KIND)
     UNVERSIONED_POLICY = ("", POLICY_KIND)
+    KOORDINATOR = ("descheduler/v1alpha2", KOORDINATOR_KIND)
     SETTINGS = ("reactive-desched/v1alpha1", SETTINGS_KIND)
 
     @property
@@ -36,20 +38,20 @@ class DocumentKind(Enum):
     @property
     def is_policy(self) -> bool:
         """Say whether it is a policy, in whichever format."""
-        return self.kind == POLICY_KIND
+        return self is not DocumentKind.SETTINGS
 
 
 _POLICIES: Final = {
     kind.api_version: kind for kind in (DocumentKind.POLICY, DocumentKind.LEGACY_POLICY)
 }
-_VERSIONS: Final = tuple(kind.api_version for kind in DocumentKind if kind.api_version)
+_VERSIONS: Final = tuple(
+    dict.fromkeys(kind.api_version for kind in DocumentKind if kind.api_version)
+)
 _KINDS: Final = (POLICY_KIND, SETTINGS_KIND)
 _SETTINGS_ONLY: Final = frozenset(("budgets", "debounce", "journal"))
 _OTHER_KINDS: Final[Mapping[str, str]] = {
     "Config": "this is a kubeconfig: give it with --kubeconfig",
     "ConfigMap": "give the text inside it, not the ConfigMap around it",
-    "DeschedulerConfiguration": "this is a file of the koordinator descheduler: write its profiles "
-    "as a DeschedulerPolicy",
     "HelmRelease": "give the policy alone, not the Helm release around it",
     "KubeDescheduler": "this configures an operator: give the policy alone",
 }
@@ -105,6 +107,16 @@ def is_settings(root: YamlNode) -> bool:
     return is_reactive or bool(not root.text("kind") and root.keys & _SETTINGS_ONLY)
 
 
+def holds_policy(text: str) -> bool:
+    """Say whether a text inside another object is likely to be a policy."""
+    return POLICY_KIND in text or KOORDINATOR_KIND in text
+
+
+def is_koordinators(root: YamlNode) -> bool:
+    """Say whether a document is a configuration of koordinator's descheduler."""
+    return isinstance(root, MappingNode) and root.text("kind") == KOORDINATOR_KIND
+
+
 def _helm_values(location: SourceLocation, root: MappingNode) -> Diagnostic | None:
     """Recognise the values file of the Helm chart, which has the policy in it."""
     if _keys_with_value(root) & {"apiVersion", "kind"} or not root.keys & _HELM:
@@ -123,6 +135,8 @@ def _guess_kind(root: MappingNode) -> DocumentKind:
     """Guess what a document is meant to be."""
     if is_settings(root):
         return DocumentKind.SETTINGS
+    if is_koordinators(root):
+        return DocumentKind.KOORDINATOR
     if (version := _version(root)) in _POLICIES:
         return _POLICIES[str(version)]
     is_old = "strategies" in root.keys and "profiles" not in root.keys
@@ -162,7 +176,7 @@ def _api_version_diagnostics(
 def _missing_api_version(at: SourceLocation, root: MappingNode, kind: DocumentKind) -> Diagnostic:
     """Say what to write, and what upstream makes of a policy that does not say."""
     hint = f"write apiVersion: {kind.api_version}"
-    if not kind.is_policy:
+    if kind.kind != POLICY_KIND:
         return at.diagnostic("is required", hint, rule=Rule.MISSING_API_VERSION)
     if {"strategies", "profiles"} <= root.keys:
         hint = "strategies are descheduler/v1alpha1, profiles are descheduler/v1alpha2"
@@ -213,7 +227,7 @@ def _embedded_policy_hint(root: MappingNode) -> str:
     """Say where in an object that holds a policy as text, as a ConfigMap does, it is."""
     data = root.get("data")
     for entry in data.entries if isinstance(data, MappingNode) else ():
-        if isinstance(entry.value, ScalarNode) and POLICY_KIND in entry.value.text:
+        if isinstance(entry.value, ScalarNode) and holds_policy(entry.value.text):
             return f": it is below {format_path(('data', entry.key))}"
     return ""
 

@@ -12,9 +12,9 @@ from reactive_desched.api.args import Fix
 from reactive_desched.api.rules import Rule
 from reactive_desched.policy.detect_kind import (
     POLICY_KIND,
-    SETTINGS_KIND,
     DocumentKind,
     detect_kind,
+    is_koordinators,
     is_settings,
 )
 from reactive_desched.policy.diagnostics import Diagnostic, DiagnosticList, PolicyErrors
@@ -65,7 +65,7 @@ class Document(Struct, frozen=True):
 
 
 class DocumentSet:
-    """Sorts documents by kind; each kind may be there once, a second one is a problem.
+    """Sorts documents: one policy, in whichever format, and one of settings; a second is a problem.
 
     Upstream reads the first document of a text alone, and of a key written twice the last: a
     lenient reading does so too, and warns of what is left. Settings may be before or after it.
@@ -73,17 +73,18 @@ class DocumentSet:
 
     def __init__(self, diagnostics: DiagnosticList) -> None:
         self._diagnostics = diagnostics
-        self._by_kind: dict[str, Document] = {}
+        self._policy: Document | None = None
+        self._settings: Document | None = None
 
     @property
     def policy(self) -> Document | None:
         """The policy, if there is one."""
-        return self._by_kind.get(POLICY_KIND)
+        return self._policy
 
     @property
     def settings(self) -> Document | None:
         """The settings, if there are any."""
-        return self._by_kind.get(SETTINGS_KIND)
+        return self._settings
 
     def add(self, source: SourceText) -> None:
         """Take the documents of a text; a text that is no YAML is a problem."""
@@ -125,19 +126,24 @@ class DocumentSet:
     def _add_document(self, location: SourceLocation, revision: str) -> None:
         """Keep a document if it is of a kind we read and the first of it."""
         location = self._with_identity(location)
-        is_settings_document = is_settings(location.root)
+        is_strict = is_settings(location.root) or is_koordinators(location.root)
         for warning in _octal_numbers(location):
             self._diagnostics.warn(warning)
-        for problem in _report_duplicate_keys(location, is_settings=is_settings_document):
+        for problem in _report_duplicate_keys(location, is_strict=is_strict):
             self._diagnostics.add(problem)
-        if self._diagnostics.lenient and not is_settings_document:
+        if self._diagnostics.lenient and not is_strict:
             location = SourceLocation(location.source, without_duplicate_keys(location.root))
         if (kind := detect_kind(location, self._diagnostics)) is None:
             return
         taken = Document(location, kind, revision)
-        if (first := self._by_kind.setdefault(kind.kind, taken)) is not taken:
+        first = self._policy if kind.is_policy else self._settings
+        if first is None and kind.is_policy:
+            self._policy = taken
+        elif first is None:
+            self._settings = taken
+        else:
             where = f"{first.location.source}, line {first.location.root.mark.line}"
-            message = f"this is a second {kind.kind}; the first is in {where}"
+            message = f"this is a second {_family(kind)}; the first is in {where}"
             self._diagnostics.add(
                 location.diagnostic(message, "keep one", rule=Rule.SECOND_DOCUMENT)
             )
@@ -170,6 +176,10 @@ class DocumentSet:
         return replace(location, root=replace(root, entries=tuple(entries)))
 
 
+def _family(kind: DocumentKind) -> str:
+    return POLICY_KIND if kind.is_policy else kind.kind
+
+
 def _octal_numbers(location: SourceLocation) -> Iterator[Diagnostic]:
     """Warn of each number that begins with 0: YAML reads it to the base 8."""
     for path, table in walk_mappings(location.root):
@@ -192,7 +202,7 @@ def _octal_numbers(location: SourceLocation) -> Iterator[Diagnostic]:
                     )
 
 
-def _report_duplicate_keys(location: SourceLocation, *, is_settings: bool) -> Iterator[Diagnostic]:
+def _report_duplicate_keys(location: SourceLocation, *, is_strict: bool) -> Iterator[Diagnostic]:
     """Report each key that is written twice in one mapping; upstream lets a policy do that."""
     for path, table in walk_mappings(location.root):
         seen: dict[str, MappingEntry] = {}
@@ -200,13 +210,13 @@ def _report_duplicate_keys(location: SourceLocation, *, is_settings: bool) -> It
             first = seen.setdefault(entry.key, entry)
             if first is not entry:
                 message = f"is written twice; the first is on line {first.mark.line}"
-                hint = "keep one" if is_settings else "keep one: upstream reads the last"
+                hint = "keep one" if is_strict else "keep one: upstream reads the last"
                 at = location.below(*path, entry.key)
                 yield at.diagnostic(
                     message,
                     hint,
                     entry.mark,
-                    lenient_ok=not is_settings,
+                    lenient_ok=not is_strict,
                     rule=Rule.DUPLICATE_KEY,
                     fix=Fix(None) if to_plain(first.value) == to_plain(entry.value) else None,
                 )

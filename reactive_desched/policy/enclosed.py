@@ -7,7 +7,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from reactive_desched.policy.detect_kind import POLICY_KIND
+from reactive_desched.policy.detect_kind import holds_policy
 from reactive_desched.policy.tree import MappingEntry, MappingNode, ScalarNode, YamlNode
 
 _LITERAL: Final = "|"
@@ -31,7 +31,7 @@ def enclosed_policies(text: str, root: YamlNode) -> Iterator[EnclosedText]:
     data = root.get("data") if isinstance(root, MappingNode) else None
     lines = text.splitlines(keepends=True)
     for entry in data.entries if isinstance(data, MappingNode) else ():
-        if not isinstance(entry.value, ScalarNode) or POLICY_KIND not in entry.value.text:
+        if not isinstance(entry.value, ScalarNode) or not holds_policy(entry.value.text):
             continue
         mark = entry.value.mark
         if not lines[mark.line - 1][mark.column - 1 :].startswith(_LITERAL):

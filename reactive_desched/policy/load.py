@@ -14,7 +14,13 @@ from reactive_desched.api.args import fix_to
 from reactive_desched.api.rules import Rule
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.decode import Decoder, FieldHints
-from reactive_desched.policy.diagnostics import Diagnostic, DiagnosticList, PolicyErrors
+from reactive_desched.policy.detect_kind import DocumentKind
+from reactive_desched.policy.diagnostics import (
+    Diagnostic,
+    DiagnosticDeduplicator,
+    DiagnosticList,
+    PolicyErrors,
+)
 from reactive_desched.policy.documents import Document, DocumentSet, SourceText
 from reactive_desched.policy.policy import Policy
 from reactive_desched.policy.policy_reader import PolicyReader, ReadPolicy
@@ -113,7 +119,7 @@ def check_source(
         if source is not None:
             read, settings = _check_documents(source, registry, diagnostics)
         diagnostics.raise_if_errors()
-        for problem in () if read is None else find_unimplemented(read.location, registry):
+        for problem in () if read is None else _obstacles(read, registry):
             diagnostics.add(problem)
         diagnostics.raise_if_errors()
     except PolicyErrors as errors:
@@ -185,16 +191,43 @@ def _load(
     documents = DocumentSet(diagnostics)
     for source in sources:
         documents.add(source)
-    settings = _read_settings(documents.settings, diagnostics, registry)
-    read = _read_policy(documents.policy, registry, diagnostics)
+    read, settings = _read_both(documents, registry, diagnostics)
     diagnostics.raise_if_errors()
     if read is None:
         missing = [_missing_policy(sources)]
         raise PolicyErrors(missing, warnings=diagnostics.warnings, texts=diagnostics.texts)
-    cannot_run = tuple(find_unimplemented(read.location, registry))
+    cannot_run = tuple(_obstacles(read, registry))
     return Configuration(
         read.policy, settings, diagnostics.warnings, cannot_run, sources=tuple(sources)
     )
+
+
+def _obstacles(read: ReadPolicy, registry: Registry) -> Iterator[Diagnostic]:
+    """Yield what keeps a valid policy from running."""
+    yield from read.obstacles
+    yield from find_unimplemented(read.location, registry)
+
+
+def _read_both(
+    documents: DocumentSet, registry: Registry, diagnostics: DiagnosticList
+) -> tuple[ReadPolicy | None, "ReactiveSettings | None"]:
+    """Read the policy and the settings; those in a file of koordinator's count without others."""
+    settings = _read_settings(documents.settings, diagnostics, registry)
+    read = _read_policy(documents.policy, registry, diagnostics)
+    if read is None or read.settings is None or documents.policy is None:
+        return read, settings
+    if documents.settings is not None:
+        where = documents.settings.location.source
+        message = "what it says of limits and rates does not count beside other settings"
+        hint = f"write it into {where}: `policy convert` of this document alone shows it"
+        diagnostics.warn(
+            documents.policy.location.below("kind").diagnostic(
+                message, hint, rule=Rule.KOORDINATOR_DIFFERENCE
+            )
+        )
+        return read, settings
+    derived = Document(read.settings, DocumentKind.SETTINGS, documents.policy.revision)
+    return read, _read_settings(derived, DiagnosticDeduplicator(diagnostics), registry)
 
 
 def _read_policy(
@@ -214,8 +247,7 @@ def _check_documents(
     """Read what is in one text."""
     documents = DocumentSet(diagnostics)
     documents.add(source)
-    settings = _read_settings(documents.settings, diagnostics, registry)
-    read = _read_policy(documents.policy, registry, diagnostics)
+    read, settings = _read_both(documents, registry, diagnostics)
     if documents.policy is None and documents.settings is None:
         diagnostics.raise_if_errors()
         diagnostics.add(_missing_policy([source]))

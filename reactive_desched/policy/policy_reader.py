@@ -29,10 +29,16 @@ _IDENTITY: Final = frozenset(("apiVersion", "kind"))
 
 
 class ReadPolicy(Struct, frozen=True):
-    """A policy, and the document in today's format that it was read from."""
+    """A policy, and the document in today's format that it was read from.
+
+    A file of koordinator's says what settings of ours say, too, and may ask for what this version
+    does not do: `obstacles` keep it from running.
+    """
 
     policy: Policy
     location: SourceLocation
+    settings: SourceLocation | None = None
+    obstacles: tuple[Diagnostic, ...] = ()
 
 
 class PolicyReader:
@@ -48,7 +54,17 @@ class PolicyReader:
         It is sound only if no problem was added.
         """
         location = document.location
+        settings: SourceLocation | None = None
+        obstacles: tuple[Diagnostic, ...] = ()
         match document.kind:
+            case DocumentKind.KOORDINATOR:
+                from reactive_desched.policy.koordinator.reader import KoordinatorReader
+
+                read = KoordinatorReader(self._diagnostics).read(location)
+                location, settings, obstacles = read.policy, read.settings, read.obstacles
+                policy = self._decode_policy(
+                    location, document.revision, DiagnosticDeduplicator(self._diagnostics)
+                )
             case DocumentKind.LEGACY_POLICY:
                 from reactive_desched.policy.legacy_reader import LegacyReader
 
@@ -61,7 +77,7 @@ class PolicyReader:
                 policy = self._decode_policy(location, document.revision, self._diagnostics)
             case _:
                 policy = self._decode_policy(location, document.revision, self._diagnostics)
-        return None if policy is None else ReadPolicy(policy, location)
+        return None if policy is None else ReadPolicy(policy, location, settings, obstacles)
 
     def _decode_policy(
         self, location: SourceLocation, revision: str, diagnostics: DiagnosticList

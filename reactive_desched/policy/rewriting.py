@@ -18,7 +18,7 @@ from reactive_desched.policy.documents import Document, DocumentSet, SourceText
 from reactive_desched.policy.load import load_sources
 from reactive_desched.policy.merging import merge_profiles
 from reactive_desched.policy.outline import Outline, outline_document
-from reactive_desched.policy.policy_reader import PolicyReader
+from reactive_desched.policy.policy_reader import PolicyReader, ReadPolicy
 from reactive_desched.policy.registry import Registry, with_evictor
 from reactive_desched.policy.semantics import policy_semantics, policy_semantics_by_plugin
 from reactive_desched.policy.source_location import SourceLocation
@@ -28,6 +28,7 @@ from reactive_desched.policy.yaml_draft import Block, Draft, Drafter, DraftPart,
 from reactive_desched.policy.yaml_lines import YamlWriter
 
 _BOM: Final = b"\xef\xbb\xbf"
+_FORMATS: Final = (Rule.LEGACY_FORMAT, Rule.KOORDINATOR_FORMAT)
 _BUG: Final = "nothing is written; this is a mistake in the program, please report it:"
 
 
@@ -43,6 +44,14 @@ class ConvertOptions:
     merge: bool = False
     keep_deprecated: bool = False
     lenient: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Drafts:
+    """The policy in today's format and, where a file of koordinator's says some, settings."""
+
+    policy: Draft
+    settings: Draft | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,17 +79,20 @@ def convert_policy(
     source, mislabelled = (source, ()) if options.lenient else _as_legacy(source)
     old = load_sources([source], registry, lenient=options.lenient)
     raw = source.text if isinstance(source.text, bytes) else source.text.encode()
-    document, decoded = _find_policy(source, options), raw.decode("utf-8-sig")
+    documents, decoded = _find_documents(source, options), raw.decode("utf-8-sig")
+    document = _policy_of(documents, source)
     document_outline = outline_document(decoded, document.location.root.mark)
-    draft = _DraftBuilder(document, document_outline, registry, options).draft(old)
+    drafts = _DraftBuilder(documents, document, document_outline, registry, options).draft(old)
     new = raw
-    if draft is not None:
-        new = (_BOM if raw.startswith(_BOM) else b"") + _splice(document_outline, draft).encode()
+    if drafts is not None:
+        new = (_BOM if raw.startswith(_BOM) else b"") + _splice(document_outline, drafts).encode()
     read_again = _verify_conversion(SourceText(new, source.name), registry, old, options)
     notice_list = DiagnosticList()
-    read = (warning for warning in old.warnings if warning.path != "apiVersion")
+    read = (warning for warning in old.warnings if warning.rule not in _FORMATS)
+    obstacles = (each for each in old.unimplemented if each.rule is Rule.KOORDINATOR_ONLY)
     own_notices = conversion_notices(document, document_outline) if new != raw else ()
-    for notice in (*mislabelled, *read, *own_notices, *_merge_notices(document, old, options)):
+    merge_notices = _merge_notices(document, old, options)
+    for notice in (*mislabelled, *read, *obstacles, *own_notices, *merge_notices):
         notice_list.warn(notice)
     return ConvertResult(new, notice_list.warnings, new != raw, _needs_lenient(read_again))
 
@@ -132,10 +144,15 @@ def _merge_notices(
         )
 
 
-def _find_policy(source: SourceText, options: ConvertOptions) -> Document:
-    """Give the policy among the documents of a text that was read before."""
+def _find_documents(source: SourceText, options: ConvertOptions) -> DocumentSet:
+    """Give the documents of a text that was read before."""
     documents = DocumentSet(DiagnosticList(lenient=options.lenient))
     documents.add(source)
+    return documents
+
+
+def _policy_of(documents: DocumentSet, source: SourceText) -> Document:
+    """Give the policy among documents."""
     if documents.policy is None:
         raise ConversionError(f"{_BUG} the policy was read and is not there")
     if documents.policy.kind is DocumentKind.UNVERSIONED_POLICY:
@@ -150,30 +167,50 @@ class _DraftBuilder:
     """Drafts the document in today's format."""
 
     def __init__(
-        self, document: Document, outline: Outline, registry: Registry, options: ConvertOptions
+        self,
+        documents: DocumentSet,
+        document: Document,
+        outline: Outline,
+        registry: Registry,
+        options: ConvertOptions,
     ) -> None:
+        self._has_settings = documents.settings is not None
         self._document = document
         self._outline = outline
         self._registry = registry
         self._options = options
 
-    def draft(self, old: Configuration) -> Draft | None:
-        """Give the draft, or None when there is nothing to convert."""
+    def draft(self, old: Configuration) -> _Drafts | None:
+        """Give the drafts, or None when there is nothing to convert."""
+        if self._document.kind is DocumentKind.KOORDINATOR:
+            return self._from_koordinator()
         is_old = self._document.kind is DocumentKind.LEGACY_POLICY
         draft = self._from_strategies(old) if is_old else self._from_profiles(old)
         new = draft if self._options.keep_deprecated else replace_deprecated(draft)
         is_same = new is draft and not is_old and not _needs_lenient(old)
-        return None if is_same else new
+        return None if is_same else _Drafts(new)
+
+    def _from_koordinator(self) -> _Drafts:
+        """Draft what a file of koordinator's is converted to when it is loaded."""
+        read = self._read_again()
+        drafter = Drafter(self._outline, keep_source=False)
+        takes_settings = read.settings is not None and not self._has_settings
+        settings = drafter.draft(read.settings) if takes_settings and read.settings else None
+        return _Drafts(drafter.draft(read.location), settings)
 
     def _from_strategies(self, old: Configuration) -> Draft:
         """Draft what the legacy document is converted to when it is loaded."""
+        drafter = Drafter(self._outline, keep_source=False)
+        draft = mark_strategy_parts(drafter.draft(self._read_again().location))
+        return merge_profiles(draft, old.policy.profiles) if self._options.merge else draft
+
+    def _read_again(self) -> ReadPolicy:
+        """Read the document, which has no errors, as it is when it is loaded."""
         reader = PolicyReader(with_evictor(self._registry), DiagnosticList(lenient=True))
         read = reader.read(self._document)
         if read is None:
             raise ConversionError(f"{_BUG} the policy cannot be read a second time")
-        drafter = Drafter(self._outline, keep_source=False)
-        draft = mark_strategy_parts(drafter.draft(read.location))
-        return merge_profiles(draft, old.policy.profiles) if self._options.merge else draft
+        return read
 
     def _from_profiles(self, old: Configuration) -> Draft:
         """Draft the document as it is, without what is not read."""
@@ -198,18 +235,22 @@ def _with_kind(draft: Draft) -> Draft:
     return replace(draft, parts=(first, DraftPart("kind", text_leaf(KIND)), *rest))
 
 
-def _splice(outline: Outline, draft: Draft) -> str:
-    """Give the text with a draft in the place of the document."""
+def _splice(outline: Outline, drafts: _Drafts) -> str:
+    """Give the text with what was drafted in the place of the document."""
     remarks = find_comments(outline)
-    placement = CommentPlacement(draft)
-    placement.attach_all(remarks)
+    placement = CommentPlacement(drafts.policy)
+    settings = None if drafts.settings is None else CommentPlacement(drafts.settings)
+    placement.attach_all(remarks, settings)
     written = outline.text[outline.start : outline.end]
     line_break = "\r\n" if "\r\n" in written else "\n"
     before, after = outline.text[: outline.start], outline.text[outline.end :]
     gap = "" if before[-1:] in ("", "\n") else line_break
     space = written[len(written.rstrip()) :]
     rest = space if "\n" in space else line_break
-    lines = YamlWriter(outline, remarks, placement.part_comments).lines(draft)
+    lines = [*YamlWriter(outline, remarks, placement.part_comments).lines(drafts.policy)]
+    if settings is not None and drafts.settings is not None:
+        writer = YamlWriter(outline, remarks, settings.part_comments)
+        lines += ("---", *writer.lines(drafts.settings))
     return f"{before}{gap}{line_break.join(lines)}{rest}{after}"
 
 

@@ -21,7 +21,7 @@ GROUPS: Final[Mapping[str, str]] = {
     "RD2": "Fields and values",
     "RD3": "Arguments of plugins",
     "RD4": "Plugins and profiles",
-    "RD5": "Legacy format and deprecated fields",
+    "RD5": "Other formats and deprecated fields",
     "RD6": "Settings and flags",
 }
 """The headings of the page, by how the codes below them begin."""

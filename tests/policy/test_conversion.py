@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from reactive_desched.api.args import Path
 from reactive_desched.plugins.registry import plugin_registry
-from reactive_desched.policy.conversion import Conversion, convert
+from reactive_desched.policy.conversion import convert
+from reactive_desched.policy.derived_tree import Conversion
 from reactive_desched.policy.diagnostics import PolicyErrors
 from reactive_desched.policy.documents import SourceText
 from reactive_desched.policy.load import load_sources

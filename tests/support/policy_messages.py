@@ -15,7 +15,8 @@ from msgspec import Struct
 from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.diagnostics import PolicyErrors
 from reactive_desched.policy.documents import SourceText
-from reactive_desched.policy.load import load_sources
+from reactive_desched.policy.load import check_source, load_sources
+from tests.support.koordinator_files import KOORDINATOR_HEAD, migration_controller
 from tests.support.legacy_policies import LEGACY_HEADER, TAINTS
 from tests.support.small_plugins import HEAD, REGISTRY, policy_with_args
 
@@ -26,6 +27,8 @@ TOPICS: Final[dict[str, Callable[[str], str]]] = {
     "arguments": partial(policy_with_args, TAINTS),
     "documents": str,
     "evictor": partial(policy_with_args, "DefaultEvictor"),
+    "koordinator": KOORDINATOR_HEAD.__add__,
+    "migration-controller": migration_controller,
     "policy": HEAD.__add__,
     "profiles": HEAD.__add__,
     "v1alpha1": LEGACY_HEADER.__add__,
@@ -34,6 +37,9 @@ TOPICS: Final[dict[str, Callable[[str], str]]] = {
     "warnings": HEAD.__add__,
 }
 """Each file, by its name, and what makes a whole policy of a text in it."""
+
+KOORDINATORS: Final = ("koordinator", "migration-controller")
+"""The files of which it is also said what keeps a valid text from running."""
 
 _NAME: Final = "=== "
 _MESSAGE: Final = "--> "
@@ -59,7 +65,11 @@ def cases(topic: str) -> Iterator[MessageCase]:
 
 def said_of(topic: str, text: str) -> tuple[str, ...]:
     """Return the errors about a text, or else its warnings."""
-    registry = plugin_registry() if topic.startswith("v1alpha1") else REGISTRY
+    if topic in KOORDINATORS:
+        verdict = check_source(SourceText(TOPICS[topic](text), "p.yaml"), plugin_registry())
+        return tuple(map(str, verdict.errors or verdict.warnings))
+    is_small = not topic.startswith("v1alpha1")
+    registry = REGISTRY if is_small else plugin_registry()
     try:
         read = load_sources([SourceText(TOPICS[topic](text), "p.yaml")], registry)
     except PolicyErrors as errors:

@@ -1,0 +1,165 @@
+"""What koordinator does otherwise than we: each with its place, what happens here, and a remedy."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from reactive_desched.api.rules import Rule
+from reactive_desched.model.migration_jobs import Mode, SkipGate
+from reactive_desched.policy.diagnostics import Diagnostic
+from reactive_desched.policy.koordinator.migration_controller import (
+    NAMESPACE,
+    EvictionPolicy,
+    MigrationControllerArgs,
+)
+from reactive_desched.policy.koordinator.paces import is_slower_than_ours
+from reactive_desched.policy.koordinator.profiles import KoordinatorsProfile
+from reactive_desched.policy.source_location import SourceLocation
+from reactive_desched.policy.tree import ScalarNode, find
+
+_OWN_LEASE: Final = "replicas of ours take a Lease of their own: see leaderElection in the settings"
+_OWN_SERVER: Final = "see server in the settings: one address serves metrics and health"
+_NOT_READ: Final = {
+    ("leaderElection",): _OWN_LEASE,
+    ("clientConnection", "kubeconfig"): "give it with --kubeconfig",
+    ("clientConnection", "acceptContentTypes"): "we speak JSON",
+    ("clientConnection", "contentType"): "we speak JSON",
+    ("healthzBindAddress",): _OWN_SERVER,
+    ("metricsBindAddress",): _OWN_SERVER,
+    ("enableProfiling",): "there is no such endpoint",
+    ("enableContentionProfiling",): "there is no such endpoint",
+}
+"""The fields of a file that nothing here reads, by path, and what to do instead."""
+
+_ARGUMENTS_NOT_READ: Final = {
+    "maxConcurrentReconciles": "evictions.maxInFlight in the settings is the nearest",
+    "arbitrationArgs": "waiting jobs are looked at when something changes, not at intervals",
+    "schedulerNames": "whichever scheduler a pod has, it is moved without a Reservation",
+}
+
+
+def file_differences(document: SourceLocation) -> Iterator[Diagnostic]:
+    """Yield what a file says beside its profiles and acts otherwise here."""
+    interval = document.below("deschedulingInterval")
+    if _is_zero(interval):
+        message = "koordinator runs its plugins once and then never again without it"
+        hint = "here they run whenever something changes; `run --once` runs them once"
+    else:
+        message = "plugins run when something changes, not at intervals"
+        hint = "`run --once` in a CronJob runs them at intervals"
+    yield interval.diagnostic(message, hint, rule=Rule.KOORDINATOR_DIFFERENCE)
+    for path, hint in _NOT_READ.items():
+        if not (at := document.below(*path)).is_null:
+            yield at.diagnostic("is not read", hint, rule=Rule.KOORDINATOR_DIFFERENCE, at_key=True)
+
+
+def _is_zero(interval: SourceLocation) -> bool:
+    return interval.is_null or (interval.text or "").strip("0hmsnuµ.+-") == ""
+
+
+def file_obstacles(document: SourceLocation) -> Iterator[Diagnostic]:
+    """Yield what keeps a file from running here, though it can be converted."""
+    dry_run = document.below("dryRun")
+    if isinstance(dry_run.node, ScalarNode) and dry_run.node.value is True:
+        message = "a policy of ours does not say so, and would evict"
+        hint = "remove it, and give `run` the flag --dry-run"
+        yield dry_run.diagnostic(message, hint, rule=Rule.KOORDINATOR_ONLY)
+
+
+def profile_obstacles(
+    profile: KoordinatorsProfile, args: MigrationControllerArgs
+) -> Iterator[Diagnostic]:
+    """Yield what keeps a profile from running here, though it can be converted."""
+    at = profile.args_at
+    if args.dry_run:
+        message = "a policy of ours does not say so, and would evict"
+        hint = "remove it, and give `run` the flag --dry-run"
+        yield at.below("dryRun").diagnostic(message, hint, rule=Rule.KOORDINATOR_ONLY)
+    if args.default_job_mode is Mode.RESERVATION_FIRST:
+        mode = at.below("defaultJobMode")
+        said = "ReservationFirst" if not mode.is_null else "ReservationFirst, the default,"
+        yield mode.diagnostic(
+            f"{said} reserves a place before it evicts, which this version does not do",
+            "write defaultJobMode: EvictDirectly, or run what `policy convert` writes, by which "
+            "only pods that fit on another node are evicted",
+            rule=Rule.KOORDINATOR_ONLY,
+        )
+
+
+def profile_errors(
+    profile: KoordinatorsProfile, args: MigrationControllerArgs
+) -> Iterator[Diagnostic]:
+    """Yield what nothing here stands for."""
+    at = profile.args_at
+    if args.eviction_policy is EvictionPolicy.SOFT_EVICTION:
+        yield at.below("evictionPolicy").diagnostic(
+            "SoftEviction leaves it to others to delete the pod, which this version does not do",
+            "write evictionPolicy: Eviction",
+            rule=Rule.KOORDINATOR_ONLY,
+        )
+    options = args.default_delete_options
+    if options is not None and options.dry_run:
+        yield at.below("defaultDeleteOptions", "dryRun").diagnostic(
+            "a policy of ours does not say so, and would evict",
+            "remove it, and give `run` the flag --dry-run",
+            rule=Rule.KOORDINATOR_ONLY,
+        )
+
+
+def profile_differences(
+    profile: KoordinatorsProfile, args: MigrationControllerArgs
+) -> Iterator[Diagnostic]:
+    """Yield what a profile's MigrationController does otherwise than its stand-in here."""
+    at = profile.args_at
+    for path, message, hint in (*_moves(args), *_pace(at, args)):
+        place = at.below(*path)
+        yield place.diagnostic(message, hint, rule=Rule.KOORDINATOR_DIFFERENCE, at_key=True)
+    for field, hint in _ARGUMENTS_NOT_READ.items():
+        if not (place := at.below(field)).is_null:
+            yield place.diagnostic(
+                "is not read", hint, rule=Rule.KOORDINATOR_DIFFERENCE, at_key=True
+            )
+
+
+_Difference = tuple[tuple[str, ...], str, str]
+
+
+def _moves(args: MigrationControllerArgs) -> Iterator[_Difference]:
+    """Yield differences in which pods may go, and how."""
+    if args.eviction_policy is EvictionPolicy.DELETE:
+        message = "pods are evicted, not deleted: PodDisruptionBudgets hold here"
+        yield ("evictionPolicy",), message, "nothing is to be done"
+    is_skipped = SkipGate.BARE_PODS in args.skip_eviction_gates
+    if args.evict_all_bare_pods or is_skipped:
+        path = "skipEvictionGates" if is_skipped else "evictAllBarePods"
+        message = "a pod without an owner is evicted only after it has failed"
+        yield (path,), message, "nothing would make such a pod again"
+    threshold = args.priority_threshold
+    if threshold.name and threshold.value is None:
+        message = "protects pods here; koordinator does not look the class up, and protects none"
+        yield ("priorityThreshold", "name"), message, "remove it if it is not meant"
+    options = args.default_delete_options
+    if options is not None and options.preconditions is not None:
+        message = "is not read: an eviction here always names the uid that was judged"
+        yield ("defaultDeleteOptions", "preconditions"), message, "remove it"
+    if options is not None and options.grace_period_seconds is not None:
+        message = "holds for every profile here"
+        hint = "it becomes gracePeriodSeconds of the policy"
+        yield ("defaultDeleteOptions", "gracePeriodSeconds"), message, hint
+
+
+def _pace(at: SourceLocation, args: MigrationControllerArgs) -> Iterator[_Difference]:
+    """Yield differences in how fast pods go."""
+    if "evict_qps" in args.model_fields_set and not is_slower_than_ours(args.evict_qps):
+        message = "evictions are slower here: budgets of the settings hold, by default 30 a minute"
+        yield ("evictQPS",), message, "see `policy explain settings.budgets` for each"
+    if args.max_unavailable_per_workload is not None:
+        message = "no pod goes here while another of its workload is not Ready"
+        hint = "the guard UnreadyWorkloads is stricter; migration jobs go by the number"
+        yield ("maxUnavailablePerWorkload",), message, hint
+    limiters = args.object_limiters
+    for kind, limiter in limiters.items():
+        is_share = isinstance(limiter.max_migrating, str)
+        if limiter.duration_s > 0 and is_share and find(at.root, at.path) is not None:
+            message = "is not read: a rate here is a number of pods"
+            hint = "one pod of a workload in that time" if kind != NAMESPACE else "write a number"
+            yield ("objectLimiters", kind, "maxMigrating"), message, hint

@@ -1,0 +1,221 @@
+"""The arguments of koordinator's MigrationController, with its defaults and what it refuses."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from typing import Annotated, Final
+
+from pydantic import BeforeValidator, Field, PlainValidator, ValidationInfo, WithJsonSchema
+
+from reactive_desched.api.args import (
+    INT32_MAX,
+    INT64_MAX,
+    FieldError,
+    FieldErrors,
+    Int32,
+    Section,
+    SelectorText,
+    SignedSeconds,
+)
+from reactive_desched.api.rules import Rule
+from reactive_desched.model.labels import EVERYTHING
+from reactive_desched.model.migration_jobs import Mode
+from reactive_desched.policy.migration import DEFAULT_PER_NODE, MigrationSettings
+from reactive_desched.primitives.hints import quote
+
+NAME: Final = "MigrationController"
+DEFAULT_SCHEDULER: Final = "koord-scheduler"
+DEFAULT_QPS: Final = 10.0
+WORKLOAD: Final = "workload"
+NAMESPACE: Final = "namespace"
+
+_SHARE: Final = re.compile(r"[+-]?[0-9]+%")
+_NUMBER: Final = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,3})?")
+_QPS_HINT: Final = "write a number above 0, for example 10"
+
+
+class EvictionPolicy(StrEnum):
+    """How a pod is asked to go."""
+
+    EVICTION = "Eviction"
+    DELETE = "Delete"
+    SOFT_EVICTION = "SoftEviction"
+
+
+def _read_limit(written: object) -> int | str:
+    """Read any whole number, as koordinator does, or a text that is a whole percentage."""
+    if type(written) is int or (isinstance(written, str) and _SHARE.fullmatch(written)):
+        return written
+    said = quote(written) if isinstance(written, str) else "this"
+    message = f"{said} is neither a number of pods nor a percentage"
+    raise FieldErrors([FieldError(message, "write for example 1 or 25%", rule=Rule.NOT_A_LIMIT)])
+
+
+def _or(default: str) -> BeforeValidator:
+    """Return a validator that takes the empty text for the default, as koordinator does."""
+    return BeforeValidator(lambda written: default if written == "" else written)
+
+
+def _read_qps(written: object, info: ValidationInfo) -> float:
+    """Read evictions per second, a number or a text with one in it."""
+    del info
+    number = written if isinstance(written, str) else json.dumps(written)
+    if not _NUMBER.fullmatch(number):
+        message = "must be a number, or a text with one in it"
+        raise FieldErrors([FieldError(message, _QPS_HINT, rule=Rule.WRONG_TYPE)])
+    qps = float(number)
+    if not 0 < qps < INT64_MAX:
+        message = f"must be more than 0, not {quote(str(written))[1:-1]}"
+        raise FieldErrors([FieldError(message, _QPS_HINT, rule=Rule.OUT_OF_BOUNDS)])
+    return qps
+
+
+JobLimit = Annotated[int, Field(ge=0, le=INT32_MAX)]
+WorkloadLimit = Annotated[
+    int | str, PlainValidator(_read_limit), WithJsonSchema({"type": ["integer", "string"]})
+]
+EvictQps = Annotated[
+    float,
+    PlainValidator(_read_qps),
+    WithJsonSchema({"type": ["number", "string"]}),
+]
+
+
+class MigratedPriorityThreshold(Section):
+    """From which priority on pods stay; koordinator goes by the number where both are given."""
+
+    value: Int32 | None = Field(default=None, description="The priority.")
+    name: str = Field(
+        default="",
+        description="A PriorityClass whose value is the threshold; koordinator does not look it "
+        "up, so that it protects no pod there.",
+    )
+
+
+class ObjectLimiter(Section):
+    """How often pods of one workload, or of one namespace, are moved."""
+
+    duration_s: SignedSeconds = Field(default=0.0, description="The time; 0s: no limit.")
+    max_migrating: WorkloadLimit | None = Field(
+        default=None,
+        description="So many pods in that time; of a workload a number or a percentage of its "
+        "replicas, as maxMigratingPerWorkload when left out.",
+    )
+    burst: Int32 = Field(default=0, description="The most at once after a quiet time; 0 is 1.")
+
+
+class ArbitrationArgs(Section):
+    """When koordinator looks at waiting jobs; here a change that matters to one does that."""
+
+    enabled: bool = Field(default=True, description="Not read by koordinator either.")
+    interval_s: SignedSeconds = Field(default=0.5, description="The wait between two rounds.")
+
+
+class Preconditions(Section):
+    """What must hold of a pod for it to be deleted."""
+
+    uid: str | None = Field(default=None, description="Its uid.")
+    resource_version: str | None = Field(default=None, description="Its resource version.")
+
+
+class DeleteOptions(Section):
+    """Options of the eviction or the deletion of a pod."""
+
+    api_version: str = Field(default="", description="Not read.")
+    kind: str = Field(default="", description="Not read.")
+    grace_period_seconds: int | None = Field(
+        default=None,
+        ge=-INT64_MAX - 1,
+        le=INT64_MAX,
+        description="Overrides the pod's own grace period.",
+    )
+    preconditions: Preconditions | None = Field(default=None, description="What must hold.")
+    orphan_dependents: bool | None = Field(default=None, description="Deprecated.")
+    propagation_policy: str | None = Field(default=None, description="What becomes of dependents.")
+    dry_run: tuple[str, ...] = Field(default=(), description="All: nothing is deleted.")
+    ignore_store_read_error_with_cluster_breaking_potential: bool | None = Field(
+        default=None, description="Also delete what cannot be read."
+    )
+
+
+class MigrationControllerArgs(MigrationSettings):
+    """How koordinator moves pods: which, how many at once, and by what.
+
+    `migration` in the settings has those of them by which jobs are carried out.
+    """
+
+    dry_run: bool = Field(default=False, description="Evict nothing that plugins find.")
+    max_concurrent_reconciles: Annotated[int, Field(ge=1, le=INT32_MAX)] = Field(
+        default=1, description="How many jobs are worked on at once."
+    )
+    priority_threshold: MigratedPriorityThreshold = Field(  # type: ignore[assignment]  # wider
+        default=MigratedPriorityThreshold.model_construct(),
+        description="Pods of this priority or above are not moved.",
+    )
+    node_fit: bool = Field(default=False, description="Move only pods that fit on some other node.")
+    node_selector: SelectorText = Field(
+        default=EVERYTHING, description="Nodes that nodeFit may consider; none means all."
+    )
+    max_migrating_globally: JobLimit | None = Field(  # type: ignore[assignment]  # may be null
+        default=None, description="So many jobs may be in progress at once; 0: any number."
+    )
+    max_migrating_per_node: JobLimit | None = Field(  # type: ignore[assignment]  # may be null
+        default=DEFAULT_PER_NODE, description="The same for the pods of one node."
+    )
+    max_migrating_per_namespace: JobLimit | None = Field(  # type: ignore[assignment]  # may be null
+        default=None, description="The same for the pods of one namespace."
+    )
+    max_migrating_per_workload: WorkloadLimit | None = Field(
+        default=None,
+        description="So many pods of one workload may be moved at once: a number, or a percentage "
+        "of its replicas, rounded down, at least 1. Left out: 1 below 4 replicas, 2 up to 10, a "
+        "tenth of them above.",
+    )
+    max_unavailable_per_workload: WorkloadLimit | None = Field(
+        default=None,
+        description="So many pods of one workload may be moved or unavailable at once; as above.",
+    )
+    object_limiters: Mapping[str, ObjectLimiter] = Field(
+        default={},
+        description="How often pods of one `workload` or `namespace` are moved. Left out: of a "
+        "workload as many in 5m as maxMigratingPerWorkload.",
+    )
+    default_job_mode: Annotated[Mode, _or(Mode.RESERVATION_FIRST)] = Field(
+        default=Mode.RESERVATION_FIRST,
+        description="The mode of jobs that say none: ReservationFirst or EvictDirectly.",
+    )
+    scheduler_names: tuple[str, ...] = Field(
+        default=(DEFAULT_SCHEDULER,),
+        description="The schedulers that know Reservations; in mode ReservationFirst pods of "
+        "others are not moved.",
+    )
+    evict_qps: EvictQps = Field(
+        default=DEFAULT_QPS,
+        validation_alias="evictQPS",
+        serialization_alias="evictQPS",
+        description="Evictions per second, a number or a text with one in it.",
+    )
+    evict_burst: Annotated[int, Field(gt=0, le=INT32_MAX)] = Field(
+        default=1, description="Most evictions at once."
+    )
+    eviction_policy: Annotated[EvictionPolicy, _or(EvictionPolicy.EVICTION)] = Field(
+        default=EvictionPolicy.EVICTION,
+        description="How a pod is asked to go: Eviction, Delete or SoftEviction.",
+    )
+    default_delete_options: DeleteOptions | None = Field(
+        default=None, description="Options of evictions that say none themselves."
+    )
+    arbitration_args: ArbitrationArgs = Field(
+        default=ArbitrationArgs.model_construct(), description="When waiting jobs are looked at."
+    )
+
+    def warnings(self) -> Iterator[FieldError]:
+        """Say what is accepted and has no effect, in koordinator either."""
+        for kind in self.object_limiters.keys() - {WORKLOAD, NAMESPACE}:
+            hint = f"write {WORKLOAD} or {NAMESPACE}"
+            path = ("objectLimiters", kind)
+            yield FieldError("limits nothing", hint, path, rule=Rule.NO_EFFECT, at_key=True)
+        if self.evict_system_critical_pods and self.priority_threshold.value is not None:
+            hint = "evictSystemCriticalPods lets pods of every priority go"
+            yield FieldError("has no effect", hint, ("priorityThreshold",), rule=Rule.NO_EFFECT)

@@ -1,0 +1,186 @@
+"""What koordinator says of limits and rates, as settings of ours; where it says less, ours stay."""
+
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+from typing import Final
+
+from reactive_desched.api.args import Path
+from reactive_desched.model.migration_jobs import SkipGate
+from reactive_desched.policy.decode import fields_by_key
+from reactive_desched.policy.derived_tree import NULL, TargetValue
+from reactive_desched.policy.detect_kind import DocumentKind
+from reactive_desched.policy.koordinator.migration_controller import (
+    NAMESPACE,
+    WORKLOAD,
+    MigrationControllerArgs,
+    ObjectLimiter,
+)
+from reactive_desched.policy.koordinator.profiles import KoordinatorsProfile
+from reactive_desched.policy.limits import EvictionRateLimits
+from reactive_desched.policy.migration import DEFAULT_PER_NODE, MAX_LIMIT, MigrationSettings
+from reactive_desched.policy.source_location import SourceLocation
+from reactive_desched.policy.tree import MappingNode
+
+_ALL: Final = 100
+_MAX_DENOMINATOR: Final = 3600
+_DEFAULT_LIMITER_TIME: Final = "5m"
+_JOB_LIMITS: Final = {
+    "maxMigratingGlobally": "max_migrating_globally",
+    "maxMigratingPerNode": "max_migrating_per_node",
+    "maxMigratingPerNamespace": "max_migrating_per_namespace",
+}
+_WORKLOAD_LIMITS: Final = {
+    "maxMigratingPerWorkload": "max_migrating_per_workload",
+    "maxUnavailablePerWorkload": "max_unavailable_per_workload",
+}
+_COMPUTED: Final = frozenset(
+    ("defaultJobMode", "priorityThreshold", *_JOB_LIMITS, *_WORKLOAD_LIMITS)
+)
+
+Targets = Mapping[str, TargetValue]
+
+
+def is_slower_than_ours(per_second: float) -> bool:
+    """Say whether a rate of evictions is below that of `budgets.cluster`."""
+    ours = EvictionRateLimits.model_construct().cluster
+    return ours is not None and per_second < ours.rate.per_second
+
+
+def settings_target(
+    document: SourceLocation, profile: KoordinatorsProfile | None
+) -> TargetValue | None:
+    """Outline the settings that stand for a file; None for one that says nothing of them."""
+    if not (sections := dict(_sections(document, profile))):
+        return None
+    head = {
+        "apiVersion": TargetValue(("apiVersion",), DocumentKind.SETTINGS.api_version),
+        "kind": TargetValue(("kind",), DocumentKind.SETTINGS.kind),
+    }
+    return TargetValue((), {**head, **sections})
+
+
+def _sections(
+    document: SourceLocation, profile: KoordinatorsProfile | None
+) -> Iterator[tuple[str, TargetValue]]:
+    at = document.below("clientConnection")
+    if client := dict(_client(at)):
+        yield "client", TargetValue(at.path, client)
+    if profile is None or (args := profile.args) is None:
+        return
+    path = profile.args_at.path
+    yield "budgets", TargetValue(path, dict(_budgets(path, args)))
+    moving = TargetValue(path, dict(_max_moving(path, args)))
+    yield "moves", TargetValue(path, {"maxMoving": moving})
+    yield "migration", TargetValue(path, dict(_migration(profile.args_at, args)))
+
+
+def _client(at: SourceLocation) -> Iterator[tuple[str, TargetValue]]:
+    """Take over what is more than 0, which stands for koordinator's default."""
+    for theirs, ours in (("qps", "requestsPerSecond"), ("burst", "burst")):
+        node = at.below(theirs).node
+        value = getattr(node, "value", None)
+        if isinstance(value, (int, float)) and value > 0:
+            yield ours, TargetValue(at.below(theirs).path)
+
+
+def _budgets(at: Path, args: MigrationControllerArgs) -> Iterator[tuple[str, TargetValue]]:
+    """Outline the rates: that of all evictions where it is slower, and those of single objects."""
+    if is_slower_than_ours(args.evict_qps):
+        path = (*at, "evictQPS")
+        rate = Fraction(args.evict_qps).limit_denominator(_MAX_DENOMINATOR) or Fraction(
+            1, _MAX_DENOMINATOR
+        )
+        burst = TargetValue((*at, "evictBurst"), _count(args.evict_burst))
+        yield "cluster", _rate(path, rate.numerator, f"{rate.denominator}s", burst)
+    limiters = args.object_limiters
+    below = (*at, "objectLimiters")
+    if not limiters:
+        one = TargetValue(below, 1)
+        yield "owner", _rate(below, 1, _DEFAULT_LIMITER_TIME, one)
+    if (limiter := limiters.get(WORKLOAD)) is not None and limiter.duration_s > 0:
+        most = limiter.max_migrating
+        most = args.max_migrating_per_workload if most is None else most
+        yield "owner", _limiter((*below, WORKLOAD), limiter, most if isinstance(most, int) else 1)
+    namespace = limiters.get(NAMESPACE)
+    if namespace is not None and namespace.duration_s > 0:
+        most = namespace.max_migrating
+        if isinstance(most, int) and most > 0:
+            yield "namespace", _limiter((*below, NAMESPACE), namespace, most)
+
+
+def _limiter(at: Path, limiter: ObjectLimiter, most: int) -> TargetValue:
+    burst = TargetValue((*at, "burst"), _count(limiter.burst))
+    return TargetValue(
+        at,
+        {
+            "evictions": TargetValue((*at, "maxMigrating"), _count(most)),
+            "per": TargetValue((*at, "duration")),
+            "burst": burst,
+        },
+    )
+
+
+def _rate(at: Path, evictions: int, per: str, burst: TargetValue) -> TargetValue:
+    return TargetValue(
+        at,
+        {"evictions": TargetValue(at, evictions), "per": TargetValue(at, per), "burst": burst},
+    )
+
+
+def _max_moving(at: Path, args: MigrationControllerArgs) -> Iterator[tuple[str, TargetValue]]:
+    """Outline how many pods may move at once; what koordinator does not limit keeps our limit."""
+    skips = frozenset(args.skip_eviction_gates)
+    node = args.max_migrating_per_node
+    node = DEFAULT_PER_NODE if node is None else node
+    is_off = not node or SkipGate.MIGRATING_PER_NODE in skips
+    yield "node", TargetValue((*at, "maxMigratingPerNode"), NULL if is_off else _count(node))
+    for ours, theirs, most, gate in (
+        ("namespace", "PerNamespace", args.max_migrating_per_namespace, "PER_NAMESPACE"),
+        ("cluster", "Globally", args.max_migrating_globally, "GLOBALLY"),
+    ):
+        if most and SkipGate[f"MIGRATING_{gate}"] not in skips:
+            yield ours, TargetValue((*at, f"maxMigrating{theirs}"), _count(most))
+    owner = args.max_migrating_per_workload
+    if owner is not None and SkipGate.MIGRATING_PER_WORKLOAD not in skips:
+        yield "owner", TargetValue((*at, "maxMigratingPerWorkload"), _of_owner(owner))
+
+
+def _count(written: int) -> int:
+    """Return a count that settings of ours take: from 1 to a million."""
+    return max(1, min(written, MAX_LIMIT))
+
+
+def _of_owner(limit: int | str) -> int | str:
+    """Write a limit of one workload as ours: 0 and less come to one pod at a time."""
+    if isinstance(limit, int):
+        return _count(limit)
+    share = min(_ALL, int(limit.removesuffix("%")))
+    return f"{share}%" if share > 0 else 1
+
+
+def _migration(
+    at: SourceLocation, args: MigrationControllerArgs
+) -> Iterator[tuple[str, TargetValue]]:
+    """Outline the settings of jobs: every argument that is written and has the same name there."""
+    yield "defaultJobMode", TargetValue((*at.path, "defaultJobMode"), str(args.default_job_mode))
+    written = at.node.keys if isinstance(at.node, MappingNode) else frozenset()
+    for field in fields_by_key(MigrationSettings):
+        if field in written and field not in _COMPUTED:
+            yield field, TargetValue((*at.path, field))
+    if args.priority_threshold.value is not None:
+        path = (*at.path, "priorityThreshold")
+        yield "priorityThreshold", TargetValue(path, {"value": TargetValue((*path, "value"))})
+    for field, name in _JOB_LIMITS.items():
+        if field in written and (most := getattr(args, name)) is not None:
+            yield field, TargetValue((*at.path, field), min(most, MAX_LIMIT))
+    for field, name in _WORKLOAD_LIMITS.items():
+        if (limit := getattr(args, name)) is not None:
+            yield field, TargetValue((*at.path, field), _of_job(limit))
+
+
+def _of_job(limit: int | str) -> int | str:
+    """Write a limit of one workload as the settings of jobs have it; below 0% none may move."""
+    if isinstance(limit, int):
+        return limit
+    share = int(limit.removesuffix("%"))
+    return f"{share}%" if share >= 0 else -1

@@ -1,0 +1,428 @@
+"""Files of koordinator's descheduler: what they come to here, and that nothing is left unsaid."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reactive_desched.api.rules import Rule
+from reactive_desched.cli import main
+from reactive_desched.errors import ConfigError
+from reactive_desched.migration.settings import arbitration_settings
+from reactive_desched.migration.workload_limit import workload_limit
+from reactive_desched.model.migration_jobs import Mode, SkipGate
+from reactive_desched.plugins.low_node_load import LowNodeLoadArgs
+from reactive_desched.plugins.registry import plugin_registry
+from reactive_desched.policy.configuration import Configuration
+from reactive_desched.policy.documents import SourceText
+from reactive_desched.policy.evictor import DefaultEvictorArgs
+from reactive_desched.policy.load import check_source, load_sources
+from reactive_desched.policy.moves import count_of
+from reactive_desched.policy.protections import Protection
+from reactive_desched.policy.rewriting import ConvertOptions, ConvertResult, convert_policy
+from tests.support.koordinator_files import KOORDINATOR_HEAD, migration_controller
+
+LOW_NODE_LOAD = """\
+profiles:
+- plugins:
+    deschedule: {disabled: [{name: "*"}]}
+    balance: {enabled: [{name: LowNodeLoad}]}
+  pluginConfig:
+  - name: LowNodeLoad
+    args:
+      apiVersion: descheduler/v1alpha2
+      kind: LowNodeLoadArgs
+      highThresholds: {cpu: 75}
+      lowThresholds: {cpu: 45}
+"""
+
+
+def read(text: str) -> Configuration:
+    return load_sources([SourceText(text, "k.yaml")], plugin_registry())
+
+
+def converted(text: str) -> ConvertResult:
+    return convert_policy(SourceText(text, "k.yaml"), plugin_registry(), ConvertOptions())
+
+
+def evictor(args: str) -> DefaultEvictorArgs:
+    (profile,) = read(migration_controller(args)).policy.profiles
+    return profile.evictor
+
+
+def settings(args: str) -> dict[str, Any]:
+    """Return what the file says of settings; what it leaves alone is not in it."""
+    written = read(migration_controller(args)).written
+    assert written is not None
+    return written.model_dump(mode="json", by_alias=True, exclude_unset=True)
+
+
+def test_a_file_without_arguments_runs_its_plugin_with_the_defaults_of_the_controller() -> None:
+    configuration = read(KOORDINATOR_HEAD + LOW_NODE_LOAD)
+
+    (profile,) = configuration.policy.profiles
+    assert profile.name == "koord-descheduler"
+    assert profile.balance == ("LowNodeLoad",)
+    args = profile.args["LowNodeLoad"]
+    assert isinstance(args, LowNodeLoadArgs)
+    assert args.high_thresholds == {"cpu": 75.0}
+    assert profile.evictor.node_fit
+    assert profile.evictor.min_replicas == 2
+    assert configuration.settings.moves.max_moving.node == 2
+    migration = configuration.settings.migration
+    assert migration is not None
+    assert migration.default_job_mode is Mode.RESERVATION_FIRST
+    assert [each.rule for each in configuration.unimplemented] == [Rule.KOORDINATOR_ONLY]
+
+
+@pytest.mark.parametrize(
+    ("args", "active"),
+    [
+        ("{}", set()),
+        ("evictLocalStoragePods: true", {Protection.LOCAL_STORAGE}),
+        ("skipEvictionGates: [LocalStorage]", {Protection.LOCAL_STORAGE}),
+        ("evictSystemCriticalPods: true", {Protection.SYSTEM_CRITICAL}),
+        ("skipEvictionGates: [SystemCritical]", {Protection.SYSTEM_CRITICAL}),
+        ("evictFailedBarePods: true", {Protection.FAILED_BARE}),
+        ("evictAllBarePods: true", {Protection.FAILED_BARE}),
+        ("skipEvictionGates: [BarePods]", {Protection.FAILED_BARE}),
+        ("ignorePvcPods: true", {Protection.PVC}),
+        ("{ignorePvcPods: true, skipEvictionGates: [PVC]}", set()),
+    ],
+)
+def test_what_the_controller_protects_the_default_evictor_does(
+    args: str, active: set[Protection]
+) -> None:
+    assert evictor(args).protections ^ DefaultEvictorArgs().protections == active
+
+
+@pytest.mark.parametrize(
+    ("args", "field", "value"),
+    [
+        ("defaultJobMode: EvictDirectly", "node_fit", False),
+        ("{nodeFit: true, defaultJobMode: EvictDirectly}", "node_fit", True),
+        (
+            "{nodeFit: true, skipEvictionGates: [NodeFit], defaultJobMode: EvictDirectly}",
+            "node_fit",
+            False,
+        ),
+        ("skipCheckExpectedReplicas: true", "min_replicas", 0),
+        ("skipEvictionGates: [ExpectedReplicas]", "min_replicas", 0),
+        ("{maxMigratingPerWorkload: 2, maxUnavailablePerWorkload: 4}", "min_replicas", 5),
+        ("maxMigratingPerWorkload: 50%", "min_replicas", 2),
+        ("skipEvictionGates: [LabelSelector]", "label_selector", None),
+        ("skipEvictionGates: [Namespaces]", "namespace_label_selector", None),
+    ],
+)
+def test_what_must_hold_before_an_eviction_is_taken_over(
+    args: str, field: str, value: object
+) -> None:
+    if "LabelSelector" in args:
+        args = f"{args}\nlabelSelector: {{matchLabels: {{a: b}}}}"
+    if "[Namespaces]" in args:
+        args = f"{args}\nnamespaces: {{include: [a]}}"
+    assert getattr(evictor(args), field) == value
+
+
+@pytest.mark.parametrize(
+    ("namespaces", "chosen"),
+    [("{include: [a, b]}", {"a", "b"}), ("{exclude: [a]}", {"b", "c"})],
+)
+def test_namespaces_are_chosen_by_the_label_with_their_name(
+    namespaces: str, chosen: set[str]
+) -> None:
+    selector = evictor(f"namespaces: {namespaces}").namespace_label_selector
+
+    assert selector is not None
+    matching = {name for name in "abc" if selector.matches({"kubernetes.io/metadata.name": name})}
+    assert matching == chosen
+
+
+@pytest.mark.parametrize(
+    ("args", "value", "name"),
+    [
+        ("priorityThreshold: {value: 1000}", 1000, None),
+        ("priorityThreshold: {value: 1000, name: high}", 1000, None),
+        ("priorityThreshold: {name: high}", None, "high"),
+        ("priorityThreshold: {value: 2100000000}", None, None),
+        ("{priorityThreshold: {value: 1}, evictSystemCriticalPods: true}", None, None),
+        ("{priorityThreshold: {value: 1}, skipEvictionGates: [PriorityThreshold]}", None, None),
+    ],
+)
+def test_the_threshold_is_the_one_that_counts(
+    args: str, value: int | None, name: str | None
+) -> None:
+    threshold = evictor(args).priority_threshold
+    assert (threshold.value, threshold.name) == (value, name)
+
+
+@pytest.mark.parametrize(
+    ("args", "moving"),
+    [
+        ("{}", {"node": 2}),
+        ("maxMigratingPerNode: 0", {"node": None}),
+        ("maxMigratingPerNode: null", {"node": 2}),
+        ("skipEvictionGates: [MaxMigratingPerNode]", {"node": None}),
+        ("maxMigratingGlobally: 7", {"node": 2, "cluster": 7}),
+        ("{maxMigratingGlobally: 7, skipEvictionGates: [MaxMigratingGlobally]}", {"node": 2}),
+        ("maxMigratingPerNamespace: 3", {"node": 2, "namespace": 3}),
+        ("maxMigratingPerNamespace: 2147483647", {"node": 2, "namespace": 1_000_000}),
+        ("maxMigratingPerWorkload: 0", {"node": 2, "owner": 1}),
+        ("maxMigratingPerWorkload: -3", {"node": 2, "owner": 1}),
+        ("maxMigratingPerWorkload: 25%", {"node": 2, "owner": "25%"}),
+        ("maxMigratingPerWorkload: 250%", {"node": 2, "owner": "100%"}),
+        ("maxMigratingPerWorkload: +0%", {"node": 2, "owner": 1}),
+    ],
+)
+def test_limits_of_jobs_limit_the_pods_that_move(args: str, moving: dict[str, object]) -> None:
+    assert settings(args)["moves"]["maxMoving"] == moving
+
+
+@pytest.mark.parametrize(
+    ("args", "budgets"),
+    [
+        ("{}", {"owner": {"evictions": 1, "per": 300.0, "burst": 1}}),
+        ("objectLimiters: {workload: {duration: 0s}}", None),
+        ("objectLimiters: {namespace: {duration: 1m}}", None),
+        (
+            "objectLimiters: {workload: {duration: 10m, maxMigrating: 3, burst: 2}}",
+            {"owner": {"evictions": 3, "per": 600.0, "burst": 2}},
+        ),
+        (
+            "{objectLimiters: {workload: {duration: 10m}}, maxMigratingPerWorkload: 4}",
+            {"owner": {"evictions": 4, "per": 600.0, "burst": 1}},
+        ),
+        (
+            "{objectLimiters: {namespace: {duration: 1s, maxMigrating: 5}}}",
+            {"namespace": {"evictions": 5, "per": 1.0, "burst": 1}},
+        ),
+        (
+            '{evictQPS: "0.1", evictBurst: 3, objectLimiters: {workload: {duration: 0s}}}',
+            {"cluster": {"evictions": 1, "per": 10.0, "burst": 3}},
+        ),
+        ('{evictQPS: "10", objectLimiters: {workload: {duration: 0s}}}', None),
+    ],
+)
+def test_rates_are_taken_over_where_they_are_slower(
+    args: str, budgets: dict[str, object] | None
+) -> None:
+    assert settings(args).get("budgets") == budgets
+
+
+def test_the_settings_of_jobs_are_the_arguments_of_the_controller() -> None:
+    written = read(
+        migration_controller(
+            "{defaultJobTTL: 10m, maxMigratingPerWorkload: +05%, maxUnavailablePerWorkload: -5%, "
+            "maxMigratingGlobally: 2147483647, namespaces: {exclude: [kube-system]}, "
+            "labelSelector: {matchLabels: {a: b}}, priorityThreshold: {value: 9, name: x}, "
+            "skipEvictionGates: [PVC], evictLocalStoragePods: true, evictQPS: 3}"
+        )
+    ).settings.migration
+
+    assert written is not None
+    assert written.default_job_ttl_s == 600
+    arbitration = arbitration_settings(written)
+    assert arbitration.max_migrating_per_workload == "5%"
+    assert arbitration.max_unavailable_per_workload == -1
+    assert arbitration.max_migrating_globally == 1_000_000
+    assert arbitration.max_migrating_per_node == 2
+    assert arbitration.namespaces.exclude == {"kube-system"}
+    assert arbitration.priority_threshold == 9
+    assert arbitration.skip_eviction_gates == {SkipGate.PVC}
+    assert arbitration.evict_local_storage_pods
+
+
+def test_selectors_of_nodes_become_one_text() -> None:
+    selector = (
+        "{matchLabels: {a: b}, matchExpressions: [{key: c, operator: NotIn, values: [d, e]}]}"
+    )
+    own = "{matchExpressions: [{key: f, operator: Exists}, {key: g, operator: DoesNotExist}]}"
+    text = migration_controller("defaultJobMode: EvictDirectly").replace(
+        "- name: p\n", f"- name: p\n  nodeSelector: {own}\n"
+    )
+    read_selector = read(f"{text}nodeSelector: {selector}\n").policy.node_selector
+
+    assert str(read_selector) == "a in (b),c notin (d,e),f,!g"
+
+
+def test_limits_of_a_pass_are_the_policys() -> None:
+    text = migration_controller("defaultDeleteOptions: {gracePeriodSeconds: 7}")
+    limits = "maxNoOfPodsToEvictPerNode: 1\nmaxNoOfPodsToEvictTotal: 3\n"
+    policy = read(text + limits).policy
+
+    assert policy.limits.by_scope() == {"node": 1, "namespace": None, "cluster": 3}
+    assert policy.grace_period_s == 7
+
+
+def test_how_the_api_server_is_asked_is_taken_over_where_it_is_not_the_default() -> None:
+    text = migration_controller("{}")
+    client = read(f"{text}clientConnection: {{qps: 20, burst: 0}}\n").settings.client
+    assert (client.requests_per_second, client.burst) == (20, 100)
+
+
+def test_the_default_evictor_has_its_own_arguments() -> None:
+    text = LOW_NODE_LOAD.replace(
+        "  pluginConfig:\n",
+        '    evict: {disabled: [{name: "*"}], enabled: [{name: DefaultEvictor}]}\n'
+        "    filter: {disabled: [{name: MigrationController}]}\n"
+        "  pluginConfig:\n  - {name: DefaultEvictor, args: {minReplicas: 4}}\n",
+    )
+    configuration = read(KOORDINATOR_HEAD + text)
+
+    assert configuration.policy.profiles[0].evictor.min_replicas == 4
+    assert configuration.written is None
+    assert configuration.unimplemented == ()
+
+
+def test_a_default_that_a_profile_enables_again_stays() -> None:
+    text = LOW_NODE_LOAD.replace(
+        "  pluginConfig:\n",
+        '    evict: {disabled: [{name: "*"}], enabled: [{name: MigrationController}]}\n'
+        "  pluginConfig:\n",
+    )
+    assert read(KOORDINATOR_HEAD + text).settings.migration is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "rules"),
+    [
+        (migration_controller("defaultJobMode: EvictDirectly"), []),
+        (migration_controller("{}"), [Rule.KOORDINATOR_ONLY]),
+        (migration_controller("evictionPolicy: SoftEviction"), [Rule.KOORDINATOR_ONLY]),
+        (
+            "dryRun: true\n" + migration_controller("defaultJobMode: EvictDirectly"),
+            [Rule.KOORDINATOR_ONLY],
+        ),
+        (
+            migration_controller("{dryRun: true, defaultJobMode: EvictDirectly}"),
+            [Rule.KOORDINATOR_ONLY],
+        ),
+    ],
+)
+def test_what_is_not_acted_upon_keeps_a_file_from_running(text: str, rules: list[Rule]) -> None:
+    found = check_source(SourceText(text, "k.yaml"), plugin_registry())
+    assert [each.rule for each in found.errors] == rules
+
+
+def test_settings_of_ours_win_and_that_is_said() -> None:
+    head = "---\napiVersion: reactive-desched/v1alpha1\nkind: ReactiveSettings\n"
+    ours = f"{head}moves: {{cooldown: 1s}}\n"
+    text = migration_controller("{maxMigratingPerNode: 1, defaultJobMode: EvictDirectly}")
+    configuration = read(text + ours)
+
+    assert configuration.settings.moves.cooldown_s == 1
+    assert configuration.settings.moves.max_moving.node == 10
+    said = [each for each in configuration.warnings if "beside other settings" in each.message]
+    assert [each.rule for each in said] == [Rule.KOORDINATOR_DIFFERENCE]
+    assert b"maxMoving" not in converted(text + ours).text
+
+
+def test_a_file_is_converted_with_its_comments_and_stays_converted() -> None:
+    text = migration_controller(
+        "defaultJobMode: EvictDirectly\nmaxMigratingPerNode: 1 # one at a time\n"
+        "evictLocalStoragePods: true # caches\n"
+    )
+    new = converted(text)
+
+    again = converted(new.text.decode())
+    assert new.is_changed
+    assert not again.is_changed
+    lines = [line.strip() for line in new.text.decode().splitlines()]
+    assert "node: 1 # one at a time" in lines
+    assert "- PodsWithLocalStorage # caches" in lines
+    assert lines.count("---") == 1
+
+
+def test_what_keeps_a_file_from_running_is_said_when_it_is_converted() -> None:
+    new = converted("dryRun: true\n" + migration_controller("{}"))
+
+    said = [each.path for each in new.notices if each.rule is Rule.KOORDINATOR_ONLY]
+    assert said == ["dryRun", "profiles[0].pluginConfig[0].args.defaultJobMode"]
+    assert check_source(SourceText(new.text, "new.yaml"), plugin_registry()).errors == ()
+
+
+def test_what_nothing_here_stands_for_is_not_converted() -> None:
+    with pytest.raises(ConfigError, match="SoftEviction"):
+        converted(migration_controller("evictionPolicy: SoftEviction"))
+
+
+def test_a_file_inside_a_config_map_is_checked_at_its_lines() -> None:
+    inner = "".join(f"    {line}\n" for line in migration_controller("a: b").splitlines())
+    text = "apiVersion: v1\nkind: ConfigMap\ndata:\n  koord-descheduler-config: |\n" + inner
+    found = check_source(SourceText(text, "k.yaml"), plugin_registry()).errors
+
+    assert [(each.line, each.rule) for each in found] == [
+        (2, Rule.ENCLOSED_POLICY),
+        (15, Rule.UNKNOWN_FIELD),
+    ]
+
+
+def test_every_argument_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["policy", "explain", "MigrationController"]) == 0
+    said = capsys.readouterr().out
+    for field in ("defaultJobMode", "evictQPS", "skipEvictionGates", "objectLimiters"):
+        assert f"\n  {field} " in said
+    assert main(["policy", "explain", "MigrationController.evictBurst"]) == 0
+    assert "Most evictions at once." in capsys.readouterr().out
+
+
+LIMITS = st.one_of(st.none(), st.integers(-5, 2_000_000), st.integers(-20, 300).map("{}%".format))
+COUNTS = st.one_of(st.none(), st.integers(0, 2**31 - 1))
+ARGS = st.fixed_dictionaries(
+    {},
+    optional={
+        "maxMigratingGlobally": COUNTS,
+        "maxMigratingPerNode": COUNTS,
+        "maxMigratingPerNamespace": COUNTS,
+        "maxMigratingPerWorkload": LIMITS,
+        "maxUnavailablePerWorkload": LIMITS,
+        "defaultJobMode": st.sampled_from(["", *Mode]),
+        "evictionPolicy": st.sampled_from(["", "Eviction", "Delete"]),
+        "evictQPS": st.one_of(st.floats(1e-6, 1e6), st.floats(1e-6, 1e6).map(str)),
+        "evictBurst": st.integers(1, 2**31 - 1),
+        "evictAllBarePods": st.booleans(),
+        "evictSystemCriticalPods": st.booleans(),
+        "nodeFit": st.booleans(),
+        "priorityThreshold": st.fixed_dictionaries(
+            {}, optional={"value": st.integers(-(2**31), 2**31 - 1), "name": st.just("high")}
+        ),
+        "skipEvictionGates": st.lists(st.sampled_from(list(map(str, SkipGate)))),
+        "objectLimiters": st.dictionaries(
+            st.sampled_from(["workload", "namespace", "node"]),
+            st.fixed_dictionaries(
+                {"duration": st.sampled_from(["0s", "90s", "-1s", "1h30m"])},
+                optional={"maxMigrating": LIMITS, "burst": st.integers(-1, 5)},
+            ),
+        ),
+    },
+)
+
+
+@given(args=ARGS, replicas=st.integers(2, 500))
+def test_whatever_koordinator_takes_is_read_converted_and_no_faster_here(
+    args: dict[str, Any], replicas: int
+) -> None:
+    text = migration_controller(json.dumps(args))
+    configuration = read(text)
+    new = converted(text)  # which fails if the new text would say something else
+
+    assert check_source(SourceText(new.text, "new.yaml"), plugin_registry()).errors == ()
+    moving, skips = configuration.settings.moves.max_moving, args.get("skipEvictionGates", ())
+    for scope, suffix in (
+        ("node", "PerNode"),
+        ("namespace", "PerNamespace"),
+        ("cluster", "Globally"),
+    ):
+        most = args.get(f"maxMigrating{suffix}")
+        if most and f"MaxMigrating{suffix}" not in skips:
+            assert 1 <= getattr(moving, scope) <= most
+    most = args.get("maxMigratingPerWorkload")
+    if most is not None and "MaxMigratingPerWorkload" not in skips:
+        assert moving.owner is not None
+        theirs = workload_limit(replicas, most)
+        assert count_of(moving.owner, replicas) <= max(1, theirs) or theirs == replicas
+    cluster = configuration.settings.budgets.cluster
+    assert cluster is not None
+    assert cluster.rate.per_second <= max(0.5, 1.001 * float(args.get("evictQPS", 10)))

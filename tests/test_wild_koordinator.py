@@ -1,0 +1,84 @@
+"""Files that people wrote for koordinator's descheduler: each is read, and differences are said.
+
+The collection stands beside the repository; where it does not, the tests are skipped and say so.
+"""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from reactive_desched.api.rules import Rule
+from reactive_desched.cli import main
+from reactive_desched.errors import ConfigError
+from reactive_desched.plugins.registry import plugin_registry
+from reactive_desched.policy.documents import SourceText
+from reactive_desched.policy.load import check_source
+from reactive_desched.policy.rewriting import ConvertOptions, convert_policy
+
+FOLDER: Final = Path(__file__).parent.parent.parent / "shared/policies-in-the-wild/koordinator"
+REFUSED: Final = {Rule.YAML_SYNTAX, Rule.UNKNOWN_FIELD, Rule.WRONG_EXTENSION_POINT}
+"""The rules by which a file is refused that koordinator refuses, too."""
+
+Judged = dict[str, Any]  # an entry of the collection's index
+
+
+def collection() -> Iterator[Any]:
+    """Yield the index's entries."""
+    if not (FOLDER / "index.json").is_file():
+        reason = f"there are no files of koordinator: looked for index.json in {FOLDER}"
+        yield pytest.param({}, id="none", marks=pytest.mark.skip(reason=reason))
+        return
+    for entry in json.loads((FOLDER / "index.json").read_bytes()):
+        yield pytest.param(entry, id=entry["file"])
+
+
+def rules(entry: Judged) -> set[Rule]:
+    """Return the rules of the errors about a file."""
+    return {each.rule for each in check_source(FOLDER / entry["file"], plugin_registry()).errors}
+
+
+def is_not_here(entry: Judged) -> bool:
+    """Say whether a file enables a plugin that only koordinator has."""
+    found = check_source(FOLDER / entry["file"], plugin_registry()).errors
+    return any(each.message.startswith("this version has no") for each in found)
+
+
+@pytest.mark.parametrize("entry", tuple(collection()))
+def test_what_koordinator_takes_is_refused_for_nothing_but_what_only_it_does(
+    entry: Judged,
+) -> None:
+    found = rules(entry)
+
+    if entry["verdict"]["koord-descheduler"]["accepted"]:
+        assert found <= {Rule.KOORDINATOR_ONLY}
+    else:
+        assert found & (REFUSED | {Rule.KOORDINATOR_ONLY})
+
+
+@pytest.mark.parametrize("entry", tuple(collection()))
+def test_the_check_and_run_refuse_a_file_for_the_same(
+    entry: Judged, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = str(FOLDER / entry["file"])
+    assert main(["policy", "check", file]) == 2
+    errors = [line for line in capsys.readouterr().out.splitlines() if " error: " in line]
+
+    where = ["--kubeconfig", str(tmp_path / "none"), "--listen", "127.0.0.1:0"]
+    assert main(["run", "--policy", file, *where]) == 2
+    refusal = capsys.readouterr().err
+    assert [line for line in refusal.splitlines() if " error: " in line] == errors
+
+
+@pytest.mark.parametrize("entry", tuple(collection()))
+def test_a_file_is_converted_to_one_that_runs_or_it_is_said_why_not(entry: Judged) -> None:
+    source = SourceText((FOLDER / entry["file"]).read_bytes(), entry["file"])
+    if REFUSED & (found := rules(entry)) or is_not_here(entry):
+        with pytest.raises(ConfigError, match="RD"):
+            convert_policy(source, plugin_registry(), ConvertOptions())
+        return
+    assert found <= {Rule.KOORDINATOR_ONLY}
+    new = convert_policy(source, plugin_registry(), ConvertOptions())
+    assert check_source(SourceText(new.text, "new.yaml"), plugin_registry()).errors == ()
