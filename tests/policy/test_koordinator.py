@@ -234,6 +234,16 @@ def test_the_settings_of_jobs_are_the_arguments_of_the_controller() -> None:
     assert arbitration.evict_local_storage_pods
 
 
+@pytest.mark.parametrize(
+    ("mode", "evictor"), [(Mode.EVICT_DIRECTLY, "migration"), (Mode.RESERVATION_FIRST, "api")]
+)
+def test_findings_are_moved_by_jobs_in_the_mode_that_jobs_have_here(
+    mode: Mode, evictor: str
+) -> None:
+    configuration = read(migration_controller(f"defaultJobMode: {mode}"))
+    assert configuration.settings.evictions.evictor == evictor
+
+
 def test_selectors_of_nodes_become_one_text() -> None:
     selector = (
         "{matchLabels: {a: b}, matchExpressions: [{key: c, operator: NotIn, values: [d, e]}]}"
@@ -273,6 +283,7 @@ def test_the_default_evictor_has_its_own_arguments() -> None:
 
     assert configuration.policy.profiles[0].evictor.min_replicas == 4
     assert configuration.written is None
+    assert configuration.settings.evictions.evictor == "api"
     assert configuration.unimplemented == ()
 
 

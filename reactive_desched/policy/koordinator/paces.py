@@ -5,7 +5,7 @@ from fractions import Fraction
 from typing import Final
 
 from reactive_desched.api.args import Path
-from reactive_desched.model.migration_jobs import SkipGate
+from reactive_desched.model.migration_jobs import Mode, SkipGate
 from reactive_desched.policy.decode import fields_by_key
 from reactive_desched.policy.derived_tree import NULL, TargetValue
 from reactive_desched.policy.detect_kind import DocumentKind
@@ -71,6 +71,9 @@ def _sections(
     yield "budgets", TargetValue(path, dict(_budgets(path, args)))
     moving = TargetValue(path, dict(_max_moving(path, args)))
     yield "moves", TargetValue(path, {"maxMoving": moving})
+    if args.default_job_mode is Mode.EVICT_DIRECTLY:
+        job = TargetValue((*path, "defaultJobMode"), "migration")
+        yield "evictions", TargetValue(path, {"evictor": job})
     yield "migration", TargetValue(path, dict(_migration(profile.args_at, args)))
 
 
