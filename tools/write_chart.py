@@ -1,7 +1,7 @@
 """Writes what the Helm chart has from elsewhere, as a chart reads no file outside its folder.
 
 The schema of its values comes from the models of policies and settings, its rights from
-`deploy/base/rbac.yaml`, its alerts and dashboards from `deploy/monitoring`.
+`deploy/base/rbac.yaml` and `deploy/migration`, its alerts and dashboards from `deploy/monitoring`.
 """
 
 import json
@@ -40,8 +40,8 @@ _NAME: Final[Json] = {"type": "string", "pattern": "^([a-z0-9]([-.a-z0-9]*[a-z0-
 # Helm takes a value that is null out, and these the templates cannot do without.
 _NEEDED: Final = (
     *("kind", "replicas", "image", "policy", "settings", "persistence", "activeDeadlineSeconds"),
-    *("ttlSecondsAfterFinished", "schedule", "serviceAccount", "rbac", "networkPolicy"),
-    "monitoring",
+    *("ttlSecondsAfterFinished", "schedule", "serviceAccount", "rbac", "migrationJobs"),
+    *("networkPolicy", "monitoring"),
 )
 
 
@@ -85,6 +85,7 @@ def _values() -> dict[str, Json]:
         "ttlSecondsAfterFinished": {"type": "integer", "minimum": 0},
         "serviceAccount": _section(create=_BOOL, name=_NAME, annotations=_MAP),
         "rbac": _section(create=_BOOL),
+        "migrationJobs": _section(installDefinition=_BOOL),
         "resources": {
             "type": "object",
             "additionalProperties": False,
@@ -166,6 +167,15 @@ def watched_kinds() -> str:
     return textwrap.dedent(found[1])
 
 
+def migration_rights() -> str:
+    """Return the rules of `deploy/migration/rbac.yaml`."""
+    text = (DEPLOY / "migration" / "rbac.yaml").read_text(encoding="utf-8")
+    found = re.search(r"^rules:\n(.*?)^---$", text, re.DOTALL | re.MULTILINE)
+    if found is None:
+        raise ValueError("deploy/migration/rbac.yaml begins with no role")
+    return textwrap.dedent(found[1])
+
+
 def written() -> dict[str, str]:
     """Return the text of each written file by its path in the chart."""
     schema = json.dumps(_plainly_nullable(values_schema()), indent=2, ensure_ascii=False) + "\n"
@@ -176,6 +186,10 @@ def written() -> dict[str, str]:
     return {
         "values.schema.json": schema,
         "files/watched-kinds.yaml": watched_kinds(),
+        "files/migration-rights.yaml": migration_rights(),
+        "files/podmigrationjobs.yaml": (DEPLOY / "migration" / "podmigrationjobs.yaml").read_text(
+            encoding="utf-8"
+        ),
         "files/alerts.yaml": (MONITORING / "alerts.yaml").read_text(encoding="utf-8"),
         **dashboards,
     }

@@ -44,7 +44,8 @@ def add(commands: Commands) -> None:
         "name",
         metavar="PLUGIN[.ARG]",
         nargs="?",
-        help="or DefaultEvictor[.ARG], settings[.FIELD], a reason, a code of `policy check`",
+        help="or DefaultEvictor[.ARG], MigrationController[.ARG], settings[.FIELD], a reason, "
+        "a code of `policy check`",
     )
     command.set_defaults(command=_print, usage_error=command.error)
 
@@ -72,7 +73,8 @@ def _lines(name: str | None, width: int) -> Iterator[str]:
     if name is None:
         yield from align([("PLUGIN", "FINDS"), *_plugins()], width=width)
         yield ""
-        yield f"Name one of them, {_EVICTOR} or {_SETTINGS}, to see its fields, or a code as RD201."
+        others = f"{_EVICTOR}, {_MIGRATION} or {_SETTINGS}"
+        yield f"Name one of them, {others}, to see its fields, or a code as RD201."
         return
     if (texts := _meanings().get(name)) is not None:
         yield from (name, "")

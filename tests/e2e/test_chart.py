@@ -250,9 +250,63 @@ def test_rights_follow_from_what_is_on(helm: Helm) -> None:
     assert granted(other, "Role") == {"coordination.k8s.io/leases"}
 
 
+def rules_on_jobs(objects: list[Object]) -> list[Object]:
+    rules = [rule for each in objects if each["kind"] == "ClusterRole" for rule in each["rules"]]
+    return [rule for rule in rules if rule["apiGroups"] == ["scheduling.koordinator.sh"]]
+
+
+def definitions(objects: list[Object]) -> list[Object]:
+    return [each for each in objects if each["kind"] == "CustomResourceDefinition"]
+
+
+def test_rights_on_migration_jobs_are_those_of_the_kustomization_where_settings_have_jobs(
+    helm: Helm,
+) -> None:
+    jobs: Values = {"settings": {"migration": {}}}
+
+    theirs = rules_on_jobs(render(ROOT / "deploy" / "migration"))
+    assert theirs
+    assert rules_on_jobs(helm.template(jobs)) == theirs
+    assert rules_on_jobs(helm.template({})) == []
+    assert rules_on_jobs(helm.template({"settings": {"migration": None}})) == []
+    (dry,) = rules_on_jobs(helm.template(jobs | {"dryRun": True}))
+    assert dry["verbs"] == ["get", "list", "watch"]
+
+
+def test_the_definition_of_migration_jobs_is_an_option_that_stays(helm: Helm) -> None:
+    (theirs,) = definitions(render(ROOT / "deploy" / "migration"))
+    (ours,) = definitions(helm.template({"migrationJobs": {"installDefinition": True}}))
+
+    assert definitions(helm.template({})) == []
+    assert ours["spec"] == theirs["spec"]
+    assert ours["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
+
+
+def test_the_definition_of_migration_jobs_is_not_installed_over_another(
+    helm: Helm, control_plane: ControlPlane
+) -> None:
+    kubectl = control_plane.kubectl()
+    (definition,) = definitions(render(ROOT / "deploy" / "migration"))
+    name = definition["metadata"]["name"]
+    command = ("install", RELEASE, str(CHART), "-n", RELEASE, "--dry-run=server")
+    where = ("--kubeconfig", str(control_plane.admin_kubeconfig))
+    values: Values = {"migrationJobs": {"installDefinition": True}}
+
+    assert name in helm.run(*command, *where, values=values)
+    kubectl.run("create", "-f", "-", stdin=json.dumps(definition))
+    try:
+        assert name not in helm.run(*command, *where, values=values)
+        owner = f"meta.helm.sh/release-name={RELEASE}"
+        kubectl.run("annotate", "crd", name, owner)
+        assert name in helm.run(*command, *where, values=values)
+    finally:
+        kubectl.run("delete", "crd", name)
+
+
 EVERYTHING: Values = {
     "replicas": 2,
-    "settings": {"server": {"requireToken": True}},
+    "settings": {"server": {"requireToken": True}, "migration": {}},
+    "migrationJobs": {"installDefinition": True},
     "monitoring": {
         name: {"enabled": True}
         for name in ("serviceMonitor", "podMonitor", "prometheusRule", "dashboards")

@@ -12,6 +12,7 @@ from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.decode import fields_by_key
 from reactive_desched.policy.diagnostics import PolicyErrors
 from reactive_desched.policy.documents import SourceText
+from reactive_desched.policy.koordinator.migration_controller import MigrationControllerArgs
 from reactive_desched.policy.load import load_sources
 from reactive_desched.policy.report import MAX_COLUMNS, Report
 from reactive_desched.policy.strategies import STRATEGIES
@@ -72,6 +73,31 @@ strategies:
   RemoveDuplicates:
 """
 
+KOORDINATORS = """\
+apiVersion: descheduler/v1alpha2
+kind: DeschedulerConfiguration
+deschedulingInterval: 60s
+nodeSelector: {matchLabels: {pool: blue}}
+profiles:
+- name: koord-descheduler
+  plugins:
+    deschedule: {disabled: [{name: "*"}]}
+    balance: {enabled: [{name: LowNodeLoad}]}
+    evict: {disabled: [{name: "*"}], enabled: [{name: MigrationController}]}
+  pluginConfig:
+  - name: MigrationController
+    args:
+      kind: MigrationControllerArgs
+      defaultJobMode: EvictDirectly
+      evictQPS: "10"
+      maxMigratingPerWorkload: 10%
+      objectLimiters: {workload: {duration: 5m, maxMigrating: 1}}
+      namespaces: {exclude: [kube-system]}
+      skipEvictionGates: [PVC]
+  - name: LowNodeLoad
+    args: {lowThresholds: {cpu: 45}, highThresholds: {cpu: 75}}
+"""
+
 SLOW = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
@@ -109,7 +135,9 @@ def check(errors: PolicyErrors, text: str | bytes) -> None:
             assert len(line) <= MAX_COLUMNS or line.lstrip().startswith("= help: ")
 
 
-@pytest.mark.parametrize("text", [SOUND, OLD], ids=["today's", "the legacy format"])
+@pytest.mark.parametrize(
+    "text", [SOUND, OLD, KOORDINATORS], ids=["today's", "the legacy format", "koordinator's"]
+)
 def test_the_sound_texts_are_sound(text: str) -> None:
     load_sources([SourceText(text, "p.yaml")], REGISTRY)
 
@@ -133,7 +161,11 @@ def test_anything_with_the_characters_of_yaml(text: str) -> None:
 
 
 WORDS = sorted(
-    {word for word in (SOUND + OLD).replace("{", " ").replace(":", " ").split() if word.isalnum()}
+    {
+        word
+        for word in (SOUND + OLD + KOORDINATORS).replace("{", " ").replace(":", " ").split()
+        if word.isalnum()
+    }
 )
 KEYS = st.sampled_from(WORDS) | st.text(max_size=5)
 SCALARS = (
@@ -160,6 +192,7 @@ def test_any_nesting(value: object) -> None:
 HEADS: tuple[dict[str, str], ...] = (
     {"apiVersion": "reactive-desched/v1alpha1", "kind": "ReactiveSettings"},
     {"apiVersion": "descheduler/v1alpha2", "kind": "DeschedulerPolicy"},
+    {"apiVersion": "descheduler/v1alpha2", "kind": "DeschedulerConfiguration"},
     {"apiVersion": "descheduler/v1alpha1"},
     {},
 )
@@ -190,7 +223,19 @@ def test_any_arguments(args: object, plugin: str) -> None:
 
 
 @SLOW
-@given(st.sampled_from([SOUND, OLD]), st.data())
+@given(
+    NESTED
+    | st.dictionaries(st.sampled_from(sorted(fields_by_key(MigrationControllerArgs))), NESTED),
+    NESTED,
+)
+def test_any_arguments_of_koordinators(args: object, plugins: object) -> None:
+    config = [{"name": "MigrationController", "args": args}]
+    profiles = [{"pluginConfig": config}, {"pluginConfig": config, "plugins": plugins}]
+    answer(json.dumps({**HEADS[2], "profiles": profiles}))
+
+
+@SLOW
+@given(st.sampled_from([SOUND, OLD, KOORDINATORS]), st.data())
 def test_any_value_in_any_place_of_a_sound_text(text: str, data: st.DataObject) -> None:
     """Cut a piece out of a sound text and put something else there."""
     start = data.draw(st.integers(0, len(text)))

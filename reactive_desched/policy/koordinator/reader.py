@@ -134,7 +134,8 @@ class KoordinatorReader:
         self, document: SourceLocation, profiles: Sequence[KoordinatorsProfile]
     ) -> TargetValue:
         limits = (field for field in TOP_LEVEL_FIELDS if field != _NODE_SELECTOR)
-        grace = [_grace_period(each) for each in profiles]
+        moving = [each for each in profiles if each.args is not None]
+        grace = TargetValue(_grace_period(moving[0])) if moving else TargetValue((), ())
         return TargetValue(
             (),
             {
@@ -142,7 +143,7 @@ class KoordinatorReader:
                 "kind": TargetValue(("kind",), policy_document.KIND),
                 _NODE_SELECTOR: self._node_selector(document, profiles),
                 **{field: TargetValue((field,)) for field in limits},
-                "gracePeriodSeconds": TargetValue(grace[0] if grace else ("profiles", 0)),
+                "gracePeriodSeconds": grace,
                 "profiles": TargetValue(("profiles",), tuple(map(_profile_target, profiles))),
             },
         )
