@@ -296,8 +296,10 @@ def test_the_definition_of_migration_jobs_is_not_installed_over_another(
     kubectl.run("create", "-f", "-", stdin=json.dumps(definition))
     try:
         assert name not in helm.run(*command, *where, values=values)
-        owner = f"meta.helm.sh/release-name={RELEASE}"
-        kubectl.run("annotate", "crd", name, owner)
+        owner = {"meta.helm.sh/release-name": RELEASE, "meta.helm.sh/release-namespace": RELEASE}
+        marks = {"annotations": owner, "labels": {"app.kubernetes.io/managed-by": "Helm"}}
+        patch = json.dumps({"metadata": marks})
+        kubectl.run("patch", "crd", name, "--type", "merge", "-p", patch)
         assert name in helm.run(*command, *where, values=values)
     finally:
         kubectl.run("delete", "crd", name)
