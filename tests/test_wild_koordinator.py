@@ -63,13 +63,15 @@ def test_the_check_and_run_refuse_a_file_for_the_same(
     entry: Judged, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = str(FOLDER / entry["file"])
-    assert main(["policy", "check", file]) == 2
+    checked = main(["policy", "check", file])
     errors = [line for line in capsys.readouterr().out.splitlines() if " error: " in line]
 
     where = ["--kubeconfig", str(tmp_path / "none"), "--listen", "127.0.0.1:0"]
     assert main(["run", "--policy", file, *where]) == 2
     refusal = capsys.readouterr().err
+    assert checked == (2 if errors else 0)
     assert [line for line in refusal.splitlines() if " error: " in line] == errors
+    assert ("kubeconfig" in refusal.splitlines()[-1]) == (not errors)
 
 
 @pytest.mark.parametrize("entry", tuple(collection()))

@@ -68,13 +68,15 @@ def test_a_file_without_arguments_runs_its_plugin_with_the_defaults_of_the_contr
     args = profile.args["LowNodeLoad"]
     assert isinstance(args, LowNodeLoadArgs)
     assert args.high_thresholds == {"cpu": 75.0}
-    assert profile.evictor.node_fit
+    assert not profile.evictor.node_fit
     assert profile.evictor.min_replicas == 2
     assert configuration.settings.moves.max_moving.node == 2
     migration = configuration.settings.migration
     assert migration is not None
     assert migration.default_job_mode is Mode.RESERVATION_FIRST
-    assert [each.rule for each in configuration.unimplemented] == [Rule.KOORDINATOR_ONLY]
+    assert migration.placeholder is not None
+    assert configuration.settings.evictions.evictor == "migration"
+    assert configuration.unimplemented == ()
 
 
 @pytest.mark.parametrize(
@@ -234,14 +236,15 @@ def test_the_settings_of_jobs_are_the_arguments_of_the_controller() -> None:
     assert arbitration.evict_local_storage_pods
 
 
-@pytest.mark.parametrize(
-    ("mode", "evictor"), [(Mode.EVICT_DIRECTLY, "migration"), (Mode.RESERVATION_FIRST, "api")]
-)
-def test_findings_are_moved_by_jobs_in_the_mode_that_jobs_have_here(
-    mode: Mode, evictor: str
+@pytest.mark.parametrize("mode", list(Mode))
+def test_findings_are_moved_by_jobs_with_placeholders_where_a_place_comes_first(
+    mode: Mode,
 ) -> None:
     configuration = read(migration_controller(f"defaultJobMode: {mode}"))
-    assert configuration.settings.evictions.evictor == evictor
+    migration = configuration.settings.migration
+    assert configuration.settings.evictions.evictor == "migration"
+    assert migration is not None
+    assert (migration.placeholder is not None) == (mode is Mode.RESERVATION_FIRST)
 
 
 def test_selectors_of_nodes_become_one_text() -> None:
@@ -300,7 +303,7 @@ def test_a_default_that_a_profile_enables_again_stays() -> None:
     ("text", "rules"),
     [
         (migration_controller("defaultJobMode: EvictDirectly"), []),
-        (migration_controller("{}"), [Rule.KOORDINATOR_ONLY]),
+        (migration_controller("{}"), []),
         (migration_controller("evictionPolicy: SoftEviction"), [Rule.KOORDINATOR_ONLY]),
         (
             "dryRun: true\n" + migration_controller("defaultJobMode: EvictDirectly"),
@@ -350,7 +353,7 @@ def test_what_keeps_a_file_from_running_is_said_when_it_is_converted() -> None:
     new = converted("dryRun: true\n" + migration_controller("{}"))
 
     said = [each.path for each in new.notices if each.rule is Rule.KOORDINATOR_ONLY]
-    assert said == ["dryRun", "profiles[0].pluginConfig[0].args.defaultJobMode"]
+    assert said == ["dryRun"]
     assert check_source(SourceText(new.text, "new.yaml"), plugin_registry()).errors == ()
 
 

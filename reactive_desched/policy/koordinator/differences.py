@@ -74,15 +74,6 @@ def profile_obstacles(
         message = "a policy of ours does not say so, and would evict"
         hint = "remove it, and give `run` the flag --dry-run"
         yield at.below("dryRun").diagnostic(message, hint, rule=Rule.KOORDINATOR_ONLY)
-    if args.default_job_mode is Mode.RESERVATION_FIRST:
-        mode = at.below("defaultJobMode")
-        said = "ReservationFirst" if not mode.is_null else "ReservationFirst, the default,"
-        yield mode.diagnostic(
-            f"{said} reserves a place before it evicts, which this version does not do",
-            "write defaultJobMode: EvictDirectly, or run what `policy convert` writes, by which "
-            "only pods that fit on another node are evicted",
-            rule=Rule.KOORDINATOR_ONLY,
-        )
 
 
 def profile_errors(
@@ -125,6 +116,10 @@ _Difference = tuple[tuple[str, ...], str, str]
 
 def _moves(args: MigrationControllerArgs) -> Iterator[_Difference]:
     """Yield differences in which pods may go, and how."""
+    if args.default_job_mode is Mode.RESERVATION_FIRST:
+        message = "a place is reserved by a placeholder, a pod that does nothing, not a Reservation"
+        hint = "grant the rights in deploy/migration/placeholders, or write EvictDirectly"
+        yield ("defaultJobMode",), message, hint
     if args.eviction_policy is EvictionPolicy.DELETE:
         message = "pods are evicted, not deleted: PodDisruptionBudgets hold here"
         yield ("evictionPolicy",), message, "nothing is to be done"

@@ -17,7 +17,12 @@ from reactive_desched.policy.koordinator.migration_controller import (
 )
 from reactive_desched.policy.koordinator.profiles import KoordinatorsProfile
 from reactive_desched.policy.limits import EvictionRateLimits
-from reactive_desched.policy.migration import DEFAULT_PER_NODE, MAX_LIMIT, MigrationSettings
+from reactive_desched.policy.migration import (
+    DEFAULT_PER_NODE,
+    MAX_LIMIT,
+    MigrationSettings,
+    PlaceholderSettings,
+)
 from reactive_desched.policy.source_location import SourceLocation
 from reactive_desched.policy.tree import MappingNode
 
@@ -71,9 +76,8 @@ def _sections(
     yield "budgets", TargetValue(path, dict(_budgets(path, args)))
     moving = TargetValue(path, dict(_max_moving(path, args)))
     yield "moves", TargetValue(path, {"maxMoving": moving})
-    if args.default_job_mode is Mode.EVICT_DIRECTLY:
-        job = TargetValue((*path, "defaultJobMode"), "migration")
-        yield "evictions", TargetValue(path, {"evictor": job})
+    mode = (*path, "defaultJobMode")
+    yield "evictions", TargetValue(path, {"evictor": TargetValue(mode, "migration")})
     yield "migration", TargetValue(path, dict(_migration(profile.args_at, args)))
 
 
@@ -165,7 +169,11 @@ def _migration(
     at: SourceLocation, args: MigrationControllerArgs
 ) -> Iterator[tuple[str, TargetValue]]:
     """Outline the settings of jobs: every argument that is written and has the same name there."""
-    yield "defaultJobMode", TargetValue((*at.path, "defaultJobMode"), str(args.default_job_mode))
+    mode = (*at.path, "defaultJobMode")
+    yield "defaultJobMode", TargetValue(mode, str(args.default_job_mode))
+    if args.default_job_mode is Mode.RESERVATION_FIRST:
+        image = PlaceholderSettings.model_construct().image
+        yield "placeholder", TargetValue(mode, {"image": TargetValue(mode, image)})
     written = at.node.keys if isinstance(at.node, MappingNode) else frozenset()
     for field in fields_by_key(MigrationSettings):
         if field in written and field not in _COMPUTED:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from reactive_desched.model.migration_jobs import Mode, SkipGate
+from reactive_desched.model.migration_jobs import SkipGate
 from reactive_desched.model.objects import SYSTEM_CRITICAL_PRIORITY
 from reactive_desched.policy.derived_tree import TargetValue
 from reactive_desched.policy.koordinator.migration_controller import MigrationControllerArgs
@@ -17,10 +17,7 @@ NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"
 def evictor_args(
     profile: KoordinatorsProfile, args: MigrationControllerArgs
 ) -> Mapping[str, TargetValue]:
-    """Outline what protects pods here as MigrationController does there.
-
-    Where a move begins with a reservation, a pod must at least fit on some other node.
-    """
+    """Outline what protects pods here as MigrationController does there."""
     return dict(_evictor_args(profile, args))
 
 
@@ -32,8 +29,6 @@ def _evictor_args(
     if args.node_fit and SkipGate.NODE_FIT not in skips:
         yield "nodeSelector", TargetValue((*at, "nodeSelector"))
         yield "nodeFit", TargetValue((*at, "nodeFit"))
-    elif args.default_job_mode is Mode.RESERVATION_FIRST:
-        yield "nodeFit", TargetValue((*at, "defaultJobMode"), content=True)
     if SkipGate.NAMESPACES not in skips:
         for field, operator in (("include", "In"), ("exclude", "NotIn")):
             if getattr(args.namespaces, field):
