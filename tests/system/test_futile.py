@@ -18,14 +18,20 @@ NODES = [f"node-{number}" for number in range(1, 7)]
 FUTILE = "cooldown: 0s, nodeCooldown: 0s, futileBackoff: 1h, futileAfter: 1"
 
 
-@pytest.fixture
-def policy(tmp_path: Path) -> Path:
+BY_JOBS = (
+    "evictions: {evictor: migration}\nmigration: {maxMigratingPerWorkload: 9, "
+    "maxUnavailablePerWorkload: 9, skipCheckExpectedReplicas: true}\n"
+)
+
+
+@pytest.fixture(params=["", BY_JOBS], ids=["requests", "jobs"])
+def policy(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     """Evict for soft taints, and leave a workload alone after one move that came to nothing."""
     soft = f"name: {NodeTaintsPlugin.name}\n    args: {{includePreferNoSchedule: true}}"
     settings = UNLIMITED.replace("cooldown: 0s, nodeCooldown: 0s, futileBackoff: 0s", FUTILE)
     path = tmp_path / "policy.yaml"
     text = POLICY.replace("name: DefaultEvictor\n    args: {nodeFit: true}", soft)
-    path.write_text(text + settings, encoding="utf-8")
+    path.write_text(text + settings + request.param, encoding="utf-8")
     return path
 
 
