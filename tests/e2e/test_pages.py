@@ -21,6 +21,7 @@ from tests.e2e.conftest import do_without
 from tests.support.component import ChildProcess
 from tests.support.control_plane import RealTools, wait_until
 from tests.support.doc_commands import DocCommand, commands, typed
+from tests.support.koordinator_files import migration_controller
 from tests.support.kubectl import Kubectl
 from tests.support.terminal import PS1, Terminal
 from tools.real import prometheus
@@ -81,11 +82,11 @@ esac
 RUN_BESIDE = {"reactive-desched run --policy": "reactive-desched run --listen 127.0.0.1:0 --policy"}
 """The port of the page's own controller is taken by the one that all pages ask."""
 FOLLOWING = {
-    "kubectl logs -n reactive-desched deploy/reactive-desched --follow": b"found",
-    "kubectl logs -n reactive-desched deployment/reactive-desched --follow": b"found",
-    "reactive-desched run --listen 127.0.0.1:0 --policy policy.yaml --dry-run": b"found ",
+    "kubectl logs -n reactive-desched deploy/reactive-desched --follow": b" findings=",
+    "kubectl logs -n reactive-desched deployment/reactive-desched --follow": b" findings=",
+    "reactive-desched run --listen 127.0.0.1:0 --policy policy.yaml --dry-run": b" findings=",
     "reactive-desched run --listen 127.0.0.1:0 --policy policy.yaml --settings": b"\r\n",
-    "reactive-desched run --listen 127.0.0.1:0 --policy policy.yaml": b"found ",
+    "reactive-desched run --listen 127.0.0.1:0 --policy policy.yaml": b" findings=",
     "curl -N http://127.0.0.1:10258/events": b"heartbeat",
     "reactive-desched events tail --follow": b"eviction",
 }
@@ -214,6 +215,7 @@ def world(
     (files / "policy.yaml").write_text(POLICY)
     (files / "settings.yaml").write_text(SETTINGS)
     (files / "to-stdout.yaml").write_text(TO_STDOUT)
+    (files / "koordinator.yaml").write_text(migration_controller("defaultJobMode: EvictDirectly"))
     ours = (sys.executable, "-m", "reactive_desched")
     size = ("--scenario", "messy", "--nodes", "12", "--pods", "150")
     sim = ChildProcess(

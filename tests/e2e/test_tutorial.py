@@ -55,7 +55,7 @@ def test_the_tutorial_works_and_prints_what_it_shows(terminal: Terminal, tmp_pat
             await_success(terminal, BEFORE[text])
         if text == "reactive-desched run --policy policy.yaml":  # the other cluster's
             assert terminal.type("kill %2; wait %2")[0] == 0
-            status, printed = terminal.follow(text, b"found ")
+            status, printed = terminal.follow(text, b" findings=")
         else:
             status, printed = terminal.type(text)
             if " sim " in text:

@@ -103,7 +103,7 @@ def test_a_record_stands_alone_with_its_cluster_and_the_text_of_its_policy(
     cluster: Any, controller: Callable[..., Any], policy: Path, tmp_path: Path, fork_server: Any
 ) -> None:
     program = controller()
-    program.wait_for("found ")
+    program.wait_for("found .*findings=")
     assert program.stop() == 0
     [namespace] = cluster.call("GET", "/api/v1/namespaces?fieldSelector=metadata.name=kube-system")[
         "items"
