@@ -161,7 +161,7 @@ MUTATIONS: Final[Mapping[str, Callable[[], list[Patch]]]] = {
     "memory over restarts": lambda: _off(MoveMemory, "restore"),
     "cool-down of nodes": lambda: _off(NodeMemory, "_check_arrival"),
     "storm brake": lambda: [Patch(StormBrake, "count", _no_items)],
-    "pending brake": lambda: [Patch(PendingBrake, "update", _no_items)],
+    "pending brake": lambda: [Patch(PendingBrake, "_threshold", lambda *_: inf)],
     "zone brake": lambda: _off(ZoneBrake, "_disrupted_zone"),
     "no node Ready": lambda: _property(ZoneBrake, "stop_reason", ""),
     "pause by command": lambda: [Patch(ManualPause, "pause", _no_items)],

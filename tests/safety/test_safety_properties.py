@@ -92,19 +92,123 @@ def test_a_mutation_changes_a_part_that_the_program_has(name: str) -> None:
     assert [getattr(*part) for part in parts] == before
 
 
-FOUND_BY = {"guard DoNotEvict": 5, "inherited requests": 3, "open intents": 2}
+FOUND_BY = {
+    "guard DoNotEvict": 5,
+    "guard SafeToEvict": 4,
+    "guard DoNotDisrupt": 4,
+    "guard YoungPods": 8,
+    "guard NewlyReadyPods": 5,
+    "guard DrainedNodes": 3,
+    "guard Rollouts": 48,
+    "guard UnreadyWorkloads": 2,
+    "guard StatefulSetOrder": 63,
+    "guard SingleReplicas": 15,
+    "rate per cluster": 6,
+    "rate per zone": 4,
+    "rate per node": 53,
+    "rate per plugin": 2,
+    "rate per namespace": 5,
+    "rate per owner": 26,
+    "rates over restarts": 2,
+    "uptime": 2,
+    "server time": 22,
+    "warm-up": 4,
+    "limit per node": 17,
+    "limits over restarts": 20,
+    "moving per namespace": 13,
+    "moves over restarts": 2,
+    "zone brake": 12,
+    "pause by command": 0,
+    "brakes over restarts": 0,
+    "brakes before sending": 9,
+    "lost watches": 6,
+    "cancelling": 0,
+    "outdated decisions": 0,
+    "age of decisions": 7,
+    "intent before request": 0,
+    "in flight": 3,
+    "evicted over restarts": 32,
+    "inherited requests": 3,
+    "open intents": 2,
+}
 """A seed whose story shows that a rule is switched off."""
+
+HISTORY = "journal/test_history.py"
+LIMITS = "gate/test_policy_limits.py"
+SCHEDULES = "gate/test_schedules.py"
+MOVES = "flow/test_follow_up.py"
+MEMORY = "flow/test_memory.py"
+BRAKES = "flow/test_brakes.py"
+HELD_BY = {
+    "clock of creations": (
+        f"{HISTORY}::test_a_replacement_is_created_after_the_api_servers_time_of_the_request"
+    ),
+    "limit per cluster": f"{LIMITS}::test_a_limit_holds_for_any_stretch_of_the_window",
+    "limit per namespace": f"{LIMITS}::test_each_namespace_has_its_own_count",
+    "schedules": (
+        "flow/test_limits.py::test_findings_wait_for_the_end_of_business_hours_and_go_then"
+    ),
+    "schedules over restarts": (
+        f"{SCHEDULES}::test_after_a_restart_the_window_continues_where_it_was"
+    ),
+    "moving per owner": (f"{MOVES}::test_one_pod_of_an_owner_moves_after_the_other_was_replaced"),
+    "moving per node": f"{MOVES}::test_every_scope_has_its_limit[node]",
+    "moving per zone": f"{MOVES}::test_every_scope_has_its_limit[zone]",
+    "moving per cluster": f"{MOVES}::test_every_scope_has_its_limit[cluster]",
+    "follow-up": f"{MOVES}::test_a_replacement_on_another_node_has_moved_and_is_timed",
+    "cool-down": f"{MEMORY}::test_a_replacement_stays_for_the_cooldown_which_doubles",
+    "futile owners": f"{MEMORY}::test_after_a_futile_move_every_pod_of_the_owner_rests",
+    "memory over restarts": f"{MEMORY}::test_after_a_restart_a_futile_owner_is_still_futile",
+    "cool-down of nodes": (
+        "flow/test_utilization.py::test_a_node_that_took_a_pod_gives_none_for_its_cooldown"
+    ),
+    "storm brake": f"{BRAKES}::test_a_storm_stops_and_asks_and_a_person_lets_it_continue",
+    "pending brake": (
+        f"{BRAKES}::test_nothing_is_evicted_while_the_cluster_cannot_place_what_it_has"
+    ),
+    "no node Ready": f"{BRAKES}::test_when_no_node_is_ready_everything_stops_until_one_is",
+    "pause by file": f"{BRAKES}::test_a_file_pauses_by_what_it_says",
+    "suspend": (
+        "controller/test_controller_suspend.py"
+        "::test_a_pod_that_waited_for_a_token_is_not_evicted_on_the_old_state"
+    ),
+}
+"""A test that fails without a rule that no story is known to show."""
+
+
+def test_every_mutation_is_known_to_fail_a_story_or_a_test() -> None:
+    assert sorted([*FOUND_BY, *HELD_BY]) == sorted(MUTATIONS)
+
+
+DEEP_MARKS = (DEEP, pytest.mark.hypothesis)  # `make test-deep` runs what has the second
+QUICK = "intent before request"
 
 
 @pytest.mark.parametrize(
     ("name", "seed"),
     [
-        ("intent before request", 0),
-        *(pytest.param(name, seed, marks=DEEP) for name, seed in FOUND_BY.items()),
+        pytest.param(name, seed, marks=() if name == QUICK else DEEP_MARKS)
+        for name, seed in FOUND_BY.items()
     ],
 )
 def test_the_referee_finds_a_rule_that_is_switched_off(name: str, seed: int) -> None:
     assert play_mutations([name], range(seed, seed + 1), 80) == 0
+
+
+@DEEP
+@pytest.mark.hypothesis
+@pytest.mark.parametrize(("name", "test"), HELD_BY.items())
+def test_a_test_fails_without_a_rule_that_no_story_shows(name: str, test: str) -> None:
+    command = [
+        *(sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"),
+        *("-p", "tests.safety.switched_off", "--switched-off", name, f"tests/{test}"),
+    ]
+
+    output = subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=120
+    ).stdout
+
+    assert f"FAILED tests/{test}" in output
 
 
 REPLAY = """
