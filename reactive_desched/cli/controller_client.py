@@ -96,6 +96,14 @@ class ControllerClient(NamedTuple):
             address.hostname, address.port or 443, TIMEOUT_S, self.tls_context(), name
         )
 
+    def _remedy(self, error: Exception) -> str:
+        """Ask what a person may look at who gets no answer."""
+        if getattr(error, "reason", "") in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"):
+            return "does it serve plain HTTP? Then write http://"
+        if isinstance(error, ConnectionResetError) and _address(self.server).scheme == "http":
+            return "does it serve TLS? Then write https://"
+        return "is a controller running there?"
+
     def _request(self, method: str, path: str, body: str | None = None) -> Any:
         headers = self.headers() | ({} if body is None else {"Content-Type": "application/json"})
         connection = self._connection()
@@ -111,9 +119,8 @@ class ControllerClient(NamedTuple):
                 "controller?"
             ) from error
         except (HTTPException, OSError, ValueError) as error:
-            reason = os_error_text(error)
             raise ControllerUnavailable(
-                f"no answer at {self.server}: {reason}; is a controller running there?"
+                f"no answer at {self.server}: {os_error_text(error)}; {self._remedy(error)}"
             ) from error
         finally:
             connection.close()

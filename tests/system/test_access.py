@@ -40,6 +40,7 @@ def test_commands_reach_a_controller_that_requires_a_token_and_do_what_rbac_lets
         assert main([*words]) == 1
         return capsys.readouterr().err
 
+    assert "Then write https://" in fails("status", "--server", url.replace("https", "http"))
     assert "certificate is not trusted" in fails("status", "--server", url)
     assert "not trusted" in fails("status", *trusted), "it is for another name"
     assert "wants a valid token" in fails("status", *named)

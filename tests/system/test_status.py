@@ -44,6 +44,8 @@ def test_status_why_and_pending_show_what_a_running_controller_did_and_what_wait
     assert main(["why", "no/such", "--server", program.url]) == 2
     assert "there is no pod" in capsys.readouterr().err
     assert main(["status", "--server", "http://127.0.0.1:1"]) == 1
+    assert main(["status", "--server", program.url.replace("http:", "https:")]) == 1
+    assert "does it serve plain HTTP? Then write http://" in capsys.readouterr().err
 
 
 def check_status(program: Any, ask: Callable[..., str], waiting: int) -> None:
