@@ -1,14 +1,18 @@
 """Migration jobs on a real control plane: the real scheduler decides about places."""
 
+import contextlib
 import json
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.conftest import SETTINGS
 from tests.support.audit_crosscheck import AuditCrosscheck
-from tests.support.control_plane import wait_until
-from tests.support.controller_process import RunController
+from tests.support.control_plane import ControlPlane, wait_until
+from tests.support.controller_process import ControllerProcess, RunController
+from tests.support.kubectl import Object
 from tests.support.playground import E2ENamespace
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(240)]
@@ -73,26 +77,132 @@ def test_in_a_full_cluster_nothing_is_evicted_and_nothing_is_left_behind(
     jobs.add_nodes("n1", "n2")
     before = jobs.deploy("web", 22, cpu=TIGHT_CPU)
     jobs.settings = settings("api")
-    name = f"{jobs.namespace}-job"
-    pod = next(iter(before.values())).name
-    job = {
-        "apiVersion": "scheduling.koordinator.sh/v1alpha1",
-        "kind": "PodMigrationJob",
-        "metadata": {"name": name},
-        "spec": {"ttl": "15s", "podRef": {"namespace": jobs.namespace, "name": pod}},
-    }
 
     with run_controller():
-        jobs.kubectl.run("apply", "-f", "-", stdin=json.dumps(job))
+        name = create_job(jobs, next(iter(before.values())).name, ttl="15s")
         wait_until(lambda: placeholders(jobs), within_s=10, what="a placeholder waits for room")
-        wait_until(lambda: _phase(jobs, name) == "Failed", within_s=40, what="the job has failed")
+        wait_until(
+            lambda: status(jobs, name).get("phase") == "Failed",
+            within_s=40,
+            what="the job has failed",
+        )
         wait_until(lambda: not placeholders(jobs), within_s=10, what="no placeholder is left")
 
     assert jobs.pods("web") == before
     assert referee.evicted() == []
 
 
-def _phase(playground: E2ENamespace, name: str) -> str:
-    jobs = playground.kubectl.get("podmigrationjobs")
-    found = [job for job in jobs if job["metadata"]["name"] == name]
-    return str(found[0].get("status", {}).get("phase", "")) if found else ""
+Down = Callable[[], AbstractContextManager[None]]
+
+
+@pytest.mark.parametrize("victim", ["API server", "kube-scheduler", "controller"])
+def test_a_job_survives_kills_while_it_waits_for_a_place_for_the_eviction_and_for_the_pod(
+    victim: str,
+    jobs: E2ENamespace,
+    control_plane: ControlPlane,
+    run_controller: RunController,
+    referee: AuditCrosscheck,
+) -> None:
+    jobs.add_nodes("n1", "n2")
+    before = jobs.deploy("web", 2, cpu="5")
+    doomed = next(pod for pod in before.values() if pod.node == jobs.node("n1"))
+    hold(jobs, doomed.name)
+    jobs.cordon("n1")  # while the kube-scheduler is down, the pod leaves room there
+    jobs.create_pdb("web", 0)
+    jobs.settings = settings("api")
+
+    with run_controller() as controller:
+        down: Down = {
+            "API server": control_plane.outage,
+            "kube-scheduler": control_plane.without_scheduler,
+            "controller": lambda: restarted(controller),
+        }[victim]
+
+        def kill_and(change: Callable[[], None]) -> None:
+            if victim == "API server":
+                with down():
+                    pass
+                change()
+            else:
+                with down():
+                    change()
+
+        name = create_job(jobs, doomed.name, ttl="5m")
+
+        wait_until(lambda: placeholders(jobs), within_s=20, what="a placeholder waits for room")
+        assert has_not(jobs, name, "ReservationScheduled")
+        kill_and(lambda: jobs.add_nodes("n3"))
+        wait_until(
+            lambda: not has_not(jobs, name, "ReservationScheduled"),
+            within_s=60,
+            what="the placeholder has a node",
+        )
+
+        assert referee.evicted() == []
+        kill_and(lambda: jobs.delete_pdb("web"))
+        wait_until(referee.evicted, within_s=60, what="the pod is evicted")
+        wait_until(lambda: not placeholders(jobs), within_s=60, what="the placeholder made room")
+
+        assert status(jobs, name)["phase"] == "Running"
+        kill_and(lambda: let_go(jobs, doomed.name))
+        after = jobs.await_healthy("web", 2, off="n1", within_s=90)
+        wait_until(
+            lambda: status(jobs, name).get("phase") == "Succeeded",
+            within_s=60,
+            what="the job has succeeded",
+        )
+
+    assert {pod.node for pod in after.values()} == {jobs.node("n2"), jobs.node("n3")}
+    assert status(jobs, name)["nodeName"] == jobs.node("n3")
+    assert [each.uid for each in referee.evicted()] == [doomed.uid]
+    assert placeholders(jobs) == []
+
+
+@contextlib.contextmanager
+def restarted(controller: ControllerProcess) -> Iterator[None]:
+    """Kill the controller; it starts again after the block."""
+    controller.kill()
+    yield
+    controller.start()
+
+
+def create_job(playground: E2ENamespace, pod: str, ttl: str) -> str:
+    """Apply a job by hand for a pod, and return its name."""
+    name = f"{playground.namespace}-job"
+    job = {
+        "apiVersion": "scheduling.koordinator.sh/v1alpha1",
+        "kind": "PodMigrationJob",
+        "metadata": {"name": name},
+        "spec": {"ttl": ttl, "podRef": {"namespace": playground.namespace, "name": pod}},
+    }
+    playground.kubectl.run("apply", "-f", "-", stdin=json.dumps(job))
+    return name
+
+
+def hold(playground: E2ENamespace, pod: str) -> None:
+    """Keep a pod terminating from its deletion until `let_go`, by a finalizer."""
+    _set_finalizers(playground, pod, ["e2e.reactive-desched.example/held"])
+
+
+def let_go(playground: E2ENamespace, pod: str) -> None:
+    """Let a pod that was held end."""
+    _set_finalizers(playground, pod, [])
+
+
+def _set_finalizers(playground: E2ENamespace, pod: str, finalizers: list[str]) -> None:
+    patch = json.dumps({"metadata": {"finalizers": finalizers}})
+    in_namespace = ("-n", playground.namespace)
+    playground.kubectl.run("patch", "pod", pod, *in_namespace, "--type=merge", "-p", patch)
+
+
+def status(playground: E2ENamespace, job: str) -> Object:
+    """Return the status of a job; empty where there is none."""
+    found = playground.kubectl.get("podmigrationjobs", job)
+    written: Object = found[0].get("status", {})
+    return written
+
+
+def has_not(playground: E2ENamespace, job: str, condition: str) -> bool:
+    """Say whether a condition is not in the status of a job."""
+    found = status(playground, job).get("conditions", ())
+    return condition not in {each["type"] for each in found}

@@ -180,6 +180,15 @@ class ControlPlane:
             self.start_api_server()
 
     @contextlib.contextmanager
+    def without_scheduler(self) -> Iterator[None]:
+        """Crash the kube-scheduler; it starts again after the block."""
+        self._components["kube-scheduler"].kill()
+        try:
+            yield
+        finally:
+            self._start("kube-scheduler", self._scheduler_arguments())
+
+    @contextlib.contextmanager
     def kubelets_silent(self) -> Iterator[None]:
         """Stop the time of every kubelet, so that no node reports during the block."""
         self._components["kwok"].freeze()
