@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -18,6 +19,7 @@ from tests.support.playground import E2ENamespace
 pytestmark = [pytest.mark.real, pytest.mark.timeout(240)]
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy" / "migration"
+OUTAGE_S = 2
 TIGHT_CPU = "700m"  # of nodes with 8 cores: eleven pods, and no room for another
 
 
@@ -108,7 +110,6 @@ def test_a_job_survives_kills_while_it_waits_for_a_place_for_the_eviction_and_fo
     doomed = next(pod for pod in before.values() if pod.node == jobs.node("n1"))
     hold(jobs, doomed.name)
     jobs.cordon("n1")  # while the kube-scheduler is down, the pod leaves room there
-    jobs.create_pdb("web", 0)
     jobs.settings = settings("api")
 
     with run_controller() as controller:
@@ -131,7 +132,9 @@ def test_a_job_survives_kills_while_it_waits_for_a_place_for_the_eviction_and_fo
 
         wait_until(lambda: placeholders(jobs), within_s=20, what="a placeholder waits for room")
         assert has_not(jobs, name, "ReservationScheduled")
-        kill_and(lambda: jobs.add_nodes("n3"))
+        kill_and(lambda: time.sleep(OUTAGE_S))
+        jobs.create_pdb("web", 0)
+        jobs.add_nodes("n3")
         wait_until(
             lambda: not has_not(jobs, name, "ReservationScheduled"),
             within_s=60,
