@@ -215,6 +215,12 @@ def test_the_rights_of_placeholders_are_granted_apart() -> None:
     ]
 
 
+def test_the_right_to_delete_pods_is_granted_apart() -> None:
+    (role, _) = documents(MIGRATION / "deletion" / "rbac.yaml")
+
+    assert role["rules"] == [{"apiGroups": [""], "resources": ["pods"], "verbs": ["delete"]}]
+
+
 def test_kubectl_prints_of_migration_jobs_what_the_simulator_prints() -> None:
     (definition,) = documents(MIGRATION / "podmigrationjobs.yaml")
     (version,) = definition["spec"]["versions"]

@@ -82,7 +82,9 @@ class Who(Struct, frozen=True, gc=False, kw_only=True, rename="camel", omit_defa
 class What(Struct, frozen=True, gc=False, kw_only=True, rename="camel", omit_defaults=True):
     """The action on the pod, taken or simulated."""
 
-    action: Annotated[str, _described("How the pod is moved: evict.")]
+    action: Annotated[
+        str, _described("How the pod is moved: evict; delete: by deletion, which asks no budget.")
+    ]
     grace_period_seconds: Annotated[
         int | None, _described("The grace period requested; left out: the pod's own.")
     ] = None

@@ -72,6 +72,7 @@ def describe_request(data: EvictionRequested) -> str:
     """Return the attempt and how the eviction is requested."""
     grace = data.what.grace_period_seconds
     text = f"attempt {data.attempt}" + ("" if grace is None else f", grace period {grace} s")
+    text += ", by deletion" if data.what.action == "delete" else ""
     return f"{text}, dry run" if data.mode == MODE_DRY_RUN else text
 
 

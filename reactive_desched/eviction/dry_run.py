@@ -8,6 +8,7 @@ from reactive_desched.errors import ClusterError
 from reactive_desched.eviction.evictor import Evictor
 from reactive_desched.model.changes import Change
 from reactive_desched.model.disruption import BudgetAnswer, ask_budgets
+from reactive_desched.model.eviction_options import EvictionPolicy
 from reactive_desched.model.objects import PodDisruptionBudget
 from reactive_desched.model.outcomes import (
     Accepted,
@@ -82,6 +83,8 @@ class EvictionEndpoint:
             return NotFound(), ()
         if (pod.namespace, pod.name) != (request.namespace, request.name):
             return Conflict("the name belongs to another pod"), ()
+        if request.options.policy is EvictionPolicy.DELETE:
+            return Accepted(), ()
         budgets = self._view.index(PdbIndex).covering(pod)
         answer = ask_budgets(
             pod.status.phase,

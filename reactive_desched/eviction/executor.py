@@ -152,4 +152,4 @@ async def read_outcome(evictor: Evictor, request: EvictionRequest) -> Outcome:
 def _request(intent: Intent) -> EvictionRequest:
     pod = intent.pod
     reason = f"{intent.context.profile}/{intent.plugin}: {intent.message}"
-    return EvictionRequest(pod.namespace, pod.name, pod.uid, reason, intent.grace_period_s)
+    return EvictionRequest(pod.namespace, pod.name, pod.uid, reason, intent.options)

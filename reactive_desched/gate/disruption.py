@@ -12,6 +12,7 @@ from cachetools import TTLCache
 from reactive_desched.model.changes import Change, PdbChanged
 from reactive_desched.model.decisions import DISRUPTION_BUDGET, GateReason, Refuse
 from reactive_desched.model.disruption import BudgetAnswer, ask_budgets
+from reactive_desched.model.eviction_options import BY_EVICTION, EvictionPolicy
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import Pod, PodDisruptionBudget, PodKey
 from reactive_desched.model.wakes import WakeOnPdb, WakeOnPod
@@ -52,9 +53,11 @@ class PdbFilter:
         """Refuse a Ready pod whose PodDisruptionBudget allows no further disruption.
 
         A pod under several budgets is refused whether it is Ready or not, until the API server
-        would ask none of them.
+        would ask none of them. Of a pod that is to be deleted the API server asks no budget.
         """
-        pod = finding.pod
+        pod, options = finding.pod, finding.options or BY_EVICTION
+        if options.policy is EvictionPolicy.DELETE:
+            return None
         if not (pdbs := self._view.index(PdbIndex).covering(pod)):
             return None
         if len(pdbs) > 1:

@@ -25,12 +25,18 @@ from reactive_desched.api.event import (
 )
 from reactive_desched.model.accounts import DecisionContext
 from reactive_desched.model.decisions import Decision, Defer, Evict, Refuse
+from reactive_desched.model.eviction_options import (
+    BY_EVICTION,
+    EvictionOptions,
+    EvictionPolicy,
+)
 from reactive_desched.model.moves import MoveEnd
 from reactive_desched.model.objects import Pod
 from reactive_desched.model.outcomes import DRY_RUN, EVICTED, UNKNOWN, Outcome
 from reactive_desched.telemetry.logs import REDACTED, blank_secrets
 
 EVICT: Final = "evict"
+DELETE: Final = "delete"
 
 MAX_TEXT_CHARS: Final = 4096
 """Longer texts are cut and marked, so that no message makes a record too long."""
@@ -126,9 +132,10 @@ def trigger_id(context: DecisionContext) -> str:
     return "/".join([part for part in (str(trigger), trigger.resource_version) if part]) or "start"
 
 
-def action_payload(grace_period_s: int | None = None) -> What:
+def action_payload(options: EvictionOptions = BY_EVICTION) -> What:
     """Return the action."""
-    return What(action=EVICT, grace_period_seconds=grace_period_s)
+    action = DELETE if options.policy is EvictionPolicy.DELETE else EVICT
+    return What(action=action, grace_period_seconds=options.grace_period_s)
 
 
 def partition_key(context: DecisionContext) -> str:

@@ -321,7 +321,7 @@ class JournalRecorder:
         context = intent.context
         case = self._cases.find(context) or self._open_case(context)
         case.begin_attempt()
-        what = action_payload(intent.grace_period_s)
+        what = action_payload(intent.options)
         data = EvictionRequested(
             **{
                 **self._about(context).pod_data,

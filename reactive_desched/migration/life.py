@@ -52,6 +52,7 @@ MISSING_POD: Final = "MissingPod"
 FORBIDDEN: Final = "ForbiddenMigratePod"
 UNSUPPORTED_MODE: Final = "UnsupportedMode"
 MISSING_RESERVATION: Final = "MissingReservation"
+UNSUPPORTED_OPTIONS: Final = "UnsupportedDeleteOptions"
 
 MISSING_GRACE_S: Final = 3.0
 """So long after its creation a job waits for its pod: the watch may show the job first."""
@@ -224,6 +225,8 @@ def _begun(job: MigrationJob, modes: Modes, seen: Sight) -> JobStatus:
     if not modes.can_carry_out(job):
         remedy = f"write spec.mode: {Mode.EVICT_DIRECTLY}, or migration.placeholder in the settings"
         return _failed(status, UNSUPPORTED_MODE, f"mode {modes.of(job)} is not there: {remedy}")
+    if unsupported := _unsupported_options(job):
+        return _failed(status, UNSUPPORTED_OPTIONS, unsupported)
     if seen.pod is None:
         if seen.now_s < job.created_s + MISSING_GRACE_S:
             return status
@@ -239,6 +242,19 @@ def _begun(job: MigrationJob, modes: Modes, seen: Sight) -> JobStatus:
     if job.has_passed and job.pod.uid:
         return replace(status, phase=Phase.RUNNING)
     return status
+
+
+def _unsupported_options(job: MigrationJob) -> str:
+    """Say which of a job's delete options nothing good can come of; empty for none."""
+    options = job.delete_options
+    if options is None:
+        return ""
+    if options.dry_run:
+        return "spec.deleteOptions.dryRun evicts nothing: remove it"
+    uid = None if options.preconditions is None else options.preconditions.uid
+    if uid and job.pod.uid and uid != job.pod.uid:
+        return f"spec.deleteOptions.preconditions.uid is {uid}, of podRef {job.pod.uid}: remove one"
+    return ""
 
 
 def _no_place_for(pod: Pod) -> str:

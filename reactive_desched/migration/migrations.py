@@ -24,7 +24,7 @@ from reactive_desched.migration.life import (
     next_step,
     wants_eviction,
 )
-from reactive_desched.migration.settings import arbitration_settings
+from reactive_desched.migration.settings import arbitration_settings, eviction_options
 from reactive_desched.migration.workload_sizes import INDEXES, workload_size
 from reactive_desched.model.changes import Change, MigrationJobChanged, MigrationJobEnded
 from reactive_desched.model.decisions import Refuse
@@ -300,7 +300,7 @@ class Migrations:
         for name in tuple(self._to_evict):
             job = self.get(name)
             if job is not None and (pod := self.pod_of(job)) is not None:
-                yield _finding(job, pod, plugins)
+                yield self._finding(job, pod, plugins)
         if not self._waiting:
             return
         for verdict in self._arbitrator.run_round(self.jobs):
@@ -309,11 +309,19 @@ class Migrations:
                     self._let_begin(job)
                 case Held(job, pod, rejection):
                     self._rejections[job.name] = rejection, False
-                    yield _finding(job, pod, plugins)
+                    yield self._finding(job, pod, plugins)
                 case Forbidden(job, pod, rejection):
                     self._rejections[job.name] = rejection, True
                     self._mark_due(job.name)
-                    yield _finding(job, pod, plugins)
+                    yield self._finding(job, pod, plugins)
+
+    def _finding(self, job: MigrationJob, pod: Pod, plugins: Collection[str]) -> Finding:
+        why = f" ({job.trigger}: {job.cause})" if job.trigger else ""
+        message = f"PodMigrationJob {job.name} asks for it{why}"
+        details: Mapping[str, int | str] = {JOB_DETAIL: job.name}
+        plugin = job.trigger if job.trigger in plugins else PLUGIN
+        options = eviction_options(job, pod, self._settings)
+        return Finding(pod, plugin, message, details=details, options=options)
 
     def _let_begin(self, job: MigrationJob) -> None:
         self._rejections.pop(job.name, None)
@@ -400,11 +408,3 @@ def _ordered_job(order: NewJob) -> JobOfPod:
     pod = order.pod
     reference = PodReference(pod.namespace, pod.name, pod.uid)
     return JobOfPod(MigrationJob(name=order.name, uid=order.name, pod=reference), pod)
-
-
-def _finding(job: MigrationJob, pod: Pod, plugins: Collection[str]) -> Finding:
-    why = f" ({job.trigger}: {job.cause})" if job.trigger else ""
-    message = f"PodMigrationJob {job.name} asks for it{why}"
-    details: Mapping[str, int | str] = {JOB_DETAIL: job.name}
-    plugin = job.trigger if job.trigger in plugins else PLUGIN
-    return Finding(pod, plugin, message, details=details)

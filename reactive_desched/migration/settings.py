@@ -4,9 +4,20 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from reactive_desched.model.eviction_options import (
+    POLICY_LABEL,
+    SUPPORTED_POLICIES,
+    EvictionOptions,
+    EvictionPolicy,
+)
 from reactive_desched.model.labels import LabelSelector
-from reactive_desched.model.migration_jobs import SkipGate
-from reactive_desched.policy.migration import DEFAULT_PER_NODE, MigrationSettings
+from reactive_desched.model.migration_jobs import MigrationJob, SkipGate
+from reactive_desched.model.objects import Pod
+from reactive_desched.policy.migration import (
+    DEFAULT_PER_NODE,
+    MigrationJobSettings,
+    MigrationSettings,
+)
 
 WorkloadLimit = int | str | None
 """So many pods, a share of the replicas such as "25%", or None for koordinator's formula."""
@@ -81,3 +92,18 @@ def arbitration_settings(settings: MigrationSettings) -> ArbitrationSettings:
         skip_check_expected_replicas=settings.skip_check_expected_replicas,
         skip_eviction_gates=frozenset(settings.skip_eviction_gates),
     )
+
+
+def eviction_options(
+    job: MigrationJob, pod: Pod, settings: MigrationJobSettings
+) -> EvictionOptions:
+    """Return how a job's pod is asked to leave, as koordinator chooses it.
+
+    The label of the pod names the policy, else that of the job, else the settings; a policy that
+    is not there counts as none. The options are the job's, else those of the settings.
+    """
+    named = pod.labels.get(POLICY_LABEL) or job.policy
+    policy = EvictionPolicy(named) if named in SUPPORTED_POLICIES else settings.eviction_policy
+    defaults = settings.default_delete_options
+    options = job.delete_options or (None if defaults is None else defaults.options)
+    return EvictionOptions(policy, options)

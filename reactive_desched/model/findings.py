@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from reactive_desched.model.eviction_options import EvictionOptions
 from reactive_desched.model.objects import Pod, PodKey
 
 
@@ -30,7 +31,8 @@ class Finding(Struct, frozen=True, gc=False):
     not, the node is left alone, and not this pod's owner only.
     `conflicts_with` names the pods that it must not be together with: once they all leave, nothing
     is wrong any more. `details` are the figures behind the message, by names in camelCase that end
-    in their unit: whole numbers and texts, no fractions.
+    in their unit: whole numbers and texts, no fractions. `options` say how the pod is asked to
+    leave; None for an eviction with the grace period of the policy file.
     """
 
     pod: Pod
@@ -42,6 +44,7 @@ class Finding(Struct, frozen=True, gc=False):
     relieves_node: bool = False
     conflicts_with: tuple[PodKey, ...] = ()
     details: Mapping[str, int | str] = {}
+    options: EvictionOptions | None = None
 
 
 class RequeueAfter(Struct, frozen=True, gc=False):

@@ -3,12 +3,16 @@
 from msgspec import Struct
 
 from reactive_desched.model.accounts import DecisionContext
+from reactive_desched.model.eviction_options import BY_EVICTION, EvictionOptions
 from reactive_desched.model.objects import Pod
 from reactive_desched.model.outcomes import Outcome
 
 
 class Intent(Struct, frozen=True, gc=False):
-    """One eviction that every gate agreed to, and the account of what led to it."""
+    """One eviction that every gate agreed to, and the account of what led to it.
+
+    `grace_period_s` is that of the policy file, which holds where the finding asks for none.
+    """
 
     context: DecisionContext
     grace_period_s: int | None = None
@@ -17,6 +21,12 @@ class Intent(Struct, frozen=True, gc=False):
     def pod(self) -> Pod:
         """The pod to evict."""
         return self.context.finding.pod
+
+    @property
+    def options(self) -> EvictionOptions:
+        """How the pod is asked to leave."""
+        asked = self.context.finding.options or BY_EVICTION
+        return asked.or_grace_period(self.grace_period_s)
 
     @property
     def plugin(self) -> str:

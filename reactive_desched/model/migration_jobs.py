@@ -10,6 +10,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from reactive_desched.model.eviction_options import DeleteOptions
 from reactive_desched.model.objects import Pod
 
 API_VERSION: Final = "scheduling.koordinator.sh/v1alpha1"
@@ -136,7 +137,8 @@ class MigrationJob(Struct, frozen=True, gc=False, kw_only=True):
 
     `has_passed` says that an arbitration let it through: its annotation, which it keeps for good.
     `ttl_s` is 0 where it never times out. `trigger` names the plugin that found the pod, and
-    `cause` why; both are empty where a person made the job.
+    `cause` why; both are empty where a person made the job. `policy` and `delete_options` say how
+    its pod is asked to leave; where they say nothing the settings do.
     """
 
     name: str
@@ -153,6 +155,8 @@ class MigrationJob(Struct, frozen=True, gc=False, kw_only=True):
     is_paused: bool = False
     is_to_be_aborted: bool = False
     reservation: str = ""
+    policy: str = ""
+    delete_options: DeleteOptions | None = None
 
     @property
     def key(self) -> str:

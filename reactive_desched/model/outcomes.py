@@ -7,6 +7,8 @@ from typing import Final
 
 from msgspec import Struct
 
+from reactive_desched.model.eviction_options import BY_EVICTION, EvictionOptions
+
 
 class EvictionRequest(Struct, frozen=True, gc=False):
     """One eviction to send; the uid precondition protects any other pod of the same name."""
@@ -15,7 +17,7 @@ class EvictionRequest(Struct, frozen=True, gc=False):
     name: str
     uid: str
     message: str = ""
-    grace_period_s: int | None = None
+    options: EvictionOptions = BY_EVICTION
 
 
 class EvictionResponse(Struct, frozen=True, gc=False):

@@ -5,11 +5,12 @@ mode.
 """
 
 import re
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
 from reactive_desched.api.args import (
+    INT32_MAX,
     FieldError,
     FieldErrors,
     Int32,
@@ -19,6 +20,7 @@ from reactive_desched.api.args import (
 )
 from reactive_desched.api.rules import Rule
 from reactive_desched.api.scope import Namespaces
+from reactive_desched.model.eviction_options import DeleteOptions, EvictionPolicy
 from reactive_desched.model.migration_jobs import Mode, SkipGate
 from reactive_desched.primitives.hints import quote
 
@@ -62,6 +64,22 @@ class PlaceholderSettings(Section):
         description="Their PriorityClass, one below those of the pods that are moved; left out, "
         "the cluster's default.",
     )
+
+
+class DefaultDeleteOptions(Section):
+    """Options of the eviction, or the deletion, of a pod."""
+
+    grace_period_seconds: Annotated[int, Field(ge=0, le=INT32_MAX)] | None = Field(
+        default=None, description="Overrides the grace period of the pod and of the policy."
+    )
+    propagation_policy: Literal["Background", "Foreground", "Orphan"] | None = Field(
+        default=None, description="What becomes of objects that the pod owns."
+    )
+
+    @property
+    def options(self) -> DeleteOptions:
+        """The options as a request has them."""
+        return DeleteOptions(self.grace_period_seconds, self.propagation_policy)
 
 
 class MigrationSettings(Section):
@@ -147,6 +165,16 @@ class MigrationJobSettings(MigrationSettings):
         default=None,
         description="Jobs of mode ReservationFirst keep a place by a placeholder: a pod that "
         "requests what the moved one does, on another node. Left out, such jobs fail.",
+    )
+
+    eviction_policy: Literal[EvictionPolicy.EVICTION, EvictionPolicy.DELETE] = Field(
+        default=EvictionPolicy.EVICTION,
+        description="How pods are asked to leave: Eviction, or Delete, which no "
+        "PodDisruptionBudget holds up and which takes the right to delete pods. The label "
+        "koordinator.sh/evict-policy of a pod, or else of its job, comes first.",
+    )
+    default_delete_options: DefaultDeleteOptions | None = Field(
+        default=None, description="Options of jobs without `spec.deleteOptions`."
     )
 
     @model_validator(mode="after")

@@ -11,6 +11,7 @@ import pytest
 from reactive_desched.controller.evictions import EvictionPool
 from reactive_desched.eviction.executor import EvictionExecutor
 from reactive_desched.model.accounts import DecisionContext
+from reactive_desched.model.eviction_options import DeleteOptions, EvictionOptions
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.intents import EvictionResult, Intent
 from reactive_desched.model.outcomes import (
@@ -145,12 +146,13 @@ async def test_a_request_that_left_at_once_and_has_no_answer_is_read_back() -> N
 async def test_the_request_names_the_pod_by_uid_and_says_why_it_must_go() -> None:
     async with Bench().running() as bench:
         finding = Finding(pod("web", uid="u7", on="n1"), "NodeTaints", "no gpu")
+        grace = EvictionOptions(delete=DeleteOptions(grace_period_seconds=3))
         what = Intent(DecisionContext(finding, "night"), grace_period_s=3)
         bench.evictions.submit(what)
         await anyio.sleep(1)
 
     assert bench.server.requests == [
-        EvictionRequest("default", "web", "u7", "night/NodeTaints: no gpu", 3)
+        EvictionRequest("default", "web", "u7", "night/NodeTaints: no gpu", grace)
     ]
 
 

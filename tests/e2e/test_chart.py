@@ -255,6 +255,11 @@ def rules_on_jobs(objects: list[Object]) -> list[Object]:
     return [rule for rule in rules if rule["apiGroups"] == ["scheduling.koordinator.sh"]]
 
 
+def writes_of_pods(objects: list[Object]) -> list[Object]:
+    rules = [rule for each in objects if each["kind"] == "ClusterRole" for rule in each["rules"]]
+    return [rule for rule in rules if rule["resources"] == ["pods"] and "list" not in rule["verbs"]]
+
+
 def definitions(objects: list[Object]) -> list[Object]:
     return [each for each in objects if each["kind"] == "CustomResourceDefinition"]
 
@@ -271,6 +276,22 @@ def test_rights_on_migration_jobs_are_those_of_the_kustomization_where_settings_
     assert rules_on_jobs(helm.template({"settings": {"migration": None}})) == []
     (dry,) = rules_on_jobs(helm.template(jobs | {"dryRun": True}))
     assert dry["verbs"] == ["get", "list", "watch"]
+
+
+@pytest.mark.parametrize(
+    ("option", "folder"),
+    [({"placeholder": {}}, "placeholders"), ({"evictionPolicy": "Delete"}, "deletion")],
+)
+def test_rights_on_pods_are_those_of_the_option_that_the_settings_have(
+    helm: Helm, option: Values, folder: str
+) -> None:
+    values: Values = {"settings": {"migration": option}}
+    text = (ROOT / "deploy" / "migration" / folder / "rbac.yaml").read_text(encoding="utf-8")
+    role, _ = yaml.safe_load_all(text)
+
+    assert writes_of_pods(helm.template(values)) == role["rules"]
+    assert writes_of_pods(helm.template({"settings": {"migration": {}}})) == []
+    assert writes_of_pods(helm.template(values | {"dryRun": True})) == []
 
 
 def test_the_definition_of_migration_jobs_is_an_option_that_stays(helm: Helm) -> None:

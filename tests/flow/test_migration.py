@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from reactive_desched.model.decisions import Defer, Refuse
+from reactive_desched.model.eviction_options import DeleteOptions, Preconditions
+from reactive_desched.model.labels import LabelSelector
 from reactive_desched.model.migration_jobs import (
     JobCondition,
     JobStatus,
@@ -18,7 +20,7 @@ from reactive_desched.model.migration_jobs import (
     Phase,
     PodReference,
 )
-from reactive_desched.model.objects import Pod, PodStatus
+from reactive_desched.model.objects import Pod, PodCondition, PodDisruptionBudget, PodStatus
 from reactive_desched.model.outcomes import PdbRefused
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
 from reactive_desched.policy.migration import MigrationJobSettings, PlaceholderSettings
@@ -83,6 +85,70 @@ async def test_the_eviction_is_one_story_in_the_record() -> None:
         assert context.profile == "migration"
         lines = [line[:2] for line in process.fed.intent_store.lines]
         assert lines[:2] == [("intent", "web-0"), ("outcome", "web-0")]
+
+
+NO_DISRUPTION = PodDisruptionBudget("default", "web", selector=LabelSelector())
+
+
+@pytest.mark.parametrize(
+    ("settings", "pod_label", "job_label", "asked"),
+    [
+        ({}, "", "", []),
+        ({"eviction_policy": "Delete"}, "", "", ["Delete"]),
+        ({"eviction_policy": "Delete"}, "", "Eviction", []),
+        ({}, "", "Delete", ["Delete"]),
+        ({}, "Delete", "Eviction", ["Delete"]),
+        ({}, "SoftEviction", "", []),
+        ({}, "nonsense", "Delete", []),
+    ],
+)
+async def test_the_policy_of_the_pod_of_the_job_or_of_the_settings_decides_whether_it_is_deleted(
+    settings: dict[str, Any], pod_label: str, job_label: str, asked: list[str]
+) -> None:
+    labels = {"koordinator.sh/evict-policy": pod_label} if pod_label else {}
+    ready = PodStatus(phase="Running", conditions=(PodCondition("Ready", "True"),))
+    web = replace(WEB[0], labels=labels, status=ready)
+    server = served(web, *WEB[1:])
+    process = MigratingController(server, MigrationJobSettings.model_validate(settings))
+    async with process.running(*NODES, NO_DISRUPTION):
+        await process.make(job_on(web, policy=job_label))
+        await anyio.sleep(5)
+
+        assert [each.options.policy for each in process.evictor.requests] == asked
+        assert server.jobs["web-0"].phase is (Phase.SUCCEEDED if asked else Phase.RUNNING)
+
+
+async def test_the_delete_options_of_a_job_come_before_those_of_the_settings() -> None:
+    server = served()
+    settings = MigrationJobSettings.model_validate(
+        {"defaultDeleteOptions": {"gracePeriodSeconds": 7}, "maxMigratingPerNode": 0}
+    )
+    async with MigratingController(server, settings).running(*NODES) as process:
+        await process.make(
+            job_on(WEB[0], delete_options=DeleteOptions(propagation_policy="Orphan"))
+        )
+        await process.make(job_on(WEB[1]))
+        await anyio.sleep(10)
+
+        assert {each.name: each.options.delete for each in process.evictor.requests} == {
+            "web-0": DeleteOptions(propagation_policy="Orphan"),
+            "web-1": DeleteOptions(grace_period_seconds=7),
+        }
+
+
+@pytest.mark.parametrize(
+    "options",
+    [DeleteOptions(dry_run=("All",)), DeleteOptions(preconditions=Preconditions("another"))],
+)
+async def test_a_job_whose_delete_options_can_evict_nothing_fails(options: DeleteOptions) -> None:
+    server = served()
+    async with MigratingController(server).running(*NODES) as process:
+        job = job_on(WEB[0], delete_options=options)
+        await process.make(replace(job, pod=replace(job.pod, uid="web-0")))
+        await anyio.sleep(5)
+
+        assert ending(server, "web-0") == (Phase.FAILED, "UnsupportedDeleteOptions")
+        assert server.evictions == []
 
 
 async def test_jobs_beyond_a_limit_wait_and_are_woken_by_the_end_of_another() -> None:

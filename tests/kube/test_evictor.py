@@ -9,6 +9,12 @@ from reactive_desched.errors import RequestRejected, Unreachable
 from reactive_desched.kube.client.evictor import ApiEvictor
 from reactive_desched.kube.client.rate_limiter import RateLimit, RequestPriority
 from reactive_desched.kube.client.session import KubeConfigOptions, Session, open_session
+from reactive_desched.model.eviction_options import (
+    DeleteOptions,
+    EvictionOptions,
+    EvictionPolicy,
+    Preconditions,
+)
 from reactive_desched.model.outcomes import (
     Accepted,
     Conflict,
@@ -76,7 +82,9 @@ async def test_a_grace_period_is_passed_on_also_when_it_is_zero(
     api: ScriptedApi, session: Session
 ) -> None:
     api.answer_next("POST", ScriptedReply(201))
-    request = msgspec.structs.replace(WEB, grace_period_s=0, message="")
+    request = msgspec.structs.replace(
+        WEB, options=EvictionOptions(delete=DeleteOptions(grace_period_seconds=0)), message=""
+    )
     await ApiEvictor(session, dry_run=True).evict(request)
     body = msgspec.json.decode(api.requests[0].body)
     assert body["deleteOptions"] == {
@@ -85,6 +93,25 @@ async def test_a_grace_period_is_passed_on_also_when_it_is_zero(
         "dryRun": ["All"],
     }
     assert body["metadata"]["annotations"] == {"requested-by": "reactive-desched"}
+
+
+async def test_the_policy_delete_deletes_the_pod_that_was_judged(
+    api: ScriptedApi, session: Session
+) -> None:
+    api.answer_next("DELETE", ScriptedReply(200))
+    options = DeleteOptions(5, "Foreground", preconditions=Preconditions("another", "77"))
+    request = msgspec.structs.replace(WEB, options=EvictionOptions(EvictionPolicy.DELETE, options))
+    evictor = ApiEvictor(session)
+
+    assert evictor.send_now(request) is None
+    assert await evictor.evict(request) == Accepted()
+    (asked,) = api.requests
+    assert (asked.kind, asked.path) == ("DELETE", "/api/v1/namespaces/shop/pods/web-1")
+    assert msgspec.json.decode(asked.body) == {
+        "gracePeriodSeconds": 5,
+        "propagationPolicy": "Foreground",
+        "preconditions": {"uid": "uid-1", "resourceVersion": "77"},
+    }
 
 
 @pytest.mark.parametrize("code", [200, 201, 202])

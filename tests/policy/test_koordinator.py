@@ -269,6 +269,20 @@ def test_limits_of_a_pass_are_the_policys() -> None:
     assert policy.grace_period_s == 7
 
 
+def test_the_eviction_policy_and_the_delete_options_are_those_of_jobs() -> None:
+    text = (
+        "evictionPolicy: Delete\n"
+        "defaultDeleteOptions: {gracePeriodSeconds: 5, propagationPolicy: Orphan}"
+    )
+    migration = settings(text)["migration"]
+
+    assert migration["evictionPolicy"] == "Delete"
+    assert migration["defaultDeleteOptions"] == {
+        "gracePeriodSeconds": 5,
+        "propagationPolicy": "Orphan",
+    }
+
+
 def test_how_the_api_server_is_asked_is_taken_over_where_it_is_not_the_default() -> None:
     text = migration_controller("{}")
     client = read(f"{text}clientConnection: {{qps: 20, burst: 0}}\n").settings.client

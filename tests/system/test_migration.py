@@ -22,6 +22,7 @@ BY_JOBS = SETTINGS + "evictions: {evictor: migration}\n"
 PLACE_FIRST = BY_JOBS.replace(
     LIMITS, LIMITS + "defaultJobMode: ReservationFirst, placeholder: {}, "
 )
+BY_DELETION = BY_JOBS.replace(LIMITS, LIMITS + "evictionPolicy: Delete, ")
 
 
 def write(path: Path, settings: str) -> Path:
@@ -81,7 +82,7 @@ def _ended(cluster: Any, name: str) -> Any:
     return job if job.get("status", {}).get("phase") in ("Succeeded", "Failed") else None
 
 
-@pytest.mark.parametrize("policy", [BY_JOBS, PLACE_FIRST], indirect=True, ids=["direct", "place"])
+@pytest.mark.parametrize("policy", [BY_JOBS, PLACE_FIRST, BY_DELETION], indirect=True)
 def test_findings_make_jobs_and_a_controller_that_dies_leaves_them_to_the_next(
     cluster: Any, controller: Callable[..., Any], tmp_path: Path
 ) -> None:

@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from reactive_desched.errors import RateLimited, RequestRejected, Unreachable
 from reactive_desched.kube.client.clock import Clock, SystemClock
@@ -18,6 +19,11 @@ from reactive_desched.kube.client.responses import ApiResponse as Reply
 from reactive_desched.kube.client.responses import ApiStatus
 from reactive_desched.kube.client.session import Session
 from reactive_desched.kube.client.warm_connections import SentPost
+from reactive_desched.model.eviction_options import (
+    DeleteOptions,
+    EvictionPolicy,
+    Preconditions,
+)
 from reactive_desched.model.outcomes import (
     Accepted,
     Conflict,
@@ -55,7 +61,7 @@ class ApiEvictor:
         self._session = session
         self._requested_by = requested_by
         self._clock = clock or SystemClock()
-        self._dry_run = ["All"] if dry_run else None
+        self._dry_run = ("All",) if dry_run else ()
         self._encode = msgspec.json.Encoder().encode
         self._read_pod = msgspec.json.Decoder(_Pod).decode
 
@@ -64,11 +70,23 @@ class ApiEvictor:
 
         Awaiting the response raises nothing that the server can cause.
         """
+        if request.options.policy is not EvictionPolicy.EVICTION:
+            return None
         post = self._session.post_now(_eviction_path(request), self._eviction_body(request))
         return None if post is None else _SentEviction(self, self._session, post)
 
     async def evict(self, request: EvictionRequest) -> EvictionResponse:
-        """Send one eviction and return how it ended; raises nothing that the server can cause."""
+        """Send one eviction and return how it ended; raises nothing that the server can cause.
+
+        By the policy Delete it is the deletion of the pod.
+        """
+        if request.options.policy is EvictionPolicy.DELETE:
+            path = _pod_path(request.namespace, request.name)
+            body = self._encode(self._delete_options(request))
+            deletion = self._session.request(
+                "DELETE", path, body=body, priority=RequestPriority.CRITICAL
+            )
+            return await self.response_to(deletion)
         path, body = _eviction_path(request), self._eviction_body(request)
         return await self.response_to(self._session.post(path, body))
 
@@ -109,13 +127,19 @@ class ApiEvictor:
             annotations["reason"] = request.message
         eviction = _Eviction(
             metadata=_EvictionMeta(request.name, request.namespace, annotations),
-            delete_options=_DeleteOptions(
-                preconditions=_Preconditions(request.uid),
-                grace_period_seconds=request.grace_period_s,
-                dry_run=self._dry_run,
-            ),
+            delete_options=self._delete_options(request),
         )
         return self._encode(eviction)
+
+    def _delete_options(self, request: EvictionRequest) -> DeleteOptions:
+        """Return the options of a request; the uid is always that of the pod that was judged."""
+        asked = request.options.delete or DeleteOptions()
+        version = None if asked.preconditions is None else asked.preconditions.resource_version
+        return replace(
+            asked,
+            preconditions=Preconditions(request.uid, version),
+            dry_run=self._dry_run or asked.dry_run,
+        )
 
     def _eviction_response(self, reply: Reply) -> EvictionResponse:
         error = reply.error
@@ -159,19 +183,9 @@ class _EvictionMeta(Struct, frozen=True, gc=False):
     annotations: dict[str, str]
 
 
-class _Preconditions(Struct, frozen=True, gc=False):
-    uid: str
-
-
-class _DeleteOptions(Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
-    preconditions: _Preconditions
-    grace_period_seconds: int | None = None
-    dry_run: list[str] | None = None
-
-
 class _Eviction(Struct, frozen=True, gc=False, rename="camel", tag_field="kind", tag="Eviction"):
     metadata: _EvictionMeta
-    delete_options: _DeleteOptions
+    delete_options: DeleteOptions
     api_version: str = "policy/v1"
 
 

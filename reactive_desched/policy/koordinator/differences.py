@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from reactive_desched.api.rules import Rule
+from reactive_desched.model.eviction_options import EvictionPolicy
 from reactive_desched.model.migration_jobs import Mode, SkipGate
 from reactive_desched.policy.diagnostics import Diagnostic
 from reactive_desched.policy.koordinator.migration_controller import (
     NAMESPACE,
-    EvictionPolicy,
     MigrationControllerArgs,
 )
 from reactive_desched.policy.koordinator.paces import is_slower_than_ours
@@ -121,8 +121,8 @@ def _moves(args: MigrationControllerArgs) -> Iterator[_Difference]:
         hint = "grant the rights in deploy/migration/placeholders, or write EvictDirectly"
         yield ("defaultJobMode",), message, hint
     if args.eviction_policy is EvictionPolicy.DELETE:
-        message = "pods are evicted, not deleted: PodDisruptionBudgets hold here"
-        yield ("evictionPolicy",), message, "nothing is to be done"
+        message = "takes the right to delete pods, which the controller has not by default"
+        yield ("evictionPolicy",), message, "apply deploy/migration/deletion/rbac.yaml"
     is_skipped = SkipGate.BARE_PODS in args.skip_eviction_gates
     if args.evict_all_bare_pods or is_skipped:
         path = "skipEvictionGates" if is_skipped else "evictAllBarePods"
@@ -138,8 +138,11 @@ def _moves(args: MigrationControllerArgs) -> Iterator[_Difference]:
         yield ("defaultDeleteOptions", "preconditions"), message, "remove it"
     if options is not None and options.grace_period_seconds is not None:
         message = "holds for every profile here"
-        hint = "it becomes gracePeriodSeconds of the policy"
+        hint = "it becomes gracePeriodSeconds of the policy, and of migration jobs"
         yield ("defaultDeleteOptions", "gracePeriodSeconds"), message, hint
+    if options is not None and options.orphan_dependents is not None:
+        hint = "write propagationPolicy: Orphan, or Background"
+        yield ("defaultDeleteOptions", "orphanDependents"), "is not read", hint
 
 
 def _pace(at: SourceLocation, args: MigrationControllerArgs) -> Iterator[_Difference]:

@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Iterator, Mapping
-from enum import StrEnum
 from typing import Annotated, Final
 
 from pydantic import BeforeValidator, Field, PlainValidator, ValidationInfo, WithJsonSchema
@@ -19,6 +18,7 @@ from reactive_desched.api.args import (
     SignedSeconds,
 )
 from reactive_desched.api.rules import Rule
+from reactive_desched.model.eviction_options import EvictionPolicy
 from reactive_desched.model.labels import EVERYTHING
 from reactive_desched.model.migration_jobs import Mode
 from reactive_desched.policy.migration import DEFAULT_PER_NODE, MigrationSettings
@@ -33,14 +33,6 @@ NAMESPACE: Final = "namespace"
 _SHARE: Final = re.compile(r"[+-]?[0-9]+%")
 _NUMBER: Final = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,3})?")
 _QPS_HINT: Final = "write a number above 0, for example 10"
-
-
-class EvictionPolicy(StrEnum):
-    """How a pod is asked to go."""
-
-    EVICTION = "Eviction"
-    DELETE = "Delete"
-    SOFT_EVICTION = "SoftEviction"
 
 
 def _read_limit(written: object) -> int | str:

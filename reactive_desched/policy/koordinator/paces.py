@@ -5,6 +5,7 @@ from fractions import Fraction
 from typing import Final
 
 from reactive_desched.api.args import Path
+from reactive_desched.model.eviction_options import EvictionPolicy
 from reactive_desched.model.migration_jobs import Mode, SkipGate
 from reactive_desched.policy.decode import fields_by_key
 from reactive_desched.policy.derived_tree import NULL, TargetValue
@@ -181,12 +182,30 @@ def _migration(
     if args.priority_threshold.value is not None:
         path = (*at.path, "priorityThreshold")
         yield "priorityThreshold", TargetValue(path, {"value": TargetValue((*path, "value"))})
+    yield from _ways_to_leave(at, args)
     for field, name in _JOB_LIMITS.items():
         if field in written and (most := getattr(args, name)) is not None:
             yield field, TargetValue((*at.path, field), min(most, MAX_LIMIT))
     for field, name in _WORKLOAD_LIMITS.items():
         if (limit := getattr(args, name)) is not None:
             yield field, TargetValue((*at.path, field), _of_job(limit))
+
+
+def _ways_to_leave(
+    at: SourceLocation, args: MigrationControllerArgs
+) -> Iterator[tuple[str, TargetValue]]:
+    """Outline how pods are asked to leave, by options that a settings file has, too."""
+    if args.eviction_policy is EvictionPolicy.DELETE:
+        yield "evictionPolicy", TargetValue((*at.path, "evictionPolicy"))
+    if (options := args.default_delete_options) is not None:
+        path = (*at.path, "defaultDeleteOptions")
+        asked = {
+            "gracePeriodSeconds": options.grace_period_seconds is not None,
+            "propagationPolicy": bool(options.propagation_policy),
+        }
+        kept = {field: TargetValue((*path, field)) for field in asked if asked[field]}
+        if kept:
+            yield "defaultDeleteOptions", TargetValue(path, kept)
 
 
 def _of_job(limit: int | str) -> int | str:

@@ -5,6 +5,7 @@ from typing import Final
 from msgspec import field
 
 from reactive_desched.model.changes import MigrationJobChanged
+from reactive_desched.model.eviction_options import POLICY_LABEL, DeleteOptions
 from reactive_desched.model.migration_jobs import (
     ABORT,
     API_VERSION,
@@ -69,6 +70,7 @@ class JobSpec(WireStruct, frozen=True, gc=False):
     mode: str = ""
     ttl: str = ""
     paused: bool = False
+    delete_options: DeleteOptions | None = None
     reservation_options: ReservationOptions = ReservationOptions()
 
 
@@ -109,6 +111,8 @@ def _read(wire: WirePodMigrationJob) -> MigrationJob:
         is_paused=spec.paused,
         is_to_be_aborted=annotations.abort == TRUE,
         reservation=spec.reservation_options.reservation_ref.name,
+        policy=metadata.labels.get(POLICY_LABEL, ""),
+        delete_options=spec.delete_options,
     )
 
 

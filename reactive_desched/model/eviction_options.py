@@ -1,0 +1,61 @@
+"""How a pod is asked to leave: by the Eviction API or by deletion, and with which options."""
+
+from enum import StrEnum
+from typing import Final
+
+from msgspec import Struct
+
+POLICY_LABEL: Final = "koordinator.sh/evict-policy"
+"""koordinator's label of a pod, or of a migration job, that names the policy for it."""
+
+
+class EvictionPolicy(StrEnum):
+    """How a pod is asked to leave."""
+
+    EVICTION = "Eviction"
+    """Through the Eviction API: PodDisruptionBudgets hold."""
+    DELETE = "Delete"
+    """By deletion: no PodDisruptionBudget is asked."""
+    SOFT_EVICTION = "SoftEviction"
+    """koordinator's third way, an annotation for others to act on, which is not there."""
+
+
+SUPPORTED_POLICIES: Final = frozenset({EvictionPolicy.EVICTION, EvictionPolicy.DELETE})
+
+
+class Preconditions(Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
+    """What must hold of a pod for it to be deleted."""
+
+    uid: str | None = None
+    resource_version: str | None = None
+
+
+class DeleteOptions(Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
+    """Kubernetes' DeleteOptions, as far as they concern pods."""
+
+    grace_period_seconds: int | None = None
+    propagation_policy: str | None = None
+    orphan_dependents: bool | None = None
+    preconditions: Preconditions | None = None
+    dry_run: tuple[str, ...] = ()
+
+
+class EvictionOptions(Struct, frozen=True, gc=False):
+    """The policy of one eviction and its options; None leaves the options to the policy file."""
+
+    policy: EvictionPolicy = EvictionPolicy.EVICTION
+    delete: DeleteOptions | None = None
+
+    def or_grace_period(self, grace_period_s: int | None) -> "EvictionOptions":
+        """Return these options; without any, those of a policy file's grace period in seconds."""
+        if self.delete is not None or grace_period_s is None:
+            return self
+        return EvictionOptions(self.policy, DeleteOptions(grace_period_seconds=grace_period_s))
+
+    @property
+    def grace_period_s(self) -> int | None:
+        """The grace period that is asked for, in seconds; None for the pod's own."""
+        return None if self.delete is None else self.delete.grace_period_seconds
+
+
+BY_EVICTION: Final = EvictionOptions()
