@@ -104,14 +104,14 @@ class ArbitrationArgs(Section):
     interval_s: SignedSeconds = Field(default=0.5, description="The wait between two rounds.")
 
 
-class Preconditions(Section):
+class KoordinatorsPreconditions(Section):
     """What must hold of a pod for it to be deleted."""
 
     uid: str | None = Field(default=None, description="Its uid.")
     resource_version: str | None = Field(default=None, description="Its resource version.")
 
 
-class DeleteOptions(Section):
+class KoordinatorsDeleteOptions(Section):
     """Options of the eviction or the deletion of a pod."""
 
     api_version: str = Field(default="", description="Not read.")
@@ -122,7 +122,9 @@ class DeleteOptions(Section):
         le=INT64_MAX,
         description="Overrides the pod's own grace period.",
     )
-    preconditions: Preconditions | None = Field(default=None, description="What must hold.")
+    preconditions: KoordinatorsPreconditions | None = Field(
+        default=None, description="What must hold."
+    )
     orphan_dependents: bool | None = Field(default=None, description="Deprecated.")
     propagation_policy: str | None = Field(default=None, description="What becomes of dependents.")
     dry_run: tuple[str, ...] = Field(default=(), description="All: nothing is deleted.")
@@ -195,7 +197,7 @@ class MigrationControllerArgs(MigrationSettings):
         default=EvictionPolicy.EVICTION,
         description="How a pod is asked to go: Eviction, Delete or SoftEviction.",
     )
-    default_delete_options: DeleteOptions | None = Field(
+    default_delete_options: KoordinatorsDeleteOptions | None = Field(
         default=None, description="Options of evictions that say none themselves."
     )
     arbitration_args: ArbitrationArgs = Field(
