@@ -44,8 +44,8 @@ def plugin_instances(
     instances: list[PluginInstance] = []
     indexes: list[IndexKey] = []
     ignored_taints = config.controller.guards.left_marks.keys()
-    makes_jobs = config.controller.evictions.evictor == "migration"
     for profile in config.policy.profiles:
+        makes_jobs = config.controller.evictions.evictor_of(profile.name) == "migration"
         evictor = gates.evictor(profile.evictor)
         gate = (
             JobMakingGate(gates.protections(evictor), gates.moves, migrations)

@@ -1,6 +1,6 @@
 """The settings by which the controller decides: those that `plan` goes by, too."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Annotated, Literal
 
@@ -63,6 +63,9 @@ class RetrySettings(Section):
         return self
 
 
+EvictorName = Literal["api", "migration"]
+
+
 class EvictionSettings(Section):
     """How many evictions are under way at once, and how refused ones are retried."""
 
@@ -72,12 +75,19 @@ class EvictionSettings(Section):
     retry: RetrySettings = Field(
         default=RetrySettings.model_construct(), description="Waits after a refusal."
     )
-    evictor: Annotated[Literal["api", "migration"], NEEDS_RESTART] = Field(
+    evictor: Annotated[EvictorName, NEEDS_RESTART] = Field(
         default="api",
         description="What carries a decision out: `api` is a request to the Eviction API; with "
         "`migration` each finding that its gates let through makes a PodMigrationJob, and the job "
         "evicts the pod. That needs the section `migration`.",
     )
+    per_profile: Annotated[Mapping[str, EvictorName], NEEDS_RESTART] = Field(
+        default={}, description="The same for single profiles, by name, which comes first."
+    )
+
+    def evictor_of(self, profile: str) -> EvictorName:
+        """Return what carries out the decisions of a profile."""
+        return self.per_profile.get(profile, self.evictor)
 
 
 class SmoothingSettings(Section):
@@ -238,14 +248,22 @@ class ControllerSettings(Section):
 
     @model_validator(mode="after")
     def _check_evictor(self) -> "ControllerSettings":
-        if self.evictions.evictor == "migration" and self.migration is None:
-            error = FieldError(
+        evictions = self.evictions
+        by_place = {("evictor",): evictions.evictor} | {
+            ("perProfile", name): evictor for name, evictor in evictions.per_profile.items()
+        }
+        errors = [
+            FieldError(
                 "needs the section migration, which says how jobs are carried out",
                 "write migration: {} beside evictions",
-                ("evictions", "evictor"),
+                ("evictions", *place),
                 rule=Rule.CONTRADICTING_SETTINGS,
             )
-            raise FieldErrors([error])
+            for place, evictor in by_place.items()
+            if evictor == "migration" and self.migration is None
+        ]
+        if errors:
+            raise FieldErrors(errors)
         return self
 
 

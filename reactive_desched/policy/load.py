@@ -214,6 +214,10 @@ def _read_both(
     """Read the policy and the settings; those in a file of koordinator's count without others."""
     settings = _read_settings(documents.settings, diagnostics, registry)
     read = _read_policy(documents.policy, registry, diagnostics)
+    if read is not None and settings is not None and documents.settings is not None:
+        at = documents.settings.location.below("evictions", "perProfile")
+        for diagnostic in _unknown_profiles(settings.evictions.per_profile, at, read.policy):
+            diagnostics.add(diagnostic)
     if read is None or read.settings is None or documents.policy is None:
         return read, settings
     if documents.settings is not None:
@@ -330,6 +334,21 @@ def _unknown_plugins(
             did_you_mean(name, known),
             rule=Rule.UNKNOWN_PLUGIN,
             fix=fix_to(sole_near_name(name, known)),
+        )
+
+
+def _unknown_profiles(
+    names: Iterable[str], at: SourceLocation, policy: Policy
+) -> Iterator[Diagnostic]:
+    """Name the profiles that the policy does not have."""
+    known = {profile.name for profile in policy.profiles}
+    for name in sorted({*names} - known):
+        yield at.below(name).diagnostic(
+            "there is no such profile in the policy",
+            did_you_mean(name, known) or f"there are {', '.join(sorted(known))}",
+            rule=Rule.UNKNOWN_VALUE,
+            fix=fix_to(sole_near_name(name, known)),
+            at_key=True,
         )
 
 

@@ -289,6 +289,18 @@ def test_how_the_api_server_is_asked_is_taken_over_where_it_is_not_the_default()
     assert (client.requests_per_second, client.burst) == (20, 100)
 
 
+def test_each_profile_has_the_evictor_that_it_enables() -> None:
+    other = LOW_NODE_LOAD.replace("profiles:\n- plugins:\n", "- name: plain\n  plugins:\n").replace(
+        "  pluginConfig:\n",
+        '    evict: {disabled: [{name: "*"}], enabled: [{name: DefaultEvictor}]}\n'
+        '    filter: {disabled: [{name: "*"}], enabled: [{name: DefaultEvictor}]}\n'
+        "  pluginConfig:\n",
+    )
+    evictions = read(migration_controller("{}") + other).settings.evictions
+
+    assert (evictions.evictor_of("p"), evictions.evictor_of("plain")) == ("migration", "api")
+
+
 def test_the_default_evictor_has_its_own_arguments() -> None:
     text = LOW_NODE_LOAD.replace(
         "  pluginConfig:\n",

@@ -299,6 +299,25 @@ def test_an_unknown_plugin_cannot_have_its_own_debounce(
     ]
 
 
+def test_profiles_with_an_evictor_of_their_own_are_those_of_the_policy(
+    problems: Callable[[str], list[str]], head: str
+) -> None:
+    profile = head.rstrip() + "\nprofiles: [{name: nightly}]\n"
+    evictors = "evictions: {perProfile: {nightlt: migration, nightly: api}}\n"
+    assert problems(f"{profile}---\n{HEAD}{evictors}migration: {{}}\n") == [
+        (
+            "p.yaml:7:26: evictions.perProfile.nightlt: there is no such profile in the policy; "
+            "did you mean nightly?"
+        )
+    ]
+    assert problems(f"{profile}---\n{HEAD}evictions: {{perProfile: {{nightly: migration}}}}\n") == [
+        (
+            "p.yaml:7:35: evictions.perProfile.nightly: needs the section migration, which says "
+            "how jobs are carried out; write migration: {} beside evictions"
+        )
+    ]
+
+
 def test_a_schedule_names_plugins_that_there_are(
     problems: Callable[[str], list[str]], head: str
 ) -> None:

@@ -111,6 +111,43 @@ def test_findings_make_jobs_and_a_controller_that_dies_leaves_them_to_the_next(
     assert not [name for name in names if name.startswith("placeholder")]
 
 
+TWO_PROFILES = """\
+- name: others
+  pluginConfig:
+  - name: DefaultEvictor
+    args: {nodeFit: true}
+  - name: RemovePodsViolatingNodeTaints
+    args: {excludedTaints: [], includedTaints: [other]}
+  plugins:
+    deschedule: {enabled: [RemovePodsViolatingNodeTaints]}
+"""
+
+
+def test_each_profile_has_its_own_evictor(
+    cluster: Any, controller: Callable[..., Any], tmp_path: Path
+) -> None:
+    before, after = (POLICY + SETTINGS).split("---\n", 1)
+    one = before.replace(
+        "args: {nodeFit: true}",
+        "args: {nodeFit: true}\n  - name: RemovePodsViolatingNodeTaints\n"
+        "    args: {includedTaints: [gpu]}",
+    )
+    evictors = "evictions: {perProfile: {test: migration}}\n"
+    text = f"{one}{TWO_PROFILES}---\n{after}{evictors}"
+    (tmp_path / "policy.yaml").write_text(text, encoding="utf-8")
+    program = controller("--log-format", "json")
+    program.wait_for('"synced"')
+    by_job, directly = movable_pods(cluster, "node-1"), movable_pods(cluster, "node-2")
+    cluster.taint("node-1", "gpu")
+    cluster.taint("node-2", "other")
+
+    moved = by_job.keys() | directly.keys()
+    wait_until(lambda: not moved & uids(cluster) or None, program)
+
+    jobs = cluster.call("GET", JOBS)["items"]
+    assert {job["spec"]["podRef"]["uid"] for job in jobs} == by_job.keys()
+
+
 def _all_ended(cluster: Any) -> bool | None:
     jobs = cluster.call("GET", JOBS)["items"]
     ended = [job.get("status", {}).get("phase") in ("Succeeded", "Failed") for job in jobs]

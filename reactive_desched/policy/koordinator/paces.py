@@ -1,6 +1,6 @@
 """What koordinator says of limits and rates, as settings of ours; where it says less, ours stay."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Final
 
@@ -16,7 +16,7 @@ from reactive_desched.policy.koordinator.migration_controller import (
     MigrationControllerArgs,
     ObjectLimiter,
 )
-from reactive_desched.policy.koordinator.profiles import KoordinatorsProfile
+from reactive_desched.policy.koordinator.profiles import DEFAULT_PROFILE, KoordinatorsProfile
 from reactive_desched.policy.limits import EvictionRateLimits
 from reactive_desched.policy.migration import (
     DEFAULT_PER_NODE,
@@ -53,10 +53,10 @@ def is_slower_than_ours(per_second: float) -> bool:
 
 
 def settings_target(
-    document: SourceLocation, profile: KoordinatorsProfile | None
+    document: SourceLocation, profiles: Sequence[KoordinatorsProfile]
 ) -> TargetValue | None:
     """Outline the settings that stand for a file; None for one that says nothing of them."""
-    if not (sections := dict(_sections(document, profile))):
+    if not (sections := dict(_sections(document, profiles))):
         return None
     head = {
         "apiVersion": TargetValue(("apiVersion",), DocumentKind.SETTINGS.api_version),
@@ -66,20 +66,34 @@ def settings_target(
 
 
 def _sections(
-    document: SourceLocation, profile: KoordinatorsProfile | None
+    document: SourceLocation, profiles: Sequence[KoordinatorsProfile]
 ) -> Iterator[tuple[str, TargetValue]]:
+    """Outline each section; profiles that move pods by jobs do so in the same way."""
     at = document.below("clientConnection")
     if client := dict(_client(at)):
         yield "client", TargetValue(at.path, client)
+    profile = next((each for each in profiles if each.args is not None), None)
     if profile is None or (args := profile.args) is None:
         return
     path = profile.args_at.path
     yield "budgets", TargetValue(path, dict(_budgets(path, args)))
     moving = TargetValue(path, dict(_max_moving(path, args)))
     yield "moves", TargetValue(path, {"maxMoving": moving})
-    mode = (*path, "defaultJobMode")
-    yield "evictions", TargetValue(path, {"evictor": TargetValue(mode, "migration")})
+    yield "evictions", TargetValue(path, dict(_evictors(path, profiles)))
     yield "migration", TargetValue(path, dict(_migration(profile.args_at, args)))
+
+
+def _evictors(
+    at: Path, profiles: Sequence[KoordinatorsProfile]
+) -> Iterator[tuple[str, TargetValue]]:
+    """Outline which profiles move pods by jobs: all but those with an evictor of their own."""
+    yield "evictor", TargetValue((*at, "defaultJobMode"), "migration")
+    if others := [each for each in profiles if each.args is None]:
+        by_name = {
+            each.name or DEFAULT_PROFILE: TargetValue((*each.at.path, "plugins", "evict"), "api")
+            for each in others
+        }
+        yield "perProfile", TargetValue((*others[0].at.path, "plugins", "evict"), by_name)
 
 
 def _client(at: SourceLocation) -> Iterator[tuple[str, TargetValue]]:

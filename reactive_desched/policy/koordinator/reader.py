@@ -85,7 +85,7 @@ class KoordinatorReader:
                 for error in profile_errors(each, each.args):
                     self._diagnostics.add(error)
         policy = self._policy_target(document, profiles)
-        settings = settings_target(document, moving[0] if moving else None)
+        settings = settings_target(document, profiles)
         return ReadConfiguration(
             _converted(document, policy),
             None if settings is None else _converted(document, settings),
