@@ -209,9 +209,10 @@ class Controller:
 
     def restore(self, past: Sequence[PastEviction]) -> None:
         """Restore what limits and gates count from the evictions of earlier processes."""
-        self.gates.restore(past, self._clock(), self._wall_clock())
+        now, wall_now = self._clock(), self._wall_clock()
+        self.gates.restore(past, now, wall_now)
         if self.migrations is not None:
-            self.migrations.restore(past)
+            self.migrations.restore(past, now, wall_now)
 
     def begin_without_history(self) -> None:
         """Begin with every rate limit used up: what another process evicted is not known."""
@@ -226,7 +227,7 @@ class Controller:
         now = self._clock()
         self.gates.end_inherited(pod, outcome, now)
         if self.migrations is not None:
-            self.migrations.end_inherited(pod, outcome)
+            self.migrations.end_inherited(pod, outcome, now)
         self.evaluator.eviction_ended(pod, now)
         self._follow_up(now)
         self._work_available.notify()

@@ -1,7 +1,6 @@
 """The plugins of every profile as the evaluator runs them, each with its gate and its view."""
 
 from collections.abc import Callable
-from typing import Final
 
 from reactive_desched.controller.evaluator import NEVER_FLAPPING
 from reactive_desched.controller.flapping import FlappingConfig
@@ -11,14 +10,12 @@ from reactive_desched.gate.profile_view import ProfileView
 from reactive_desched.migration.making import JobMakingGate
 from reactive_desched.migration.migrations import Migrations
 from reactive_desched.migration.plugin import MigrationJobs
+from reactive_desched.model.migration_jobs import MIGRATION_PROFILE
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.primitives.debounce import DebounceConfig
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.index_registry import IndexKey
-
-MIGRATION_PROFILE: Final = "migration"
-"""The profile that records name for the findings of migration jobs."""
 
 
 def flapping_config(config: Configuration) -> FlappingConfig:

@@ -35,6 +35,11 @@ _REACTS_TO = frozenset({*PdbFilter.reacts_to, *SchedulerNodeFit.reacts_to, *Brak
 class JobArbitration(GateFilter, EvictionTracker, Protocol):
     """Decides which migration jobs may begin, and follows the evictions of their pods."""
 
+    @property
+    def object_limiters(self) -> EvictionLimit:
+        """How often the pods of one workload or namespace are moved by jobs."""
+        ...
+
 
 class GateFactory:
     """Builds one gate per profile; all of them share filters, limits and trackers.
@@ -108,7 +113,8 @@ class GateFactory:
         )
         followed = self._workloads, self.brakes.zones, arbitration
         trackers = (self.in_flight, *followed, self._pdb_filter, self.node_fit)
-        return Gate(filters, self._limits, self.rate_limiter, trackers, self.moves, self._workloads)
+        limits = (arbitration.object_limiters, *self._limits)
+        return Gate(filters, limits, self.rate_limiter, trackers, self.moves, self._workloads)
 
     @property
     def _limits(self) -> tuple[EvictionLimit, ...]:

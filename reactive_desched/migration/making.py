@@ -75,7 +75,7 @@ class JobMakingGate:
             message = f"the last PodMigrationJob of the pod failed; the next waits {wait_s:.0f} s"
             return JOB_FAILED.defer(finding, message, now + wait_s)
         if (rejection := migrations.rejects(pod)) is None:
-            return None
+            return migrations.object_limiters.lacks_token(finding, now)
         reason, message = rejection
         setting = f"migration.{reason.setting}" if reason.setting else ""
         wakes = migrations.wakes_of(pod)

@@ -5,7 +5,7 @@ pods that are to be evicted, and `take_due` names the jobs for which something i
 """
 
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final, Self
 
 from msgspec import Struct
@@ -24,6 +24,7 @@ from reactive_desched.migration.life import (
     next_step,
     wants_eviction,
 )
+from reactive_desched.migration.object_limiters import ObjectLimiters
 from reactive_desched.migration.settings import arbitration_settings, eviction_options
 from reactive_desched.migration.workload_sizes import INDEXES, workload_size
 from reactive_desched.model.changes import Change, MigrationJobChanged, MigrationJobEnded
@@ -37,13 +38,15 @@ from reactive_desched.model.migration_jobs import (
     Phase,
     PodReference,
 )
+from reactive_desched.model.moves import replacing_owner
 from reactive_desched.model.objects import Pod, PodKey, controller_of
-from reactive_desched.model.outcomes import POD_LEAVES, Outcome
+from reactive_desched.model.outcomes import COUNTS_AGAINST_LIMITS, POD_LEAVES, Outcome
 from reactive_desched.model.wakes import ChangeTypes, WakeOn, WakeOnPod, WakeOnWorkload
 from reactive_desched.policy.migration import MigrationJobSettings
 from reactive_desched.primitives.deadline_heap import Timers
 from reactive_desched.primitives.wakeup import Wakeup
 from reactive_desched.state.indexes.job_pods import JobPods
+from reactive_desched.state.indexes.owners import OwnerIndex
 from reactive_desched.state.view import ClusterView
 from reactive_desched.telemetry.metrics import Metric, counter, gauge
 
@@ -122,6 +125,13 @@ class Migrations:
             view,
             lambda job: view.index(JobPods).pod_of(job),
             lambda pod: workload_size(pod, view),
+        )
+        self.object_limiters: Final = ObjectLimiters(
+            settings.object_limiters,
+            settings.max_migrating_per_workload,
+            lambda pod: workload_size(pod, view),
+            lambda pod: _replacing_uid(pod, view),
+            self._is_unlimited,
         )
         self._admitted: Final[set[str]] = set()
         self._rejections: Final[dict[str, tuple[Rejection, bool]]] = {}
@@ -231,14 +241,20 @@ class Migrations:
             for job in self._view.index(JobPods).jobs_of(pod):
                 self._follow(job.name)
 
-    def restore(self, past: Iterable[PastEviction]) -> None:
-        """Take in the evictions of earlier processes: jobs whose pod is gone have succeeded."""
+    def restore(self, past: Sequence[PastEviction], now: float, wall_now: float) -> None:
+        """Take in the evictions of earlier processes: jobs whose pod is gone have succeeded.
+
+        `now` is monotonic seconds, `wall_now` seconds since the epoch.
+        """
+        self.object_limiters.restore(past, now, wall_now)
         for each in past:
             if each.result in POD_LEAVES:
                 self._note_evicted(each.pod_uid)
 
-    def end_inherited(self, pod: PodKey, outcome: Outcome) -> None:
+    def end_inherited(self, pod: PodKey, outcome: Outcome, now: float) -> None:
         """Take in the outcome of an eviction that an earlier process requested."""
+        counts = outcome.result in COUNTS_AGAINST_LIMITS
+        self.object_limiters.release(pod, now, evicted=counts)
         if outcome.result in POD_LEAVES:
             self._note_evicted(pod)
             self.follow_all()
@@ -323,6 +339,11 @@ class Migrations:
         options = eviction_options(job, pod, self._settings)
         return Finding(pod, plugin, message, details=details, options=options)
 
+    def _is_unlimited(self, finding: Finding) -> bool:
+        name = finding.details.get(JOB_DETAIL)
+        job = self.get(name) if isinstance(name, str) else None
+        return job is not None and job.is_unlimited
+
     def _let_begin(self, job: MigrationJob) -> None:
         self._rejections.pop(job.name, None)
         self._waiting.pop(job.name, None)
@@ -401,6 +422,11 @@ class Migrations:
 
     def _with_admission(self, job: MigrationJob) -> MigrationJob:
         return replace(job, has_passed=True) if job.name in self._admitted else job
+
+
+def _replacing_uid(pod: Pod, view: ClusterView) -> str:
+    owner = replacing_owner(view.index(OwnerIndex).chain(pod))
+    return "" if owner is None else owner.uid
 
 
 def _ordered_job(order: NewJob) -> JobOfPod:

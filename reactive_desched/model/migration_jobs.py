@@ -17,6 +17,9 @@ API_VERSION: Final = "scheduling.koordinator.sh/v1alpha1"
 KIND: Final = "PodMigrationJob"
 RESOURCE: Final = "podmigrationjobs"
 
+MIGRATION_PROFILE: Final = "migration"
+"""The profile that records name for the findings of migration jobs."""
+
 PASSED_ARBITRATION: Final = "descheduler.koordinator.sh/passed-arbitration"
 """koordinator's annotation of a job that arbitration let through: `true`."""
 EVICT_REASON: Final = "koordinator.sh/evict-reason"
@@ -137,8 +140,9 @@ class MigrationJob(Struct, frozen=True, gc=False, kw_only=True):
 
     `has_passed` says that an arbitration let it through: its annotation, which it keeps for good.
     `ttl_s` is 0 where it never times out. `trigger` names the plugin that found the pod, and
-    `cause` why; both are empty where a person made the job. `policy` and `delete_options` say how
-    its pod is asked to leave; where they say nothing the settings do.
+    `cause` why; both are empty where a person made the job. `is_unlimited` says that no object
+    limiter holds it up. `policy` and `delete_options` say how its pod is asked to leave; where they
+    say nothing the settings do.
     """
 
     name: str
@@ -155,6 +159,7 @@ class MigrationJob(Struct, frozen=True, gc=False, kw_only=True):
     is_paused: bool = False
     is_to_be_aborted: bool = False
     reservation: str = ""
+    is_unlimited: bool = False
     policy: str = ""
     delete_options: DeleteOptions | None = None
 

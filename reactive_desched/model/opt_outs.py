@@ -7,6 +7,9 @@ from msgspec import Struct
 
 from reactive_desched.primitives.durations import DurationError, parse_duration
 
+EVICT: Final = "descheduler.alpha.kubernetes.io/evict"
+"""The SIG descheduler's annotation by which a pod passes its protections, whatever the value."""
+
 DO_NOT_EVICT: Final = "reactive-desched/do-not-evict"
 """Ours: `true`, `false`, a time as RFC 3339 writes it, or a duration since the pod's creation."""
 SAFE_TO_EVICT: Final = "cluster-autoscaler.kubernetes.io/safe-to-evict"

@@ -5,6 +5,7 @@ mode.
 """
 
 import re
+from collections.abc import Mapping
 from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, Field, model_validator
@@ -26,6 +27,7 @@ from reactive_desched.primitives.hints import quote
 
 MAX_LIMIT: Final = 1_000_000
 DEFAULT_PER_NODE: Final = 2
+MAX_LIMITER_S: Final = 86_400.0
 _SHARE: Final = re.compile(r"(0|[1-9][0-9]*)%")
 
 
@@ -80,6 +82,26 @@ class DefaultDeleteOptions(Section):
     def options(self) -> DeleteOptions:
         """The options as a request has them."""
         return DeleteOptions(self.grace_period_seconds, self.propagation_policy)
+
+
+class ObjectLimiterSettings(Section):
+    """How often the pods of one workload, or of one namespace, are moved."""
+
+    duration_s: Annotated[Seconds, Field(le=MAX_LIMITER_S)] = Field(
+        default=0.0, description="The time, at most 24h; 0s: no limit."
+    )
+    max_migrating: WorkloadLimit | None = Field(
+        default=None,
+        description="So many pods in that time, evenly; of a workload a number or a percentage of "
+        "its replicas, as maxMigratingPerWorkload when left out; of a namespace a number, and any "
+        "when left out.",
+    )
+    burst: Annotated[int, Field(ge=0, le=MAX_LIMIT)] = Field(
+        default=0, description="The most at once after a quiet time; 0 is 1."
+    )
+
+
+LimitedObject = Literal["workload", "namespace"]
 
 
 class MigrationSettings(Section):
@@ -167,6 +189,11 @@ class MigrationJobSettings(MigrationSettings):
         "requests what the moved one does, on another node. Left out, such jobs fail.",
     )
 
+    object_limiters: Mapping[LimitedObject, ObjectLimiterSettings] = Field(
+        default={},
+        description="How often the pods of one `workload` or `namespace` are moved by jobs. A job "
+        "with the annotation descheduler.alpha.kubernetes.io/evict is not held up.",
+    )
     eviction_policy: Literal[EvictionPolicy.EVICTION, EvictionPolicy.DELETE] = Field(
         default=EvictionPolicy.EVICTION,
         description="How pods are asked to leave: Eviction, or Delete, which no "
@@ -176,6 +203,19 @@ class MigrationJobSettings(MigrationSettings):
     default_delete_options: DefaultDeleteOptions | None = Field(
         default=None, description="Options of jobs without `spec.deleteOptions`."
     )
+
+    @model_validator(mode="after")
+    def _check_limiters(self) -> "MigrationJobSettings":
+        limiter = self.object_limiters.get("namespace")
+        if limiter is not None and isinstance(limiter.max_migrating, str):
+            error = FieldError(
+                "a share of the replicas limits no namespace",
+                "write a number of pods",
+                ("objectLimiters", "namespace", "maxMigrating"),
+                rule=Rule.NOT_A_LIMIT,
+            )
+            raise FieldErrors([error])
+        return self
 
     @model_validator(mode="after")
     def _check_mode(self) -> "MigrationJobSettings":

@@ -151,6 +151,50 @@ async def test_a_job_whose_delete_options_can_evict_nothing_fails(options: Delet
         assert server.evictions == []
 
 
+SPACED = MigrationJobSettings.model_validate(
+    {
+        "objectLimiters": {"workload": {"duration": "100s", "maxMigrating": 1}},
+        "skipCheckExpectedReplicas": True,
+        "maxMigratingPerWorkload": 9,
+        "maxUnavailablePerWorkload": 9,
+    }
+)
+
+
+async def test_a_limiter_spaces_the_jobs_of_a_workload_but_for_one_with_the_annotation() -> None:
+    server = served(*WEB[:3])
+    async with MigratingController(server, SPACED).running(*NODES) as process:
+        await process.make(job_on(WEB[0]))
+        await anyio.sleep(5)
+        await process.make(job_on(WEB[1]))
+        await process.make(job_on(WEB[2], is_unlimited=True))
+        await anyio.sleep(5)
+
+        assert server.evictions == ["web-0", "web-2"]
+        [(_, decision)] = [
+            each
+            for each in process.fed.intent_store.verdicts
+            if each[1].finding.pod.name == "web-1"
+        ]
+        assert isinstance(decision, Defer)
+        assert (decision.reason, decision.setting) == (
+            "ObjectLimiter",
+            "migration.objectLimiters.workload",
+        )
+        await anyio.sleep(220)
+        assert server.evictions == ["web-0", "web-2", "web-1"]
+
+
+async def test_no_job_is_made_for_a_pod_without_a_token_until_there_is_one() -> None:
+    server = served(*ON_N1[:2])
+    one_at_a_time = SPACED.model_copy(update={"max_migrating_globally": 1})
+    async with MigratingController(server, one_at_a_time, taints()).running(*TAINTED):
+        await anyio.sleep(60)
+        assert (len(server.jobs), len(server.evictions)) == (1, 1)
+        await anyio.sleep(60)
+        assert (len(server.jobs), len(server.evictions)) == (2, 2)
+
+
 async def test_jobs_beyond_a_limit_wait_and_are_woken_by_the_end_of_another() -> None:
     server = served()
     settings = MigrationJobSettings(max_migrating_globally=1, max_migrating_per_node=0)

@@ -185,32 +185,38 @@ def test_limits_of_jobs_limit_the_pods_that_move(args: str, moving: dict[str, ob
 @pytest.mark.parametrize(
     ("args", "budgets"),
     [
-        ("{}", {"owner": {"evictions": 1, "per": 300.0, "burst": 1}}),
-        ("objectLimiters: {workload: {duration: 0s}}", None),
-        ("objectLimiters: {namespace: {duration: 1m}}", None),
+        ("{}", None),
         (
-            "objectLimiters: {workload: {duration: 10m, maxMigrating: 3, burst: 2}}",
-            {"owner": {"evictions": 3, "per": 600.0, "burst": 2}},
-        ),
-        (
-            "{objectLimiters: {workload: {duration: 10m}}, maxMigratingPerWorkload: 4}",
-            {"owner": {"evictions": 4, "per": 600.0, "burst": 1}},
-        ),
-        (
-            "{objectLimiters: {namespace: {duration: 1s, maxMigrating: 5}}}",
-            {"namespace": {"evictions": 5, "per": 1.0, "burst": 1}},
-        ),
-        (
-            '{evictQPS: "0.1", evictBurst: 3, objectLimiters: {workload: {duration: 0s}}}',
+            '{evictQPS: "0.1", evictBurst: 3}',
             {"cluster": {"evictions": 1, "per": 10.0, "burst": 3}},
         ),
-        ('{evictQPS: "10", objectLimiters: {workload: {duration: 0s}}}', None),
+        ('evictQPS: "10"', None),
     ],
 )
 def test_rates_are_taken_over_where_they_are_slower(
     args: str, budgets: dict[str, object] | None
 ) -> None:
     assert settings(args).get("budgets") == budgets
+
+
+@pytest.mark.parametrize(
+    ("args", "limiters"),
+    [
+        ("{}", {"workload": {"duration": 300.0}}),
+        ("objectLimiters: {workload: {duration: 0s}}", None),
+        ("objectLimiters: {namespace: {duration: 1m, maxMigrating: 10%}}", None),
+        (
+            "objectLimiters: {workload: {duration: 10m, maxMigrating: 25%, burst: 2}}",
+            {"workload": {"duration": 600.0, "maxMigrating": "25%", "burst": 2}},
+        ),
+        (
+            "objectLimiters: {namespace: {duration: 25h, maxMigrating: 5, burst: -1}}",
+            {"namespace": {"duration": 86400.0, "maxMigrating": 5}},
+        ),
+    ],
+)
+def test_object_limiters_are_those_of_jobs(args: str, limiters: dict[str, object] | None) -> None:
+    assert settings(args)["migration"].get("objectLimiters") == limiters
 
 
 def test_the_settings_of_jobs_are_the_arguments_of_the_controller() -> None:

@@ -8,13 +8,13 @@ from reactive_desched.model.eviction_options import EvictionPolicy
 from reactive_desched.model.migration_jobs import Mode, SkipGate
 from reactive_desched.policy.diagnostics import Diagnostic
 from reactive_desched.policy.koordinator.migration_controller import (
-    NAMESPACE,
     MigrationControllerArgs,
 )
 from reactive_desched.policy.koordinator.paces import is_slower_than_ours
 from reactive_desched.policy.koordinator.profiles import KoordinatorsProfile
+from reactive_desched.policy.migration import MAX_LIMITER_S
 from reactive_desched.policy.source_location import SourceLocation
-from reactive_desched.policy.tree import ScalarNode, find
+from reactive_desched.policy.tree import ScalarNode
 
 _OWN_LEASE: Final = "replicas of ours take a Lease of their own: see leaderElection in the settings"
 _OWN_SERVER: Final = "see server in the settings: one address serves metrics and health"
@@ -101,7 +101,7 @@ def profile_differences(
 ) -> Iterator[Diagnostic]:
     """Yield what a profile's MigrationController does otherwise than its stand-in here."""
     at = profile.args_at
-    for path, message, hint in (*_moves(args), *_pace(at, args)):
+    for path, message, hint in (*_moves(args), *_pace(args)):
         place = at.below(*path)
         yield place.diagnostic(message, hint, rule=Rule.KOORDINATOR_DIFFERENCE, at_key=True)
     for field, hint in _ARGUMENTS_NOT_READ.items():
@@ -145,7 +145,7 @@ def _moves(args: MigrationControllerArgs) -> Iterator[_Difference]:
         yield ("defaultDeleteOptions", "orphanDependents"), "is not read", hint
 
 
-def _pace(at: SourceLocation, args: MigrationControllerArgs) -> Iterator[_Difference]:
+def _pace(args: MigrationControllerArgs) -> Iterator[_Difference]:
     """Yield differences in how fast pods go."""
     if "evict_qps" in args.model_fields_set and not is_slower_than_ours(args.evict_qps):
         message = "evictions are slower here: budgets of the settings hold, by default 30 a minute"
@@ -154,10 +154,7 @@ def _pace(at: SourceLocation, args: MigrationControllerArgs) -> Iterator[_Differ
         message = "no pod goes here while another of its workload is not Ready"
         hint = "the guard UnreadyWorkloads is stricter; migration jobs go by the number"
         yield ("maxUnavailablePerWorkload",), message, hint
-    limiters = args.object_limiters
-    for kind, limiter in limiters.items():
-        is_share = isinstance(limiter.max_migrating, str)
-        if limiter.duration_s > 0 and is_share and find(at.root, at.path) is not None:
-            message = "is not read: a rate here is a number of pods"
-            hint = "one pod of a workload in that time" if kind != NAMESPACE else "write a number"
-            yield ("objectLimiters", kind, "maxMigrating"), message, hint
+    for kind, limiter in args.object_limiters.items():
+        if limiter.duration_s > MAX_LIMITER_S:
+            message = "is more than a day"
+            yield ("objectLimiters", kind, "duration"), message, "it becomes 24h"

@@ -21,6 +21,7 @@ from reactive_desched.policy.limits import EvictionRateLimits
 from reactive_desched.policy.migration import (
     DEFAULT_PER_NODE,
     MAX_LIMIT,
+    MAX_LIMITER_S,
     MigrationSettings,
     PlaceholderSettings,
 )
@@ -106,7 +107,7 @@ def _client(at: SourceLocation) -> Iterator[tuple[str, TargetValue]]:
 
 
 def _budgets(at: Path, args: MigrationControllerArgs) -> Iterator[tuple[str, TargetValue]]:
-    """Outline the rates: that of all evictions where it is slower, and those of single objects."""
+    """Outline the rate of all evictions, where it is slower than ours."""
     if is_slower_than_ours(args.evict_qps):
         path = (*at, "evictQPS")
         rate = Fraction(args.evict_qps).limit_denominator(_MAX_DENOMINATOR) or Fraction(
@@ -114,32 +115,6 @@ def _budgets(at: Path, args: MigrationControllerArgs) -> Iterator[tuple[str, Tar
         )
         burst = TargetValue((*at, "evictBurst"), _count(args.evict_burst))
         yield "cluster", _rate(path, rate.numerator, f"{rate.denominator}s", burst)
-    limiters = args.object_limiters
-    below = (*at, "objectLimiters")
-    if not limiters:
-        one = TargetValue(below, 1)
-        yield "owner", _rate(below, 1, _DEFAULT_LIMITER_TIME, one)
-    if (limiter := limiters.get(WORKLOAD)) is not None and limiter.duration_s > 0:
-        most = limiter.max_migrating
-        most = args.max_migrating_per_workload if most is None else most
-        yield "owner", _limiter((*below, WORKLOAD), limiter, most if isinstance(most, int) else 1)
-    namespace = limiters.get(NAMESPACE)
-    if namespace is not None and namespace.duration_s > 0:
-        most = namespace.max_migrating
-        if isinstance(most, int) and most > 0:
-            yield "namespace", _limiter((*below, NAMESPACE), namespace, most)
-
-
-def _limiter(at: Path, limiter: ObjectLimiter, most: int) -> TargetValue:
-    burst = TargetValue((*at, "burst"), _count(limiter.burst))
-    return TargetValue(
-        at,
-        {
-            "evictions": TargetValue((*at, "maxMigrating"), _count(most)),
-            "per": TargetValue((*at, "duration")),
-            "burst": burst,
-        },
-    )
 
 
 def _rate(at: Path, evictions: int, per: str, burst: TargetValue) -> TargetValue:
@@ -197,12 +172,39 @@ def _migration(
         path = (*at.path, "priorityThreshold")
         yield "priorityThreshold", TargetValue(path, {"value": TargetValue((*path, "value"))})
     yield from _ways_to_leave(at, args)
+    below = (*at.path, "objectLimiters")
+    if limiters := dict(_limiters(below, args.object_limiters)):
+        yield "objectLimiters", TargetValue(below, limiters)
     for field, name in _JOB_LIMITS.items():
         if field in written and (most := getattr(args, name)) is not None:
             yield field, TargetValue((*at.path, field), min(most, MAX_LIMIT))
     for field, name in _WORKLOAD_LIMITS.items():
         if (limit := getattr(args, name)) is not None:
             yield field, TargetValue((*at.path, field), _of_job(limit))
+
+
+def _limiters(at: Path, limiters: Mapping[str, ObjectLimiter]) -> Iterator[tuple[str, TargetValue]]:
+    """Outline the object limiters; without any, koordinator limits workloads over 5 minutes."""
+    if not limiters:
+        yield WORKLOAD, TargetValue(at, {"duration": TargetValue(at, _DEFAULT_LIMITER_TIME)})
+    for kind in (WORKLOAD, NAMESPACE):
+        limiter = limiters.get(kind)
+        if limiter is None or limiter.duration_s <= 0:
+            continue
+        most, below = limiter.max_migrating, (*at, kind)
+        if kind == NAMESPACE and not (isinstance(most, int) and most > 0):
+            continue
+        duration = (*below, "duration")
+        is_too_long = limiter.duration_s > MAX_LIMITER_S
+        fields = {
+            "duration": TargetValue(duration, "24h") if is_too_long else TargetValue(duration)
+        }
+        if most is not None:
+            path = (*below, "maxMigrating")
+            fields["maxMigrating"] = TargetValue(path, _of_job(most))
+        if limiter.burst > 0:
+            fields["burst"] = TargetValue((*below, "burst"), min(limiter.burst, MAX_LIMIT))
+        yield kind, TargetValue(below, fields)
 
 
 def _ways_to_leave(

@@ -8,7 +8,7 @@ from msgspec.json import Decoder
 from msgspec.structs import replace
 
 from reactive_desched.model.objects import Annotations, OwnerReference, Pod
-from reactive_desched.model.opt_outs import DO_NOT_DISRUPT, DO_NOT_EVICT, SAFE_TO_EVICT
+from reactive_desched.model.opt_outs import DO_NOT_DISRUPT, DO_NOT_EVICT, EVICT, SAFE_TO_EVICT
 from reactive_desched.state.kinds.interning import (
     InternTables,
     epoch_seconds,
@@ -32,7 +32,7 @@ __all__ = ["POD"]
 class PodAnnotations(WireStruct, frozen=True, gc=False):
     """The annotations that a descheduler reads; the parser skips all others."""
 
-    evict: str | None = field(name="descheduler.alpha.kubernetes.io/evict", default=None)
+    evict: str | None = field(name=EVICT, default=None)
     prefer_no_eviction: str | None = field(
         name="descheduler.alpha.kubernetes.io/prefer-no-eviction", default=None
     )

@@ -1,0 +1,190 @@
+"""How often the pods of one workload, or of one namespace, are moved: koordinator's limiter.
+
+Each workload and each namespace has a token bucket of its own; an accepted eviction of a migration
+job takes a token. No job is made for a pod without a token, and the pod of one waits for it.
+"""
+
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from reactive_desched.migration.limits import SizeOf
+from reactive_desched.migration.settings import WorkloadLimit
+from reactive_desched.migration.workload_limit import workload_limit
+from reactive_desched.model.decisions import Defer, GateReason
+from reactive_desched.model.findings import Finding
+from reactive_desched.model.history import PastEviction
+from reactive_desched.model.migration_jobs import MIGRATION_PROFILE
+from reactive_desched.model.objects import Pod, PodKey
+from reactive_desched.model.outcomes import COUNTS_AGAINST_LIMITS
+from reactive_desched.policy.migration import LimitedObject, ObjectLimiterSettings
+from reactive_desched.primitives.token_bucket import TokenBucket, TokenRate
+
+OBJECT_LIMITED: Final = GateReason(
+    "ObjectLimiter",
+    "ObjectLimiter",
+    "As many pods of the workload, or of the namespace, were moved as `objectLimiters` allows.",
+    "objectLimiters",
+)
+
+MAX_OBJECTS: Final = 10_000
+"""So many workloads and namespaces have a bucket; the one not used for longest is dropped first.
+
+A dropped bucket begins full.
+"""
+
+KEPT_DURATIONS: Final = 1.5
+"""A bucket is dropped so many times its limiter's duration after its last eviction."""
+
+Key = tuple[LimitedObject, str]
+OwnerOf = Callable[[Pod], str]
+"""Returns the uid of the owner whose new pods replace a pod; empty for a bare pod."""
+
+
+class Spent(Struct):
+    """The tokens of one object; `in_flight` of them are held by evictions under way.
+
+    Until the first question the size of the workload, and so the rate, is not known: `times` keeps
+    the evictions of earlier processes until then.
+    """
+
+    times: deque[float]
+    in_flight: int = 0
+    last_s: float = 0.0
+    bucket: TokenBucket | None = None
+
+    def at_rate(self, rate: TokenRate, now: float) -> TokenBucket:
+        """Return the bucket, with this rate from now on."""
+        if self.bucket is None:
+            self.bucket = TokenBucket(rate, min([now, *self.times]))
+            for at in self.times:
+                self.bucket.spend(at)
+            self.times.clear()
+            for _ in range(self.in_flight):
+                self.bucket.reserve(now)
+        elif self.bucket.rate != rate:
+            self.bucket.adjust(rate, now)
+        return self.bucket
+
+    def end(self, now: float, *, evicted: bool) -> None:
+        """Spend a token that is held, or give it back."""
+        self.in_flight -= 1
+        if self.bucket is not None:
+            self.bucket.release(now, consumed=evicted)
+        elif evicted:
+            self.times.append(now)
+        if evicted:
+            self.last_s = now
+
+
+class ObjectLimiters:
+    """Counts evictions by workload and namespace, an `EvictionLimit`; `now` is monotonic seconds.
+
+    `per_workload` is `maxMigratingPerWorkload`, which holds where a limiter says no number of its
+    own. `is_exempt` says whether a finding is of a job that no limiter holds up.
+    """
+
+    name = OBJECT_LIMITED.gate
+
+    def __init__(
+        self,
+        settings: Mapping[LimitedObject, ObjectLimiterSettings],
+        per_workload: WorkloadLimit,
+        size_of: SizeOf,
+        owner_of: OwnerOf,
+        is_exempt: Callable[[Finding], bool],
+    ) -> None:
+        self._settings: Final = {
+            kind: limiter for kind, limiter in settings.items() if limiter.duration_s > 0
+        }
+        self._per_workload: Final = per_workload
+        self._size_of: Final = size_of
+        self._owner_of: Final = owner_of
+        self._is_exempt: Final = is_exempt
+        self._spent: Final[OrderedDict[Key, Spent]] = OrderedDict()
+        self._held: Final[dict[PodKey, Sequence[Key]]] = {}
+
+    def check(self, finding: Finding, now: float) -> Defer | None:
+        """Let a pod wait whose workload or namespace has no token left."""
+        return None if self._is_exempt(finding) else self.lacks_token(finding, now)
+
+    def lacks_token(self, finding: Finding, now: float) -> Defer | None:
+        """Let a pod wait as `check` does, whatever its job says; nothing is reserved."""
+        for key, rate in self._rates(finding.pod):
+            if (spent := self._spent.get(key)) is None:
+                continue
+            bucket = spent.at_rate(rate, now)
+            if not bucket.has_token(now):
+                kind, name = key
+                at = bucket.next_unclaimed(now)
+                where = f"namespace {name}" if kind == "namespace" else "its workload"
+                message = f"{where} may move {rate}; the next in {max(0.0, at - now):.0f} s"
+                setting = f"migration.objectLimiters.{kind}"
+                return OBJECT_LIMITED.defer(finding, message, at, setting=setting)
+        return None
+
+    def reserve(self, finding: Finding) -> None:
+        """Hold a token for an eviction that was decided."""
+        self._hold(finding.pod.uid, [key for key, _ in self._rates(finding.pod)])
+
+    def _hold(self, pod: PodKey, keys: Sequence[Key]) -> None:
+        self._held[pod] = keys
+        for key in keys:
+            spent = self._spent.pop(key, None) or Spent(deque())
+            self._spent[key] = spent
+            spent.in_flight += 1
+            if spent.bucket is not None:
+                spent.bucket.reserve(spent.last_s)
+        while len(self._spent) > MAX_OBJECTS:
+            self._spent.popitem(last=False)
+
+    def release(self, pod: PodKey, now: float, *, evicted: bool) -> None:
+        """Spend the tokens that are held for a pod, or give them back."""
+        for key in self._held.pop(pod, ()):
+            if (spent := self._spent.get(key)) is not None:
+                spent.end(now, evicted=evicted)
+        self._drop_unused(now)
+
+    def _drop_unused(self, now: float) -> None:
+        while self._spent:
+            (kind, _), spent = next(iter(self._spent.items()))
+            kept_s = KEPT_DURATIONS * self._settings[kind].duration_s
+            if spent.in_flight or now - spent.last_s < kept_s:
+                break
+            self._spent.popitem(last=False)
+
+    def restore(self, past: Iterable[PastEviction], now: float, wall_now: float) -> None:
+        """Spend the tokens of earlier processes' jobs; an eviction without an outcome holds one."""
+        for each in past:
+            if each.profile != MIGRATION_PROFILE:
+                continue
+            if not each.is_open and each.result not in COUNTS_AGAINST_LIMITS:
+                continue
+            ended_at = each.ended_at(now, wall_now)
+            names: dict[LimitedObject, str] = {
+                "workload": each.replacing_uid,
+                "namespace": each.namespace,
+            }
+            self._hold(
+                each.pod_uid, [(kind, names[kind]) for kind in self._settings if names[kind]]
+            )
+            if ended_at is not None:
+                self.release(each.pod_uid, ended_at, evicted=True)
+
+    def _rates(self, pod: Pod) -> Iterator[tuple[Key, TokenRate]]:
+        """Yield what limits a pod, and how many may move in which time; the rate is in seconds."""
+        for kind, limiter in self._settings.items():
+            name = pod.namespace if kind == "namespace" else self._owner_of(pod)
+            if name and (most := self._most(kind, limiter, pod)) > 0:
+                yield (kind, name), TokenRate(most / limiter.duration_s, limiter.burst or 1)
+
+    def _most(self, kind: LimitedObject, limiter: ObjectLimiterSettings, pod: Pod) -> int:
+        """Return how many pods may move in the limiter's time; 0 where it limits none."""
+        written = limiter.max_migrating
+        if kind == "namespace":
+            return written if isinstance(written, int) else 0
+        size = self._size_of(pod)
+        replicas = 0 if size is None else size.replicas
+        return workload_limit(replicas, self._per_workload if written is None else written)
