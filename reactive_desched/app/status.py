@@ -14,6 +14,7 @@ from reactive_desched.app.config_reload import ActiveConfig
 from reactive_desched.app.options import Dependencies
 from reactive_desched.app.recording import Recording
 from reactive_desched.controller.controller import Controller
+from reactive_desched.controller.job_listing import JobList
 from reactive_desched.controller.pending import PendingSummary
 from reactive_desched.controller.pipeline import Pipeline
 from reactive_desched.errors import ConfigError
@@ -27,6 +28,9 @@ from reactive_desched.web.operator import DebugPage
 
 MAX_MOVES: Final = 20
 """Moves under way that are named, those that began first; further ones are only counted."""
+
+MAX_JOBS: Final = 20
+"""Migration jobs that are named, the oldest that has not ended first; `migrations` has more."""
 
 LEADS, STANDS_BY = "leader", "standby"
 NO_ELECTION: Final = "no leader election"
@@ -105,6 +109,7 @@ class ControllerStatus(Struct, frozen=True, kw_only=True, rename="camel"):
     pods: int
     limits: LimitStatus
     moves: MovesUnderWay
+    migrations: JobList
     pending: PendingSummary
     recent: tuple[RecentEviction, ...]
     journal: JournalState | None
@@ -181,6 +186,7 @@ class StatusPage:
             pods=size["pods"],
             limits=self._description.limit_status(),
             moves=_moves_under_way(controller),
+            migrations=self._description.migrations(MAX_JOBS),
             pending=self._description.pending_summary(),
             recent=self._recent.newest_first(),
             journal=None if self._recording is None else _journal_state(self._recording),

@@ -5,11 +5,13 @@ import json
 import sys
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 from reactive_desched.cli import controller_client
 from reactive_desched.cli.commands import Commands
 from reactive_desched.primitives.ages import format_span
+
+JOB_COLUMNS: Final = ("JOB", "POD", "NODE", "MADE BY", "PHASE", "AGE", "MESSAGE")
 
 
 def add(commands: Commands) -> None:
@@ -46,15 +48,18 @@ def _table(answer: Mapping[str, Any], now: datetime) -> Iterator[str]:
     if not answer["jobs"]:
         yield "there is no migration job"
         return
-    rows: list[tuple[str, ...]] = [("JOB", "POD", "NODE", "MADE BY", "PHASE", "AGE", "MESSAGE")]
-    rows += (_row(job, now) for job in answer["jobs"])
+    rows: list[tuple[str, ...]] = [JOB_COLUMNS]
+    rows += (job_row(job, now) for job in answer["jobs"])
     yield from align(rows, width=layout_for(sys.stdout).width, indent="")
     if (more := answer["total"] - len(answer["jobs"])) > 0:
         yield f"and {more} more"
 
 
-def _row(job: Mapping[str, Any], now: datetime) -> tuple[str, ...]:
+def job_row(job: Mapping[str, Any], now: datetime) -> tuple[str, ...]:
+    """Return what is shown of a job, in the order of JOB_COLUMNS."""
     reason, message = job.get("reason", ""), job.get("message", "")
+    if setting := job.get("setting"):
+        message = f"{message} [setting: {setting}]"
     return (
         job["name"],
         f"{job['namespace']}/{job['pod']}",

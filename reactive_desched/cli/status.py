@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from reactive_desched.cli import controller_client
 from reactive_desched.cli.commands import Commands
+from reactive_desched.cli.migrations import JOB_COLUMNS, job_row
 from reactive_desched.cli.pending import describe_subjects, next_look
 from reactive_desched.primitives.ages import format_span
 
@@ -19,6 +20,7 @@ _HEAD_WIDTH: Final = 16
 _BOLD, _RED, _YELLOW, _GREEN = "1", "31", "33", "32"
 _MODES: Final = {"dry_run": "dry run: sends no eviction request", "live": "live: evicts pods"}
 _EVICTED: Final = frozenset({"evicted", "dry_run"})
+_ENDED: Final = ("Succeeded", "Failed", "Aborted")
 _LARGE: Final = 1000
 """From here on three digits would be written with an exponent."""
 
@@ -30,8 +32,8 @@ def add(commands: Commands) -> None:
     command = commands.add_parser("status", help="show what a running controller does now")
     command.describe(
         "Ask a running controller for its cluster, mode, policy, sync, pauses and brakes; how much "
-        "each limit leaves, what is moving, what waits and for what, its last evictions, its "
-        f"journal and its sinks. {controller_client.WHERE}",
+        "each limit leaves, what is moving, its migration jobs, what waits and for what, its last "
+        f"evictions, its journal and its sinks. {controller_client.WHERE}",
         epilog=controller_client.STATUS,
         examples=(
             "reactive-desched status",
@@ -70,6 +72,7 @@ class StatusScreen:
         yield from self._condition(answer)
         yield from self._limits(answer["limits"])
         yield from self._moves(answer["moves"])
+        yield from self._jobs(answer["migrations"])
         yield from self._pending(answer["pending"])
         yield from self._recent(answer["recent"])
         yield from self._record(answer)
@@ -137,6 +140,20 @@ class StatusScreen:
             for each in moves["oldest"]
         ]
         yield from self._table("moving", header, rows, moves["moving"])
+
+    def _jobs(self, found: Answer) -> Iterator[str]:
+        """Show the jobs that have not ended; those that have are only counted."""
+        if not found["enabled"]:
+            return
+        counts = found["byPhase"]
+        ended = ", ".join(f"{counts[each]:,} {each}" for each in _ENDED if counts.get(each))
+        is_open = sum(counts.values()) - sum(counts.get(each, 0) for each in _ENDED)
+        rows = [job_row(each, self._now) for each in found["jobs"] if each["phase"] not in _ENDED]
+        if not rows:
+            yield from self._line("migration jobs", f"none open; {ended}" if ended else "none")
+            return
+        what = f"open; {ended}" if ended else "open"
+        yield from self._table("migration jobs", JOB_COLUMNS, rows, is_open, what)
 
     def _pending(self, pending: Answer) -> Iterator[str]:
         header = ("FINDINGS", "REASON", "LONGEST", "NEXT LOOK", "EXAMPLE", "MESSAGE")

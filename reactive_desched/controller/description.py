@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 
 from reactive_desched.controller.controller import Controller
-from reactive_desched.controller.job_listing import JobList, list_jobs
+from reactive_desched.controller.job_listing import MAX_LISTED, JobList, list_jobs
 from reactive_desched.controller.pending import (
     PendingList,
     PendingQuery,
@@ -43,9 +43,10 @@ class ControllerDescription:
             wall_now=self._wall_clock(),
         )
 
-    def migrations(self) -> JobList:
-        """List the migration jobs, and what each waits for."""
-        return list_jobs(self._controller.migrations, self._controller.evaluator.pending())
+    def migrations(self, limit: int = MAX_LISTED) -> JobList:
+        """List at most `limit` migration jobs, and what each waits for."""
+        pending = self._controller.evaluator.pending()
+        return list_jobs(self._controller.migrations, pending, limit)
 
     def pending_summary(self) -> PendingSummary:
         """Count the findings that wait, by what blocks them."""

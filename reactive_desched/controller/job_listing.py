@@ -46,33 +46,34 @@ class JobList(Struct, frozen=True, rename="camel"):
     jobs: tuple[JobRow, ...]
 
 
-def list_jobs(migrations: Migrations | None, pending: Iterable[PendingFinding]) -> JobList:
-    """Return the jobs, the oldest that has not ended first."""
+def list_jobs(
+    migrations: Migrations | None, pending: Iterable[PendingFinding], limit: int = MAX_LISTED
+) -> JobList:
+    """Return the jobs, the oldest that has not ended first, at most `limit` of them by name."""
     if migrations is None:
         return JobList(False, 0, {}, ())
-    blocked = {
-        name: each
-        for each in pending
-        if (name := each.decision.finding.details.get(JOB_DETAIL)) is not None
-    }
     jobs = tuple(migrations.jobs)
     by_phase: dict[str, int] = {}
     for job in jobs:
         phase = _phase(job)
         by_phase[phase] = by_phase.get(phase, 0) + 1
-    first = nsmallest(MAX_LISTED, jobs, key=lambda job: (job.has_ended, job.created_s, job.name))
-    return JobList(True, len(jobs), by_phase, tuple(_rows(first, migrations, blocked)))
+    first = nsmallest(limit, jobs, key=lambda job: (job.has_ended, job.created_s, job.name))
+    return JobList(True, len(jobs), by_phase, tuple(job_rows(first, migrations, pending)))
 
 
 def _phase(job: MigrationJob) -> str:
     return job.phase or "Pending"
 
 
-def _rows(
-    jobs: Iterable[MigrationJob],
-    migrations: Migrations,
-    blocked: Mapping[int | str, PendingFinding],
+def job_rows(
+    jobs: Iterable[MigrationJob], migrations: Migrations, pending: Iterable[PendingFinding]
 ) -> Iterator[JobRow]:
+    """Yield what is shown of each job; `pending` has the findings of those that wait."""
+    blocked = {
+        name: each
+        for each in pending
+        if (name := each.decision.finding.details.get(JOB_DETAIL)) is not None
+    }
     for job in jobs:
         pod, found = migrations.pod_of(job), blocked.get(job.name)
         waits = awaits_arbitration(job) or wants_eviction(job, migrations.modes)

@@ -166,6 +166,10 @@ class Migrations:
         """Return the pod that a job names."""
         return self._view.index(JobPods).pod_of(job)
 
+    def jobs_of(self, pod: Pod) -> tuple[MigrationJob, ...]:
+        """Return the jobs that name a pod, ended ones included."""
+        return tuple(self._view.index(JobPods).jobs_of(pod))
+
     def collect(self) -> Iterator[Metric]:
         """Yield how many jobs there are by phase, and how many ended by reason."""
         phases = Counter(job.phase or Phase.PENDING for job in self._view.store(MigrationJob))

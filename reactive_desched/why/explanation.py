@@ -17,6 +17,7 @@ from reactive_desched.controller.coverage import (
     node_not_covered,
     pod_not_covered,
 )
+from reactive_desched.controller.job_listing import JobRow, job_rows
 from reactive_desched.controller.pending import PendingFinding
 from reactive_desched.controller.subscriptions import PluginInstance
 from reactive_desched.gate.evictor import EvictorFilters
@@ -143,6 +144,7 @@ class PodExplanation(Struct, frozen=True, kw_only=True, rename="camel"):
     summary: str
     paused: str
     reason: str
+    jobs: tuple[JobRow, ...]
     plugins: tuple[PluginAnswer, ...]
     profiles: tuple[ProfileAnswer, ...]
     history: tuple[PastMove, ...]
@@ -182,6 +184,7 @@ class Explainer:
             summary=summary,
             reason=reason,
             paused=self._controller.pauses.check(),
+            jobs=self._jobs_of(pod, waiting),
             plugins=tuple(self._plugins(pod, waiting, not_covered)),
             profiles=tuple(self._profiles(pod, waiting)) if not_covered is None else (),
             history=self._history_of(owner.uid),
@@ -214,6 +217,7 @@ class Explainer:
             summary=f"{origin.plugin} had it evicted from {origin.node}; {became}",
             reason="",
             paused=self._controller.pauses.check(),
+            jobs=(),
             plugins=(),
             profiles=(),
             history=self._history_of(owner.uid),
@@ -221,6 +225,12 @@ class Explainer:
 
     def _history_of(self, owner_uid: str) -> tuple[PastMove, ...]:
         return tuple(map(self._past_move, self._controller.gates.memory.moves_of(owner_uid)))
+
+    def _jobs_of(self, pod: Pod, waiting: list[PendingFinding]) -> tuple[JobRow, ...]:
+        migrations = self._controller.migrations
+        if migrations is None:
+            return ()
+        return tuple(job_rows(migrations.jobs_of(pod), migrations, waiting))
 
     def brief(self, pod: Pod) -> PodState:
         """Return the state of a pod, and what it is in for."""

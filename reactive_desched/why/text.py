@@ -40,6 +40,7 @@ class _Text:
         yield from self._verdict(answer["state"], answer["reason"], answer["summary"])
         yield from self._paused(answer)
         yield from self._next(answer)
+        yield from self._jobs(answer["jobs"])
         if answer["plugins"]:
             yield from self._plugins(answer["plugins"])
         for profile in answer["profiles"]:
@@ -110,6 +111,14 @@ class _Text:
             texts.append(f"setting {setting} would change it")
         if texts:
             yield from self._line("next", f"it is evaluated again {'; '.join(texts)}")
+
+    def _jobs(self, jobs: Sequence[Answer]) -> Iterator[str]:
+        """Say which migration jobs name the pod, and how far each is."""
+        for each in jobs:
+            why = ": ".join(filter(None, (each.get("reason"), _with_setting(each))))
+            state = "paused" if each.get("isPaused") else each["phase"]
+            text = f"{each['name']}, made: {each['madeBy']}, {state}"
+            yield from self._line("job", f"{text}; {why}" if why else text)
 
     def _plugins(self, plugins: Sequence[Answer]) -> Iterator[str]:
         rows = [("PROFILE", "PLUGIN", "ANSWER", "MESSAGE")]
@@ -191,5 +200,5 @@ class _Text:
 
 
 def _with_setting(gate: Answer) -> str:
-    setting = gate.get("setting")
-    return f"{gate['message']} [setting: {setting}]" if setting else str(gate["message"])
+    setting, message = gate.get("setting"), str(gate.get("message", ""))
+    return f"{message} [setting: {setting}]" if setting else message

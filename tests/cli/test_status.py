@@ -34,6 +34,7 @@ QUIET: dict[str, Any] = {
         "schedules": [],
     },
     "moves": {"requested": 0, "moving": 0, "oldest": []},
+    "migrations": {"enabled": False, "total": 0, "byPhase": {}, "jobs": []},
     "pending": {"subjects": 0, "flapping": [], "total": 0, "reasons": []},
     "recent": [],
     "journal": {"directory": "/j", "sequence": 12000, "openEvictions": 0, "fault": ""},
@@ -200,6 +201,46 @@ def test_everything_that_holds_evictions_is_named_with_what_changes_it() -> None
     ):
         assert wanted in text, wanted
     assert "evaluating changes" not in text
+
+
+def job(number: int, phase: str, **fields: Any) -> dict[str, Any]:
+    return {
+        "name": f"move-{number}",
+        "namespace": "shop",
+        "pod": f"web-{number}",
+        "node": "n1",
+        "phase": phase,
+        "step": "",
+        "created": "2026-05-01T11:59:00Z",
+        "madeBy": "by hand",
+    } | fields
+
+
+def test_open_migration_jobs_are_listed_and_those_that_ended_are_counted() -> None:
+    held = {
+        "reason": "MaxMigratingPerNode",
+        "message": "2 pods of n1 move",
+        "setting": "migration.maxMigratingPerNode",
+    }
+    jobs = [job(1, "Running"), job(2, "Pending", **held), job(3, "Failed")]
+    by_phase = {"Running": 1, "Pending": 1, "Failed": 1, "Succeeded": 1200}
+    found = {"enabled": True, "total": 1203, "byPhase": by_phase, "jobs": jobs}
+
+    lines = screen(QUIET | {"migrations": found})
+
+    at = lines.index("migration jobs: 2 open; 1,200 Succeeded, 1 Failed")
+    assert [line.split()[0] for line in lines[at + 1 : at + 5]] == [
+        *("JOB", "move-1", "move-2", "waiting")
+    ]
+    waits = "MaxMigratingPerNode: 2 pods of n1 move [setting: migration.maxMigratingPerNode]"
+    assert lines[at + 3].endswith(waits)
+
+
+def test_migration_jobs_that_have_ended_take_one_line() -> None:
+    found = {"enabled": True, "total": 1, "byPhase": {"Failed": 1}, "jobs": [job(3, "Failed")]}
+    assert "migration jobs  none open; 1 Failed" in screen(QUIET | {"migrations": found})
+    found = {"enabled": True, "total": 0, "byPhase": {}, "jobs": []}
+    assert "migration jobs  none" in screen(QUIET | {"migrations": found})
 
 
 def test_a_standby_says_that_its_journal_is_not_open() -> None:

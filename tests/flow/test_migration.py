@@ -7,8 +7,10 @@ import anyio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import to_builtins
 from msgspec.structs import replace
 
+from reactive_desched.audit.layout import TextLayout
 from reactive_desched.model.decisions import Defer, Refuse
 from reactive_desched.model.eviction_options import DeleteOptions, Preconditions
 from reactive_desched.model.labels import LabelSelector
@@ -24,7 +26,10 @@ from reactive_desched.model.objects import Pod, PodCondition, PodDisruptionBudge
 from reactive_desched.model.outcomes import PdbRefused
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
 from reactive_desched.policy.migration import MigrationJobSettings, PlaceholderSettings
+from reactive_desched.primitives.moments import utc_time
 from reactive_desched.testing.builders import node, pod
+from reactive_desched.why.explanation import Explainer
+from reactive_desched.why.text import answer_lines
 from tests.support.migrating import JobServer, MigratingController, job_on
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -220,6 +225,26 @@ async def test_jobs_beyond_a_limit_wait_and_are_woken_by_the_end_of_another() ->
             "web-1",
         ]
         assert ending(server, "web-1") == (Phase.SUCCEEDED, "")
+
+
+async def test_why_names_the_jobs_of_a_pod_and_what_they_wait_for() -> None:
+    server = served()
+    settings = MigrationJobSettings(max_migrating_globally=1, max_migrating_per_node=0)
+    async with MigratingController(server, settings).running(*NODES) as process:
+        await process.make(job_on(WEB[0]))
+        await process.make(job_on(WEB[1]))
+
+        answer = Explainer(process.fed.controller, 0.0, 0.0).explain(WEB[1])
+        [job] = answer.jobs
+        assert (job.name, job.made_by, job.phase) == ("web-1", "by hand", "Pending")
+        assert (job.reason, job.setting) == (
+            "MaxMigratingGlobally",
+            "migration.maxMigratingGlobally",
+        )
+        text = "\n".join(answer_lines(to_builtins(answer), utc_time(0.0), TextLayout()))
+        wanted = "job       web-1, made: by hand, Pending; MaxMigratingGlobally: "
+        assert wanted in text
+        assert "[setting: migration.maxMigratingGlobally]" in text
 
 
 FAILURES: list[tuple[dict[str, Any], dict[str, Any], str]] = [

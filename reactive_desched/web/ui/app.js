@@ -107,6 +107,8 @@ function showStatus() {
   fill($("state"), stateItems());
   fill($("limits"), limitItems());
   fill($("moving"), movingItems(now));
+  $("jobs-card").hidden = !status.migrations.enabled;
+  fill($("jobs"), jobItems(now));
   fill($("sinks"), sinkItems());
   showWaiting(now);
 }
@@ -145,6 +147,19 @@ function movingItems(now) {
   for (const each of oldest.slice(0, 6)) {
     const to = each.toNode ? `${each.replacement} on ${each.toNode}` : "no replacement yet";
     found.push(item(`${span(now - new Date(each.since))}: ${each.pod} from ${each.fromNode}; ${to}`));
+  }
+  return found;
+}
+
+function jobItems(now) {
+  const { byPhase, jobs } = status.migrations, ended = ["Succeeded", "Failed", "Aborted"];
+  const counts = Object.entries(byPhase).map(([phase, number]) => `${number} ${phase}`).join(", ");
+  const found = [item(counts || "there is no migration job", counts ? "" : "good")];
+  for (const each of jobs.filter(({ phase }) => !ended.includes(phase)).slice(0, 6)) {
+    const pod = `${each.namespace}/${each.pod}`, why = [each.reason, each.message].filter(Boolean).join(": ");
+    const line = item(`${span(now - new Date(each.created))}: `);
+    line.append(asks(pod, "pod", pod), `, made: ${each.madeBy}, ${each.isPaused ? "paused" : each.phase}${why && `: ${why}`}`);
+    found.push(line);
   }
   return found;
 }
@@ -380,6 +395,10 @@ function podAnswer(answer) {
   const parts = [make("p", {}, gone ? "Gone from " : `${answer.phase} on `, asks(answer.node || "no node", "node", answer.node), `, of ${answer.owners.join(" < ") || "no owner"}`),
     make("p", { className: `${style} verdict` }, answer.state, ...code, `: ${answer.summary}`)];
   if (answer.paused) parts.push(make("p", { className: "bad", textContent: `nothing is evicted now: ${answer.paused}` }));
+  for (const each of answer.jobs) {
+    const why = [each.reason, each.message].filter(Boolean).join(": ");
+    parts.push(make("p", { textContent: `Migration job ${each.name}, made: ${each.madeBy}, ${each.isPaused ? "paused" : each.phase}${why && `; ${why}`}` }));
+  }
   if (!gone) parts.push(make("h3", { textContent: "Plugins" }), table(["Profile", "Plugin", "Answer", "Message"],
     answer.plugins.map((each) => row(cell(each.profile), cell(each.plugin), cell(each.answer), cell(each.message)))));
   for (const profile of answer.profiles) {
