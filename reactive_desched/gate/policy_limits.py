@@ -4,7 +4,7 @@ Upstream counts per descheduling cycle, and so does a sweep. A reactive controll
 window is upstream's default interval, five minutes, unless the settings say another.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import inf
 
 from reactive_desched.gate.eviction_counts import EvictionCounts
@@ -12,7 +12,7 @@ from reactive_desched.model.decisions import EVICTION_LIMIT_GATE, LIMIT_REASONS,
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.history import PastEviction
 from reactive_desched.model.objects import PodKey
-from reactive_desched.model.wakes import WakeOnPod
+from reactive_desched.model.wakes import WakeOn, WakeOnPod
 from reactive_desched.policy.policy import WINDOW_S
 from reactive_desched.primitives.ages import format_age
 
@@ -59,6 +59,35 @@ class PolicyLimits:
         for key, limit in self._scopes((finding.pod.node, finding.pod.namespace)):
             if (count := self._counts.count(key, now)) >= limit:
                 return self._decision(finding, key, limit, count, now)
+        return None
+
+    def lacks_room(
+        self,
+        finding: Finding,
+        now: float,
+        to_come: Callable[[str], int],
+        wakes: tuple[WakeOn, ...],
+    ) -> Defer | Refuse | None:
+        """Refuse or defer as `check`, where evictions to come count already; nothing is reserved.
+
+        `to_come` returns for a scope how many evictions of other pods are to come in the one that
+        the pod is in. `wakes` say when one may come no more.
+        """
+        if (decision := self.check(finding, now)) is not None:
+            return decision
+        for key, limit in self._scopes((finding.pod.node, finding.pod.namespace)):
+            count, promised = self._counts.count(key, now), to_come(key[0])
+            if count + promised < limit:
+                continue
+            scope, left = " ".join(key).rstrip(), limit - promised
+            message = (
+                f"{scope} had {count} evictions in {format_age(self.window_s)}, migration jobs are"
+                f" to evict {promised} more, and the policy allows {limit}"
+            )
+            retry_at_s = self._counts.retry_at(key, left, now) if left > 0 else None
+            return LIMIT_REASONS[key[0]].refuse(
+                finding, message, wakes, retry_at_s, scope_exhausted=key[0]
+            )
         return None
 
     def _decision(

@@ -60,3 +60,27 @@ class JobsInProgress:
             {} if controller is None else self._of_controller.get(controller.uid, {})
         )
         return frozenset(name for name, uids in moving.items() if uids != {pod.uid})
+
+
+class OpenJobs:
+    """The jobs that have not ended, and of these the ones whose pod is still to be evicted."""
+
+    def __init__(self) -> None:
+        self.every: Final = JobsInProgress()
+        self._to_evict: Final = JobsInProgress()
+
+    def add(self, each: JobOfPod, *, is_evicted: bool = False) -> None:
+        """Count a job; `is_evicted` says that its eviction counts as one already."""
+        self.every.add(each)
+        if not is_evicted:
+            self._to_evict.add(each)
+
+    def evictions_to_come(self, pod: Pod, scope: str) -> int:
+        """Count the other pods to be evicted in the pod's "cluster", "namespace" or "node"."""
+        jobs = self._to_evict
+        counts = {
+            "cluster": jobs.in_cluster,
+            "namespace": jobs.in_namespace,
+            "node": jobs.on_node,
+        }
+        return counts[scope](pod)

@@ -1,10 +1,12 @@
 """A profile's findings become migration jobs: the gate whose last word is a job, no eviction."""
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Final
 
 from reactive_desched.api.index import Index
 from reactive_desched.gate.gate import GateFilter
+from reactive_desched.gate.policy_limits import PolicyLimits
 from reactive_desched.migration.migrations import Migrations, WakeOnJob
 from reactive_desched.model.decisions import Decision, Defer, GateReason, Refuse
 from reactive_desched.model.findings import Finding
@@ -30,13 +32,19 @@ JOB_FAILED: Final = GateReason(
 class JobMakingGate:
     """The gates of one profile, cheap and final ones first; what passes them all makes a job.
 
-    Budgets and rates are asked when the job's pod is to be evicted.
+    Budgets and rates are asked when the job's pod is to be evicted. No more jobs are made than
+    the policy's `maxNoOfPodsToEvict…` let evict.
     """
 
     def __init__(
-        self, filters: tuple[GateFilter, ...], moves: MoveTracker, migrations: Migrations
+        self,
+        filters: tuple[GateFilter, ...],
+        limits: PolicyLimits,
+        moves: MoveTracker,
+        migrations: Migrations,
     ) -> None:
         self.filters: Final = filters
+        self._limits: Final = limits
         self._moves: Final = moves
         self._migrations: Final = migrations
 
@@ -74,12 +82,15 @@ class JobMakingGate:
         if wait_s := migrations.seconds_to_next_job(pod):
             message = f"the last PodMigrationJob of the pod failed; the next waits {wait_s:.0f} s"
             return JOB_FAILED.defer(finding, message, now + wait_s)
-        if (rejection := migrations.rejects(pod)) is None:
-            return migrations.object_limiters.lacks_token(finding, now)
-        reason, message = rejection
-        setting = f"migration.{reason.setting}" if reason.setting else ""
-        wakes = migrations.wakes_of(pod)
-        return reason.refuse(finding, message, wakes, setting=setting)
+        if (rejection := migrations.rejects(pod)) is not None:
+            reason, message = rejection
+            setting = f"migration.{reason.setting}" if reason.setting else ""
+            wakes = migrations.wakes_of(pod)
+            return reason.refuse(finding, message, wakes, setting=setting)
+        if (decision := migrations.object_limiters.lacks_token(finding, now)) is not None:
+            return decision
+        to_come = partial(migrations.evictions_to_come, pod)
+        return self._limits.lacks_room(finding, now, to_come, migrations.wakes_of(pod))
 
     def _moved(self, finding: Finding, job: str) -> Refuse:
         wakes = WakeOnPod(finding.pod.uid), WakeOnJob(job)

@@ -13,9 +13,10 @@ from msgspec.structs import replace
 
 from reactive_desched.gate.filters import Rejection
 from reactive_desched.migration.arbitration import Arbitrator, Forbidden, Held, Passed
-from reactive_desched.migration.in_progress import JobsInProgress
+from reactive_desched.migration.in_progress import OpenJobs
 from reactive_desched.migration.life import (
     COMPLETE,
+    EVICTION,
     Modes,
     Sight,
     Step,
@@ -143,7 +144,8 @@ class Migrations:
         self._ordered: Final[dict[PodKey, NewJob]] = {}
         self._unmade: Final[deque[NewJob]] = deque()
         self._not_before: Final[OrderedDict[PodKey, float]] = OrderedDict()
-        self._open: JobsInProgress | None = None
+        self._decided: Final[set[PodKey]] = set()
+        self._open: OpenJobs | None = None
         self._endings: Counter[tuple[str, ...]] = Counter()
 
     # --- what is known ---
@@ -191,14 +193,29 @@ class Migrations:
 
     def rejects(self, pod: Pod) -> Rejection | None:
         """Return why no job of a pod may be made: every job that has not ended counts."""
-        if self._open is None:
-            self._open = JobsInProgress()
+        return self._arbitrator.rejects(pod, self._open_jobs().every)
+
+    def evictions_to_come(self, pod: Pod, scope: str) -> int:
+        """Count the other pods of the pod's "cluster", "namespace" or "node" that jobs will evict.
+
+        An eviction that was decided is not to come any more.
+        """
+        return self._open_jobs().evictions_to_come(pod, scope)
+
+    def _open_jobs(self) -> OpenJobs:
+        if (found := self._open) is None:
+            found = self._open = OpenJobs()
             for job in self._view.store(MigrationJob):
                 if not job.has_ended:
-                    self._open.add(JobOfPod(job, self.pod_of(job)))
+                    pod = JobOfPod(job, self.pod_of(job))
+                    found.add(pod, is_evicted=self._counts_as_evicted(job))
             for order in self._ordered.values():
-                self._open.add(_ordered_job(order))
-        return self._arbitrator.rejects(pod, self._open)
+                found.add(_ordered_job(order))
+        return found
+
+    def _counts_as_evicted(self, job: MigrationJob) -> bool:
+        is_known = job.pod.uid in self._evicted or job.pod.uid in self._decided
+        return is_known or job.status.condition(EVICTION) is not None
 
     def order(self, pod: Pod, trigger: str, cause: str) -> str:
         """Have a job be made, and return its name; it counts against the limits from now on."""
@@ -236,10 +253,14 @@ class Migrations:
                 self._follow(change.name)
 
     def reserve(self, pod: Pod) -> None:
-        """Take in that the pod's eviction was decided: nothing follows from that yet."""
+        """Take in that the pod's eviction was decided."""
+        self._decided.add(pod.uid)
+        self._open = None
 
     def release(self, pod: Pod, *, evicted: bool) -> None:
         """Take in the outcome of the eviction of a job's pod."""
+        self._decided.discard(pod.uid)
+        self._open = None
         if evicted:
             self._note_evicted(pod.uid)
             for job in self._view.index(JobPods).jobs_of(pod):

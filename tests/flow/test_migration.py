@@ -562,6 +562,86 @@ async def test_no_more_jobs_are_made_than_may_be_in_progress() -> None:
         assert {"web-0", "web-1", "web-2", "web-3", "web-4", "web-5"} <= set(server.evictions)
 
 
+ANY_NUMBER = MigrationJobSettings(
+    max_migrating_per_node=0,
+    max_migrating_per_workload=99,
+    max_unavailable_per_workload=99,
+    skip_check_expected_replicas=True,
+)
+
+ELSEWHERE = [pod(f"other-{number}", on="n2") for number in range(3)]
+
+
+@pytest.mark.parametrize("scope", ["cluster", "node", "namespace"])
+async def test_no_more_jobs_are_made_than_the_policy_lets_evict(scope: str) -> None:
+    server = served(*ON_N1, *ELSEWHERE)
+    process = MigratingController(server, ANY_NUMBER, taints(), limits={scope: 2})
+    async with process.running(*TAINTED):
+        await anyio.sleep(200)
+        assert len(server.jobs) == len(server.evictions) == 2
+        await anyio.sleep(200)
+
+        assert len(server.jobs) == len(server.evictions) == 4, "after five minutes two more"
+
+
+async def test_an_eviction_that_no_longer_counts_makes_room_for_a_job_while_another_waits() -> None:
+    server = served(*ON_N1, *ELSEWHERE)
+    process = MigratingController(server, ANY_NUMBER, taints(), limits={"cluster": 2})
+    for name in ("web-1", "web-2"):
+        process.evictor.script[name] = [PdbRefused("no disruptions allowed")] * 999
+    async with process.running(*TAINTED):
+        await anyio.sleep(280)
+        assert server.evictions == ["web-0"]
+        assert len(server.jobs) == 2
+        process.edit(next(name for name in server.jobs if "web-1" in name), ttl_s=0.0)
+        await anyio.sleep(15)
+        assert len(server.jobs) == 2, "the eviction still counts"
+        await anyio.sleep(10)
+
+        assert len([job for job in server.jobs.values() if job.pod.uid == "web-2"]) == 1
+
+
+@pytest.mark.parametrize(("answered_after_s", "ends_after_s"), [(60.0, 2.0), (0.0, 60.0)])
+async def test_an_eviction_of_a_job_counts_once(
+    answered_after_s: float, ends_after_s: float
+) -> None:
+    server = served(*ON_N1[:1], *ELSEWHERE)
+    server.ends_after_s = ends_after_s
+    process = MigratingController(server, ANY_NUMBER, taints(), limits={"cluster": 2})
+    process.evictor.slow_s = answered_after_s
+    async with process.running(*TAINTED):
+        await anyio.sleep(10)
+        process.fed.deliver(ON_N1[1])
+        await anyio.sleep(10)
+
+        assert {job.pod.uid for job in server.jobs.values()} == {"web-0", "web-1"}
+
+
+async def test_a_job_that_ends_without_an_eviction_leaves_its_room_to_another() -> None:
+    server = served(*ON_N1, *ELSEWHERE)
+    process = MigratingController(server, ANY_NUMBER, taints(), limits={"cluster": 1})
+    process.evictor.script["web-0"] = [PdbRefused("no disruptions allowed")] * 99
+    async with process.running(*TAINTED):
+        await anyio.sleep(10)
+        [job] = server.jobs.values()
+        process.edit(job.name, is_to_be_aborted=True)
+        await anyio.sleep(10)
+
+        assert server.evictions == ["web-1"]
+
+
+async def test_jobs_of_an_earlier_process_count_against_the_limits_of_the_policy() -> None:
+    server = served(*ON_N1, *ELSEWHERE)
+    refused = [PdbRefused("no disruptions allowed")] * 99
+    for _ in range(2):
+        process = MigratingController(server, ANY_NUMBER, taints(), limits={"cluster": 2})
+        process.evictor.script = {each.name: list(refused) for each in ON_N1}
+        async with process.running(*TAINTED):
+            await anyio.sleep(20)
+
+            assert len(server.jobs) == 2
+
+
 async def test_a_job_on_its_way_to_the_api_server_counts_against_the_limits() -> None:
     server = served(*ON_N1[:2], *WEB[10:12])
     server.makes_after_s = 2.0

@@ -1,6 +1,6 @@
 """A cluster whose API server has migration jobs, in memory and on virtual time."""
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Self
 
@@ -125,6 +125,7 @@ class MigratingController:
         server: JobServer,
         settings: MigrationJobSettings | None = None,
         *plugins: AnyPlugin,
+        limits: Mapping[str, int | None] | None = None,
     ) -> None:
         self.server = server
         self.evictor = EvictionEndpoint(server)
@@ -133,6 +134,7 @@ class MigratingController:
             migration=settings or MigrationJobSettings(),
             evictor=self.evictor,
             makes_jobs=bool(plugins),
+            limits=limits,
         )
         self.events: list[KubeEvent] = []
         migrations = self.fed.controller.migrations

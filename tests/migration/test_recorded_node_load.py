@@ -1,0 +1,106 @@
+"""The pods that koordinator's LowNodeLoad evicted, migration jobs are made for as well.
+
+The recordings stand beside the repository; where they do not, one test is skipped and says so.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reactive_desched.controller.controller import Controller
+from reactive_desched.plan.command import PlanOptions, look
+from reactive_desched.plan.controller_run import decide_now
+from reactive_desched.plan.progress import Progress
+from reactive_desched.plugins.low_node_load import LowNodeLoadPlugin
+from tests.support.limits import UNLIMITED
+from tests.test_conformance import FOLDER, check
+
+FILE = FOLDER / "LowNodeLoad.jsonl"
+SETTINGS = f"""\
+---
+apiVersion: reactive-desched/v1alpha1
+kind: ReactiveSettings
+debounce: {{quiet: 0s}}
+brakes: {{zones: null, storm: null, pending: null}}
+nodeFit: upstream
+{UNLIMITED}"""
+JOBS = """\
+evictions: {evictor: migration}
+migration:
+  evictAllBarePods: true
+  evictLocalStoragePods: true
+  evictSystemCriticalPods: true
+  maxMigratingPerNode: 0
+  skipEvictionGates: [MaxMigratingPerWorkload, MaxUnavailablePerWorkload, ExpectedReplicas]
+"""
+"""Nothing but the policy protects pods, and no limit on jobs is there: so koordinator ran."""
+
+Case = dict[str, Any]  # a recording, as its JSON line has it
+
+
+def recorded() -> Iterator[Any]:
+    """Yield every case, each with its objects."""
+    if not FILE.is_file():
+        reason = f"there are no recordings: looked for {FILE}"
+        yield pytest.param({}, id="none", marks=pytest.mark.skip(reason=reason))
+        return
+    for case in check().load([str(FILE)]):
+        yield pytest.param(case, id=case["name"])
+
+
+def decided(case: Case, folder: Path, settings: str) -> Controller:
+    """Let a controller look at the recorded cluster once."""
+    written = check().write(case, str(folder))
+    policy = folder / "policy.yaml"
+    policy.write_text(policy.read_text() + SETTINGS + settings)
+    options = PlanOptions(policy=str(policy), files=(written["cluster"],), now=written["now"])
+    seen = look(options, Progress())
+    return decide_now(seen.configuration, seen.snapshot, seen.moment.timestamp())[0]
+
+
+def ordered(controller: Controller) -> list[dict[str, Any]]:
+    """Take out the jobs that are to be made, as `check.py` takes decisions."""
+    migrations = controller.migrations
+    assert migrations is not None
+    found = []
+    while (order := migrations.take_order()) is not None:
+        migrations.end_order(order, made=True)
+        pod = {"namespace": order.pod.namespace, "name": order.pod.name}
+        found.append({"action": "Evict", "pod": pod, "plugin": order.trigger, "profile": "default"})
+    return found
+
+
+@pytest.fixture
+def _passes_as_koordinator(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the controller count use as koordinator does, whose evictions were recorded.
+
+    A controller counts the pods that came and left since the measurement, too.
+    """
+    monkeypatch.setattr(LowNodeLoadPlugin, "balance", lambda self, _, view: self.sweep(view))
+
+
+@pytest.mark.usefixtures("_passes_as_koordinator")
+@pytest.mark.parametrize("case", tuple(recorded()))
+def test_jobs_are_made_for_the_pods_that_koordinator_evicted(case: Case, tmp_path: Path) -> None:
+    controller = decided(case, tmp_path, JOBS)
+    for _ in range(case.get("passes", 1) - 1):
+        ordered(controller)
+        controller.evaluator.resync(0.0)
+        assert not list(controller.work(0.0, lambda: False))
+
+    assert check().compare(case, {"decisions": ordered(controller)}, 0, "") == []
+
+
+@pytest.mark.parametrize("case", tuple(recorded()))
+def test_jobs_are_made_for_the_pods_that_would_be_evicted_directly(
+    case: Case, tmp_path: Path
+) -> None:
+    directly = decided(case, tmp_path, "").evicting.values()
+    by_jobs = ordered(decided(case, tmp_path, JOBS))
+
+    assert [each["pod"] for each in by_jobs] == [
+        {"namespace": each.finding.pod.namespace, "name": each.finding.pod.name}
+        for each in directly
+    ]
