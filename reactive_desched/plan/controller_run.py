@@ -25,6 +25,11 @@ from reactive_desched.model.observer import Observer
 from reactive_desched.model.outcomes import EVICTED
 from reactive_desched.model.wakes import WakeOnPod, awaited
 from reactive_desched.plan.assumed_cluster import AssumedCluster, PreviewClock
+from reactive_desched.plan.assumed_jobs import (
+    AssumedJobs,
+    keeps_places,
+    with_jobs_that_evict_at_once,
+)
 from reactive_desched.plan.evaluation import DecisionFormatter, PlanResult
 from reactive_desched.plan.mode import RunBounds
 from reactive_desched.plan.progress import Progress
@@ -128,7 +133,7 @@ class _ControllerRun:
         readiness = Readiness((), observer, work_available)
         readiness.resume(STARTUP)
         self._controller = Controller(
-            configuration,
+            with_jobs_that_evict_at_once(configuration),
             readiness=readiness,
             recorder=self._recorder,
             observer=observer,
@@ -141,6 +146,17 @@ class _ControllerRun:
         subjects = len(snapshot.pods) + len(snapshot.nodes)
         self._max_evaluations = MAX_EVALUATIONS + len(configuration.policy.profiles) * subjects
         self._cluster = AssumedCluster(self._controller, self._clock, bounds.ready_after_s)
+        migrations = self._controller.migrations
+        self._jobs = (
+            None
+            if migrations is None
+            else AssumedJobs(
+                self._controller,
+                migrations,
+                self._clock,
+                needs_place=keeps_places(configuration),
+            )
+        )
         self._formatter = DecisionFormatter(configuration.policy.profiles, self._controller.view)
         self._requests: deque[tuple[float, Intent]] = deque()
         self._evictions: list[PlannedDecision] = []
@@ -177,6 +193,8 @@ class _ControllerRun:
         controller, clock, bounds = self._controller, self._clock, self._bounds
         while True:
             self._cluster.advance()
+            if self._jobs is not None:
+                self._jobs.advance()
             while self._requests and self._requests[0][0] <= clock.now:
                 self._execute(*self._requests.popleft())
             due = controller.next_due(clock.now)
@@ -186,7 +204,8 @@ class _ControllerRun:
                     return f"after {controller.evaluator.evaluations} evaluations"
                 continue
             request_due = self._requests[0][0] if self._requests else None
-            following = earliest(due, self._cluster.next_due(), request_due)
+            jobs_due = None if self._jobs is None else self._jobs.next_due()
+            following = earliest(due, self._cluster.next_due(), jobs_due, request_due)
             if len(self._evictions) >= bounds.max_evictions:
                 return f"after {bounds.max_evictions} evictions"
             if following is None:

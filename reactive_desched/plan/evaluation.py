@@ -125,7 +125,7 @@ class DecisionFormatter:
         if isinstance(decision, Evict):
             return
         yield GateRejection(decision.gate, decision.reason, decision.message)
-        if decision.gate in self._names:
+        if decision.gate in self._names and decided.profile in self._guards:
             rejections = self._guards[decided.profile].rejections(decision.finding.pod)
             for reason, message in rejections:
                 if reason.gate != decision.gate:

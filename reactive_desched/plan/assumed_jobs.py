@@ -1,0 +1,104 @@
+"""Carries out migration jobs for a preview: the API server's copy of them, which takes no time."""
+
+from typing import Final
+
+from msgspec.structs import replace
+
+from reactive_desched.controller.controller import Controller
+from reactive_desched.migration.life import Admit, SetStatus
+from reactive_desched.migration.migrations import Migrations, NewJob
+from reactive_desched.model.changes import MigrationJobEnded
+from reactive_desched.model.labels import EVERYTHING
+from reactive_desched.model.migration_jobs import MigrationJob, Mode, PodReference
+from reactive_desched.model.objects import Pod, controller_of
+from reactive_desched.plan.assumed_cluster import PreviewClock
+from reactive_desched.policy.configuration import Configuration
+
+__all__ = ["AssumedJobs", "keeps_places", "with_jobs_that_evict_at_once"]
+
+
+def keeps_places(configuration: Configuration) -> bool:
+    """Say whether jobs first keep a place for the replacement."""
+    migration = configuration.controller.migration
+    return migration is not None and migration.default_job_mode is Mode.RESERVATION_FIRST
+
+
+def with_jobs_that_evict_at_once(configuration: Configuration) -> Configuration:
+    """Return a configuration whose jobs keep no place: `AssumedJobs` asks whether there is one."""
+    if not keeps_places(configuration):
+        return configuration
+    settings = configuration.settings
+    migration = settings.migration
+    assert migration is not None, "places are kept"
+    at_once = migration.model_copy(update={"default_job_mode": Mode.EVICT_DIRECTLY})
+    return replace(configuration, written=settings.model_copy(update={"migration": at_once}))
+
+
+class AssumedJobs:
+    """The migration jobs behind a controller; there are those alone that it makes itself.
+
+    With `needs_place` a job is made only for a pod that has a controller and fits on another node;
+    else its making fails. A job that has ended is deleted at once.
+    """
+
+    def __init__(
+        self,
+        controller: Controller,
+        migrations: Migrations,
+        clock: PreviewClock,
+        *,
+        needs_place: bool,
+    ) -> None:
+        self._controller: Final = controller
+        self._migrations: Final = migrations
+        self._clock: Final = clock
+        self._needs_place: Final = needs_place
+
+    def next_due(self) -> float | None:
+        """Return when something is to be written of a job, in seconds of the preview's clock."""
+        wait_s = 0.0 if self._migrations.is_due else self._migrations.next_due_s()
+        return None if wait_s is None else self._clock.now + wait_s
+
+    def advance(self) -> None:
+        """Make the jobs that are to be made, and write what is to be written."""
+        while self._migrations.is_due:
+            if (order := self._migrations.take_order()) is not None:
+                self._make(order)
+            elif (name := self._migrations.take_due()) is not None:
+                self._write(name)
+
+    def _make(self, order: NewJob) -> None:
+        if self._needs_place and not self._has_place(order.pod):
+            self._migrations.end_order(order, made=False)
+            self._controller.apply((MigrationJobEnded(order.name),))
+            return
+        pod = PodReference(order.pod.namespace, order.pod.name, order.pod.uid)
+        job = MigrationJob(
+            name=order.name,
+            uid=order.name,
+            pod=pod,
+            created_s=int(self._clock.wall()),
+            ttl_s=self._migrations.settings.default_job_ttl_s,
+            trigger=order.trigger,
+            cause=order.cause,
+        )
+        self._store(job)
+        self._migrations.end_order(order, made=True)
+
+    def _has_place(self, pod: Pod) -> bool:
+        node_fit = self._controller.gates.node_fit
+        has_controller = controller_of(pod.owners) is not None
+        return has_controller and node_fit.find_other_node(pod, EVERYTHING) is not None
+
+    def _write(self, name: str) -> None:
+        match self._migrations.step_of(name):
+            case Admit(job, uid):
+                self._store(replace(job, has_passed=True, pod=replace(job.pod, uid=uid)))
+            case SetStatus(job, status):
+                written = replace(job, status=status)
+                self._store(written)
+                if written.has_ended:
+                    self._controller.apply(self._controller.state.remove(written))
+
+    def _store(self, job: MigrationJob) -> None:
+        self._controller.apply(self._controller.state.upsert(job))

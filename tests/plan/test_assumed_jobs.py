@@ -1,0 +1,68 @@
+"""What a preview of the controller says where findings make migration jobs."""
+
+from typing import Any
+
+from reactive_desched.plan.report import PlanReport
+from tests.plan.test_assumed_cluster import UNPACED, evictions, preview, with_room
+
+JOBS = (
+    "evictions: {evictor: migration}\n"
+    "migration: {maxMigratingPerNode: 0, skipEvictionGates: [MaxMigratingPerWorkload, "
+    "MaxUnavailablePerWorkload, ExpectedReplicas], "
+)
+AT_ONCE = f"{UNPACED}{JOBS}}}\n"
+ONE_BY_ONE = f"{UNPACED}{JOBS}maxMigratingGlobally: 1}}\n"
+PLACE_FIRST = f"{UNPACED}{JOBS}defaultJobMode: ReservationFirst, placeholder: {{}}}}\n"
+
+
+def moved(report: PlanReport) -> dict[str, float | None]:
+    """Return when each pod is evicted."""
+    return {each.pod.name: each.in_seconds for each in evictions(report)}
+
+
+def pods(world: Any, number: int) -> list[Any]:
+    return [world.pod(f"web-{each}", on="n1") for each in range(number)]
+
+
+def test_a_job_evicts_the_pod_that_a_finding_is_about(world: Any) -> None:
+    objects = (world.node("n1", "gpu"), world.node("n2"), *pods(world, 3))
+
+    by_jobs = preview(world, *objects, settings=AT_ONCE)
+    directly = preview(world, *objects)
+
+    assert moved(by_jobs).keys() == moved(directly).keys() == {"web-0", "web-1", "web-2"}
+    assert {each.action for each in by_jobs.decisions} == {"Evict"}, "nothing waits at the end"
+    assert {each.plugin for each in by_jobs.decisions} == {"RemovePodsViolatingNodeTaints"}
+
+
+def test_jobs_wait_for_each_other_as_their_limits_say(world: Any) -> None:
+    objects = (world.node("n1", "gpu"), world.node("n2"), *pods(world, 3))
+
+    report = preview(world, *objects, settings=ONE_BY_ONE, ready_after_s=10.0)
+
+    first, second, third = moved(report).values()
+    assert first is not None
+    assert second is not None
+    assert third is not None
+    assert second - first > 10
+    assert third - second > 10
+
+
+def test_a_job_that_keeps_a_place_evicts_only_where_there_is_one(world: Any) -> None:
+    objects = (world.node("n1", "gpu"), *pods(world, 2))
+    room, full = with_room(world.node("n2"), 10), with_room(world.node("n2"), 0)
+
+    assert len(moved(preview(world, *objects, room, settings=PLACE_FIRST))) == 2
+    without = preview(world, *objects, full, settings=PLACE_FIRST)
+    assert moved(without) == {}
+    assert {each.reason for each in without.decisions} == {"MigrationJobFailed"}
+    assert len(moved(preview(world, *objects, full, settings=AT_ONCE))) == 2
+
+
+def test_nothing_is_evicted_by_a_job_that_arbitration_forbids(world: Any) -> None:
+    objects = (world.node("n1", "gpu"), world.node("n2"), *pods(world, 2))
+    settings = AT_ONCE.replace(JOBS, JOBS + "namespaces: {exclude: [shop]}, ")
+
+    [one, two] = preview(world, *objects, settings=settings).decisions
+
+    assert one.reason == two.reason == "NamespaceNotSelected"
