@@ -20,7 +20,12 @@ from reactive_desched.policy.load import load_sources
 from reactive_desched.sim.resources import RESOURCES as SIMULATED
 from reactive_desched.sim.tables import columns
 from reactive_desched.sinks.kube_events import own_pod
-from reactive_desched.state.resources import MIGRATION_RESOURCES, RESOURCES, WATCHED_KINDS
+from reactive_desched.state.resources import (
+    MIGRATION_RESOURCES,
+    RESERVATION_RESOURCES,
+    RESOURCES,
+    WATCHED_KINDS,
+)
 from tests.support.kustomize import documents, pod_template, render
 from tools.watched_kinds import verbs
 
@@ -213,6 +218,14 @@ def test_the_rights_of_placeholders_are_granted_apart() -> None:
     assert role["rules"] == [
         {"apiGroups": [""], "resources": ["pods"], "verbs": ["create", "delete"]}
     ]
+
+
+def test_the_rights_of_reservations_are_granted_apart() -> None:
+    (role, _) = documents(MIGRATION / "reservations" / "rbac.yaml")
+
+    (rule,) = role["rules"]
+    assert tuple(rule["resources"]) == tuple(RESERVATION_RESOURCES)
+    assert rule["apiGroups"] == [WATCHED_KINDS["reservations"].group]
 
 
 def test_the_right_to_delete_pods_is_granted_apart() -> None:

@@ -1,6 +1,7 @@
 """Writes what becomes of migration jobs, one job after the other, while this process acts."""
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
 import anyio
@@ -13,7 +14,17 @@ from reactive_desched.kube.client.events import EventRecorder
 from reactive_desched.kube.client.migration_jobs import MigrationJobWriter
 from reactive_desched.kube.client.session import Session
 from reactive_desched.kube.codec import make_codecs
-from reactive_desched.migration.life import Admit, Delete, KeepPlace, MakeRoom, SetStatus, Step
+from reactive_desched.migration.life import (
+    Admit,
+    Delete,
+    GiveUpPlace,
+    KeepPlace,
+    MakeRoom,
+    Reserve,
+    SetOrder,
+    SetStatus,
+    Step,
+)
 from reactive_desched.migration.migrations import Migrations, NewJob
 from reactive_desched.model.changes import Change, MigrationJobEnded
 from reactive_desched.model.kube_events import KubeEvent, Regarding
@@ -39,6 +50,15 @@ BUSY_S: Final = 0.05
 
 IDLE_S: Final = 1.0
 """How often a controller that must not act looks whether it may."""
+
+_DONE: Final[Mapping[type[Step], str]] = {
+    KeepPlace: "made a placeholder",
+    MakeRoom: "deleted a placeholder",
+    Reserve: "made a Reservation",
+    SetOrder: "set the order of a Reservation",
+    GiveUpPlace: "deleted a Reservation",
+}
+"""What the log says of a step about a place."""
 
 _EVENT_NAMESPACE: Final = "default"
 """Where the Events of objects without a namespace belong."""
@@ -130,7 +150,7 @@ class MigrationRunner:
         job = step.job
         try:
             written = await self._writer.carry_out(step)
-            if written is not None and isinstance(step, Admit | SetStatus):
+            if written is not None and isinstance(step, Admit | SetStatus | Reserve):
                 self._store(written)
         except (ClusterError, Malformed) as error:
             self._log.warning("a migration job was not written", job=job.name, reason=str(error))
@@ -138,9 +158,8 @@ class MigrationRunner:
             return
         if isinstance(step, Delete):
             self._log.info("deleted an old migration job", job=job.name)
-        elif isinstance(step, KeepPlace | MakeRoom):
-            done = "made" if isinstance(step, KeepPlace) else "deleted"
-            self._log.info(f"{done} a placeholder", job=job.name, pod=str(job.pod))
+        elif (done := _DONE.get(type(step))) is not None and written is not None:
+            self._log.info(done, job=job.name, pod=str(job.pod))
         elif written is None:
             self._migrations.retry(job.name, RETRY_S)
         elif isinstance(step, SetStatus):
@@ -190,7 +209,7 @@ def build_migration(
 
     return MigrationRunner(
         migrations,
-        MigrationJobWriter(session, decode, migrations.settings),
+        MigrationJobWriter(session, decode, migrations.settings, time.time),
         handler.upsert,
         announce,
         may_act,

@@ -16,8 +16,22 @@ from reactive_desched.eviction.executor import EvictionExecutor, effect_timeout
 from reactive_desched.eviction.recorder import Recorder
 from reactive_desched.model.observer import Observer
 from reactive_desched.policy.configuration import Configuration
+from reactive_desched.policy.migration import MigrationJobSettings
 from reactive_desched.primitives.wakeup import Wakeup
-from reactive_desched.state.resources import MIGRATION_RESOURCES, RESOURCES_TO_SYNC, USAGE_RESOURCES
+from reactive_desched.state.resources import (
+    MIGRATION_RESOURCES,
+    RESERVATION_RESOURCES,
+    RESOURCES_TO_SYNC,
+    USAGE_RESOURCES,
+)
+
+
+def _resources_of_jobs(settings: MigrationJobSettings | None) -> tuple[str, ...]:
+    """Return the kinds that migration jobs need, as far as the settings have them."""
+    if settings is None:
+        return ()
+    reserved = RESERVATION_RESOURCES if settings.scheduler_names else ()
+    return (*MIGRATION_RESOURCES, *reserved)
 
 
 class Pipeline(Struct, frozen=True):
@@ -42,8 +56,7 @@ def build_pipeline(
     wall_clock: Callable[[], float],
 ) -> Pipeline:
     """Construct everything between the reflectors and the API server's eviction endpoint."""
-    migrated = () if config.controller.migration is None else MIGRATION_RESOURCES
-    to_sync = (*RESOURCES_TO_SYNC, *migrated)
+    to_sync = (*RESOURCES_TO_SYNC, *_resources_of_jobs(config.controller.migration))
     controller = Controller(
         config,
         readiness=Readiness(to_sync, observer, work_available),

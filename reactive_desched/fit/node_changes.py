@@ -11,6 +11,7 @@ from reactive_desched.model.objects import (
     PersistentVolumeClaim,
     Pod,
 )
+from reactive_desched.model.reservations import Reservation
 from reactive_desched.state.indexes.pvc_users import PvcUsers
 
 KEPT_CHANGES: Final = 16_384
@@ -23,7 +24,7 @@ class NodeChanges(Index):
     Each follower keeps a cursor of its own (see `ChangeLog`), so it need not unsubscribe.
     """
 
-    kinds = (CSINode, PersistentVolume, PersistentVolumeClaim)
+    kinds = (CSINode, PersistentVolume, PersistentVolumeClaim, Reservation)
 
     def __init__(self, cluster: Cluster, args: Hashable = None) -> None:
         super().__init__(cluster, args)
@@ -47,7 +48,7 @@ class NodeChanges(Index):
         return ()
 
     def on_object(self, old: KubeObject | None, new: KubeObject | None) -> tuple[()]:
-        """Note the nodes where a volume is attached, or whose attach limits changed."""
+        """Note the nodes of volumes and Reservations, or whose attach limits changed."""
         for obj in (old, new):
             if isinstance(obj, CSINode):
                 self.log.append(obj.name)
@@ -55,6 +56,8 @@ class NodeChanges(Index):
                 self._append_users(obj.claim_ref)
             elif isinstance(obj, PersistentVolumeClaim):
                 self._append_users(obj.key)
+            elif isinstance(obj, Reservation) and obj.keeps_room:
+                self.log.append(obj.node)
         return ()
 
     def answers(self) -> object:

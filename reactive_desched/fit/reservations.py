@@ -20,7 +20,7 @@ MAX_RESERVATIONS: Final = 5_000
 kube-scheduler has the last word."""
 
 
-class Reservation(Struct, frozen=True):
+class CapacityReservation(Struct, frozen=True):
     """Capacity on a node for a pod's replacement, and when it expires (monotonic seconds)."""
 
     pod: Pod
@@ -43,20 +43,22 @@ class Reservations:
 
     def __init__(self, mark_dirty: Callable[[str], None]) -> None:
         self._mark_dirty = mark_dirty
-        self._by_pod: OrderedDict[PodKey, Reservation] = OrderedDict()  # next to expire first
-        self._by_node: dict[str, dict[PodKey, Reservation]] = {}
-        self._by_owner: dict[str, dict[PodKey, Reservation]] = {}
+        self._by_pod: OrderedDict[PodKey, CapacityReservation] = (
+            OrderedDict()
+        )  # next to expire first
+        self._by_node: dict[str, dict[PodKey, CapacityReservation]] = {}
+        self._by_owner: dict[str, dict[PodKey, CapacityReservation]] = {}
 
     def __len__(self) -> int:
         return len(self._by_pod)
 
-    def __iter__(self) -> Iterator[Reservation]:
+    def __iter__(self) -> Iterator[CapacityReservation]:
         return iter(self._by_pod.values())
 
     def __contains__(self, pod: PodKey) -> bool:
         return pod in self._by_pod
 
-    def on_node(self, node: str) -> Iterable[Reservation]:
+    def on_node(self, node: str) -> Iterable[CapacityReservation]:
         """Return the reservations on a node."""
         return self._by_node.get(node, {}).values()
 
@@ -65,7 +67,7 @@ class Reservations:
         sums = ((node, self.reserved_on(node)) for node in self._by_node)
         return {node: amounts for node, amounts in sums if amounts is not None}
 
-    def of_owner(self, owner_uid: str) -> Iterable[Reservation]:
+    def of_owner(self, owner_uid: str) -> Iterable[CapacityReservation]:
         """Return the reservations for a controller's pods."""
         return self._by_owner.get(owner_uid, {}).values()
 
@@ -91,7 +93,7 @@ class Reservations:
         self.release(pod.uid)
         if len(self._by_pod) >= MAX_RESERVATIONS:
             self.release(next(iter(self._by_pod)))
-        reservation = Reservation(pod, node, now + RESERVATION_TTL_S)
+        reservation = CapacityReservation(pod, node, now + RESERVATION_TTL_S)
         self._by_pod[pod.uid] = reservation
         self._by_node.setdefault(node, {})[pod.uid] = reservation
         self._by_owner.setdefault(owner, {})[pod.uid] = reservation
@@ -128,7 +130,9 @@ def controller_uid(pod: Pod) -> str | None:
     return next((owner.uid for owner in pod.owners if owner.controller), None)
 
 
-def _remove_from_index(index: dict[str, dict[PodKey, Reservation]], key: str, pod: PodKey) -> None:
+def _remove_from_index(
+    index: dict[str, dict[PodKey, CapacityReservation]], key: str, pod: PodKey
+) -> None:
     of_key = index[key]
     del of_key[pod]
     if not of_key:

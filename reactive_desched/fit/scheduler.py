@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from reactive_desched.api.index import Index
 from reactive_desched.fit.filters import Diagnosis, NodeFilters
+from reactive_desched.fit.kept_places import KeptPlaces
 from reactive_desched.fit.node_changes import NodeChanges
 from reactive_desched.fit.node_sets import NodeSets
 from reactive_desched.fit.unschedulable import (
@@ -51,6 +52,7 @@ class SchedulerNodeFit:
     """
 
     indexes: ClassVar[tuple[type[Index], ...]] = (
+        KeptPlaces,
         NodeChanges,
         PodAffinity,
         PvcUsers,

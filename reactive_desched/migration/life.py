@@ -5,13 +5,16 @@
               |                |                            v
     (made) --> Pending -----> Running ----------------> Aborted, Failed
               |  arbitration   | (ReservationFirst:          ^
-              |  lets it       |  a placeholder is made,     |
-              |  through       |  and has a node)            |
+              |  lets it       |  a placeholder or a         |
+              |  through       |  Reservation is made, and   |
+              |                |  has a node)                |
               |                | the gates                   |
               |                v let it be evicted           |
               |                Evicting                      |
               |                | (the placeholder makes room |
-              |                |  once a pod waits for it)   |
+              |                |  once a pod waits for it;   |
+              |                |  a Reservation's pod is     |
+              |                |  bound, and Ready)          |
               |                | the pod is gone             |
               |                v                             |
               |                Succeeded                     |
@@ -19,39 +22,45 @@
                                    by this eviction
 
 Nothing is remembered between two steps: each follows from the job as the API server has it, its
-pod, its placeholder, and whether an eviction of that pod was accepted, which the journal knows
-after a restart too. Whatever became of a job, a placeholder that serves no more is deleted.
+pod, its placeholder or Reservation, and whether an eviction of that pod was accepted, which the
+journal knows after a restart too. Whatever became of a job, a placeholder that serves no more is
+deleted, and so is a Reservation of ours when its job has failed or was aborted.
 """
 
-from datetime import UTC, datetime
 from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from reactive_desched.migration.places import (
+    FORBIDDEN,
+    MISSING_POD,
+    RESERVATION_SCHEDULED,
+    condition,
+    failed,
+    is_for_pending_pod,
+    succeeded,
+    with_placeholder,
+    with_replacement,
+    with_reservation,
+)
 from reactive_desched.model.migration_jobs import (
-    JobCondition,
     JobStatus,
     MigrationJob,
     Mode,
     Phase,
 )
 from reactive_desched.model.objects import Pod, controller_of
+from reactive_desched.model.reservations import Reservation
 
-RESERVATION_CREATED: Final = "ReservationCreated"
-RESERVATION_SCHEDULED: Final = "ReservationScheduled"
 EVICTION: Final = "Eviction"
 EVICTING: Final = "Evicting"
 EVICT_COMPLETE: Final = "EvictComplete"
-COMPLETE: Final = "Complete"
 
 ABORTED: Final = "AbortedByPerson"
 TIMEOUT: Final = "Timeout"
 INVALID_POD_REF: Final = "InvalidPodRef"
-MISSING_POD: Final = "MissingPod"
-FORBIDDEN: Final = "ForbiddenMigratePod"
 UNSUPPORTED_MODE: Final = "UnsupportedMode"
-MISSING_RESERVATION: Final = "MissingReservation"
 UNSUPPORTED_OPTIONS: Final = "UnsupportedDeleteOptions"
 
 MISSING_GRACE_S: Final = 3.0
@@ -67,8 +76,9 @@ DELETE_AGAIN_S: Final = 60.0
 class Sight(Struct, frozen=True, gc=False):
     """What is known about a job besides itself; `now_s` is seconds since the epoch.
 
-    `pod` is the pod that it names, None where there is none. `placeholder` keeps a place for the
-    pod's replacement, and `has_successor` says that a pod of the same controller waits for a node.
+    `pod` is the pod that it names, None where there is none. `placeholder` or `reservation` keeps a
+    place for the pod's replacement; `has_successor` says that a pod of the same controller waits
+    for a node, and `bound` is the pod that took the place of the Reservation.
     `is_evicted` says that the API server accepted the pod's eviction, and `forbidden` why
     arbitration forbids the move.
     """
@@ -76,6 +86,8 @@ class Sight(Struct, frozen=True, gc=False):
     now_s: float
     pod: Pod | None = None
     placeholder: Pod | None = None
+    reservation: Reservation | None = None
+    bound: Pod | None = None
     has_successor: bool = False
     is_evicted: bool = False
     forbidden: str = ""
@@ -103,6 +115,27 @@ class KeepPlace(Struct, frozen=True, gc=False):
     pod: Pod
 
 
+class Reserve(Struct, frozen=True, gc=False):
+    """Make a Reservation for the replacement of the job's pod, and name it in the job."""
+
+    job: MigrationJob
+    pod: Pod
+
+
+class SetOrder(Struct, frozen=True, gc=False):
+    """Write koordinator's order label on the Reservation that a job names."""
+
+    job: MigrationJob
+    reservation: Reservation
+
+
+class GiveUpPlace(Struct, frozen=True, gc=False):
+    """Delete the job's Reservation: the job came to nothing."""
+
+    job: MigrationJob
+    reservation: Reservation
+
+
 class MakeRoom(Struct, frozen=True, gc=False):
     """Delete the job's placeholder."""
 
@@ -116,14 +149,19 @@ class Delete(Struct, frozen=True, gc=False):
     job: MigrationJob
 
 
-Step = Admit | SetStatus | KeepPlace | MakeRoom | Delete
+Step = Admit | SetStatus | KeepPlace | Reserve | SetOrder | MakeRoom | GiveUpPlace | Delete
 
 
 class Modes(Struct, frozen=True, gc=False):
-    """How jobs move pods: the mode of those that say none, and whether there are placeholders."""
+    """How jobs move pods: the mode of those that say none, and by what a place is kept.
+
+    `reserving` names the schedulers that know Reservations; the places of all other pods are kept
+    by placeholders, where there are any.
+    """
 
     default: Mode = Mode.EVICT_DIRECTLY
     has_placeholders: bool = False
+    reserving: frozenset[str] = frozenset()
 
     def of(self, job: MigrationJob) -> str:
         """Return the mode of a job."""
@@ -133,10 +171,17 @@ class Modes(Struct, frozen=True, gc=False):
         """Say whether a job keeps a place first."""
         return self.of(job) == Mode.RESERVATION_FIRST
 
+    def reserves(self, job: MigrationJob, pod: Pod | None) -> bool:
+        """Say whether the place of a job is kept by a Reservation; else it is by a placeholder."""
+        if not (self.reserving and self.keeps_place(job)):
+            return False
+        is_known = pod is not None and pod.spec.scheduler_name in self.reserving
+        return is_known or bool(job.reservation)
+
     def can_carry_out(self, job: MigrationJob) -> bool:
         """Say whether the mode of a job is one that there is."""
         if self.keeps_place(job):
-            return self.has_placeholders
+            return self.has_placeholders or bool(self.reserving)
         return self.of(job) == Mode.EVICT_DIRECTLY
 
 
@@ -144,6 +189,8 @@ def next_step(job: MigrationJob, modes: Modes, seen: Sight) -> Step | None:
     """Return what is to be done next; None while the job waits, or for good."""
     if (placeholder := seen.placeholder) is not None and _may_make_room(job, seen):
         return None if placeholder.is_terminating else MakeRoom(job, placeholder)
+    if (kept := seen.reservation) is not None and _has_failed(job) and kept.is_ours:
+        return None if kept.is_terminating else GiveUpPlace(job, kept)
     if seen.now_s >= deleted_at(job):
         return Delete(job)
     status = _next_status(job, modes, seen)
@@ -154,9 +201,23 @@ def next_step(job: MigrationJob, modes: Modes, seen: Sight) -> Step | None:
     may_begin = job.is_pending and (seen.may_begin or job.has_passed)
     if may_begin and not (job.has_passed and job.pod.uid):
         return Admit(job, seen.pod.uid)
-    if modes.keeps_place(job) and job.phase is Phase.RUNNING and seen.placeholder is None:
-        return None if _is_evicting(job, seen) else KeepPlace(job, seen.pod)
+    if modes.keeps_place(job) and job.phase is Phase.RUNNING and not _is_evicting(job, seen):
+        return _place_step(job, modes, seen, seen.pod)
     return None
+
+
+def _place_step(job: MigrationJob, modes: Modes, seen: Sight, pod: Pod) -> Step | None:
+    """Return what is to be done for the place of a job that runs."""
+    if not modes.reserves(job, pod):
+        return KeepPlace(job, pod) if seen.placeholder is None else None
+    if not job.reservation:
+        return Reserve(job, pod)
+    kept = seen.reservation
+    return SetOrder(job, kept) if kept is not None and not kept.has_order else None
+
+
+def _has_failed(job: MigrationJob) -> bool:
+    return job.phase in (Phase.FAILED, Phase.ABORTED)
 
 
 def _is_evicting(job: MigrationJob, seen: Sight) -> bool:
@@ -170,70 +231,73 @@ def _may_make_room(job: MigrationJob, seen: Sight) -> bool:
 
 
 def _next_status(job: MigrationJob, modes: Modes, seen: Sight) -> JobStatus:
-    status, pod = job.status, job.pod
-    is_evicting = _is_evicting(job, seen)
+    status, is_evicting = job.status, _is_evicting(job, seen)
     if job.has_ended:
         return status
     if job.is_to_be_aborted and not is_evicting:
-        return _ended(status, Phase.ABORTED, ABORTED, "a person aborted the job")
+        aborted = failed(status, ABORTED, "a person aborted the job")
+        return replace(aborted, phase=Phase.ABORTED)
     if job.is_paused and not is_evicting:
         return status
     if seen.now_s >= times_out_at(job):
-        return _failed(status, TIMEOUT, f"the job has not ended within its ttl of {job.ttl_s:g} s")
+        return failed(status, TIMEOUT, f"the job has not ended within its ttl of {job.ttl_s:g} s")
     if job.is_pending:
         return _begun(job, modes, seen)
-    if seen.pod is None and not is_evicting:
-        return _failed(status, MISSING_POD, f'Pod "{pod}" is gone, and this job did not evict it')
-    if seen.pod is None:
-        done = f'Pod "{pod}" has been evicted'
-        done += f", and a place was kept on node {status.node}" if status.node else ""
-        gone = _condition(EVICTION, "True", EVICT_COMPLETE, done, seen.now_s)
-        return _ended(status.with_condition(gone), Phase.SUCCEEDED, "", done, COMPLETE)
-    if is_evicting and status.condition(EVICTION) is None:
-        why = job.cause or job.trigger or "a person asked for it"
-        moved = f'Pod "{pod}" evicted from node "{seen.pod.node}" by the reason "{why}"'
-        return status.with_condition(_condition(EVICTION, "False", EVICTING, moved, seen.now_s))
-    return status if is_evicting else _with_place(status, seen)
+    return _running(job, modes, seen)
 
 
-def _with_place(status: JobStatus, seen: Sight) -> JobStatus:
-    """Return the status of a job that keeps a place, before its pod is evicted."""
-    placeholder, created = seen.placeholder, status.condition(RESERVATION_CREATED)
-    if placeholder is None or placeholder.is_terminating or placeholder.has_ended:
-        if created is None:
+def _running(job: MigrationJob, modes: Modes, seen: Sight) -> JobStatus:
+    """Return the status of a job that runs: its place first, then its eviction, then the rest."""
+    status, pod = job.status, seen.pod
+    if _is_evicting(job, seen):
+        return _evicting(job, modes, seen)
+    if pod is None and not is_for_pending_pod(status):
+        gone = f'Pod "{job.pod}" is gone, and this job did not evict it'
+        return failed(status, MISSING_POD, gone)
+    if modes.reserves(job, pod):
+        return with_reservation(job, pod, seen.reservation, seen.now_s)
+    return with_placeholder(status, seen.placeholder, seen.now_s)
+
+
+def _evicting(job: MigrationJob, modes: Modes, seen: Sight) -> JobStatus:
+    """Return the status of a job whose pod's eviction was accepted."""
+    status, evicting = job.status, job.status.condition(EVICTION)
+    if seen.pod is not None:
+        if evicting is not None:
             return status
-        return _failed(status, MISSING_RESERVATION, "the placeholder is gone before the eviction")
-    if created is None:
-        made = f'placeholder "{placeholder}" keeps a place'
-        return status.with_condition(
-            _condition(RESERVATION_CREATED, "True", RESERVATION_CREATED, made, seen.now_s)
+        why = job.cause or job.trigger or "a person asked for it"
+        moved = f'Pod "{job.pod}" evicted from node "{seen.pod.node}" by the reason "{why}"'
+        return status.with_condition(condition(EVICTION, "False", EVICTING, moved, seen.now_s))
+    done = f'Pod "{job.pod}" has been evicted'
+    done += f", and a place was kept on node {status.node}" if status.node else ""
+    if evicting is None or evicting.reason != EVICT_COMPLETE:
+        status = status.with_condition(
+            condition(EVICTION, "True", EVICT_COMPLETE, done, seen.now_s)
         )
-    if placeholder.node and status.condition(RESERVATION_SCHEDULED) is None:
-        kept = f"a place is kept on node {placeholder.node}"
-        scheduled = _condition(
-            RESERVATION_SCHEDULED, "True", RESERVATION_SCHEDULED, kept, seen.now_s
-        )
-        return replace(status.with_condition(scheduled), node=placeholder.node)
-    return status
+        if modes.reserves(job, None):
+            return status
+    if modes.reserves(job, None):
+        return with_replacement(job, seen.reservation, seen.bound, seen.now_s)
+    return succeeded(status, done)
 
 
 def _begun(job: MigrationJob, modes: Modes, seen: Sight) -> JobStatus:
     """Return the status of a job that has not begun: it begins once its pod's uid is written."""
     status = job.status
     if not (job.pod.namespace and job.pod.name):
-        return _failed(status, INVALID_POD_REF, "spec.podRef needs a namespace and a name")
+        return failed(status, INVALID_POD_REF, "spec.podRef needs a namespace and a name")
     if not modes.can_carry_out(job):
         remedy = f"write spec.mode: {Mode.EVICT_DIRECTLY}, or migration.placeholder in the settings"
-        return _failed(status, UNSUPPORTED_MODE, f"mode {modes.of(job)} is not there: {remedy}")
+        return failed(status, UNSUPPORTED_MODE, f"mode {modes.of(job)} is not there: {remedy}")
     if unsupported := _unsupported_options(job):
-        return _failed(status, UNSUPPORTED_OPTIONS, unsupported)
+        return failed(status, UNSUPPORTED_OPTIONS, unsupported)
     if seen.pod is None:
         if seen.now_s < job.created_s + MISSING_GRACE_S:
             return status
-        return _failed(status, MISSING_POD, f'Pod "{job.pod}" does not exist')
-    forbidden = seen.forbidden or _no_place_for(seen.pod) * modes.keeps_place(job)
+        return failed(status, MISSING_POD, f'Pod "{job.pod}" does not exist')
+    forbidden = seen.forbidden or no_place_for(job, modes, seen.pod)
     if forbidden:
-        return _failed(
+        return failed(
             status,
             FORBIDDEN,
             f'Pod "{job.pod}" is forbidden to migrate because it does not meet the requirements: '
@@ -257,10 +321,16 @@ def _unsupported_options(job: MigrationJob) -> str:
     return ""
 
 
-def _no_place_for(pod: Pod) -> str:
-    """Say why a placeholder cannot stand in for a pod; empty where it can."""
-    if controller_of(pod.owners) is None:
+def no_place_for(job: MigrationJob, modes: Modes, pod: Pod) -> str:
+    """Say why no place can be kept for a pod's replacement; empty where one can, or need not."""
+    if not modes.keeps_place(job) or job.reservation:
+        return ""
+    if controller_of(pod.owners) is None and pod.node:
         return "it has no controller, so that no pod would take the place that is kept"
+    if modes.reserves(job, pod):
+        return ""
+    if not modes.has_placeholders:
+        return f"scheduler {pod.spec.scheduler_name} is none of migration.schedulerNames"
     if pod.pvc_names:
         return "it uses a PersistentVolumeClaim, which a placeholder cannot stand in for"
     return ""
@@ -270,7 +340,10 @@ def wants_eviction(job: MigrationJob, modes: Modes) -> bool:
     """Say whether the job's pod is to be evicted as soon as the gates let it go."""
     if job.is_paused or job.is_to_be_aborted or job.phase is not Phase.RUNNING:
         return False
-    has_place = job.status.condition(RESERVATION_SCHEDULED) is not None
+    if is_for_pending_pod(job.status):
+        return False
+    scheduled = job.status.condition(RESERVATION_SCHEDULED)
+    has_place = scheduled is not None and scheduled.status == "True"
     is_evicting = job.status.condition(EVICTION) is not None
     return not is_evicting and (has_place or not modes.keeps_place(job))
 
@@ -295,16 +368,3 @@ def next_change_at(job: MigrationJob, now_s: float) -> float:
     """Return when time alone changes what is to be written; a deletion is tried again."""
     times = (job.created_s + MISSING_GRACE_S, times_out_at(job), deleted_at(job))
     return min((time for time in times if time > now_s), default=now_s + DELETE_AGAIN_S)
-
-
-def _failed(status: JobStatus, reason: str, message: str) -> JobStatus:
-    return _ended(status, Phase.FAILED, reason, message)
-
-
-def _ended(status: JobStatus, phase: Phase, reason: str, message: str, step: str = "") -> JobStatus:
-    return replace(status, phase=phase, step=step or status.step, reason=reason, message=message)
-
-
-def _condition(kind: str, status: str, reason: str, message: str, now_s: float) -> JobCondition:
-    at = datetime.fromtimestamp(now_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return JobCondition(kind, status, reason, message, at)

@@ -15,7 +15,6 @@ from reactive_desched.gate.filters import Rejection
 from reactive_desched.migration.arbitration import Arbitrator, Forbidden, Held, Passed
 from reactive_desched.migration.in_progress import OpenJobs
 from reactive_desched.migration.life import (
-    COMPLETE,
     EVICTION,
     Modes,
     Sight,
@@ -23,13 +22,15 @@ from reactive_desched.migration.life import (
     awaits_arbitration,
     next_change_at,
     next_step,
+    no_place_for,
     wants_eviction,
 )
 from reactive_desched.migration.object_limiters import ObjectLimiters
+from reactive_desched.migration.places import COMPLETE
 from reactive_desched.migration.settings import arbitration_settings, eviction_options
 from reactive_desched.migration.workload_sizes import INDEXES, workload_size
 from reactive_desched.model.changes import Change, MigrationJobChanged, MigrationJobEnded
-from reactive_desched.model.decisions import Refuse
+from reactive_desched.model.decisions import GateReason, Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.history import PastEviction
 from reactive_desched.model.migration_jobs import (
@@ -42,6 +43,7 @@ from reactive_desched.model.migration_jobs import (
 from reactive_desched.model.moves import replacing_owner
 from reactive_desched.model.objects import Pod, PodKey, controller_of
 from reactive_desched.model.outcomes import COUNTS_AGAINST_LIMITS, POD_LEAVES, Outcome
+from reactive_desched.model.reservations import Reservation
 from reactive_desched.model.wakes import ChangeTypes, WakeOn, WakeOnPod, WakeOnWorkload
 from reactive_desched.policy.migration import MigrationJobSettings
 from reactive_desched.primitives.deadline_heap import Timers
@@ -64,6 +66,13 @@ ENDED_JOBS: Final = counter(
 
 PLUGIN: Final = "MigrationJobs"
 """The plugin's name in records of jobs that no plugin of the policy had made."""
+
+NO_PLACE: Final = GateReason(
+    "MigrationPlace",
+    "NoPlaceKept",
+    "No place can be kept for the pod's replacement, which jobs of mode ReservationFirst need.",
+    "defaultJobMode",
+)
 
 JOB_DETAIL: Final = "job"
 """The detail of a finding that names its job."""
@@ -119,7 +128,11 @@ class Migrations:
         self.changed: Final = Wakeup()
         self._view: Final = view
         self._settings: Final = settings
-        self.modes: Final = Modes(settings.default_job_mode, settings.placeholder is not None)
+        self.modes: Final = Modes(
+            settings.default_job_mode,
+            settings.placeholder is not None,
+            frozenset(settings.scheduler_names),
+        )
         self._wall_clock: Final = wall_clock
         self._arbitrator: Final = Arbitrator(
             arbitration_settings(settings),
@@ -193,6 +206,8 @@ class Migrations:
 
     def rejects(self, pod: Pod) -> Rejection | None:
         """Return why no job of a pod may be made: every job that has not ended counts."""
+        if nowhere := no_place_for(_job_on(pod), self.modes, pod):
+            return NO_PLACE, nowhere
         return self._arbitrator.rejects(pod, self._open_jobs().every)
 
     def evictions_to_come(self, pod: Pod, scope: str) -> int:
@@ -435,10 +450,13 @@ class Migrations:
         rejection, is_final = self._rejections.get(job.name, (None, False))
         pods, pod = self._view.index(JobPods), self.pod_of(job)
         controller = None if pod is None else controller_of(pod.owners)
+        kept = self._view.store(Reservation).get(job.reservation or job.uid)
         return Sight(
             now_s,
             pod,
             pods.placeholder_of(job),
+            kept,
+            None if kept is None else pods.taker_of(kept),
             has_successor=controller is not None and pods.has_unbound_pod(controller.uid),
             is_evicted=job.pod.uid in self._evicted,
             forbidden=rejection[1] if is_final and rejection is not None else "",
@@ -456,6 +474,10 @@ def _replacing_uid(pod: Pod, view: ClusterView) -> str:
 
 def _ordered_job(order: NewJob) -> JobOfPod:
     """Return what an order counts for among the jobs."""
-    pod = order.pod
+    return JobOfPod(_job_on(order.pod, order.name), order.pod)
+
+
+def _job_on(pod: Pod, name: str = "") -> MigrationJob:
+    """Return a job as it would be made for a pod."""
     reference = PodReference(pod.namespace, pod.name, pod.uid)
-    return JobOfPod(MigrationJob(name=order.name, uid=order.name, pod=reference), pod)
+    return MigrationJob(name=name, uid=name, pod=reference)

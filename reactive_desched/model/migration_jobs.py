@@ -99,7 +99,7 @@ class JobCondition(Struct, frozen=True, gc=False, rename="camel", omit_defaults=
 class JobStatus(Struct, frozen=True, gc=False):
     """What a job's status says; `step` is the last condition that changed, or Complete.
 
-    `node` is where the place for the pod's replacement is.
+    `node` is where the place for the pod's replacement is, and `replacement` the pod that took it.
     """
 
     phase: Phase = Phase.NONE
@@ -107,6 +107,7 @@ class JobStatus(Struct, frozen=True, gc=False):
     reason: str = ""
     message: str = ""
     node: str = ""
+    replacement: PodReference | None = None
     conditions: tuple[JobCondition, ...] = ()
 
     def condition(self, kind: str) -> JobCondition | None:

@@ -124,6 +124,9 @@ class Annotations(Struct, frozen=True, gc=False):
     do_not_disrupt: str | None = None
 
 
+DEFAULT_SCHEDULER: Final = "default-scheduler"
+
+
 class PodSpec(Struct, frozen=True, gc=False):
     """The part of a pod that its template fixes.
 
@@ -147,6 +150,7 @@ class PodSpec(Struct, frozen=True, gc=False):
     has_local_storage: bool = False
     has_resource_claims: bool = False
     images: tuple[str, ...] = ()
+    scheduler_name: str = DEFAULT_SCHEDULER
 
     def is_requested_by_container(self, resource: str) -> bool:
         """Say whether a container requests the resource, be it none of it."""

@@ -183,10 +183,17 @@ class MigrationJobSettings(MigrationSettings):
     `null`, or leaving it out, switches all of it off.
     """
 
+    scheduler_names: tuple[str, ...] = Field(
+        default=(),
+        description="The schedulers that know koordinator's Reservations, such as koord-scheduler. "
+        "Jobs of mode ReservationFirst keep a place for their pods by a Reservation, for those of "
+        "other schedulers by `placeholder`.",
+    )
     placeholder: PlaceholderSettings | None = Field(
         default=None,
         description="Jobs of mode ReservationFirst keep a place by a placeholder: a pod that "
-        "requests what the moved one does, on another node. Left out, such jobs fail.",
+        "requests what the moved one does, on another node. Left out, only pods of "
+        "`schedulerNames` are moved so.",
     )
 
     object_limiters: Mapping[LimitedObject, ObjectLimiterSettings] = Field(
@@ -219,10 +226,11 @@ class MigrationJobSettings(MigrationSettings):
 
     @model_validator(mode="after")
     def _check_mode(self) -> "MigrationJobSettings":
-        if self.default_job_mode is Mode.RESERVATION_FIRST and self.placeholder is None:
+        keeps_places = self.placeholder is not None or bool(self.scheduler_names)
+        if self.default_job_mode is Mode.RESERVATION_FIRST and not keeps_places:
             error = FieldError(
-                "ReservationFirst needs placeholder, the pods that keep a place",
-                "write placeholder: {} beside it",
+                "ReservationFirst needs schedulerNames or placeholder, which keep a place",
+                "write placeholder: {} beside it, or schedulerNames: [koord-scheduler]",
                 ("defaultJobMode",),
                 rule=Rule.CONTRADICTING_SETTINGS,
             )

@@ -1,5 +1,8 @@
 """The binding endpoint: the one way a pod gets its node."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from reactive_desched.sim.clock import rfc3339
 from reactive_desched.sim.conditions import with_condition
 from reactive_desched.sim.objects import Obj, merged
@@ -13,9 +16,16 @@ _PODS = RESOURCES["pods"]
 _NAMED = "pods/binding"
 
 
-def bind(store: Store, namespace: str, name: str, node: str) -> None:
-    """Give a pod its node, or raise the StatusError that says why it cannot be given one."""
-    binding = {"metadata": {"name": name}, "target": {"kind": "Node", "name": node}}
+def bind(
+    store: Store,
+    namespace: str,
+    name: str,
+    node: str,
+    annotations: Mapping[str, str] = MappingProxyType({}),
+) -> None:
+    """Give a pod its node, and annotations; raise the StatusError that says why it cannot."""
+    meta = {"name": name, "annotations": dict(annotations)}
+    binding = {"metadata": meta, "target": {"kind": "Node", "name": node}}
     bind_as_asked(store, namespace, name, binding)
 
 

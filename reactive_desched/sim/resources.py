@@ -275,7 +275,16 @@ def _extensions() -> Iterator[Resource]:
 
 
 def _koordinator() -> Iterator[Resource]:
-    """Yield what koordinator's agents report, and its migration jobs, as custom resources."""
+    """Yield what koordinator's agents report, its jobs and Reservations, as custom resources."""
+    yield Resource(
+        plural="reservations",
+        kind="Reservation",
+        group="scheduling.koordinator.sh",
+        version="v1alpha1",
+        namespaced=False,
+        subresources=("status",),
+        has_generation=True,
+    )
     yield Resource(
         plural="podmigrationjobs",
         kind="PodMigrationJob",

@@ -37,6 +37,7 @@ __all__ = [
     "PVCS",
     "PVS",
     "REPLICA_SETS",
+    "RESERVATION_RESOURCES",
     "RESOURCES",
     "RESOURCES_TO_SYNC",
     "STORAGE_RESOURCES",
@@ -71,9 +72,11 @@ WATCHED_KINDS: Final[Mapping[str, AnyWatchedKind]] = MappingProxyType(
     {kind.resource: kind for kind in sorted(_find_kinds(), key=lambda kind: kind.resource)}
 )
 RESOURCES: Final = tuple(
-    name for name, kind in WATCHED_KINDS.items() if kind.purpose is not Purpose.MIGRATION
+    name
+    for name, kind in WATCHED_KINDS.items()
+    if kind.purpose not in (Purpose.MIGRATION, Purpose.RESERVATIONS)
 )
-"""The kinds that previews and sweeps know: all but migration jobs, which only `run` carries out."""
+"""The kinds that previews and sweeps know: all but those of jobs, which only `run` carries out."""
 OPTIONAL_RESOURCES: Final = frozenset(name for name in RESOURCES if WATCHED_KINDS[name].optional)
 
 
@@ -85,6 +88,7 @@ def resources_read_for(purpose: Purpose) -> frozenset[str]:
 STORAGE_RESOURCES: Final = resources_read_for(Purpose.NODE_FIT)
 OWNER_RESOURCES: Final = resources_read_for(Purpose.OWNERS)
 USAGE_RESOURCES: Final = resources_read_for(Purpose.MEASURED_USE)
+RESERVATION_RESOURCES: Final = resources_read_for(Purpose.RESERVATIONS)
 MIGRATION_RESOURCES: Final = resources_read_for(Purpose.MIGRATION)
 PLAN_RESOURCES: Final = frozenset(RESOURCES) - USAGE_RESOURCES
 """What a file for `plan` should hold: all but measured use, which few clusters have."""

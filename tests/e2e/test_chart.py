@@ -274,6 +274,10 @@ def test_rights_on_migration_jobs_are_those_of_the_kustomization_where_settings_
     assert rules_on_jobs(helm.template(jobs)) == theirs
     assert rules_on_jobs(helm.template({})) == []
     assert rules_on_jobs(helm.template({"settings": {"migration": None}})) == []
+    text = (ROOT / "deploy/migration/reservations/rbac.yaml").read_text(encoding="utf-8")
+    reserved, _ = yaml.safe_load_all(text)
+    reserving: Values = {"settings": {"migration": {"schedulerNames": ["koord-scheduler"]}}}
+    assert rules_on_jobs(helm.template(reserving)) == [*theirs, *reserved["rules"]]
     (dry,) = rules_on_jobs(helm.template(jobs | {"dryRun": True}))
     assert dry["verbs"] == ["get", "list", "watch"]
 

@@ -14,6 +14,7 @@ from reactive_desched.model.objects import (
     PodAffinityTerm,
     TopologySpreadConstraint,
 )
+from reactive_desched.model.reservations import Reservation, ReservationPhase
 from reactive_desched.testing.builders import node, pod
 
 HOST = "kubernetes.io/hostname"
@@ -37,6 +38,24 @@ def test_the_last_place_is_promised_once(place: Callable[..., Any]) -> None:
     assert here.let_go(FIRST) == "n2"
     assert here.let_go(SECOND) is None
     assert here.why_not(SECOND) == {"Too many pods": 1}
+
+
+def test_a_place_that_koordinator_keeps_is_no_room_until_a_pod_takes_it(
+    place: Callable[..., Any],
+) -> None:
+    kept = Reservation(
+        name="r",
+        uid="r",
+        phase=ReservationPhase.AVAILABLE,
+        node="n2",
+        requests={"cpu": 3500, "pods": 1},
+    )
+    here = place(N1, N2, FIRST, kept)
+    assert here.let_go(FIRST) is None
+    assert here.why_not(FIRST) == {"Insufficient cpu": 1}
+
+    here.state.upsert(msgspec.structs.replace(kept, phase=ReservationPhase.SUCCEEDED))
+    assert here.let_go(FIRST) == "n2"
 
 
 @pytest.mark.parametrize(

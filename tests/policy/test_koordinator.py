@@ -74,7 +74,7 @@ def test_a_file_without_arguments_runs_its_plugin_with_the_defaults_of_the_contr
     migration = configuration.settings.migration
     assert migration is not None
     assert migration.default_job_mode is Mode.RESERVATION_FIRST
-    assert migration.placeholder is not None
+    assert migration.scheduler_names == ("koord-scheduler",)
     assert configuration.settings.evictions.evictor == "migration"
     assert configuration.unimplemented == ()
 
@@ -243,14 +243,15 @@ def test_the_settings_of_jobs_are_the_arguments_of_the_controller() -> None:
 
 
 @pytest.mark.parametrize("mode", list(Mode))
-def test_findings_are_moved_by_jobs_with_placeholders_where_a_place_comes_first(
+def test_findings_are_moved_by_jobs_with_reservations_where_a_place_comes_first(
     mode: Mode,
 ) -> None:
-    configuration = read(migration_controller(f"defaultJobMode: {mode}"))
+    configuration = read(migration_controller(f"{{defaultJobMode: {mode}, schedulerNames: [k]}}"))
     migration = configuration.settings.migration
     assert configuration.settings.evictions.evictor == "migration"
     assert migration is not None
-    assert (migration.placeholder is not None) == (mode is Mode.RESERVATION_FIRST)
+    assert migration.placeholder is None
+    assert migration.scheduler_names == (("k",) if mode is Mode.RESERVATION_FIRST else ())
 
 
 def test_selectors_of_nodes_become_one_text() -> None:

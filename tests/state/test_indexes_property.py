@@ -38,6 +38,7 @@ from reactive_desched.model.objects import (
     ReplicaSet,
     controller_of,
 )
+from reactive_desched.model.reservations import Reservation, ReservationPhase
 from reactive_desched.model.usage import NODE_METRIC, NodeMetric, NodeUsage
 from reactive_desched.model.zone_status import ZoneRule
 from reactive_desched.plugins.high_node_utilization import PackRule
@@ -206,6 +207,23 @@ others = st.sampled_from(
         *(
             MigrationJob(name=f"j{number}", uid=f"j{number}", pod=PodReference(*of))
             for number, of in enumerate((("default", "p1"), ("default", "p1"), ("shop", "p2")))
+        ),
+        MigrationJob(name="j1", uid="j1", pod=PodReference("default", "p1"), reservation="r1"),
+        *(
+            Reservation(
+                name=name,
+                uid=name,
+                phase=phase,
+                node=at,
+                requests={"cpu": 500, "pods": 1},
+                taken_by=PodReference("default", "p1", "default/p1") if at == "n2" else None,
+            )
+            for name in ("j0", "r1")
+            for phase, at in (
+                (ReservationPhase.PENDING, ""),
+                (ReservationPhase.AVAILABLE, "n1"),
+                (ReservationPhase.AVAILABLE, "n2"),
+            )
         ),
         *(
             NodeMetric(NODE_METRIC, name, {"memory": use}, 1.0, {"default/p1": {"memory": 5}})

@@ -11,7 +11,17 @@ from msgspec.structs import replace
 from reactive_desched.app.migration import MigrationRunner
 from reactive_desched.controller.subscriptions import AnyPlugin
 from reactive_desched.errors import RequestRejected
-from reactive_desched.migration.life import Admit, Delete, KeepPlace, MakeRoom, SetStatus, Step
+from reactive_desched.migration.life import (
+    Admit,
+    Delete,
+    GiveUpPlace,
+    KeepPlace,
+    MakeRoom,
+    Reserve,
+    SetOrder,
+    SetStatus,
+    Step,
+)
 from reactive_desched.migration.migrations import Migrations, NewJob
 from reactive_desched.model.changes import Change
 from reactive_desched.model.history import PastEviction
@@ -23,12 +33,21 @@ from reactive_desched.model.migration_jobs import (
     Phase,
     PodReference,
 )
-from reactive_desched.model.objects import ClusterObject, OwnerReference, Pod
+from reactive_desched.model.objects import (
+    ClusterObject,
+    OwnerReference,
+    Pod,
+    PodCondition,
+    PodStatus,
+)
 from reactive_desched.model.outcomes import EVICTED, Accepted, EvictionRequest, EvictionResponse
+from reactive_desched.model.reservations import Reservation, ReservationPhase
 from reactive_desched.policy.migration import MigrationJobSettings
 from reactive_desched.primitives.wakeup import Wakeup
 from tests.support.flow import FakeEdgesController, FakeEvictor
 from tests.support.recording_logger import RecordingLogger
+
+READY = PodStatus(phase="Running", conditions=(PodCondition("Ready", "True"),))
 
 
 class JobServer:
@@ -47,6 +66,7 @@ class JobServer:
         self.has_room = True
         self.makes_after_s = 0.005
         self.placeholders: list[str] = []
+        self.reservations: dict[str, Reservation] = {}
         self.ends_after_s = 2.0
         self._version = 100
 
@@ -95,6 +115,8 @@ class JobServer:
                 return self.put(replace(stored, has_passed=True, pod=replace(stored.pod, uid=uid)))
             case SetStatus(_, status):
                 return self.put(replace(stored, status=status))
+            case Reserve():
+                return self.put(replace(stored, reservation=stored.reservation or stored.uid))
             case _:
                 return stored
 
@@ -165,7 +187,10 @@ class MigratingController:
                 self.fed.intent_store.adopt(each.request_id, each.pod_name)
             self.fed.controller.restore(evictions)
             self.fed.sync_and_resume(
-                *objects, *self.server.pods.values(), *self.server.jobs.values()
+                *objects,
+                *self.server.pods.values(),
+                *self.server.jobs.values(),
+                *self.server.reservations.values(),
             )
             tasks.start_soon(self.runner.run)
             yield self
@@ -183,7 +208,38 @@ class MigratingController:
                 self._tasks.start_soon(self._place, job, pod)
             case MakeRoom(_, placeholder):
                 self.delete_pod(self.server.pods[placeholder.uid])
+            case Reserve(job, _) if written is not None:
+                self._tasks.start_soon(self._reserve, job)
+            case SetOrder(_, kept):
+                self.reserve(replace(kept, has_order=True))
+            case GiveUpPlace(_, kept):
+                del self.server.reservations[kept.name]
+                self.fed.delete(kept)
         return written
+
+    def reserve(self, kept: Reservation) -> None:
+        """Store a Reservation as it is now."""
+        self.server.reservations[kept.name] = kept
+        self.fed.deliver(kept)
+
+    async def _reserve(self, job: MigrationJob) -> None:
+        """Let a Reservation appear, and half a second later be Available, where there is room."""
+        if job.uid in self.server.reservations:
+            return
+        self.reserve(Reservation(name=job.uid, uid=job.uid, is_ours=True, has_order=True))
+        await anyio.sleep(0.5)
+        if (made := self.server.reservations.get(job.uid)) is not None and self.server.has_room:
+            self.reserve(available(made))
+
+    async def bind(self, kept: str, replacement: Pod) -> None:
+        """Let a pod take the place of a Reservation, and a second later be Ready."""
+        self.server.pods[replacement.uid] = replacement
+        self.fed.deliver(replacement)
+        taken_by = PodReference(replacement.namespace, replacement.name, replacement.uid)
+        made = self.server.reservations[kept]
+        self.reserve(replace(made, phase=ReservationPhase.SUCCEEDED, taken_by=taken_by))
+        await anyio.sleep(1)
+        self.fed.deliver(replace(replacement, status=READY))
 
     async def _place(self, job: MigrationJob, pod: Pod) -> None:
         """Let a placeholder appear, and half a second later have a node, where one has room."""
@@ -229,6 +285,13 @@ class MigratingController:
         self.fed.deliver(leaving)
         await anyio.sleep(self.server.ends_after_s)
         self.delete_pod(leaving)
+
+
+def available(made: Reservation) -> Reservation:
+    """Return a Reservation that has node n3."""
+    return replace(
+        made, phase=ReservationPhase.AVAILABLE, node="n3", is_scheduled=True, unschedulable=""
+    )
 
 
 def placeholder_of(job: MigrationJob, pod: Pod) -> Pod:

@@ -111,6 +111,76 @@ def test_findings_make_jobs_and_a_controller_that_dies_leaves_them_to_the_next(
     assert not [name for name in names if name.startswith("placeholder")]
 
 
+RESERVED = BY_JOBS.replace(
+    LIMITS, LIMITS + "defaultJobMode: ReservationFirst, schedulerNames: [koord-scheduler], "
+)
+RESERVATIONS = "/apis/scheduling.koordinator.sh/v1alpha1/reservations"
+
+
+def koordinated(replicas: int) -> dict[str, Any]:
+    """Return a Deployment whose pods koordinator's scheduler places."""
+    resources = {"requests": {"cpu": "100m", "memory": "64Mi"}}
+    spec = {
+        "schedulerName": "koord-scheduler",
+        "containers": [{"name": "main", "image": "main", "resources": resources}],
+    }
+    labels = {"app": "koordinated"}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "koordinated", "namespace": "default"},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": spec},
+        },
+    }
+
+
+def pods_of_koordinator(cluster: Any) -> dict[str, str]:
+    """Return the nodes of the Deployment's Ready pods by name."""
+    items = cluster.call("GET", "/api/v1/namespaces/default/pods?labelSelector=app%3Dkoordinated")
+    return {
+        pod["metadata"]["name"]: pod["spec"].get("nodeName", "")
+        for pod in items["items"]
+        if any(
+            each["type"] == "Ready" and each["status"] == "True"
+            for each in pod.get("status", {}).get("conditions", ())
+        )
+        and "deletionTimestamp" not in pod["metadata"]
+    }
+
+
+@pytest.mark.parametrize("policy", [RESERVED], indirect=True, ids=["reserved"])
+def test_koordinators_reservations_keep_the_places_also_over_a_controller_that_dies(
+    cluster: Any, controller: Callable[..., Any]
+) -> None:
+    program = controller("--log-format", "json")
+    program.wait_for('"synced"')
+    cluster.create("/apis/apps/v1/namespaces/default/deployments", koordinated(6))
+    wait_until(lambda: len(pods_of_koordinator(cluster)) == 6 or None, program)
+    before = pods_of_koordinator(cluster)
+    node = max(set(before.values()), key=[*before.values()].count)
+    doomed = {name for name, at in before.items() if at == node}
+    cluster.taint(node, "gpu")
+    program.wait_for("made a Reservation")
+    program.stop(signal.SIGKILL)
+    program = controller("--log-format", "json")
+
+    wait_until(lambda: not doomed & pods_of_koordinator(cluster).keys() or None, program)
+    wait_until(lambda: _all_ended(cluster), program)
+
+    jobs = cluster.call("GET", JOBS)["items"]
+    assert {job["status"]["phase"] for job in jobs} == {"Succeeded"}
+    assert {job["spec"]["podRef"]["name"] for job in jobs} == doomed
+    after = pods_of_koordinator(cluster)
+    for job in jobs:
+        assert after[job["status"]["podRef"]["name"]] == job["status"]["nodeName"] != node
+    kept = cluster.call("GET", RESERVATIONS)["items"]
+    assert {each["status"]["phase"] for each in kept} == {"Succeeded"}
+    assert len(kept) == len(jobs)
+
+
 TWO_PROFILES = """\
 - name: others
   pluginConfig:

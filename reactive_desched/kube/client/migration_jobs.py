@@ -13,10 +13,21 @@ import msgspec
 from msgspec.structs import replace
 
 from reactive_desched.errors import RequestRejected
-from reactive_desched.kube.client.placeholders import keep_place, make_room
+from reactive_desched.kube.client.placeholders import keep_place, make_room, read_pod
+from reactive_desched.kube.client.reservations import give_up, reserve, set_order
 from reactive_desched.kube.client.responses import ApiResponse
 from reactive_desched.kube.client.session import Transport
-from reactive_desched.migration.life import Admit, Delete, KeepPlace, MakeRoom, SetStatus, Step
+from reactive_desched.migration.life import (
+    Admit,
+    Delete,
+    GiveUpPlace,
+    KeepPlace,
+    MakeRoom,
+    Reserve,
+    SetOrder,
+    SetStatus,
+    Step,
+)
 from reactive_desched.migration.migrations import NewJob
 from reactive_desched.model.migration_jobs import (
     ABORT,
@@ -30,6 +41,7 @@ from reactive_desched.model.migration_jobs import (
     MigrationJob,
     PodReference,
 )
+from reactive_desched.model.objects import Pod
 from reactive_desched.policy.migration import MigrationJobSettings
 
 PATH: Final = f"/apis/{API_VERSION}/{RESOURCE}"
@@ -48,10 +60,12 @@ class MigrationJobWriter:
         session: Transport,
         decode: Callable[[bytes], MigrationJob],
         settings: MigrationJobSettings,
+        wall_clock: Callable[[], float],
     ) -> None:
         self._session = session
         self._decode = decode
         self._settings = settings
+        self._wall_clock = wall_clock
 
     async def create(self, order: NewJob) -> MigrationJob:
         """Make a job, and return it as the API server has it."""
@@ -79,10 +93,34 @@ class MigrationJobWriter:
             case MakeRoom(job, placeholder):
                 await make_room(self._session, placeholder)
                 return job
+            case Reserve(job, pod):
+                return await self._reserve(job, pod)
+            case SetOrder(job, kept):
+                await set_order(self._session, kept, self._now_ms())
+                return job
+            case GiveUpPlace(job, kept):
+                await give_up(self._session, kept)
+                return job
             case Delete(job):
                 body = msgspec.json.encode({"preconditions": {"uid": job.uid}})
                 _answer(await self._session.request("DELETE", _path(job), body=body), job)
                 return None
+
+    async def _reserve(self, job: MigrationJob, pod: Pod) -> MigrationJob | None:
+        """Make the job's Reservation, and name it in the job; a pod that is gone has none."""
+        if (written := await read_pod(self._session, pod)) is None:
+            return job
+        found = _answer(await self._session.request("GET", _path(job)), job)
+        if found is None:
+            return None
+        template = msgspec.json.decode(found, type=_Asked).spec.reservation_options.template
+        reference = await reserve(self._session, job, template or {}, written, self._now_ms())
+        return await self._patch(
+            job, {"spec": {"reservationOptions": {"reservationRef": reference}}}
+        )
+
+    def _now_ms(self) -> int:
+        return int(self._wall_clock() * 1000)
 
     async def _patch(
         self, job: MigrationJob, patch: _JsonObject, subresource: str = ""
@@ -134,6 +172,18 @@ def job_name(job: bytes) -> str:
     return msgspec.json.decode(job, type=_Made).metadata.name
 
 
+class _AskedOptions(msgspec.Struct, frozen=True):
+    template: _JsonObject | None = None
+
+
+class _AskedSpec(msgspec.Struct, frozen=True, rename="camel"):
+    reservation_options: _AskedOptions = _AskedOptions()
+
+
+class _Asked(msgspec.Struct, frozen=True):
+    spec: _AskedSpec = _AskedSpec()
+
+
 class _MadeMetadata(msgspec.Struct, frozen=True):
     name: str
 
@@ -161,6 +211,7 @@ def _wire(status: JobStatus) -> _JsonObject:
         "reason": status.reason,
         "message": status.message,
         "nodeName": status.node or None,
+        "podRef": None if status.replacement is None else _reference(status.replacement),
         "conditions": msgspec.to_builtins(status.conditions),
     }
 

@@ -46,11 +46,7 @@ async def keep_place(
 
     A pod that is gone, or another by now, has none: the job ends for that.
     """
-    found = await session.request("GET", _path(pod.namespace, pod.name))
-    if found.status == HTTPStatus.NOT_FOUND:
-        return
-    written = msgspec.json.decode(_body(found, pod), type=_JsonObject)
-    if written["metadata"]["uid"] != pod.uid:
+    if (written := await read_pod(session, pod)) is None:
         return
     body = msgspec.json.encode(placeholder(written, job, pod, settings or PlaceholderSettings()))
     made = await session.request("POST", _path(pod.namespace), body=body)
@@ -65,6 +61,15 @@ async def make_room(session: Transport, placeholder: Pod) -> None:
     reply = await session.request("DELETE", path, body=msgspec.json.encode(options))
     if reply.status not in (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT):
         _body(reply, placeholder)
+
+
+async def read_pod(session: Transport, pod: Pod) -> _JsonObject | None:
+    """Return a pod as the API server has it; None for one that is gone, or another by now."""
+    found = await session.request("GET", _path(pod.namespace, pod.name))
+    if found.status == HTTPStatus.NOT_FOUND:
+        return None
+    written = msgspec.json.decode(_body(found, pod), type=_JsonObject)
+    return written if written["metadata"]["uid"] == pod.uid else None
 
 
 def placeholder(
@@ -91,7 +96,7 @@ def placeholder(
         "spec": {
             **{key: spec[key] for key in _COPIED if spec.get(key)},
             **({"priorityClassName": priority} if priority else {}),
-            "affinity": _away_from(pod.node, spec.get("affinity") or {}),
+            "affinity": away_from(pod.node, spec.get("affinity") or {}),
             "terminationGracePeriodSeconds": 0,
             "activeDeadlineSeconds": int(job.ttl_s) or DEFAULT_DEADLINE_S,
             "restartPolicy": "Always",
@@ -118,7 +123,7 @@ def placeholder(
     }
 
 
-def _away_from(node: str, affinity: _JsonObject) -> _JsonObject:
+def away_from(node: str, affinity: _JsonObject) -> _JsonObject:
     """Return an affinity that also excludes a node, by each of its terms."""
     if not node:
         return affinity

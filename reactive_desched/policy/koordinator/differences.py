@@ -33,7 +33,6 @@ _NOT_READ: Final = {
 _ARGUMENTS_NOT_READ: Final = {
     "maxConcurrentReconciles": "evictions.maxInFlight in the settings is the nearest",
     "arbitrationArgs": "waiting jobs are looked at when something changes, not at intervals",
-    "schedulerNames": "whichever scheduler a pod has, it is moved without a Reservation",
 }
 
 
@@ -117,8 +116,8 @@ _Difference = tuple[tuple[str, ...], str, str]
 def _moves(args: MigrationControllerArgs) -> Iterator[_Difference]:
     """Yield differences in which pods may go, and how."""
     if args.default_job_mode is Mode.RESERVATION_FIRST:
-        message = "a place is reserved by a placeholder, a pod that does nothing, not a Reservation"
-        hint = "grant the rights in deploy/migration/placeholders, or write EvictDirectly"
+        message = "a place is kept by koordinator's Reservation, which takes a right of its own"
+        hint = "apply deploy/migration/reservations/rbac.yaml, or write EvictDirectly"
         yield ("defaultJobMode",), message, hint
     if args.eviction_policy is EvictionPolicy.DELETE:
         message = "takes the right to delete pods, which the controller has not by default"

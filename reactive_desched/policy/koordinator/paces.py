@@ -11,6 +11,7 @@ from reactive_desched.policy.decode import fields_by_key
 from reactive_desched.policy.derived_tree import NULL, TargetValue
 from reactive_desched.policy.detect_kind import DocumentKind
 from reactive_desched.policy.koordinator.migration_controller import (
+    DEFAULT_SCHEDULER,
     NAMESPACE,
     WORKLOAD,
     MigrationControllerArgs,
@@ -23,7 +24,6 @@ from reactive_desched.policy.migration import (
     MAX_LIMIT,
     MAX_LIMITER_S,
     MigrationSettings,
-    PlaceholderSettings,
 )
 from reactive_desched.policy.source_location import SourceLocation
 from reactive_desched.policy.tree import MappingNode
@@ -162,8 +162,9 @@ def _migration(
     mode = (*at.path, "defaultJobMode")
     yield "defaultJobMode", TargetValue(mode, str(args.default_job_mode))
     if args.default_job_mode is Mode.RESERVATION_FIRST:
-        image = PlaceholderSettings.model_construct().image
-        yield "placeholder", TargetValue(mode, {"image": TargetValue(mode, image)})
+        names = (*at.path, "schedulerNames")
+        schedulers = args.scheduler_names or (DEFAULT_SCHEDULER,)
+        yield "schedulerNames", TargetValue(names, tuple(TargetValue(names, s) for s in schedulers))
     written = at.node.keys if isinstance(at.node, MappingNode) else frozenset()
     for field in fields_by_key(MigrationSettings):
         if field in written and field not in _COMPUTED:

@@ -1,6 +1,7 @@
 """Finds every pending pod a node, one pod at a time, as the kube-scheduler would.
 
-There is no preemption: a pod waits until room appears, however high its priority.
+It stands for koordinator's scheduler, too, which knows Reservations. There is no preemption: a pod
+waits until room appears, however high its priority.
 """
 
 import random
@@ -14,7 +15,7 @@ from reactive_desched.model.node_affinity import NodeAffinity
 from reactive_desched.sim.binding import bind
 from reactive_desched.sim.clock import rfc3339
 from reactive_desched.sim.conditions import with_condition
-from reactive_desched.sim.objects import Obj, labels_of, namespace_of
+from reactive_desched.sim.objects import Obj, labels_of, name_of, namespace_of
 from reactive_desched.sim.pods import (
     controller_uid,
     is_terminal,
@@ -39,6 +40,13 @@ from reactive_desched.sim.scheduling.filters import (
 )
 from reactive_desched.sim.scheduling.neighbours import inter_pod_affinity
 from reactive_desched.sim.scheduling.picture import NodeRoom, Picture
+from reactive_desched.sim.scheduling.reservations import (
+    KOORDINATOR_SCHEDULER,
+    PENDING,
+    Place,
+    ReservationBook,
+    pod_of,
+)
 from reactive_desched.sim.scheduling.scores import LEAST_ALLOCATED, best_of
 from reactive_desched.sim.scheduling.spread import pod_topology_spread
 from reactive_desched.sim.scheduling.volumes import VolumeBook
@@ -59,6 +67,8 @@ FILTERS: Final[Sequence[Filter]] = (
 )
 _ALWAYS_ALL: Final = 100
 _BATCH: Final = 50
+_RESERVED: Final = "reservations/"
+"""Stands in the backlog's keys where pods have their namespace."""
 
 
 def nodes_to_find(nodes: int) -> int:
@@ -76,7 +86,10 @@ class Scheduler:
     """
 
     watches = frozenset(
-        {"pods", "nodes", "namespaces", "persistentvolumeclaims", "persistentvolumes"}
+        {
+            *("pods", "nodes", "namespaces", "persistentvolumeclaims", "persistentvolumes"),
+            "reservations",
+        }
     )
 
     def __init__(
@@ -87,6 +100,7 @@ class Scheduler:
     ) -> None:
         self.picture = Picture()
         self.volumes = VolumeBook()
+        self.reservations = ReservationBook(store, self.picture)
         self._store = store
         self._tie_break = tie_break
         self._scoring = scoring
@@ -107,6 +121,11 @@ class Scheduler:
             case "nodes":
                 self.picture.see_node(event.object, gone=gone)
                 self._room_changed |= _changes_node(event)
+                if gone:
+                    self.reservations.lose_node(name_of(event.object))
+            case "reservations":
+                self._observe_reservation(event.object, gone=gone)
+                self._room_changed = True
             case "namespaces":
                 self.picture.see_namespace(event.object, gone=gone)
             case "persistentvolumeclaims":
@@ -121,14 +140,19 @@ class Scheduler:
         if self._room_changed or self._other_pods_changed:
             self._backlog.stir(neighbours_only=not self._room_changed)
             self._room_changed = self._other_pods_changed = False
-        return self._backlog.due()
+        dues = (self._backlog.due(), self.reservations.due())
+        return min((due for due in dues if due is not None), default=None)
 
     def step(self, now: float) -> None:
         """Try a batch of pods."""
+        self.reservations.expire(now)
         for _ in range(_BATCH):
             key = self._backlog.take(now)
             if key is None:
                 return
+            if key[0] == _RESERVED:
+                self._place_reservation(key[1], now)
+                continue
             pod = self._store.get("pods", *key)
             if pod is not None and _is_pending(pod):
                 self._place(pod, now)
@@ -148,6 +172,48 @@ class Scheduler:
         else:
             self._backlog.drop(key_of(pod))
 
+    def _observe_reservation(self, reservation: Obj, *, gone: bool) -> None:
+        self.reservations.see(reservation, gone=gone)
+        key = (_RESERVED, name_of(reservation))
+        if not gone and reservation.get("status", {}).get("phase", "") in PENDING:
+            self._backlog.offer(key, reservation["metadata"]["uid"], 0)
+        else:
+            self._backlog.drop(key)
+
+    def _place_reservation(self, name: str, now: float) -> None:
+        """Find a Reservation a node, as for the pod of its template."""
+        key, reservation = (_RESERVED, name), self._store.get("reservations", "", name)
+        if reservation is None:
+            self._backlog.drop(key)
+            return
+        try:
+            candidate = self._candidate(pod_of(reservation))
+        except msgspec.ValidationError as error:
+            self._backlog.put_off(key, now, heeds_neighbours=False)
+            self.reservations.refuse(name, f"cannot read the template: {error}", now)
+            return
+        rooms, failures = self._feasible(candidate)
+        if rooms:
+            best = best_of(candidate, rooms, self.picture, self._scoring)
+            self.reservations.make_available(name, self._choose(best), now)
+        else:
+            self._backlog.put_off(key, now, heeds_neighbours=False)
+            self.reservations.refuse(name, self._summary(failures), now)
+
+    def _take_reserved(self, pod: Obj, candidate: Candidate, now: float) -> bool:
+        """Bind a pod into a place that is kept for it; say whether there was one that fits."""
+        if pod["spec"].get("schedulerName") != KOORDINATOR_SCHEDULER:
+            return False
+        for place in tuple(self.reservations.places_for(pod)):
+            self.reservations.give_up(place)
+            room = self.picture.room(place.node)
+            if room is not None and not reasons_against(self._checks(candidate), room):
+                self._bind(pod, place.node, place)
+                self.reservations.allocate(place, pod, now)
+                return True
+            self.reservations.keep(place)
+        return False
+
     def _candidate(self, pod: Obj) -> Candidate:
         return Candidate(
             namespace=namespace_of(pod),
@@ -166,6 +232,8 @@ class Scheduler:
             candidate = self._candidate(pod)
         except msgspec.ValidationError as error:
             self._refuse(pod, f"cannot read the pod's scheduling rules: {error}", now)
+            return
+        if self._take_reserved(pod, candidate, now):
             return
         rooms, failures = self._feasible(candidate)
         if not rooms:
@@ -206,9 +274,9 @@ class Scheduler:
         names = sorted(room.name for room in best)
         return names[0] if self._tie_break is None else self._tie_break.choice(names)
 
-    def _bind(self, pod: Obj, node: str) -> None:
+    def _bind(self, pod: Obj, node: str, place: Place | None = None) -> None:
         namespace, name = key_of(pod)
-        bind(self._store, namespace, name, node)
+        bind(self._store, namespace, name, node, {} if place is None else place.annotations)
         note = f"Successfully assigned {namespace}/{name} to {node}"
         self._recorder.normal(pod, "Scheduled", "Binding", note)
 
@@ -254,7 +322,7 @@ def _is_pending(pod: Obj) -> bool:
     spec = pod["spec"]
     return (
         not spec.get("nodeName")
-        and spec.get("schedulerName", NAME) == NAME
+        and spec.get("schedulerName", NAME) in (NAME, KOORDINATOR_SCHEDULER)
         and not spec.get("schedulingGates")
         and not is_terminal(pod)
         and not is_terminating(pod)

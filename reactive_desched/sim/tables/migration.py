@@ -1,4 +1,4 @@
-"""The table of migration jobs, as the columns of their CustomResourceDefinition say."""
+"""The tables of migration jobs and Reservations, as their definitions say."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -26,6 +26,18 @@ def _job(job: Obj, now: float) -> list[object]:
     ]
 
 
+def _kept(reservation: Obj, now: float) -> list[object]:
+    spec, status = reservation.get("spec", {}), reservation.get("status", {})
+    return [
+        name_of(reservation),
+        status.get("phase", ""),
+        age_of(reservation, now),
+        status.get("nodeName", ""),
+        spec.get("ttl", ""),
+        spec.get("expires", ""),
+    ]
+
+
 MIGRATION_TABLES: Mapping[str, Table] = MappingProxyType(
     {
         "podmigrationjobs": Table(
@@ -36,6 +48,7 @@ MIGRATION_TABLES: Mapping[str, Table] = MappingProxyType(
                 *text("Node", "Reservation", "PodNamespace", "Pod", "NewPod", "TTL"),
             ),
             _job,
-        )
+        ),
+        "reservations": Table((NAME, *text("Phase"), AGE, *text("Node", "TTL", "Expires")), _kept),
     }
 )

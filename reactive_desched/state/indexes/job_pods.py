@@ -1,4 +1,4 @@
-"""The pods that migration jobs name, and the pods of a namespace that are unavailable."""
+"""The pods and places that migration jobs name, and a namespace's pods that are unavailable."""
 
 from collections.abc import Hashable, Iterable, Iterator
 
@@ -10,6 +10,7 @@ from reactive_desched.model.migration_jobs import (
     MigrationJob,
 )
 from reactive_desched.model.objects import Pod, PodKey, controller_of
+from reactive_desched.model.reservations import Reservation
 
 PodName = tuple[str, str]
 
@@ -17,12 +18,13 @@ PodName = tuple[str, str]
 class JobPods(Index):
     """Which pod each job names, and which jobs name a pod.
 
-    It announces the jobs of a pod that appears, disappears, or whose deletion begins. Kept only
-    where jobs are watched: it holds the name of every pod.
+    It announces the jobs of a pod that appears, disappears, or whose deletion begins, of a
+    Reservation that differs, and of the pod that took its place. Kept only where jobs are watched:
+    it holds the name of every pod.
     """
 
     announces = (MigrationJobChanged, MigrationJobEnded)
-    kinds = (MigrationJob,)
+    kinds = (MigrationJob, Reservation)
 
     def __init__(self, cluster: Cluster, args: Hashable = None) -> None:
         super().__init__(cluster, args)
@@ -32,11 +34,15 @@ class JobPods(Index):
         self._names: dict[PodName, dict[str, None]] = {}
         self._unavailable: dict[str, dict[PodKey, None]] = {}
         self._job_of_uid: dict[str, str] = {}
+        self._reserving: dict[str, dict[str, None]] = {}  # names of jobs by the Reservation's name
+        self._takers: dict[PodKey, str] = {}  # names of Reservations by the pod that took it
         self._placeholders: dict[str, PodKey] = {}  # by the job's uid
         self._holders: dict[str, dict[str, None]] = {}  # uids of jobs by the controller's uid
         self._unbound: dict[str, dict[PodKey, None]] = {}  # by the controller's uid
         for job in self._jobs:
             self.on_object(None, job)
+        for reservation in cluster.store(Reservation):
+            self.on_object(None, reservation)
         for pod in self._pods:
             self.on_pod(None, pod)
 
@@ -51,6 +57,11 @@ class JobPods(Index):
         """Return the jobs that name a pod, ended ones included."""
         names = self._names.get((pod.namespace, pod.name), ())
         return (job for name in names if (job := self._jobs.get(name)) is not None)
+
+    def taker_of(self, reservation: Reservation) -> Pod | None:
+        """Return the pod that took the place of a Reservation, where it is still there."""
+        taken_by = reservation.taken_by
+        return None if taken_by is None else self._pods.get(taken_by.uid)
 
     def placeholder_of(self, job: MigrationJob) -> Pod | None:
         """Return the pod that keeps a place for the replacement of a job's pod."""
@@ -67,20 +78,47 @@ class JobPods(Index):
         return (pod for pod in found if pod is not None)
 
     def on_object(self, old: KubeObject | None, new: KubeObject | None) -> Iterable[Change]:
-        """Follow a job that appeared, disappeared, has ended, or names another pod."""
+        """Follow a job, or a Reservation, that appeared, disappeared, or differs."""
+        if isinstance(new or old, Reservation):
+            return self._on_reservation(old, new)
         if isinstance(old, MigrationJob):
             named = self._names.get(before := (old.pod.namespace, old.pod.name), {})
             named.pop(old.name, None)
             if not named:
                 self._names.pop(before, None)
             self._job_of_uid.pop(old.uid, None)
+            reserving = self._reserving.get(old.reservation, {})
+            reserving.pop(old.name, None)
+            if not reserving:
+                self._reserving.pop(old.reservation, None)
         if isinstance(new, MigrationJob):
             self._names.setdefault((new.pod.namespace, new.pod.name), {})[new.name] = None
             self._job_of_uid[new.uid] = new.name
+            if new.reservation:
+                self._reserving.setdefault(new.reservation, {})[new.name] = None
         if not isinstance(old, MigrationJob) or old.has_ended:
             return ()
         is_over = not isinstance(new, MigrationJob) or new.has_ended
         return (MigrationJobEnded(old.name),) if is_over else ()
+
+    def _on_reservation(
+        self, old: KubeObject | None, new: KubeObject | None
+    ) -> Iterable[MigrationJobChanged]:
+        """Follow who took the place; name the jobs that keep it."""
+        if isinstance(old, Reservation) and old.taken_by is not None:
+            self._takers.pop(old.taken_by.uid, None)
+        if isinstance(new, Reservation) and new.taken_by is not None:
+            self._takers[new.taken_by.uid] = new.name
+        known = new if isinstance(new, Reservation) else old
+        assert isinstance(known, Reservation), "one of the two is given"
+        return [MigrationJobChanged(name) for name in self._jobs_keeping(known.name)]
+
+    def _jobs_keeping(self, reservation: str) -> Iterable[str]:
+        """Return the jobs that name a Reservation, or after which it is named."""
+        named = dict(self._reserving.get(reservation, {}))
+        if (own := self._job_of_uid.get(reservation)) is not None:
+            named[own] = None
+        return named
 
     def on_pod(self, old: Pod | None, new: Pod | None) -> Iterable[Change]:
         """Follow a pod that appeared, disappeared, terminates or has ended."""
@@ -92,7 +130,8 @@ class JobPods(Index):
         elif self._uids.get(name) == pod.uid:
             del self._uids[name]
         self._note_availability(pod, is_there=new is not None)
-        names = dict.fromkeys((*self._names.get(name, ()), *self._holding_jobs(pod, new)))
+        named = (*self._names.get(name, ()), *self._holding_jobs(pod, new))
+        names = dict.fromkeys((*named, *self._jobs_waiting_for(pod)))
         if not names:
             return ()
         changed: list[Change] = [MigrationJobChanged(job) for job in names]
@@ -126,17 +165,24 @@ class JobPods(Index):
     def _names_of(self, jobs: Iterable[str]) -> Iterator[str]:
         return (name for uid in jobs if (name := self._job_of_uid.get(uid)) is not None)
 
-    def on_pod_status(self, old: Pod, new: Pod) -> tuple[()]:
-        """Follow a pod that became Ready, or ceased to be."""
-        if old.status is not new.status:
-            self._note_availability(new, is_there=True)
-        return ()
+    def on_pod_status(self, old: Pod, new: Pod) -> Iterable[MigrationJobChanged]:
+        """Follow a pod that became Ready, or ceased to be; name the jobs that wait for that."""
+        if old.status is new.status:
+            return ()
+        self._note_availability(new, is_there=True)
+        return [MigrationJobChanged(name) for name in self._jobs_waiting_for(new)]
+
+    def _jobs_waiting_for(self, pod: Pod) -> Iterable[str]:
+        """Return the jobs whose Reservation a pod took."""
+        reservation = self._takers.get(pod.uid)
+        return () if reservation is None else self._jobs_keeping(reservation)
 
     def answers(self) -> object:
         """Return the pod of each name, its jobs, who is unavailable, and who keeps a place."""
         grouped = (self._names, self._unavailable, self._unbound, self._holders)
         groups = [{key: set(found) for key, found in each.items()} for each in grouped]
-        return dict(self._uids), groups, dict(self._placeholders), dict(self._job_of_uid)
+        places = {name: set(jobs) for name, jobs in self._reserving.items()}, dict(self._takers)
+        return dict(self._uids), groups, dict(self._placeholders), dict(self._job_of_uid), places
 
     def _note_availability(self, pod: Pod, *, is_there: bool) -> None:
         uids = self._unavailable.get(pod.namespace, {})

@@ -101,6 +101,8 @@ class Purpose(Enum):
     MIGRATION = "migration"
     """Migration jobs. Where the settings have them, no pod is evicted before they are in sync: they
     count against limits."""
+    RESERVATIONS = "reservations"
+    """Jobs of mode ReservationFirst, where the settings have koordinator keep their places."""
 
 
 class WatchedKind(Struct, Generic[W, T], frozen=True, kw_only=True):
@@ -155,4 +157,8 @@ class WatchedKind(Struct, Generic[W, T], frozen=True, kw_only=True):
     @property
     def is_always_watched(self) -> bool:
         """Whether the kind is watched whatever the policy and the settings say."""
-        return self.purpose not in (Purpose.MEASURED_USE, Purpose.MIGRATION)
+        return self.purpose not in (
+            Purpose.MEASURED_USE,
+            Purpose.MIGRATION,
+            Purpose.RESERVATIONS,
+        )

@@ -84,6 +84,7 @@ class WireJobStatus(WireStruct, frozen=True, gc=False):
     reason: str = ""
     message: str = ""
     node_name: str = ""
+    pod_ref: PodReference | None = None
     conditions: tuple[JobCondition, ...] = ()
 
 
@@ -128,6 +129,7 @@ def _status(wire: WireJobStatus) -> JobStatus:
         reason=wire.reason,
         message=wire.message,
         node=wire.node_name,
+        replacement=wire.pod_ref,
         conditions=wire.conditions,
     )
 

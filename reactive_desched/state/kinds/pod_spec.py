@@ -9,6 +9,7 @@ from msgspec.json import Decoder
 
 from reactive_desched.model.node_affinity import NodeAffinity
 from reactive_desched.model.objects import (
+    DEFAULT_SCHEDULER,
     HostPort,
     PodAffinityTerm,
     PodSpec,
@@ -99,6 +100,7 @@ class WirePodSpec(WireStruct, frozen=True, gc=False):
     """A pod's spec, split into the parts that are interned."""
 
     node_name: str = ""
+    scheduler_name: Raw = NULL
     priority: Raw = NULL
     node_selector: Raw = EMPTY_OBJECT
     tolerations: Raw = EMPTY_LIST
@@ -128,6 +130,7 @@ class SpecReader:
         self._decode_quantities: Final = Decoder(dict[str, Raw]).decode
         self._decode_priority: Final = Decoder(int | None).decode
         self._decode_image: Final = Decoder(str | None).decode
+        self._decode_name: Final = Decoder(str | None).decode
         self._qos_cache: Final[LRUCache[bytes, str]] = LRUCache(QOS_CACHE_SIZE)
 
     def spec(self, wire: WirePodSpec, *, has_local_storage: bool) -> PodSpec:
@@ -176,7 +179,12 @@ class SpecReader:
             has_local_storage=has_local_storage,
             has_resource_claims=bool(parts.resource_claims),
             images=tuple(sorted(self._images(parts))),
+            scheduler_name=self._scheduler_name(parts.scheduler_name),
         )
+
+    def _scheduler_name(self, text: Raw) -> str:
+        name = self._decode_name(text) or DEFAULT_SCHEDULER
+        return DEFAULT_SCHEDULER if name == DEFAULT_SCHEDULER else self._tables.texts.intern(name)
 
     def _images(self, parts: WirePodSpec) -> Iterator[str]:
         for container in parts.containers:
@@ -342,6 +350,7 @@ def _spec_text(parts: WirePodSpec) -> bytes:
         parts.tolerations,
         parts.node_selector,
         parts.priority,
+        parts.scheduler_name,
         parts.topology_spread_constraints,
         parts.overhead,
         parts.resources,

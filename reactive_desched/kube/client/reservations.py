@@ -1,0 +1,151 @@
+"""Reservations of koordinator's API: places that its scheduler keeps for the pods of jobs.
+
+A Reservation has the template of the job's pod, not on the pod's node, and the pod's controller as
+its owner, so that koordinator's scheduler gives the place to the replacement. Its own owner is the
+job, with which the garbage collector deletes it.
+"""
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any, Final
+from urllib.parse import quote
+
+import msgspec
+
+from reactive_desched.errors import RequestRejected
+from reactive_desched.kube.client.placeholders import away_from
+from reactive_desched.kube.client.responses import ApiResponse
+from reactive_desched.kube.client.session import Transport
+from reactive_desched.model.migration_jobs import API_VERSION, KIND, MigrationJob
+from reactive_desched.model.reservations import (
+    CREATED_BY,
+    CREATOR,
+    ORDER_LABEL,
+    RESERVATION_API,
+    RESERVATION_KIND,
+    RESERVATIONS,
+    Reservation,
+)
+
+PATH: Final = f"/apis/{RESERVATION_API}/{RESERVATIONS}"
+_MERGE_PATCH: Final = "application/merge-patch+json"
+_TRANSIENT: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.TOO_MANY_REQUESTS)
+_JsonObject = dict[str, Any]  # any JSON below the named members
+
+
+async def reserve(
+    session: Transport, job: MigrationJob, template: _JsonObject, pod: _JsonObject, now_ms: int
+) -> _JsonObject:
+    """Make the Reservation of a job, or adopt the one that there is; return a reference to it.
+
+    `template` is that of the job's `reservationOptions`, empty for none, `pod` the pod as the API
+    server has it, `now_ms` milliseconds since the epoch. Raises ClusterError.
+    """
+    body = reservation(job, template, pod, now_ms)
+    name = body["metadata"]["name"]
+    made = await session.request("POST", PATH, body=msgspec.json.encode(body))
+    if made.status == HTTPStatus.CONFLICT:  # an earlier request has made it
+        made = await session.request("GET", _path(name))
+    stored = msgspec.json.decode(_body(made, name), type=_JsonObject)
+    return {
+        "apiVersion": RESERVATION_API,
+        "kind": RESERVATION_KIND,
+        "name": name,
+        "uid": stored["metadata"]["uid"],
+    }
+
+
+async def set_order(session: Transport, kept: Reservation, now_ms: int) -> None:
+    """Write koordinator's order label on a Reservation that has none; raises ClusterError."""
+    patch = {"metadata": {"uid": kept.uid, "labels": {ORDER_LABEL: str(now_ms)}}}
+    reply = await session.request(
+        "PATCH", _path(kept.name), body=msgspec.json.encode(patch), content_type=_MERGE_PATCH
+    )
+    _body_unless_gone(reply, kept.name)
+
+
+async def give_up(session: Transport, kept: Reservation) -> None:
+    """Delete a Reservation; raises ClusterError. One that is gone already is no error."""
+    body = msgspec.json.encode({"preconditions": {"uid": kept.uid}})
+    reply = await session.request("DELETE", _path(kept.name), body=body)
+    _body_unless_gone(reply, kept.name)
+
+
+def reservation(
+    job: MigrationJob, template: _JsonObject, pod: _JsonObject, now_ms: int
+) -> _JsonObject:
+    """Return the Reservation of a job, as koordinator's controller makes it."""
+    meta, spec = template.get("metadata") or {}, template.get("spec") or {}
+    labels = {**(meta.get("labels") or {}), CREATED_BY: CREATOR, ORDER_LABEL: str(now_ms)}
+    owner = {"apiVersion": API_VERSION, "kind": KIND, "name": job.name, "uid": job.uid}
+    lasts = {key: spec[key] for key in ("ttl", "expires") if spec.get(key)}
+    if not lasts and job.ttl_s > 0:
+        lasts = {"ttl": f"{job.ttl_s:g}s"}
+    return {
+        "apiVersion": RESERVATION_API,
+        "kind": RESERVATION_KIND,
+        "metadata": {
+            **{key: meta[key] for key in ("annotations",) if meta.get(key)},
+            "name": meta.get("name") or job.uid,
+            "labels": labels,
+            "ownerReferences": [owner],
+        },
+        "spec": {
+            **spec,
+            "template": _pod_template(spec.get("template") or _template_of(pod), pod),
+            "owners": spec.get("owners") or _owners(pod),
+            "allocateOnce": True,
+            **lasts,
+        },
+    }
+
+
+def _template_of(pod: _JsonObject) -> _JsonObject:
+    """Return a pod's metadata and spec, but for what only that pod has."""
+    kept = ("namespace", "labels", "annotations")
+    meta = {key: pod["metadata"][key] for key in kept if pod["metadata"].get(key)}
+    return {"metadata": meta, "spec": pod["spec"]}
+
+
+def _pod_template(template: _JsonObject, pod: _JsonObject) -> _JsonObject:
+    """Return a template that fits no node but another than the pod's."""
+    spec = {key: part for key, part in (template.get("spec") or {}).items() if key != "nodeName"}
+    node = pod["spec"].get("nodeName", "")
+    affinity = away_from(node, spec.get("affinity") or {})
+    return {**template, "spec": {**spec, **({"affinity": affinity} if affinity else {})}}
+
+
+def _owners(pod: _JsonObject) -> list[_JsonObject]:
+    """Return for which pods a place is kept: a pod that waits for a node, else its successors."""
+    meta, status = pod["metadata"], pod.get("status") or {}
+    if status.get("phase") == "Pending" and _is_unscheduled(status):
+        names = {key: meta[key] for key in ("namespace", "name", "uid")}
+        return [{"object": {"kind": "Pod", **names}}]
+    for owner in meta.get("ownerReferences") or ():
+        if owner.get("controller"):
+            return [{"controller": {**owner, "namespace": meta["namespace"]}}]
+    return []
+
+
+def _is_unscheduled(status: Mapping[str, Any]) -> bool:
+    return any(
+        each.get("type") == "PodScheduled" and each.get("status") == "False"
+        for each in status.get("conditions") or ()
+    )
+
+
+def _body_unless_gone(reply: ApiResponse, name: str) -> None:
+    if reply.status not in (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT):
+        _body(reply, name)
+
+
+def _body(reply: ApiResponse, name: str) -> bytes:
+    if reply.ok:
+        return bytes(reply.body)
+    passes = reply.status in _TRANSIENT or reply.status >= HTTPStatus.INTERNAL_SERVER_ERROR
+    text = f"Reservation of {name}: {reply.status} {reply.error.message}"
+    raise RequestRejected(text, retryable=passes)
+
+
+def _path(name: str) -> str:
+    return f"{PATH}/{quote(name, safe='')}"

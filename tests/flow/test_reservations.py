@@ -1,0 +1,248 @@
+"""Jobs whose place koordinator's Reservation keeps, through the whole pipeline in virtual time."""
+
+from collections.abc import Callable
+
+import anyio
+import pytest
+from msgspec.structs import replace
+
+from reactive_desched.model.migration_jobs import Mode, Phase, PodReference
+from reactive_desched.model.objects import Pod, PodSpec, PodStatus
+from reactive_desched.model.reservations import Reservation, ReservationPhase
+from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
+from reactive_desched.policy.migration import MigrationJobSettings, PlaceholderSettings
+from reactive_desched.testing.builders import node, pod
+from tests.support.migrating import JobServer, MigratingController, available, job_on
+
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
+
+NODES = [node("n1"), node("n2"), node("n3")]
+KOORDINATED = PodSpec(scheduler_name="koord-scheduler")
+WEB = [
+    replace(pod(f"web-{number}", on=f"n{number % 2 + 1}"), spec=KOORDINATED) for number in range(9)
+]
+RESERVING = MigrationJobSettings(
+    default_job_mode=Mode.RESERVATION_FIRST, scheduler_names=("koord-scheduler",)
+)
+KEPT = "job-web-0"
+NEXT = replace(WEB[0], name="web-next", uid="web-next", node="n3", status=PodStatus())
+
+
+def served(*pods: Pod) -> JobServer:
+    """Return a server that has these pods, or the nine of web."""
+    server = JobServer()
+    server.pods = {each.uid: each for each in pods or WEB}
+    return server
+
+
+def conditions(server: JobServer) -> list[tuple[str, str, str]]:
+    """Return the conditions of the only job."""
+    [job] = server.jobs.values()
+    return [(each.type, each.status, each.reason) for each in job.status.conditions]
+
+
+def ending(server: JobServer) -> tuple[Phase, str]:
+    """Return how the only job ended."""
+    [job] = server.jobs.values()
+    return job.phase, job.status.reason
+
+
+async def test_a_pod_is_evicted_into_a_reservation_and_followed_until_its_successor_is_ready() -> (
+    None
+):
+    server = served()
+    async with MigratingController(server, RESERVING).running(*NODES) as process:
+        process.fed.deliver(server.put(job_on(WEB[0])))
+        await anyio.sleep(0.3)
+        assert server.jobs["web-0"].reservation == KEPT
+        assert server.evictions == [], "the Reservation has no node yet"
+        await anyio.sleep(5)
+        assert server.evictions == ["web-0"]
+        assert server.jobs["web-0"].phase is Phase.RUNNING
+        assert conditions(server)[-1][::2] == ("PodBoundReservation", "WaitForPodBindReservation")
+
+        await process.bind(KEPT, NEXT)
+        await anyio.sleep(1)
+
+        done = server.jobs["web-0"].status
+        assert (done.phase, done.step, done.reason) == (Phase.SUCCEEDED, "Complete", "")
+        assert done.message == 'Bind Pod "default/web-next" in Reservation "job-web-0"'
+        assert done.node == "n3"
+        assert done.replacement == PodReference("default", "web-next", "web-next")
+        assert conditions(server) == [
+            ("ReservationCreated", "True", "ReservationCreated"),
+            ("ReservationScheduled", "True", "ReservationScheduled"),
+            ("Eviction", "True", "EvictComplete"),
+            ("PodBoundReservation", "True", "PodBoundReservation"),
+            ("ReservationBound", "True", "ReservationBound"),
+            ("BoundPodReady", "True", "BoundPodReady"),
+        ]
+        assert KEPT in server.reservations, "koordinator collects the one that served"
+
+
+async def test_the_job_says_why_its_reservation_waits_and_a_full_cluster_keeps_its_pods() -> None:
+    server = served()
+    server.has_room = False
+    async with MigratingController(server, RESERVING).running(*NODES) as process:
+        await process.make(job_on(WEB[0], ttl_s=60.0))
+        why = "0/3 nodes are available: 3 Insufficient cpu."
+        process.reserve(replace(server.reservations[KEPT], unschedulable=why))
+        await anyio.sleep(1)
+        assert conditions(server)[-1] == ("ReservationScheduled", "False", "Unschedulable")
+        assert server.jobs["web-0"].status.message == why
+        await anyio.sleep(70)
+
+        assert ending(server) == (Phase.FAILED, "Timeout")
+        assert server.evictions == []
+        assert server.reservations == {}
+
+
+FAILURES: dict[str, tuple[Callable[[Reservation], Reservation], str]] = {
+    "expired": (
+        lambda kept: replace(kept, phase=ReservationPhase.FAILED, is_expired=True),
+        "ReservationExpired",
+    ),
+    "failed": (lambda kept: replace(kept, phase=ReservationPhase.FAILED), "Unschedulable"),
+    "taken": (lambda kept: replace(kept, phase=ReservationPhase.SUCCEEDED), "ForbiddenMigratePod"),
+    "own node": (lambda kept: replace(available(kept), node="n1"), "ForbiddenMigratePod"),
+}
+
+
+@pytest.mark.parametrize("how", FAILURES)
+async def test_a_reservation_that_comes_to_nothing_fails_the_job_and_is_deleted(how: str) -> None:
+    change, reason = FAILURES[how]
+    server = served()
+    server.has_room = False
+    async with MigratingController(server, RESERVING).running(*NODES) as process:
+        await process.make(job_on(WEB[0]))
+        process.reserve(change(server.reservations[KEPT]))
+        await anyio.sleep(5)
+
+        assert ending(server) == (Phase.FAILED, reason)
+        assert server.evictions == []
+        assert server.reservations == {}
+
+
+async def test_a_reservation_that_is_deleted_before_the_eviction_fails_the_job() -> None:
+    server = served()
+    server.has_room = False
+    async with MigratingController(server, RESERVING).running(*NODES) as process:
+        await process.make(job_on(WEB[0]))
+        process.fed.delete(server.reservations.pop(KEPT))
+        await anyio.sleep(5)
+
+        assert ending(server) == (Phase.FAILED, "MissingReservation")
+        assert server.evictions == []
+
+
+async def test_a_job_that_is_aborted_gives_its_place_up() -> None:
+    server = served()
+    server.has_room = False
+    async with MigratingController(server, RESERVING).running(*NODES) as process:
+        await process.make(job_on(WEB[0]))
+        process.edit("web-0", is_to_be_aborted=True)
+        await anyio.sleep(5)
+
+        assert ending(server) == (Phase.ABORTED, "AbortedByPerson")
+        assert (server.evictions, server.reservations) == ([], {})
+
+
+async def test_a_reservation_of_a_person_is_used_ordered_and_never_deleted() -> None:
+    server = served()
+    theirs = available(Reservation(name="theirs", uid="theirs"))
+    server.reservations["theirs"] = theirs
+    async with MigratingController(server, RESERVING).running(*NODES) as process:
+        await process.make(job_on(WEB[0], reservation="theirs", ttl_s=60.0))
+        await anyio.sleep(5)
+        assert server.evictions == ["web-0"]
+        assert server.reservations["theirs"].has_order
+        await anyio.sleep(70)
+
+        assert ending(server) == (Phase.FAILED, "Timeout")
+        assert "theirs" in server.reservations
+
+
+async def test_a_pod_that_waits_for_a_node_gets_the_place_itself_and_none_is_evicted() -> None:
+    waiting = replace(WEB[0], node="")
+    server = served(waiting, *WEB[1:])
+    server.has_room = False
+    async with MigratingController(server, RESERVING).running(*NODES) as process:
+        await process.make(job_on(waiting))
+        process.reserve(replace(server.reservations[KEPT], is_for_pod=True))
+        await anyio.sleep(1)
+        assert conditions(server)[-1] == ("PodScheduled", "False", "Unschedulable")
+        process.reserve(available(server.reservations[KEPT]))
+        await anyio.sleep(1)
+        assert server.jobs["web-0"].phase is Phase.RUNNING
+        process.fed.deliver(replace(waiting, node="n3"))
+        await anyio.sleep(1)
+
+        assert ending(server) == (Phase.SUCCEEDED, "")
+        assert server.jobs["web-0"].status.message == 'Assign Pod "default/web-0" to node "n3"'
+        assert server.evictions == []
+
+
+@pytest.mark.parametrize(
+    ("placeholder", "ended"),
+    [(None, (Phase.FAILED, "ForbiddenMigratePod")), (PlaceholderSettings(), (Phase.SUCCEEDED, ""))],
+)
+async def test_pods_of_other_schedulers_stay_or_have_a_placeholder(
+    placeholder: PlaceholderSettings | None, ended: tuple[Phase, str]
+) -> None:
+    other = replace(WEB[0], spec=PodSpec())
+    server = served(other, *WEB[1:])
+    settings = RESERVING.model_copy(update={"placeholder": placeholder})
+    async with MigratingController(server, settings).running(*NODES) as process:
+        await process.make(job_on(other))
+        await anyio.sleep(10)
+
+        assert ending(server) == ended
+        assert server.reservations == {}
+
+
+async def test_no_job_is_made_of_a_finding_for_whose_pod_no_place_can_be_kept() -> None:
+    koordinated = replace(WEB[0], node="n1")
+    other = replace(koordinated, name="other", uid="other", spec=PodSpec())
+    server = served(koordinated, other, *WEB[1:])
+    tainted = [node("n1", "gpu:NoSchedule"), node("n2"), node("n3")]
+    plugin = NodeTaintsPlugin(NodeTaintsArgs())
+    async with MigratingController(server, RESERVING, plugin).running(*tainted) as process:
+        await anyio.sleep(5)
+
+        assert {job.pod.name for job in server.jobs.values()} >= {"web-0"}
+        assert "other" not in {job.pod.name for job in server.jobs.values()}
+        reasons = {
+            getattr(decision, "reason", "")
+            for _, decision in process.fed.intent_store.verdicts
+            if decision.finding.pod.name == "other"
+        }
+        assert reasons == {"NoPlaceKept"}
+
+
+STEPS = [number / 200 for number in range(1, 30)]
+
+
+@pytest.mark.parametrize("after_s", [*STEPS, 0.6, 0.7, 1.0, 2.0, 3.0, 4.0])
+async def test_a_process_that_ends_at_any_step_leaves_the_job_to_the_next(after_s: float) -> None:
+    server = served()
+    async with MigratingController(server, RESERVING).running(*NODES) as process:
+        process.fed.deliver(server.put(job_on(WEB[0])))
+        await anyio.sleep(after_s)
+    past = list(server.evictions)
+    for uid in past:
+        server.pods.pop(uid, None)
+    for name, kept in tuple(server.reservations.items()):
+        server.reservations[name] = available(kept)
+    async with MigratingController(server, RESERVING).running(*NODES, past=past) as process:
+        await anyio.sleep(10)
+        await process.bind(KEPT, NEXT)
+        await anyio.sleep(2)
+
+        assert ending(server) == (Phase.SUCCEEDED, "")
+        assert server.evictions == ["web-0"], "evicted once"
+        assert list(server.reservations) == [KEPT]
+
+
+def test_the_settings_need_something_that_keeps_a_place() -> None:
+    with pytest.raises(ValueError, match="schedulerNames"):
+        MigrationJobSettings.model_validate({"defaultJobMode": "ReservationFirst"})
