@@ -8,6 +8,7 @@ from reactive_desched.model.eviction_options import EvictionPolicy
 from reactive_desched.model.migration_jobs import Mode, SkipGate
 from reactive_desched.policy.diagnostics import Diagnostic
 from reactive_desched.policy.koordinator.migration_controller import (
+    IGNORE_UNREADABLE,
     MigrationControllerArgs,
 )
 from reactive_desched.policy.koordinator.paces import is_slower_than_ours
@@ -142,6 +143,9 @@ def _moves(args: MigrationControllerArgs) -> Iterator[_Difference]:
     if options is not None and options.orphan_dependents is not None:
         hint = "write propagationPolicy: Orphan, or Background"
         yield ("defaultDeleteOptions", "orphanDependents"), "is not read", hint
+    if options is not None and options.ignores_unreadable:
+        hint = "remove it: a pod that cannot be read is not moved"
+        yield ("defaultDeleteOptions", IGNORE_UNREADABLE), "is not read", hint
 
 
 def _pace(args: MigrationControllerArgs) -> Iterator[_Difference]:
@@ -149,6 +153,9 @@ def _pace(args: MigrationControllerArgs) -> Iterator[_Difference]:
     if "evict_qps" in args.model_fields_set and not is_slower_than_ours(args.evict_qps):
         message = "evictions are slower here: budgets of the settings hold, by default 30 a minute"
         yield ("evictQPS",), message, "see `policy explain settings.budgets` for each"
+    if "evict_burst" in args.model_fields_set and not is_slower_than_ours(args.evict_qps):
+        message = "is not read: budgets of the settings hold, each with a burst of its own"
+        yield ("evictBurst",), message, "see `policy explain settings.budgets` for each"
     if args.max_unavailable_per_workload is not None:
         message = "no pod goes here while another of its workload is not Ready"
         hint = "the guard UnreadyWorkloads is stricter; migration jobs go by the number"

@@ -13,6 +13,7 @@ from reactive_desched.api.args import (
     FieldError,
     FieldErrors,
     Int32,
+    Path,
     Section,
     SelectorText,
     SignedSeconds,
@@ -27,6 +28,8 @@ from reactive_desched.primitives.hints import quote
 NAME: Final = "MigrationController"
 DEFAULT_SCHEDULER: Final = "koord-scheduler"
 DEFAULT_QPS: Final = 10.0
+IGNORE_UNREADABLE: Final = "ignoreStoreReadErrorWithClusterBreakingPotential"
+"""The name of the option to delete an object that the API server cannot read."""
 WORKLOAD: Final = "workload"
 NAMESPACE: Final = "namespace"
 
@@ -96,6 +99,11 @@ class ObjectLimiter(Section):
     )
     burst: Int32 = Field(default=0, description="The most at once after a quiet time; 0 is 1.")
 
+    @property
+    def is_of_namespaces(self) -> bool:
+        """Whether it would limit a namespace, which has no replicas to have a percentage of."""
+        return isinstance(self.max_migrating, int) and self.max_migrating > 0
+
 
 class ArbitrationArgs(Section):
     """When koordinator looks at waiting jobs; here a change that matters to one does that."""
@@ -128,8 +136,11 @@ class KoordinatorsDeleteOptions(Section):
     orphan_dependents: bool | None = Field(default=None, description="Deprecated.")
     propagation_policy: str | None = Field(default=None, description="What becomes of dependents.")
     dry_run: tuple[str, ...] = Field(default=(), description="All: nothing is deleted.")
-    ignore_store_read_error_with_cluster_breaking_potential: bool | None = Field(
-        default=None, description="Also delete what cannot be read."
+    ignores_unreadable: bool | None = Field(
+        default=None,
+        validation_alias=IGNORE_UNREADABLE,
+        serialization_alias=IGNORE_UNREADABLE,
+        description="Also delete what cannot be read.",
     )
 
 
@@ -210,6 +221,20 @@ class MigrationControllerArgs(MigrationSettings):
             hint = f"write {WORKLOAD} or {NAMESPACE}"
             path = ("objectLimiters", kind)
             yield FieldError("limits nothing", hint, path, rule=Rule.NO_EFFECT, at_key=True)
-        if self.evict_system_critical_pods and self.priority_threshold.value is not None:
-            hint = "evictSystemCriticalPods lets pods of every priority go"
-            yield FieldError("has no effect", hint, ("priorityThreshold",), rule=Rule.NO_EFFECT)
+        limiter = self.object_limiters.get(NAMESPACE)
+        if limiter is not None and limiter.duration_s > 0 and not limiter.is_of_namespaces:
+            hint = "write a number of pods as its maxMigrating"
+            place = ("objectLimiters", NAMESPACE)
+            yield FieldError("limits nothing", hint, place, rule=Rule.NO_EFFECT, at_key=True)
+        for at, hint in self._ineffective():
+            yield FieldError("has no effect", hint, at, rule=Rule.NO_EFFECT, at_key=True)
+
+    def _ineffective(self) -> Iterator[tuple[Path, str]]:
+        """Yield the arguments that others make ineffective, and what to know of it."""
+        threshold = self.priority_threshold
+        if self.evict_system_critical_pods and threshold.value is not None:
+            yield ("priorityThreshold",), "evictSystemCriticalPods lets pods of every priority go"
+        if threshold.value is not None and threshold.name:
+            yield ("priorityThreshold", "name"), "value counts where both are written: remove one"
+        if self.node_selector != EVERYTHING and not self.node_fit:
+            yield ("nodeSelector",), "it says which nodes nodeFit considers: write nodeFit: true"

@@ -193,7 +193,7 @@ def _limiters(at: Path, limiters: Mapping[str, ObjectLimiter]) -> Iterator[tuple
         if limiter is None or limiter.duration_s <= 0:
             continue
         most, below = limiter.max_migrating, (*at, kind)
-        if kind == NAMESPACE and not (isinstance(most, int) and most > 0):
+        if kind == NAMESPACE and not limiter.is_of_namespaces:
             continue
         duration = (*below, "duration")
         is_too_long = limiter.duration_s > MAX_LIMITER_S
