@@ -5,12 +5,12 @@ from typing import Final
 from msgspec.structs import replace
 
 from reactive_desched.controller.controller import Controller
-from reactive_desched.migration.life import Admit, SetStatus
+from reactive_desched.migration.life import Admit, SetStatus, no_place_for
 from reactive_desched.migration.migrations import Migrations, NewJob
 from reactive_desched.model.changes import MigrationJobEnded
 from reactive_desched.model.labels import EVERYTHING
 from reactive_desched.model.migration_jobs import MigrationJob, Mode, PodReference
-from reactive_desched.model.objects import Pod, controller_of
+from reactive_desched.model.objects import Pod
 from reactive_desched.plan.assumed_cluster import PreviewClock
 from reactive_desched.policy.configuration import Configuration
 
@@ -37,8 +37,8 @@ def with_jobs_that_evict_at_once(configuration: Configuration) -> Configuration:
 class AssumedJobs:
     """The migration jobs behind a controller; there are those alone that it makes itself.
 
-    With `needs_place` a job is made only for a pod that has a controller and fits on another node;
-    else its making fails. A job that has ended is deleted at once.
+    With `needs_place` a job is made only for a pod whose place can be kept, and that fits on
+    another node; else its making fails. A job that has ended is deleted at once.
     """
 
     def __init__(
@@ -68,10 +68,6 @@ class AssumedJobs:
                 self._write(name)
 
     def _make(self, order: NewJob) -> None:
-        if self._needs_place and not self._has_place(order.pod):
-            self._migrations.end_order(order, made=False)
-            self._controller.apply((MigrationJobEnded(order.name),))
-            return
         pod = PodReference(order.pod.namespace, order.pod.name, order.pod.uid)
         job = MigrationJob(
             name=order.name,
@@ -82,13 +78,18 @@ class AssumedJobs:
             trigger=order.trigger,
             cause=order.cause,
         )
+        if self._needs_place and not self._has_place(job, order.pod):
+            self._migrations.end_order(order, made=False)
+            self._controller.apply((MigrationJobEnded(order.name),))
+            return
         self._store(job)
         self._migrations.end_order(order, made=True)
 
-    def _has_place(self, pod: Pod) -> bool:
+    def _has_place(self, job: MigrationJob, pod: Pod) -> bool:
+        modes = replace(self._migrations.modes, default=Mode.RESERVATION_FIRST)
         node_fit = self._controller.gates.node_fit
-        has_controller = controller_of(pod.owners) is not None
-        return has_controller and node_fit.find_other_node(pod, EVERYTHING) is not None
+        is_possible = not no_place_for(job, modes, pod)
+        return is_possible and node_fit.find_other_node(pod, EVERYTHING) is not None
 
     def _write(self, name: str) -> None:
         match self._migrations.step_of(name):

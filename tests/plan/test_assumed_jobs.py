@@ -15,6 +15,9 @@ ONE_BY_ONE = f"{UNPACED}{JOBS}maxMigratingGlobally: 1}}\n"
 PLACE_FIRST = f"{UNPACED}{JOBS}defaultJobMode: ReservationFirst, placeholder: {{}}}}\n"
 
 
+RESERVED = PLACE_FIRST.replace("placeholder: {}", "schedulerNames: [KNOWS]")
+
+
 def moved(report: PlanReport) -> dict[str, float | None]:
     """Return when each pod is evicted."""
     return {each.pod.name: each.in_seconds for each in evictions(report)}
@@ -57,6 +60,16 @@ def test_a_job_that_keeps_a_place_evicts_only_where_there_is_one(world: Any) -> 
     assert moved(without) == {}
     assert {each.reason for each in without.decisions} == {"MigrationJobFailed"}
     assert len(moved(preview(world, *objects, full, settings=AT_ONCE))) == 2
+
+
+def test_a_place_is_reserved_for_the_pods_of_schedulers_that_know_reservations(
+    world: Any,
+) -> None:
+    objects = (world.node("n1", "gpu"), world.node("n2"), *pods(world, 2))
+
+    for scheduler, number in (("default-scheduler", 2), ("koord-scheduler", 0)):
+        settings = RESERVED.replace("KNOWS", scheduler)
+        assert len(moved(preview(world, *objects, settings=settings))) == number
 
 
 def test_nothing_is_evicted_by_a_job_that_arbitration_forbids(world: Any) -> None:
