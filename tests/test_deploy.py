@@ -228,10 +228,11 @@ def test_the_rights_of_reservations_are_granted_apart() -> None:
     assert rule["apiGroups"] == [WATCHED_KINDS["reservations"].group]
 
 
-def test_the_right_to_delete_pods_is_granted_apart() -> None:
-    (role, _) = documents(MIGRATION / "deletion" / "rbac.yaml")
+@pytest.mark.parametrize(("folder", "verb"), [("deletion", "delete"), ("soft-eviction", "patch")])
+def test_the_rights_of_other_eviction_policies_are_granted_apart(folder: str, verb: str) -> None:
+    (role, _) = documents(MIGRATION / folder / "rbac.yaml")
 
-    assert role["rules"] == [{"apiGroups": [""], "resources": ["pods"], "verbs": ["delete"]}]
+    assert role["rules"] == [{"apiGroups": [""], "resources": ["pods"], "verbs": [verb]}]
 
 
 def test_kubectl_prints_of_migration_jobs_what_the_simulator_prints() -> None:

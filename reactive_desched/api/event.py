@@ -83,7 +83,11 @@ class What(Struct, frozen=True, gc=False, kw_only=True, rename="camel", omit_def
     """The action on the pod, taken or simulated."""
 
     action: Annotated[
-        str, _described("How the pod is moved: evict; delete: by deletion, which asks no budget.")
+        str,
+        _described(
+            "How the pod is moved: evict; delete: by deletion, which asks no budget; soft-evict: "
+            "by an annotation, on which another program acts."
+        ),
     ]
     grace_period_seconds: Annotated[
         int | None, _described("The grace period requested; left out: the pod's own.")

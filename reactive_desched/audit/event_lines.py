@@ -68,11 +68,14 @@ def describe_decision(decision: Verdict) -> str:
     return printable(f"{_code(decision.gate, decision.reason)}{message}")
 
 
+_BY: Final = {"delete": ", by deletion", "soft-evict": ", by the annotation of a soft eviction"}
+
+
 def describe_request(data: EvictionRequested) -> str:
     """Return the attempt and how the eviction is requested."""
     grace = data.what.grace_period_seconds
     text = f"attempt {data.attempt}" + ("" if grace is None else f", grace period {grace} s")
-    text += ", by deletion" if data.what.action == "delete" else ""
+    text += _BY.get(data.what.action, "")
     return f"{text}, dry run" if data.mode == MODE_DRY_RUN else text
 
 

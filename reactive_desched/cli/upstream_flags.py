@@ -199,7 +199,7 @@ IGNORED_FLAGS = (
     ),
     IgnoredFlags(
         "--feature-gates",
-        "there are no feature gates; EvictionsInBackground is not built",
+        "there are no feature gates; what EvictionsInBackground does is always on",
         valued=["feature-gates"],
     ),
     IgnoredFlags(

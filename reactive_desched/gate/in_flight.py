@@ -9,6 +9,7 @@ from reactive_desched.model.decisions import GateReason, Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.history import PastEviction
 from reactive_desched.model.objects import Pod, PodKey
+from reactive_desched.model.opt_outs import EVICTION_IN_PROGRESS as IN_PROGRESS
 from reactive_desched.model.outcomes import POD_LEAVES
 from reactive_desched.model.wakes import WakeOnEviction, WakeOnPod
 
@@ -27,6 +28,16 @@ EVICTION_IN_PROGRESS: Final = GateReason(
 )
 
 
+EVICTED_IN_BACKGROUND: Final = GateReason(
+    IN_FLIGHT_GATE,
+    "EvictionInBackground",
+    "Another program was asked to move the pod, as KubeVirt's live migration, and does so.",
+)
+BACKGROUND_S: Final = 600.0
+"""So long a pod with the annotation request-evict-only has from an accepted eviction until another
+program says that it moves the pod, by the annotation eviction-in-progress."""
+
+
 class InFlightEvictions:
     """Pods with an open intent, and pods just evicted whose deletion no watch event has shown.
 
@@ -39,6 +50,10 @@ class InFlightEvictions:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._open: dict[PodKey, Pod] = {}
         self._inherited: set[PodKey] = set()
+        self._clock = clock
+        self._in_background: TTLCache[PodKey, float] = TTLCache(
+            MAX_RECENT_EVICTIONS, BACKGROUND_S, timer=clock
+        )
         self._recently_evicted: TTLCache[PodKey, None] = TTLCache(
             MAX_RECENT_EVICTIONS, CACHE_LAG_S, timer=clock
         )
@@ -57,11 +72,28 @@ class InFlightEvictions:
             message = "the pod is terminating"
             wake = WakeOnPod(pod.uid)
             return POD_ALREADY_TERMINATING.refuse(finding, message, (wake,), pod_leaves=True)
+        if (background := self._in_background_of(finding)) is not None:
+            return background
         if not self.is_evicting(pod.uid):
             return None
         wakes = (WakeOnPod(pod.uid), WakeOnEviction(pod.uid))
         message = "an eviction of the pod is under way"
         return EVICTION_IN_PROGRESS.refuse(finding, message, wakes, pod_leaves=True)
+
+    def _in_background_of(self, finding: Finding) -> Refuse | None:
+        """Refuse a pod that another program moves, or was asked to move."""
+        pod = finding.pod
+        wakes, retry_at_s = (WakeOnPod(pod.uid),), None
+        if pod.annotations.is_evicted_in_background:
+            self._in_background.pop(pod.uid, None)  # from now on the annotation says it
+            message = f"another program moves the pod: it has the annotation {IN_PROGRESS}"
+        elif (until := self._in_background.get(pod.uid)) is not None:
+            left_s = max(0.0, until - self._clock())
+            message = f"another program was asked to move the pod, and has {left_s:.0f} s to begin"
+            retry_at_s = until
+        else:
+            return None
+        return EVICTED_IN_BACKGROUND.refuse(finding, message, wakes, retry_at_s, pod_leaves=True)
 
     def reserve(self, pod: Pod) -> None:
         """Remember that an intent for this pod is being written."""
@@ -92,4 +124,6 @@ class InFlightEvictions:
         """Take the pod out: its intent has an outcome."""
         self._open.pop(pod.uid, None)
         if evicted:
+            if pod.annotations.request_evict_only is not None:
+                self._in_background[pod.uid] = self._clock() + BACKGROUND_S
             self._recently_evicted[pod.uid] = None

@@ -37,6 +37,12 @@ from reactive_desched.telemetry.logs import REDACTED, blank_secrets
 
 EVICT: Final = "evict"
 DELETE: Final = "delete"
+SOFT_EVICT: Final = "soft-evict"
+_ACTIONS: Final = {
+    EvictionPolicy.EVICTION: EVICT,
+    EvictionPolicy.DELETE: DELETE,
+    EvictionPolicy.SOFT_EVICTION: SOFT_EVICT,
+}
 
 MAX_TEXT_CHARS: Final = 4096
 """Longer texts are cut and marked, so that no message makes a record too long."""
@@ -134,8 +140,7 @@ def trigger_id(context: DecisionContext) -> str:
 
 def action_payload(options: EvictionOptions = BY_EVICTION) -> What:
     """Return the action."""
-    action = DELETE if options.policy is EvictionPolicy.DELETE else EVICT
-    return What(action=action, grace_period_seconds=options.grace_period_s)
+    return What(action=_ACTIONS[options.policy], grace_period_seconds=options.grace_period_s)
 
 
 def partition_key(context: DecisionContext) -> str:

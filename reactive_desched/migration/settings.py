@@ -6,7 +6,6 @@ from msgspec import Struct
 
 from reactive_desched.model.eviction_options import (
     POLICY_LABEL,
-    SUPPORTED_POLICIES,
     EvictionOptions,
     EvictionPolicy,
 )
@@ -99,11 +98,11 @@ def eviction_options(
 ) -> EvictionOptions:
     """Return how a job's pod is asked to leave, as koordinator chooses it.
 
-    The label of the pod names the policy, else that of the job, else the settings; a policy that
-    is not there counts as none. The options are the job's, else those of the settings.
+    The label of the pod names the policy, else that of the job, else the settings; a word that
+    names none counts as none. The options are the job's, else those of the settings.
     """
     named = pod.labels.get(POLICY_LABEL) or job.policy
-    policy = EvictionPolicy(named) if named in SUPPORTED_POLICIES else settings.eviction_policy
+    policy = EvictionPolicy(named) if named in set(EvictionPolicy) else settings.eviction_policy
     defaults = settings.default_delete_options
     options = job.delete_options or (None if defaults is None else defaults.options)
-    return EvictionOptions(policy, options)
+    return EvictionOptions(policy, options, job.trigger, job.cause or job.trigger)

@@ -4,6 +4,7 @@ from enum import StrEnum
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 POLICY_LABEL: Final = "koordinator.sh/evict-policy"
 """koordinator's label of a pod, or of a migration job, that names the policy for it."""
@@ -17,10 +18,11 @@ class EvictionPolicy(StrEnum):
     DELETE = "Delete"
     """By deletion: no PodDisruptionBudget is asked."""
     SOFT_EVICTION = "SoftEviction"
-    """koordinator's third way, an annotation for others to act on, which is not there."""
+    """By an annotation, on which another program acts."""
 
 
-SUPPORTED_POLICIES: Final = frozenset({EvictionPolicy.EVICTION, EvictionPolicy.DELETE})
+SOFT_EVICTION: Final = "scheduling.koordinator.sh/soft-eviction"
+"""koordinator's annotation of a pod that is to be evicted softly: who asked, when, and why."""
 
 
 class Preconditions(Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
@@ -41,16 +43,21 @@ class DeleteOptions(Struct, frozen=True, gc=False, rename="camel", omit_defaults
 
 
 class EvictionOptions(Struct, frozen=True, gc=False):
-    """The policy of one eviction and its options; None leaves the options to the policy file."""
+    """The policy of one eviction and its options; None leaves the options to the policy file.
+
+    `initiator` and `reason` are for the annotation of a soft eviction.
+    """
 
     policy: EvictionPolicy = EvictionPolicy.EVICTION
     delete: DeleteOptions | None = None
+    initiator: str = ""
+    reason: str = ""
 
     def or_grace_period(self, grace_period_s: int | None) -> "EvictionOptions":
         """Return these options; without any, those of a policy file's grace period in seconds."""
         if self.delete is not None or grace_period_s is None:
             return self
-        return EvictionOptions(self.policy, DeleteOptions(grace_period_seconds=grace_period_s))
+        return replace(self, delete=DeleteOptions(grace_period_seconds=grace_period_s))
 
     @property
     def grace_period_s(self) -> int | None:

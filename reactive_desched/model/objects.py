@@ -122,6 +122,13 @@ class Annotations(Struct, frozen=True, gc=False):
     do_not_evict: str | None = None
     safe_to_evict: str | None = None
     do_not_disrupt: str | None = None
+    request_evict_only: str | None = None
+    eviction_in_progress: str | None = None
+
+    @property
+    def is_evicted_in_background(self) -> bool:
+        """Say whether another program carries out an eviction of the pod."""
+        return self.request_evict_only is not None and self.eviction_in_progress is not None
 
 
 DEFAULT_SCHEDULER: Final = "default-scheduler"

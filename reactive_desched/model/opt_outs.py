@@ -10,6 +10,11 @@ from reactive_desched.primitives.durations import DurationError, parse_duration
 EVICT: Final = "descheduler.alpha.kubernetes.io/evict"
 """The SIG descheduler's annotation by which a pod passes its protections, whatever the value."""
 
+REQUEST_EVICT_ONLY: Final = "descheduler.alpha.kubernetes.io/request-evict-only"
+"""The SIG descheduler's annotation of a pod that another program moves once it is asked to."""
+EVICTION_IN_PROGRESS: Final = "descheduler.alpha.kubernetes.io/eviction-in-progress"
+"""The annotation by which that program says that it does."""
+
 DO_NOT_EVICT: Final = "reactive-desched/do-not-evict"
 """Ours: `true`, `false`, a time as RFC 3339 writes it, or a duration since the pod's creation."""
 SAFE_TO_EVICT: Final = "cluster-autoscaler.kubernetes.io/safe-to-evict"

@@ -28,6 +28,16 @@ class Accepted(EvictionResponse, frozen=True, gc=False):
     """2xx: the pod is deleted or terminating."""
 
 
+class LeavesLater(EvictionResponse, frozen=True, gc=False):
+    """Another program lets the pod leave: 429 of one that has begun to, as KubeVirt's, or 2xx.
+
+    `is_soft` says that the pod has the annotation of a soft eviction.
+    """
+
+    message: str
+    is_soft: bool = False
+
+
 class PdbRefused(EvictionResponse, frozen=True, gc=False):
     """429 with cause DisruptionBudget: the PDB allows no disruption, or its status is stale."""
 
@@ -146,6 +156,18 @@ class OutcomeReason(Struct, frozen=True, gc=False):
 EVICTION_ACCEPTED: Final = OutcomeReason(
     EVICTED, "EvictionAccepted", "The API server accepted the eviction."
 )
+EVICTION_IN_BACKGROUND: Final = OutcomeReason(
+    EVICTED,
+    "EvictionInBackground",
+    "The eviction was answered by a program that moves the pod itself, as KubeVirt's live "
+    "migration: the pod leaves when that is over.",
+)
+SOFT_EVICTION_REQUESTED: Final = OutcomeReason(
+    EVICTED,
+    "SoftEvictionRequested",
+    "The pod has koordinator's annotation of a soft eviction: it leaves when another program has "
+    "acted on it.",
+)
 POD_TERMINATING: Final = OutcomeReason(
     EVICTED,
     "FoundTerminating",
@@ -224,6 +246,8 @@ def outcome_from_response(response: EvictionResponse) -> Outcome | None:
     match response:
         case Accepted():
             return EVICTION_ACCEPTED.outcome()
+        case LeavesLater(message=message, is_soft=is_soft):
+            return (SOFT_EVICTION_REQUESTED if is_soft else EVICTION_IN_BACKGROUND).outcome(message)
         case DryRun():
             return DRY_RUN_NOT_SENT.outcome()
         case PdbRefused(message=message, retry_after_s=wait):

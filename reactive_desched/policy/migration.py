@@ -201,11 +201,12 @@ class MigrationJobSettings(MigrationSettings):
         description="How often the pods of one `workload` or `namespace` are moved by jobs. A job "
         "with the annotation descheduler.alpha.kubernetes.io/evict is not held up.",
     )
-    eviction_policy: Literal[EvictionPolicy.EVICTION, EvictionPolicy.DELETE] = Field(
+    eviction_policy: EvictionPolicy = Field(
         default=EvictionPolicy.EVICTION,
-        description="How pods are asked to leave: Eviction, or Delete, which no "
-        "PodDisruptionBudget holds up and which takes the right to delete pods. The label "
-        "koordinator.sh/evict-policy of a pod, or else of its job, comes first.",
+        description="How pods are asked to leave: Eviction; Delete, which no PodDisruptionBudget "
+        "holds up; or SoftEviction, an annotation on which another program acts. The last two take "
+        "rights of their own. The label koordinator.sh/evict-policy of a pod, or else of its job, "
+        "comes first.",
     )
     default_delete_options: DefaultDeleteOptions | None = Field(
         default=None, description="Options of jobs without `spec.deleteOptions`."

@@ -18,6 +18,7 @@ from reactive_desched.sim.controllers.controller import Controller
 from reactive_desched.sim.controllers.daemon_sets import DaemonSets
 from reactive_desched.sim.controllers.deployments import Deployments
 from reactive_desched.sim.controllers.disruption import DisruptionBudgets
+from reactive_desched.sim.controllers.evacuation import Evacuation
 from reactive_desched.sim.controllers.event_expiry import EventExpiry
 from reactive_desched.sim.controllers.garbage import Garbage
 from reactive_desched.sim.controllers.jobs import Jobs
@@ -173,6 +174,7 @@ class SimCluster:
             DisruptionBudgets(store),
             StaleDisruption(store),
             PodGarbage(store, index),
+            Evacuation(store),
             Garbage(store),
             Namespaces(store),
             EventExpiry(store),

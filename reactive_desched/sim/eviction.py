@@ -8,6 +8,7 @@ from reactive_desched.model.disruption import BudgetAnswer, ask_budgets
 from reactive_desched.sim import budgets
 from reactive_desched.sim.clock import rfc3339
 from reactive_desched.sim.conditions import with_condition
+from reactive_desched.sim.controllers.evacuation import begin_evacuation
 from reactive_desched.sim.deletion import DeleteOptions, check_preconditions
 from reactive_desched.sim.objects import Obj
 from reactive_desched.sim.pods import is_ready, is_terminating
@@ -36,6 +37,7 @@ def evict(store: Store, namespace: str, name: str, options: DeleteOptions) -> No
     pod = store.get("pods", namespace, name)
     if pod is None:
         raise not_found(_PODS, name)
+    begin_evacuation(store, pod, dry_run=bool(options.dry_run))
     found = budgets.covering(store, pod)
     answer = _ask_budgets(pod, found)
     if answer is BudgetAnswer.NOT_RUNNING:

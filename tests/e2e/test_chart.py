@@ -284,7 +284,11 @@ def test_rights_on_migration_jobs_are_those_of_the_kustomization_where_settings_
 
 @pytest.mark.parametrize(
     ("option", "folder"),
-    [({"placeholder": {}}, "placeholders"), ({"evictionPolicy": "Delete"}, "deletion")],
+    [
+        ({"placeholder": {}}, "placeholders"),
+        ({"evictionPolicy": "Delete"}, "deletion"),
+        ({"evictionPolicy": "SoftEviction"}, "soft-eviction"),
+    ],
 )
 def test_rights_on_pods_are_those_of_the_option_that_the_settings_have(
     helm: Helm, option: Values, folder: str

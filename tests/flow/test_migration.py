@@ -12,7 +12,12 @@ from msgspec.structs import replace
 
 from reactive_desched.audit.layout import TextLayout
 from reactive_desched.model.decisions import Defer, Refuse
-from reactive_desched.model.eviction_options import DeleteOptions, Preconditions
+from reactive_desched.model.eviction_options import (
+    DeleteOptions,
+    EvictionOptions,
+    EvictionPolicy,
+    Preconditions,
+)
 from reactive_desched.model.labels import LabelSelector
 from reactive_desched.model.migration_jobs import (
     JobCondition,
@@ -23,7 +28,7 @@ from reactive_desched.model.migration_jobs import (
     PodReference,
 )
 from reactive_desched.model.objects import Pod, PodCondition, PodDisruptionBudget, PodStatus
-from reactive_desched.model.outcomes import PdbRefused
+from reactive_desched.model.outcomes import LeavesLater, PdbRefused
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
 from reactive_desched.policy.migration import MigrationJobSettings, PlaceholderSettings
 from reactive_desched.primitives.moments import utc_time
@@ -103,7 +108,7 @@ NO_DISRUPTION = PodDisruptionBudget("default", "web", selector=LabelSelector())
         ({"eviction_policy": "Delete"}, "", "Eviction", []),
         ({}, "", "Delete", ["Delete"]),
         ({}, "Delete", "Eviction", ["Delete"]),
-        ({}, "SoftEviction", "", []),
+        ({"eviction_policy": "SoftEviction"}, "", "", []),
         ({}, "nonsense", "Delete", []),
     ],
 )
@@ -121,6 +126,24 @@ async def test_the_policy_of_the_pod_of_the_job_or_of_the_settings_decides_wheth
 
         assert [each.options.policy for each in process.evictor.requests] == asked
         assert server.jobs["web-0"].phase is (Phase.SUCCEEDED if asked else Phase.RUNNING)
+
+
+async def test_a_soft_eviction_says_who_asked_and_why_and_waits_for_another_program() -> None:
+    server = served()
+    settings = MigrationJobSettings.model_validate({"evictionPolicy": "SoftEviction"})
+    async with MigratingController(server, settings).running(*NODES) as process:
+        process.evictor.script["web-0"] = [LeavesLater("annotated", is_soft=True)]
+        await process.make(job_on(WEB[0], trigger="LowNodeLoad", cause="overutilized", ttl_s=500.0))
+        await anyio.sleep(400)
+
+        [asked] = process.evictor.requests
+        assert asked.options == EvictionOptions(
+            EvictionPolicy.SOFT_EVICTION, None, "LowNodeLoad", "overutilized"
+        )
+        assert server.jobs["web-0"].phase is Phase.RUNNING
+        process.delete_pod(WEB[0])
+        await anyio.sleep(1)
+        assert ending(server, "web-0") == (Phase.SUCCEEDED, "")
 
 
 async def test_the_delete_options_of_a_job_come_before_those_of_the_settings() -> None:

@@ -1,9 +1,10 @@
 import msgspec
 
 from reactive_desched.gate import in_flight as in_flight_module
-from reactive_desched.gate.in_flight import CACHE_LAG_S, InFlightEvictions
+from reactive_desched.gate.in_flight import BACKGROUND_S, CACHE_LAG_S, InFlightEvictions
 from reactive_desched.model.decisions import Refuse
 from reactive_desched.model.findings import Finding
+from reactive_desched.model.objects import Annotations
 from reactive_desched.model.wakes import WakeOnEviction, WakeOnPod
 from reactive_desched.testing.builders import pod
 
@@ -91,3 +92,48 @@ def test_a_leaving_pod_is_refused_even_if_it_asks_to_be_evicted() -> None:
     assert refusal is not None
     assert refusal.reason == "PodTerminating"
     assert refusal.wake_on == (WakeOnPod(leaving.uid),)
+
+
+LAUNCHER = msgspec.structs.replace(
+    pod("launcher", on="n1"), annotations=Annotations(request_evict_only="")
+)
+MOVING = msgspec.structs.replace(
+    LAUNCHER, annotations=Annotations(request_evict_only="", eviction_in_progress="")
+)
+
+
+def test_a_pod_that_another_program_was_asked_to_move_has_ten_minutes_to_begin() -> None:
+    clock = Clock()
+    memory = InFlightEvictions(clock)
+    memory.reserve(LAUNCHER)
+    memory.release(LAUNCHER, evicted=True)
+    clock.now += BACKGROUND_S - 1
+
+    refusal = memory.check(Finding(LAUNCHER, "Test", "why"), clock.now)
+    assert refusal is not None
+    assert (refusal.reason, refusal.retry_at_s) == ("EvictionInBackground", clock.now + 1)
+    assert refusal.message == "another program was asked to move the pod, and has 1 s to begin"
+    assert refusal.pod_leaves
+    clock.now += 1.1
+    assert memory.check(Finding(LAUNCHER, "Test", "why"), clock.now) is None
+
+
+def test_a_pod_stays_in_progress_as_long_as_its_annotation_says_so() -> None:
+    clock = Clock()
+    memory = InFlightEvictions(clock)
+    memory.reserve(LAUNCHER)
+    memory.release(LAUNCHER, evicted=True)
+    clock.now += 100
+
+    refusal = memory.check(Finding(MOVING, "Test", "why"), clock.now)
+    assert refusal is not None
+    assert (refusal.reason, refusal.retry_at_s) == ("EvictionInBackground", None)
+    assert memory.check(Finding(LAUNCHER, "Test", "why"), clock.now) is None, (
+        "it may be asked again"
+    )
+
+
+def test_after_a_restart_the_annotation_says_that_a_pod_is_being_moved() -> None:
+    assert InFlightEvictions(Clock()).check(Finding(MOVING, "Test", "why"), 0) is not None
+    alone = msgspec.structs.replace(LAUNCHER, annotations=Annotations(eviction_in_progress=""))
+    assert InFlightEvictions(Clock()).check(Finding(alone, "Test", "why"), 0) is None

@@ -337,7 +337,6 @@ def test_a_default_that_a_profile_enables_again_stays() -> None:
     [
         (migration_controller("defaultJobMode: EvictDirectly"), []),
         (migration_controller("{}"), []),
-        (migration_controller("evictionPolicy: SoftEviction"), [Rule.KOORDINATOR_ONLY]),
         (
             "dryRun: true\n" + migration_controller("defaultJobMode: EvictDirectly"),
             [Rule.KOORDINATOR_ONLY],
@@ -391,8 +390,13 @@ def test_what_keeps_a_file_from_running_is_said_when_it_is_converted() -> None:
 
 
 def test_what_nothing_here_stands_for_is_not_converted() -> None:
-    with pytest.raises(ConfigError, match="SoftEviction"):
-        converted(migration_controller("evictionPolicy: SoftEviction"))
+    with pytest.raises(ConfigError, match="dryRun"):
+        converted(migration_controller("defaultDeleteOptions: {dryRun: [All]}"))
+
+
+@pytest.mark.parametrize("policy", ["Delete", "SoftEviction"])
+def test_the_eviction_policy_is_that_of_jobs(policy: str) -> None:
+    assert settings(f"evictionPolicy: {policy}")["migration"]["evictionPolicy"] == policy
 
 
 def test_a_file_inside_a_config_map_is_checked_at_its_lines() -> None:

@@ -4,6 +4,7 @@ It sends one request: whether and when to repeat it is decided where the budgets
 """
 
 from collections.abc import Awaitable, Generator
+from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote
@@ -20,6 +21,7 @@ from reactive_desched.kube.client.responses import ApiStatus
 from reactive_desched.kube.client.session import Session
 from reactive_desched.kube.client.warm_connections import SentPost
 from reactive_desched.model.eviction_options import (
+    SOFT_EVICTION,
     DeleteOptions,
     EvictionPolicy,
     Preconditions,
@@ -31,6 +33,7 @@ from reactive_desched.model.outcomes import (
     EffectUnknown,
     EvictionRequest,
     EvictionResponse,
+    LeavesLater,
     NotFound,
     PdbRefused,
     PodFound,
@@ -45,6 +48,11 @@ __all__ = ["ApiEvictor"]
 
 # The server sends a plain 500 with these before it changes anything.
 _NO_EFFECT_MESSAGES = ("more than one PodDisruptionBudget", "failed calling webhook")
+
+
+# KubeVirt's webhook has begun to migrate the virtual machine of the pod.
+_IN_BACKGROUND = "Eviction triggered evacuation"
+_MERGE_PATCH = "application/merge-patch+json"
 
 
 class ApiEvictor:
@@ -78,8 +86,10 @@ class ApiEvictor:
     async def evict(self, request: EvictionRequest) -> EvictionResponse:
         """Send one eviction and return how it ended; raises nothing that the server can cause.
 
-        By the policy Delete it is the deletion of the pod.
+        By the policy Delete it is the deletion of the pod, by SoftEviction its annotation.
         """
+        if request.options.policy is EvictionPolicy.SOFT_EVICTION:
+            return await self._evict_softly(request)
         if request.options.policy is EvictionPolicy.DELETE:
             path = _pod_path(request.namespace, request.name)
             body = self._encode(self._delete_options(request))
@@ -89,6 +99,29 @@ class ApiEvictor:
             return await self.response_to(deletion)
         path, body = _eviction_path(request), self._eviction_body(request)
         return await self.response_to(self._session.post(path, body))
+
+    async def _evict_softly(self, request: EvictionRequest) -> EvictionResponse:
+        """Annotate the pod as koordinator does."""
+        options, asked_at = request.options, datetime.fromtimestamp(self._clock.wall(), UTC)
+        value = _SoftEviction(
+            timestamp=asked_at.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            delete_options=options.delete,
+            initiator=options.initiator,
+            reason=options.reason or "NotSet",
+        )
+        annotations = {SOFT_EVICTION: self._encode(value).decode()}
+        patch = self._session.request(
+            "PATCH",
+            _pod_path(request.namespace, request.name),
+            params={"dryRun": "All"} if self._dry_run else None,
+            body=self._encode({"metadata": {"uid": request.uid, "annotations": annotations}}),
+            content_type=_MERGE_PATCH,
+            priority=RequestPriority.CRITICAL,
+        )
+        response = await self.response_to(patch)
+        if isinstance(response, Accepted):
+            return LeavesLater("another program has to act on the annotation", is_soft=True)
+        return response
 
     async def response_to(self, post: Awaitable[Reply]) -> EvictionResponse:
         """Return how a request ended; raises nothing that the server can cause."""
@@ -146,6 +179,8 @@ class ApiEvictor:
         message = error.message or error.reason or "the server gave no reason"
         pdb = _pdb_message(error)
         match reply.status:
+            case HTTPStatus.TOO_MANY_REQUESTS if _IN_BACKGROUND in message:
+                return LeavesLater(message)
             case status if pdb is not None and status < HTTPStatus.INTERNAL_SERVER_ERROR:
                 return PdbRefused(pdb or message, reply.retry_after_s(self._clock.wall()))
             case HTTPStatus.TOO_MANY_REQUESTS | HTTPStatus.SERVICE_UNAVAILABLE:
@@ -187,6 +222,15 @@ class _Eviction(Struct, frozen=True, gc=False, rename="camel", tag_field="kind",
     metadata: _EvictionMeta
     delete_options: DeleteOptions
     api_version: str = "policy/v1"
+
+
+class _SoftEviction(Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
+    """The value of koordinator's annotation; what is empty is left out."""
+
+    timestamp: str
+    delete_options: DeleteOptions | None = None
+    initiator: str = ""
+    reason: str = ""
 
 
 class _PodMeta(Struct, frozen=True, gc=False, rename="camel"):

@@ -81,12 +81,6 @@ def profile_errors(
 ) -> Iterator[Diagnostic]:
     """Yield what nothing here stands for."""
     at = profile.args_at
-    if args.eviction_policy is EvictionPolicy.SOFT_EVICTION:
-        yield at.below("evictionPolicy").diagnostic(
-            "SoftEviction leaves it to others to delete the pod, which this version does not do",
-            "write evictionPolicy: Eviction",
-            rule=Rule.KOORDINATOR_ONLY,
-        )
     options = args.default_delete_options
     if options is not None and options.dry_run:
         yield at.below("defaultDeleteOptions", "dryRun").diagnostic(
@@ -123,6 +117,9 @@ def _moves(args: MigrationControllerArgs) -> Iterator[_Difference]:
     if args.eviction_policy is EvictionPolicy.DELETE:
         message = "takes the right to delete pods, which the controller has not by default"
         yield ("evictionPolicy",), message, "apply deploy/migration/deletion/rbac.yaml"
+    if args.eviction_policy is EvictionPolicy.SOFT_EVICTION:
+        message = "takes the right to patch pods, which the controller has not by default"
+        yield ("evictionPolicy",), message, "apply deploy/migration/soft-eviction/rbac.yaml"
     is_skipped = SkipGate.BARE_PODS in args.skip_eviction_gates
     if args.evict_all_bare_pods or is_skipped:
         path = "skipEvictionGates" if is_skipped else "evictAllBarePods"

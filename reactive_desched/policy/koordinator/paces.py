@@ -212,7 +212,7 @@ def _ways_to_leave(
     at: SourceLocation, args: MigrationControllerArgs
 ) -> Iterator[tuple[str, TargetValue]]:
     """Outline how pods are asked to leave, by options that a settings file has, too."""
-    if args.eviction_policy is EvictionPolicy.DELETE:
+    if args.eviction_policy is not EvictionPolicy.EVICTION:
         yield "evictionPolicy", TargetValue((*at.path, "evictionPolicy"))
     if (options := args.default_delete_options) is not None:
         path = (*at.path, "defaultDeleteOptions")

@@ -8,7 +8,14 @@ from msgspec.json import Decoder
 from msgspec.structs import replace
 
 from reactive_desched.model.objects import Annotations, OwnerReference, Pod
-from reactive_desched.model.opt_outs import DO_NOT_DISRUPT, DO_NOT_EVICT, EVICT, SAFE_TO_EVICT
+from reactive_desched.model.opt_outs import (
+    DO_NOT_DISRUPT,
+    DO_NOT_EVICT,
+    EVICT,
+    EVICTION_IN_PROGRESS,
+    REQUEST_EVICT_ONLY,
+    SAFE_TO_EVICT,
+)
 from reactive_desched.state.kinds.interning import (
     InternTables,
     epoch_seconds,
@@ -45,6 +52,8 @@ class PodAnnotations(WireStruct, frozen=True, gc=False):
     do_not_evict: str | None = field(name=DO_NOT_EVICT, default=None)
     safe_to_evict: str | None = field(name=SAFE_TO_EVICT, default=None)
     do_not_disrupt: str | None = field(name=DO_NOT_DISRUPT, default=None)
+    request_evict_only: str | None = field(name=REQUEST_EVICT_ONLY, default=None)
+    eviction_in_progress: str | None = field(name=EVICTION_IN_PROGRESS, default=None)
 
 
 NO_ANNOTATIONS: Final = PodAnnotations()
@@ -140,6 +149,8 @@ class PodReader:
             wire.do_not_evict,
             wire.safe_to_evict,
             wire.do_not_disrupt,
+            wire.request_evict_only,
+            wire.eviction_in_progress,
         )
         return self._tables.annotations.put(wire, made)
 
