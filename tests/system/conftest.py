@@ -38,7 +38,10 @@ debounce: {quiet: 50ms}
 """
 ENVIRONMENT = {"PYTHONWARNINGS": "error::ResourceWarning"}
 
-PATIENCE_S = 60
+PATIENCE_S = 120
+"""Longer than the 90 s for which a controller leaves a pod alone that an earlier process, which was
+killed, may still have evicted.
+"""
 
 
 Launch = Callable[[str, Sequence[str], BinaryIO], "ForkedProgram | subprocess.Popen[bytes]"]
