@@ -45,7 +45,13 @@ def plugin_instances(
         makes_jobs = config.controller.evictions.evictor_of(profile.name) == "migration"
         evictor = gates.evictor(profile.evictor)
         gate = (
-            JobMakingGate(gates.protections(evictor), gates.policy_limits, gates.moves, migrations)
+            JobMakingGate(
+                gates.protections(evictor),
+                gates.schedules,
+                gates.policy_limits,
+                gates.moves,
+                migrations,
+            )
             if makes_jobs and migrations is not None
             else gates.gate(evictor)
         )

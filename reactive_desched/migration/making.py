@@ -33,17 +33,19 @@ class JobMakingGate:
     """The gates of one profile, cheap and final ones first; what passes them all makes a job.
 
     Budgets and rates are asked when the job's pod is to be evicted. No more jobs are made than
-    the policy's `maxNoOfPodsToEvict…` let evict.
+    the policy's `maxNoOfPodsToEvict…` let evict, and none while `schedules` let none go.
     """
 
     def __init__(
         self,
         filters: tuple[GateFilter, ...],
+        schedules: GateFilter,
         limits: PolicyLimits,
         moves: MoveTracker,
         migrations: Migrations,
     ) -> None:
         self.filters: Final = filters
+        self._schedules: Final = schedules
         self._limits: Final = limits
         self._moves: Final = moves
         self._migrations: Final = migrations
@@ -87,8 +89,9 @@ class JobMakingGate:
             setting = f"migration.{reason.setting}" if reason.setting else ""
             wakes = migrations.wakes_of(pod)
             return reason.refuse(finding, message, wakes, setting=setting)
-        if (decision := migrations.object_limiters.lacks_token(finding, now)) is not None:
-            return decision
+        for check in (migrations.object_limiters.lacks_token, self._schedules.check):
+            if (decision := check(finding, now)) is not None:
+                return decision
         to_come = partial(migrations.evictions_to_come, pod)
         return self._limits.lacks_room(finding, now, to_come, migrations.wakes_of(pod))
 

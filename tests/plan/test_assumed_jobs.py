@@ -79,3 +79,13 @@ def test_nothing_is_evicted_by_a_job_that_arbitration_forbids(world: Any) -> Non
     [one, two] = preview(world, *objects, settings=settings).decisions
 
     assert one.reason == two.reason == "NamespaceNotSelected"
+
+
+def test_no_job_is_made_while_a_schedule_lets_no_pod_go(world: Any) -> None:
+    objects = (world.node("n1", "gpu"), world.node("n2"), *pods(world, 2))
+    closed = "plugin: null, schedules: [{schedule: 0 0 * * *, duration: 24h, evictions: 0}]}"
+
+    report = preview(world, *objects, settings=AT_ONCE.replace("plugin: null}", closed))
+
+    assert {each.reason for each in report.decisions} == {"ScheduleAllowsNone"}
+    assert {each.profile for each in report.decisions} == {"all"}, "the finding waits, not a job"
