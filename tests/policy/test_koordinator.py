@@ -308,6 +308,16 @@ def test_each_profile_has_the_evictor_that_it_enables() -> None:
     assert (evictions.evictor_of("p"), evictions.evictor_of("plain")) == ("migration", "api")
 
 
+def test_what_differs_by_default_is_said_at_the_profile() -> None:
+    file = SourceText(KOORDINATOR_HEAD + LOW_NODE_LOAD, "k.yaml")
+    found = [str(each) for each in check_source(file, plugin_registry()).warnings]
+
+    [said] = [each for each in found if "defaultJobMode" in each]
+    assert said.startswith("k.yaml:5:")
+    assert "MigrationController has defaultJobMode by default: a place is kept" in said
+    assert "write EvictDirectly as defaultJobMode in its pluginConfig" in said
+
+
 def test_the_default_evictor_has_its_own_arguments() -> None:
     text = LOW_NODE_LOAD.replace(
         "  pluginConfig:\n",

@@ -11,6 +11,7 @@ from reactive_desched.policy.koordinator.migration_controller import (
     IGNORE_UNREADABLE,
     MigrationControllerArgs,
 )
+from reactive_desched.policy.koordinator.migration_controller import NAME as MIGRATION_CONTROLLER
 from reactive_desched.policy.koordinator.paces import is_slower_than_ours
 from reactive_desched.policy.koordinator.profiles import KoordinatorsProfile
 from reactive_desched.policy.migration import MAX_LIMITER_S
@@ -95,14 +96,28 @@ def profile_differences(
 ) -> Iterator[Diagnostic]:
     """Yield what a profile's MigrationController does otherwise than its stand-in here."""
     at = profile.args_at
-    for path, message, hint in (*_moves(args), *_pace(args)):
-        place = at.below(*path)
-        yield place.diagnostic(message, hint, rule=Rule.KOORDINATOR_DIFFERENCE, at_key=True)
+    for difference in (*_moves(args), *_pace(args)):
+        yield _said(profile, *difference)
     for field, hint in _ARGUMENTS_NOT_READ.items():
         if not (place := at.below(field)).is_null:
             yield place.diagnostic(
                 "is not read", hint, rule=Rule.KOORDINATOR_DIFFERENCE, at_key=True
             )
+
+
+def _said(
+    profile: KoordinatorsProfile, path: tuple[str, ...], message: str, hint: str
+) -> Diagnostic:
+    """Say a difference at its argument; where none is written, at the profile."""
+    if MIGRATION_CONTROLLER in profile.configs:
+        place = profile.args_at.below(*path)
+        return place.diagnostic(message, hint, rule=Rule.KOORDINATOR_DIFFERENCE, at_key=True)
+    name = ".".join(path)
+    return profile.at.diagnostic(
+        f"{MIGRATION_CONTROLLER} has {name} by default: {message}",
+        f"{hint} as {name} in its pluginConfig",
+        rule=Rule.KOORDINATOR_DIFFERENCE,
+    )
 
 
 _Difference = tuple[tuple[str, ...], str, str]
