@@ -63,21 +63,31 @@ class JobsInProgress:
 
 
 class OpenJobs:
-    """The jobs that have not ended, and of these the ones whose pod is still to be evicted."""
+    """The jobs that have not ended, and of these the ones whose pod is still to be evicted.
+
+    The latter are counted at the first question, which only a policy with limits leads to.
+    """
 
     def __init__(self) -> None:
         self.every: Final = JobsInProgress()
-        self._to_evict: Final = JobsInProgress()
+        self._to_evict: Final[list[JobOfPod]] = []
+        self._counted: JobsInProgress | None = None
 
     def add(self, each: JobOfPod, *, is_evicted: bool = False) -> None:
         """Count a job; `is_evicted` says that its eviction counts as one already."""
         self.every.add(each)
-        if not is_evicted:
-            self._to_evict.add(each)
+        if is_evicted:
+            return
+        self._to_evict.append(each)
+        if self._counted is not None:
+            self._counted.add(each)
 
     def evictions_to_come(self, pod: Pod, scope: str) -> int:
         """Count the other pods to be evicted in the pod's "cluster", "namespace" or "node"."""
-        jobs = self._to_evict
+        if (jobs := self._counted) is None:
+            jobs = self._counted = JobsInProgress()
+            for each in self._to_evict:
+                jobs.add(each)
         counts = {
             "cluster": jobs.in_cluster,
             "namespace": jobs.in_namespace,
