@@ -99,10 +99,9 @@ def _with_pending_pod(
         done = f'Assign Pod "{job.pod}" to node "{pod.node}"'
         scheduled = is_true(POD_SCHEDULED, done, now_s)
         return succeeded(replace(status.with_condition(scheduled), node=pod.node), done)
-    if kept.phase is ReservationPhase.SUCCEEDED:
-        return failed(
-            status, FORBIDDEN, f'Reservation "{kept.name}" is already bound by another Pod'
-        )
+    took_it = kept.taken_by is not None and kept.taken_by.uid == pod.uid
+    if kept.phase is ReservationPhase.SUCCEEDED and not took_it:
+        return failed(status, FORBIDDEN, _taken(kept))
     words = kept.unschedulable or "the pod waits for a node"
     return _waiting(status, POD_SCHEDULED, UNSCHEDULABLE, words, now_s)
 

@@ -183,6 +183,29 @@ async def test_a_pod_that_waits_for_a_node_gets_the_place_itself_and_none_is_evi
 
 
 @pytest.mark.parametrize(
+    ("taker", "ended"),
+    [("web-0", (Phase.SUCCEEDED, "")), ("web-1", (Phase.FAILED, "ForbiddenMigratePod"))],
+)
+async def test_the_reservation_may_be_seen_to_have_served_before_its_pod_is_seen_on_the_node(
+    taker: str, ended: tuple[Phase, str]
+) -> None:
+    waiting = replace(WEB[0], node="")
+    server = served(waiting, *WEB[1:])
+    server.has_room = False
+    async with MigratingController(server, RESERVING).running(*NODES) as process:
+        await process.make(job_on(waiting))
+        kept = replace(available(server.reservations[KEPT]), is_for_pod=True)
+        taken_by = PodReference("default", taker, taker)
+        process.reserve(replace(kept, phase=ReservationPhase.SUCCEEDED, taken_by=taken_by))
+        await anyio.sleep(1)
+        process.fed.deliver(replace(waiting, node="n3"))
+        await anyio.sleep(1)
+
+        assert ending(server) == ended
+        assert server.evictions == []
+
+
+@pytest.mark.parametrize(
     ("placeholder", "ended"),
     [(None, (Phase.FAILED, "ForbiddenMigratePod")), (PlaceholderSettings(), (Phase.SUCCEEDED, ""))],
 )
