@@ -216,7 +216,8 @@ def test_the_rights_of_placeholders_are_granted_apart() -> None:
     (role, _) = documents(MIGRATION / "placeholders" / "rbac.yaml")
 
     assert role["rules"] == [
-        {"apiGroups": [""], "resources": ["pods"], "verbs": ["create", "delete"]}
+        {"apiGroups": [""], "resources": ["pods"], "verbs": ["create", "delete"]},
+        {"apiGroups": [""], "resources": ["pods/status"], "verbs": ["patch"]},
     ]
 
 

@@ -12,7 +12,7 @@
               |                v let it be evicted           |
               |                Evicting                      |
               |                | (the placeholder makes room |
-              |                |  once a pod waits for it;   |
+              |                |  for the pod that waits;    |
               |                |  a Reservation's pod is     |
               |                |  bound, and Ready)          |
               |                | the pod is gone             |
@@ -39,6 +39,7 @@ from reactive_desched.migration.places import (
     condition,
     failed,
     is_for_pending_pod,
+    seconds_of,
     succeeded,
     with_placeholder,
     with_replacement,
@@ -72,12 +73,15 @@ KEPT_WITHOUT_TTL_S: Final = 1800.0
 
 DELETE_AGAIN_S: Final = 60.0
 
+SUCCESSOR_GRACE_S: Final = 30.0
+"""So long after its pod is gone a placeholder keeps its place for a pod that does not come."""
+
 
 class Sight(Struct, frozen=True, gc=False):
     """What is known about a job besides itself; `now_s` is seconds since the epoch.
 
     `pod` is the pod that it names, None where there is none. `placeholder` or `reservation` keeps a
-    place for the pod's replacement; `has_successor` says that a pod of the same controller waits
+    place for the pod's replacement; `successor` is a pod of the same controller that waits
     for a node, and `bound` is the pod that took the place of the Reservation.
     `is_evicted` says that the API server accepted the pod's eviction, and `forbidden` why
     arbitration forbids the move.
@@ -88,7 +92,7 @@ class Sight(Struct, frozen=True, gc=False):
     placeholder: Pod | None = None
     reservation: Reservation | None = None
     bound: Pod | None = None
-    has_successor: bool = False
+    successor: Pod | None = None
     is_evicted: bool = False
     forbidden: str = ""
     may_begin: bool = False
@@ -137,10 +141,11 @@ class GiveUpPlace(Struct, frozen=True, gc=False):
 
 
 class MakeRoom(Struct, frozen=True, gc=False):
-    """Delete the job's placeholder."""
+    """Delete the job's placeholder; its node is meant for the successor, where one waits."""
 
     job: MigrationJob
     placeholder: Pod
+    successor: Pod | None = None
 
 
 class Delete(Struct, frozen=True, gc=False):
@@ -188,7 +193,7 @@ class Modes(Struct, frozen=True, gc=False):
 def next_step(job: MigrationJob, modes: Modes, seen: Sight) -> Step | None:
     """Return what is to be done next; None while the job waits, or for good."""
     if (placeholder := seen.placeholder) is not None and _may_make_room(job, seen):
-        return None if placeholder.is_terminating else MakeRoom(job, placeholder)
+        return None if placeholder.is_terminating else MakeRoom(job, placeholder, seen.successor)
     if (kept := seen.reservation) is not None and _has_failed(job) and kept.is_ours:
         return None if kept.is_terminating else GiveUpPlace(job, kept)
     if seen.now_s >= deleted_at(job):
@@ -226,8 +231,19 @@ def _is_evicting(job: MigrationJob, seen: Sight) -> bool:
 
 def _may_make_room(job: MigrationJob, seen: Sight) -> bool:
     """Say whether a placeholder serves no more: a replacement wants its place, or none will."""
-    is_over = job.has_ended or seen.now_s >= deleted_at(job)
-    return is_over or (_is_evicting(job, seen) and (seen.pod is None or seen.has_successor))
+    if job.has_ended or seen.now_s >= deleted_at(job):
+        return True
+    return _is_evicting(job, seen) and (
+        seen.successor is not None or not _may_be_replaced(job, seen)
+    )
+
+
+def _may_be_replaced(job: MigrationJob, seen: Sight) -> bool:
+    """Say whether a successor may still come: a StatefulSet makes it once the old pod is gone."""
+    evicted = job.status.condition(EVICTION)
+    if seen.pod is not None or evicted is None or evicted.status != "True":
+        return True
+    return seen.now_s < seconds_of(evicted) + SUCCESSOR_GRACE_S
 
 
 def _next_status(job: MigrationJob, modes: Modes, seen: Sight) -> JobStatus:
@@ -270,12 +286,15 @@ def _evicting(job: MigrationJob, modes: Modes, seen: Sight) -> JobStatus:
         return status.with_condition(condition(EVICTION, "False", EVICTING, moved, seen.now_s))
     done = f'Pod "{job.pod}" has been evicted'
     done += f", and a place was kept on node {status.node}" if status.node else ""
+    keeps_place = modes.reserves(job, None) or seen.placeholder is not None
     if evicting is None or evicting.reason != EVICT_COMPLETE:
         status = status.with_condition(
             condition(EVICTION, "True", EVICT_COMPLETE, done, seen.now_s)
         )
-        if modes.reserves(job, None):
+        if keeps_place:
             return status
+    if seen.placeholder is not None and seen.successor is None and _may_be_replaced(job, seen):
+        return status
     if modes.reserves(job, None):
         return with_replacement(job, seen.reservation, seen.bound, seen.now_s)
     return succeeded(status, done)
@@ -366,5 +385,7 @@ def deleted_at(job: MigrationJob) -> float:
 
 def next_change_at(job: MigrationJob, now_s: float) -> float:
     """Return when time alone changes what is to be written; a deletion is tried again."""
-    times = (job.created_s + MISSING_GRACE_S, times_out_at(job), deleted_at(job))
+    times = [job.created_s + MISSING_GRACE_S, times_out_at(job), deleted_at(job)]
+    if (evicted := job.status.condition(EVICTION)) is not None and evicted.status == "True":
+        times.append(seconds_of(evicted) + SUCCESSOR_GRACE_S)
     return min((time for time in times if time > now_s), default=now_s + DELETE_AGAIN_S)

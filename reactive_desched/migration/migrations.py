@@ -449,15 +449,15 @@ class Migrations:
     def _sight(self, job: MigrationJob, now_s: float) -> Sight:
         rejection, is_final = self._rejections.get(job.name, (None, False))
         pods, pod = self._view.index(JobPods), self.pod_of(job)
-        controller = None if pod is None else controller_of(pod.owners)
+        placeholder = pods.placeholder_of(job)
         kept = self._view.store(Reservation).get(job.reservation or job.uid)
         return Sight(
             now_s,
             pod,
-            pods.placeholder_of(job),
+            placeholder,
             kept,
             None if kept is None else pods.taker_of(kept),
-            has_successor=controller is not None and pods.has_unbound_pod(controller.uid),
+            successor=None if placeholder is None else pods.successor_for(placeholder),
             is_evicted=job.pod.uid in self._evicted,
             forbidden=rejection[1] if is_final and rejection is not None else "",
             may_begin=job.name in self._admitted,

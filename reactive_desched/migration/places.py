@@ -163,6 +163,12 @@ def condition(kind: str, status: str, reason: str, message: str, now_s: float) -
     return JobCondition(kind, status, reason, message, at)
 
 
+def seconds_of(written: JobCondition) -> float:
+    """Return since when a condition is as it is, in seconds since the epoch; 0 where unknown."""
+    at = written.last_transition_time
+    return datetime.fromisoformat(at).timestamp() if at else 0.0
+
+
 def is_for_pending_pod(status: JobStatus) -> bool:
     """Say whether a job places a pod that waits for a node, and so evicts none."""
     return status.condition(POD_SCHEDULED) is not None

@@ -63,8 +63,8 @@ class PlaceholderSettings(Section):
     )
     priority_class_name: str = Field(
         default="",
-        description="Their PriorityClass, one below those of the pods that are moved; left out, "
-        "the cluster's default.",
+        description="Their PriorityClass; left out, the cluster's default. One below those of "
+        "other pods lets any of them take the place before the eviction.",
     )
 
 

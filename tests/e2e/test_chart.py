@@ -257,7 +257,11 @@ def rules_on_jobs(objects: list[Object]) -> list[Object]:
 
 def writes_of_pods(objects: list[Object]) -> list[Object]:
     rules = [rule for each in objects if each["kind"] == "ClusterRole" for rule in each["rules"]]
-    return [rule for rule in rules if rule["resources"] == ["pods"] and "list" not in rule["verbs"]]
+    return [
+        rule
+        for rule in rules
+        if rule["resources"] in (["pods"], ["pods/status"]) and "list" not in rule["verbs"]
+    ]
 
 
 def definitions(objects: list[Object]) -> list[Object]:

@@ -94,6 +94,37 @@ def test_in_a_full_cluster_nothing_is_evicted_and_nothing_is_left_behind(
     assert referee.evicted() == []
 
 
+def test_the_place_is_given_to_the_replacement_and_to_no_pod_that_waited_for_the_room_before(
+    jobs: E2ENamespace, run_controller: RunController, referee: AuditCrosscheck
+) -> None:
+    jobs.add_nodes("n1")
+    before = jobs.deploy("web", 2, cpu="3500m")
+    doomed = next(iter(before.values()))
+    jobs.cordon("n1")
+    jobs.add_nodes("n2")
+    jobs.deploy("other", 1, cpu="3500m")
+    jobs.create_pdb("web", 0)
+    jobs.settings = settings("api")
+
+    with run_controller():
+        name = create_job(jobs, doomed.name, ttl="2m")
+        wait_until(
+            lambda: not has_not(jobs, name, "ReservationScheduled"),
+            within_s=30,
+            what="the placeholder has a node",
+        )
+        jobs.deploy_each("rival", cpu="3500m")
+        wait_until(lambda: jobs.pods("rival"), within_s=10, what="the rival waits")
+        time.sleep(OUTAGE_S)
+        jobs.delete_pdb("web")
+        wait_until(referee.evicted, within_s=30, what="the pod is evicted")
+        after = jobs.await_healthy("web", 2, within_s=60)
+
+    assert {pod.node for pod in after.values()} == {jobs.node("n1"), jobs.node("n2")}
+    assert [pod.node for pod in jobs.pods("rival").values()] == [None]
+    assert [each.uid for each in referee.evicted()] == [doomed.uid]
+
+
 Down = Callable[[], AbstractContextManager[None]]
 
 

@@ -751,6 +751,43 @@ async def test_a_pod_is_evicted_once_a_placeholder_has_a_node_and_its_place_is_g
         ]
 
 
+async def test_a_place_is_kept_for_a_successor_that_comes_late_and_for_half_a_minute_only() -> None:
+    server = served()
+    async with MigratingController(server, RESERVING).running(*NODES) as process:
+        await process.make(job_on(WEB[0]))
+        await anyio.sleep(20)
+        assert "web-0" not in server.pods
+        assert server.jobs["web-0"].phase is Phase.RUNNING
+        assert "placeholder-job-web-0" in server.pods
+
+        process.fed.deliver(successor(WEB[0]))
+        await anyio.sleep(1)
+        assert "placeholder-job-web-0" not in server.pods
+        assert ending(server, "web-0") == (Phase.SUCCEEDED, "")
+        await process.make(job_on(WEB[1]))
+        process.fed.delete(successor(WEB[0]))
+        await anyio.sleep(45)
+        assert ending(server, "web-1") == (Phase.SUCCEEDED, "")
+        assert "placeholder-job-web-1" not in server.pods
+
+
+async def test_of_two_places_each_is_given_to_a_pod_of_its_own() -> None:
+    server = served()
+    settings = RESERVING.model_copy(
+        update={"max_migrating_per_workload": 9, "max_unavailable_per_workload": 9}
+    )
+    async with MigratingController(server, settings).running(*NODES) as process:
+        process.fed.deliver(server.put(job_on(WEB[0])))
+        process.fed.deliver(server.put(job_on(WEB[1])))
+        await anyio.sleep(1)
+        assert sorted(server.evictions) == ["web-0", "web-1"]
+        elsewhere = PodStatus(nominated_node="n2")
+        process.fed.deliver(replace(successor(WEB[0]), status=elsewhere))
+        await anyio.sleep(0.1)
+
+        assert {"placeholder-job-web-0", "placeholder-job-web-1"} <= server.pods.keys()
+
+
 async def test_in_a_full_cluster_nothing_is_evicted_and_no_placeholder_is_left() -> None:
     server = served()
     server.has_room = False
@@ -804,7 +841,7 @@ async def test_a_process_that_ends_while_a_place_is_kept_leaves_it_to_the_next(
     for uid, each in tuple(server.pods.items()):
         server.pods[uid] = each if each.node else replace(each, node="n3")
     async with MigratingController(server, RESERVING).running(*NODES, past=past):
-        await anyio.sleep(20)
+        await anyio.sleep(60)
 
         assert server.evictions == ["web-0"]
         assert ending(server, "web-0") == (Phase.SUCCEEDED, "")

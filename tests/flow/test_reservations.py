@@ -217,7 +217,7 @@ async def test_pods_of_other_schedulers_stay_or_have_a_placeholder(
     settings = RESERVING.model_copy(update={"placeholder": placeholder})
     async with MigratingController(server, settings).running(*NODES) as process:
         await process.make(job_on(other))
-        await anyio.sleep(10)
+        await anyio.sleep(45)
 
         assert ending(server) == ended
         assert server.reservations == {}

@@ -1,11 +1,14 @@
 """How migration jobs are read, and what placeholders are made of."""
 
 import json
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
-from reactive_desched.kube.client.placeholders import placeholder
+from reactive_desched.errors import RequestRejected
+from reactive_desched.kube.client.placeholders import make_room, placeholder
+from reactive_desched.kube.client.session import Session
 from reactive_desched.kube.codec import ResourceCodec
 from reactive_desched.model.migration_jobs import (
     JobCondition,
@@ -18,6 +21,7 @@ from reactive_desched.policy.migration import PlaceholderSettings
 from reactive_desched.state.kinds.interning import InternTables
 from reactive_desched.state.kinds.pod_migration_job import POD_MIGRATION_JOB
 from reactive_desched.testing.builders import pod
+from tests.support.scripted_api import ScriptedApi, ScriptedReply
 
 JOB: dict[str, Any] = {
     "metadata": {
@@ -150,3 +154,37 @@ def test_a_placeholder_keeps_away_from_the_pods_node_by_each_term() -> None:
         },
         **anti,
     }
+
+
+@pytest.mark.anyio
+async def test_the_successor_is_nominated_for_the_node_before_the_placeholder_is_deleted(
+    api: ScriptedApi, session: Session
+) -> None:
+    api.answer_next("PATCH", ScriptedReply(200))
+    api.answer_next("DELETE", ScriptedReply(200))
+
+    await make_room(session, pod("place", on="n3"), pod("web-next"))
+
+    nominated, deleted = api.requests
+    assert (nominated.kind, nominated.path) == (
+        "PATCH",
+        "/api/v1/namespaces/default/pods/web-next/status",
+    )
+    assert json.loads(nominated.body) == {
+        "metadata": {"uid": "web-next"},
+        "status": {"nominatedNodeName": "n3"},
+    }
+    assert (deleted.kind, deleted.path) == ("DELETE", "/api/v1/namespaces/default/pods/place")
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("status", "asked"), [(403, ["PATCH", "DELETE"]), (500, ["PATCH"])])
+async def test_without_the_right_to_nominate_the_placeholder_makes_room_all_the_same(
+    api: ScriptedApi, session: Session, status: int, asked: list[str]
+) -> None:
+    api.answer_next("PATCH", ScriptedReply(status, b"{}"))
+    api.answer_next("DELETE", ScriptedReply(200))
+
+    with suppress(RequestRejected):
+        await make_room(session, pod("place", on="n3"), pod("web-next"))
+    assert [each.kind for each in api.requests] == asked

@@ -206,7 +206,7 @@ class MigratingController:
         match step:
             case KeepPlace(job, pod):
                 self._tasks.start_soon(self._place, job, pod)
-            case MakeRoom(_, placeholder):
+            case MakeRoom(_, placeholder, _):
                 self.delete_pod(self.server.pods[placeholder.uid])
             case Reserve(job, _) if written is not None:
                 self._tasks.start_soon(self._reserve, job)

@@ -90,8 +90,8 @@ class MigrationJobWriter:
             case KeepPlace(job, pod):
                 await keep_place(self._session, job, pod, self._settings.placeholder)
                 return job
-            case MakeRoom(job, placeholder):
-                await make_room(self._session, placeholder)
+            case MakeRoom(job, placeholder, successor):
+                await make_room(self._session, placeholder, successor)
                 return job
             case Reserve(job, pod):
                 return await self._reserve(job, pod)

@@ -35,6 +35,7 @@ _COPIED: Final = (
     *("nodeSelector", "tolerations", "topologySpreadConstraints", "schedulerName"),
     "runtimeClassName",
 )
+_MERGE_PATCH: Final = "application/merge-patch+json"
 _NATIVE: Final = (CPU, MEMORY, "ephemeral-storage")
 _JsonObject = dict[str, Any]  # any JSON below the named members
 
@@ -54,13 +55,33 @@ async def keep_place(
         _body(made, pod)
 
 
-async def make_room(session: Transport, placeholder: Pod) -> None:
-    """Delete a placeholder, at once; raises ClusterError. One that is gone already is no error."""
+async def make_room(session: Transport, placeholder: Pod, successor: Pod | None) -> None:
+    """Give the place of a placeholder to its successor; raises ClusterError.
+
+    The successor is nominated for the node, and then the placeholder is deleted at once: the
+    kube-scheduler counts a nominated pod for others of its priority and below, so that none of them
+    takes the room. One that is gone already is no error.
+    """
+    if successor is not None and placeholder.node:
+        await _nominate(session, successor, placeholder.node)
     options = {"preconditions": {"uid": placeholder.uid}, "gracePeriodSeconds": 0}
     path = _path(placeholder.namespace, placeholder.name)
     reply = await session.request("DELETE", path, body=msgspec.json.encode(options))
     if reply.status not in (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT):
         _body(reply, placeholder)
+
+
+async def _nominate(session: Transport, pod: Pod, node: str) -> None:
+    """Write on a pod for which node it is meant; without the right, or the pod, it is not."""
+    patch = {"metadata": {"uid": pod.uid}, "status": {"nominatedNodeName": node}}
+    reply = await session.request(
+        "PATCH",
+        f"{_path(pod.namespace, pod.name)}/status",
+        body=msgspec.json.encode(patch),
+        content_type=_MERGE_PATCH,
+    )
+    if reply.status not in (HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT):
+        _body(reply, pod)
 
 
 async def read_pod(session: Transport, pod: Pod) -> _JsonObject | None:

@@ -68,9 +68,14 @@ class JobPods(Index):
         uid = self._placeholders.get(job.uid)
         return None if uid is None else self._pods.get(uid)
 
-    def has_unbound_pod(self, controller_uid: str) -> bool:
-        """Say whether a controller has a pod that waits for a node."""
-        return controller_uid in self._unbound
+    def successor_for(self, placeholder: Pod) -> Pod | None:
+        """Return a pod that waits for the place, and is meant for no other node."""
+        controller = placeholder.labels.get(PLACEHOLDER_FOR, "")
+        found = map(self._pods.get, self._unbound.get(controller, ()))
+        waiting = [pod for pod in found if pod is not None]
+        meant = [pod for pod in waiting if pod.status.nominated_node == placeholder.node]
+        free = [pod for pod in waiting if not pod.status.nominated_node]
+        return next(iter((*meant, *free)), None)
 
     def unavailable_in(self, namespace: str) -> Iterator[Pod]:
         """Return the pods of controllers that are not Ready, have ended or are terminating."""
