@@ -35,7 +35,7 @@ class JobPods(Index):
         self._unavailable: dict[str, dict[PodKey, None]] = {}
         self._job_of_uid: dict[str, str] = {}
         self._reserving: dict[str, dict[str, None]] = {}  # names of jobs by the Reservation's name
-        self._takers: dict[PodKey, str] = {}  # names of Reservations by the pod that took it
+        self._takers: dict[PodKey, dict[str, None]] = {}  # names of Reservations by their pod
         self._placeholders: dict[str, PodKey] = {}  # by the job's uid
         self._holders: dict[str, dict[str, None]] = {}  # uids of jobs by the controller's uid
         self._unbound: dict[str, dict[PodKey, None]] = {}  # by the controller's uid
@@ -111,9 +111,9 @@ class JobPods(Index):
     ) -> Iterable[MigrationJobChanged]:
         """Follow who took the place; name the jobs that keep it."""
         if isinstance(old, Reservation) and old.taken_by is not None:
-            self._takers.pop(old.taken_by.uid, None)
+            _drop(self._takers, old.taken_by.uid, old.name)
         if isinstance(new, Reservation) and new.taken_by is not None:
-            self._takers[new.taken_by.uid] = new.name
+            self._takers.setdefault(new.taken_by.uid, {})[new.name] = None
         known = new if isinstance(new, Reservation) else old
         assert isinstance(known, Reservation), "one of the two is given"
         return [MigrationJobChanged(name) for name in self._jobs_keeping(known.name)]
@@ -135,7 +135,7 @@ class JobPods(Index):
         elif self._uids.get(name) == pod.uid:
             del self._uids[name]
         self._note_availability(pod, is_there=new is not None)
-        named = (*self._names.get(name, ()), *self._holding_jobs(pod, new))
+        named = (*self._names.get(name, ()), *self._holding_jobs(old, new))
         names = dict.fromkeys((*named, *self._jobs_waiting_for(pod)))
         if not names:
             return ()
@@ -144,28 +144,36 @@ class JobPods(Index):
             changed += (MigrationJobEnded(job) for job in self._names.get(name, ()))
         return changed
 
-    def _holding_jobs(self, pod: Pod, new: Pod | None) -> Iterator[str]:
+    def _holding_jobs(self, old: Pod | None, new: Pod | None) -> Iterator[str]:
         """Follow placeholders and pods without a node; name the jobs to which that matters."""
+        if old is not None:
+            yield from self._names_of(self._leave(old))
+        if new is not None:
+            yield from self._names_of(self._enter(new))
+
+    def _enter(self, pod: Pod) -> Iterable[str]:
+        """Take in a placeholder, or a pod that waits for a node; return the uids of its jobs."""
         if (job_uid := pod.labels.get(PLACEHOLDER_OF)) is not None:
-            controller = pod.labels.get(PLACEHOLDER_FOR, "")
-            holders = self._holders.setdefault(controller, {})
-            if new is not None:
-                self._placeholders[job_uid] = pod.uid
-                holders[job_uid] = None
-            elif self._placeholders.get(job_uid) == pod.uid:
+            self._placeholders[job_uid] = pod.uid
+            self._holders.setdefault(pod.labels.get(PLACEHOLDER_FOR, ""), {})[job_uid] = None
+            return (job_uid,)
+        if (owner := controller_of(pod.owners)) is None:
+            return ()
+        if not (pod.node or pod.is_terminating or pod.has_ended):
+            self._unbound.setdefault(owner.uid, {})[pod.uid] = None
+        return self._holders.get(owner.uid, ())
+
+    def _leave(self, pod: Pod) -> Iterable[str]:
+        """Take out a placeholder, or a pod that waited; return the uids of its jobs."""
+        if (job_uid := pod.labels.get(PLACEHOLDER_OF)) is not None:
+            if self._placeholders.get(job_uid) == pod.uid:
                 del self._placeholders[job_uid]
-                holders.pop(job_uid, None)
-            if not holders:
-                del self._holders[controller]
-            yield from self._names_of((job_uid,))
-        elif (owner := controller_of(pod.owners)) is not None:
-            unbound = self._unbound.get(owner.uid, {})
-            if new is not None and not (new.node or new.is_terminating or new.has_ended):
-                self._unbound[owner.uid] = unbound
-                unbound[pod.uid] = None
-            elif unbound.pop(pod.uid, pod) is None and not unbound:
-                del self._unbound[owner.uid]
-            yield from self._names_of(self._holders.get(owner.uid, ()))
+                _drop(self._holders, pod.labels.get(PLACEHOLDER_FOR, ""), job_uid)
+            return (job_uid,)
+        if (owner := controller_of(pod.owners)) is None:
+            return ()
+        _drop(self._unbound, owner.uid, pod.uid)
+        return self._holders.get(owner.uid, ())
 
     def _names_of(self, jobs: Iterable[str]) -> Iterator[str]:
         return (name for uid in jobs if (name := self._job_of_uid.get(uid)) is not None)
@@ -177,17 +185,19 @@ class JobPods(Index):
         self._note_availability(new, is_there=True)
         return [MigrationJobChanged(name) for name in self._jobs_waiting_for(new)]
 
-    def _jobs_waiting_for(self, pod: Pod) -> Iterable[str]:
+    def _jobs_waiting_for(self, pod: Pod) -> Iterator[str]:
         """Return the jobs whose Reservation a pod took."""
-        reservation = self._takers.get(pod.uid)
-        return () if reservation is None else self._jobs_keeping(reservation)
+        for reservation in self._takers.get(pod.uid, ()):
+            yield from self._jobs_keeping(reservation)
 
     def answers(self) -> object:
         """Return the pod of each name, its jobs, who is unavailable, and who keeps a place."""
-        grouped = (self._names, self._unavailable, self._unbound, self._holders)
+        grouped = (
+            *(self._names, self._unavailable, self._unbound, self._holders),
+            *(self._reserving, self._takers),
+        )
         groups = [{key: set(found) for key, found in each.items()} for each in grouped]
-        places = {name: set(jobs) for name, jobs in self._reserving.items()}, dict(self._takers)
-        return dict(self._uids), groups, dict(self._placeholders), dict(self._job_of_uid), places
+        return dict(self._uids), groups, dict(self._placeholders), dict(self._job_of_uid)
 
     def _note_availability(self, pod: Pod, *, is_there: bool) -> None:
         uids = self._unavailable.get(pod.namespace, {})
@@ -197,3 +207,10 @@ class JobPods(Index):
             uids[pod.uid] = None
         elif uids.pop(pod.uid, pod) is None and not uids:
             del self._unavailable[pod.namespace]
+
+
+def _drop(groups: dict[str, dict[str, None]], key: str, member: str) -> None:
+    group = groups.get(key, {})
+    group.pop(member, None)
+    if not group:
+        groups.pop(key, None)
