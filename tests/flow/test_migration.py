@@ -5,8 +5,6 @@ from typing import Any
 
 import anyio
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from msgspec import to_builtins
 from msgspec.structs import replace
 
@@ -22,7 +20,6 @@ from reactive_desched.model.labels import LabelSelector
 from reactive_desched.model.migration_jobs import (
     JobCondition,
     JobStatus,
-    MigrationJob,
     Mode,
     Phase,
     PodReference,
@@ -438,99 +435,6 @@ async def test_a_job_in_a_phase_that_is_not_ours_is_left_alone() -> None:
 
         assert server.evictions == []
         assert phases(server, "web-0") == [Phase.ABORTED]
-
-
-verbs = st.sampled_from(
-    ["job", "job", "job", "pause", "resume", "abort", "delete pod", "down", "up", "room"]
-)
-stories = st.lists(
-    st.tuples(verbs, st.integers(0, 19), st.sampled_from([0.0, 0.01, 0.4, 3.0, 30.0])),
-    min_size=1,
-    max_size=25,
-)
-restarts = st.sampled_from([0.0, 0.004, 0.5, 2.0])
-
-
-@given(stories, stories, restarts, st.sampled_from(Mode))
-def test_any_history_evicts_once_per_job_keeps_the_limits_and_ends_every_job(
-    before: list[tuple[str, int, float]],
-    after: list[tuple[str, int, float]],
-    restart_s: float,
-    mode: Mode,
-) -> None:
-    anyio.run(_live, before, after, restart_s, mode, backend="trio", backend_options=_jumping())
-
-
-def _jumping() -> dict[str, Any]:
-    import trio.testing
-
-    return {"clock": trio.testing.MockClock(autojump_threshold=0)}
-
-
-async def _live(
-    before: list[tuple[str, int, float]],
-    after: list[tuple[str, int, float]],
-    restart_s: float,
-    mode: Mode,
-) -> None:
-    server = served()
-    settings = MigrationJobSettings(
-        default_job_mode=mode,
-        placeholder=PlaceholderSettings(),
-        max_migrating_globally=3,
-        max_migrating_per_node=2,
-        max_migrating_per_workload=2,
-    )
-    async with MigratingController(server, settings).running(*NODES) as process:
-        await _story(process, before)
-        await anyio.sleep(restart_s)
-    for uid in server.evictions:
-        server.pods.pop(uid, None)
-    async with MigratingController(server, settings).running(
-        *NODES, past=list(server.evictions)
-    ) as process:
-        await _story(process, after)
-        server.is_down = False
-        for name, job in tuple(server.jobs.items()):
-            if job.is_paused:
-                process.edit(name, is_paused=False)
-        await anyio.sleep(400)
-
-        assert len(server.evictions) == len(set(server.evictions)), "no pod is evicted twice"
-        assert all(job.has_ended for job in server.jobs.values()), "every job has ended"
-        _check_limits(server)
-        await anyio.sleep(400)
-        assert not server.jobs, "none is left behind"
-        assert not [uid for uid in server.pods if uid.startswith("placeholder")], "nor a place"
-
-
-def _check_limits(server: JobServer) -> None:
-    """Check in the order of the writes that never more than three jobs ran."""
-    running: set[str] = set()
-    for name, phase, _ in server.history:
-        running = running | {name} if phase is Phase.RUNNING else running - {name}
-        assert len(running) <= 3, f"{len(running)} jobs run at once"
-
-
-async def _story(process: MigratingController, story: list[tuple[str, int, float]]) -> None:
-    server = process.server
-    for verb, number, wait_s in story:
-        one = WEB[number]
-        made: MigrationJob | None = server.jobs.get(one.name)
-        match verb:
-            case "job" if made is None and one.uid in server.pods:
-                process.fed.deliver(server.put(job_on(one)))
-            case "pause" | "resume" if made is not None:
-                process.edit(one.name, is_paused=verb == "pause")
-            case "abort" if made is not None:
-                process.edit(one.name, is_to_be_aborted=True)
-            case "delete pod" if one.uid in server.pods:
-                process.delete_pod(server.pods[one.uid])
-            case "room":
-                server.has_room = not server.has_room
-            case "down" | "up":
-                server.is_down = verb == "down"
-        await anyio.sleep(wait_s)
 
 
 # --- each finding makes a job ---

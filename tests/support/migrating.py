@@ -1,6 +1,6 @@
 """A cluster whose API server has migration jobs, in memory and on virtual time."""
 
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Self
 
@@ -37,24 +37,34 @@ from reactive_desched.model.objects import (
     ClusterObject,
     OwnerReference,
     Pod,
-    PodCondition,
     PodStatus,
 )
-from reactive_desched.model.outcomes import EVICTED, Accepted, EvictionRequest, EvictionResponse
+from reactive_desched.model.outcomes import (
+    EVICTED,
+    Accepted,
+    EffectUnknown,
+    EvictionRequest,
+    EvictionResponse,
+    PodFound,
+    PodLookup,
+    PodNotFound,
+)
 from reactive_desched.model.reservations import Reservation, ReservationPhase
 from reactive_desched.policy.migration import MigrationJobSettings
 from reactive_desched.primitives.wakeup import Wakeup
+from reactive_desched.testing.builders import READY
 from tests.support.flow import FakeEdgesController, FakeEvictor
 from tests.support.recording_logger import RecordingLogger
-
-READY = PodStatus(phase="Running", conditions=(PodCondition("Ready", "True"),))
 
 
 class JobServer:
     """The API server's copy of the jobs, and the pods that it evicts; it outlives controllers.
 
-    A write that names an old version is refused. While `is_down`, every write fails. An eviction
-    ends `ends_after_s` later with the pod's deletion.
+    A write that names an old version is refused. While `is_down`, every write fails; the next
+    `lost_answers` writes are carried out, and their answers lost. An eviction ends `ends_after_s`
+    later with the pod's deletion; where `replaces`, its controller then makes another pod.
+    `on_write` is called after each write of a job, and `on_eviction` with each pod whose eviction
+    is accepted.
     """
 
     def __init__(self) -> None:
@@ -68,6 +78,10 @@ class JobServer:
         self.placeholders: list[str] = []
         self.reservations: dict[str, Reservation] = {}
         self.ends_after_s = 2.0
+        self.replaces = False
+        self.lost_answers = 0
+        self.on_write: Callable[[], None] = lambda: None
+        self.on_eviction: Callable[[Pod], None] = lambda _: None
         self._version = 100
 
     def put(self, job: MigrationJob) -> MigrationJob:
@@ -77,7 +91,14 @@ class JobServer:
         self.jobs[job.name] = job = replace(job, resource_version=self._version)
         if before is None or before.status != job.status:
             self.history.append((job.name, job.phase, job.status.reason))
+        self.on_write()
         return job
+
+    def loses_answer(self) -> bool:
+        """Say whether the answer to this request is lost, and count it."""
+        is_lost = self.lost_answers > 0
+        self.lost_answers -= is_lost
+        return is_lost
 
     async def create(self, order: NewJob) -> MigrationJob:
         """Make a job."""
@@ -88,7 +109,7 @@ class JobServer:
         return self.put(
             MigrationJob(
                 name=order.name,
-                uid=f"job-{order.name}",
+                uid=f"job-{order.name}-{self._version}",
                 pod=pod,
                 created_s=int(anyio.current_time()),
                 ttl_s=300.0,
@@ -132,11 +153,23 @@ class EvictionEndpoint(FakeEvictor):
 
     async def _answer(self, request: EvictionRequest) -> EvictionResponse:
         response = await super()._answer(request)
-        if isinstance(response, Accepted) and request.uid in self._server.pods:
+        pod = self._server.pods.get(request.uid)
+        if isinstance(response, Accepted) and pod is not None:
+            self._server.on_eviction(pod)
             self._server.evictions.append(request.name)
             self.accepted.append(request.uid)
             self.has_accepted.notify()
+            if self._server.loses_answer():
+                return EffectUnknown("the connection broke")
         return response
+
+    async def get_pod(self, namespace: str, name: str) -> PodLookup:
+        """Read a pod of the server; one whose eviction was accepted is terminating."""
+        await anyio.lowlevel.checkpoint()
+        for pod in self._server.pods.values():
+            if (pod.namespace, pod.name) == (namespace, name):
+                return PodFound(pod.uid, pod.is_terminating or name in self._server.evictions)
+        return PodNotFound()
 
 
 class MigratingController:
@@ -192,21 +225,32 @@ class MigratingController:
                 *self.server.jobs.values(),
                 *self.server.reservations.values(),
             )
+            for pod in self.server.pods.values():
+                if pod.name in self.server.evictions:
+                    tasks.start_soon(self._let_go, pod.uid)
+                elif not pod.node:
+                    tasks.start_soon(self._bind, pod)
             tasks.start_soon(self.runner.run)
             yield self
             tasks.cancel_scope.cancel()
 
     async def create(self, order: NewJob) -> MigrationJob:
         """Make a job."""
-        return await self.server.create(order)
+        made = await self.server.create(order)
+        if self.server.loses_answer():
+            self.fed.deliver(made)
+            raise RequestRejected("the connection broke", retryable=True)
+        return made
 
     async def carry_out(self, step: Step) -> MigrationJob | None:
         """Write a step, and make or delete the placeholder that it is about."""
         written = await self.server.carry_out(step)
         match step:
+            case Delete(job):
+                self.fed.delete(job)
             case KeepPlace(job, pod):
                 self._tasks.start_soon(self._place, job, pod)
-            case MakeRoom(_, placeholder, _):
+            case MakeRoom(_, placeholder, _) if placeholder.uid in self.server.pods:
                 self.delete_pod(self.server.pods[placeholder.uid])
             case Reserve(job, _) if written is not None:
                 self._tasks.start_soon(self._reserve, job)
@@ -215,6 +259,10 @@ class MigratingController:
             case GiveUpPlace(_, kept):
                 del self.server.reservations[kept.name]
                 self.fed.delete(kept)
+        if self.server.loses_answer():
+            if written is not None:
+                self.fed.deliver(written)
+            raise RequestRejected("the connection broke", retryable=True)
         return written
 
     def reserve(self, kept: Reservation) -> None:
@@ -244,14 +292,20 @@ class MigratingController:
     async def _place(self, job: MigrationJob, pod: Pod) -> None:
         """Let a placeholder appear, and half a second later have a node, where one has room."""
         made = placeholder_of(job, pod)
-        if made.uid in self.server.pods:
-            return
+        if made.uid in self.server.pods or job.name not in self.server.jobs:
+            return  # without its owner it is collected as garbage at once
         self.server.pods[made.uid] = made
         self.server.placeholders.append(made.name)
         self.fed.deliver(made)
+        await self._bind(made)
+
+    async def _bind(self, pod: Pod) -> None:
+        """Let a pod have a node half a second later, as soon as one has room."""
         await anyio.sleep(0.5)
-        if made.uid in self.server.pods and self.server.has_room:
-            self.server.pods[made.uid] = bound = replace(made, node="n3")
+        while not self.server.has_room:  # noqa: ASYNC110 -- tests set it at any time
+            await anyio.sleep(0.5)
+        if pod.uid in self.server.pods:
+            self.server.pods[pod.uid] = bound = replace(pod, node="n3", status=READY)
             self.fed.deliver(bound)
 
     def _announce(self, change: Change) -> None:
@@ -267,10 +321,26 @@ class MigratingController:
         """Change a job, as a person does."""
         self.fed.deliver(self.server.put(replace(self.server.jobs[name], **fields)))
 
+    def delete_job(self, name: str) -> None:
+        """Let a job be gone, and what it owns."""
+        self.fed.delete(job := self.server.jobs.pop(name))
+        for pod in tuple(self.server.pods.values()):
+            if any(owner.uid == job.uid for owner in pod.owners):
+                self.delete_pod(pod)
+
     def delete_pod(self, pod: Pod) -> None:
-        """Let a pod be gone."""
+        """Let a pod be gone; its controller replaces it, where there are such."""
         self.server.pods.pop(pod.uid, None)
         self.fed.delete(pod)
+        if self.server.replaces and PLACEHOLDER_OF not in pod.labels:
+            self._tasks.start_soon(self._replace, pod)
+
+    async def _replace(self, pod: Pod) -> None:
+        name = f"{pod.name}x"
+        new = replace(pod, name=name, uid=name, node="", status=PodStatus(), deletion_s=None)
+        self.server.pods[new.uid] = new
+        self.fed.deliver(new)
+        await self._bind(new)
 
     async def _delete_evicted(self, tasks: TaskGroup) -> None:
         while True:
@@ -284,7 +354,8 @@ class MigratingController:
         await anyio.sleep(0.2)
         self.fed.deliver(leaving)
         await anyio.sleep(self.server.ends_after_s)
-        self.delete_pod(leaving)
+        if uid in self.server.pods:
+            self.delete_pod(leaving)
 
 
 def available(made: Reservation) -> Reservation:
