@@ -1,9 +1,14 @@
-"""Which case an event belongs to: one pod under one plugin, from the finding to its end."""
+"""Which case an event belongs to: one pod under one plugin, from the finding to its end.
+
+Where a finding has a migration job made, the job's own finding, its eviction and what came of that
+belong to the same case.
+"""
 
 from collections import OrderedDict
 from typing import NamedTuple
 
 from reactive_desched.model.accounts import DecisionContext
+from reactive_desched.model.migration_jobs import MIGRATION_PROFILE
 
 MAX_CASES = 50_000
 """So many cases are remembered; of one that was forgotten, what follows begins another."""
@@ -56,10 +61,12 @@ class OpenCases:
 
     def __init__(self) -> None:
         self._cases: OrderedDict[CaseKey, Case] = OrderedDict()  # by when they were last looked at
+        self._latest: dict[tuple[str, str], CaseKey] = {}  # by the pod's uid, and the plugin
 
     def find(self, context: DecisionContext) -> Case | None:
         """Return the case this belongs to, if it is open."""
-        key = _case_key(context)
+        finding = context.finding
+        key = self._key_of(finding.pod.uid, context.profile, finding.plugin)
         if (case := self._cases.get(key)) is not None:
             self._cases.move_to_end(key)
         return case
@@ -67,15 +74,25 @@ class OpenCases:
     def open(self, context: DecisionContext, id_: str) -> Case:
         """Open a case."""
         if len(self._cases) >= MAX_CASES:
-            self._cases.popitem(last=False)
-        case = self._cases[_case_key(context)] = Case(id_)
+            oldest, _ = self._cases.popitem(last=False)
+            self._forget(oldest)
+        finding = context.finding
+        key = CaseKey(finding.pod.uid, context.profile, finding.plugin)
+        self._latest[key.uid, key.plugin] = key
+        case = self._cases[key] = Case(id_)
         return case
 
     def close(self, uid: str, profile: str, plugin: str) -> None:
         """The pod has left: what is found later is another case."""
-        self._cases.pop(CaseKey(uid, profile, plugin), None)
+        key = self._key_of(uid, profile, plugin)
+        if self._cases.pop(key, None) is not None:
+            self._forget(key)
 
+    def _key_of(self, uid: str, profile: str, plugin: str) -> CaseKey:
+        """Return the key of a case; that of a job is the key of the plugin that had it made."""
+        key = CaseKey(uid, profile, plugin)
+        return self._latest.get((uid, plugin), key) if profile == MIGRATION_PROFILE else key
 
-def _case_key(context: DecisionContext) -> CaseKey:
-    finding = context.finding
-    return CaseKey(finding.pod.uid, context.profile, finding.plugin)
+    def _forget(self, key: CaseKey) -> None:
+        if self._latest.get((key.uid, key.plugin)) == key:
+            del self._latest[key.uid, key.plugin]

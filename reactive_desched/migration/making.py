@@ -56,8 +56,13 @@ class JobMakingGate:
         return tuple(kind for step in self.filters for kind in getattr(step, "indexes", ()))
 
     def decide(self, finding: Finding, now: float) -> Decision:
-        """Return the first gate's refusal or deferral; without one, have a job made."""
+        """Return the first gate's refusal or deferral; without one, have a job made.
+
+        Of a pod that has a job no gate is asked: that it is terminating now is the job's doing.
+        """
         self._moves.observe(finding, now)
+        if (job := self._migrations.open_job_of(finding.pod)) is not None:
+            return self._moved(finding, job)
         for gate_filter in self.filters:
             if (decision := gate_filter.check(finding, now)) is not None:
                 return decision

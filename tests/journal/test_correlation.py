@@ -6,6 +6,7 @@ from reactive_desched.journal import correlation as module
 from reactive_desched.journal.correlation import OpenCases
 from reactive_desched.model.accounts import DecisionContext
 from reactive_desched.model.findings import Finding
+from reactive_desched.model.migration_jobs import MIGRATION_PROFILE
 from reactive_desched.model.objects import Pod
 from reactive_desched.model.triggers import Trigger
 
@@ -38,3 +39,18 @@ def test_a_case_is_one_pod_under_one_plugin_of_one_profile() -> None:
         assert cases.find(other) is None
     cases.close("u1", "nightly", "PodLifeTime")
     assert cases.find(about("u1")) is None
+
+
+def test_the_job_that_a_finding_had_made_is_of_its_case() -> None:
+    cases = OpenCases()
+    cases.open(about("u1", "hourly"), "case-0")
+    case = cases.open(about("u1"), "case-1")
+
+    assert cases.find(about("u1", MIGRATION_PROFILE)) is case
+    assert cases.find(about("u1", MIGRATION_PROFILE, "RemoveFailedPods")) is None
+    assert cases.find(about("u2", MIGRATION_PROFILE)) is None
+    cases.close("u1", MIGRATION_PROFILE, "PodLifeTime")
+    assert cases.find(about("u1")) is None
+    assert cases.find(about("u1", MIGRATION_PROFILE)) is None
+    of_job = cases.open(about("u1", MIGRATION_PROFILE), "case-2")
+    assert cases.find(about("u1", MIGRATION_PROFILE)) is of_job

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from reactive_desched.api.event import EVICTION_SUCCEEDED
+from reactive_desched.api.event import EVICTION_SUCCEEDED, FINDING_MADE, DecisionMade
 from reactive_desched.cli import main
 from reactive_desched.journal.reading import read_events
 from tests.support.limits import UNLIMITED
@@ -216,6 +216,26 @@ def test_each_profile_has_its_own_evictor(
 
     jobs = cluster.call("GET", JOBS)["items"]
     assert {job["spec"]["podRef"]["uid"] for job in jobs} == by_job.keys()
+    wait_until(lambda: _all_ended(cluster), program)
+    for uid in by_job:
+        assert_one_story(uid, tmp_path / "journal")
+
+
+def assert_one_story(uid: str, journal: Path) -> None:
+    """Check that all records of a pod are one case: found, moved by a job, evicted, once."""
+    events = [
+        event
+        for event in read_events(journal)
+        if (who := getattr(event.data, "who", None)) is not None and who.uid == uid
+    ]
+    assert len({event.correlationid for event in events}) == 1
+    types = [event.type for event in events]
+    assert types[0] == FINDING_MADE
+    assert types.count(FINDING_MADE) == types.count(EVICTION_SUCCEEDED) == 1
+    reasons = [
+        event.data.decision.reason for event in events if isinstance(event.data, DecisionMade)
+    ]
+    assert reasons[0] == "MovedByMigrationJob"
 
 
 def _all_ended(cluster: Any) -> bool | None:
