@@ -178,8 +178,11 @@ async def test_the_successor_is_nominated_for_the_node_before_the_placeholder_is
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize(("status", "asked"), [(403, ["PATCH", "DELETE"]), (500, ["PATCH"])])
-async def test_without_the_right_to_nominate_the_placeholder_makes_room_all_the_same(
+@pytest.mark.parametrize(
+    ("status", "asked"),
+    [(403, ["PATCH", "DELETE"]), (422, ["PATCH", "DELETE"]), (500, ["PATCH"])],
+)
+async def test_without_the_right_to_nominate_or_for_a_pod_with_a_node_the_placeholder_makes_room(
     api: ScriptedApi, session: Session, status: int, asked: list[str]
 ) -> None:
     api.answer_next("PATCH", ScriptedReply(status, b"{}"))

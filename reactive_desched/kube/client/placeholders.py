@@ -36,6 +36,10 @@ _COPIED: Final = (
     "runtimeClassName",
 )
 _MERGE_PATCH: Final = "application/merge-patch+json"
+_NOT_NOMINATED: Final = (
+    *(HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT),
+    HTTPStatus.UNPROCESSABLE_ENTITY,
+)
 _NATIVE: Final = (CPU, MEMORY, "ephemeral-storage")
 _JsonObject = dict[str, Any]  # any JSON below the named members
 
@@ -72,7 +76,10 @@ async def make_room(session: Transport, placeholder: Pod, successor: Pod | None)
 
 
 async def _nominate(session: Transport, pod: Pod, node: str) -> None:
-    """Write on a pod for which node it is meant; without the right, or the pod, it is not."""
+    """Write on a pod for which node it is meant; without the right, or the pod, it is not.
+
+    Nor is a pod that has a node by now, which the API server calls unprocessable.
+    """
     patch = {"metadata": {"uid": pod.uid}, "status": {"nominatedNodeName": node}}
     reply = await session.request(
         "PATCH",
@@ -80,7 +87,7 @@ async def _nominate(session: Transport, pod: Pod, node: str) -> None:
         body=msgspec.json.encode(patch),
         content_type=_MERGE_PATCH,
     )
-    if reply.status not in (HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT):
+    if reply.status not in _NOT_NOMINATED:
         _body(reply, pod)
 
 
