@@ -46,6 +46,7 @@ from reactive_desched.migration.places import (
     with_reservation,
 )
 from reactive_desched.model.migration_jobs import (
+    PLACEHOLDER_FOR_KIND,
     JobStatus,
     MigrationJob,
     Mode,
@@ -73,8 +74,10 @@ KEPT_WITHOUT_TTL_S: Final = 1800.0
 
 DELETE_AGAIN_S: Final = 60.0
 
+_MAKES_PODS_EARLY: Final = "ReplicaSet"
+
 SUCCESSOR_GRACE_S: Final = 30.0
-"""So long after its pod is gone a placeholder keeps its place for a pod that does not come."""
+"""So long after its pod is gone a placeholder keeps its place for a StatefulSet's next pod."""
 
 
 class Sight(Struct, frozen=True, gc=False):
@@ -239,10 +242,18 @@ def _may_make_room(job: MigrationJob, seen: Sight) -> bool:
 
 
 def _may_be_replaced(job: MigrationJob, seen: Sight) -> bool:
-    """Say whether a successor may still come: a StatefulSet makes it once the old pod is gone."""
+    """Say whether a successor may still come that takes the place.
+
+    A ReplicaSet makes it when its pod begins to terminate: where none waits once that is gone, it
+    has another node. A StatefulSet makes it afterwards.
+    """
     evicted = job.status.condition(EVICTION)
     if seen.pod is not None or evicted is None or evicted.status != "True":
         return True
+    placeholder = seen.placeholder
+    kind = "" if placeholder is None else placeholder.labels.get(PLACEHOLDER_FOR_KIND, "")
+    if kind in ("", _MAKES_PODS_EARLY):
+        return False
     return seen.now_s < seconds_of(evicted) + SUCCESSOR_GRACE_S
 
 

@@ -32,6 +32,9 @@ PLACEHOLDER_OF: Final = "reactive-desched/placeholder-of"
 PLACEHOLDER_FOR: Final = "reactive-desched/placeholder-for"
 """Our label of the same pod: the uid of the controller whose next pod is to take the place."""
 
+PLACEHOLDER_FOR_KIND: Final = "reactive-desched/placeholder-for-kind"
+"""Our label of the same pod: the kind of that controller."""
+
 
 class Phase(StrEnum):
     """How far a job is; one that was just made has none, which means Pending."""

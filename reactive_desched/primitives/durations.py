@@ -97,3 +97,8 @@ def _format_hint(text: str, accepted: str) -> str:
     if _BARE_NUMBER.fullmatch(text[:_MAX_TEXT_CHARS]):
         return f"a unit is missing: write {text}s for seconds"
     return 'write numbers with units w, d, h, m, s or ms, for example "90s", "1h30m" or "7d"'
+
+
+def write_duration(seconds: float) -> str:
+    """Return so many seconds as Go and `parse_duration` read them, to the millisecond."""
+    return f"{seconds:.3f}".rstrip("0").rstrip(".") + "s"

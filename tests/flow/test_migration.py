@@ -655,24 +655,41 @@ async def test_a_pod_is_evicted_once_a_placeholder_has_a_node_and_its_place_is_g
         ]
 
 
-async def test_a_place_is_kept_for_a_successor_that_comes_late_and_for_half_a_minute_only() -> None:
+DB = [pod(f"db-{number}", on=f"n{number % 3 + 1}", owner="StatefulSet/db") for number in range(9)]
+
+
+async def test_a_place_is_kept_for_a_late_pod_of_a_stateful_set_and_for_half_a_minute_only() -> (
+    None
+):
+    server = served(*DB)
+    async with MigratingController(server, RESERVING).running(*NODES) as process:
+        await process.make(job_on(DB[0]))
+        await anyio.sleep(20)
+        assert "db-0" not in server.pods
+        assert server.jobs["db-0"].phase is Phase.RUNNING
+        assert "placeholder-job-db-0" in server.pods
+
+        process.fed.deliver(successor(DB[0]))
+        await anyio.sleep(1)
+        assert "placeholder-job-db-0" not in server.pods
+        assert ending(server, "db-0") == (Phase.SUCCEEDED, "")
+        process.fed.delete(successor(DB[0]))
+        await process.make(job_on(DB[1]))
+        await anyio.sleep(45)
+        assert ending(server, "db-1") == (Phase.SUCCEEDED, "")
+        assert "placeholder-job-db-1" not in server.pods
+
+
+async def test_where_no_pod_of_a_replica_set_waits_once_the_old_one_is_gone_no_place_is_kept() -> (
+    None
+):
     server = served()
     async with MigratingController(server, RESERVING).running(*NODES) as process:
         await process.make(job_on(WEB[0]))
-        await anyio.sleep(20)
-        assert "web-0" not in server.pods
-        assert server.jobs["web-0"].phase is Phase.RUNNING
-        assert "placeholder-job-web-0" in server.pods
+        await anyio.sleep(5)
 
-        process.fed.deliver(successor(WEB[0]))
-        await anyio.sleep(1)
-        assert "placeholder-job-web-0" not in server.pods
         assert ending(server, "web-0") == (Phase.SUCCEEDED, "")
-        await process.make(job_on(WEB[1]))
-        process.fed.delete(successor(WEB[0]))
-        await anyio.sleep(45)
-        assert ending(server, "web-1") == (Phase.SUCCEEDED, "")
-        assert "placeholder-job-web-1" not in server.pods
+        assert "placeholder-job-web-0" not in server.pods
 
 
 async def test_of_two_places_each_is_given_to_a_pod_of_its_own() -> None:

@@ -118,6 +118,7 @@ def test_a_placeholder_requests_what_the_pod_does_and_no_service_selects_it() ->
     assert body["metadata"]["labels"] == {
         "reactive-desched/placeholder-of": "u1",
         "reactive-desched/placeholder-for": "owner-web",
+        "reactive-desched/placeholder-for-kind": "ReplicaSet",
     }
     assert body["metadata"]["annotations"] == {"reactive-desched/do-not-evict": "true"}
     [owner] = body["metadata"]["ownerReferences"]

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reactive_desched.primitives.durations import DurationError, parse_duration
+from reactive_desched.primitives.durations import DurationError, parse_duration, write_duration
 
 WAY = 'write numbers with units w, d, h, m, s or ms, for example "90s", "1h30m" or "7d"'
 
@@ -77,3 +77,8 @@ def test_hours_minutes_and_seconds_add_up(hours: int, minutes: int, seconds: int
 def test_any_text_is_a_duration_or_refused_as_one(text: str) -> None:
     with contextlib.suppress(DurationError):
         assert isinstance(parse_duration(text), float)
+
+
+@given(milliseconds=st.integers(0, 10**12))
+def test_a_written_duration_is_read_as_the_same(milliseconds: int) -> None:
+    assert parse_duration(write_duration(milliseconds / 1000)) == pytest.approx(milliseconds / 1000)

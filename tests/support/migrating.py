@@ -28,6 +28,7 @@ from reactive_desched.model.history import PastEviction
 from reactive_desched.model.kube_events import KubeEvent
 from reactive_desched.model.migration_jobs import (
     PLACEHOLDER_FOR,
+    PLACEHOLDER_FOR_KIND,
     PLACEHOLDER_OF,
     MigrationJob,
     Phase,
@@ -367,7 +368,12 @@ def available(made: Reservation) -> Reservation:
 
 def placeholder_of(job: MigrationJob, pod: Pod) -> Pod:
     """Return the placeholder of a job on a pod, without a node yet."""
-    labels = {PLACEHOLDER_OF: job.uid, PLACEHOLDER_FOR: pod.owners[0].uid}
+    owner = pod.owners[0]
+    labels = {
+        PLACEHOLDER_OF: job.uid,
+        PLACEHOLDER_FOR: owner.uid,
+        PLACEHOLDER_FOR_KIND: owner.kind,
+    }
     name = f"placeholder-{job.uid}"
     owners = (OwnerReference("PodMigrationJob", job.name, job.uid),)
     return Pod(pod.namespace, name, name, labels=labels, owners=owners)

@@ -43,6 +43,7 @@ from reactive_desched.model.migration_jobs import (
 )
 from reactive_desched.model.objects import Pod
 from reactive_desched.policy.migration import MigrationJobSettings
+from reactive_desched.primitives.durations import write_duration
 
 PATH: Final = f"/apis/{API_VERSION}/{RESOURCE}"
 _MERGE_PATCH: Final = "application/merge-patch+json"
@@ -145,7 +146,7 @@ def new_job(
     A job without a name is named after its pod; the API server adds what makes that unique.
     """
     named = {"name": name} if name else {"generateName": f"migrate-{pod.name[:_MAX_PREFIX_CHARS]}-"}
-    ttl = {"ttl": f"{ttl_s:g}s"} if ttl_s else {}
+    ttl = {"ttl": write_duration(ttl_s)} if ttl_s else {}
     return {
         "apiVersion": API_VERSION,
         "kind": KIND,

@@ -20,6 +20,7 @@ from reactive_desched.model.migration_jobs import (
     API_VERSION,
     KIND,
     PLACEHOLDER_FOR,
+    PLACEHOLDER_FOR_KIND,
     PLACEHOLDER_OF,
     MigrationJob,
 )
@@ -117,6 +118,7 @@ def placeholder(
             "labels": {
                 PLACEHOLDER_OF: job.uid,
                 PLACEHOLDER_FOR: "" if controller is None else controller.uid,
+                PLACEHOLDER_FOR_KIND: "" if controller is None else controller.kind,
             },
             "annotations": {DO_NOT_EVICT: "true"},
             "ownerReferences": [owner],

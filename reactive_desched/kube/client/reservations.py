@@ -26,6 +26,7 @@ from reactive_desched.model.reservations import (
     RESERVATIONS,
     Reservation,
 )
+from reactive_desched.primitives.durations import write_duration
 
 PATH: Final = f"/apis/{RESERVATION_API}/{RESERVATIONS}"
 _MERGE_PATCH: Final = "application/merge-patch+json"
@@ -80,7 +81,7 @@ def reservation(
     owner = {"apiVersion": API_VERSION, "kind": KIND, "name": job.name, "uid": job.uid}
     lasts = {key: spec[key] for key in ("ttl", "expires") if spec.get(key)}
     if not lasts and job.ttl_s > 0:
-        lasts = {"ttl": f"{job.ttl_s:g}s"}
+        lasts = {"ttl": write_duration(job.ttl_s)}
     return {
         "apiVersion": RESERVATION_API,
         "kind": RESERVATION_KIND,

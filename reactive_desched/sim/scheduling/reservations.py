@@ -13,6 +13,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from reactive_desched.model.labels import parse_label_selector
+from reactive_desched.model.resources import CPU, add_resources, parse_resource_list
 from reactive_desched.primitives.durations import DurationError, parse_duration
 from reactive_desched.sim.agenda import Agenda
 from reactive_desched.sim.clock import rfc3339
@@ -181,10 +182,15 @@ def _seat(reservation: Obj) -> Obj:
 
 def _requests(reservation: Obj) -> dict[str, Any]:
     containers = pod_of(reservation)["spec"].get("containers") or ()
-    requests: dict[str, Any] = {}
+    total: dict[str, int] = {}
     for each in containers:
-        requests |= (each.get("resources") or {}).get("requests") or {}
-    return requests
+        written = (each.get("resources") or {}).get("requests") or {}
+        texts = {resource: str(amount) for resource, amount in written.items()}
+        add_resources(total, parse_resource_list(texts))
+    return {
+        resource: f"{amount}m" if resource == CPU else str(amount)
+        for resource, amount in total.items()
+    }
 
 
 def _order(reservation: Obj) -> tuple[int, str]:

@@ -17,8 +17,10 @@ def world(*nodes: str) -> SimulatedCluster:
 
 def reserve(cluster: SimulatedCluster, name: str, owner: dict[str, Any], **spec: Any) -> None:
     """Make a Reservation for a pod of 2 CPUs."""
-    container = {"name": "main", "resources": {"requests": {"cpu": "2"}}}
-    template = {"metadata": {"namespace": "default"}, "spec": {"containers": [container]}}
+    containers = [
+        {"name": name, "resources": {"requests": {"cpu": "1"}}} for name in ("main", "sidecar")
+    ]
+    template = {"metadata": {"namespace": "default"}, "spec": {"containers": containers}}
     cluster.create("reservations", name, {"template": template, "owners": [owner], **spec})
 
 
@@ -47,7 +49,7 @@ def test_a_place_is_kept_for_its_owner_and_used_up_by_it() -> None:
     assert (kept["phase"], kept["nodeName"], kept["allocatable"]) == (
         "Available",
         "n1",
-        {"cpu": "2"},
+        {"cpu": "2000m"},
     )
     reasons = [(each["type"], each["reason"]) for each in kept["conditions"]]
     assert reasons == [("Scheduled", "Scheduled"), ("Ready", "Available")]
