@@ -5,18 +5,21 @@ import pytest
 from reactive_desched.model.outcomes import (
     DRY_RUN_NOT_SENT,
     EVICTION_ACCEPTED,
+    EVICTION_IN_BACKGROUND,
     PDB_REFUSED_EVICTION,
     POD_CONFLICT,
     POD_NOT_FOUND,
     REQUEST_DENIED,
     SERVER_BUSY,
     SERVER_FAILED,
+    SOFT_EVICTION_REQUESTED,
     Accepted,
     Conflict,
     Denied,
     DryRun,
     EffectUnknown,
     EvictionResponse,
+    LeavesLater,
     NotFound,
     Outcome,
     PdbRefused,
@@ -44,6 +47,16 @@ from reactive_desched.model.outcomes import (
             SERVER_BUSY.outcome("slow down", 1.5),
             id="429 of the server",
         ),
+        pytest.param(
+            LeavesLater("evacuation"),
+            EVICTION_IN_BACKGROUND.outcome("evacuation"),
+            id="429 of a program that moves the pod",
+        ),
+        pytest.param(
+            LeavesLater("annotated", is_soft=True),
+            SOFT_EVICTION_REQUESTED.outcome("annotated"),
+            id="2xx of a soft eviction",
+        ),
         pytest.param(NotFound(), POD_NOT_FOUND.outcome("the pod did not exist any more"), id="404"),
         pytest.param(
             Conflict("the uid differs"), POD_CONFLICT.outcome("the uid differs"), id="409"
@@ -67,6 +80,7 @@ def test_each_answer_has_its_outcome(answer: EvictionResponse, outcome: Outcome 
 def test_no_answer_is_without_a_row_above() -> None:
     assert {kind.__name__ for kind in EvictionResponse.__subclasses__()} == {
         "Accepted",
+        "LeavesLater",
         "PdbRefused",
         "TooManyRequests",
         "NotFound",

@@ -9,7 +9,12 @@ from typing import Any
 
 import pytest
 
-from reactive_desched.api.event import EVICTION_SUCCEEDED, EVICTION_UNKNOWN
+from reactive_desched.api.event import (
+    EVICTION_SUCCEEDED,
+    EVICTION_UNKNOWN,
+    FINDING_MADE,
+    DecisionMade,
+)
 from reactive_desched.cli import main
 from reactive_desched.journal.reading import read_events
 from tests.support.limits import UNLIMITED
