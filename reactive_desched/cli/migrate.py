@@ -1,4 +1,4 @@
-"""`migrate`: makes migration jobs, by which a controller moves pods, or aborts them."""
+"""`migrate`: makes migration jobs, by which a controller moves pods; pauses or aborts them."""
 
 import argparse
 import sys
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from reactive_desched.model.migration_jobs import PodReference
 
 DEFAULT_TTL_S = 300.0
+_CHANGES = {"abort": "abort", "pause": "pause", "resume": "let go on the paused"}
 
 
 def add(commands: Commands) -> None:
@@ -23,13 +24,15 @@ def add(commands: Commands) -> None:
     command.describe(
         "Make one PodMigrationJob for each pod, in the cluster of the kubeconfig: a controller "
         "whose settings have `migration` evicts the pod as soon as arbitration and every gate let "
-        "it go. With --abort the words are jobs, and those whose pod was not evicted yet end.",
+        "it go. With --abort, --pause and --resume the words are jobs: those whose pod was not "
+        "evicted yet end, wait, or go on. The time to live of a job that is paused goes on.",
         epilog="exit status: 0 done, 1 the API server does not answer or refuses, 2 a wrong "
         "argument",
         examples=(
             "reactive-desched migrate -n shop web-0 web-1",
             "reactive-desched migrate shop/web-0 --ttl 1h --reason 'noisy neighbour'",
             "reactive-desched migrate --abort migrate-web-0-x7k2p",
+            "reactive-desched migrate --pause migrate-web-0-x7k2p",
         ),
     )
     command.add_argument("names", nargs="+", metavar="POD", help="NAME or NAMESPACE/NAME of a pod")
@@ -47,7 +50,15 @@ def add(commands: Commands) -> None:
         default=DEFAULT_TTL_S,
         help="fail a job that has not ended after this (default: 5m)",
     )
-    command.add_argument("--abort", action="store_true", help="abort jobs of these names instead")
+    change = command.add_mutually_exclusive_group()
+    for verb, words in _CHANGES.items():
+        change.add_argument(
+            f"--{verb}",
+            dest="change",
+            action="store_const",
+            const=verb,
+            help=f"{words} jobs of these names instead",
+        )
     command.add_argument("--kubeconfig", metavar="FILE", help="default: as kubectl finds it")
     command.add_argument("--context", metavar="NAME", help="of the kubeconfig (default: its own)")
     add_person(command)
@@ -57,7 +68,7 @@ def add(commands: Commands) -> None:
 def _call(arguments: argparse.Namespace) -> int:
     import anyio
 
-    anyio.run(_abort if arguments.abort else _migrate, arguments)
+    anyio.run(_change if arguments.change else _migrate, arguments)
     return 0
 
 
@@ -90,12 +101,17 @@ async def _migrate(arguments: argparse.Namespace) -> None:
             sys.stdout.write(f"podmigrationjob {name} moves {pod}\n")
 
 
-async def _abort(arguments: argparse.Namespace) -> None:
+async def _change(arguments: argparse.Namespace) -> None:
     from reactive_desched.kube.auth.kubeconfig import KubeConfigOptions
-    from reactive_desched.kube.client.migration_jobs import abort_job
+    from reactive_desched.kube.client.migration_jobs import abort_job, pause_job
     from reactive_desched.kube.client.session import open_session
 
     async with open_session(KubeConfigOptions(arguments.kubeconfig, arguments.context)) as session:
         for name in arguments.names:
-            await abort_job(session, name)
-            sys.stdout.write(f"podmigrationjob {name} is to be aborted\n")
+            if arguments.change == "abort":
+                await abort_job(session, name)
+                sys.stdout.write(f"podmigrationjob {name} is to be aborted\n")
+            else:
+                await pause_job(session, name, paused=arguments.change == "pause")
+                now = "is paused" if arguments.change == "pause" else "goes on"
+                sys.stdout.write(f"podmigrationjob {name} {now}\n")

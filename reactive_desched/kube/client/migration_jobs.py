@@ -163,9 +163,18 @@ async def create_job(session: Transport, job: _JsonObject) -> bytes:
 
 async def abort_job(session: Transport, name: str) -> None:
     """Ask for a job to be aborted; raises ClusterError."""
+    await _change_job(session, name, {"metadata": {"annotations": {ABORT: "true"}}})
+
+
+async def pause_job(session: Transport, name: str, *, paused: bool) -> None:
+    """Pause a job, or let it go on; raises ClusterError."""
+    await _change_job(session, name, {"spec": {"paused": paused}})
+
+
+async def _change_job(session: Transport, name: str, patch: _JsonObject) -> None:
     path = f"{PATH}/{quote(name, safe='')}"
-    patch = msgspec.json.encode({"metadata": {"annotations": {ABORT: "true"}}})
-    _body(await session.request("PATCH", path, body=patch, content_type=_MERGE_PATCH), path)
+    body = msgspec.json.encode(patch)
+    _body(await session.request("PATCH", path, body=body, content_type=_MERGE_PATCH), path)
 
 
 def job_name(job: bytes) -> str:
