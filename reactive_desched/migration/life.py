@@ -74,6 +74,9 @@ KEPT_WITHOUT_TTL_S: Final = 1800.0
 
 DELETE_AGAIN_S: Final = 60.0
 
+LAG_GRACE_S: Final = 3.0
+"""And so long for a ReplicaSet's, which may be seen a moment after the old one is gone."""
+
 _MAKES_PODS_EARLY: Final = "ReplicaSet"
 
 SUCCESSOR_GRACE_S: Final = 30.0
@@ -244,17 +247,16 @@ def _may_make_room(job: MigrationJob, seen: Sight) -> bool:
 def _may_be_replaced(job: MigrationJob, seen: Sight) -> bool:
     """Say whether a successor may still come that takes the place.
 
-    A ReplicaSet makes it when its pod begins to terminate: where none waits once that is gone, it
-    has another node. A StatefulSet makes it afterwards.
+    A ReplicaSet makes it when its pod begins to terminate: where none waits some seconds after that
+    is gone, it has another node. A StatefulSet makes it afterwards.
     """
     evicted = job.status.condition(EVICTION)
     if seen.pod is not None or evicted is None or evicted.status != "True":
         return True
     placeholder = seen.placeholder
     kind = "" if placeholder is None else placeholder.labels.get(PLACEHOLDER_FOR_KIND, "")
-    if kind in ("", _MAKES_PODS_EARLY):
-        return False
-    return seen.now_s < seconds_of(evicted) + SUCCESSOR_GRACE_S
+    grace_s = LAG_GRACE_S if kind in ("", _MAKES_PODS_EARLY) else SUCCESSOR_GRACE_S
+    return seen.now_s < seconds_of(evicted) + grace_s
 
 
 def _next_status(job: MigrationJob, modes: Modes, seen: Sight) -> JobStatus:
@@ -398,5 +400,6 @@ def next_change_at(job: MigrationJob, now_s: float) -> float:
     """Return when time alone changes what is to be written; a deletion is tried again."""
     times = [job.created_s + MISSING_GRACE_S, times_out_at(job), deleted_at(job)]
     if (evicted := job.status.condition(EVICTION)) is not None and evicted.status == "True":
-        times.append(seconds_of(evicted) + SUCCESSOR_GRACE_S)
+        gone_s = seconds_of(evicted)
+        times += (gone_s + LAG_GRACE_S, gone_s + SUCCESSOR_GRACE_S)
     return min((time for time in times if time > now_s), default=now_s + DELETE_AGAIN_S)
