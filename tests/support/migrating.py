@@ -78,6 +78,7 @@ class JobServer:
         self.makes_after_s = 0.005
         self.placeholders: list[str] = []
         self.reservations: dict[str, Reservation] = {}
+        self.passed_without_node: set[str] = set()
         self.ends_after_s = 2.0
         self.replaces = False
         self.lost_answers = 0
@@ -92,8 +93,15 @@ class JobServer:
         self.jobs[job.name] = job = replace(job, resource_version=self._version)
         if before is None or before.status != job.status:
             self.history.append((job.name, job.phase, job.status.reason))
+        if job.has_passed and not (before is not None and before.has_passed):
+            self._note_passed(job)
         self.on_write()
         return job
+
+    def _note_passed(self, job: MigrationJob) -> None:
+        pod = next((each for each in self.pods.values() if each.name == job.pod.name), None)
+        if pod is not None and not pod.node:
+            self.passed_without_node.add(job.name)
 
     def loses_answer(self) -> bool:
         """Say whether the answer to this request is lost, and count it."""
