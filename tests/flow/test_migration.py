@@ -1,6 +1,5 @@
 """The life of a migration job through the whole pipeline, in virtual time."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import anyio
@@ -381,25 +380,6 @@ async def test_writes_that_fail_are_tried_again() -> None:
         assert server.evictions == ["web-0"]
 
 
-STEPS: Sequence[float] = (0.0, 0.002, 0.006, 0.012, 0.05, 0.3, 1.0, 2.5)
-
-
-@pytest.mark.parametrize("after_s", STEPS)
-async def test_a_process_that_ends_at_any_step_leaves_the_job_to_the_next(after_s: float) -> None:
-    server = served()
-    async with MigratingController(server).running(*NODES) as process:
-        process.fed.deliver(server.put(job_on(WEB[0])))
-        await anyio.sleep(after_s)
-    past = list(server.evictions)
-    if past:
-        server.pods.pop("web-0", None)
-    async with MigratingController(server).running(*NODES, past=past):
-        await anyio.sleep(10)
-
-        assert server.evictions == ["web-0"]
-        assert ending(server, "web-0") == (Phase.SUCCEEDED, "")
-
-
 async def test_a_pod_that_another_deletes_was_not_moved_by_the_job() -> None:
     server = served()
     async with MigratingController(server).running(*NODES) as process:
@@ -747,25 +727,3 @@ async def test_a_pod_for_which_no_placeholder_can_stand_in_stays(fields: dict[st
 
         assert ending(server, "web-0") == (Phase.FAILED, "ForbiddenMigratePod")
         assert (server.evictions, server.placeholders) == ([], [])
-
-
-@pytest.mark.parametrize("after_s", [*STEPS, 0.7, 1.2])
-async def test_a_process_that_ends_while_a_place_is_kept_leaves_it_to_the_next(
-    after_s: float,
-) -> None:
-    server = served()
-    async with MigratingController(server, RESERVING).running(*NODES) as process:
-        process.fed.deliver(server.put(job_on(WEB[0])))
-        await anyio.sleep(after_s)
-    past = list(server.evictions)
-    if past:
-        server.pods.pop("web-0", None)
-    for uid, each in tuple(server.pods.items()):
-        server.pods[uid] = each if each.node else replace(each, node="n3")
-    async with MigratingController(server, RESERVING).running(*NODES, past=past):
-        await anyio.sleep(60)
-
-        assert server.evictions == ["web-0"]
-        assert ending(server, "web-0") == (Phase.SUCCEEDED, "")
-        assert len(server.placeholders) == 1
-        assert not [uid for uid in server.pods if uid.startswith("placeholder")]

@@ -242,30 +242,6 @@ async def test_no_job_is_made_of_a_finding_for_whose_pod_no_place_can_be_kept() 
         assert reasons == {"NoPlaceKept"}
 
 
-STEPS = [number / 200 for number in range(1, 30)]
-
-
-@pytest.mark.parametrize("after_s", [*STEPS, 0.6, 0.7, 1.0, 2.0, 3.0, 4.0])
-async def test_a_process_that_ends_at_any_step_leaves_the_job_to_the_next(after_s: float) -> None:
-    server = served()
-    async with MigratingController(server, RESERVING).running(*NODES) as process:
-        process.fed.deliver(server.put(job_on(WEB[0])))
-        await anyio.sleep(after_s)
-    past = list(server.evictions)
-    for uid in past:
-        server.pods.pop(uid, None)
-    for name, kept in tuple(server.reservations.items()):
-        server.reservations[name] = available(kept)
-    async with MigratingController(server, RESERVING).running(*NODES, past=past) as process:
-        await anyio.sleep(10)
-        await process.bind(KEPT, NEXT)
-        await anyio.sleep(2)
-
-        assert ending(server) == (Phase.SUCCEEDED, "")
-        assert server.evictions == ["web-0"], "evicted once"
-        assert list(server.reservations) == [KEPT]
-
-
 def test_the_settings_need_something_that_keeps_a_place() -> None:
     with pytest.raises(ValueError, match="schedulerNames"):
         MigrationJobSettings.model_validate({"defaultJobMode": "ReservationFirst"})

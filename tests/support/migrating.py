@@ -1,8 +1,8 @@
 """A cluster whose API server has migration jobs, in memory and on virtual time."""
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
-from typing import Self
+from typing import Final, Self
 
 import anyio
 from anyio.abc import TaskGroup
@@ -42,10 +42,12 @@ from reactive_desched.model.objects import (
 )
 from reactive_desched.model.outcomes import (
     EVICTED,
+    FAILED,
     Accepted,
     EffectUnknown,
     EvictionRequest,
     EvictionResponse,
+    Outcome,
     PodFound,
     PodLookup,
     PodNotFound,
@@ -57,6 +59,9 @@ from reactive_desched.testing.builders import READY
 from tests.support.flow import FakeEdgesController, FakeEvictor
 from tests.support.recording_logger import RecordingLogger
 
+EFFECT_TIMEOUT_S: Final = 38.0
+"""So long an eviction request of an earlier process may still arrive."""
+
 
 class JobServer:
     """The API server's copy of the jobs, and the pods that it evicts; it outlives controllers.
@@ -65,7 +70,8 @@ class JobServer:
     `lost_answers` writes are carried out, and their answers lost. An eviction ends `ends_after_s`
     later with the pod's deletion; where `replaces`, its controller then makes another pod.
     `on_write` is called after each write of a job, and `on_eviction` with each pod whose eviction
-    is accepted.
+    is accepted. Each request passes `on_request` twice: with "before" and its name before it is
+    carried out, with "after" and its name before it is answered.
     """
 
     def __init__(self) -> None:
@@ -84,6 +90,7 @@ class JobServer:
         self.lost_answers = 0
         self.on_write: Callable[[], None] = lambda: None
         self.on_eviction: Callable[[Pod], None] = lambda _: None
+        self.on_request: Callable[[str], Awaitable[None]] = _pass
         self._version = 100
 
     def put(self, job: MigrationJob) -> MigrationJob:
@@ -151,6 +158,10 @@ class JobServer:
                 return stored
 
 
+async def _pass(_: str) -> None:
+    """Let a request pass."""
+
+
 class EvictionEndpoint(FakeEvictor):
     """Evicts the server's pods: an accepted eviction ends with the pod's deletion."""
 
@@ -161,6 +172,7 @@ class EvictionEndpoint(FakeEvictor):
         self.has_accepted = Wakeup()
 
     async def _answer(self, request: EvictionRequest) -> EvictionResponse:
+        await self._server.on_request("before Eviction")
         response = await super()._answer(request)
         pod = self._server.pods.get(request.uid)
         if isinstance(response, Accepted) and pod is not None:
@@ -168,6 +180,7 @@ class EvictionEndpoint(FakeEvictor):
             self._server.evictions.append(request.name)
             self.accepted.append(request.uid)
             self.has_accepted.notify()
+            await self._server.on_request("after Eviction")
             if self._server.loses_answer():
                 return EffectUnknown("the connection broke")
         return response
@@ -216,18 +229,26 @@ class MigratingController:
 
     @asynccontextmanager
     async def running(
-        self, *objects: ClusterObject, past: Iterable[str] = ()
+        self, *objects: ClusterObject, past: Iterable[str] = (), pending: Iterable[str] = ()
     ) -> AsyncIterator[Self]:
-        """Run on the objects and on what the server has, after evictions of an earlier process."""
+        """Run on the objects and on what the server has, after evictions of an earlier process.
+
+        The intents of those that are `pending` have no outcome: each pod is read at the start, and
+        again when the request can no longer arrive.
+        """
         async with anyio.create_task_group() as tasks:
             self._tasks = tasks
             await tasks.start(self.fed.pipeline.evictions.run)
             tasks.start_soon(self.fed.pipeline.worker.run)
             tasks.start_soon(self._delete_evicted, tasks)
+            is_open = {"ended_s": None, "result": ""}
             evictions = [_past(uid) for uid in past]
+            evictions += [replace(_past(uid), **is_open) for uid in pending]
             for each in evictions:
                 self.fed.intent_store.adopt(each.request_id, each.pod_name)
             self.fed.controller.restore(evictions)
+            for uid in pending:
+                tasks.start_soon(self._end_pending, uid)
             self.fed.sync_and_resume(
                 *objects,
                 *self.server.pods.values(),
@@ -239,13 +260,25 @@ class MigratingController:
                     tasks.start_soon(self._let_go, pod.uid)
                 elif not pod.node:
                     tasks.start_soon(self._bind, pod)
+            for kept in self.server.reservations.values():
+                tasks.start_soon(self._schedule, kept.name)
             tasks.start_soon(self.runner.run)
             yield self
             tasks.cancel_scope.cancel()
 
+    async def _end_pending(self, uid: str) -> None:
+        controller = self.fed.controller
+        if uid not in self.server.evictions:
+            controller.inherit_eviction(uid)
+            await anyio.sleep(EFFECT_TIMEOUT_S)
+        is_evicted = uid in self.server.evictions
+        controller.end_inherited_eviction(uid, Outcome(EVICTED if is_evicted else FAILED))
+
     async def create(self, order: NewJob) -> MigrationJob:
         """Make a job."""
+        await self.server.on_request("before NewJob")
         made = await self.server.create(order)
+        await self.server.on_request("after NewJob")
         if self.server.loses_answer():
             self.fed.deliver(made)
             raise RequestRejected("the connection broke", retryable=True)
@@ -253,6 +286,7 @@ class MigratingController:
 
     async def carry_out(self, step: Step) -> MigrationJob | None:
         """Write a step, and make or delete the placeholder that it is about."""
+        await self.server.on_request(f"before {type(step).__name__}")
         written = await self.server.carry_out(step)
         match step:
             case Delete(job):
@@ -268,6 +302,7 @@ class MigratingController:
             case GiveUpPlace(_, kept):
                 del self.server.reservations[kept.name]
                 self.fed.delete(kept)
+        await self.server.on_request(f"after {type(step).__name__}")
         if self.server.loses_answer():
             if written is not None:
                 self.fed.deliver(written)
@@ -284,8 +319,13 @@ class MigratingController:
         if job.uid in self.server.reservations:
             return
         self.reserve(Reservation(name=job.uid, uid=job.uid, is_ours=True, has_order=True))
+        await self._schedule(job.uid)
+
+    async def _schedule(self, name: str) -> None:
+        """Let a Reservation that waits be Available half a second later, where there is room."""
         await anyio.sleep(0.5)
-        if (made := self.server.reservations.get(job.uid)) is not None and self.server.has_room:
+        made = self.server.reservations.get(name)
+        if made is not None and made.is_pending and self.server.has_room:
             self.reserve(available(made))
 
     async def bind(self, kept: str, replacement: Pod) -> None:
@@ -313,8 +353,14 @@ class MigratingController:
         await anyio.sleep(0.5)
         while not self.server.has_room:  # noqa: ASYNC110 -- tests set it at any time
             await anyio.sleep(0.5)
-        if pod.uid in self.server.pods:
-            self.server.pods[pod.uid] = bound = replace(pod, node="n3", status=READY)
+        if pod.uid not in self.server.pods:
+            return
+        bound = replace(pod, node="n3", status=READY)
+        kept = (name for name, each in self.server.reservations.items() if each.keeps_room)
+        if PLACEHOLDER_OF not in pod.labels and (name := next(kept, "")):
+            await self.bind(name, bound)
+        else:
+            self.server.pods[pod.uid] = bound
             self.fed.deliver(bound)
 
     def _announce(self, change: Change) -> None:
