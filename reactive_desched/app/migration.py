@@ -42,9 +42,6 @@ from reactive_desched.telemetry.logs import Logger
 RETRY_S: Final = 5.0
 """How long a write that failed, or was overtaken, waits to be tried again."""
 
-MAX_CONCURRENT: Final = 8
-"""How many jobs are written at once."""
-
 BUSY_S: Final = 0.05
 """How long a job waits that is being written already."""
 
@@ -106,7 +103,7 @@ class MigrationRunner:
     async def run(self) -> None:
         """Write until cancelled."""
         async with anyio.create_task_group() as tasks:
-            for _ in range(MAX_CONCURRENT):
+            for _ in range(self._migrations.settings.max_concurrent_reconciles):
                 tasks.start_soon(self._work)
 
     async def _work(self) -> None:

@@ -36,8 +36,8 @@ class JobArbitration(GateFilter, EvictionTracker, Protocol):
     """Decides which migration jobs may begin, and follows the evictions of their pods."""
 
     @property
-    def object_limiters(self) -> EvictionLimit:
-        """How often the pods of one workload or namespace are moved by jobs."""
+    def limits(self) -> tuple[EvictionLimit, ...]:
+        """The limits on evictions by jobs alone."""
         ...
 
 
@@ -113,7 +113,7 @@ class GateFactory:
         )
         followed = self._workloads, self.brakes.zones, arbitration
         trackers = (self.in_flight, *followed, self._pdb_filter, self.node_fit)
-        limits = (arbitration.object_limiters, *self._limits)
+        limits = (*arbitration.limits, *self._limits)
         return Gate(filters, limits, self.rate_limiter, trackers, self.moves, self._workloads)
 
     @property

@@ -12,7 +12,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from reactive_desched.gate.filters import Rejection
+from reactive_desched.gate.gate import EvictionLimit
 from reactive_desched.migration.arbitration import Arbitrator, Forbidden, Held, Passed
+from reactive_desched.migration.eviction_rate import JobEvictionRate
 from reactive_desched.migration.in_progress import OpenJobs
 from reactive_desched.migration.life import (
     EVICTION,
@@ -47,6 +49,7 @@ from reactive_desched.model.reservations import Reservation
 from reactive_desched.model.wakes import ChangeTypes, WakeOn, WakeOnPod, WakeOnWorkload
 from reactive_desched.policy.migration import MigrationJobSettings
 from reactive_desched.primitives.deadline_heap import Timers
+from reactive_desched.primitives.token_bucket import TokenRate
 from reactive_desched.primitives.wakeup import Wakeup
 from reactive_desched.state.indexes.job_pods import JobPods
 from reactive_desched.state.indexes.owners import OwnerIndex
@@ -147,6 +150,9 @@ class Migrations:
             lambda pod: _replacing_uid(pod, view),
             self._is_unlimited,
         )
+        self._eviction_rate: Final = JobEvictionRate(
+            TokenRate(settings.evict_qps, settings.evict_burst)
+        )
         self._admitted: Final[set[str]] = set()
         self._rejections: Final[dict[str, tuple[Rejection, bool]]] = {}
         self._evicted: Final[set[PodKey]] = set()
@@ -167,6 +173,11 @@ class Migrations:
     def jobs(self) -> Iterable[MigrationJob]:
         """Every job, with what was decided and not written yet."""
         return (self._with_admission(job) for job in self._view.store(MigrationJob))
+
+    @property
+    def limits(self) -> tuple[EvictionLimit, ...]:
+        """The limits on evictions by jobs, which count from the decision on."""
+        return self.object_limiters, self._eviction_rate
 
     @property
     def settings(self) -> MigrationJobSettings:
@@ -286,7 +297,8 @@ class Migrations:
 
         `now` is monotonic seconds, `wall_now` seconds since the epoch.
         """
-        self.object_limiters.restore(past, now, wall_now)
+        for limit in self.limits:
+            limit.restore(past, now, wall_now)
         for each in past:
             if each.result in POD_LEAVES:
                 self._note_evicted(each.pod_uid)
@@ -294,7 +306,8 @@ class Migrations:
     def end_inherited(self, pod: PodKey, outcome: Outcome, now: float) -> None:
         """Take in the outcome of an eviction that an earlier process requested."""
         counts = outcome.result in COUNTS_AGAINST_LIMITS
-        self.object_limiters.release(pod, now, evicted=counts)
+        for limit in self.limits:
+            limit.release(pod, now, evicted=counts)
         if outcome.result in POD_LEAVES:
             self._note_evicted(pod)
             self.follow_all()

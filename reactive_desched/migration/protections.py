@@ -58,8 +58,10 @@ def _protections(settings: ArbitrationSettings) -> Iterator[PodCheck]:
         yield no_owner_and_not_failed if settings.evict_failed_bare_pods else no_owner
     if not (settings.evict_system_critical_pods or skips(SkipGate.SYSTEM_CRITICAL)):
         yield system_critical
-        if settings.priority_threshold is not None and not skips(SkipGate.PRIORITY_THRESHOLD):
-            yield priority_threshold(settings.priority_threshold, None)
+        value, name = settings.priority_threshold, settings.priority_class
+        has_threshold = value is not None or name is not None
+        if has_threshold and not skips(SkipGate.PRIORITY_THRESHOLD):
+            yield priority_threshold(value, name)
     if not (settings.evict_local_storage_pods or skips(SkipGate.LOCAL_STORAGE)):
         yield local_storage
     if settings.ignore_pvc_pods and not skips(SkipGate.PVC):

@@ -33,7 +33,8 @@ class ArbitrationSettings(Struct, frozen=True, kw_only=True, rename="camel"):
     """The arguments under koordinator's names and with its defaults.
 
     A limit on the jobs in progress that is None, 0 or negative is off. `priority_threshold` is the
-    priority from which on pods stay. `skip_eviction_gates` wins over every other argument.
+    priority from which on pods stay; or it is the value of PriorityClass `priority_class`.
+    `skip_eviction_gates` wins over every other argument.
     """
 
     evict_failed_bare_pods: bool = False
@@ -42,6 +43,7 @@ class ArbitrationSettings(Struct, frozen=True, kw_only=True, rename="camel"):
     evict_system_critical_pods: bool = False
     ignore_pvc_pods: bool = False
     priority_threshold: int | None = None
+    priority_class: str | None = None
     label_selector: LabelSelector | None = None
     namespaces: MigratedNamespaces = MigratedNamespaces()
     max_migrating_globally: int | None = None
@@ -81,6 +83,7 @@ def arbitration_settings(settings: MigrationSettings) -> ArbitrationSettings:
         evict_system_critical_pods=settings.evict_system_critical_pods,
         ignore_pvc_pods=settings.ignore_pvc_pods,
         priority_threshold=settings.priority_threshold.value,
+        priority_class=settings.priority_threshold.name or None,
         label_selector=settings.label_selector,
         namespaces=MigratedNamespaces(frozenset(namespaces.include), frozenset(namespaces.exclude)),
         max_migrating_globally=settings.max_migrating_globally,

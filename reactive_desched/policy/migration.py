@@ -28,6 +28,9 @@ from reactive_desched.primitives.hints import quote
 MAX_LIMIT: Final = 1_000_000
 DEFAULT_PER_NODE: Final = 2
 MAX_LIMITER_S: Final = 86_400.0
+MAX_AT_ONCE: Final = 100
+MIN_QPS: Final = 1 / 86_400
+MAX_QPS: Final = 1_000.0
 _SHARE: Final = re.compile(r"(0|[1-9][0-9]*)%")
 
 
@@ -51,6 +54,11 @@ class MigratedPriority(Section):
     """From which priority on pods stay where they are."""
 
     value: Int32 | None = Field(default=None, description="The priority.")
+    name: str = Field(
+        default="",
+        description="A PriorityClass whose value it is; while there is none of that name, no pod "
+        "with a priority is moved.",
+    )
 
 
 class PlaceholderSettings(Section):
@@ -201,6 +209,20 @@ class MigrationJobSettings(MigrationSettings):
         description="How often the pods of one `workload` or `namespace` are moved by jobs. A job "
         "with the annotation descheduler.alpha.kubernetes.io/evict is not held up.",
     )
+    evict_qps: Annotated[float, Field(ge=MIN_QPS, le=MAX_QPS)] = Field(
+        default=10.0,
+        validation_alias="evictQPS",
+        serialization_alias="evictQPS",
+        description="Evictions by jobs per second, from one a day to 1000. `budgets` hold as well.",
+    )
+    evict_burst: Annotated[int, Field(gt=0, le=MAX_LIMIT)] = Field(
+        default=1, description="The most at once after a quiet time."
+    )
+    max_concurrent_reconciles: Annotated[int, Field(ge=1, le=MAX_AT_ONCE)] = Field(
+        default=8,
+        description="How many jobs are written at once, each with its placeholder or Reservation; "
+        "koordinator's default is 1.",
+    )
     eviction_policy: EvictionPolicy = Field(
         default=EvictionPolicy.EVICTION,
         description="How pods are asked to leave: Eviction; Delete, which no PodDisruptionBudget "
@@ -221,6 +243,19 @@ class MigrationJobSettings(MigrationSettings):
                 "write a number of pods",
                 ("objectLimiters", "namespace", "maxMigrating"),
                 rule=Rule.NOT_A_LIMIT,
+            )
+            raise FieldErrors([error])
+        return self
+
+    @model_validator(mode="after")
+    def _check_threshold(self) -> "MigrationJobSettings":
+        threshold = self.priority_threshold
+        if threshold.value is not None and threshold.name:
+            error = FieldError(
+                "value and name both say the threshold",
+                "remove one of them",
+                ("priorityThreshold", "name"),
+                rule=Rule.CONTRADICTING_SETTINGS,
             )
             raise FieldErrors([error])
         return self

@@ -15,8 +15,10 @@ from reactive_desched.model.eviction_options import (
     EvictionPolicy,
     Preconditions,
 )
+from reactive_desched.model.history import PastEviction
 from reactive_desched.model.labels import LabelSelector
 from reactive_desched.model.migration_jobs import (
+    MIGRATION_PROFILE,
     JobCondition,
     JobStatus,
     Mode,
@@ -24,7 +26,7 @@ from reactive_desched.model.migration_jobs import (
     PodReference,
 )
 from reactive_desched.model.objects import Pod, PodCondition, PodDisruptionBudget, PodStatus
-from reactive_desched.model.outcomes import LeavesLater, PdbRefused
+from reactive_desched.model.outcomes import EVICTED, LeavesLater, PdbRefused
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
 from reactive_desched.policy.migration import MigrationJobSettings, PlaceholderSettings
 from reactive_desched.primitives.moments import utc_time
@@ -175,13 +177,14 @@ async def test_a_job_whose_delete_options_can_evict_nothing_fails(options: Delet
         assert server.evictions == []
 
 
+WIDE: dict[str, object] = {
+    "skipCheckExpectedReplicas": True,
+    "maxMigratingPerNode": 0,
+    "maxMigratingPerWorkload": 9,
+    "maxUnavailablePerWorkload": 9,
+}
 SPACED = MigrationJobSettings.model_validate(
-    {
-        "objectLimiters": {"workload": {"duration": "100s", "maxMigrating": 1}},
-        "skipCheckExpectedReplicas": True,
-        "maxMigratingPerWorkload": 9,
-        "maxUnavailablePerWorkload": 9,
-    }
+    WIDE | {"objectLimiters": {"workload": {"duration": "100s", "maxMigrating": 1}}}
 )
 
 
@@ -207,6 +210,78 @@ async def test_a_limiter_spaces_the_jobs_of_a_workload_but_for_one_with_the_anno
         )
         await anyio.sleep(220)
         assert server.evictions == ["web-0", "web-2", "web-1"]
+
+
+def slow(burst: int) -> MigrationJobSettings:
+    """Return settings by which jobs evict one pod in 100 s, so many at once."""
+    rate = {"evictQPS": 0.01, "evictBurst": burst, "defaultJobTTL": "0s"}
+    return MigrationJobSettings.model_validate(WIDE | rate)
+
+
+async def test_jobs_evict_as_fast_as_their_rate_allows() -> None:
+    server = served(*WEB[:4])
+    async with MigratingController(server, slow(2)).running(*NODES) as process:
+        for each in WEB[:4]:
+            process.fed.deliver(server.put(job_on(each, ttl_s=0.0)))
+        await anyio.sleep(50)
+        assert len(server.evictions) == 2
+        reasons = {
+            (decision.reason, decision.setting)
+            for _, decision in process.fed.intent_store.verdicts
+            if isinstance(decision, Defer)
+        }
+        assert reasons == {("TooManyEvictions", "migration.evictQPS")}
+        await anyio.sleep(52)
+        assert len(server.evictions) == 3
+        await anyio.sleep(100)
+        assert len(server.evictions) == 4
+
+
+async def test_the_evictions_of_an_earlier_process_count_against_the_rate_of_jobs() -> None:
+    server = served(*WEB[:2])
+    await anyio.sleep(1000)
+    at = anyio.current_time()
+    past = PastEviction(
+        "request",
+        at,
+        "old",
+        "default",
+        "old",
+        "n1",
+        "",
+        profile=MIGRATION_PROFILE,
+        ended_s=at,
+        result=EVICTED,
+    )
+    async with MigratingController(server, slow(1)).running(*NODES) as process:
+        process.fed.controller.restore([past])
+        await process.make(job_on(WEB[1], ttl_s=0.0))
+        await anyio.sleep(90)
+        assert server.evictions == []
+        await anyio.sleep(15)
+        assert server.evictions == ["web-1"]
+
+
+@pytest.mark.parametrize("most", [1, 3])
+async def test_no_more_jobs_are_written_at_once_than_may_be(most: int) -> None:
+    server = served()
+    under_way, highest = 0, 0
+
+    async def hold(point: str) -> None:
+        nonlocal under_way, highest
+        under_way += 1 if point.startswith("before") else -1
+        highest = max(highest, under_way)
+
+    server.on_request = hold
+    wide = WIDE | {"maxConcurrentReconciles": most}
+    settings = MigrationJobSettings.model_validate(wide)
+    async with MigratingController(server, settings).running(*NODES) as process:
+        for each in WEB[:6]:
+            process.fed.deliver(server.put(replace(job_on(each), is_to_be_aborted=True)))
+        await anyio.sleep(5)
+
+    assert highest == most
+    assert {job.phase for job in server.jobs.values()} == {Phase.ABORTED}
 
 
 async def test_no_job_is_made_for_a_pod_without_a_token_until_there_is_one() -> None:

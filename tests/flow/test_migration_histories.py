@@ -195,14 +195,14 @@ def _keeps_place(each: Pod) -> bool:
 def _exceeded(server: JobServer) -> Iterator[str]:
     """Say which limits more pods are moved than; several jobs of one pod move one pod.
 
-    The limit of a node cannot count a pod that had none when its job passed.
+    The limit of a node does not count a pod that had none yet when its job was made.
     """
     moving = [job for job in server.jobs.values() if job.is_in_progress]
     if (number := len({job.pod.name for job in moving})) > MOST_JOBS:
         yield f"{number} pods move"
     found = (_pod_of(server, job) for job in moving)
     pods = {each.uid: each for each in found if each is not None}.values()
-    placed = [job for job in moving if job.name not in server.passed_without_node]
+    placed = [job for job in moving if job.name not in server.made_without_node]
     on_nodes = {each.uid: each for each in (_pod_of(server, job) for job in placed) if each}
     for name, number in Counter(each.node for each in on_nodes.values()).items():
         if number > MOST_PER_NODE:

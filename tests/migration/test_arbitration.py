@@ -24,6 +24,7 @@ from reactive_desched.model.objects import (
     PodCondition,
     PodSpec,
     PodStatus,
+    PriorityClass,
 )
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.view import ClusterView
@@ -62,7 +63,9 @@ def verdicts(
     def size_of(of: Pod) -> WorkloadSize:
         return WorkloadSize(REPLICAS, [each for each in pods if each.owners == of.owners])
 
-    view = ClusterView(ClusterState(EVERYTHING), lambda: 0.0)
+    state = ClusterState(EVERYTHING)
+    state.upsert(PriorityClass("high", "high", value=8))
+    view = ClusterView(state, lambda: 0.0)
     rounds = Arbitrator(settings, view, find, size_of).run_round(jobs)
     return {each.job.name: each for each in rounds}
 
@@ -163,6 +166,18 @@ PROTECTED: list[tuple[str, dict[str, Any], ArbitrationSettings, SkipGate | None]
         {"spec": PodSpec(priority=2 * 10**9)},
         OFF,
         SkipGate.SYSTEM_CRITICAL,
+    ),
+    (
+        "PriorityTooHigh",
+        {"spec": PodSpec(priority=8)},
+        replace(OFF, priority_class="high"),
+        SkipGate.PRIORITY_THRESHOLD,
+    ),
+    (
+        "PriorityClassNotFound",
+        {"spec": PodSpec(priority=1)},
+        replace(OFF, priority_class="low"),
+        SkipGate.PRIORITY_THRESHOLD,
     ),
     (
         "PriorityTooHigh",

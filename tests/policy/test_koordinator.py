@@ -183,20 +183,24 @@ def test_limits_of_jobs_limit_the_pods_that_move(args: str, moving: dict[str, ob
 
 
 @pytest.mark.parametrize(
-    ("args", "budgets"),
+    ("args", "rates"),
     [
-        ("{}", None),
+        ("{}", (None, None, None)),
+        ('{evictQPS: "0.1", evictBurst: 3, maxConcurrentReconciles: 4}', (0.1, 3, 4)),
+        ("evictQPS: 1.0e-9", (1 / 86_400, None, None)),
         (
-            '{evictQPS: "0.1", evictBurst: 3}',
-            {"cluster": {"evictions": 1, "per": 10.0, "burst": 3}},
+            "{evictQPS: 1.0e9, evictBurst: 2147483647, maxConcurrentReconciles: 2147483647}",
+            (1000.0, 1_000_000, 100),
         ),
-        ('evictQPS: "10"', None),
     ],
 )
-def test_rates_are_taken_over_where_they_are_slower(
-    args: str, budgets: dict[str, object] | None
+def test_rates_of_jobs_are_taken_over_as_far_as_ours_go(
+    args: str, rates: tuple[object, ...]
 ) -> None:
-    assert settings(args).get("budgets") == budgets
+    jobs = settings(args)["migration"]
+    named = ("evictQPS", "evictBurst", "maxConcurrentReconciles")
+    assert tuple(jobs.get(name) for name in named) == rates
+    assert "budgets" not in settings(args)
 
 
 @pytest.mark.parametrize(

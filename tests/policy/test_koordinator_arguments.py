@@ -164,8 +164,8 @@ def test_every_field_is_among_them(model: type[BaseModel]) -> None:
         ),
         ({"objectLimiters": {"namespace": {"duration": "0s"}}}, ""),
         (
-            {"evictBurst": 3},
-            "is not read: budgets of the settings hold, each with a burst of its own",
+            {"evictQPS": 10},
+            "budgets of the settings hold as well, by default 30 evictions a minute",
         ),
         ({"evictBurst": 3, "evictQPS": "0.1"}, ""),
     ],

@@ -84,7 +84,7 @@ class JobServer:
         self.makes_after_s = 0.005
         self.placeholders: list[str] = []
         self.reservations: dict[str, Reservation] = {}
-        self.passed_without_node: set[str] = set()
+        self.made_without_node: set[str] = set()
         self.ends_after_s = 2.0
         self.replaces = False
         self.lost_answers = 0
@@ -100,15 +100,14 @@ class JobServer:
         self.jobs[job.name] = job = replace(job, resource_version=self._version)
         if before is None or before.status != job.status:
             self.history.append((job.name, job.phase, job.status.reason))
-        if job.has_passed and not (before is not None and before.has_passed):
-            self._note_passed(job)
+        if before is None and self._waits_for_node(job):
+            self.made_without_node.add(job.name)
         self.on_write()
         return job
 
-    def _note_passed(self, job: MigrationJob) -> None:
+    def _waits_for_node(self, job: MigrationJob) -> bool:
         pod = next((each for each in self.pods.values() if each.name == job.pod.name), None)
-        if pod is not None and not pod.node:
-            self.passed_without_node.add(job.name)
+        return pod is not None and not pod.node
 
     def loses_answer(self) -> bool:
         """Say whether the answer to this request is lost, and count it."""

@@ -33,7 +33,6 @@ _NOT_READ: Final = {
 """The fields of a file that nothing here reads, by path, and what to do instead."""
 
 _ARGUMENTS_NOT_READ: Final = {
-    "maxConcurrentReconciles": "evictions.maxInFlight in the settings is the nearest",
     "arbitrationArgs": "waiting jobs are looked at when something changes, not at intervals",
 }
 
@@ -163,11 +162,8 @@ def _moves(args: MigrationControllerArgs) -> Iterator[_Difference]:
 def _pace(args: MigrationControllerArgs) -> Iterator[_Difference]:
     """Yield differences in how fast pods go."""
     if "evict_qps" in args.model_fields_set and not is_slower_than_ours(args.evict_qps):
-        message = "evictions are slower here: budgets of the settings hold, by default 30 a minute"
+        message = "budgets of the settings hold as well, by default 30 evictions a minute"
         yield ("evictQPS",), message, "see `policy explain settings.budgets` for each"
-    if "evict_burst" in args.model_fields_set and not is_slower_than_ours(args.evict_qps):
-        message = "is not read: budgets of the settings hold, each with a burst of its own"
-        yield ("evictBurst",), message, "see `policy explain settings.budgets` for each"
     if args.max_unavailable_per_workload is not None:
         message = "no pod goes here while another of its workload is not Ready"
         hint = "the guard UnreadyWorkloads is stricter; migration jobs go by the number"

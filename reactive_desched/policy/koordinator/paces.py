@@ -1,7 +1,6 @@
 """What koordinator says of limits and rates, as settings of ours; where it says less, ours stay."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from fractions import Fraction
 from typing import Final
 
 from reactive_desched.api.args import Path
@@ -21,15 +20,17 @@ from reactive_desched.policy.koordinator.profiles import DEFAULT_PROFILE, Koordi
 from reactive_desched.policy.limits import EvictionRateLimits
 from reactive_desched.policy.migration import (
     DEFAULT_PER_NODE,
+    MAX_AT_ONCE,
     MAX_LIMIT,
     MAX_LIMITER_S,
+    MAX_QPS,
+    MIN_QPS,
     MigrationSettings,
 )
 from reactive_desched.policy.source_location import SourceLocation
 from reactive_desched.policy.tree import MappingNode
 
 _ALL: Final = 100
-_MAX_DENOMINATOR: Final = 3600
 _DEFAULT_LIMITER_TIME: Final = "5m"
 _JOB_LIMITS: Final = {
     "maxMigratingGlobally": "max_migrating_globally",
@@ -77,7 +78,6 @@ def _sections(
     if profile is None or (args := profile.args) is None:
         return
     path = profile.args_at.path
-    yield "budgets", TargetValue(path, dict(_budgets(path, args)))
     moving = TargetValue(path, dict(_max_moving(path, args)))
     yield "moves", TargetValue(path, {"maxMoving": moving})
     yield "evictions", TargetValue(path, dict(_evictors(path, profiles)))
@@ -104,24 +104,6 @@ def _client(at: SourceLocation) -> Iterator[tuple[str, TargetValue]]:
         value = getattr(node, "value", None)
         if isinstance(value, (int, float)) and value > 0:
             yield ours, TargetValue(at.below(theirs).path)
-
-
-def _budgets(at: Path, args: MigrationControllerArgs) -> Iterator[tuple[str, TargetValue]]:
-    """Outline the rate of all evictions, where it is slower than ours."""
-    if is_slower_than_ours(args.evict_qps):
-        path = (*at, "evictQPS")
-        rate = Fraction(args.evict_qps).limit_denominator(_MAX_DENOMINATOR) or Fraction(
-            1, _MAX_DENOMINATOR
-        )
-        burst = TargetValue((*at, "evictBurst"), _count(args.evict_burst))
-        yield "cluster", _rate(path, rate.numerator, f"{rate.denominator}s", burst)
-
-
-def _rate(at: Path, evictions: int, per: str, burst: TargetValue) -> TargetValue:
-    return TargetValue(
-        at,
-        {"evictions": TargetValue(at, evictions), "per": TargetValue(at, per), "burst": burst},
-    )
 
 
 def _max_moving(at: Path, args: MigrationControllerArgs) -> Iterator[tuple[str, TargetValue]]:
@@ -169,9 +151,11 @@ def _migration(
     for field in fields_by_key(MigrationSettings):
         if field in written and field not in _COMPUTED:
             yield field, TargetValue((*at.path, field))
-    if args.priority_threshold.value is not None:
-        path = (*at.path, "priorityThreshold")
-        yield "priorityThreshold", TargetValue(path, {"value": TargetValue((*path, "value"))})
+    threshold, path = args.priority_threshold, (*at.path, "priorityThreshold")
+    if threshold.value is not None or threshold.name:
+        said = "name" if threshold.value is None else "value"
+        yield "priorityThreshold", TargetValue(path, {said: TargetValue((*path, said))})
+    yield from _rates(at, args)
     yield from _ways_to_leave(at, args)
     below = (*at.path, "objectLimiters")
     if limiters := dict(_limiters(below, args.object_limiters)):
@@ -206,6 +190,21 @@ def _limiters(at: Path, limiters: Mapping[str, ObjectLimiter]) -> Iterator[tuple
         if limiter.burst > 0:
             fields["burst"] = TargetValue((*below, "burst"), min(limiter.burst, MAX_LIMIT))
         yield kind, TargetValue(below, fields)
+
+
+def _rates(at: SourceLocation, args: MigrationControllerArgs) -> Iterator[tuple[str, TargetValue]]:
+    """Outline how fast jobs evict, and how many are written at once, as far as it is written."""
+    written = {
+        "evictQPS": ("evict_qps", min(max(args.evict_qps, MIN_QPS), MAX_QPS)),
+        "evictBurst": ("evict_burst", min(args.evict_burst, MAX_LIMIT)),
+        "maxConcurrentReconciles": (
+            "max_concurrent_reconciles",
+            min(args.max_concurrent_reconciles, MAX_AT_ONCE),
+        ),
+    }
+    for field, (name, value) in written.items():
+        if name in args.model_fields_set:
+            yield field, TargetValue((*at.path, field), value)
 
 
 def _ways_to_leave(
