@@ -45,7 +45,8 @@ class DeleteOptions(Struct, frozen=True, gc=False, rename="camel", omit_defaults
 class EvictionOptions(Struct, frozen=True, gc=False):
     """The policy of one eviction and its options; None leaves the options to the policy file.
 
-    `initiator` and `reason` are for the annotation of a soft eviction.
+    `initiator` names what had the pod's migration job made, a plugin or another program. It and
+    `reason` are for the annotation of a soft eviction; metrics under koordinator's names have it.
     """
 
     policy: EvictionPolicy = EvictionPolicy.EVICTION

@@ -16,6 +16,7 @@ from reactive_desched.model.decisions import (
     Refuse,
 )
 from reactive_desched.model.evaluation import Evaluation
+from reactive_desched.model.findings import Finding
 from reactive_desched.model.moves import EndedMove
 from reactive_desched.model.objects import PodKey
 from reactive_desched.model.observer import Observer
@@ -246,7 +247,7 @@ class TelemetryObserver(Observer):
 
     def _count_upstream(self, evaluation: Evaluation, result: str) -> None:
         finding, profile = evaluation.finding, evaluation.profile
-        self._upstream.count_eviction(profile, finding.plugin, finding.pod, result)
+        self._upstream.count_eviction(profile, _strategy(finding), finding.pod, result)
 
     def _log_decision(
         self,
@@ -285,3 +286,12 @@ class TelemetryObserver(Observer):
         if at is None or at == _NEVER:
             return None
         return format_second(self._wall_clock() + max(0.0, at - now))
+
+
+def _strategy(finding: Finding) -> str:
+    """Return who caused an eviction: the plugin, or of a job the trigger that the job names.
+
+    koordinator counts by that trigger, which need not be a plugin of the policy.
+    """
+    options = finding.options
+    return finding.plugin if options is None else options.initiator or finding.plugin

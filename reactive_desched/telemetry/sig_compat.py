@@ -1,12 +1,14 @@
 """Exposes evictions and sweeps under the SIG descheduler's metric names, for its dashboards.
 
+`descheduler_pods_evicted` is the only metric of koordinator's descheduler as well, for its.
+
 The text is written here and not by the client library: thousands of series are a matter of
 milliseconds this way, and it cannot say `descheduler_pods_evicted`, a counter without `_total`.
 """
 
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from reactive_desched._version import __version__
 from reactive_desched.model.objects import Pod
@@ -20,6 +22,9 @@ NAMESPACE_REACHED = "maximum number of evicted pods per namespace reached"
 
 MAX_SERIES = 10_000
 """So many combinations of labels are kept; one more, and the one counted longest ago goes."""
+
+MAX_STRATEGY: Final = 253
+"""So many characters of `strategy` are kept: migration jobs may name anything there."""
 
 LOOP_BUCKETS_S = (
     *(0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 25.0, 50.0, 100.0),
@@ -85,9 +90,12 @@ class UpstreamMetrics:
         self._loops = Histogram(LOOP_BUCKETS_S)
         self._strategies: dict[tuple[str, str], Histogram] = {}
 
-    def count_eviction(self, profile: str, plugin: str, pod: Pod, result: str) -> None:
-        """Count an eviction of this pod that ended so, or that a limit stopped."""
-        key = (pod.namespace, pod.node, profile, result, plugin)
+    def count_eviction(self, profile: str, strategy: str, pod: Pod, result: str) -> None:
+        """Count an eviction of this pod that ended so, or that a limit stopped.
+
+        `strategy` is the plugin that found the pod, or what had the migration job made.
+        """
+        key = (pod.namespace, pod.node, profile, result, strategy[:MAX_STRATEGY])
         count = self._evicted.pop(key, None)
         if count is None:
             names = ("namespace", "node", "profile", "result", "strategy")

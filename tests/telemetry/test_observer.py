@@ -8,6 +8,7 @@ from reactive_desched.gate.policy_limits import PolicyLimits
 from reactive_desched.model.changes import NodeTaintsChanged, PodBound
 from reactive_desched.model.decisions import Decision, Defer, Evict, Refuse
 from reactive_desched.model.evaluation import ChangeTrigger, Evaluation
+from reactive_desched.model.eviction_options import EvictionOptions
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.outcomes import (
     CANCELLED,
@@ -288,6 +289,28 @@ def test_an_end_counts_as_the_sig_descheduler_would_count_it(
     bench.reporter.on_outcome(judgement(Evict(FINDING)), Outcome(result), 10.75)
 
     assert bench.upstream() == counted
+
+
+@pytest.mark.parametrize(
+    ("options", "strategy"),
+    [
+        pytest.param(None, "MigrationJobs", id="no job"),
+        pytest.param(EvictionOptions(), "MigrationJobs", id="a job without a trigger"),
+        pytest.param(EvictionOptions(initiator="LowNodeLoad"), "LowNodeLoad", id="koordinator's"),
+        pytest.param(EvictionOptions(initiator="x" * 999), "x" * 253, id="a long one is cut"),
+    ],
+)
+def test_the_eviction_of_a_job_counts_under_its_trigger_as_koordinator_counts_it(
+    options: EvictionOptions | None, strategy: str
+) -> None:
+    bench = Bench()
+    finding = Finding(WEB, "MigrationJobs", "asks for it", options=options)
+    bench.reporter.on_outcome(judgement(Evict(finding)), EVICTION_ACCEPTED.outcome(), 10.75)
+
+    text = bench.metrics.exposition("")[0].decode()
+    found = re.findall(r'^descheduler_pods_evicted{.*strategy="(\w+)"} 1$', text, re.MULTILINE)
+    assert found == [strategy]
+    assert 'outcomes_total{plugin="MigrationJobs"' in text, "our own metric has the plugin"
 
 
 @pytest.mark.parametrize(

@@ -195,3 +195,18 @@ def test_the_migration_page_has_every_metric_with_its_labels_and_results() -> No
         assert sorted(re.findall(r"`(\w+)`", told)) == sorted(labels.get(name, []))
     for limit in (upstream.TOTAL_REACHED, upstream.NODE_REACHED, upstream.NAMESPACE_REACHED):
         assert f"`{limit}`" in page
+
+
+def test_koordinators_metric_has_its_name_and_labels_and_the_page_says_what_is_added() -> None:
+    metrics = UpstreamMetrics()
+    metrics.count_eviction("default", "LowNodeLoad", WEB, upstream.SUCCESS)
+    (labels,) = re.findall(r"^descheduler_pods_evicted{(.*)} 1$", metrics.render(), re.MULTILINE)
+    page = (ROOT / "docs" / "howto" / "from-koordinator.md").read_text(encoding="utf-8")
+    row = r"^\| `(descheduler_\w+)` \| (.*) \| (.*) \|$"
+    ((name, told, here),) = re.findall(row, page, re.MULTILINE)
+
+    added = set(re.findall(r'(\w+)="', labels)) - set(re.findall(r"`(\w+)`", told))
+    assert name == "descheduler_pods_evicted"
+    assert re.findall(r"`(\w+)`", told) == ["result", "strategy", "namespace", "node"]
+    assert added == {"profile"} < set(re.findall(r"`(\w+)`", here))
+    assert f"to {upstream.MAX_STRATEGY} characters" in page
