@@ -29,7 +29,7 @@ MAX_LIMIT: Final = 1_000_000
 DEFAULT_PER_NODE: Final = 2
 MAX_LIMITER_S: Final = 86_400.0
 MAX_AT_ONCE: Final = 100
-MIN_QPS: Final = 1 / 86_400
+MIN_QPS: Final = 0.0001
 MAX_QPS: Final = 1_000.0
 _SHARE: Final = re.compile(r"(0|[1-9][0-9]*)%")
 
@@ -213,7 +213,8 @@ class MigrationJobSettings(MigrationSettings):
         default=10.0,
         validation_alias="evictQPS",
         serialization_alias="evictQPS",
-        description="Evictions by jobs per second, from one a day to 1000. `budgets` hold as well.",
+        description="Evictions by jobs per second, from 0.0001 (one in three hours) to 1000. "
+        "`budgets` hold as well.",
     )
     evict_burst: Annotated[int, Field(gt=0, le=MAX_LIMIT)] = Field(
         default=1, description="The most at once after a quiet time."

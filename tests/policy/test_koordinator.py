@@ -187,7 +187,7 @@ def test_limits_of_jobs_limit_the_pods_that_move(args: str, moving: dict[str, ob
     [
         ("{}", (None, None, None)),
         ('{evictQPS: "0.1", evictBurst: 3, maxConcurrentReconciles: 4}', (0.1, 3, 4)),
-        ("evictQPS: 1.0e-9", (1 / 86_400, None, None)),
+        ("evictQPS: 1.0e-9", (0.0001, None, None)),
         (
             "{evictQPS: 1.0e9, evictBurst: 2147483647, maxConcurrentReconciles: 2147483647}",
             (1000.0, 1_000_000, 100),

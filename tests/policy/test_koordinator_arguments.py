@@ -168,6 +168,13 @@ def test_every_field_is_among_them(model: type[BaseModel]) -> None:
             "budgets of the settings hold as well, by default 30 evictions a minute",
         ),
         ({"evictBurst": 3, "evictQPS": "0.1"}, ""),
+        ({"evictQPS": 0.00001}, "is less than migration.evictQPS takes"),
+        ({"evictBurst": 2_000_000}, "is more than migration.evictBurst takes"),
+        ({"maxConcurrentReconciles": 100}, ""),
+        (
+            {"maxConcurrentReconciles": 101},
+            "is more than migration.maxConcurrentReconciles takes",
+        ),
     ],
 )
 def test_what_has_no_effect_is_said(args: Fields, said: str) -> None:

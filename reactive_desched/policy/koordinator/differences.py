@@ -12,7 +12,7 @@ from reactive_desched.policy.koordinator.migration_controller import (
     MigrationControllerArgs,
 )
 from reactive_desched.policy.koordinator.migration_controller import NAME as MIGRATION_CONTROLLER
-from reactive_desched.policy.koordinator.paces import is_slower_than_ours
+from reactive_desched.policy.koordinator.paces import is_slower_than_ours, rates_of_jobs
 from reactive_desched.policy.koordinator.profiles import KoordinatorsProfile
 from reactive_desched.policy.migration import MAX_LIMITER_S
 from reactive_desched.policy.source_location import SourceLocation
@@ -164,6 +164,10 @@ def _pace(args: MigrationControllerArgs) -> Iterator[_Difference]:
     if "evict_qps" in args.model_fields_set and not is_slower_than_ours(args.evict_qps):
         message = "budgets of the settings hold as well, by default 30 evictions a minute"
         yield ("evictQPS",), message, "see `policy explain settings.budgets` for each"
+    for field, (written, taken) in rates_of_jobs(args).items():
+        if taken != written:
+            word = "more" if written > taken else "less"
+            yield (field,), f"is {word} than migration.{field} takes", f"it becomes {taken:g}"
     if args.max_unavailable_per_workload is not None:
         message = "no pod goes here while another of its workload is not Ready"
         hint = "the guard UnreadyWorkloads is stricter; migration jobs go by the number"

@@ -41,11 +41,27 @@ _WORKLOAD_LIMITS: Final = {
     "maxMigratingPerWorkload": "max_migrating_per_workload",
     "maxUnavailablePerWorkload": "max_unavailable_per_workload",
 }
+_RATES: Final = {
+    "evictQPS": ("evict_qps", MIN_QPS, MAX_QPS),
+    "evictBurst": ("evict_burst", 1, MAX_LIMIT),
+    "maxConcurrentReconciles": ("max_concurrent_reconciles", 1, MAX_AT_ONCE),
+}
+"""The attribute of each, and the bounds of ours."""
+
 _COMPUTED: Final = frozenset(
     ("defaultJobMode", "priorityThreshold", *_JOB_LIMITS, *_WORKLOAD_LIMITS)
 )
 
 Targets = Mapping[str, TargetValue]
+
+
+def rates_of_jobs(args: MigrationControllerArgs) -> Mapping[str, tuple[float, float]]:
+    """Return the rates and the like that are written: each as it is, and as settings of ours go."""
+    return {
+        field: (written := getattr(args, name), min(max(written, least), most))
+        for field, (name, least, most) in _RATES.items()
+        if name in args.model_fields_set
+    }
 
 
 def is_slower_than_ours(per_second: float) -> bool:
@@ -194,17 +210,8 @@ def _limiters(at: Path, limiters: Mapping[str, ObjectLimiter]) -> Iterator[tuple
 
 def _rates(at: SourceLocation, args: MigrationControllerArgs) -> Iterator[tuple[str, TargetValue]]:
     """Outline how fast jobs evict, and how many are written at once, as far as it is written."""
-    written = {
-        "evictQPS": ("evict_qps", min(max(args.evict_qps, MIN_QPS), MAX_QPS)),
-        "evictBurst": ("evict_burst", min(args.evict_burst, MAX_LIMIT)),
-        "maxConcurrentReconciles": (
-            "max_concurrent_reconciles",
-            min(args.max_concurrent_reconciles, MAX_AT_ONCE),
-        ),
-    }
-    for field, (name, value) in written.items():
-        if name in args.model_fields_set:
-            yield field, TargetValue((*at.path, field), value)
+    for field, (_, value) in rates_of_jobs(args).items():
+        yield field, TargetValue((*at.path, field), value)
 
 
 def _ways_to_leave(
