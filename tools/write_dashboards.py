@@ -138,6 +138,7 @@ def operator() -> list[Row]:
         Row("Is it well", _health()),
         Row("What it does, and why not", _decisions()),
         Row("What is left of the limits", _budgets()),
+        Row("Migration jobs", _jobs()),
         Row("How fast it reacts", _latency()),
         Row("The record and its sinks", _records()),
         Row("The process", _process()),
@@ -290,6 +291,32 @@ def _decisions() -> list[Panel]:
             "ops",
             width=12,
             height=9,
+        ),
+    ]
+
+
+def _jobs() -> list[Panel]:
+    return [
+        Panel(
+            "Jobs by phase",
+            "Pending jobs wait for arbitration, running ones for their place or for the gates: "
+            "`reactive-desched migrations` says for what. Old jobs go some minutes after their "
+            "time to live.",
+            {"{{phase}}": f"max by (phase) ({metric('migration_jobs')})"},
+            "short",
+            stacked=True,
+            width=12,
+        ),
+        Panel(
+            "Jobs that ended",
+            "By phase and reason. `Timeout`: the time to live is too short for what holds the "
+            "pods up, or no node has room. The page on moving pods says what each reason means.",
+            {"{{phase}} {{reason}}": growth(metric("migration_jobs_ended"), "phase, reason")},
+            "short",
+            stacked=True,
+            bars=True,
+            width=12,
+            runbooks=("ReactiveDeschedMigrationJobsFail",),
         ),
     ]
 
