@@ -168,8 +168,9 @@ class MigrationRunner:
             self._migrations.count_end(status)
         is_failed = status.phase in (Phase.FAILED, Phase.ABORTED)
         reason = status.reason or status.step or status.phase
+        waits = (status.phase, status.step) == (job.phase, job.status.step)
         self._log.info(
-            "a migration job went on",
+            "a migration job waits" if waits else "a migration job went on",
             job=job.name,
             pod=str(job.pod),
             phase=status.phase,

@@ -9,7 +9,13 @@ from reactive_desched.fit.scheduler import SchedulerNodeFit
 from reactive_desched.gate.conflict_partners import ConflictPartnersLeaving
 from reactive_desched.gate.disruption import PdbFilter
 from reactive_desched.gate.evictor import DefaultEvictor, MinReadyNodes
-from reactive_desched.gate.gate import EvictionLimit, EvictionTracker, Gate, GateFilter
+from reactive_desched.gate.gate import (
+    BlockObserver,
+    EvictionLimit,
+    EvictionTracker,
+    Gate,
+    GateFilter,
+)
 from reactive_desched.gate.guards import Guards
 from reactive_desched.gate.in_flight import InFlightEvictions
 from reactive_desched.gate.limit_status import LimitStatus, limit_status
@@ -32,7 +38,7 @@ from reactive_desched.state.view import ClusterView
 _REACTS_TO = frozenset({*PdbFilter.reacts_to, *SchedulerNodeFit.reacts_to, *Brakes.reacts_to})
 
 
-class JobArbitration(GateFilter, EvictionTracker, Protocol):
+class JobArbitration(GateFilter, EvictionTracker, BlockObserver, Protocol):
     """Decides which migration jobs may begin, and follows the evictions of their pods."""
 
     @property
@@ -81,7 +87,8 @@ class GateFactory:
         filters = (*self.protections(evictor), self._pdb_filter)
         followed = self._workloads, self.brakes.zones
         trackers = (self.in_flight, *followed, self._pdb_filter, self.node_fit)
-        return Gate(filters, self._limits, self.rate_limiter, trackers, self.moves, self._workloads)
+        observers = (self._workloads,)
+        return Gate(filters, self._limits, self.rate_limiter, trackers, self.moves, observers)
 
     def protections(self, evictor: DefaultEvictor) -> tuple[GateFilter, ...]:
         """Return a profile's filters in their order, but for budgets, limits and rates."""
@@ -114,7 +121,8 @@ class GateFactory:
         followed = self._workloads, self.brakes.zones, arbitration
         trackers = (self.in_flight, *followed, self._pdb_filter, self.node_fit)
         limits = (*arbitration.limits, *self._limits)
-        return Gate(filters, limits, self.rate_limiter, trackers, self.moves, self._workloads)
+        observers = self._workloads, arbitration
+        return Gate(filters, limits, self.rate_limiter, trackers, self.moves, observers)
 
     @property
     def _limits(self) -> tuple[EvictionLimit, ...]:

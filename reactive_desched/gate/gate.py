@@ -78,11 +78,11 @@ class EvictionTracker(Protocol):
         ...
 
 
-class TurnKeeper(Protocol):
-    """Knows which pods leave one after the other."""
+class BlockObserver(Protocol):
+    """Keeps account of what blocks pods."""
 
-    def keep_turn(self, decision: Defer | Refuse) -> None:
-        """Let a pod that waits for a limit alone keep its turn."""
+    def note_blocked(self, decision: Defer | Refuse) -> None:
+        """Take in that a gate refused a pod, or lets it wait."""
         ...
 
 
@@ -96,14 +96,14 @@ class Gate:
         rate_limiter: "EvictionRateLimiter",
         trackers: tuple[EvictionTracker, ...] = (),
         moves: "MoveTracker | None" = None,
-        turns: TurnKeeper | None = None,
+        observers: tuple[BlockObserver, ...] = (),
     ) -> None:
         self.filters = (*filters, *limits)
         self._limits = limits
         self._rate_limiter = rate_limiter
         self._trackers = trackers
         self._moves = moves
-        self._turns = turns
+        self._observers = observers
 
     @property
     def indexes(self) -> tuple[type[Index], ...]:
@@ -115,8 +115,8 @@ class Gate:
         if self._moves is not None:
             self._moves.observe(finding, now)
         if (decision := self._block(finding, now)) is not None:
-            if self._turns is not None:
-                self._turns.keep_turn(decision)
+            for observer in self._observers:
+                observer.note_blocked(decision)
             return decision
         for limit in self._limits:
             limit.reserve(finding)

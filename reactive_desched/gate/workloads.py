@@ -196,7 +196,7 @@ class Workloads:
         there = (other for key, other in current.ordinals.items() if self._view.pod(key))
         return 0.0 if ordinal >= max(there, default=0) else current.began_at + TURN_S - now
 
-    def keep_turn(self, decision: Defer | Refuse) -> None:
+    def note_blocked(self, decision: Defer | Refuse) -> None:
         """Let a pod of a StatefulSet that waits for a limit alone go before lower ordinals.
 
         It does until it was evaluated again, also where it need not leave any more by then.

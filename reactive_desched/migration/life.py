@@ -83,6 +83,18 @@ SUCCESSOR_GRACE_S: Final = 30.0
 """So long after its pod is gone a placeholder keeps its place for a StatefulSet's next pod."""
 
 
+WAIT_WRITTEN_AFTER_S: Final = 5.0
+"""A job's status says what the job waits for once it has waited so long for that."""
+
+
+class Wait(Struct, frozen=True, gc=False):
+    """What a job waits for, by the code of the gate, since when in seconds since the epoch."""
+
+    reason: str
+    message: str
+    since_s: float
+
+
 class Sight(Struct, frozen=True, gc=False):
     """What is known about a job besides itself; `now_s` is seconds since the epoch.
 
@@ -90,7 +102,7 @@ class Sight(Struct, frozen=True, gc=False):
     place for the pod's replacement; `successor` is a pod of the same controller that waits
     for a node, and `bound` is the pod that took the place of the Reservation.
     `is_evicted` says that the API server accepted the pod's eviction, and `forbidden` why
-    arbitration forbids the move.
+    arbitration forbids the move. `wait` is what arbitration, or the gates, let the job wait for.
     """
 
     now_s: float
@@ -101,6 +113,7 @@ class Sight(Struct, frozen=True, gc=False):
     successor: Pod | None = None
     is_evicted: bool = False
     forbidden: str = ""
+    wait: Wait | None = None
     may_begin: bool = False
 
 
@@ -270,9 +283,18 @@ def _next_status(job: MigrationJob, modes: Modes, seen: Sight) -> JobStatus:
         return status
     if seen.now_s >= times_out_at(job):
         return failed(status, TIMEOUT, f"the job has not ended within its ttl of {job.ttl_s:g} s")
-    if job.is_pending:
-        return _begun(job, modes, seen)
-    return _running(job, modes, seen)
+    next_status = _begun(job, modes, seen) if job.is_pending else _running(job, modes, seen)
+    return _waiting(status, seen) if next_status == status else next_status
+
+
+def _waiting(status: JobStatus, seen: Sight) -> JobStatus:
+    """Return the status with what the job waits for; the words of a code are written once."""
+    wait = seen.wait
+    if wait is None or wait.reason == status.reason:
+        return status
+    if seen.now_s < wait.since_s + WAIT_WRITTEN_AFTER_S:
+        return status
+    return replace(status, reason=wait.reason, message=wait.message)
 
 
 def _running(job: MigrationJob, modes: Modes, seen: Sight) -> JobStatus:
@@ -336,7 +358,7 @@ def _begun(job: MigrationJob, modes: Modes, seen: Sight) -> JobStatus:
             f"{forbidden}",
         )
     if job.has_passed and job.pod.uid:
-        return replace(status, phase=Phase.RUNNING)
+        return replace(status, phase=Phase.RUNNING, reason="", message="")
     return status
 
 
@@ -396,9 +418,11 @@ def deleted_at(job: MigrationJob) -> float:
     return job.created_s + kept_s
 
 
-def next_change_at(job: MigrationJob, now_s: float) -> float:
+def next_change_at(job: MigrationJob, wait: Wait | None, now_s: float) -> float:
     """Return when time alone changes what is to be written; a deletion is tried again."""
     times = [job.created_s + MISSING_GRACE_S, times_out_at(job), deleted_at(job)]
+    if wait is not None:
+        times.append(wait.since_s + WAIT_WRITTEN_AFTER_S)
     if (evicted := job.status.condition(EVICTION)) is not None and evicted.status == "True":
         gone_s = seconds_of(evicted)
         times += (gone_s + LAG_GRACE_S, gone_s + SUCCESSOR_GRACE_S)

@@ -18,9 +18,11 @@ from reactive_desched.migration.eviction_rate import JobEvictionRate
 from reactive_desched.migration.in_progress import OpenJobs
 from reactive_desched.migration.life import (
     EVICTION,
+    WAIT_WRITTEN_AFTER_S,
     Modes,
     Sight,
     Step,
+    Wait,
     awaits_arbitration,
     next_change_at,
     next_step,
@@ -32,7 +34,7 @@ from reactive_desched.migration.places import COMPLETE
 from reactive_desched.migration.settings import arbitration_settings, eviction_options
 from reactive_desched.migration.workload_sizes import INDEXES, workload_size
 from reactive_desched.model.changes import Change, MigrationJobChanged, MigrationJobEnded
-from reactive_desched.model.decisions import GateReason, Refuse
+from reactive_desched.model.decisions import Defer, GateReason, Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.history import PastEviction
 from reactive_desched.model.migration_jobs import (
@@ -155,6 +157,7 @@ class Migrations:
         )
         self._admitted: Final[set[str]] = set()
         self._rejections: Final[dict[str, tuple[Rejection, bool]]] = {}
+        self._waits: Final[dict[str, Wait]] = {}
         self._evicted: Final[set[PodKey]] = set()
         self._due: Final[dict[str, None]] = {}
         self._timers: Final[Timers[str]] = Timers()
@@ -282,6 +285,8 @@ class Migrations:
         """Take in that the pod's eviction was decided."""
         self._decided.add(pod.uid)
         self._open = None
+        for job in self._view.index(JobPods).jobs_of(pod):
+            self._waits.pop(job.name, None)
 
     def release(self, pod: Pod, *, evicted: bool) -> None:
         """Take in the outcome of the eviction of a job's pod."""
@@ -326,6 +331,7 @@ class Migrations:
         self._waiting.pop(name, None)
         self._to_evict.pop(name, None)
         if job is None:
+            self._waits.pop(name, None)
             self._admitted.discard(name)
             self._rejections.pop(name, None)
             self._timers.cancel(name)
@@ -400,6 +406,7 @@ class Migrations:
     def _let_begin(self, job: MigrationJob) -> None:
         self._rejections.pop(job.name, None)
         self._waiting.pop(job.name, None)
+        self._waits.pop(job.name, None)
         self._admitted.add(job.name)
         self._mark_due(job.name)
 
@@ -414,6 +421,17 @@ class Migrations:
         wakes = (WakeOnPod(pod.uid),) if is_final else self.wakes_of(pod)
         setting = f"migration.{reason.setting}" if reason.setting else ""
         return reason.refuse(finding, message, wakes, setting=setting)
+
+    def note_blocked(self, decision: Defer | Refuse) -> None:
+        """Take in for what the pod of a job waits."""
+        name = decision.finding.details.get(JOB_DETAIL)
+        if not isinstance(name, str):
+            return
+        before = self._waits.get(name)
+        if before is None or before.reason != decision.reason:
+            now_s = self._wall_clock()
+            self._waits[name] = Wait(decision.reason, decision.message, now_s)
+            self.retry(name, WAIT_WRITTEN_AFTER_S)
 
     def wakes_of(self, pod: Pod) -> tuple[WakeOn, ...]:
         """Return what may end a wait for the limits on jobs."""
@@ -447,8 +465,9 @@ class Migrations:
         if (job := self.get(name)) is None:
             return None
         now_s = self._wall_clock()
-        step = next_step(job, self.modes, self._sight(job, now_s))
-        self._timers.set(name, next_change_at(job, now_s))
+        seen = self._sight(job, now_s)
+        step = next_step(job, self.modes, seen)
+        self._timers.set(name, next_change_at(job, seen.wait, now_s))
         return step
 
     def retry(self, name: str, after_s: float) -> None:
@@ -473,8 +492,12 @@ class Migrations:
             successor=None if placeholder is None else pods.successor_for(placeholder),
             is_evicted=job.pod.uid in self._evicted,
             forbidden=rejection[1] if is_final and rejection is not None else "",
+            wait=self._waits.get(job.name) if self._may_wait(job.name) else None,
             may_begin=job.name in self._admitted,
         )
+
+    def _may_wait(self, name: str) -> bool:
+        return name in self._waiting or name in self._to_evict
 
     def _with_admission(self, job: MigrationJob) -> MigrationJob:
         return replace(job, has_passed=True) if job.name in self._admitted else job

@@ -321,6 +321,50 @@ async def test_jobs_beyond_a_limit_wait_and_are_woken_by_the_end_of_another() ->
         assert ending(server, "web-1") == (Phase.SUCCEEDED, "")
 
 
+def reasons(server: JobServer, name: str) -> list[tuple[Phase, str]]:
+    """Return the phases and reasons that a job's status had."""
+    return [(phase, reason) for of, phase, reason in server.history if of == name]
+
+
+async def test_the_status_of_a_job_says_once_what_it_waits_for() -> None:
+    server = served()
+    server.ends_after_s = 30.0
+    settings = MigrationJobSettings(max_migrating_globally=1, max_migrating_per_node=0)
+    async with MigratingController(server, settings).running(*NODES) as process:
+        await process.make(job_on(WEB[0]))
+        await process.make(job_on(WEB[1]))
+        await anyio.sleep(4)
+        assert reasons(server, "web-1") == [(Phase.NONE, "")], "it has waited for a moment only"
+        await anyio.sleep(20)
+
+        waiting = server.jobs["web-1"].status
+        assert waiting.message == "1 migration job is in progress, and maxMigratingGlobally is 1"
+        await anyio.sleep(60)
+        assert reasons(server, "web-1") == [
+            (Phase.NONE, ""),
+            (Phase.NONE, "MaxMigratingGlobally"),
+            (Phase.RUNNING, ""),
+            (Phase.RUNNING, "Evicting"),
+            (Phase.SUCCEEDED, ""),
+        ]
+        told = [event for event in process.events if event.reason == "MaxMigratingGlobally"]
+        assert [event.regarding.name for event in told] == ["web-1"]
+
+
+async def test_the_status_of_a_job_that_runs_says_which_gate_lets_it_wait() -> None:
+    server = served()
+    async with MigratingController(server).running(*NODES, NO_DISRUPTION) as process:
+        await process.make(job_on(WEB[0]))
+        await anyio.sleep(20)
+
+        waiting = server.jobs["web-0"].status
+        assert (waiting.phase, waiting.reason) == (Phase.RUNNING, "DisruptionBudget")
+        assert "web" in waiting.message
+        process.fed.delete(NO_DISRUPTION)
+        await anyio.sleep(10)
+        assert ending(server, "web-0") == (Phase.SUCCEEDED, "")
+
+
 async def test_why_names_the_jobs_of_a_pod_and_what_they_wait_for() -> None:
     server = served()
     settings = MigrationJobSettings(max_migrating_globally=1, max_migrating_per_node=0)

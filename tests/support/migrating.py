@@ -403,7 +403,8 @@ class MigratingController:
             await self.evictor.has_accepted.wait()
 
     async def _let_go(self, uid: str) -> None:
-        pod = self.server.pods[uid]
+        if (pod := self.server.pods.get(uid)) is None:
+            return  # another deleted it meanwhile
         self.server.pods[uid] = leaving = replace(pod, deletion_s=1)
         await anyio.sleep(0.2)
         self.fed.deliver(leaving)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from reactive_desched.sim.objects import Obj, name_of
-from reactive_desched.sim.tables.columns import AGE, NAME, Table, age_of, text
+from reactive_desched.sim.tables.columns import AGE, NAME, Table, age_of, text, wide
 
 __all__ = ["MIGRATION_TABLES"]
 
@@ -23,6 +23,7 @@ def _job(job: Obj, now: float) -> list[object]:
         pod.get("name", ""),
         status.get("podRef", {}).get("name", ""),
         spec.get("ttl", ""),
+        status.get("reason", ""),
     ]
 
 
@@ -46,6 +47,7 @@ MIGRATION_TABLES: Mapping[str, Table] = MappingProxyType(
                 *text("Phase", "Status"),
                 AGE,
                 *text("Node", "Reservation", "PodNamespace", "Pod", "NewPod", "TTL"),
+                *wide("Reason"),
             ),
             _job,
         ),
