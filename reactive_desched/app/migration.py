@@ -26,6 +26,7 @@ from reactive_desched.migration.life import (
     Step,
 )
 from reactive_desched.migration.migrations import Migrations, NewJob
+from reactive_desched.migration.places import FAILED_CREATE
 from reactive_desched.model.changes import Change, MigrationJobEnded
 from reactive_desched.model.kube_events import KubeEvent, Regarding
 from reactive_desched.model.migration_jobs import (
@@ -150,9 +151,17 @@ class MigrationRunner:
             if written is not None and isinstance(step, Admit | SetStatus | Reserve):
                 self._store(written)
         except (ClusterError, Malformed) as error:
-            self._log.warning("a migration job was not written", job=job.name, reason=str(error))
-            self._migrations.retry(job.name, RETRY_S)
+            if isinstance(step, KeepPlace | Reserve):
+                self._log.warning("a place was not kept", job=job.name, reason=str(error))
+                self._migrations.end_attempt(job.name, str(error) or type(error).__name__)
+            else:
+                self._log.warning(
+                    "a migration job was not written", job=job.name, reason=str(error)
+                )
+                self._migrations.retry(job.name, RETRY_S)
             return
+        if isinstance(step, KeepPlace | Reserve) and written is not None:
+            self._migrations.end_attempt(job.name)
         if isinstance(step, Delete):
             self._log.info("deleted an old migration job", job=job.name)
         elif (done := _DONE.get(type(step))) is not None and written is not None:
@@ -166,7 +175,7 @@ class MigrationRunner:
         job, status = step.job, step.status
         if status.phase in ENDED:
             self._migrations.count_end(status)
-        is_failed = status.phase in (Phase.FAILED, Phase.ABORTED)
+        is_failed = status.phase in (Phase.FAILED, Phase.ABORTED) or status.reason == FAILED_CREATE
         reason = status.reason or status.step or status.phase
         waits = (status.phase, status.step) == (job.phase, job.status.step)
         self._log.info(

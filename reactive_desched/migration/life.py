@@ -21,10 +21,11 @@
               '-- forbidden ---'-- the pod is gone, and not -'
                                    by this eviction
 
-Nothing is remembered between two steps: each follows from the job as the API server has it, its
-pod, its placeholder or Reservation, and whether an eviction of that pod was accepted, which the
-journal knows after a restart too. Whatever became of a job, a placeholder that serves no more is
-deleted, and so is a Reservation of ours when its job has failed or was aborted.
+Nothing is remembered between two steps but when a place that could not be made is tried again:
+each follows from the job as the API server has it, its pod, its placeholder or Reservation, and
+whether an eviction of that pod was accepted, which the journal knows after a restart too. Whatever
+became of a job, a placeholder that serves no more is deleted, and so is a Reservation of ours when
+its job has failed or was aborted.
 """
 
 from typing import Final
@@ -32,6 +33,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from reactive_desched.migration.place_attempts import FailedAttempt
 from reactive_desched.migration.places import (
     FORBIDDEN,
     MISSING_POD,
@@ -44,6 +46,7 @@ from reactive_desched.migration.places import (
     with_placeholder,
     with_replacement,
     with_reservation,
+    without_place,
 )
 from reactive_desched.model.migration_jobs import (
     PLACEHOLDER_FOR_KIND,
@@ -101,6 +104,7 @@ class Sight(Struct, frozen=True, gc=False):
     `pod` is the pod that it names, None where there is none. `placeholder` or `reservation` keeps a
     place for the pod's replacement; `successor` is a pod of the same controller that waits
     for a node, and `bound` is the pod that took the place of the Reservation.
+    `failed_attempt` is the last one to keep a place, where that failed.
     `is_evicted` says that the API server accepted the pod's eviction, and `forbidden` why
     arbitration forbids the move. `wait` is what arbitration, or the gates, let the job wait for.
     """
@@ -111,6 +115,7 @@ class Sight(Struct, frozen=True, gc=False):
     reservation: Reservation | None = None
     bound: Pod | None = None
     successor: Pod | None = None
+    failed_attempt: FailedAttempt | None = None
     is_evicted: bool = False
     forbidden: str = ""
     wait: Wait | None = None
@@ -231,7 +236,9 @@ def next_step(job: MigrationJob, modes: Modes, seen: Sight) -> Step | None:
 
 
 def _place_step(job: MigrationJob, modes: Modes, seen: Sight, pod: Pod) -> Step | None:
-    """Return what is to be done for the place of a job that runs."""
+    """Return what is to be done for the place of a job that runs; what failed is tried later."""
+    if seen.failed_attempt is not None and seen.now_s < seen.failed_attempt.next_at_s:
+        return None
     if not modes.reserves(job, pod):
         return KeepPlace(job, pod) if seen.placeholder is None else None
     if not job.reservation:
@@ -305,6 +312,9 @@ def _running(job: MigrationJob, modes: Modes, seen: Sight) -> JobStatus:
     if pod is None and not is_for_pending_pod(status):
         gone = f'Pod "{job.pod}" is gone, and this job did not evict it'
         return failed(status, MISSING_POD, gone)
+    keeps = seen.placeholder is not None or seen.reservation is not None
+    if seen.failed_attempt is not None and not keeps:
+        return without_place(status, seen.failed_attempt.message, seen.now_s)
     if modes.reserves(job, pod):
         return with_reservation(job, pod, seen.reservation, seen.now_s)
     return with_placeholder(status, seen.placeholder, seen.now_s)
@@ -418,11 +428,13 @@ def deleted_at(job: MigrationJob) -> float:
     return job.created_s + kept_s
 
 
-def next_change_at(job: MigrationJob, wait: Wait | None, now_s: float) -> float:
+def next_change_at(job: MigrationJob, seen: Sight, now_s: float) -> float:
     """Return when time alone changes what is to be written; a deletion is tried again."""
     times = [job.created_s + MISSING_GRACE_S, times_out_at(job), deleted_at(job)]
-    if wait is not None:
-        times.append(wait.since_s + WAIT_WRITTEN_AFTER_S)
+    if seen.wait is not None:
+        times.append(seen.wait.since_s + WAIT_WRITTEN_AFTER_S)
+    if seen.failed_attempt is not None:
+        times.append(seen.failed_attempt.next_at_s)
     if (evicted := job.status.condition(EVICTION)) is not None and evicted.status == "True":
         gone_s = seconds_of(evicted)
         times += (gone_s + LAG_GRACE_S, gone_s + SUCCESSOR_GRACE_S)

@@ -30,6 +30,7 @@ from reactive_desched.migration.life import (
     wants_eviction,
 )
 from reactive_desched.migration.object_limiters import ObjectLimiters
+from reactive_desched.migration.place_attempts import PlaceAttempts
 from reactive_desched.migration.places import COMPLETE
 from reactive_desched.migration.settings import arbitration_settings, eviction_options
 from reactive_desched.migration.workload_sizes import INDEXES, workload_size
@@ -159,6 +160,7 @@ class Migrations:
         self._rejections: Final[dict[str, tuple[Rejection, bool]]] = {}
         self._waits: Final[dict[str, Wait]] = {}
         self._evicted: Final[set[PodKey]] = set()
+        self._place_attempts: Final = PlaceAttempts()
         self._due: Final[dict[str, None]] = {}
         self._timers: Final[Timers[str]] = Timers()
         self._waiting: Final[dict[str, None]] = {}
@@ -335,6 +337,7 @@ class Migrations:
             self._admitted.discard(name)
             self._rejections.pop(name, None)
             self._timers.cancel(name)
+            self._place_attempts.forget(name)
             self._due.pop(name, None)
             return
         if not awaits_arbitration(job):
@@ -345,6 +348,7 @@ class Migrations:
         if wants_eviction(job, self.modes) and job.pod.uid not in self._evicted:
             self._to_evict[name] = None
         if job.has_ended:
+            self._place_attempts.forget(name)
             self._evicted.discard(job.pod.uid)
             if job.phase is not Phase.SUCCEEDED and self.pod_of(job) is not None:
                 self._wait_for_next_job(job.pod.uid)
@@ -467,12 +471,20 @@ class Migrations:
         now_s = self._wall_clock()
         seen = self._sight(job, now_s)
         step = next_step(job, self.modes, seen)
-        self._timers.set(name, next_change_at(job, seen.wait, now_s))
+        self._timers.set(name, next_change_at(job, seen, now_s))
         return step
 
     def retry(self, name: str, after_s: float) -> None:
         """Have a job be due again later: what was to be written was not."""
         self._timers.set_if_sooner(name, self._wall_clock() + after_s)
+
+    def end_attempt(self, name: str, error: str = "") -> None:
+        """Take in that a job's placeholder or Reservation was made, or why it could not be."""
+        if error:
+            self._place_attempts.note_failure(name, error, self._wall_clock())
+            self._mark_due(name)
+        else:
+            self._place_attempts.forget(name)
 
     def count_end(self, status: JobStatus) -> None:
         """Count a job that this process ended."""
@@ -490,6 +502,7 @@ class Migrations:
             kept,
             None if kept is None else pods.taker_of(kept),
             successor=None if placeholder is None else pods.successor_for(placeholder),
+            failed_attempt=self._place_attempts.get(job.name),
             is_evicted=job.pod.uid in self._evicted,
             forbidden=rejection[1] if is_final and rejection is not None else "",
             wait=self._waits.get(job.name) if self._may_wait(job.name) else None,

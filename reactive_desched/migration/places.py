@@ -3,6 +3,7 @@
     ReservationCreated -> ReservationScheduled -> (the pod is evicted) -> ReservationBound
     -> BoundPodReady
 
+The first one is False, with why, while the placeholder or the Reservation cannot be made.
 A placeholder has the first two: its place is given away when the replacement waits. With
 koordinator's Reservation the job follows the replacement until it is Ready, as koordinator does.
 """
@@ -29,6 +30,8 @@ BOUND_POD_READY: Final = "BoundPodReady"
 POD_SCHEDULED: Final = "PodScheduled"
 UNSCHEDULABLE: Final = "Unschedulable"
 
+FAILED_CREATE: Final = "FailedCreateReservation"
+
 COMPLETE: Final = "Complete"
 FORBIDDEN: Final = "ForbiddenMigratePod"
 MISSING_POD: Final = "MissingPod"
@@ -38,17 +41,21 @@ RESERVATION_EXPIRED: Final = "ReservationExpired"
 
 def with_placeholder(status: JobStatus, placeholder: Pod | None, now_s: float) -> JobStatus:
     """Return the status of a job that keeps a place by a placeholder, before the eviction."""
-    created = status.condition(RESERVATION_CREATED)
     if placeholder is None or placeholder.is_terminating or placeholder.has_ended:
-        if created is None:
+        if not status.holds(RESERVATION_CREATED):
             return status
         return failed(status, MISSING_RESERVATION, "the placeholder is gone before the eviction")
-    if created is None:
+    if not status.holds(RESERVATION_CREATED):
         made = f'placeholder "{placeholder}" keeps a place'
         return status.with_condition(is_true(RESERVATION_CREATED, made, now_s))
     if placeholder.node and status.condition(RESERVATION_SCHEDULED) is None:
         return _scheduled(status, placeholder.node, now_s)
     return status
+
+
+def without_place(status: JobStatus, message: str, now_s: float) -> JobStatus:
+    """Return the status of a job whose placeholder or Reservation could not be made so far."""
+    return _waiting(status, RESERVATION_CREATED, FAILED_CREATE, message, now_s)
 
 
 def with_reservation(
@@ -57,17 +64,17 @@ def with_reservation(
     """Return the status of a job whose place a Reservation keeps, before the eviction."""
     status = job.status
     if kept is None or kept.is_terminating:
-        if status.condition(RESERVATION_CREATED) is None:
+        if not status.holds(RESERVATION_CREATED):
             return status
         gone = f'Reservation "{job.reservation}" is gone before the eviction'
         return failed(status, MISSING_RESERVATION, gone)
-    if status.condition(RESERVATION_CREATED) is None:
+    if not status.holds(RESERVATION_CREATED):
         made = f'Reservation "{kept.name}" keeps a place'
         return status.with_condition(is_true(RESERVATION_CREATED, made, now_s))
-    if kept.is_expired:
-        return failed(status, RESERVATION_EXPIRED, f'Reservation "{kept.name}" has expired')
     if kept.is_for_pod:
         return _with_pending_pod(job, pod, kept, now_s)
+    if kept.is_expired:
+        return failed(status, RESERVATION_EXPIRED, _expired(kept))
     return _with_node(status, pod, kept, now_s)
 
 
@@ -84,6 +91,10 @@ def _with_node(status: JobStatus, pod: Pod | None, kept: Reservation, now_s: flo
     return status if status.node else _scheduled(status, kept.node, now_s)
 
 
+def _expired(kept: Reservation) -> str:
+    return f'Reservation "{kept.name}" has expired'
+
+
 def _taken(kept: Reservation) -> str:
     return f'Reservation "{kept.name}" is already bound by another Pod'
 
@@ -91,7 +102,10 @@ def _taken(kept: Reservation) -> str:
 def _with_pending_pod(
     job: MigrationJob, pod: Pod | None, kept: Reservation, now_s: float
 ) -> JobStatus:
-    """Return the status of a job whose pod waits for a node itself: nothing is evicted."""
+    """Return the status of a job whose pod waits for a node itself: nothing is evicted.
+
+    A Reservation may be seen to have served, or to be over, before the pod is seen on its node.
+    """
     status = job.status
     if pod is None:
         return failed(status, MISSING_POD, f'Pod "{job.pod}" is gone')
@@ -102,6 +116,8 @@ def _with_pending_pod(
     took_it = kept.taken_by is not None and kept.taken_by.uid == pod.uid
     if kept.phase is ReservationPhase.SUCCEEDED and not took_it:
         return failed(status, FORBIDDEN, _taken(kept))
+    if kept.is_expired and not took_it:
+        return failed(status, RESERVATION_EXPIRED, _expired(kept))
     words = kept.unschedulable or "the pod waits for a node"
     return _waiting(status, POD_SCHEDULED, UNSCHEDULABLE, words, now_s)
 

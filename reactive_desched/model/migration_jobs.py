@@ -117,6 +117,11 @@ class JobStatus(Struct, frozen=True, gc=False):
         """Return the condition of a type, where there is one."""
         return next((each for each in self.conditions if each.type == kind), None)
 
+    def holds(self, kind: str) -> bool:
+        """Say whether there is a condition of this type that is true."""
+        found = self.condition(kind)
+        return found is not None and found.status == "True"
+
     def with_condition(self, condition: JobCondition) -> "JobStatus":
         """Return the status after a step; its time stays where only the words differ."""
         before = self.condition(condition.type)

@@ -1,11 +1,13 @@
 """Jobs whose place koordinator's Reservation keeps, through the whole pipeline in virtual time."""
 
 from collections.abc import Callable
+from itertools import pairwise
 
 import anyio
 import pytest
 from msgspec.structs import replace
 
+from reactive_desched.errors import RequestRejected
 from reactive_desched.model.migration_jobs import Mode, Phase, PodReference
 from reactive_desched.model.objects import Pod, PodSpec, PodStatus
 from reactive_desched.model.reservations import Reservation, ReservationPhase
@@ -123,6 +125,126 @@ async def test_a_reservation_that_comes_to_nothing_fails_the_job_and_is_deleted(
         assert server.reservations == {}
 
 
+class Refusing:
+    """Refuses the requests that make a place, until `is_over`, and notes when they came."""
+
+    def __init__(self, *steps: str, lost: bool = False) -> None:
+        self.times: list[float] = []
+        self.is_over = False
+        self._point = "after" if lost else "before"
+        self._steps = {f"{self._point} {step}" for step in steps}
+
+    async def __call__(self, point: str) -> None:
+        """Raise RequestRejected for a place."""
+        if point in self._steps and not self.is_over:
+            self.times.append(anyio.current_time())
+            raise RequestRejected("reservations: 403 no right to make them", retryable=False)
+
+
+PLACES = pytest.mark.parametrize(
+    "spec", [pytest.param(WEB[0].spec, id="Reservation"), pytest.param(PodSpec(), id="placeholder")]
+)
+BOTH = RESERVING.model_copy(update={"placeholder": PlaceholderSettings()})
+
+
+@PLACES
+async def test_a_place_that_cannot_be_made_is_said_in_the_job_and_tried_at_longer_and_longer_waits(
+    spec: PodSpec,
+) -> None:
+    first = replace(WEB[0], spec=spec)
+    server = served(first, *WEB[1:])
+    server.on_request = refusing = Refusing("Reserve", "KeepPlace")
+    async with MigratingController(server, BOTH).running(*NODES) as process:
+        began = anyio.current_time()
+        await process.make(job_on(first, ttl_s=0.0))
+        await anyio.sleep(10)
+
+        waits = [round(at - began) for at in refusing.times]
+        assert waits == [0, 1, 3, 7]
+        failed = ("ReservationCreated", "False", "FailedCreateReservation")
+        assert conditions(server) == [failed]
+        assert server.jobs["web-0"].phase is Phase.RUNNING
+        assert server.jobs["web-0"].status.message == "reservations: 403 no right to make them"
+        warnings = [each.reason for each in process.events if each.is_warning]
+        assert warnings == ["FailedCreateReservation"], "once, as long as the words are the same"
+
+        refusing.is_over = True
+        await anyio.sleep(8)
+        assert conditions(server)[0] == ("ReservationCreated", "True", "ReservationCreated")
+        assert server.evictions == ["web-0"]
+
+
+@PLACES
+async def test_a_place_is_tried_every_minute_at_the_least_until_the_time_is_over(
+    spec: PodSpec,
+) -> None:
+    first = replace(WEB[0], spec=spec)
+    server = served(first, *WEB[1:])
+    server.on_request = refusing = Refusing("Reserve", "KeepPlace")
+    async with MigratingController(server, BOTH).running(*NODES) as process:
+        await process.make(job_on(first, ttl_s=300.0))
+        await anyio.sleep(299)
+        waits = [after - at for at, after in pairwise(refusing.times)]
+        assert [round(each) for each in waits] == [1, 2, 4, 8, 16, 32, 60, 60, 60]
+        await anyio.sleep(100)
+
+        assert ending(server) == (Phase.FAILED, "Timeout")
+        assert server.evictions == []
+        assert len(refusing.times) == 10, "a job that ended has no place made"
+
+
+@PLACES
+async def test_a_new_process_tries_at_once_to_make_a_place_that_could_not_be_made(
+    spec: PodSpec,
+) -> None:
+    first = replace(WEB[0], spec=spec)
+    server = served(first, *WEB[1:])
+    server.on_request = refusing = Refusing("Reserve", "KeepPlace")
+    async with MigratingController(server, BOTH).running(*NODES) as process:
+        await process.make(job_on(first))
+        await anyio.sleep(3)
+        assert conditions(server)[0][1] == "False"
+    refusing.is_over = True
+    async with MigratingController(server, BOTH).running(*NODES):
+        await anyio.sleep(2)
+
+        assert conditions(server)[0][1] == "True"
+        assert server.evictions == ["web-0"]
+
+
+@PLACES
+async def test_a_place_that_was_made_in_the_end_and_is_gone_fails_the_job(spec: PodSpec) -> None:
+    first = replace(WEB[0], spec=spec)
+    server = served(first, *WEB[1:])
+    server.has_room = False
+    server.on_request = refusing = Refusing("Reserve", "KeepPlace")
+    async with MigratingController(server, BOTH).running(*NODES) as process:
+        await process.make(job_on(first))
+        refusing.is_over = True
+        await anyio.sleep(5)
+        assert conditions(server)[0][1] == "True"
+        for name in server.placeholders:
+            process.delete_pod(server.pods[name])
+        for kept in tuple(server.reservations.values()):
+            process.fed.delete(server.reservations.pop(kept.name))
+        await anyio.sleep(5)
+
+        assert ending(server) == (Phase.FAILED, "MissingReservation")
+        assert server.evictions == []
+
+
+async def test_a_place_whose_answer_was_lost_is_taken_in_as_soon_as_it_is_seen() -> None:
+    first = replace(WEB[0], spec=PodSpec())
+    server = served(first, *WEB[1:])
+    server.on_request = Refusing("KeepPlace", lost=True)
+    async with MigratingController(server, BOTH).running(*NODES) as process:
+        await process.make(job_on(first))
+        await anyio.sleep(1)
+
+        assert conditions(server)[0] == ("ReservationCreated", "True", "ReservationCreated")
+        assert server.evictions == ["web-0"]
+
+
 async def test_a_reservation_that_is_deleted_before_the_eviction_fails_the_job() -> None:
     server = served()
     server.has_room = False
@@ -199,6 +321,36 @@ async def test_the_reservation_may_be_seen_to_have_served_before_its_pod_is_seen
         process.reserve(replace(kept, phase=ReservationPhase.SUCCEEDED, taken_by=taken_by))
         await anyio.sleep(1)
         process.fed.deliver(replace(waiting, node="n3"))
+        await anyio.sleep(1)
+
+        assert ending(server) == ended
+        assert server.evictions == []
+
+
+@pytest.mark.parametrize(
+    ("taker", "has_node", "ended"),
+    [
+        ("", False, (Phase.FAILED, "ReservationExpired")),
+        ("", True, (Phase.SUCCEEDED, "")),
+        ("web-0", False, (Phase.SUCCEEDED, "")),
+    ],
+)
+async def test_a_reservation_that_is_over_fails_only_the_job_of_a_pod_that_has_no_node(
+    taker: str, ended: tuple[Phase, str], *, has_node: bool
+) -> None:
+    waiting = replace(WEB[0], node="")
+    server = served(waiting, *WEB[1:])
+    server.has_room = False
+    async with MigratingController(server, RESERVING).running(*NODES) as process:
+        await process.make(job_on(waiting))
+        kept = replace(server.reservations[KEPT], is_for_pod=True)
+        taken_by = PodReference("default", taker, taker) if taker else None
+        over = replace(kept, phase=ReservationPhase.FAILED, is_expired=True, taken_by=taken_by)
+        placed = replace(waiting, node="n3")
+        process.fed.deliver(placed if has_node else waiting)
+        process.reserve(over)
+        await anyio.sleep(1)
+        process.fed.deliver(placed)
         await anyio.sleep(1)
 
         assert ending(server) == ended
