@@ -35,6 +35,7 @@ SETTINGS = (
 apiVersion: reactive-desched/v1alpha1
 kind: ReactiveSettings
 debounce: {{quiet: 50ms}}
+migration: {{}}
 guards: {{disabled: [{", ".join(GuardName)}]}}
 budgets:
   {{cluster: {{evictions: 120, per: 1m, burst: 2}}, zone: null, node: null, namespace: null,
@@ -117,7 +118,7 @@ class Asked:
 
 @pytest.fixture(scope="module")
 def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
-    """A controller that has emptied a tainted node, scraped from before that on."""
+    """A controller, scraped before it empties a tainted node and ends a job without a pod."""
     program = prometheus.find(os.environ) or do_without(["Prometheus"])
     folder = tmp_path_factory.mktemp("dashboards")
     with (
@@ -132,6 +133,7 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
             lambda: found.panel("Controllers") == {(): 1}, within_s=30, what="a first scrape"
         )
         cluster.set_taints(NODE, "gpu")
+        cluster.create_migration_job("without-a-pod", "no-such-pod")
         yield found
 
 

@@ -1,5 +1,7 @@
 """A ledger whose disk fails and heals while evictions are under way; outcomes wait it out."""
 
+from functools import partial
+
 import anyio
 
 from reactive_desched.errors import JournalUnavailable
@@ -41,7 +43,7 @@ class FailingIntentStore:
 
     def begin_intent(self, intent: Intent) -> BegunIntentFake:
         """Begin to write an intent."""
-        return BegunIntentFake(self._write_intent(intent))
+        return BegunIntentFake(partial(self._write_intent, intent))
 
     async def _write_intent(self, intent: Intent) -> str:
         await anyio.sleep(self.slow_s)

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Self
 
 import anyio
@@ -84,7 +85,7 @@ class MemoryIntentStore:
         self.begun.append(intent.pod.name)
         if self.is_fast:
             return BegunIntentFake(id_=self._write(intent))
-        return BegunIntentFake(self._write_intent(intent))
+        return BegunIntentFake(partial(self._write_intent, intent))
 
     async def _write_intent(self, intent: Intent) -> str:
         await anyio.sleep(self.slow_s)

@@ -4,10 +4,11 @@ import json
 import re
 import sys
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tests.support.component import ChildProcess
 from tests.support.control_plane import wait_until
@@ -41,11 +42,26 @@ class SimulatorProcess:
     def set_taints(self, node: str, *keys: str) -> None:
         """Give a node NoSchedule taints with these keys, and no others."""
         taints = [{"key": key, "effect": "NoSchedule"} for key in keys]
+        merged = {"spec": {"taints": taints or None}}
+        self._send("PATCH", f"api/v1/nodes/{node}", merged, "application/merge-patch+json")
+
+    def create_migration_job(self, name: str, pod: str) -> None:
+        """Create a PodMigrationJob for a pod of the namespace `default`, there or not."""
+        job = {
+            "apiVersion": "scheduling.koordinator.sh/v1alpha1",
+            "kind": "PodMigrationJob",
+            "metadata": {"name": name},
+            "spec": {"podRef": {"namespace": "default", "name": pod}},
+        }
+        path = "apis/scheduling.koordinator.sh/v1alpha1/podmigrationjobs"
+        self._send("POST", path, job, "application/json")
+
+    def _send(self, method: str, path: str, body: Mapping[str, Any], content_type: str) -> None:
         request = urllib.request.Request(
-            f"{self.url}/api/v1/nodes/{node}",
-            method="PATCH",
-            data=json.dumps({"spec": {"taints": taints or None}}).encode(),
-            headers={"Content-Type": "application/merge-patch+json"},
+            f"{self.url}/{path}",
+            method=method,
+            data=json.dumps(body).encode(),
+            headers={"Content-Type": content_type},
         )
         urllib.request.urlopen(request, timeout=10).close()
 
