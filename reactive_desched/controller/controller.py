@@ -221,6 +221,8 @@ class Controller:
     def inherit_eviction(self, pod: PodKey) -> None:
         """Do not evict this pod: the request of an earlier process may still evict it."""
         self.gates.in_flight.inherit(pod)
+        if self.migrations is not None:
+            self.migrations.inherit(pod)
 
     def end_inherited_eviction(self, pod: PodKey, outcome: Outcome) -> None:
         """Evaluate the pod again: an earlier process's eviction of it has its outcome."""

@@ -105,8 +105,9 @@ class Sight(Struct, frozen=True, gc=False):
     place for the pod's replacement; `successor` is a pod of the same controller that waits
     for a node, and `bound` is the pod that took the place of the Reservation.
     `failed_attempt` is the last one to keep a place, where that failed.
-    `is_evicted` says that the API server accepted the pod's eviction, and `forbidden` why
-    arbitration forbids the move. `wait` is what arbitration, or the gates, let the job wait for.
+    `is_requested` says that the pod's eviction is under way, and `is_evicted` that the API server
+    accepted it; `forbidden` is why arbitration forbids the move. `wait` is what arbitration, or the
+    gates, let the job wait for.
     """
 
     now_s: float
@@ -116,6 +117,7 @@ class Sight(Struct, frozen=True, gc=False):
     bound: Pod | None = None
     successor: Pod | None = None
     failed_attempt: FailedAttempt | None = None
+    is_requested: bool = False
     is_evicted: bool = False
     forbidden: str = ""
     wait: Wait | None = None
@@ -283,6 +285,8 @@ def _next_status(job: MigrationJob, modes: Modes, seen: Sight) -> JobStatus:
     status, is_evicting = job.status, _is_evicting(job, seen)
     if job.has_ended:
         return status
+    if job.phase is Phase.RUNNING and seen.is_requested:
+        return status  # what follows from the eviction may be seen before it is answered
     if job.is_to_be_aborted and not is_evicting:
         aborted = failed(status, ABORTED, "a person aborted the job")
         return replace(aborted, phase=Phase.ABORTED)

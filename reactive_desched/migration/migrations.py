@@ -296,8 +296,11 @@ class Migrations:
         self._open = None
         if evicted:
             self._note_evicted(pod.uid)
-            for job in self._view.index(JobPods).jobs_of(pod):
+        for job in self._view.index(JobPods).jobs_of(pod):
+            if evicted:
                 self._follow(job.name)
+            else:
+                self._mark_due(job.name)
 
     def restore(self, past: Sequence[PastEviction], now: float, wall_now: float) -> None:
         """Take in the evictions of earlier processes: jobs whose pod is gone have succeeded.
@@ -310,14 +313,19 @@ class Migrations:
             if each.result in POD_LEAVES:
                 self._note_evicted(each.pod_uid)
 
+    def inherit(self, pod: PodKey) -> None:
+        """Take in that a request of an earlier process may still evict the pod."""
+        self._decided.add(pod)
+
     def end_inherited(self, pod: PodKey, outcome: Outcome, now: float) -> None:
         """Take in the outcome of an eviction that an earlier process requested."""
+        self._decided.discard(pod)
         counts = outcome.result in COUNTS_AGAINST_LIMITS
         for limit in self.limits:
             limit.release(pod, now, evicted=counts)
         if outcome.result in POD_LEAVES:
             self._note_evicted(pod)
-            self.follow_all()
+        self.follow_all()
 
     def follow_all(self) -> None:
         """Look at every job: the cluster is known now."""
@@ -503,6 +511,7 @@ class Migrations:
             None if kept is None else pods.taker_of(kept),
             successor=None if placeholder is None else pods.successor_for(placeholder),
             failed_attempt=self._place_attempts.get(job.name),
+            is_requested=job.pod.uid in self._decided,
             is_evicted=job.pod.uid in self._evicted,
             forbidden=rejection[1] if is_final and rejection is not None else "",
             wait=self._waits.get(job.name) if self._may_wait(job.name) else None,

@@ -33,7 +33,7 @@ from reactive_desched.primitives.moments import utc_time
 from reactive_desched.testing.builders import node, pod
 from reactive_desched.why.explanation import Explainer
 from reactive_desched.why.text import answer_lines
-from tests.support.migrating import JobServer, MigratingController, job_on
+from tests.support.migrating import EFFECT_TIMEOUT_S, JobServer, MigratingController, job_on
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
@@ -509,6 +509,56 @@ async def test_a_pod_that_another_deletes_was_not_moved_by_the_job() -> None:
         await anyio.sleep(3)
 
         assert ending(server, "web-0") == (Phase.FAILED, "MissingPod")
+
+
+@pytest.mark.parametrize("person", ["waits", "aborts"])
+async def test_the_pod_of_a_job_may_be_gone_before_its_eviction_is_answered(person: str) -> None:
+    server = served()
+    server.answers_after_s = 5
+    async with MigratingController(server).running(*NODES) as process:
+        await process.make(job_on(WEB[0]))
+        if person == "aborts":
+            process.edit("web-0", is_to_be_aborted=True)
+        await anyio.sleep(4)
+        assert "web-0" not in server.pods
+        assert server.jobs["web-0"].phase is Phase.RUNNING
+        await anyio.sleep(3)
+
+        assert ending(server, "web-0") == (Phase.SUCCEEDED, "")
+
+
+async def test_an_abort_waits_for_the_answer_to_the_request_for_the_eviction() -> None:
+    server = served()
+    process = MigratingController(server)
+    process.evictor.slow_s = 5
+    process.evictor.script["web-0"] = [PdbRefused("no disruptions allowed")]
+    async with process.running(*NODES):
+        await process.make(job_on(WEB[0]))
+        process.edit("web-0", is_to_be_aborted=True)
+        await anyio.sleep(4)
+        assert server.jobs["web-0"].phase is Phase.RUNNING
+        await anyio.sleep(2)
+
+        assert ending(server, "web-0") == (Phase.ABORTED, "AbortedByPerson")
+        assert server.evictions == []
+
+
+async def test_the_request_of_an_earlier_process_may_evict_the_pod_after_the_next_one_began() -> (
+    None
+):
+    server = served()
+    moved = PodReference("default", "web-0", "web-0")
+    server.put(job_on(WEB[0], status=JobStatus(Phase.RUNNING), has_passed=True, pod=moved))
+    async with MigratingController(server).running(*NODES, pending=["web-0"]) as process:
+        await anyio.sleep(5)
+        server.evictions.append("web-0")
+        process.delete_pod(WEB[0])
+        await anyio.sleep(5)
+        assert server.jobs["web-0"].phase is Phase.RUNNING
+        await anyio.sleep(EFFECT_TIMEOUT_S)
+
+        assert ending(server, "web-0") == (Phase.SUCCEEDED, "")
+        assert server.evictions == ["web-0"]
 
 
 async def test_the_eviction_of_a_job_is_requested_once_even_if_the_pod_stays() -> None:

@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 from msgspec import Struct
 from msgspec.structs import replace
 
+from reactive_desched.migration.life import ABORTED
+from reactive_desched.migration.places import FORBIDDEN, MISSING_POD, MISSING_RESERVATION
 from reactive_desched.model.migration_jobs import PLACEHOLDER_OF, MigrationJob, Mode, Phase
 from reactive_desched.model.objects import OwnerReference, Pod
 from reactive_desched.model.outcomes import PdbRefused, ServerError, TooManyRequests
@@ -38,7 +40,10 @@ PEOPLE, PEOPLE_AND_PLUGINS = "people", "people and plugins"
 
 TO_PEOPLE: Final = ("job", "job", "job", "short job", "job of a uid", "pause", "resume", "abort")
 TO_CLUSTER: Final = ("delete job", "delete pod", "taint", "untaint", "room")
-TO_SERVER: Final = ("refuse", "fail", "lose answer", "down", "up")
+TO_SERVER: Final = ("refuse", "fail", "lose answer", "answer late", "down", "up")
+
+NOT_EVICTED: Final = (MISSING_POD, MISSING_RESERVATION, FORBIDDEN, ABORTED)
+"""Reasons of jobs that did not evict their pods."""
 
 events = st.tuples(
     st.sampled_from((*TO_PEOPLE, *TO_CLUSTER, *TO_SERVER)),
@@ -58,6 +63,7 @@ class Cluster(Struct):
     numbers: Iterator[int]
     nodes: dict[str, Any]
     withdrawn: dict[str, float]
+    evicting: set[str]
     faults: list[str]
 
 
@@ -90,9 +96,10 @@ async def _live(lives: list[list[tuple[str, int, float]]], mode: Mode, who: str)
         numbers=count(1),
         nodes={each.name: each for each in NODES},
         withdrawn={},
+        evicting=set(),
         faults=[],
     )
-    server.on_write = lambda: cluster.faults.extend(_exceeded(server))
+    server.on_write = lambda: cluster.faults.extend((*_exceeded(server), *_denied(cluster)))
     server.on_eviction = lambda pod: cluster.faults.extend(_unwarranted(cluster, pod))
     for life in lives:
         async with _process(cluster) as process:
@@ -119,6 +126,7 @@ def _calm_down(cluster: Cluster, process: MigratingController) -> None:
     """Let every job end: nothing holds one any more."""
     server = cluster.server
     server.is_down, server.has_room, server.lost_answers = False, True, 0
+    server.answers_after_s = 0
     cluster.nodes["n1"] = NODES[0]
     process.fed.deliver(NODES[0])
     for name, job in tuple(server.jobs.items()):
@@ -173,6 +181,8 @@ def _disturb(process: MigratingController, verb: str, number: int) -> None:
             server.is_down = verb == "down"
         case "lose answer":
             server.lost_answers += 1
+        case "answer late":
+            server.answers_after_s = float(number % 4)  # with 3 the pod is gone before
         case "refuse" | "fail":
             refusals = PdbRefused("no"), TooManyRequests("later", 1.0), ServerError(500, "no")
             answer = refusals[0] if verb == "refuse" else refusals[1 + number % 2]
@@ -220,6 +230,7 @@ def _unwarranted(cluster: Cluster, evicted: Pod) -> Iterator[str]:
     """
     server = cluster.server
     jobs = [job for job in server.jobs.values() if _pod_of(server, job) is evicted]
+    cluster.evicting.update(job.name for job in jobs if _may_evict(job))
     is_just_withdrawn = cluster.withdrawn.get(evicted.name) == anyio.current_time()
     if not (is_just_withdrawn or any(_may_evict(job) for job in jobs)):
         yield f"{evicted.name} is evicted, and of its jobs {jobs} none asks for it"
@@ -229,6 +240,13 @@ def _unwarranted(cluster: Cluster, evicted: Pod) -> Iterator[str]:
 
 def _may_evict(job: MigrationJob) -> bool:
     return job.phase is Phase.RUNNING and not job.is_paused and not job.is_to_be_aborted
+
+
+def _denied(cluster: Cluster) -> Iterator[str]:
+    """Say which jobs evicted their pods, and end as if they had not."""
+    for name in cluster.evicting & cluster.server.jobs.keys():
+        if (reason := cluster.server.jobs[name].status.reason) in NOT_EVICTED:
+            yield f"{name} evicted its pod, and ends with {reason}"
 
 
 def _after_evictions(server: JobServer) -> Iterator[str]:

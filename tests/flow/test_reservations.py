@@ -82,6 +82,22 @@ async def test_a_pod_is_evicted_into_a_reservation_and_followed_until_its_succes
         assert KEPT in server.reservations, "koordinator collects the one that served"
 
 
+async def test_a_reservation_may_have_its_pod_before_the_eviction_is_answered() -> None:
+    server = served()
+    server.answers_after_s = 5
+    async with MigratingController(server, RESERVING).running(*NODES) as process:
+        await process.make(job_on(WEB[0]))
+        await anyio.sleep(3)
+        assert server.evictions == ["web-0"]
+        await process.bind(KEPT, NEXT)
+        await anyio.sleep(3)
+
+        assert ending(server) == (Phase.SUCCEEDED, "")
+        assert server.jobs["web-0"].status.replacement == PodReference(
+            "default", "web-next", "web-next"
+        )
+
+
 async def test_the_job_says_why_its_reservation_waits_and_a_full_cluster_keeps_its_pods() -> None:
     server = served()
     server.has_room = False

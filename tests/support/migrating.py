@@ -68,7 +68,8 @@ class JobServer:
 
     A write that names an old version is refused. While `is_down`, every write fails; the next
     `lost_answers` writes are carried out, and their answers lost. An eviction ends `ends_after_s`
-    later with the pod's deletion; where `replaces`, its controller then makes another pod.
+    later with the pod's deletion; where `replaces`, its controller then makes another pod. It is
+    answered after `answers_after_s`, which may be after the pod is gone.
     `on_write` is called after each write of a job, and `on_eviction` with each pod whose eviction
     is accepted. Each request passes `on_request` twice: with "before" and its name before it is
     carried out, with "after" and its name before it is answered.
@@ -86,6 +87,7 @@ class JobServer:
         self.reservations: dict[str, Reservation] = {}
         self.made_without_node: set[str] = set()
         self.ends_after_s = 2.0
+        self.answers_after_s = 0.0
         self.replaces = False
         self.lost_answers = 0
         self.on_write: Callable[[], None] = lambda: None
@@ -179,6 +181,7 @@ class EvictionEndpoint(FakeEvictor):
             self._server.evictions.append(request.name)
             self.accepted.append(request.uid)
             self.has_accepted.notify()
+            await anyio.sleep(self._server.answers_after_s)
             await self._server.on_request("after Eviction")
             if self._server.loses_answer():
                 return EffectUnknown("the connection broke")
@@ -247,7 +250,9 @@ class MigratingController:
                 self.fed.intent_store.adopt(each.request_id, each.pod_name)
             self.fed.controller.restore(evictions)
             for uid in pending:
-                tasks.start_soon(self._end_pending, uid)
+                self.fed.controller.inherit_eviction(uid)
+                is_known = uid in self.server.evictions
+                tasks.start_soon(self._end_pending, uid, 0 if is_known else EFFECT_TIMEOUT_S)
             self.fed.sync_and_resume(
                 *objects,
                 *self.server.pods.values(),
@@ -265,13 +270,11 @@ class MigratingController:
             yield self
             tasks.cancel_scope.cancel()
 
-    async def _end_pending(self, uid: str) -> None:
-        controller = self.fed.controller
-        if uid not in self.server.evictions:
-            controller.inherit_eviction(uid)
-            await anyio.sleep(EFFECT_TIMEOUT_S)
+    async def _end_pending(self, uid: str, after_s: float) -> None:
+        await anyio.sleep(after_s)
         is_evicted = uid in self.server.evictions
-        controller.end_inherited_eviction(uid, Outcome(EVICTED if is_evicted else FAILED))
+        outcome = Outcome(EVICTED if is_evicted else FAILED)
+        self.fed.controller.end_inherited_eviction(uid, outcome)
 
     async def create(self, order: NewJob) -> MigrationJob:
         """Make a job."""
@@ -433,7 +436,7 @@ def placeholder_of(job: MigrationJob, pod: Pod) -> Pod:
     return Pod(pod.namespace, name, name, labels=labels, owners=owners)
 
 
-def job_on(pod: Pod, name: str = "", **fields: object) -> MigrationJob:
+def job_on(pod: Pod, /, name: str = "", **fields: object) -> MigrationJob:
     """Return a job on a pod as a person writes it: without a uid, made now."""
     reference = PodReference(pod.namespace, pod.name)
     job = MigrationJob(
