@@ -17,10 +17,11 @@ from reactive_desched.model.migration_jobs import (
     Phase,
     PodReference,
 )
+from reactive_desched.model.objects import HostPort
 from reactive_desched.policy.migration import PlaceholderSettings
 from reactive_desched.state.kinds.interning import InternTables
 from reactive_desched.state.kinds.pod_migration_job import POD_MIGRATION_JOB
-from reactive_desched.testing.builders import pod
+from reactive_desched.testing.builders import pod, with_spec
 from tests.support.scripted_api import ScriptedApi, ScriptedReply
 
 JOB: dict[str, Any] = {
@@ -104,9 +105,11 @@ def test_a_time_to_live_that_is_none_never_ends(ttl: str, seconds: float) -> Non
     assert read(spec={"ttl": ttl}).ttl_s == seconds
 
 
-def made(spec: dict[str, Any], **settings: Any) -> dict[str, Any]:
+def made(
+    spec: dict[str, Any], host_ports: tuple[HostPort, ...] = (), **settings: Any
+) -> dict[str, Any]:
     requests = {"cpu": "1500m", "memory": "1Gi", "example.com/gpu": "1"}
-    moved = pod("web-0", on="n1", requests=requests)
+    moved = with_spec(pod("web-0", on="n1", requests=requests), host_ports=host_ports)
     written = {"metadata": {"uid": moved.uid, "labels": {"app": "web"}}, "spec": spec}
     return placeholder(written, read(), moved, PlaceholderSettings(**settings))
 
@@ -131,6 +134,30 @@ def test_a_placeholder_requests_what_the_pod_does_and_no_service_selects_it() ->
     gpu = {"example.com/gpu": "1"}
     requests = {"cpu": "1500m", "memory": str(2**30), **gpu}
     assert container["resources"] == {"requests": requests, "limits": gpu}
+
+
+def test_a_placeholder_has_the_limits_that_each_container_has_and_none_below_its_requests() -> None:
+    limits = [{"cpu": "1", "memory": "2Gi"}, {"cpu": "250m"}]
+    [container] = made({"containers": [{"resources": {"limits": each}} for each in limits]})[
+        "spec"
+    ]["containers"]
+
+    assert container["resources"]["limits"] == {"cpu": "1500m", "example.com/gpu": "1"}
+
+
+def test_a_placeholder_leaves_out_the_overhead_that_its_runtime_class_adds() -> None:
+    overhead = {"cpu": "500m", "memory": "1Gi"}
+    [container] = made({"runtimeClassName": "kata", "overhead": overhead})["spec"]["containers"]
+
+    assert container["resources"]["requests"] == {"cpu": "1000m", "example.com/gpu": "1"}
+
+
+def test_a_placeholder_keeps_the_host_ports_of_the_pod() -> None:
+    [container] = made({}, host_ports=(HostPort(53, "UDP", "10.0.0.1"),))["spec"]["containers"]
+
+    assert container["ports"] == [
+        {"containerPort": 53, "hostPort": 53, "protocol": "UDP", "hostIP": "10.0.0.1"}
+    ]
 
 
 def test_a_placeholder_keeps_away_from_the_pods_node_by_each_term() -> None:

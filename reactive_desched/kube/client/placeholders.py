@@ -1,12 +1,11 @@
 """Placeholders: pods that keep a place for the replacement of a pod until it is evicted.
 
-A placeholder requests what the pod does, in its namespace, by its scheduler, under the same
-constraints, and not on the pod's node. It has none of the pod's labels, so that no controller and
+A placeholder requests what the pod does, host ports included, in its namespace, by its scheduler,
+under the same constraints, and not on the pod's node. It has none of the pod's labels, so that no controller and
 no service takes it for its own. Its owner is the job, with which the garbage collector deletes it,
 and it ends by itself when the job's time to live is over.
 """
 
-from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import quote
@@ -24,9 +23,15 @@ from reactive_desched.model.migration_jobs import (
     PLACEHOLDER_OF,
     MigrationJob,
 )
-from reactive_desched.model.objects import Pod, controller_of
+from reactive_desched.model.objects import HostPort, Pod, controller_of
 from reactive_desched.model.opt_outs import DO_NOT_EVICT
-from reactive_desched.model.resources import CPU, MEMORY
+from reactive_desched.model.resources import (
+    CPU,
+    MEMORY,
+    ResourceList,
+    parse_resource_list,
+    subtract_resources,
+)
 from reactive_desched.policy.migration import PlaceholderSettings
 
 DEFAULT_DEADLINE_S: Final = 3600
@@ -141,7 +146,8 @@ def placeholder(
                 {
                     "name": "place",
                     "image": settings.image,
-                    "resources": _resources(pod.spec.requests),
+                    "resources": _resources(_own_requests(pod, spec), _limits(spec)),
+                    "ports": [_port(port) for port in pod.spec.host_ports],
                     "securityContext": {
                         "allowPrivilegeEscalation": False,
                         "readOnlyRootFilesystem": True,
@@ -169,15 +175,58 @@ def away_from(node: str, affinity: _JsonObject) -> _JsonObject:
     return {**affinity, "nodeAffinity": by_node}
 
 
-def _resources(requests: Mapping[str, int]) -> _JsonObject:
-    """Return requests as the API takes them; of extended resources the limits must be the same."""
-    amounts = {
-        resource: f"{amount}m" if resource == CPU else str(amount)
-        for resource, amount in requests.items()
-        if amount
+def _own_requests(pod: Pod, spec: _JsonObject) -> ResourceList:
+    """Return a pod's requests without the overhead that its runtime class adds again."""
+    requests = dict(pod.spec.requests)
+    if spec.get("runtimeClassName"):
+        subtract_resources(requests, parse_resource_list(spec.get("overhead") or {}))
+    return requests
+
+
+def _limits(spec: _JsonObject) -> ResourceList:
+    """Sum the limits of a pod's containers, of resources that each of them limits.
+
+    A ResourceQuota or LimitRange may ask for them, and the pod has passed it.
+    """
+    limits = [
+        parse_resource_list((each.get("resources") or {}).get("limits") or {})
+        for each in spec.get("containers") or ()
+    ]
+    limited = set.intersection(*map(set, limits)) if limits else set()
+    return {resource: sum(each[resource] for each in limits) for resource in limited}
+
+
+def _resources(requests: ResourceList, limits: ResourceList) -> _JsonObject:
+    """Return requests as the API takes them; of extended resources the limits must be the same.
+
+    No limit is below the request, which covers init containers as well.
+    """
+    wanted = {resource: amount for resource, amount in requests.items() if amount}
+    extended = {name: amount for name, amount in wanted.items() if name not in _NATIVE}
+    native = {
+        name: max(amount, wanted.get(name, 0)) for name, amount in limits.items() if name in _NATIVE
     }
-    extended = {name: amount for name, amount in amounts.items() if name not in _NATIVE}
-    return {"requests": amounts, **({"limits": extended} if extended else {})}
+    limited = {**native, **extended}
+    return {
+        "requests": _quantities(wanted),
+        **({"limits": _quantities(limited)} if limited else {}),
+    }
+
+
+def _quantities(amounts: ResourceList) -> dict[str, str]:
+    return {
+        resource: f"{amount}m" if resource == CPU else str(amount)
+        for resource, amount in sorted(amounts.items())
+    }
+
+
+def _port(port: HostPort) -> _JsonObject:
+    return {
+        "containerPort": port.port,
+        "hostPort": port.port,
+        "protocol": port.protocol,
+        "hostIP": port.ip,
+    }
 
 
 def _body(reply: ApiResponse, pod: Pod) -> bytes:
