@@ -7,6 +7,7 @@ from reactive_desched.controller.flapping import FlappingConfig
 from reactive_desched.controller.subscriptions import PluginInstance
 from reactive_desched.gate.factory import GateFactory
 from reactive_desched.gate.profile_view import ProfileView
+from reactive_desched.migration.kept_place import KeptPlaceFilter
 from reactive_desched.migration.making import JobMakingGate
 from reactive_desched.migration.migrations import Migrations
 from reactive_desched.migration.plugin import MigrationJobs
@@ -75,7 +76,7 @@ def plugin_instances(
             )
     if migrations is not None:
         instances.append(_job_instance(config, state, gates, wall_clock, migrations))
-        indexes += ((kind, None) for kind in migrations.indexes)
+        indexes += ((kind, None) for kind in (*migrations.indexes, *instances[-1].gate.indexes))
     state.keep_indexes(indexes)
     return instances
 
@@ -92,11 +93,12 @@ def _job_instance(
     plugin = MigrationJobs(migrations, names)
     evictor = gates.evictor(DefaultEvictorArgs())
     view = ProfileView(state, wall_clock, evictor, gates.node_fit, gates.in_flight)
+    gate = gates.job_gate(migrations, KeptPlaceFilter(migrations, gates.node_fit))
     debounce = config.controller.debounce
     return PluginInstance(
         MIGRATION_PROFILE,
         plugin,
-        gates.job_gate(migrations),
+        gate,
         view,
         debounce.for_plugin(plugin.name),
         debounce.by_change(plugin.name),

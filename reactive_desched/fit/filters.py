@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from reactive_desched.fit.bits import slots_in, with_bit
 from reactive_desched.fit.free_amounts import demands
@@ -73,11 +74,14 @@ class NodeFilters:
                 return None
         return self._least_allocated(pod, among)
 
-    def diagnose(self, pod: Pod, among: int) -> Diagnosis:
-        """Count why nodes do not fit, each by the first filter that rejects it."""
+    def diagnose(self, pod: Pod, among: int, held: Pod | None = None) -> Diagnosis:
+        """Count why nodes do not fit, each by the first filter that rejects it.
+
+        `held` is a pod that keeps the pod's place on one of the nodes, and makes room for it.
+        """
         reasons: Counter[FitReason] = Counter()
         nodes = among.bit_count()
-        for objections in self._rejections(pod):
+        for objections in self._rejections(pod, held):
             rejected = 0
             for reason, rejecting in objections:
                 if number := (among & rejecting).bit_count():
@@ -110,18 +114,19 @@ class NodeFilters:
 
     # --- the filters ---
 
-    def _rejections(self, pod: Pod) -> Iterator[Rejections]:
+    def _rejections(self, pod: Pod, held: Pod | None = None) -> Iterator[Rejections]:
+        standing = pod if held is None else replace(pod, uid=held.uid, node=held.node)
         if (prefiltered := self.volumes.prefilter(pod)) is not None:
             yield [(prefiltered, self._nodes.existing)]
         for rejection in self._static_rejections(pod):
             yield [rejection]
-        yield self._port_rejections(pod)
-        yield self._resource_rejections(pod)
+        yield self._port_rejections(standing)
+        yield self._resource_rejections(standing)
         for rejection in self.volumes.rejections(pod):
             yield [rejection]
         for rejection in self.topology_spread.rejections(pod):
             yield [rejection]
-        for rejection in self.pod_affinity.rejections(pod):
+        for rejection in self.pod_affinity.rejections(pod, held):
             yield [rejection]
 
     def _static_rejections(self, pod: Pod) -> Iterator[tuple[FitReason, int]]:

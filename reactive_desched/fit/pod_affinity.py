@@ -1,11 +1,12 @@
 """Which nodes other pods rule out: pod affinity and anti-affinity, in both directions.
 
-The evicted pod is left out on every side, since it will be gone when its replacement comes.
+The evicted pod is left out on every side, since it will be gone when its replacement comes, and so
+is the placeholder that keeps its place.
 Terminating pods count until they are gone, as in the kube-scheduler. A reservation counts for
 anti-affinity like a pod that is there, but fulfils no pod's affinity.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from reactive_desched.fit.node_sets import NodeSets
@@ -35,13 +36,17 @@ class PodAffinityFilter:
         self._nodes = nodes
         self._view = view
 
-    def rejections(self, pod: Pod) -> RejectionIterator:
-        """Return the slots that violate the pod's affinity, or anti-affinity of it or of others."""
+    def rejections(self, pod: Pod, held: Pod | None = None) -> RejectionIterator:
+        """Return the slots that violate the pod's affinity, or anti-affinity of it or of others.
+
+        `held` is a pod that makes room for this one, and has none of its labels.
+        """
+        leaving = (pod,) if held is None else (pod, held)
         if pod.spec.pod_affinity:
             yield POD_AFFINITY_UNMET, self._nodes.existing & ~self._affinity_nodes(pod)
         if pod.spec.anti_affinity:
-            yield POD_ANTI_AFFINITY_VIOLATED, self._anti_affinity_conflicts(pod)
-        yield EXISTING_ANTI_AFFINITY, self._existing_anti_affinity(pod)
+            yield POD_ANTI_AFFINITY_VIOLATED, self._anti_affinity_conflicts(pod, leaving)
+        yield EXISTING_ANTI_AFFINITY, self._existing_anti_affinity(pod, leaving)
 
     def matches(self, term: PodAffinityTerm, namespace: str, pod: Pod) -> bool:
         """Say whether a term of a pod in this namespace matches a pod."""
@@ -63,7 +68,7 @@ class PodAffinityFilter:
             labelled &= self._nodes.labels.with_label(term.topology_key)
             domains = self._view.index(PodAffinity).matching_term(term, pod.namespace)
             others = [t for t in terms if t is not term]
-            values = self._occupied_domains(domains, pod)
+            values = self._occupied_domains(domains, (pod,))
             if others:
                 values = {v for v in values if self._has_matching_pod(pod, domains, v, others)}
             no_match_anywhere &= not values
@@ -83,21 +88,21 @@ class PodAffinityFilter:
             if other is not None
         )
 
-    def _anti_affinity_conflicts(self, pod: Pod) -> int:
+    def _anti_affinity_conflicts(self, pod: Pod, leaving: Sequence[Pod]) -> int:
         found = 0
         for term in pod.spec.anti_affinity:
             domains = self._view.index(PodAffinity).matching_term(term, pod.namespace)
-            values = self._occupied_domains(domains, pod)
+            values = self._occupied_domains(domains, leaving)
             for reservation in self._nodes.reservations:
                 if self.matches(term, pod.namespace, reservation.pod):
                     values |= self._domain_of(reservation.node, term.topology_key)
             found |= self._nodes.labels.with_label_in(term.topology_key, values)
         return found
 
-    def _existing_anti_affinity(self, pod: Pod) -> int:
+    def _existing_anti_affinity(self, pod: Pod, leaving: Sequence[Pod]) -> int:
         found = 0
         for owned_term in self._view.index(PodAffinity).terms_matching(pod):
-            values = self._occupied_domains(owned_term.owners, pod)
+            values = self._occupied_domains(owned_term.owners, leaving)
             found |= self._nodes.labels.with_label_in(owned_term.topology_key, values)
         for reservation in self._nodes.reservations:
             for term in reservation.pod.spec.anti_affinity:
@@ -108,12 +113,13 @@ class PodAffinityFilter:
                     found |= self._nodes.labels.with_label_in(term.topology_key, values)
         return found
 
-    def _occupied_domains(self, domains: TopologyDomains, leaving: Pod) -> set[str]:
-        """Return the domains that have a pod other than the evicted one."""
+    def _occupied_domains(self, domains: TopologyDomains, leaving: Sequence[Pod]) -> set[str]:
+        """Return the domains that have a pod other than those that leave."""
         found = set(domains.values())
-        for own in self._domain_of(leaving.node, domains.topology_key):
-            if own in found and not _count_others(domains, own, leaving):
-                found.discard(own)
+        for each in leaving:
+            for own in self._domain_of(each.node, domains.topology_key):
+                if own in found and not _count_others(domains, own, leaving):
+                    found.discard(own)
         return found
 
     def _domain_of(self, node: str, key: str) -> set[str]:
@@ -122,7 +128,7 @@ class PodAffinityFilter:
         return set() if value is None else {value}
 
 
-def _count_others(domains: TopologyDomains, value: str, pod: Pod) -> int:
-    """Count the pods of a domain without the evicted one."""
-    own = pod.uid in domains.eligible.members(value) or pod.uid in domains.ineligible.members(value)
-    return domains.count(value) - own
+def _count_others(domains: TopologyDomains, value: str, leaving: Sequence[Pod]) -> int:
+    """Count the pods of a domain without those that leave."""
+    members = domains.eligible.members(value), domains.ineligible.members(value)
+    return domains.count(value) - sum(any(pod.uid in each for each in members) for pod in leaving)

@@ -100,6 +100,18 @@ class SchedulerNodeFit:
         slot = self._filters.find_best(pod, self._other_nodes(pod, self._nodes.named(nodes)))
         return None if slot is None else self._nodes.name(slot)
 
+    def diagnose_kept_place(self, pod: Pod, placeholder: Pod) -> str:
+        """Return why a pod does not fit in the place of its placeholder; empty where it does."""
+        self._sync_nodes()
+        if (slot := self._nodes.slot_of(placeholder.node)) is None:
+            return f"node {placeholder.node} is gone"
+        found = self._filters.diagnose(pod, 1 << slot, placeholder)
+        if found.available:
+            self._last_match = pod.uid, placeholder.node
+            return ""
+        reasons = ", ".join(sorted(reason.message for reason in found.reasons))
+        return f"node {placeholder.node} does not fit the pod: {reasons}"
+
     def explain_other_nodes(self, pod: Pod, selector: Selector) -> tuple[str | None, Diagnosis]:
         """Name a node as `find_other_node`, and count what speaks against the others.
 
@@ -134,7 +146,10 @@ class SchedulerNodeFit:
     # --- reservations and hints ---
 
     def reserve(self, pod: Pod) -> None:
-        """Reserve capacity for the pod's replacement on the node that was just found for it."""
+        """Reserve capacity for the pod's replacement on the node that was just found for it.
+
+        While its placeholder is still there the capacity is subtracted twice.
+        """
         if self._last_match is not None and self._last_match[0] == pod.uid:
             self._nodes.reservations.reserve(pod, self._last_match[1], self._clock())
 

@@ -105,10 +105,11 @@ class GateFactory:
             evictor.node_fit_filter,
         )
 
-    def job_gate(self, arbitration: JobArbitration) -> Gate:
+    def job_gate(self, arbitration: JobArbitration, kept_place: GateFilter) -> Gate:
         """Build the gate of migration jobs: arbitration protects pods in place of an evictor.
 
-        A job says which pod to move, so neither node fit nor the memory of futile moves is asked.
+        A job says which pod to move, so neither node fit nor the memory of futile moves is asked;
+        `kept_place` looks at the place of a job that keeps one.
         """
         filters = (
             self.in_flight,
@@ -117,6 +118,7 @@ class GateFactory:
             *self.brakes.filters,
             self._moving_limits,
             self._pdb_filter,
+            kept_place,
         )
         followed = self._workloads, self.brakes.zones, arbitration
         trackers = (self.in_flight, *followed, self._pdb_filter, self.node_fit)

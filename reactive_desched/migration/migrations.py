@@ -19,6 +19,7 @@ from reactive_desched.migration.in_progress import OpenJobs
 from reactive_desched.migration.life import (
     EVICTION,
     WAIT_WRITTEN_AFTER_S,
+    MakeRoom,
     Modes,
     Sight,
     Step,
@@ -64,6 +65,15 @@ NEXT_JOB_S: Final = 60.0
 
 MAX_REMEMBERED: Final = 10_000
 """So many pods whose job failed are remembered; then the oldest is forgotten."""
+
+NO_JOB: Final = ""
+"""The name under which the placeholders are due whose job is gone."""
+
+ORPHAN_GRACE_S: Final = 60.0
+"""So long the garbage collector has to delete the placeholder of a job that is gone."""
+
+ORPHAN_AGAIN_S: Final = 5.0
+"""When the next one is looked at, or the same one is tried again."""
 
 JOBS: Final = gauge("migration_jobs", "Migration jobs by phase.", "phase")
 ENDED_JOBS: Final = counter(
@@ -169,6 +179,7 @@ class Migrations:
         self._unmade: Final[deque[NewJob]] = deque()
         self._not_before: Final[OrderedDict[PodKey, float]] = OrderedDict()
         self._decided: Final[set[PodKey]] = set()
+        self._promised: Final[dict[PodKey, str]] = {}  # the job whose place a pod gets
         self._open: OpenJobs | None = None
         self._endings: Counter[tuple[str, ...]] = Counter()
 
@@ -196,6 +207,20 @@ class Migrations:
     def pod_of(self, job: MigrationJob) -> Pod | None:
         """Return the pod that a job names."""
         return self._view.index(JobPods).pod_of(job)
+
+    def job_of(self, finding: Finding) -> MigrationJob | None:
+        """Return the job that a finding is about; None for another finding."""
+        name = finding.details.get(JOB_DETAIL)
+        return self.get(name) if isinstance(name, str) else None
+
+    def placeholder_of(self, job: MigrationJob) -> Pod | None:
+        """Return the placeholder that keeps a job's place."""
+        return self._view.index(JobPods).placeholder_of(job)
+
+    def has_reservation(self, job: MigrationJob) -> bool:
+        """Say whether the Reservation of a job keeps its place."""
+        kept = self._view.store(Reservation).get(job.reservation or job.uid)
+        return kept is not None and kept.keeps_room and not kept.is_terminating
 
     def jobs_of(self, pod: Pod) -> tuple[MigrationJob, ...]:
         """Return the jobs that name a pod, ended ones included."""
@@ -331,6 +356,12 @@ class Migrations:
         """Look at every job: the cluster is known now."""
         for job in self._view.store(MigrationJob):
             self._follow(job.name)
+        self._look_for_orphans()
+
+    def _look_for_orphans(self) -> None:
+        """Have placeholders without a job be deleted soon, unless the garbage collector does it."""
+        if any(self._view.index(JobPods).orphans()):
+            self.retry(NO_JOB, ORPHAN_GRACE_S)
 
     def _note_evicted(self, uid: PodKey) -> None:
         self._evicted.add(uid)
@@ -341,11 +372,13 @@ class Migrations:
         self._waiting.pop(name, None)
         self._to_evict.pop(name, None)
         if job is None:
+            self._look_for_orphans()
             self._waits.pop(name, None)
             self._admitted.discard(name)
             self._rejections.pop(name, None)
             self._timers.cancel(name)
             self._place_attempts.forget(name)
+            self._break_promises(name)
             self._due.pop(name, None)
             return
         if not awaits_arbitration(job):
@@ -357,10 +390,15 @@ class Migrations:
             self._to_evict[name] = None
         if job.has_ended:
             self._place_attempts.forget(name)
+            self._break_promises(name)
             self._evicted.discard(job.pod.uid)
             if job.phase is not Phase.SUCCEEDED and self.pod_of(job) is not None:
                 self._wait_for_next_job(job.pod.uid)
         self._mark_due(name)
+
+    def _break_promises(self, name: str) -> None:
+        for pod in [pod for pod, job in self._promised.items() if job == name]:
+            del self._promised[pod]
 
     def _mark_due(self, name: str) -> None:
         self._due[name] = None
@@ -411,8 +449,7 @@ class Migrations:
         return Finding(pod, plugin, message, details=details, options=options)
 
     def _is_unlimited(self, finding: Finding) -> bool:
-        name = finding.details.get(JOB_DETAIL)
-        job = self.get(name) if isinstance(name, str) else None
+        job = self.job_of(finding)
         return job is not None and job.is_unlimited
 
     def _let_begin(self, job: MigrationJob) -> None:
@@ -474,17 +511,30 @@ class Migrations:
 
     def step_of(self, name: str) -> Step | None:
         """Return what is to be written of a job, and look at it again when its time comes."""
+        if name == NO_JOB:
+            return self._orphan_step()
         if (job := self.get(name)) is None:
             return None
         now_s = self._wall_clock()
         seen = self._sight(job, now_s)
         step = next_step(job, self.modes, seen)
         self._timers.set(name, next_change_at(job, seen, now_s))
+        if isinstance(step, MakeRoom) and step.successor is not None:
+            self._promised[step.successor.uid] = name
         return step
+
+    def _orphan_step(self) -> Step | None:
+        """Return the deletion of a placeholder whose job is gone, one at a time."""
+        orphan = next(self._view.index(JobPods).orphans(), None)
+        if orphan is None:
+            return None
+        self.retry(NO_JOB, ORPHAN_AGAIN_S)
+        return MakeRoom(MigrationJob(name=NO_JOB, uid="", pod=_reference(orphan)), orphan)
 
     def retry(self, name: str, after_s: float) -> None:
         """Have a job be due again later: what was to be written was not."""
         self._timers.set_if_sooner(name, self._wall_clock() + after_s)
+        self.changed.notify()
 
     def end_attempt(self, name: str, error: str = "") -> None:
         """Take in that a job's placeholder or Reservation was made, or why it could not be."""
@@ -509,7 +559,7 @@ class Migrations:
             placeholder,
             kept,
             None if kept is None else pods.taker_of(kept),
-            successor=None if placeholder is None else pods.successor_for(placeholder),
+            successor=self._successor_of(job, placeholder),
             failed_attempt=self._place_attempts.get(job.name),
             is_requested=job.pod.uid in self._decided,
             is_evicted=job.pod.uid in self._evicted,
@@ -517,6 +567,13 @@ class Migrations:
             wait=self._waits.get(job.name) if self._may_wait(job.name) else None,
             may_begin=job.name in self._admitted,
         )
+
+    def _successor_of(self, job: MigrationJob, placeholder: Pod | None) -> Pod | None:
+        """Return the pod that is to take the place of a placeholder: no other job's successor."""
+        if placeholder is None:
+            return None
+        promised = {pod for pod, name in self._promised.items() if name != job.name}
+        return self._view.index(JobPods).successor_for(job, placeholder, promised)
 
     def _may_wait(self, name: str) -> bool:
         return name in self._waiting or name in self._to_evict
@@ -537,5 +594,8 @@ def _ordered_job(order: NewJob) -> JobOfPod:
 
 def _job_on(pod: Pod, name: str = "") -> MigrationJob:
     """Return a job as it would be made for a pod."""
-    reference = PodReference(pod.namespace, pod.name, pod.uid)
-    return MigrationJob(name=name, uid=name, pod=reference)
+    return MigrationJob(name=name, uid=name, pod=_reference(pod))
+
+
+def _reference(pod: Pod) -> PodReference:
+    return PodReference(pod.namespace, pod.name, pod.uid)

@@ -124,3 +124,35 @@ def test_why_not_counts_each_node_once_but_for_several_shortages(
         "0/3 nodes are available: 1 Too many pods, 1 node(s) were unschedulable, 2 Insufficient cpu"
     )
     assert found.message == f"no other node fits the pod: {found.diagnosis}"
+
+
+@pytest.mark.parametrize(
+    "candidate",
+    [
+        pytest.param(MOVER, id="its requests"),
+        pytest.param(with_spec(MOVER, host_ports=(HostPort(80),)), id="its host ports"),
+        pytest.param(
+            with_anti_affinity(MOVER, anti_affinity_term("app=web")), id="its anti-affinity"
+        ),
+    ],
+)
+def test_a_pod_fits_in_the_place_of_its_placeholder_until_the_node_changes(
+    place: Callable[..., Any], candidate: Pod
+) -> None:
+    room = {"cpu": "1", "pods": "1"}
+    kept = replace(candidate, name="kept", uid="kept", node="n2", labels={"kept": "yes"})
+    here = place(node("n1"), node("n2", zone="a", allocatable=room), candidate, kept)
+
+    assert here.fit.diagnose_kept_place(candidate, kept) == ""
+    here.put(node("n2", "gpu:NoSchedule", zone="a", allocatable=room))
+    assert "untolerated" in here.fit.diagnose_kept_place(candidate, kept)
+    here.remove(node("n2"))
+    assert here.fit.diagnose_kept_place(candidate, kept) == "node n2 is gone"
+
+
+def test_what_another_pod_takes_beside_the_placeholder_counts(place: Callable[..., Any]) -> None:
+    kept = replace(MOVER, name="kept", uid="kept", node="n2", labels={})
+    here = place(node("n1"), node("n2", allocatable={"cpu": "1", "pods": "9"}), MOVER, kept)
+    here.put(pod("other", on="n2", requests={"cpu": "500m"}))
+
+    assert "Insufficient cpu" in here.fit.diagnose_kept_place(MOVER, kept)

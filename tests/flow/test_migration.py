@@ -818,11 +818,16 @@ async def test_a_place_is_kept_for_a_late_pod_of_a_stateful_set_and_for_half_a_m
         assert server.jobs["db-0"].phase is Phase.RUNNING
         assert "placeholder-job-db-0" in server.pods
 
-        process.fed.deliver(successor(DB[0]))
+        process.fed.deliver(successor(DB[1]))
+        await anyio.sleep(0.1)
+        assert "placeholder-job-db-0" in server.pods, "a pod of another name waits"
+        process.fed.delete(successor(DB[1]))
+        next_db = replace(successor(DB[0]), name="db-0")
+        process.fed.deliver(next_db)
         await anyio.sleep(1)
         assert "placeholder-job-db-0" not in server.pods
         assert ending(server, "db-0") == (Phase.SUCCEEDED, "")
-        process.fed.delete(successor(DB[0]))
+        process.fed.delete(next_db)
         await process.make(job_on(DB[1]))
         await anyio.sleep(45)
         assert ending(server, "db-1") == (Phase.SUCCEEDED, "")

@@ -433,7 +433,7 @@ def placeholder_of(job: MigrationJob, pod: Pod) -> Pod:
     }
     name = f"placeholder-{job.uid}"
     owners = (OwnerReference("PodMigrationJob", job.name, job.uid),)
-    return Pod(pod.namespace, name, name, labels=labels, owners=owners)
+    return Pod(pod.namespace, name, name, labels=labels, owners=owners, spec=pod.spec)
 
 
 def job_on(pod: Pod, /, name: str = "", **fields: object) -> MigrationJob:

@@ -1,11 +1,13 @@
 """The pods and places that migration jobs name, and a namespace's pods that are unavailable."""
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Container, Hashable, Iterable, Iterator
+from typing import Final
 
 from reactive_desched.api.index import Cluster, Index, KubeObject
 from reactive_desched.model.changes import Change, MigrationJobChanged, MigrationJobEnded
 from reactive_desched.model.migration_jobs import (
     PLACEHOLDER_FOR,
+    PLACEHOLDER_FOR_KIND,
     PLACEHOLDER_OF,
     MigrationJob,
 )
@@ -13,6 +15,9 @@ from reactive_desched.model.objects import Pod, PodKey, controller_of
 from reactive_desched.model.reservations import Reservation
 
 PodName = tuple[str, str]
+
+_KEEPS_NAME: Final = "StatefulSet"
+"""The kind of controllers whose next pod has the name of the one before."""
 
 
 class JobPods(Index):
@@ -68,14 +73,34 @@ class JobPods(Index):
         uid = self._placeholders.get(job.uid)
         return None if uid is None else self._pods.get(uid)
 
-    def successor_for(self, placeholder: Pod) -> Pod | None:
-        """Return a pod that waits for the place, and is meant for no other node."""
+    def successor_for(
+        self, job: MigrationJob, placeholder: Pod, promised: Container[PodKey] = ()
+    ) -> Pod | None:
+        """Return a pod that waits for the place, and is meant for no other node.
+
+        `promised` are pods that get another place. The next pod of a StatefulSet has the name of
+        the job's pod; any other waits for another reason.
+        """
         controller = placeholder.labels.get(PLACEHOLDER_FOR, "")
+        has_name = placeholder.labels.get(PLACEHOLDER_FOR_KIND) == _KEEPS_NAME
         found = map(self._pods.get, self._unbound.get(controller, ()))
-        waiting = [pod for pod in found if pod is not None]
+        waiting = [
+            pod
+            for pod in found
+            if pod is not None
+            and pod.uid not in promised
+            and (pod.name == job.pod.name or not has_name)
+        ]
         meant = [pod for pod in waiting if pod.status.nominated_node == placeholder.node]
         free = [pod for pod in waiting if not pod.status.nominated_node]
         return next(iter((*meant, *free)), None)
+
+    def orphans(self) -> Iterator[Pod]:
+        """Return the placeholders whose job is gone."""
+        for job_uid, uid in self._placeholders.items():
+            pod = None if job_uid in self._job_of_uid else self._pods.get(uid)
+            if pod is not None and not pod.is_terminating:
+                yield pod
 
     def unavailable_in(self, namespace: str) -> Iterator[Pod]:
         """Return the pods of controllers that are not Ready, have ended or are terminating."""

@@ -1,0 +1,174 @@
+"""Whether the place that a placeholder keeps serves the replacement, whatever happens meanwhile."""
+
+import anyio
+import pytest
+from msgspec.structs import replace
+
+from reactive_desched.app.migration import RETRY_S
+from reactive_desched.migration.migrations import ORPHAN_GRACE_S
+from reactive_desched.model.migration_jobs import Mode, Phase
+from reactive_desched.model.objects import OwnerReference, Pod, PodStatus
+from reactive_desched.model.outcomes import PdbRefused
+from reactive_desched.model.reservations import ReservationPhase
+from reactive_desched.policy.migration import MigrationJobSettings, PlaceholderSettings
+from reactive_desched.testing.builders import node, pod, with_spec
+from tests.support.migrating import JobServer, MigratingController, job_on
+
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
+
+NODES = [node("n1"), node("n2"), node("n3")]
+WEB = [pod(f"web-{number}", on=f"n{number % 2 + 1}") for number in range(20)]
+RESERVING = MigrationJobSettings(
+    default_job_mode=Mode.RESERVATION_FIRST,
+    placeholder=PlaceholderSettings(),
+    scheduler_names=("koord-scheduler",),
+    max_migrating_per_workload=9,
+    max_unavailable_per_workload=9,
+)
+PLACE = "placeholder-job-web-0"
+
+
+def served(*pods: Pod) -> JobServer:
+    """Return a server that has these pods, or the twenty of web."""
+    server = JobServer()
+    server.pods = {each.uid: each for each in pods or WEB}
+    return server
+
+
+async def held_up(process: MigratingController) -> None:
+    """Make a job whose place is kept, and whose eviction a PodDisruptionBudget refuses."""
+    process.evictor.script["web-0"] = [PdbRefused("no disruptions allowed")]
+    await process.make(job_on(WEB[0]))
+    await anyio.sleep(1)
+    assert process.server.jobs["web-0"].status.node == "n3"
+    assert len(process.evictor.requests) == 1
+
+
+def reasons(process: MigratingController) -> set[str]:
+    """Return the reasons for which pods were not evicted."""
+    decisions = (decision for _, decision in process.fed.intent_store.verdicts)
+    return {getattr(decision, "reason", "") for decision in decisions}
+
+
+async def test_no_pod_is_evicted_whose_placeholder_is_gone_while_the_status_cannot_be_written() -> (
+    None
+):
+    server = served()
+    async with MigratingController(server, RESERVING).running(*NODES) as process:
+        await held_up(process)
+        server.is_down = True
+        process.delete_pod(server.pods[PLACE])
+        await anyio.sleep(60)
+        assert server.jobs["web-0"].phase is Phase.RUNNING
+        assert "PlaceLost" in reasons(process)
+        server.is_down = False
+        await anyio.sleep(2 * RETRY_S)
+
+        assert server.jobs["web-0"].status.reason == "MissingReservation"
+        assert server.evictions == []
+
+
+async def test_no_pod_is_evicted_whose_reservation_is_used_up_while_the_status_cannot_be_written() -> (
+    None
+):
+    web = with_spec(WEB[0], scheduler_name="koord-scheduler")
+    server = served(web, *WEB[1:])
+    async with MigratingController(server, RESERVING).running(*NODES) as process:
+        await held_up(process)
+        server.is_down = True
+        [kept] = server.reservations.values()
+        process.reserve(replace(kept, phase=ReservationPhase.SUCCEEDED))
+        await anyio.sleep(60)
+
+        assert "PlaceLost" in reasons(process)
+        assert server.evictions == []
+
+
+@pytest.mark.parametrize("spoiled", ["gpu:NoSchedule", "cordon"])
+async def test_a_pod_waits_while_the_node_of_its_place_would_not_take_the_replacement(
+    spoiled: str,
+) -> None:
+    server = served()
+    async with MigratingController(server, RESERVING).running(*NODES) as process:
+        await held_up(process)
+        changed = replace(NODES[2], unschedulable=True) if spoiled == "cordon" else None
+        process.fed.deliver(changed or node("n3", spoiled))
+        await anyio.sleep(60)
+        assert server.evictions == []
+        assert server.jobs["web-0"].status.reason == "PlaceDoesNotFit"
+        process.fed.deliver(NODES[2])
+        await anyio.sleep(1)
+
+        assert server.evictions == ["web-0"]
+
+
+async def test_the_room_that_a_placeholder_keeps_counts_as_free_for_its_pod() -> None:
+    room = {"cpu": "1"}
+    nodes = [node(name, allocatable={**room, "pods": "9"}) for name in ("n1", "n2", "n3")]
+    web = [replace(each, spec=pod("x", requests=room).spec) for each in WEB[:2]]
+    settings = RESERVING.model_copy(update={"skip_check_expected_replicas": True})
+    server = served(*web)
+    async with MigratingController(server, settings).running(*nodes) as process:
+        await process.make(job_on(web[0]))
+        await anyio.sleep(1)
+
+        assert server.evictions == ["web-0"]
+
+
+def successor(of: Pod, name: str) -> Pod:
+    return replace(of, name=name, uid=name, node="", status=PodStatus())
+
+
+async def test_a_pod_is_promised_one_place_though_its_nomination_is_not_seen_yet() -> None:
+    server = served()
+    async with MigratingController(server, RESERVING).running(*NODES) as process:
+        process.fed.deliver(server.put(job_on(WEB[0])))
+        process.fed.deliver(server.put(job_on(WEB[1])))
+        await anyio.sleep(1)
+        assert sorted(server.evictions) == ["web-0", "web-1"]
+        process.fed.deliver(successor(WEB[0], "first"))
+        await anyio.sleep(0.5)
+        left = {PLACE, "placeholder-job-web-1"} & server.pods.keys()
+        assert len(left) == 1, "the other place waits for a pod of its own"
+        process.fed.deliver(successor(WEB[1], "second"))
+        await anyio.sleep(0.5)
+
+        assert not {PLACE, "placeholder-job-web-1"} & server.pods.keys()
+
+
+async def test_a_placeholder_whose_job_is_gone_is_deleted_where_the_garbage_collector_leaves_it() -> (
+    None
+):
+    server = served()
+    server.has_room = False
+    async with MigratingController(server, RESERVING).running(*NODES) as process:
+        await process.make(job_on(WEB[0]))
+        _orphan(server, process)
+        await anyio.sleep(ORPHAN_GRACE_S - 5)
+        assert PLACE in server.pods, "the garbage collector may delete it"
+        await anyio.sleep(10)
+
+        assert PLACE not in server.pods
+
+
+async def test_an_orphan_of_an_earlier_process_is_deleted_after_the_start() -> None:
+    server = served()
+    orphan = _unowned(pod(PLACE, labels={"reactive-desched/placeholder-of": "job-web-0"}))
+    server.pods[orphan.uid] = orphan
+    async with MigratingController(server, RESERVING).running(*NODES):
+        await anyio.sleep(ORPHAN_GRACE_S + 10)
+
+        assert server.pods.keys() == {each.uid for each in WEB}
+
+
+def _orphan(server: JobServer, process: MigratingController) -> None:
+    """Delete a job as `kubectl delete --cascade=orphan` does: what it owns stays."""
+    kept = _unowned(server.pods[PLACE])
+    server.pods[PLACE] = kept
+    process.fed.deliver(kept)
+    process.delete_job("web-0")
+
+
+def _unowned(kept: Pod) -> Pod:
+    owners: tuple[OwnerReference, ...] = ()
+    return replace(kept, owners=owners)
