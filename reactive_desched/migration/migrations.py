@@ -64,7 +64,7 @@ NEXT_JOB_S: Final = 60.0
 """So long after a job failed no other is made for its pod."""
 
 MAX_REMEMBERED: Final = 10_000
-"""So many pods whose job failed are remembered; then the oldest is forgotten."""
+"""So many pods whose job failed, or that were evicted, are remembered; then the oldest goes."""
 
 NO_JOB: Final = ""
 """The name under which the placeholders are due whose job is gone."""
@@ -132,7 +132,7 @@ class Migrations:
     """Follows every job; times are seconds since the epoch.
 
     `changed` is notified when something may have to be written. It remembers per job what a round
-    decided until that is written, and the pods whose eviction was accepted until they are gone.
+    decided until that is written, and the pods whose eviction was accepted until their jobs end.
     """
 
     name = "MigrationArbitration"
@@ -169,7 +169,7 @@ class Migrations:
         self._admitted: Final[set[str]] = set()
         self._rejections: Final[dict[str, tuple[Rejection, bool]]] = {}
         self._waits: Final[dict[str, Wait]] = {}
-        self._evicted: Final[set[PodKey]] = set()
+        self._evicted: Final[OrderedDict[PodKey, None]] = OrderedDict()
         self._place_attempts: Final = PlaceAttempts()
         self._due: Final[dict[str, None]] = {}
         self._timers: Final[Timers[str]] = Timers()
@@ -364,7 +364,15 @@ class Migrations:
             self.retry(NO_JOB, ORPHAN_GRACE_S)
 
     def _note_evicted(self, uid: PodKey) -> None:
-        self._evicted.add(uid)
+        if len(self._evicted) >= MAX_REMEMBERED:
+            self._evicted.popitem(last=False)
+        self._evicted[uid] = None
+
+    def _forget_evicted(self, ended: MigrationJob) -> None:
+        """Forget the eviction of an ended job's pod, unless another job waits for what becomes."""
+        named = self._view.index(JobPods).jobs_naming(ended.pod)
+        if all(job.has_ended or job.pod.uid not in ("", ended.pod.uid) for job in named):
+            self._evicted.pop(ended.pod.uid, None)
 
     def _follow(self, name: str) -> None:
         job = self.get(name)
@@ -391,7 +399,7 @@ class Migrations:
         if job.has_ended:
             self._place_attempts.forget(name)
             self._break_promises(name)
-            self._evicted.discard(job.pod.uid)
+            self._forget_evicted(job)
             if job.phase is not Phase.SUCCEEDED and self.pod_of(job) is not None:
                 self._wait_for_next_job(job.pod.uid)
         self._mark_due(name)

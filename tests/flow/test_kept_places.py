@@ -50,9 +50,7 @@ def reasons(process: MigratingController) -> set[str]:
     return {getattr(decision, "reason", "") for decision in decisions}
 
 
-async def test_no_pod_is_evicted_whose_placeholder_is_gone_while_the_status_cannot_be_written() -> (
-    None
-):
+async def test_no_pod_is_evicted_whose_placeholder_is_gone_while_no_status_is_written() -> None:
     server = served()
     async with MigratingController(server, RESERVING).running(*NODES) as process:
         await held_up(process)
@@ -68,9 +66,7 @@ async def test_no_pod_is_evicted_whose_placeholder_is_gone_while_the_status_cann
         assert server.evictions == []
 
 
-async def test_no_pod_is_evicted_whose_reservation_is_used_up_while_the_status_cannot_be_written() -> (
-    None
-):
+async def test_no_pod_is_evicted_whose_reservation_is_gone_while_no_status_is_written() -> None:
     web = with_spec(WEB[0], scheduler_name="koord-scheduler")
     server = served(web, *WEB[1:])
     async with MigratingController(server, RESERVING).running(*NODES) as process:
@@ -136,9 +132,7 @@ async def test_a_pod_is_promised_one_place_though_its_nomination_is_not_seen_yet
         assert not {PLACE, "placeholder-job-web-1"} & server.pods.keys()
 
 
-async def test_a_placeholder_whose_job_is_gone_is_deleted_where_the_garbage_collector_leaves_it() -> (
-    None
-):
+async def test_a_placeholder_is_deleted_whose_job_is_gone() -> None:
     server = served()
     server.has_room = False
     async with MigratingController(server, RESERVING).running(*NODES) as process:

@@ -527,6 +527,21 @@ async def test_the_pod_of_a_job_may_be_gone_before_its_eviction_is_answered(pers
         assert ending(server, "web-0") == (Phase.SUCCEEDED, "")
 
 
+async def test_an_earlier_job_of_the_pod_that_has_failed_does_not_hide_its_eviction() -> None:
+    server = served()
+    server.answers_after_s = 2.0
+    failed = JobStatus(phase=Phase.FAILED, reason="Timeout")
+    earlier = job_on(WEB[0], "earlier", pod=PodReference("default", "web-0", "web-0"))
+    server.put(replace(earlier, status=failed))
+    async with MigratingController(server).running(*NODES) as process:
+        await process.make(job_on(WEB[0]))
+        await anyio.sleep(5)
+
+        assert server.evictions == ["web-0"]
+        assert ending(server, "web-0") == (Phase.SUCCEEDED, "")
+        assert ending(server, "earlier") == (Phase.FAILED, "Timeout")
+
+
 async def test_an_abort_waits_for_the_answer_to_the_request_for_the_eviction() -> None:
     server = served()
     process = MigratingController(server)

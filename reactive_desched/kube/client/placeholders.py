@@ -1,9 +1,9 @@
 """Placeholders: pods that keep a place for the replacement of a pod until it is evicted.
 
 A placeholder requests what the pod does, host ports included, in its namespace, by its scheduler,
-under the same constraints, and not on the pod's node. It has none of the pod's labels, so that no controller and
-no service takes it for its own. Its owner is the job, with which the garbage collector deletes it,
-and it ends by itself when the job's time to live is over.
+under the same constraints, and not on the pod's node. It has none of the pod's labels, so that no
+controller and no service takes it for its own. Its owner is the job, with which the garbage
+collector deletes it, and it ends by itself when the job's time to live is over.
 """
 
 from http import HTTPStatus

@@ -10,6 +10,7 @@ from reactive_desched.model.migration_jobs import (
     PLACEHOLDER_FOR_KIND,
     PLACEHOLDER_OF,
     MigrationJob,
+    PodReference,
 )
 from reactive_desched.model.objects import Pod, PodKey, controller_of
 from reactive_desched.model.reservations import Reservation
@@ -60,6 +61,10 @@ class JobPods(Index):
 
     def jobs_of(self, pod: Pod) -> Iterator[MigrationJob]:
         """Return the jobs that name a pod, ended ones included."""
+        return self.jobs_naming(PodReference(pod.namespace, pod.name))
+
+    def jobs_naming(self, pod: PodReference) -> Iterator[MigrationJob]:
+        """Return the jobs that name a pod which may be gone, or another by now."""
         names = self._names.get((pod.namespace, pod.name), ())
         return (job for name in names if (job := self._jobs.get(name)) is not None)
 
