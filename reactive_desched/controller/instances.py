@@ -6,6 +6,7 @@ from reactive_desched.controller.evaluator import NEVER_FLAPPING
 from reactive_desched.controller.flapping import FlappingConfig
 from reactive_desched.controller.subscriptions import PluginInstance
 from reactive_desched.gate.factory import GateFactory
+from reactive_desched.gate.gate import Gate
 from reactive_desched.gate.profile_view import ProfileView
 from reactive_desched.migration.kept_place import KeptPlaceFilter
 from reactive_desched.migration.making import JobMakingGate
@@ -75,8 +76,10 @@ def plugin_instances(
                 )
             )
     if migrations is not None:
-        instances.append(_job_instance(config, state, gates, wall_clock, migrations))
-        indexes += ((kind, None) for kind in (*migrations.indexes, *instances[-1].gate.indexes))
+        job_gate = gates.job_gate(migrations, KeptPlaceFilter(migrations, gates.node_fit))
+        instances.append(_job_instance(config, state, gates, wall_clock, migrations, job_gate))
+        indexes += ((kind, None) for kind in migrations.indexes)
+        indexes += ((kind, None) for kind in job_gate.indexes)
     state.keep_indexes(indexes)
     return instances
 
@@ -87,13 +90,13 @@ def _job_instance(
     gates: GateFactory,
     wall_clock: Callable[[], float],
     migrations: Migrations,
+    gate: Gate,
 ) -> PluginInstance:
     """Build the plugin of migration jobs, behind the gate that arbitrates them."""
     names = {each.name for profile in config.policy.profiles for each in profile.plugins}
     plugin = MigrationJobs(migrations, names)
     evictor = gates.evictor(DefaultEvictorArgs())
     view = ProfileView(state, wall_clock, evictor, gates.node_fit, gates.in_flight)
-    gate = gates.job_gate(migrations, KeptPlaceFilter(migrations, gates.node_fit))
     debounce = config.controller.debounce
     return PluginInstance(
         MIGRATION_PROFILE,
