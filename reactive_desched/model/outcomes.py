@@ -46,7 +46,7 @@ class PdbRefused(EvictionResponse, frozen=True, gc=False):
 
 
 class TooManyRequests(EvictionResponse, frozen=True, gc=False):
-    """429 or 503 without that cause: the API server or a webhook is overloaded."""
+    """429 without that cause, or the API server's 503: it or a webhook is overloaded."""
 
     message: str
     retry_after_s: float | None = None

@@ -25,7 +25,7 @@ async def test_a_date_that_no_calendar_has_does_not_end_an_eviction(
     api: ScriptedApi, session: Session
 ) -> None:
     date = "Mon, 01 Jan 2024 00:00:00 +99999999999999"
-    api.answer_next("POST", ScriptedReply(503, b"later", {"Retry-After": date}))
+    api.answer_next("POST", ScriptedReply(429, b"later", {"Retry-After": date}))
 
     answer = await ApiEvictor(session).evict(EvictionRequest("shop", "web-1", "uid-1"))
 

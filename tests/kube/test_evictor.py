@@ -203,7 +203,16 @@ async def test_any_success_is_accepted(api: ScriptedApi, session: Session, code:
             TooManyRequests("Too many requests, please try again later.", 1.0),
             id="flow control, in plain text",
         ),
-        pytest.param(ScriptedReply(503, b"starting"), TooManyRequests("starting"), id="not yet up"),
+        pytest.param(
+            ScriptedReply(503, refusal(503, "ServiceUnavailable", "starting")),
+            TooManyRequests("starting"),
+            id="not yet up",
+        ),
+        pytest.param(
+            ScriptedReply(503, b"upstream connect error or disconnect/reset before headers"),
+            EffectUnknown("503: upstream connect error or disconnect/reset before headers"),
+            id="of a proxy that lost the API server",
+        ),
         pytest.param(ScriptedReply(404, refusal(404, "NotFound", "no pod")), NotFound(), id="gone"),
         pytest.param(
             ScriptedReply(404, b"404 page not found"),

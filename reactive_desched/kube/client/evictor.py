@@ -183,6 +183,9 @@ class ApiEvictor:
                 return LeavesLater(message)
             case status if pdb is not None and status < HTTPStatus.INTERNAL_SERVER_ERROR:
                 return PdbRefused(pdb or message, reply.retry_after_s(self._clock.wall()))
+            case HTTPStatus.SERVICE_UNAVAILABLE if not error.reason:
+                # No Status: a proxy that lost the API server, perhaps after it sent the request.
+                return EffectUnknown(f"503: {message}")
             case HTTPStatus.TOO_MANY_REQUESTS | HTTPStatus.SERVICE_UNAVAILABLE:
                 return TooManyRequests(message, reply.retry_after_s(self._clock.wall()))
             case HTTPStatus.NOT_FOUND if error.reason == "NotFound":
