@@ -103,11 +103,11 @@ class ActiveConfig:
         self._results["rejected"] += 1
 
     def restore(self) -> None:
-        """Note that the files say again what is in force."""
+        """Note that the files hold the configuration in force again."""
         self.problems = ()
 
     def collect(self) -> Iterator[Metric]:
-        """Yield which policy is in force, and what became of changed files."""
+        """Yield which policy is in force, and how many changed files were applied or refused."""
         yield RELOADS.by_label(self._results)
         yield POLICY.value(1, self.policy.source, self.policy.revision)
         yield KEPT.value(bool(self.problems))
@@ -145,7 +145,7 @@ class ReloadListener(Protocol):
 
 
 class ConfigReloader:
-    """Looks at the files every second, takes what is good and says what is not.
+    """Reads the files every second: applies a valid configuration, logs an invalid one.
 
     The last good configuration stays in force until all of a newer one is good. Nothing counts
     before it stood for a second, so that a file half written, or missing between two renames, is
@@ -237,7 +237,7 @@ class ConfigReloader:
 
 
 def fingerprint(paths: tuple[str, ...]) -> Fingerprint:
-    """Identify what files hold, or why they cannot be read; blocks.
+    """Return a hash of the files' contents, or of why they cannot be read; blocks.
 
     Only regular files are read: a pipe has given what it had.
     """

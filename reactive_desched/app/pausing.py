@@ -153,7 +153,7 @@ class Pausing:
         return BrakesAnswer(self._controller.pauses.check(), brakes, not_kept)
 
     async def _keep(self) -> str:
-        """Write what differs from the file, and have it shown then.
+        """Save pauses that changed, then show what a restart would restore.
 
         Returns why it could not be written, or the empty text; it is shown all the same.
         """

@@ -167,7 +167,7 @@ def _mark_cluster(directory: Path, cluster: ClusterIdentity, log: Logger) -> Non
 
 @asynccontextmanager
 async def _run_recording(recording: Recording, log: Logger) -> AsyncIterator[None]:
-    """Run the sinks and the retention; at the end sinks get what is written last."""
+    """Run the sinks and the retention; at the end deliver the last records to the sinks."""
     journal, runners = recording.journal, recording.sink_runners.values()
     async with (
         anyio.create_task_group() as runner_tasks,
@@ -312,7 +312,7 @@ def utc_now() -> datetime:
 
 
 def _sinks(settings: SinkSettings, log: Logger) -> Iterable[Sink]:
-    """Make the sinks that are asked for, each loaded only then."""
+    """Construct the sinks that the settings name; only their modules are imported."""
     if settings.kafka is not None:
         from reactive_desched.sinks.kafka.sink import KafkaSink
 

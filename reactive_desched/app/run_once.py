@@ -256,7 +256,7 @@ class _StopSignal:
 
 
 def _stopped(stop: _StopSignal, journal: Journal) -> Outcome | None:
-    """Return the outcome of evictions that are not begun any more, and why."""
+    """Return the outcome of evictions that a stop cancels, with the reason."""
     if stop.reason:
         return SHUTTING_DOWN.outcome(stop.reason)
     return JOURNAL_UNAVAILABLE.outcome(journal.reason) if journal.reason else None

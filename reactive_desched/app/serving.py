@@ -75,7 +75,7 @@ def log_serving(deps: Dependencies, urls: ServedUrls) -> None:
 
 @asynccontextmanager
 async def _open_security(deps: Dependencies, session: Transport) -> AsyncIterator[Security]:
-    """Build what the settings ask for, and read the certificate anew while the block lasts."""
+    """Build TLS and authentication as set, and reload the certificate while the block lasts."""
     settings = deps.configuration.settings.server
     if not settings.require_token and not settings.tls.cert_file:
         yield Security()

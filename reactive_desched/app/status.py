@@ -77,7 +77,7 @@ class SinkState(Struct, frozen=True, rename="camel"):
 
 
 class JournalState(Struct, frozen=True, rename="camel"):
-    """The open journal: its folder, the last record on disk, and why it takes no records."""
+    """The open journal: its folder, the last record on disk, and its fault, if any."""
 
     directory: str
     sequence: int

@@ -84,7 +84,7 @@ class UsagePolling:
                 await self._clock.sleep(configuration.settings.usage.prometheus.interval_s)
 
     def make_poller(self, source: UsageSource, settings: UsageSettings) -> UsagePoller:
-        """Return what polls a source by its settings, into the controller."""
+        """Return a poller that hands the samples of a source to the controller."""
         own = settings.of(source.name)
         return UsagePoller(
             source,

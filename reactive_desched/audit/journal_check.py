@@ -1,4 +1,4 @@
-"""Whether a folder holds a journal at all, asked before anything is made of it."""
+"""Checks whether a folder holds a journal, before the audit makes an index of it."""
 
 from pathlib import Path
 

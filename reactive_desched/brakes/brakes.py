@@ -103,7 +103,7 @@ class Brakes:
         self._due = _NOW
 
     def confirm_kept(self, kept: SavedBrakes | None) -> None:
-        """Take in what a restart would go on with; None where nothing keeps it.
+        """Note which brakes a restart would restore; None where they are not saved.
 
         A storm is shown, and its notices are given out, no earlier than it is kept: who sees it
         may rely on it. It holds evictions at once.
@@ -145,7 +145,7 @@ class Brakes:
         self._take_in(self.storm.count(evaluation))
 
     def reason_to_keep(self, pod: Pod) -> str:
-        """Say why a pod whose eviction was decided must stay after all; empty where it need not."""
+        """Return why a decided eviction must not be sent after all; empty where it may be."""
         for brake in self.filters:
             if reason := brake.reason_to_keep(pod):
                 return reason
@@ -184,7 +184,7 @@ class Brakes:
         }
 
     def take_notices(self) -> Iterator[BrakeNotice]:
-        """Yield, once each, what engaged and what was released, up to a storm not kept yet."""
+        """Yield each engagement and release once, up to a storm that is not saved yet."""
         is_kept = self._kept is None or self._kept.storm == self.saved.storm
         while self._notices and (is_kept or self._notices[0].brake != STORM):
             yield self._notices.popleft()

@@ -110,7 +110,7 @@ def _row(finding: Mapping[str, Any], now: datetime) -> tuple[str, ...]:
 
 
 def _message(finding: Mapping[str, Any]) -> str:
-    """Give the gate's message, and what would let the finding pass: time, changes, a setting."""
+    """Return the gate's message, and what would let the finding pass: time, changes, a setting."""
     notes = []
     if awaited := finding["waitsFor"]:
         waits = awaited if finding.get("until") is None else ("time", *awaited)

@@ -58,13 +58,13 @@ def as_text(found: Findings, *, colours: bool = False) -> str:
 
 
 def _texts(results: PolicyCheckResults) -> Mapping[str, str | bytes]:
-    """Give the texts that were read, by the names that problems have for them."""
+    """Return the texts that were read, by the names that problems have for them."""
     sources = (verdict.source for verdict in results.values())
     return {source.name: source.text for source in sources if source is not None}
 
 
 def as_github(found: Findings) -> str:
-    """Give a workflow command of GitHub Actions for each problem, which marks its line."""
+    """Return a workflow command of GitHub Actions for each problem, which marks its line."""
     marked = _marked_texts(found.results)
     commands = []
     for problem, severity in _ranked_diagnostics(found.results):
@@ -82,7 +82,7 @@ def _marked_texts(results: PolicyCheckResults) -> Mapping[str, MarkedText]:
 
 
 def _end_column(problem: Diagnostic, texts: Mapping[str, MarkedText]) -> int:
-    """Give the column after what a problem with a place is about, on the same line."""
+    """Return the column after what a problem with a place is about, on the same line."""
     mark = SourceMark(problem.line, problem.column)
     text = texts.get(problem.source)
     is_shown = text is not None and problem.line <= len(text.lines)
@@ -96,7 +96,7 @@ def _github(text: str, *, in_property: bool = False) -> str:
 
 
 def as_sarif(found: Findings) -> str:
-    """Give a log of SARIF 2.1.0, which code scanning reads."""
+    """Return a log of SARIF 2.1.0, which code scanning reads."""
     from reactive_desched.policy.rule_pages import rule_pages
 
     marked = _marked_texts(found.results)
@@ -130,7 +130,7 @@ def as_sarif(found: Findings) -> str:
 
 
 def _as_sarif_rule(page: "RulePage") -> dict[str, object]:
-    """Give the page of a rule as code scanning shows it beside a result."""
+    """Return the page of a rule as code scanning shows it beside a result."""
     return {
         "id": page.rule.value,
         "name": page.name,
@@ -142,7 +142,7 @@ def _as_sarif_rule(page: "RulePage") -> dict[str, object]:
 
 
 def as_json(found: Findings) -> str:
-    """Give one object; `policy check --help` describes it."""
+    """Return one object; `policy check --help` describes it."""
     results, notes, corrections = found
     ranked = list(_ranked_diagnostics(results))
     problems = [
@@ -174,13 +174,13 @@ def as_json(found: Findings) -> str:
 
 
 def _ranked_diagnostics(results: PolicyCheckResults) -> Iterator[_RankedDiagnostic]:
-    """Give everything found, file by file in the order of the lines."""
+    """Return everything found, file by file in the order of the lines."""
     for verdict in results.values():
         yield from _ranked(verdict)
 
 
 def _ranked(verdict: PolicyCheckResult) -> list[_RankedDiagnostic]:
-    """Give what was found in one file, in the order of the lines."""
+    """Return what was found in one file, in the order of the lines."""
     errors = (_RankedDiagnostic(problem, "error") for problem in verdict.errors)
     warnings = (_RankedDiagnostic(problem, "warning") for problem in verdict.warnings)
     return sorted((*errors, *warnings), key=_line_and_column)

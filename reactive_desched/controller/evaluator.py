@@ -84,7 +84,7 @@ class CapacitySource(Protocol):
 
 
 class _EvaluationUnderWay:
-    """What a plugin holds about a subject, decided up to here.
+    """A plugin's evaluation of one subject, interrupted after a finding.
 
     `previous` says why its findings were blocked before. `suspended` says that the
     cluster may have changed since the evaluation began.
@@ -437,7 +437,7 @@ class Evaluator:
         return None
 
     def _timer_key(self, key: SubjectKey) -> SubjectKey:
-        """Return what rings for a subject: its pod's node, or there would be a timer per pod."""
+        """Return the key of a subject's timer: for a pod that of its node, to have fewer timers."""
         instance, subject = key
         bound = instance.view.pod_and_node(subject.pod) if isinstance(subject, PodSubject) else None
         return key if bound is None else (instance, NodeSubject(bound[1].name))

@@ -83,11 +83,11 @@ class EvictionPauses:
         self.check()
 
     def saved_brakes(self) -> SavedBrakes:
-        """Return what of the brakes is to outlive a restart."""
+        """Return the state of the brakes that is saved for a restart."""
         return self._brakes.saved
 
     def confirm_kept(self, kept: SavedBrakes | None) -> None:
-        """Take in what a restart would go on with, None where nothing keeps it, and show it."""
+        """Record the brakes' notices, now that `kept` would outlive a restart; None: not saved."""
         self._brakes.confirm_kept(kept)
         self._record_brake_notices()
 

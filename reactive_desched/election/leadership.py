@@ -41,7 +41,7 @@ class Leadership:
         return bool(self._reason) and not self._is_over
 
     def stand_by(self, reason: str) -> None:
-        """Let this process not act before its term begins."""
+        """Forbid this process to act until its term begins."""
         if not self._is_over:
             self._reason = reason
 

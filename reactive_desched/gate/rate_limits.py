@@ -336,18 +336,18 @@ class _Scope:
         self.sweep_at = SWEEP_SIZE
 
     def set_pace(self, factor: float) -> None:
-        """Let a share or a multiple of the rate count from now on."""
+        """Scale the rate of every bucket by a factor from now on."""
         pace = self.rate.times(factor)
         if pace != self.pace:  # buckets compare by identity
             self.pace = pace
 
     def hold(self, name: str, now: float) -> None:
-        """Reserve a token of a bucket, which is made when it is first needed; "" has none."""
+        """Reserve a token of a bucket, made when first needed; the name "" has no bucket."""
         if name:
             (self.buckets.get(name) or self.open(name, now)).reserve(now)
 
     def open(self, name: str, now: float) -> TokenBucket:
-        """Make a full bucket; at the bound drop those that are as good as new."""
+        """Make a full bucket; at the bound drop the buckets that are full again."""
         if len(self.buckets) >= self.sweep_at:
             self.buckets = {key: b for key, b in self.buckets.items() if not b.is_idle(now)}
             self.sweep_at = max(SWEEP_SIZE, 2 * len(self.buckets))

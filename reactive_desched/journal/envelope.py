@@ -16,7 +16,7 @@ _ID_CHARACTERS: Final = 26
 
 
 class Correlation(Struct, frozen=True, gc=False):
-    """What the events of one case share: its id, what it is about, and where its order holds."""
+    """The attributes that the events of one case share: id, subject and partition key."""
 
     id: str
     subject: str

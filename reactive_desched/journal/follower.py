@@ -23,7 +23,7 @@ class NewestRecords(NamedTuple):
 
 
 class JournalFollower:
-    """Gives what comes behind a place, across files that are begun, compressed or removed.
+    """Reads the records after a position, across segments that are begun, compressed or removed.
 
     `missed` gets the first and last sequence of records that could not be read. One file is
     open at a time. Every method blocks, and raises OSError when the journal cannot be read.
@@ -55,7 +55,7 @@ class JournalFollower:
         self._reader.close()
 
     def _resume_position(self) -> tuple[int, int]:
-        """Return where we were, or else where the file begins that holds the next record.
+        """Return the position reached, or else the start of the segment with the next record.
 
         So it is at first, and when the line before our place was cut off: its write had failed.
         """

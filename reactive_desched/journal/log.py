@@ -126,7 +126,7 @@ class SegmentWriter:
         *,
         force_checkpoint: bool = False,
     ) -> CommitResult:
-        """Write the events durably, in one write, and what is due besides.
+        """Write the events durably, in one write, with the checkpoint or new segment that is due.
 
         A new file's heading comes before them, a checkpoint after them. A file may outgrow its
         limit by one commit.
@@ -157,7 +157,7 @@ class SegmentWriter:
         return self._take_result(entries, first)
 
     def repair(self) -> None:
-        """Cut off whatever a failed write left behind what is known to be written."""
+        """Truncate the segment to the last record that is known to be written."""
         self._must_repair = True
         self.close()
         self._descriptor = self._disk.reopen(self._path, self._size)

@@ -13,5 +13,5 @@ _HINTS: Final = {
 
 
 def os_error_hint(error: OSError, default: str) -> str:
-    """Return what helps against a full or failing disk, and else what the caller says."""
+    """Return a hint for a full or failing disk, else the caller's."""
     return _HINTS.get(error.errno or 0, default)

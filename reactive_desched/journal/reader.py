@@ -35,7 +35,7 @@ class LineBatch(NamedTuple):
 
     @property
     def next_position(self) -> tuple[int, int]:
-        """The segment and offset to go on from; behind damage, with whatever comes next."""
+        """The segment and offset to continue from; after damage, the next line that can be read."""
         if self.damaged:
             return self.first_seq + 1, 0
         return self.first_seq, self.offset + sum(map(len, self.lines))

@@ -17,7 +17,7 @@ START_FORMATS_HELP: Final = f"a sequence, an id of the stream, oldest, now, {MOM
 
 
 class AfterSequence(NamedTuple):
-    """Behind the record with this sequence; `epoch` names the journal, if it was said."""
+    """After the record with this sequence; `epoch` names the journal, if it was given."""
 
     seq: int
     epoch: str = ""

@@ -50,7 +50,7 @@ class FindingSummary(Struct, frozen=True, gc=False):
 
 
 class DecisionSummary(Struct, frozen=True, gc=False):
-    """What the gates said."""
+    """The gates' decision."""
 
     verdict: str = ""
     gate: str = ""
@@ -105,7 +105,7 @@ class EventSummary(Struct, frozen=True, gc=False):
         return short_type(self.type)
 
     def field_values(self, field: str) -> Collection[str]:
-        """Return what the event goes by in this field of a Filter."""
+        """Return the event's values that this field of a filter is compared with."""
         return _FIELD_VALUES[field](self)
 
 
@@ -129,7 +129,7 @@ class Filterable(Protocol):
 
 
 class EventFilter(Struct, frozen=True, kw_only=True, dict=True):
-    """Which events are wanted: for each field that is not empty, one of its words must fit.
+    """A filter of events: for each field that is not empty, one of its words must match.
 
     A type fits as eviction.succeeded, as its family (eviction), or in full. An owner fits by name,
     KIND/NAME or uid, anywhere in the chain. A pod fits by name, NAMESPACE/NAME or uid. A reason is

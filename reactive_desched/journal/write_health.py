@@ -58,7 +58,7 @@ class WriteHealth:
         return ""
 
     async def wait_recovered(self, clock: Callable[[], float]) -> None:
-        """Return when the present trouble is over, at once when there is none."""
+        """Return when the disk takes records again, at once when it does."""
         if self.reason(clock):
             await self._recovered.wait()
 

@@ -34,7 +34,7 @@ class NamespaceScope(Struct, frozen=True, gc=False):
 
 
 def selector_key(selector: LabelSelector) -> SelectorKey:
-    """Return what makes two selectors the same, as a key: a selector itself holds a dict."""
+    """Return a hashable key that equal selectors share: a selector itself holds a dict."""
     return tuple(sorted(selector.match_labels.items())), selector.match_expressions
 
 

@@ -25,7 +25,7 @@ class AnomalyLimits(Struct, frozen=True):
 
     @property
     def is_immediate(self) -> bool:
-        """Say whether the first observation is believed."""
+        """Say whether the first observation counts at once."""
         return self.abnormalities == 1
 
 

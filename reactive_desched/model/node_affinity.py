@@ -67,14 +67,14 @@ class NodeSelector(Struct, frozen=True, gc=False, rename="camel"):
 
 
 class PreferredTerm(Struct, frozen=True, gc=False):
-    """A wish with a weight of 1 to 100."""
+    """A preferred term with a weight of 1 to 100."""
 
     weight: int
     preference: NodeSelectorTerm
 
 
 class NodeAffinity(Struct, frozen=True, gc=False):
-    """A pod's demands and wishes about nodes."""
+    """A pod's required and preferred node affinity."""
 
     required: NodeSelector | None = msgspec.field(
         default=None, name="requiredDuringSchedulingIgnoredDuringExecution"
@@ -97,5 +97,5 @@ def satisfies_required(
 
 
 def preferred_weight(terms: Iterable[PreferredTerm], name: str, labels: Labels) -> int:
-    """Sum the weights of the wishes a node fulfils."""
+    """Sum the weights of the preferred terms that a node matches."""
     return sum(term.weight for term in terms if term.preference.matches(name, labels))

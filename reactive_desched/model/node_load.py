@@ -24,7 +24,7 @@ _MEANS_NOTHING: Final = 0.0
 
 
 class Level(Enum):
-    """Whose use is compared with which thresholds."""
+    """Which pods' use is compared: of all pods, or of production pods alone."""
 
     NODE = "node"
     """All that is used on a node."""
@@ -88,7 +88,7 @@ def make_rule(
     deviation: bool = False,
     selector: Selector = EVERYTHING,
 ) -> LoadRule:
-    """Make a rule of thresholds as they are written.
+    """Build a rule from the thresholds of a policy.
 
     A resource without a low threshold has no threshold at all, whatever its high one; one without
     a high threshold is overloaded by any use. Memory always counts.
@@ -105,7 +105,7 @@ def make_rule(
 
 
 def _without(*, deviation: bool) -> float:
-    """Return what stands for both thresholds of a resource that has none."""
+    """Return the pair of thresholds of a resource that the policy does not limit."""
     return _MEANS_NOTHING if deviation else _ALL
 
 

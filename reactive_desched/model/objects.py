@@ -186,7 +186,7 @@ class ContainerStatus(Struct, frozen=True, gc=False):
 
 
 class PodStatus(Struct, frozen=True, gc=False):
-    """How a pod fares, without times, so that healthy siblings share one.
+    """A pod's status without times, so that healthy pods of one workload share a record.
 
     `nominated_node` is where the kube-scheduler makes room for a pod that waits; empty once bound.
     """

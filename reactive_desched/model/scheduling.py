@@ -15,7 +15,7 @@ from reactive_desched.model.taints import HARD_EFFECTS, NO_SCHEDULE, Taint, Tole
 
 
 class FitReason(Struct, frozen=True, gc=False):
-    """Why a pod does not fit a node: a CamelCase code, and the scheduler's words for people.
+    """Why a pod does not fit a node: a CamelCase code, and the kube-scheduler's message.
 
     A message with `{}` is about one resource or object, whose name `about` fills in.
     """

@@ -34,7 +34,7 @@ class NodeUsage(Struct, frozen=True, gc=False):
     window_s: float = 0.0
 
     def is_older(self, max_age_s: float, now_s: float) -> bool:
-        """Say whether it is too old to be believed: the use of its node is unknown then.
+        """Say whether the sample is too old: its node's use is unknown then.
 
         `now_s` is in seconds since the epoch.
         """

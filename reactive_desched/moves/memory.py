@@ -152,7 +152,7 @@ _OwnerKey = tuple[str, str]  # the uid and the template's hash
 
 
 class MoveMemory:
-    """The filter that blocks repetitions, and what it goes by; times are monotonic seconds."""
+    """The filter that blocks repeated moves, and its memory; times are monotonic seconds."""
 
     name = MEMORY_GATE
     indexes = (OwnerIndex,)
@@ -290,7 +290,7 @@ class MoveMemory:
             self._landings.popitem(last=False)
 
     def observe(self, finding: Finding, now: float) -> bool:
-        """Take in a finding; say whether its plugin moved the pod to where it finds the same.
+        """Say whether the plugin itself moved the pod to this node, where it now finds the same.
 
         Then the move was futile. It was not when the node has become another place since.
         """

@@ -111,7 +111,7 @@ class NodeMemory:
         return self._check_arrival(finding, now) or self._check_streak(finding, now)
 
     def _check_arrival(self, finding: Finding, now: float) -> Defer | None:
-        """Leave the pods of a node to a plugin that chooses targets until what came has settled."""
+        """Block a node for a plugin that chooses targets until pods that came have settled."""
         node, cooldown_s = finding.pod.node, self._settings.node_cooldown_s
         at = self._arrivals.get((node, finding.plugin))
         if at is None or now >= at + cooldown_s or self.changed_since(node, at):

@@ -241,7 +241,7 @@ class MoveTracker:
         return released
 
     def ended_by(self, scope: ScopeKey, count: int, now: float) -> float:
-        """Return when so many moves of a scope have ended at the latest, as far as is known.
+        """Return by when so many moves of a scope end at the latest, by their deadlines.
 
         A move whose eviction has no outcome yet has `moves.readyTimeout` from now on.
         """

@@ -38,7 +38,7 @@ def align(
 
 
 def _count_fitting(widths: Sequence[int], width: int | None, used: int) -> int:
-    """Return how many columns fit beside each other; the first has its place in any case."""
+    """Return how many columns fit beside each other, at least one."""
     if width is None:
         return len(widths)
     for number, each in enumerate(widths):

@@ -29,7 +29,7 @@ def is_default_uid(uid: str) -> bool:
 
 
 def with_default_uid(pod: Pod) -> Pod:
-    """Give a pod the stand-in for its uid."""
+    """Give a pod without a uid one made of its name."""
     return msgspec.structs.replace(pod, uid=f"{pod.namespace}/{pod.name}")
 
 

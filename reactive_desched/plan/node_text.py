@@ -131,7 +131,7 @@ def _node_cells(node: NodeRow) -> tuple[list[str], list[str]]:
 
 
 def _remarks(node: NodeRow) -> str:
-    """Say what stands out; above all that real use would give another class."""
+    """Yield remarks on a node; above all that its measured use would give another class."""
     differs = node.class_by_use is not None and node.class_by_use != node.node_class
     by_use = f"by measured use {node.class_by_use}" if differs else None
     return ", ".join(filter(None, (node.remark, by_use)))

@@ -26,7 +26,7 @@ _PLUGINS: Final = "plugins"
 
 
 class _PodValues(Struct):
-    """What the words of a filter are compared with, of one pod."""
+    """The values of one pod that the words of a filter are compared with."""
 
     pod: Pod
     view: ClusterView

@@ -33,11 +33,11 @@ class TextStyle(Struct, frozen=True):
     wide: bool = False
 
     def heading(self, text: str) -> str:
-        """Make a line stand out."""
+        """Highlight a line as a heading."""
         return self._painted("1", text)
 
     def alarm(self, text: str) -> str:
-        """Make a line stand out that should give pause."""
+        """Highlight a line as an alarm."""
         return self._painted("1;31", text)
 
     def _painted(self, code: str, text: str) -> str:
@@ -252,7 +252,7 @@ def _numbers(counts: DecisionCounts) -> tuple[int, int, int]:
 def inputs_lines(
     inputs: PlanInputs, style: TextStyle, preview: RunPreview | None = None
 ) -> Iterator[str]:
-    """Say what all of it rests on, and what is missing."""
+    """Yield the lines about the input: which objects were read, and which are missing."""
     rows = [
         [
             "looked at",

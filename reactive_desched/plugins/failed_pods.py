@@ -23,7 +23,7 @@ T = TypeVar("T", str, int)
 
 
 class FailedPodsArgs(ScopedArgs):
-    """Which failed pods are meant: those of which everything given here is true."""
+    """Which failed pods are evicted: those that match every argument given here."""
 
     exclude_owner_kinds: tuple[str, ...] = Field(
         default=(), description="Leave pods alone that one of these kinds owns."
@@ -68,7 +68,7 @@ class FailedPodsPlugin(PodPlugin[FailedPodsArgs]):
         return not isinstance(change, PodChange) or change.pod.status.phase == FAILED
 
     def judge(self, subject: NodeOrPod, view: View) -> Iterator[Finding | RequeueAfter]:
-        """Flag every failed pod that is meant; look again when the next one is old enough."""
+        """Flag every failed pod that matches; look again when the next one is old enough."""
         if (node_and_pods := view.all_pods_of(subject)) is None:
             return
         now_s, next_s = view.now_s, inf
@@ -85,7 +85,7 @@ class FailedPodsPlugin(PodPlugin[FailedPodsArgs]):
             yield RequeueAfter(next_s - now_s)
 
     def describe(self, pod: Pod, view: View) -> str:
-        """Say that the pod has not failed, or what of its failure is not as the arguments ask."""
+        """Say that the pod has not failed, or which argument its failure does not match."""
         if pod.status.phase != FAILED:
             return f"the pod is {pod.status.phase}"
         if self._matches_args(pod):
@@ -96,7 +96,7 @@ class FailedPodsPlugin(PodPlugin[FailedPodsArgs]):
         return f"failed, and not as the arguments ask: reasons {reasons}, exit codes {codes}"
 
     def _matches_args(self, pod: Pod) -> bool:
-        """Say whether all but its age speaks for the pod to go."""
+        """Say whether the pod matches every argument but the age."""
         return (
             not any(owner.kind in self._excluded_owner_kinds for owner in pod.owners)
             and (not self._reasons or not self._reasons.isdisjoint(self._reasons_of(pod.status)))
@@ -108,14 +108,14 @@ class FailedPodsPlugin(PodPlugin[FailedPodsArgs]):
         )
 
     def _reasons_of(self, status: PodStatus) -> Iterator[str]:
-        """Give all reasons there are, the pod's own first."""
+        """Return all reasons there are, the pod's own first."""
         if status.reason:
             yield status.reason
         for container in status.app_containers(include_init=self._include_init):
             yield from filter(None, (container.waiting_reason, container.terminated_reason))
 
     def _exit_codes_of(self, status: PodStatus) -> Iterator[int]:
-        """Give the exit codes of the containers that have ended."""
+        """Return the exit codes of the containers that have ended."""
         for container in status.app_containers(include_init=self._include_init):
             if container.exit_code is not None:
                 yield container.exit_code
@@ -140,5 +140,5 @@ class FailedPodsPlugin(PodPlugin[FailedPodsArgs]):
 
 
 def _first_wanted(found: Iterable[T], wanted: frozenset[T]) -> T | None:
-    """Give the first that is wanted, or the first where anything goes."""
+    """Return the first that an argument lists, or the first where the argument is empty."""
     return next((it for it in found if it in wanted or not wanted), None)

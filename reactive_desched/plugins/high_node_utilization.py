@@ -78,7 +78,7 @@ class HighNodeUtilizationArgs(PluginArgs):
         return written
 
     def warnings(self) -> Iterator[FieldError]:
-        """Say what is accepted and probably means something else."""
+        """Warn of arguments that are valid and probably a mistake."""
         yield from prefixed("thresholds", fraction_warnings(self.thresholds))
         if self.thresholds and min(self.thresholds.values()) >= ALL:
             message = "no node requests above 100 %, so there is none to pack onto"
@@ -175,7 +175,7 @@ class HighNodeUtilizationPlugin(DrainingPlugin[HighNodeUtilizationArgs]):
 
 
 def _unknown_modes(modes: tuple[str, ...]) -> Iterator[FieldError]:
-    """Refuse what is no eviction mode."""
+    """Return an error for each unknown eviction mode."""
     for index, mode in enumerate(modes):
         if mode not in tuple(EvictionMode):
             hint = f"the only one is {EvictionMode.ONLY_THRESHOLDING_RESOURCES}"

@@ -272,7 +272,7 @@ def _ceiling_errors(
 
 
 def _with_defaults(pool: NodePool, for_all: ThresholdMaps) -> ThresholdMaps:
-    """Give a pool's maps, each from above where the pool has none; an empty one is one."""
+    """Return a pool's maps, each from above where the pool has none; an empty one is one."""
     own = {field: getattr(pool, field) for field in for_all}
     return {field: for_all[field] if own[field] is None else own[field] for field in for_all}
 

@@ -264,7 +264,7 @@ class PodLifeTimePlugin(PodPlugin[PodLifeTimeArgs]):
         )
 
     def _first_listed_state(self, status: PodStatus) -> str | None:
-        """Give the first of the wanted states that the pod or one of its containers is in."""
+        """Return the first of the wanted states that the pod or one of its containers is in."""
         states = self._states
         if status.phase in states:
             return status.phase
@@ -294,14 +294,14 @@ class PodLifeTimePlugin(PodPlugin[PodLifeTimeArgs]):
     def _matching_conditions(
         self, conditions: Iterable[PodCondition]
     ) -> Iterator[_MatchedCondition]:
-        """Give the place of each condition that is wanted, with what is wanted of it."""
+        """Return the place of each condition that is wanted, with what is wanted of it."""
         for index, condition in enumerate(conditions):
             for wanted in self.args.conditions:
                 if wanted.matches(condition):
                     yield index, wanted
 
     def _first_listed_exit_code(self, status: PodStatus) -> int | None:
-        """Give the first of the wanted exit codes with which a container ended."""
+        """Return the first of the wanted exit codes with which a container ended."""
         for container in status.app_containers(include_init=self._include_init):
             if container.exit_code in self._exit_codes:
                 return container.exit_code

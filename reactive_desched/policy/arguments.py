@@ -42,7 +42,7 @@ class ArgumentsReader:
         self._enabled = enabled
 
     def read(self, configs: SourceLocation) -> dict[str, BaseModel]:
-        """Give the arguments of every enabled plugin and of DefaultEvictor, by name."""
+        """Return the arguments of every enabled plugin and of DefaultEvictor, by name."""
         entries = dict(self._entries(configs))
         read = {name: self._decode_entry(name, entry) for name, entry in entries.items()}
         misspelt = {
@@ -109,7 +109,7 @@ class ArgumentsReader:
         return args
 
     def _default_args(self, name: str) -> BaseModel | None:
-        """Give the arguments of a plugin enabled without an entry, if it requires none."""
+        """Return the arguments of a plugin enabled without an entry, if it requires none."""
         if (spec := self._registry.get(name)) is None:
             return None
         try:

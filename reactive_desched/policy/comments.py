@@ -95,7 +95,7 @@ class _CommentFinder:
         self._columns = {spot.path: spot.column for spot in outline.spans if not spot.is_flow}
 
     def find_all(self) -> Iterator[Comment]:
-        """Give the comments line by line."""
+        """Return the comments line by line."""
         waiting: list[_NumberedLine] = []
         above: NodeSpan | None = None
         last = self._line_number(max(self._outline.start, self._outline.end - 1))
@@ -151,7 +151,7 @@ class _CommentFinder:
         return next(fitting, path[:1])
 
     def _comment_only_line(self, number: int) -> _NumberedLine | None:
-        """Give a line that holds at most a comment."""
+        """Return a line that holds at most a comment."""
         begin = max(self._lines[number], self._outline.start)
         at, end = self._comment_spans.get(number, (self._line_end(number), self._line_end(number)))
         text = self._outline.text
@@ -167,7 +167,7 @@ class _CommentFinder:
         return Comment(path, position, tuple(lines), first.number + 1, lines[-1].end, column)
 
     def _trailing_comment(self, number: int, above: NodeSpan | None) -> Iterator[Comment]:
-        """Give the comment at the end of a line that holds something else."""
+        """Return the comment at the end of a line that holds something else."""
         if number not in self._comment_spans:
             return
         at, end = self._comment_spans[number]
@@ -184,7 +184,7 @@ class _CommentFinder:
         )
 
     def _dash_line(self, spot: NodeSpan) -> Iterator[int]:
-        """Give the line of the dash of an item if the item itself begins on one below."""
+        """Return the line of the dash of an item if the item itself begins on one below."""
         if spot.is_flow or not isinstance(spot.path[-1], int):
             return
         for number in range(self._line_number(spot.start) - 1, -1, -1):
@@ -195,7 +195,7 @@ class _CommentFinder:
                 return
 
     def _span_ending_on(self, number: int) -> NodeSpan | None:
-        """Give what ends on a line on which nothing begins: a bracket, or the rest of a text."""
+        """Return what ends on a line on which nothing begins: a bracket, or the rest of a text."""
         begin, end = self._lines[number], self._line_end(number)
         closed = (spot for spot in reversed(self._outline.spans) if begin < spot.end <= end)
         return next(closed, None)
@@ -204,13 +204,13 @@ class _CommentFinder:
         return bisect_right(self._lines, at) - 1
 
     def _line_end(self, number: int) -> int:
-        """Give the place of the break that ends a line."""
+        """Return the place of the break that ends a line."""
         is_last = number + 1 == len(self._lines)
         return len(self._outline.text) if is_last else self._lines[number + 1] - 1
 
 
 def _find_hashes(outline: Outline) -> Iterator[tuple[int, int]]:
-    """Give begin and end of each comment; a # inside a value begins none."""
+    """Return begin and end of each comment; a # inside a value begins none."""
     at = outline.start
     while (match := _COMMENT_PATTERN.search(outline.text, at, outline.end)) is not None:
         index = bisect_right(outline.opaque_spans, (match.start(), len(outline.text))) - 1

@@ -51,7 +51,7 @@ def _policy_target(root: YamlNode) -> TargetValue:
 
 
 def enabled_strategies(root: YamlNode) -> tuple[str, ...]:
-    """Give the names of the strategies that run, in the order of the file."""
+    """Return the names of the strategies that run, in the order of the file."""
     written = find(root, ("strategies",))
     return tuple(
         name
@@ -141,7 +141,7 @@ class _ProfileBuilder:
         return TargetValue(paths[-1], tuple(pieces))
 
     def _items(self, path: Path) -> Iterator[Path]:
-        """Give the paths of the items of a list, if there is one."""
+        """Return the paths of the items of a list, if there is one."""
         node = find(self._root, path)
         for index in range(len(node.items) if isinstance(node, SequenceNode) else 0):
             yield (*path, index)

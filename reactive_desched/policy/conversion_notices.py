@@ -46,7 +46,7 @@ def unmergeable_strategies(
 
 
 def _sole_strategy(profile: Profile) -> str:
-    """Give the strategy that became a profile."""
+    """Return the strategy that became a profile."""
     return (*profile.deschedule, *profile.balance)[0]
 
 

@@ -69,7 +69,7 @@ class FieldHints:
         return FieldAdvice.near(entry.key, known_fields)
 
     def wrong_type(self, path: Path, node: YamlNode | None) -> str:
-        """Give a better hint than the general one, or the empty text."""
+        """Return a better hint than the general one, or the empty text."""
         del path, node
         return ""
 
@@ -125,7 +125,7 @@ class Decoder:
         at: SourceLocation,
         skip: frozenset[str] = frozenset(),
     ) -> object:
-        """Give plain data without unknown fields and without nulls that mean absent."""
+        """Return plain data without unknown fields and without nulls that mean absent."""
         if _is_null(node):
             return None
         match _inner_shape(annotation), node:
@@ -203,7 +203,7 @@ def _keys(node: YamlNode | None) -> frozenset[str]:
 
 
 def known_fields_only(node: YamlNode, annotation: object) -> YamlNode:
-    """Give the tree without what a type has no fields for; every path in it stays as it was."""
+    """Return the tree without what a type has no fields for; every path in it stays as it was."""
     match _inner_shape(annotation), node:
         case (kind, inner), MappingNode(entries=entries) if kind is BaseModel:
             fields = fields_by_key(inner)
@@ -227,7 +227,7 @@ def known_fields_only(node: YamlNode, annotation: object) -> YamlNode:
 
 
 def fields_by_key(model: type[BaseModel]) -> dict[str, object]:
-    """Give the annotation of each field of a model by the name it has in a file."""
+    """Return the annotation of each field of a model by the name it has in a file."""
     return {
         alias if isinstance(alias := info.validation_alias or info.alias, str) else name: (
             info.annotation
@@ -237,7 +237,7 @@ def fields_by_key(model: type[BaseModel]) -> dict[str, object]:
 
 
 def _go_zero_value(annotation: object) -> object:
-    """Give what Go holds where a null stands for a value of this type; None where null is one."""
+    """Return Go's zero value for a null in a field of this type; None where null is valid."""
     shape = _inner_shape(annotation)
     if _is_union(annotation) or shape is not None:
         return {} if shape is not None and shape[0] is BaseModel else None

@@ -1,4 +1,4 @@
-"""What kind of document this is, and what it looks like when it is none of ours."""
+"""Detects the kind of a document: one of ours, or another that people give by mistake."""
 
 from collections.abc import Mapping
 from enum import Enum
@@ -237,12 +237,12 @@ def _version(root: MappingNode) -> str | None:
 
 
 def _keys_with_value(root: MappingNode) -> frozenset[str]:
-    """Give the keys that have a value."""
+    """Return the keys that have a value."""
     return frozenset(entry.key for entry in root.entries if _text_of(entry.value) is not None)
 
 
 def _text_of(node: YamlNode | None) -> str | None:
-    """Give what stands there as text; None for nothing."""
+    """Return the scalar there as text; None where there is none."""
     match node:
         case ScalarNode(value=None | "") | None:
             return None

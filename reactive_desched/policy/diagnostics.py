@@ -106,12 +106,12 @@ class DiagnosticList:
 
     @property
     def warnings(self) -> tuple[Diagnostic, ...]:
-        """Give the warnings in the order of files and lines."""
+        """Return the warnings in the order of files and lines."""
         return _sorted_unique(self._warnings)
 
     @property
     def error_paths(self) -> frozenset[str]:
-        """Give the paths at which something is wrong."""
+        """Return the paths at which something is wrong."""
         return frozenset(problem.path for problem in self._errors)
 
     def raise_if_errors(self) -> None:
@@ -184,7 +184,7 @@ def _explains(mistake: Diagnostic, error: Diagnostic) -> bool:
 
 
 def _plugin_of(path: str) -> list[str]:
-    """Give the steps to the plugin's entry of pluginConfig, or to the strategy, around a path."""
+    """Return the steps to the plugin's entry of pluginConfig, or to the strategy, around a path."""
     return path.split(".")[:2]
 
 

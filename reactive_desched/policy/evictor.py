@@ -160,7 +160,7 @@ class DefaultEvictorArgs(Section):
 
     @property
     def protections(self) -> frozenset[Protection]:
-        """Give the protections that are active, the deprecated switches included."""
+        """Return the protections that are active, the deprecated switches included."""
         switched = {_SWITCHES[field] for field in self._switches_on()}
         lists = self.pod_protections
         changed = switched | {*map(Protection, (*lists.default_disabled, *lists.extra_enabled))}
@@ -168,12 +168,12 @@ class DefaultEvictorArgs(Section):
 
     @property
     def protected_storage_classes(self) -> frozenset[str]:
-        """Give the classes PodsWithPVC is narrowed to; none means every claim protects."""
+        """Return the classes PodsWithPVC is narrowed to; none means every claim protects."""
         return frozenset(self.pod_protections.storage_classes)
 
     @property
     def no_eviction(self) -> NoEvictionPolicy:
-        """Give the force of the prefer-no-eviction annotation."""
+        """Return the force of the prefer-no-eviction annotation."""
         return NoEvictionPolicy(self.no_eviction_policy or NoEvictionPolicy.PREFERRED)
 
     def warnings(self) -> Iterator[FieldError]:
@@ -200,7 +200,7 @@ class DefaultEvictorArgs(Section):
         return threshold.value is not None or threshold.name is not None
 
     def _switches_on(self) -> Iterator[str]:
-        """Give the deprecated switches that are on, by field."""
+        """Return the deprecated switches that are on, by field."""
         return (field for field in _SWITCHES if getattr(self, field))
 
 
@@ -219,7 +219,7 @@ def _threshold_errors(threshold: PriorityThreshold) -> Iterator[FieldError]:
 
 
 def _no_eviction_policy_errors(written: str) -> Iterator[FieldError]:
-    """Refuse a word the annotation's force has no meaning for."""
+    """Return an error for an unknown noEvictionPolicy."""
     if written and written not in tuple(NoEvictionPolicy):
         message = f"{quote(written)} is not a value of noEvictionPolicy"
         meant = nearest_name(written, tuple(NoEvictionPolicy))

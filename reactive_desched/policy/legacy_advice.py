@@ -163,7 +163,7 @@ def _from_v1alpha2(key: str) -> Iterator[str]:
 
 
 def _block_of(key: str, name: str) -> str | None:
-    """Give the block of params that has such a field, that of the strategy if it has one."""
+    """Return the block of params that has such a field, that of the strategy if it has one."""
     fields = {
         block: same_ignoring_case(key, fields_by_key(model)) for block, model in _BLOCKS.items()
     }

@@ -123,7 +123,7 @@ def _unknown_strategy(name: str, at: SourceLocation, *, is_enabled: bool) -> Dia
 
 
 def _v1alpha1_errors(name: str, params: SourceLocation) -> Iterator[Diagnostic]:
-    """Give what the last release that read this format refused, and today's would not."""
+    """Return what the last release that read this format refused, and today's would not."""
     number, class_name = (params.below(*path) for path in THRESHOLDS.values())
     if not number.is_null and class_name.text:
         message = "only one of thresholdPriority and thresholdPriorityClassName can count"
@@ -134,7 +134,7 @@ def _v1alpha1_errors(name: str, params: SourceLocation) -> Iterator[Diagnostic]:
 
 
 def _pod_life_time_errors(params: SourceLocation) -> Iterator[Diagnostic]:
-    """Give what PodLifeTime could not do without, and the states it did not know."""
+    """Return what PodLifeTime could not do without, and the states it did not know."""
     if params.below(*_MAX_AGE_PARAM).is_null:
         hint = "v1alpha2 does without where states are given"
         yield params.below(*_MAX_AGE_PARAM).diagnostic(
@@ -156,7 +156,7 @@ def _pod_life_time_errors(params: SourceLocation) -> Iterator[Diagnostic]:
 
 
 def _unused_params(name: str, at: SourceLocation) -> Iterator[Diagnostic]:
-    """Give what is written for a strategy and has no effect on it."""
+    """Return what is written for a strategy and has no effect on it."""
     if not at.below("weight").is_null:
         yield at.below("weight").diagnostic(
             "has no effect",
@@ -180,7 +180,7 @@ def _unused_params(name: str, at: SourceLocation) -> Iterator[Diagnostic]:
 
 
 def _set_paths(node: YamlNode | None, path: ParamPath) -> Iterator[ParamPath]:
-    """Give the paths, at most two keys long, at which something is said."""
+    """Return the paths, at most two keys long, at which something is said."""
     for entry in node.entries if isinstance(node, MappingNode) else ():
         below = (*path, entry.key)
         if isinstance(entry.value, MappingNode) and len(path) == 0 and _is_block(below):

@@ -27,7 +27,7 @@ def merge_profiles(policy: Draft, profiles: Sequence[Profile]) -> Draft:
 
 
 def _merge_groups(parts: Sequence[DraftPart], profiles: Sequence[Profile]) -> Iterator[DraftPart]:
-    """Give one part for each group of equal evictor settings."""
+    """Return one part for each group of equal evictor settings."""
     count = 0
     for group in _group_by_evictor(parts, profiles):
         count += len(group) > 1

@@ -176,7 +176,7 @@ class _OutlineBuilder:
 
 
 def _after_block_header(text: str, begin: int) -> int:
-    """Give the place below the line on which a block of text is announced."""
+    """Return the place below the line on which a block of text is announced."""
     return text.find("\n", begin) + 1 or len(text)
 
 

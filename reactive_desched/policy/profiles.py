@@ -65,7 +65,7 @@ class ProfileReader:
                 yield spec.plugin(args[name])
 
     def _enabled_plugins(self, plugins: SourceLocation, point: str) -> LocationsByName:
-        """Give the names enabled at a point, in order and each once, after checking them."""
+        """Return the names enabled at a point, in order and each once, after checking them."""
         enabled: dict[str, SourceLocation] = {}
         for name, at in plugins.below(point, "enabled").texts():
             if name in enabled:

@@ -81,7 +81,7 @@ class PodProtections(Section):
 
     @property
     def storage_classes(self) -> tuple[str, ...]:
-        """Give the classes PodsWithPVC is narrowed to; none means every claim protects."""
+        """Return the classes PodsWithPVC is narrowed to; none means every claim protects."""
         return tuple(ref.name for ref in self.config.pods_with_pvc.protected_storage_classes)
 
     @field_validator("default_disabled")

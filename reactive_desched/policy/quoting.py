@@ -37,7 +37,7 @@ def yaml_scalar(scalar: ScalarNode, style: str | None) -> str:
 
 
 def flow_text(text: str) -> str:
-    """Give the text of a value for use inside brackets, where some signs need quotes."""
+    """Return the text of a value for use inside brackets, where some signs need quotes."""
     is_quoted = text[:1] in ("'", '"')
     return text if is_quoted or not _BRACKETS & set(text) else _in_double_quotes(text)
 

@@ -175,7 +175,7 @@ class _TreeReader:
         return self._join_surrogates(event)
 
     def _merged_entries(self, event: Event, value: YamlNode) -> Iterator[MappingEntry]:
-        """Give the entries a merge key brings in."""
+        """Return the entries a merge key brings in."""
         for part in value.items if isinstance(value, SequenceNode) else (value,):
             if not isinstance(part, MappingNode):
                 raise self._text.fatal_error_at(
@@ -196,7 +196,7 @@ class _TreeReader:
         return ScalarNode(mark_of_event(event), self._value(event, text, tag), text)
 
     def _value(self, event: ScalarEvent, text: str, tag: str | None) -> PlainValue:
-        """Give the value; an explicit tag must agree with what is written."""
+        """Return the value; an explicit tag must agree with what is written."""
         if tag == f"{_TAGS}str" or (tag is None and event.style):
             return text
         try:
@@ -224,7 +224,7 @@ class _TreeReader:
             raise self._text.fatal_error_at(event, message, rule=Rule.BAD_CHARACTER) from error
 
     def _check_tag(self, event: NodeEvent, allowed: frozenset[str]) -> str | None:
-        """Give the explicit tag, refusing those no policy can need."""
+        """Return the explicit tag, refusing those no policy can need."""
         tag = getattr(event, "tag", None)
         if tag is None or str(tag) == "!":
             return f"{_TAGS}str" if tag is not None and isinstance(event, ScalarEvent) else None

@@ -206,7 +206,7 @@ class EventSettings(Section):
 
 
 class SaslSettings(Section):
-    """Who we are to Kafka; the password is read from a file whenever we connect."""
+    """SASL credentials for Kafka; the password is read from a file at each connection."""
 
     mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = Field(
         default="SCRAM-SHA-512", description="The SASL mechanism."

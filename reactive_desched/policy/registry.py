@@ -76,7 +76,7 @@ def with_evictor(registry: Registry) -> Registry:
 
 
 def extension_points_of(name: str, registry: Registry) -> frozenset[str] | None:
-    """Give the extension points of a plugin; None for an unknown one."""
+    """Return the extension points of a plugin; None for an unknown one."""
     spec = registry.get(name)
     return None if spec is None else spec.points
 

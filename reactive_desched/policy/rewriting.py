@@ -145,14 +145,14 @@ def _merge_notices(
 
 
 def _find_documents(source: SourceText, options: ConvertOptions) -> DocumentSet:
-    """Give the documents of a text that was read before."""
+    """Return the documents of a text that was read before."""
     documents = DocumentSet(DiagnosticList(lenient=options.lenient))
     documents.add(source)
     return documents
 
 
 def _policy_of(documents: DocumentSet, source: SourceText) -> Document:
-    """Give the policy among documents."""
+    """Return the policy among documents."""
     if documents.policy is None:
         raise ConversionError(f"{_BUG} the policy was read and is not there")
     if documents.policy.kind is DocumentKind.UNVERSIONED_POLICY:
@@ -181,7 +181,7 @@ class _DraftBuilder:
         self._options = options
 
     def draft(self, old: Configuration) -> _Drafts | None:
-        """Give the drafts, or None when there is nothing to convert."""
+        """Return the drafts, or None when there is nothing to convert."""
         if self._document.kind is DocumentKind.KOORDINATOR:
             return self._from_koordinator()
         is_old = self._document.kind is DocumentKind.LEGACY_POLICY
@@ -236,7 +236,7 @@ def _with_kind(draft: Draft) -> Draft:
 
 
 def _splice(outline: Outline, drafts: _Drafts) -> str:
-    """Give the text with what was drafted in the place of the document."""
+    """Return the text with what was drafted in the place of the document."""
     remarks = find_comments(outline)
     placement = CommentPlacement(drafts.policy)
     settings = None if drafts.settings is None else CommentPlacement(drafts.settings)

@@ -1,4 +1,4 @@
-"""What there is to say of each rule of the policy checker, as `rules.toml` has it.
+"""The page of each rule of the policy checker, from `rules.toml`.
 
 Read by `policy rule`, by SARIF and by the generator of docs/reference/policy-rules.md.
 """
@@ -87,7 +87,7 @@ class RulePage(Struct, frozen=True, forbid_unknown_fields=True):
         return "\n".join(self._lines()) + "\n"
 
     def _whole(self, part: str) -> str:
-        """Put an example into what it stands in, unless it is a whole file itself."""
+        """Wrap an example into a whole file, unless it is one."""
         if not self.inside or part.startswith("apiVersion:"):
             return part
         if (head := _HEADS.get(self.inside)) is not None:

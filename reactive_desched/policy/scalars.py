@@ -26,7 +26,7 @@ class NotFiniteError(ValueError):
 
 
 def parse_scalar(text: str) -> PlainValue:
-    """Give the value of an unquoted word; raises NotFiniteError.
+    """Return the value of an unquoted word; raises NotFiniteError.
 
     Whole floats become integers (3.0 passes for 3), as YAML becomes JSON before it is decoded.
     """
@@ -46,7 +46,7 @@ def is_octal(text: str, value: PlainValue) -> bool:
 
 
 def _parse_number(digits: str, text: str) -> int | float | str:
-    """Give the number a word writes, or the word itself when it is none."""
+    """Return the number that a word denotes, or the word itself where it is none."""
     if len(digits) <= _MAX_INTEGER_CHARS and _INTEGER.fullmatch(digits):
         return int(digits, 8) if _OLD_OCTAL.fullmatch(digits) else int(digits, 0)
     if _FLOAT.fullmatch(digits):
@@ -57,7 +57,7 @@ def _parse_number(digits: str, text: str) -> int | float | str:
 
 
 def _as_int_if_whole(number: float) -> int | float:
-    """Give an integer for a whole float."""
+    """Return an integer for a whole float."""
     if not math.isfinite(number):
         raise NotFiniteError
     return int(number) if number.is_integer() else number

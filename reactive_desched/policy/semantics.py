@@ -13,7 +13,7 @@ _COUNTED: Final = ("pod_protections", "evict_", "ignore_")
 
 
 def policy_semantics(policy: Policy) -> object:
-    """Give what a policy does: equal for two that differ in text, place or deprecated forms."""
+    """Return what a policy does: equal for two that differ in text, place or deprecated forms."""
     return _shared_semantics(policy), [
         (
             profile.name,
@@ -27,7 +27,7 @@ def policy_semantics(policy: Policy) -> object:
 
 
 def policy_semantics_by_plugin(policy: Policy) -> object:
-    """Give what a policy does, whichever profiles its plugins stand in, in whatever order."""
+    """Return what a policy does, whichever profiles its plugins stand in, in whatever order."""
     return _shared_semantics(policy), {
         (point, name): (_args_semantics(profile.args[name]), *_filter_semantics(profile))
         for profile in policy.profiles
@@ -37,7 +37,7 @@ def policy_semantics_by_plugin(policy: Policy) -> object:
 
 
 def _shared_semantics(policy: Policy) -> object:
-    """Give what holds for all profiles."""
+    """Return what holds for all profiles."""
     providers = [(each.source, each.prometheus) for each in policy.metrics_providers]
     if policy.metrics_collector_enabled:
         providers.append((MetricsSourceKind.KUBERNETES, None))
@@ -60,7 +60,7 @@ def _evictor_semantics(args: DefaultEvictorArgs) -> object:
 
 
 def _args_semantics(args: BaseModel) -> object:
-    """Give the arguments of a plugin, a source of metrics by its name however it is asked for."""
+    """Return the arguments of a plugin, a source of metrics by its name however it is asked for."""
     fields = dict(args)
     use = fields.get("metrics_utilization")
     if isinstance(use, BaseModel):

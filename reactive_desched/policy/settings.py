@@ -24,7 +24,7 @@ RequestsPerSecond = Annotated[float, Field(gt=0, le=10_000, allow_inf_nan=False)
 
 
 class ClientSettings(Section):
-    """How we speak to the API server."""
+    """Timeouts and request rate of the API client."""
 
     requests_per_second: RequestsPerSecond = Field(
         default=50.0, description="Steady rate of requests."

@@ -30,7 +30,7 @@ class ConversionOrigin(Struct, frozen=True):
     paths: Mapping[Path, Path]
 
     def original_path(self, path: Path) -> Path:
-        """Give the path in the first document for one in the second."""
+        """Return the path in the first document for one in the second."""
         lengths = range(len(path), -1, -1)
         length_known = next((length for length in lengths if path[:length] in self.paths), None)
         return (
@@ -73,12 +73,12 @@ class SourceLocation(Struct, frozen=True):
         return node.value if isinstance(node, ScalarNode) and isinstance(node.value, str) else None
 
     def items(self) -> Iterator["SourceLocation"]:
-        """Give the places of the items of a list; nothing where there is no list."""
+        """Return the places of the items of a list; nothing where there is no list."""
         node = self.node
         return map(self.below, range(len(node.items) if isinstance(node, SequenceNode) else 0))
 
     def texts(self) -> Iterator[tuple[str, "SourceLocation"]]:
-        """Give the texts in a list, each with its place; what is no text is left out."""
+        """Return the texts in a list, each with its place; what is no text is left out."""
         return ((item.text, item) for item in self.items() if item.text is not None)
 
     @property
@@ -134,7 +134,7 @@ class SourceLocation(Struct, frozen=True):
 
 
 def _value_mark(root: YamlNode, path: Path) -> SourceMark:
-    """Give the place of a single value that is written, else what `mark_of` gives."""
+    """Return the place of a single value that is written, else what `mark_of` gives."""
     node = find(root, path)
     is_written = isinstance(node, ScalarNode) and bool(node.text)
     return node.mark if node is not None and is_written else mark_of(root, path)
@@ -153,6 +153,6 @@ def _context(root: YamlNode, path: Path) -> str:
 
 
 def _name(root: YamlNode, path: Path) -> str:
-    """Give the name written in the table at a path, on one line and bounded."""
+    """Return the name written in the table at a path, on one line and bounded."""
     node = find(root, path)
     return quote(node.text("name"))[1:-1] if isinstance(node, MappingNode) else ""

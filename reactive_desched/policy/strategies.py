@@ -63,12 +63,12 @@ class Strategy:
 
 
 def _block_params(name: str, *fields: str) -> dict[str, ParamPath]:
-    """Give the paths of arguments that stood in a block of their strategy."""
+    """Return the paths of arguments that stood in a block of their strategy."""
     return {field: (name, field) for field in fields}
 
 
 def _direct_params(*fields: str) -> dict[str, ParamPath]:
-    """Give the paths of arguments that stood directly in params."""
+    """Return the paths of arguments that stood directly in params."""
     return {field: (field,) for field in fields}
 
 

@@ -62,7 +62,7 @@ class MappingNode(Struct, frozen=True):
         return entry.value if entry else None
 
     def text(self, key: str) -> str:
-        """Give the value of a key if it is a text, else the empty text."""
+        """Return the value of a key if it is a text, else the empty text."""
         node = self.get(key)
         return node.value if isinstance(node, ScalarNode) and isinstance(node.value, str) else ""
 
@@ -81,7 +81,7 @@ YamlNode = ScalarNode | SequenceNode | MappingNode
 
 
 def to_plain(node: YamlNode) -> object:
-    """Give the value as Python's own lists, dicts and scalars."""
+    """Return the value as Python's own lists, dicts and scalars."""
     match node:
         case ScalarNode(value=value):
             return value
@@ -100,7 +100,7 @@ def _first_by_key(entries: tuple[MappingEntry, ...]) -> dict[str, YamlNode]:
 
 
 def without_duplicate_keys(node: YamlNode) -> YamlNode:
-    """Give the tree in which, of a key written twice, only the last is left."""
+    """Return the tree in which, of a key written twice, only the last is left."""
     match node:
         case SequenceNode(items=items):
             return replace(node, items=tuple(map(without_duplicate_keys, items)))
@@ -134,7 +134,7 @@ def find(root: YamlNode, path: Path) -> YamlNode | None:
 
 
 def existing_prefix(root: YamlNode, path: Path) -> Path:
-    """Give as much of a path as is there."""
+    """Return as much of a path as is there."""
     node, real = root, 0
     for step in path:
         if (below := child(node, step)) is None:
@@ -144,7 +144,7 @@ def existing_prefix(root: YamlNode, path: Path) -> Path:
 
 
 def mark_of(root: YamlNode, path: Path) -> SourceMark:
-    """Give the place of a key or list item, or of the nearest value around a missing one."""
+    """Return the place of a key or list item, or of the nearest value around a missing one."""
     real = existing_prefix(root, path)
     parent = find(root, real[:-1]) if real else None
     if isinstance(parent, MappingNode) and (entry := parent.entry(str(real[-1]))) is not None:

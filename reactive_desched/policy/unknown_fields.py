@@ -148,7 +148,7 @@ class PolicyFieldHints(FieldHints):
         yield from self._plugin_hint(key)
 
     def _plugin_as_profile(self, at: SourceLocation) -> str | None:
-        """Give the plugin a profile is named for."""
+        """Return the plugin a profile is named for."""
         name = at.node.text("name") if isinstance(at.node, MappingNode) else ""
         return name if name in self._registry else None
 
@@ -188,7 +188,7 @@ class PolicyFieldHints(FieldHints):
         yield from self._plugin_hint(key)
 
     def _args_of_entry(self, path: Path, root: YamlNode) -> frozenset[str]:
-        """Give the arguments of the plugin whose entry of pluginConfig the path leads into."""
+        """Return the arguments of the plugin whose entry of pluginConfig the path leads into."""
         entry = find(root, path[:4])
         spec = self._registry.get(entry.text("name")) if isinstance(entry, MappingNode) else None
         return frozenset(fields_by_key(spec.args)) if spec is not None else frozenset()
@@ -202,7 +202,7 @@ class PolicyFieldHints(FieldHints):
             yield f"it is an argument of {' and '.join(owners)}: move it to args there"
 
     def _plugins_with_arg(self, key: str) -> list[str]:
-        """Give the plugins with an argument of this name, the evictor apart."""
+        """Return the plugins with an argument of this name, the evictor apart."""
         return sorted(
             name
             for name, spec in self._registry.items()
@@ -211,7 +211,7 @@ class PolicyFieldHints(FieldHints):
 
 
 def _new_name(key: str, known_fields: frozenset[str]) -> str:
-    """Give today's name of a field that was only renamed, or the spelling of a point."""
+    """Return today's name of a field that was only renamed, or the spelling of a point."""
     name = _RENAMED.get(key) or same_ignoring_case(key, known_fields) or ""
     return name if name in known_fields else ""
 

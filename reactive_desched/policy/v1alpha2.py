@@ -90,7 +90,7 @@ def _protections(old: DraftPart | None, switches: Sequence[DraftPart]) -> DraftP
 
 
 def _list(name: str, inside: Block, switches: Sequence[DraftPart]) -> DraftPart | None:
-    """Give one of the lists with what the switches add, or None if nothing is in it."""
+    """Return one of the lists with what the switches add, or None if nothing is in it."""
     pairs = ((DEPRECATED_SWITCHES[each.key or ""], each) for each in switches)
     added = tuple(
         DraftPart(None, text_leaf(pair[1]), each.source_path)
@@ -135,7 +135,7 @@ def _replace_collector(policy: Block) -> Block:
 
 
 def _with_items(part: DraftPart, *added: DraftPart) -> DraftPart:
-    """Give a list with more items."""
+    """Return a list with more items."""
     if not (added and isinstance(part.value, Block)):
         return part
     return with_value(part, replace(part.value, parts=(*part.value.parts, *added)))

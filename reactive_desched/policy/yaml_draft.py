@@ -61,7 +61,7 @@ class Block:
         return None if part is None else part.value
 
     def scalar_value(self, key: str) -> PlainValue:
-        """Give the single value of a key; None where there is none."""
+        """Return the single value of a key; None where there is none."""
         value = self.get(key)
         return value.value if isinstance(value, Leaf) else None
 
@@ -70,12 +70,12 @@ Draft = Block | Leaf
 
 
 def text_leaf(value: str) -> Leaf:
-    """Give a text as a value."""
+    """Return a text as a value."""
     return Leaf(yaml_text(value), value)
 
 
 def child_steps(draft: Draft) -> Iterator[tuple[str | int, DraftPart]]:
-    """Give the parts of a value, each with the step of a path that leads to it."""
+    """Return the parts of a value, each with the step of a path that leads to it."""
     for index, part in enumerate(draft.parts if isinstance(draft, Block) else ()):
         yield (index if part.key is None else part.key), part
 
@@ -88,7 +88,7 @@ def walk_parts(draft: Draft, path: Path = ()) -> Iterator[tuple[Path, DraftPart]
 
 
 def map_parts(draft: Draft, transform: "PartTransform", path: Path = ()) -> Draft:
-    """Give a draft in which each part is what a function makes of it, from the inside out.
+    """Return a draft in which each part is what a function makes of it, from the inside out.
 
     What is not changed stays the same object.
     """
@@ -106,7 +106,7 @@ def _map_part(part: DraftPart, transform: "PartTransform", path: Path) -> DraftP
 
 
 def with_value(part: DraftPart, value: Draft) -> DraftPart:
-    """Give a part with another value."""
+    """Return a part with another value."""
     return replace(part, value=value, is_unchanged=False)
 
 

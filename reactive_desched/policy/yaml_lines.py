@@ -32,7 +32,7 @@ class YamlWriter:
         self._list_indent = _INDENT if _indents_lists(self._spots) else 0
 
     def lines(self, draft: Draft) -> Iterator[str]:
-        """Give the lines without line breaks."""
+        """Return the lines without line breaks."""
         if isinstance(draft, Block) and draft.parts:
             yield from self._block(draft, 0, ())
         else:
@@ -88,7 +88,7 @@ class YamlWriter:
         return line if value.is_flow and is_quiet and before + len(line) < _MAX_COLUMNS else None
 
     def _unchanged_lines(self, part: DraftPart, indent: int, path: Path) -> Iterator[str] | None:
-        """Give the lines as they were, if the part is still where it was and begins a line."""
+        """Return the lines as they were, if the part is still where it was and begins a line."""
         spot = self._spots.get(path)
         if not part.is_unchanged or spot is None or spot.is_flow:
             return None

@@ -1,4 +1,4 @@
-"""Trouble on order: what a test wants the API server to do wrong, and how often."""
+"""Faults that tests order: which requests the API server answers wrongly, and how often."""
 
 import re
 from collections import deque

@@ -158,7 +158,7 @@ def format_timestamp(epoch_s: float) -> str:
 
 
 def redact(_logger: object, _method: str, fields: Fields) -> Fields:
-    """Blank the values of fields named like secrets, and what looks like one inside any text."""
+    """Blank the values of fields named like secrets, and secrets inside any text."""
     return {name: _redact_value(name, value, _MAX_DEPTH) for name, value in fields.items()}
 
 
@@ -172,7 +172,7 @@ def blank_secrets(text: str) -> str:
 
 
 def _drop_none(_logger: object, _method: str, fields: Fields) -> Fields:
-    """Leave out what is None: that there is nothing to say needs no words."""
+    """Drop fields that are None."""
     return {name: value for name, value in fields.items() if value is not None}
 
 

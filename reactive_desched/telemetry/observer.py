@@ -124,7 +124,7 @@ class TelemetryObserver(Observer):
         yield CHANGE_TO_EVICTION.value(self._change_to_eviction)
 
     def on_plugins(self, names: Collection[str]) -> None:
-        """Begin to count at 0, so that a graph of what is added shows the first eviction, too."""
+        """Start every plugin's counter at 0: `increase()` then shows its first eviction, too."""
         self._decisions["evict", "", ""] += 0
         for plugin in names:
             self._findings[plugin] += 0

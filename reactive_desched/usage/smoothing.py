@@ -75,10 +75,10 @@ class MeasuredCluster(Protocol):
 
 
 class Step(Protocol):
-    """Turns one value after the other into what is believed."""
+    """One step of smoothing: takes measured values in turn, returns the value to go by."""
 
     def take(self, value: int) -> int | None:
-        """Take the next value in and return what is believed now; None after too few values."""
+        """Take the next value and return the smoothed one; None after too few values."""
         ...
 
     def shift(self, amount: int, newer: int) -> None:
@@ -113,7 +113,7 @@ class Confirmation(_LastValues):
         self._agree = agree
 
     def take(self, value: int) -> int | None:
-        """Take the next value in and return what is confirmed; None while there are fewer."""
+        """Take the next value and return the confirmed one; None while there are too few."""
         self._values.append(value)
         if len(self._values) < self._agree:
             return None
@@ -184,7 +184,7 @@ class _Arrival(Struct):
 
 
 class _PodShift(Struct, frozen=True):
-    """How much more the older samples should have said, all but the `newer` last."""
+    """By how much to correct all samples but the `newer` last, for pods that came or left."""
 
     amounts: Mapping[str, int]
     newer: int
@@ -289,7 +289,7 @@ class Smoother:
         self._nodes: dict[str, _Node] = {}
 
     def take(self, sample: NodeUsage, now_s: float) -> NodeUsage | None:
-        """Return the sample with the use that is believed now.
+        """Return the sample with its smoothed use.
 
         Return None if it is not newer, or while a node has fewer samples than must agree: then its
         use is unknown. Of pods it has all that it counts: those that left since, too. `now_s` is

@@ -20,7 +20,7 @@ ROOT_DIGITS: Final = 12
 
 
 class CheckpointSigner(Protocol):
-    """Whose signature stands under a checkpoint."""
+    """Signs checkpoints."""
 
     def sign(self, size: int, root: str) -> str:
         """Return the signed statement that so many records end in this hash."""

@@ -37,7 +37,7 @@ class PublicKey(NamedTuple):
 
     @property
     def id(self) -> bytes:
-        """The hash that stands before each of its signatures."""
+        """The key hash in front of each of its signatures."""
         named = self.name.encode() + b"\n" + _ED25519 + self.public
         return hashlib.sha256(named).digest()[:_ID_BYTES]
 

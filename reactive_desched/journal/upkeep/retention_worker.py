@@ -252,7 +252,7 @@ class RetentionWorker:
 
     @contextmanager
     def _count_faults(self, operation: str) -> Iterator[None]:
-        """Count what goes wrong with the disk; log it once until a round goes well."""
+        """Count disk errors; log one until a round succeeds."""
         try:
             yield
         except (OSError, JournalError) as error:

@@ -82,7 +82,7 @@ async def make_room(session: Transport, placeholder: Pod, successor: Pod | None)
 
 
 async def _nominate(session: Transport, pod: Pod, node: str) -> None:
-    """Write on a pod for which node it is meant; without the right, or the pod, it is not.
+    """Set a pod's `status.nominatedNodeName`; skipped without the right, or without the pod.
 
     Nor is a pod that has a node by now, which the API server calls unprocessable.
     """

@@ -102,7 +102,7 @@ def reservation(
 
 
 def _template_of(pod: _JsonObject) -> _JsonObject:
-    """Return a pod's metadata and spec, but for what only that pod has."""
+    """Return a pod's metadata and spec without the fields that only that pod may have."""
     kept = ("namespace", "labels", "annotations")
     meta = {key: pod["metadata"][key] for key in kept if pod["metadata"].get(key)}
     return {"metadata": meta, "spec": pod["spec"]}

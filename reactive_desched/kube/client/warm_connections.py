@@ -43,7 +43,7 @@ class PostLimits(NamedTuple):
 
 
 class _Target(NamedTuple):
-    """Where requests go: what aiohttp needs to connect, and what each request begins with."""
+    """The API server's address for aiohttp, and the headers that each request begins with."""
 
     request: aiohttp.ClientRequest
     path_prefix: str

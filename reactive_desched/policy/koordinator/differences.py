@@ -79,7 +79,7 @@ def profile_obstacles(
 def profile_errors(
     profile: KoordinatorsProfile, args: MigrationControllerArgs
 ) -> Iterator[Diagnostic]:
-    """Yield what nothing here stands for."""
+    """Yield errors for arguments that have no counterpart here."""
     at = profile.args_at
     options = args.default_delete_options
     if options is not None and options.dry_run:
@@ -93,7 +93,7 @@ def profile_errors(
 def profile_differences(
     profile: KoordinatorsProfile, args: MigrationControllerArgs
 ) -> Iterator[Diagnostic]:
-    """Yield what a profile's MigrationController does otherwise than its stand-in here."""
+    """Yield how koordinator's MigrationController differs from what a profile does here."""
     at = profile.args_at
     for difference in (*_moves(args), *_pace(args)):
         yield _said(profile, *difference)
@@ -107,7 +107,7 @@ def profile_differences(
 def _said(
     profile: KoordinatorsProfile, path: tuple[str, ...], message: str, hint: str
 ) -> Diagnostic:
-    """Say a difference at its argument; where none is written, at the profile."""
+    """Place a difference at its argument, or at the profile where the argument is not written."""
     if MIGRATION_CONTROLLER in profile.configs:
         place = profile.args_at.below(*path)
         return place.diagnostic(message, hint, rule=Rule.KOORDINATOR_DIFFERENCE, at_key=True)

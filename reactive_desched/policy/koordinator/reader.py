@@ -166,7 +166,7 @@ class KoordinatorReader:
 
 
 def _plain(at: SourceLocation) -> object:
-    """Give the value at a place as plain data; None where there is none."""
+    """Return the value at a place as plain data; None where there is none."""
     return None if at.node is None else to_plain(at.node)
 
 

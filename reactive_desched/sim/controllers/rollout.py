@@ -1,4 +1,4 @@
-"""How far a rolling update may go now: sizes in, sizes out."""
+"""How many pods a rolling update may create and delete now, by its surge and its limits."""
 
 from collections.abc import Sequence
 

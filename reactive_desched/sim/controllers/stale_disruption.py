@@ -1,4 +1,4 @@
-"""Takes back the word that a pod is about to be disrupted when nothing came of it."""
+"""Removes the condition DisruptionTarget of pods that were not deleted after all."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""What a test may want to be different about the API server."""
+"""The settings of the simulated API server that tests change."""
 
 from msgspec import Struct
 

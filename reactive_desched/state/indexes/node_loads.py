@@ -110,7 +110,7 @@ class NodeLoads(Index):
         return PoolStandings(selected, _grouped(kept))
 
     def catch_up(self) -> Iterator[None]:
-        """Let one node after the other stand as it is used by now.
+        """Update the standings of nodes whose use changed, one node per step.
 
         A question does that to all at once; a plan may pause in between.
         """
