@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator
+from functools import partial
 from math import inf
 from typing import Final
 
@@ -60,7 +61,7 @@ class Brakes:
         self._view = view
         self._clock = clock
         self.zones = ZoneBrake(view, clock, settings.zones)
-        self.storm = StormBrake(lambda: len(view.store(Pod)), settings.storm)
+        self.storm = StormBrake(partial(len, view.store(Pod)), settings.storm)
         self.pending = PendingBrake(view, settings.pending)
         self.pause = ManualPause()
         self._notices: deque[BrakeNotice] = deque(maxlen=MAX_NOTICES)
@@ -142,14 +143,12 @@ class Brakes:
 
     def count(self, evaluation: Evaluation) -> None:
         """Count a finding that was just decided on."""
-        self._take_in(self.storm.count(evaluation))
+        if (notice := self.storm.count(evaluation)) is not None:
+            self._take_in((notice,))
 
     def reason_to_keep(self, pod: Pod) -> str:
         """Return why a decided eviction must not be sent after all; empty where it may be."""
-        for brake in self.filters:
-            if reason := brake.reason_to_keep(pod):
-                return reason
-        return ""
+        return self.storm.message or self.pending.message or self.zones.reason_to_keep(pod)
 
     def pause_by_command(self, by: str, reason: str, for_s: float | None) -> None:
         """Pause everything until `resume_by_command`, or for so many seconds."""

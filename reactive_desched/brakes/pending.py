@@ -78,10 +78,6 @@ class PendingBrake:
         wakes = (WakeOnBrake(PENDING), WakeOnPod(finding.pod.uid))
         return TOO_MANY_PENDING.refuse(finding, self._describe(), wakes, scope_exhausted=CLUSTER)
 
-    def reason_to_keep(self, _: Pod) -> str:
-        """Say why nothing may be evicted; empty when the brake is released."""
-        return self.message
-
     def next_due(self) -> float | None:
         """Return when time alone may engage or release the brake."""
         return earliest(self._waiting.next_due(), self._release_at)

@@ -18,7 +18,7 @@ from reactive_desched.model.changes import Resynced, changed_object
 from reactive_desched.model.decisions import GateReason, Refuse
 from reactive_desched.model.evaluation import Evaluation
 from reactive_desched.model.findings import Finding
-from reactive_desched.model.objects import Pod, PodKey
+from reactive_desched.model.objects import PodKey
 from reactive_desched.model.wakes import WakeOnPod
 from reactive_desched.policy.brakes import StormBrakeSettings
 
@@ -68,10 +68,6 @@ class StormBrake:
         """Apply other thresholds; a storm stays one, unless the brake is switched off."""
         self._settings = settings
 
-    def reason_to_keep(self, _: Pod) -> str:
-        """Say why nothing may be evicted; empty when there is no storm."""
-        return self._message
-
     def check(self, finding: Finding, _: float) -> Refuse | None:
         """Refuse everything during a storm; note that the finding came so far."""
         self._reached = finding
@@ -81,20 +77,20 @@ class StormBrake:
         wakes = (WakeOnBrake(STORM), WakeOnPod(finding.pod.uid))
         return FINDING_STORM.refuse(finding, message, wakes, scope_exhausted=CLUSTER)
 
-    def count(self, evaluation: Evaluation) -> Iterator[BrakeNotice]:
-        """Count a finding that was just decided on; yield the notice of a storm that it makes."""
-        settings, finding = self._settings, evaluation.finding
+    def count(self, evaluation: Evaluation) -> BrakeNotice | None:
+        """Count a finding that was just decided on; return the notice of a storm that it makes."""
+        settings, finding = self._settings, evaluation.decision.finding
         if (
             settings is None
             or not evaluation.is_new
             or finding is not self._reached  # something protects the pod
             or isinstance(evaluation.trigger.change, Resynced)
         ):
-            return
+            return None
         now, uid = evaluation.decided_at, finding.pod.uid
         self._forget_before(now - settings.window_s)
         if uid in self._pods:
-            return
+            return None
         trigger = evaluation.trigger.change
         self._pods.add(uid)
         self._found.append(_Found(now, uid, finding.plugin, trigger.kind, changed_object(trigger)))
@@ -107,8 +103,9 @@ class StormBrake:
         elif len(self._found) >= storm:
             self._message = _describe(self._found, settings)
             self._set_busy(now, settings)
-            yield BrakeNotice(STORM, CLUSTER, True, self._message)
             self._forget()
+            return BrakeNotice(STORM, CLUSTER, True, self._message)
+        return None
 
     def next_due(self) -> float | None:
         """Return when the brake is released by itself; None where it is not."""

@@ -53,6 +53,7 @@ class ZoneBrake:
         self._view = view
         self._clock = clock
         self._settings = settings
+        self._rule = None if settings is None else settings.rule
         self._buckets: dict[str, TokenBucket] = {}
         self._evicting: dict[PodKey, TokenBucket] = {}
         self._reported: dict[str, ZoneStatus] = {}
@@ -61,12 +62,13 @@ class ZoneBrake:
     def reconfigure(self, settings: ZoneBrakeSettings | None) -> None:
         """Apply other thresholds; the buckets begin anew, without a burst of more than theirs."""
         self._settings = settings
+        self._rule = None if settings is None else settings.rule
         self._buckets.clear()
 
     @property
     def keys(self) -> tuple[tuple[type[ZoneHealth], object], ...]:
         """The index that the brake reads, with its arguments."""
-        return () if self._settings is None else ((ZoneHealth, self._settings.rule),)
+        return () if self._rule is None else ((ZoneHealth, self._rule),)
 
     @property
     def stop_reason(self) -> str:
@@ -100,9 +102,10 @@ class ZoneBrake:
 
     def reserve(self, pod: Pod) -> None:
         """Hold a token of the pod's zone, if that is slowed."""
-        disrupted = self._disrupted_zone(pod)
+        if (disrupted := self._disrupted_zone(pod)) is None:
+            return
         now = self._clock()
-        if disrupted is not None and (bucket := self._bucket(disrupted[0], now)) is not None:
+        if (bucket := self._bucket(disrupted[0], now)) is not None:
             bucket.reserve(now)
             self._evicting[pod.uid] = bucket
 
@@ -139,12 +142,14 @@ class ZoneBrake:
 
     @property
     def _health(self) -> ZoneHealth | None:
-        return None if self._settings is None else self._view.index(ZoneHealth, self._settings.rule)
+        return None if self._rule is None else self._view.index(ZoneHealth, self._rule)
 
     def _disrupted_zone(self, pod: Pod) -> tuple[str, ZoneStatus] | None:
         """Return the zone of a pod's node, if it is disrupted."""
-        health = self._health
-        if health is None or not health.disrupted:
+        if self._rule is None:
+            return None
+        health = self._view.index(ZoneHealth, self._rule)
+        if not health.disrupted:
             return None
         info = self._view.node_info(pod.node)
         if info is None or info.node is None:

@@ -78,7 +78,8 @@ class BlockedFindings(Generic[K, G, C]):
 
     def remove_group(self, group: G) -> dict[K, Blocked[G, C]]:
         """Take out the findings of a group; return why each was blocked."""
-        keys = list(self._by_group.members(group))
+        if not (keys := tuple(self._by_group.members(group))):
+            return {}
         return {key: blocked for key in keys if (blocked := self.remove(key)) is not None}
 
     def affected_by(self, change: Change) -> list[K]:

@@ -181,7 +181,7 @@ class Evaluator:
     def collect(self) -> Iterator[Metric]:
         """Yield how many subjects and findings wait."""
         yield DIRTY_SUBJECTS.value(self.queued)
-        yield SETTLING_SUBJECTS.value(self._queue.settling_count)
+        yield SETTLING_SUBJECTS.value(len(self._queue.settling))
         yield BLOCKED.by_label(self.blocked_by_gate)
 
     def resync(self, now: float) -> None:
@@ -222,11 +222,8 @@ class Evaluator:
             kind = type(change)
             if kind in FLAPPING_FIELDS:
                 self._queue.flaps.record(change, now)
-            if kind in self._subscriptions.kinds:
-                trigger = ChangeTrigger(change, now, version)
-                for instance in self._subscriptions.subscribers(change):
-                    for subject in instance.plugin.subjects(change, instance.view):
-                        self._queue.enqueue((instance, subject), now, trigger)
+            if kind in self._subscriptions.by_kind:
+                self._enqueue_subjects(change, ChangeTrigger(change, now, version), now)
             if kind in self._blocked.awaited_kinds:
                 for key in self._blocked.affected_by(change):
                     self._unblock(key, ChangeTrigger(change, now, version), now)
@@ -315,11 +312,19 @@ class Evaluator:
                 self._enqueue_evictability(view, change, now)
         return may_change_later
 
+    def _enqueue_subjects(self, change: Change, trigger: ChangeTrigger, now: float) -> None:
+        """Enqueue what the plugins say that a change concerns."""
+        enqueue = self._queue.enqueue
+        for matters, instance in self._subscriptions.by_kind[type(change)]:
+            if matters is None or matters(change):
+                for subject in instance.plugin.subjects(change, instance.view):
+                    enqueue((instance, subject), now, trigger)
+
     def _enqueue_evictability(self, view: ProfileView, change: Change, now: float) -> None:
         """Enqueue what a changed evictability concerns, of this profile alone."""
         trigger = ChangeTrigger(change, now)
-        for instance in self._subscriptions.subscribers(change):
-            if instance.view is view:
+        for matters, instance in self._subscriptions.by_kind.get(type(change), ()):
+            if instance.view is view and (matters is None or matters(change)):
                 for subject in instance.plugin.subjects(change, view):
                     self._queue.enqueue((instance, subject), now, trigger)
 
@@ -328,37 +333,37 @@ class Evaluator:
             yield instance, subject
 
     def _pop_due(self, now: float) -> tuple[SubjectKey, ChangeTrigger] | None:
-        """Take out the next subject, except those that are evaluated when a node has settled."""
-        while (due := self._pop_next(now)) is not None:
-            if not self._is_settling(due[0]):
-                return due
-        return None
-
-    def _pop_next(self, now: float) -> tuple[SubjectKey, ChangeTrigger] | None:
         """Take out the next subject: of the queue and the timers what came due first.
 
         The subjects of a resync come when nothing else is due, and in every eighth turn, so that
-        changes that do not end hold up no resync.
+        changes that do not end hold up no resync. Those that are evaluated when a node has settled
+        are left out.
         """
-        self._turn += 1
-        if self._resyncs and self._turn % RESYNC_TURN == 0:
-            return self._pop_resync() or self._pop_dirty(now)
-        return self._pop_dirty(now) or self._pop_resync()
+        while True:
+            self._turn += 1
+            due = None
+            if self._resyncs and self._turn % RESYNC_TURN == 0:
+                due = self._pop_resync()
+            if due is None:
+                due = self._pop_dirty(now)
+            if due is None and self._resyncs:
+                due = self._pop_resync()
+            if due is None or not self._queue.settling or not self._is_settling(due[0]):
+                return due
 
     def _pop_dirty(self, now: float) -> tuple[SubjectKey, ChangeTrigger] | None:
         timer_due = self._timers.next_due()
-        by = now if timer_due is None else min(now, timer_due)
+        by = now if timer_due is None or timer_due > now else timer_due
         if (popped := self._queue.pop_due(by)) is not None:
             return popped
-        if timer_due is None or (key := self._timers.pop_due(now)) is None:
+        if timer_due is None or timer_due > now or (key := self._timers.pop_due(now)) is None:
             return None
         return key, self._blocked.trigger_of(key) or ChangeTrigger(TimePassed(), now)
 
     def _is_settling(self, key: SubjectKey) -> bool:
         """Say whether a subject, or the node of a pod, waits until an object stops flapping."""
-        if not self._queue.settling_count:
-            return False
-        return self._queue.is_settling(key) or self._queue.is_settling(self._timer_key(key))
+        settling = self._queue.settling
+        return bool(settling) and (key in settling or self._timer_key(key) in settling)
 
     def _pop_resync(self) -> tuple[SubjectKey, ChangeTrigger] | None:
         while self._resyncs:

@@ -1,6 +1,6 @@
 """Which plugins are enabled, in which profile, and to which of them a change matters."""
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from msgspec import Struct
@@ -56,28 +56,23 @@ FindingKey = tuple[PluginInstance, Hashable, PodKey]
 
 
 _Matters = Callable[[Change], bool]
+Subscription = tuple[_Matters | None, PluginInstance]
+"""A plugin instance with its test of whether a change matters."""
 
 
 class Subscriptions:
-    """Plugin instances by the type of change that they react to; `kinds` are those types.
+    """Plugin instances by the type of change that they react to: `by_kind`.
 
     With each comes its test of whether a change matters; None where every one does.
     """
 
     def __init__(self, instances: Iterable[PluginInstance]) -> None:
-        self._by_change: dict[type[Change], list[tuple[_Matters | None, PluginInstance]]] = {}
+        by_kind: dict[type[Change], list[Subscription]] = {}
         for instance in instances:
             matters = instance.plugin.matters if _has_test(instance.plugin) else None
             for kind in instance.plugin.reacts_to:
-                self._by_change.setdefault(kind, []).append((matters, instance))
-        self.kinds: Final = self._by_change.keys()
-
-    def subscribers(self, change: Change) -> list[PluginInstance]:
-        """Return the instances to which a change matters."""
-        subscriptions = self._by_change.get(type(change), ())
-        return [
-            instance for matters, instance in subscriptions if matters is None or matters(change)
-        ]
+                by_kind.setdefault(kind, []).append((matters, instance))
+        self.by_kind: Final[Mapping[type[Change], Sequence[Subscription]]] = by_kind
 
 
 def _has_test(plugin: AnyPlugin) -> bool:

@@ -5,11 +5,11 @@ of change. The subjects of an object that flaps wait longer, and are not evaluat
 """
 
 from collections.abc import Iterable, Mapping
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from msgspec import Struct
 
-from reactive_desched.controller.flapping import FlapDetector, FlappingConfig
+from reactive_desched.controller.flapping import FLAPPING_FIELDS, FlapDetector, FlappingConfig
 from reactive_desched.controller.subscriptions import PluginInstance, SubjectKey
 from reactive_desched.model.evaluation import ChangeTrigger
 from reactive_desched.primitives.debounce import DebounceConfig, DebounceQueue
@@ -28,7 +28,8 @@ class WorkQueue:
     """Dirty subjects of all plugin instances, each once, bounded by the subjects that exist.
 
     Of several subjects that are due, the one that came due first is next, whichever plugin it
-    belongs to: a plugin with much to do does not hold up another.
+    belongs to: a plugin with much to do does not hold up another. `settling` are the subjects that
+    wait for an object that flaps.
     """
 
     def __init__(self, instances: Iterable[PluginInstance], flapping: FlappingConfig) -> None:
@@ -42,7 +43,9 @@ class WorkQueue:
         }
         self._flaps = FlapDetector(flapping)
         self._settling: _Queue = DebounceQueue(flapping.wait)
+        self.settling: Final = self._settling.keys
         self._all = (*self._queues.values(), self._settling)
+        self._usual = self._all[0] if len(self._queues) == 1 else None
         self.enqueued = 0
 
     def __len__(self) -> int:
@@ -56,24 +59,15 @@ class WorkQueue:
         """What counts the changes of each object."""
         return self._flaps
 
-    @property
-    def settling_count(self) -> int:
-        """How many subjects wait for an object that flaps."""
-        return len(self._settling)
-
-    def is_settling(self, key: SubjectKey) -> bool:
-        """Say whether a subject waits for an object that flaps."""
-        return key in self._settling
-
     def enqueue(self, key: SubjectKey, now: float, trigger: ChangeTrigger) -> None:
         """Enqueue a subject that a change concerns."""
         self.enqueued += 1
         change = trigger.change
-        if self._flaps.is_flapping(change, now):
+        if type(change) in FLAPPING_FIELDS and self._flaps.is_flapping(change, now):
             for queue in self._queues.values():
                 queue.discard(key)
             self._settling.enqueue(key, now, trigger)
-        elif key not in self._settling:
+        elif key not in self.settling:
             waits = self._waits[key[0]]
             own = waits.by_kind.get(change.kind) if waits.by_kind else None
             queue = waits.usual if own is None else own
@@ -81,16 +75,20 @@ class WorkQueue:
 
     def pop_due(self, by: float) -> tuple[SubjectKey, ChangeTrigger] | None:
         """Take out the subject that came due first, unless it comes due after `by`."""
-        due_at, first = self._next()
-        if first is None or due_at > by or (popped := first.pop_due(by)) is None:
-            return None
-        if len(self._queues) > 1:
+        first: _Queue | None = self._usual
+        if first is None or self.settling:
+            due_at, first = self._next()
+            if first is None or due_at > by:
+                return None
+        if (popped := first.pop_due(by)) is not None and first is not self._usual:
             for queue in self._queues.values():
                 queue.discard(popped[0])
         return popped
 
     def next_due(self) -> float | None:
         """Return when the next subject comes due, if none is enqueued again meanwhile."""
+        if self._usual is not None and not self.settling:
+            return self._usual.next_due()
         due_at, first = self._next()
         return None if first is None else due_at
 

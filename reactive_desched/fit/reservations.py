@@ -4,7 +4,7 @@ Without reservations a thousand pods could be evicted for the sake of one free s
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Final
 
 from msgspec import Struct
@@ -46,11 +46,9 @@ class Reservations:
         self._by_pod: OrderedDict[PodKey, CapacityReservation] = (
             OrderedDict()
         )  # next to expire first
+        self.pods: Final[Collection[PodKey]] = self._by_pod
         self._by_node: dict[str, dict[PodKey, CapacityReservation]] = {}
         self._by_owner: dict[str, dict[PodKey, CapacityReservation]] = {}
-
-    def __len__(self) -> int:
-        return len(self._by_pod)
 
     def __iter__(self) -> Iterator[CapacityReservation]:
         return iter(self._by_pod.values())

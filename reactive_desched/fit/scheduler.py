@@ -177,17 +177,17 @@ class SchedulerNodeFit:
     def apply_changes(self, changes: Iterable[Change]) -> None:
         """Release the reservations of bound replacements; find the groups that a change helps."""
         reservations = self._nodes.reservations
-        if len(reservations):
+        if reservations.pods:
             reservations.expire(self._clock())
             for change in changes:
                 if isinstance(change, PodBound):
                     reservations.fulfilled(change.pod)
-        if len(self._unschedulable):
+        if self._unschedulable.groups:
             self._unschedulable.apply_changes(changes)
 
     def take_capacity_hints(self) -> Sequence[CapacityHint]:
         """Return, once, which unschedulable groups may fit now."""
-        if not len(self._unschedulable):
+        if not self._unschedulable.groups:
             return ()
         self._sync_nodes()
         return self._unschedulable.take_hints()
@@ -204,7 +204,7 @@ class SchedulerNodeFit:
         refreshed = self._nodes.sync(limit)
         for changed in refreshed:
             self._filters.volumes.invalidate(changed.slot)
-        if len(self._unschedulable):
+        if self._unschedulable.groups:
             self._unschedulable.update_nodes(refreshed)
 
     def _ready_nodes(self, selector: Selector) -> int:

@@ -7,7 +7,7 @@ its constraints read appears, disappears or changes.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import ClassVar, Final
 
 from reactive_desched.fit.affinity_wakes import AffinityWakeIndex
@@ -127,12 +127,10 @@ class UnschedulableGroups:
         self._filters = filters
         self._feasibility: dict[tuple[str, int], SpecFeasibility] = {}
         self._groups: OrderedDict[GroupKey, UnschedulableGroup] = OrderedDict()
+        self.groups: Final[Collection[GroupKey]] = self._groups
         self._affinity_index: AffinityWakeIndex[GroupKey] = AffinityWakeIndex(filters.pod_affinity)
         self._hints: dict[tuple[WakeOn, str, bool], CapacityHint] = {}
         self._count = 0
-
-    def __len__(self) -> int:
-        return len(self._groups)
 
     def clear(self) -> None:
         """Drop all groups."""

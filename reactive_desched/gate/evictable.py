@@ -5,7 +5,8 @@ first asks about it, and again when a change fulfils one of the wakes its filter
 the time has come that a filter named.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
+from typing import Final
 
 from reactive_desched.gate.evictor import EVICTABLE, PROTECTED, EvictorFilters
 from reactive_desched.model.changes import Change, PodBound, PodChange, PodEvictabilityChanged
@@ -18,21 +19,19 @@ from reactive_desched.state.view import ClusterView
 class EvictableIndex:
     """The filters' answer for every pod that was asked about; times are seconds since the epoch.
 
-    Holds one entry for each such pod that exists, and one for each wake of its filters other than
-    a change of the pod itself.
+    `remembered` are those pods. Holds one entry for each of them that exists, and one for each wake
+    of its filters other than a change of the pod itself.
     """
 
     def __init__(self, filters: EvictorFilters, view: ClusterView) -> None:
         self._filters = filters
         self._view = view
         self._evictable_at: dict[PodKey, float] = {}
+        self.remembered: Final[Collection[PodKey]] = self._evictable_at
         self._wakes: dict[PodKey, tuple[WakeOn, ...]] = {}
         self._by_wake: dict[WakeOn, dict[PodKey, None]] = {}
         self._wake_types: dict[type[Change], list[type[WakeOn]]] = {}
         self._timers: Timers[PodKey] = Timers()
-
-    def __len__(self) -> int:
-        return len(self._evictable_at)
 
     def allows(self, pod: Pod) -> bool:
         """Say whether the pod passes every filter now; a pod without a node is not remembered."""

@@ -54,6 +54,7 @@ class InFlightEvictions:
         self._in_background: TTLCache[PodKey, float] = TTLCache(
             MAX_RECENT_EVICTIONS, BACKGROUND_S, timer=clock
         )
+        self._asks_in_background = False  # whether any pod was ever asked for
         self._recently_evicted: TTLCache[PodKey, None] = TTLCache(
             MAX_RECENT_EVICTIONS, CACHE_LAG_S, timer=clock
         )
@@ -87,7 +88,7 @@ class InFlightEvictions:
         if pod.annotations.is_evicted_in_background:
             self._in_background.pop(pod.uid, None)  # from now on the annotation says it
             message = f"another program moves the pod: it has the annotation {IN_PROGRESS}"
-        elif (until := self._in_background.get(pod.uid)) is not None:
+        elif self._asks_in_background and (until := self._in_background.get(pod.uid)) is not None:
             left_s = max(0.0, until - self._clock())
             message = f"another program was asked to move the pod, and has {left_s:.0f} s to begin"
             retry_at_s = until
@@ -125,5 +126,6 @@ class InFlightEvictions:
         self._open.pop(pod.uid, None)
         if evicted:
             if pod.annotations.request_evict_only is not None:
+                self._asks_in_background = True
                 self._in_background[pod.uid] = self._clock() + BACKGROUND_S
             self._recently_evicted[pod.uid] = None

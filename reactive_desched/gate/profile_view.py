@@ -87,7 +87,7 @@ class ProfileView(ClusterView):
     @property
     def remembers_evictability(self) -> bool:
         """Whether a plugin has asked which pods the evictor protects."""
-        return len(self._evictable) > 0
+        return bool(self._evictable.remembered)
 
     def apply_changes(self, changes: Iterable[Change]) -> list[Change]:
         """Keep the answers right after these changes of the state; return which pods' differ."""

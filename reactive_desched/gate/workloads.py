@@ -257,12 +257,15 @@ class Workloads:
 
     def reserve(self, pod: Pod) -> None:
         """Take in that the pod's eviction was decided."""
-        if (workload := self.of(pod)) is None:
+        own = controller_of(pod.owners)
+        if own is None or own.kind in WITHOUT_REPLICAS:
             return
-        now, uid = self._clock(), workload.controller_uid
+        now, uid = self._clock(), own.uid
         _put(self._leaving, uid, self._leaving.get(uid, {}))[pod.uid] = now
-        if workload.wanted == 1:
-            move = SingleMove(pod.uid, workload.owner, uid, now)
+        owner = self._view.index(OwnerIndex).chain(pod)[-1]
+        known = self._view.workload(owner.uid)
+        if known is not None and known.replicas == 1:
+            move = SingleMove(pod.uid, owner, uid, now)
             moves = self._singles.get(pod.namespace, {})
             _put(self._singles, pod.namespace, moves)[pod.uid] = move
 

@@ -5,7 +5,6 @@ belong to the same case.
 """
 
 from collections import OrderedDict
-from typing import NamedTuple
 
 from reactive_desched.model.accounts import DecisionContext
 from reactive_desched.model.migration_jobs import MIGRATION_PROFILE
@@ -14,12 +13,8 @@ MAX_CASES = 50_000
 """So many cases are remembered; of one that was forgotten, what follows begins another."""
 
 
-class CaseKey(NamedTuple):
-    """What makes it the same case."""
-
-    uid: str
-    profile: str
-    plugin: str
+CaseKey = tuple[str, str, str]
+"""What makes it the same case: the pod's uid, the profile and the plugin."""
 
 
 class Case:
@@ -77,8 +72,8 @@ class OpenCases:
             oldest, _ = self._cases.popitem(last=False)
             self._forget(oldest)
         finding = context.finding
-        key = CaseKey(finding.pod.uid, context.profile, finding.plugin)
-        self._latest[key.uid, key.plugin] = key
+        key = finding.pod.uid, context.profile, finding.plugin
+        self._latest[finding.pod.uid, finding.plugin] = key
         case = self._cases[key] = Case(id_)
         return case
 
@@ -90,9 +85,10 @@ class OpenCases:
 
     def _key_of(self, uid: str, profile: str, plugin: str) -> CaseKey:
         """Return the key of a case; that of a job is the key of the plugin that had it made."""
-        key = CaseKey(uid, profile, plugin)
+        key = uid, profile, plugin
         return self._latest.get((uid, plugin), key) if profile == MIGRATION_PROFILE else key
 
     def _forget(self, key: CaseKey) -> None:
-        if self._latest.get((key.uid, key.plugin)) == key:
-            del self._latest[key.uid, key.plugin]
+        uid, _, plugin = key
+        if self._latest.get((uid, plugin)) == key:
+            del self._latest[uid, plugin]

@@ -196,7 +196,7 @@ class Journal:
     @property
     def reason(self) -> str:
         """Why records cannot be written now; empty when they can."""
-        return _CLOSED if self._is_stopping else self.fault
+        return _CLOSED if self._is_stopping else self._health.reason(self._now)
 
     @property
     def fault(self) -> str:

@@ -3,8 +3,9 @@
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Sequence
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from reactive_desched._version import __version__
@@ -119,7 +120,7 @@ class _BegunIntent:
         return self._id
 
 
-class _Recent(NamedTuple):
+class _Recent(Struct, frozen=True, gc=False):
     """The finding recorded last, and what its events share."""
 
     context: DecisionContext

@@ -34,7 +34,7 @@ class JournalRecord(NamedTuple):
     raw: bytes
 
 
-class EncodedEvent(NamedTuple):
+class EncodedEvent(Struct, frozen=True, gc=False):
     """An event in canonical form, in two pieces: the writer's stamps come between them."""
 
     head: bytes

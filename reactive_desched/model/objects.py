@@ -19,7 +19,7 @@ PodKey = str
 
 SUCCEEDED: Final = "Succeeded"
 FAILED: Final = "Failed"
-_TERMINAL: Final = frozenset({SUCCEEDED, FAILED})
+TERMINAL_PHASES: Final = frozenset({SUCCEEDED, FAILED})
 SYSTEM_CRITICAL_PRIORITY: Final = 2_000_000_000
 BEST_EFFORT: Final = "BestEffort"
 BURSTABLE: Final = "Burstable"
@@ -252,17 +252,17 @@ class Pod(Struct, frozen=True, gc=False):
     @property
     def is_active(self) -> bool:
         """Say whether the pod sits on a node and has not ended; terminating pods still do."""
-        return bool(self.node) and self.status.phase not in _TERMINAL
+        return bool(self.node) and self.status.phase not in TERMINAL_PHASES
 
     @property
     def is_pending(self) -> bool:
         """Say whether the pod waits for a node."""
-        return not self.node and self.status.phase not in _TERMINAL
+        return not self.node and self.status.phase not in TERMINAL_PHASES
 
     @property
     def has_ended(self) -> bool:
         """Say whether its containers have ended for good."""
-        return self.status.phase in _TERMINAL
+        return self.status.phase in TERMINAL_PHASES
 
     @property
     def is_terminating(self) -> bool:

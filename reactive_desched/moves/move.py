@@ -208,7 +208,7 @@ def scopes_of(owner: MoveOwner, node: str, zone: str) -> tuple[ScopeKey, ...]:
         ("zone", zone),
         ("cluster", "cluster"),
     )
-    return tuple(scope for scope in scopes if scope[1])
+    return scopes if zone and node else tuple([scope for scope in scopes if scope[1]])
 
 
 def match_key_of(chain: Sequence[OwnerReference], name: str) -> MatchKey | None:

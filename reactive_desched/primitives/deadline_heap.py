@@ -47,7 +47,7 @@ class Timers(Generic[K]):
         self._deadlines[key] = (max(at, tick / _TICKS_PER_S), self._sequence)
         heapq.heappush(self._heap, (tick, self._sequence, key))
         if len(self._heap) > STALE_PER_LIVE * len(self._deadlines) + 64:
-            self._heap = [entry for entry in self._heap if self._due(entry) is not None]
+            self._heap = [entry for entry in self._heap if self._is_live(entry)]
             heapq.heapify(self._heap)
 
     def set_if_sooner(self, key: K, at: float) -> None:
@@ -75,13 +75,15 @@ class Timers(Generic[K]):
     def next_due(self) -> float | None:
         """Return when the next timer rings."""
         while self._heap:
-            if (at := self._due(self._heap[0])) is not None:
-                return at
+            _, sequence, key = self._heap[0]
+            deadline = self._deadlines.get(key)
+            if deadline is not None and deadline[1] == sequence:
+                return deadline[0]
             heapq.heappop(self._heap)
         return None
 
-    def _due(self, entry: tuple[int, int, K]) -> float | None:
-        """Return when an entry rings; None where its timer was replaced or cancelled."""
+    def _is_live(self, entry: tuple[int, int, K]) -> bool:
+        """Say whether the timer of an entry was neither replaced nor cancelled."""
         _, sequence, key = entry
         deadline = self._deadlines.get(key)
-        return deadline[0] if deadline is not None and deadline[1] == sequence else None
+        return deadline is not None and deadline[1] == sequence

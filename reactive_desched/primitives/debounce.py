@@ -5,8 +5,8 @@ since it was first touched. Bursts collapse into one look.
 """
 
 from collections import OrderedDict
-from collections.abc import Hashable
-from typing import Generic, TypeVar
+from collections.abc import Hashable, Mapping
+from typing import Final, Generic, TypeVar
 
 from msgspec import Struct
 
@@ -24,13 +24,16 @@ class DebounceConfig(Struct, frozen=True, gc=False):
 class DebounceQueue(Generic[K, C]):
     """Touched keys with the cause that touched them first.
 
-    Holds a set of work, bounded by what exists, not by how often it changes. The dictionaries are
-    ordered ones: finding the first key of a plain one takes longer with each key taken out before.
+    Holds a set of work, bounded by what exists, not by how often it changes: `keys`. The
+    dictionaries are ordered ones: finding the first key of a plain one takes longer with each key
+    taken out before.
     """
 
     def __init__(self, config: DebounceConfig) -> None:
-        self._config = config
+        self._quiet_s = config.quiet_s
+        self._max_wait_s = config.max_wait_s
         self._first_enqueued: OrderedDict[K, tuple[float, C]] = OrderedDict()  # by first touch
+        self.keys: Final[Mapping[K, object]] = self._first_enqueued
         self._last_enqueued: OrderedDict[K, float] = OrderedDict()  # by last touch
 
     def __len__(self) -> int:
@@ -54,26 +57,20 @@ class DebounceQueue(Generic[K, C]):
 
     def pop_due(self, now: float) -> tuple[K, C] | None:
         """Take out one key whose time has come, with its first cause."""
-        key = self._due(now)
-        if key is None:
+        if not self._first_enqueued:
             return None
+        key, last = next(iter(self._last_enqueued.items()))
+        if last + self._quiet_s > now:
+            key, (first, _) = next(iter(self._first_enqueued.items()))
+            if first + self._max_wait_s > now:
+                return None
         del self._last_enqueued[key]
-        _, cause = self._first_enqueued.pop(key)
-        return key, cause
+        return key, self._first_enqueued.pop(key)[1]
 
     def next_due(self) -> float | None:
         """Return when the next key comes due, if none is touched meanwhile."""
         if not self._first_enqueued:
             return None
-        quiet = next(iter(self._last_enqueued.values())) + self._config.quiet_s
-        longest = next(iter(self._first_enqueued.values()))[0] + self._config.max_wait_s
+        quiet = next(iter(self._last_enqueued.values())) + self._quiet_s
+        longest = next(iter(self._first_enqueued.values()))[0] + self._max_wait_s
         return min(quiet, longest)
-
-    def _due(self, now: float) -> K | None:
-        if not self._first_enqueued:
-            return None
-        key, last = next(iter(self._last_enqueued.items()))
-        if last + self._config.quiet_s <= now:
-            return key
-        key, (first, _) = next(iter(self._first_enqueued.items()))
-        return key if first + self._config.max_wait_s <= now else None

@@ -1,9 +1,9 @@
 """The cluster as the API server last described it: objects in, changes out."""
 
-from collections.abc import Callable, Hashable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, Final
 
-from reactive_desched.api.index import IndexT, KubeObject, NodeInfo, Objects, ObjectT
+from reactive_desched.api.index import KubeObject, NodeInfo, Objects, ObjectT
 from reactive_desched.model.changes import Change
 from reactive_desched.model.labels import EVERYTHING, Selector
 from reactive_desched.model.objects import ClusterObject, IntermediateOwner, Node, Pod
@@ -24,6 +24,7 @@ class ClusterState:
 
     def __init__(self, node_selector: Selector = EVERYTHING) -> None:
         self._indexes = IndexRegistry(self)
+        self.index: Final = self._indexes.get  # asked for at every step: no wrapper
         hooks = self._indexes.hooks
         self.nodes = NodeStore(node_selector, hooks)
         self.pods = PodStore(self.nodes, hooks)
@@ -109,7 +110,3 @@ class ClusterState:
     def node_infos(self) -> Iterable[NodeInfo]:
         """Return what is known of every node name."""
         return self.nodes.infos()
-
-    def index(self, kind: type[IndexT], args: Hashable = None, /) -> IndexT:
-        """Return an index, built from the cluster when it is first asked for."""
-        return self._indexes.get(kind, args)

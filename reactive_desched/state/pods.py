@@ -18,7 +18,7 @@ from reactive_desched.model.changes import (
     PodStatusChanged,
     PodTerminating,
 )
-from reactive_desched.model.objects import Pod, PodKey
+from reactive_desched.model.objects import TERMINAL_PHASES, Pod, PodKey
 from reactive_desched.state.index_registry import IndexHooks
 from reactive_desched.state.nodes import NodeStore
 
@@ -132,7 +132,10 @@ def _is_same_to_indexes(old: Pod, new: Pod) -> bool:
         and old.deletion_s == new.deletion_s
         and old.resize_delta is new.resize_delta
         and old.pvc_names == new.pvc_names
-        and (old.status is new.status or old.is_active == new.is_active)
+        and (
+            old.status is new.status
+            or (old.status.phase in TERMINAL_PHASES) == (new.status.phase in TERMINAL_PHASES)
+        )
     )
 
 

@@ -1,8 +1,9 @@
 """The cluster as plugins, filters, node fit and records read it."""
 
-from collections.abc import Callable, Collection, Hashable, Iterable
+from collections.abc import Callable, Collection, Iterable
+from typing import Final
 
-from reactive_desched.api.index import IndexT, NodeInfo, Objects, ObjectT
+from reactive_desched.api.index import NodeInfo, Objects, ObjectT
 from reactive_desched.model.labels import Selector
 from reactive_desched.model.objects import Deployment, Node, Pod, PodKey, StatefulSet, Workload
 from reactive_desched.model.subjects import NodeOrPod, PodSubject
@@ -20,6 +21,9 @@ class ClusterView:
         self._pods = state.pods
         self._nodes = state.nodes
         self._wall_clock = wall_clock
+        self._deployments = state.store(Deployment)
+        self._stateful_sets = state.store(StatefulSet)
+        self.index: Final = state.index  # asked for at every step: no wrapper
 
     # --- for plugins: eligible nodes and their pods ---
 
@@ -70,10 +74,6 @@ class ClusterView:
             return None
         return found, info.node
 
-    def index(self, kind: type[IndexT], args: Hashable = None, /) -> IndexT:
-        """Return an index, built from the cluster when it is first asked for."""
-        return self._state.index(kind, args)
-
     # --- for filters, node fit and records: everything that is known ---
 
     @property
@@ -100,7 +100,7 @@ class ClusterView:
 
     def workload(self, uid: str, /) -> Workload | None:
         """Return the Deployment or StatefulSet of that uid, where there is one."""
-        return self.store(Deployment).get(uid) or self.store(StatefulSet).get(uid)
+        return self._deployments.get(uid) or self._stateful_sets.get(uid)
 
     def is_readable(self, resource: str) -> bool:
         """Say whether the API server lets us list it: else a missing object means nothing."""

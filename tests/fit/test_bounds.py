@@ -123,7 +123,7 @@ def test_groups_beyond_the_bound_look_again_in_time(place: Callable[..., Any]) -
     for number in range(unschedulable.MAX_GROUPS):
         here.park(msgspec.structs.replace(mover, namespace=f"ns{number}"))
 
-    assert len(here.fit._unschedulable) == unschedulable.MAX_GROUPS
+    assert len(here.fit._unschedulable.groups) == unschedulable.MAX_GROUPS
     here.put(node("n2", allocatable={"cpu": "9", "pods": "9"}))
     told = {room.wake for room in here.fit.take_capacity_hints()}
     assert len(told) == unschedulable.MAX_GROUPS

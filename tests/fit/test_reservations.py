@@ -211,7 +211,7 @@ def test_at_the_bound_the_oldest_booking_ends() -> None:
         mover = msgspec.structs.replace(FIRST, uid=f"u{number}")
         bookings.reserve(mover, f"n{number}", number)
 
-    assert len(bookings) == MAX_RESERVATIONS
+    assert len(bookings.pods) == MAX_RESERVATIONS
     assert bookings.reserved_on("n0") is None
     assert bookings.reserved_on("n1") == {"cpu": 1000, "pods": 1}
     assert touched[-2:] == ["n0", f"n{MAX_RESERVATIONS}"]

@@ -4,7 +4,7 @@ from collections.abc import Hashable, Iterable
 
 from reactive_desched.api.index import Cluster, Index
 from reactive_desched.model.changes import Change, WorkloadChanged
-from reactive_desched.model.objects import Pod, controller_of
+from reactive_desched.model.objects import TERMINAL_PHASES, Pod
 
 
 class WorkloadPods(Index):
@@ -68,10 +68,12 @@ class WorkloadPods(Index):
 
 def _controller_counted(pod: Pod) -> str | None:
     """Return the uid of the controller for which a pod counts."""
-    controller = controller_of(pod.owners)
-    if controller is None or pod.is_terminating or pod.has_ended:
+    if pod.deletion_s is not None or pod.status.phase in TERMINAL_PHASES:
         return None
-    return controller.uid
+    for owner in pod.owners:
+        if owner.controller:
+            return owner.uid
+    return None
 
 
 def _add(counts: dict[str, int], uid: str, step: int) -> None:

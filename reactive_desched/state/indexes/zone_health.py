@@ -1,7 +1,7 @@
 """How many nodes of each zone are Ready, and which zones are disrupted."""
 
-from collections.abc import Hashable, Iterable, Mapping
-from typing import Any, ClassVar, Self
+from collections.abc import Hashable, Iterable
+from typing import Any, ClassVar, Final, Self
 
 from reactive_desched.api.index import Cluster, Index, NodeState
 from reactive_desched.model.changes import Change
@@ -41,7 +41,8 @@ class ZoneHealth(Index):
 
     Every node counts, whatever the policy selects, but for those labelled
     `node.kubernetes.io/exclude-disruption`. A node without a Ready condition counts as Ready, as
-    everywhere: its first report changes nothing then.
+    everywhere: its first report changes nothing then. `disrupted` are the zones that are not
+    normal, by their keys.
     """
 
     announces = (ZoneDisruptionChanged,)
@@ -51,15 +52,10 @@ class ZoneHealth(Index):
         assert isinstance(args, ZoneRule), "a ZoneRule decides when a zone is disrupted"
         self._rule = args
         self._counts: dict[str, tuple[int, int]] = {}
-        self._disrupted: dict[str, ZoneStatus] = {}
+        self.disrupted: Final[dict[str, ZoneStatus]] = {}
         self._full = 0
         for node in cluster.store(Node):
             self._add(node, 1)
-
-    @property
-    def disrupted(self) -> Mapping[str, ZoneStatus]:
-        """The zones that are not normal, by their keys."""
-        return self._disrupted
 
     @property
     def are_all_lost(self) -> bool:
@@ -85,7 +81,7 @@ class ZoneHealth(Index):
 
     def answers(self) -> object:
         """Return the nodes of each zone, and which zones are disrupted."""
-        return dict(self._counts), dict(self._disrupted), self.are_all_lost
+        return dict(self._counts), dict(self.disrupted), self.are_all_lost
 
     def _add(self, node: Node, step: int) -> str | None:
         """Count a node, or stop counting it; return its zone if that made a difference to it."""
@@ -102,13 +98,13 @@ class ZoneHealth(Index):
 
     def _judge(self, zone: str, status: ZoneStatus) -> bool:
         """Keep a zone's status; say whether that changes what the zone brake does."""
-        before = self._disrupted.pop(zone, None)
+        before = self.disrupted.pop(zone, None)
         if status.disruption is not Disruption.NORMAL:
-            self._disrupted[zone] = status
+            self.disrupted[zone] = status
         self._full += (status.disruption is Disruption.FULL) - (
             before is not None and before.disruption is Disruption.FULL
         )
-        return _effect(before) != _effect(self._disrupted.get(zone))
+        return _effect(before) != _effect(self.disrupted.get(zone))
 
 
 def _counted_as(node: Node) -> tuple[str, bool] | None:
