@@ -37,7 +37,7 @@ from reactive_desched.migration.settings import arbitration_settings, eviction_o
 from reactive_desched.migration.workload_sizes import INDEXES, workload_size
 from reactive_desched.model.changes import Change, MigrationJobChanged, MigrationJobEnded
 from reactive_desched.model.decisions import Defer, GateReason, Refuse
-from reactive_desched.model.findings import Finding
+from reactive_desched.model.findings import Finding, YieldPoint
 from reactive_desched.model.history import PastEviction
 from reactive_desched.model.migration_jobs import (
     JobOfPod,
@@ -187,8 +187,8 @@ class Migrations:
 
     @property
     def jobs(self) -> Iterable[MigrationJob]:
-        """Every job, with what was decided and not written yet."""
-        return (self._with_admission(job) for job in self._view.store(MigrationJob))
+        """Every job that there is now, with what was decided and not written yet."""
+        return map(self._with_admission, tuple(self._view.store(MigrationJob)))
 
     @property
     def limits(self) -> tuple[EvictionLimit, ...]:
@@ -423,7 +423,7 @@ class Migrations:
             return True
         return change.name in self._waiting or change.name in self._to_evict
 
-    def findings(self, plugins: Collection[str]) -> Iterator[Finding]:
+    def findings(self, plugins: Collection[str]) -> Iterator[Finding | YieldPoint]:
         """Run a round of arbitration, and yield the pods that are to be evicted or must wait.
 
         First come those of jobs that run: the gates alone let them wait. The finding of a job that
@@ -437,7 +437,11 @@ class Migrations:
         if not self._waiting:
             return
         for verdict in self._arbitrator.run_round(self.jobs):
+            if not isinstance(verdict, YieldPoint) and verdict.job.name not in self._waiting:
+                continue  # it is gone, or differs, since the round began
             match verdict:
+                case YieldPoint():
+                    yield verdict
                 case Passed(job, pod) if pod is not None:
                     self._let_begin(job)
                 case Held(job, pod, rejection):

@@ -5,8 +5,10 @@ moves in progress come first, then the pods that are cheapest to move.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from collections.abc import Iterable, Sequence
+from typing import Final, Self
+
+from msgspec import Struct
 
 from reactive_desched.model.koordinator import eviction_order
 from reactive_desched.model.migration_jobs import JobOfPod, Phase
@@ -15,20 +17,54 @@ from reactive_desched.model.objects import Pod, controller_of
 _BATCH_JOB: Final = "Job"
 
 
-def in_order(waiting: Iterable[JobOfPod], every: Iterable[JobOfPod]) -> Sequence[JobOfPod]:
-    """Return the waiting jobs in the order of arbitration, given every job that there is.
+class RankedJob(Struct, frozen=True, gc=False):
+    """A waiting job, and its place in the order as far as the job and its pod alone say it.
+
+    Jobs that are equal otherwise come by the name of their pod.
+    """
+
+    each: JobOfPod
+    rank: tuple[int, ...]
+    name: tuple[str, str, str]
+
+    @classmethod
+    def of(cls, each: JobOfPod) -> Self:
+        """Rank a job."""
+        named = each.job.pod
+        return cls(each, _rank(each), (named.namespace, named.name, each.job.uid))
+
+
+class MovesByOwner:
+    """Counts, by uid of any owner, the jobs that run or were let through, ended ones included."""
+
+    def __init__(self) -> None:
+        self._counts: Final[Counter[str]] = Counter()
+
+    def add(self, each: JobOfPod) -> None:
+        """Count a job."""
+        if each.pod is not None and (each.job.has_passed or each.job.phase is Phase.RUNNING):
+            self._counts.update(owner.uid for owner in each.pod.owners)
+
+    def of(self, owner: str | None) -> int:
+        """Return the jobs of an owner's pods."""
+        return 0 if owner is None else self._counts[owner]
+
+
+def in_order(waiting: Iterable[RankedJob], moves: MovesByOwner) -> Sequence[JobOfPod]:
+    """Return the waiting jobs in the order of arbitration.
 
     Jobs without a pod come first, the newest of them at the front.
     """
-    newest_first = sorted(waiting, key=lambda each: -each.job.created_s)
-    cheapest_first = sorted(newest_first, key=_pod_rank)
-    return _busiest_first(_grouped(cheapest_first), moves_by_batch_job(every))
+    cheapest_first = sorted(waiting, key=lambda ranked: (ranked.rank, ranked.name))
+    return _busiest_first(_grouped(ranked.each for ranked in cheapest_first), moves)
 
 
-def _pod_rank(each: JobOfPod) -> tuple[int, ...]:
+def _rank(each: JobOfPod) -> tuple[int, ...]:
+    """Return what sorts the cheapest pods to move first, and of equal ones the newest jobs."""
+    newest_first = -each.job.created_s
     if each.pod is None:
-        return ()
-    return (1, *eviction_order(each.pod), -each.pod.created_s)
+        return (0, newest_first)
+    return (1, *eviction_order(each.pod), -each.pod.created_s, newest_first)
 
 
 def batch_job_of(pod: Pod | None) -> str | None:
@@ -37,7 +73,7 @@ def batch_job_of(pod: Pod | None) -> str | None:
     return controller.uid if controller is not None and controller.kind == _BATCH_JOB else None
 
 
-def _grouped(jobs: Sequence[JobOfPod]) -> Sequence[JobOfPod]:
+def _grouped(jobs: Iterable[JobOfPod]) -> Sequence[JobOfPod]:
     """Move the pods of a batch Job up to the first of them; the others keep their order."""
     groups: dict[str, list[JobOfPod]] = defaultdict(list)
     for each in jobs:
@@ -45,15 +81,5 @@ def _grouped(jobs: Sequence[JobOfPod]) -> Sequence[JobOfPod]:
     return [each for group in groups.values() for each in group]
 
 
-def moves_by_batch_job(every: Iterable[JobOfPod]) -> Mapping[str, int]:
-    """Count, by uid of any owner, the jobs that run or were let through, ended ones included."""
-    return Counter(
-        owner.uid
-        for each in every
-        if each.pod is not None and (each.job.has_passed or each.job.phase is Phase.RUNNING)
-        for owner in each.pod.owners
-    )
-
-
-def _busiest_first(jobs: Sequence[JobOfPod], moves: Mapping[str, int]) -> Sequence[JobOfPod]:
-    return sorted(jobs, key=lambda each: -moves.get(batch_job_of(each.pod) or "", 0))
+def _busiest_first(jobs: Sequence[JobOfPod], moves: MovesByOwner) -> Sequence[JobOfPod]:
+    return sorted(jobs, key=lambda each: -moves.of(batch_job_of(each.pod)))

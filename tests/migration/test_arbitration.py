@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from reactive_desched.migration.arbitration import Arbitrator, Forbidden, Held, Passed, Verdict
 from reactive_desched.migration.limits import WorkloadSize
 from reactive_desched.migration.settings import ArbitrationSettings
+from reactive_desched.model.findings import YieldPoint
 from reactive_desched.model.labels import EVERYTHING
 from reactive_desched.model.migration_jobs import (
     JobStatus,
@@ -67,7 +68,7 @@ def verdicts(
     state.upsert(PriorityClass("high", "high", value=8))
     view = ClusterView(state, lambda: 0.0)
     rounds = Arbitrator(settings, view, find, size_of).run_round(jobs)
-    return {each.job.name: each for each in rounds}
+    return {each.job.name: each for each in rounds if not isinstance(each, YieldPoint)}
 
 
 LIMITS = [

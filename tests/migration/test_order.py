@@ -1,6 +1,6 @@
 """The order in which waiting jobs are looked at."""
 
-from reactive_desched.migration.order import in_order
+from reactive_desched.migration.order import MovesByOwner, RankedJob, in_order
 from reactive_desched.model.migration_jobs import (
     JobOfPod,
     JobStatus,
@@ -39,7 +39,10 @@ def job(
 
 def order(waiting: list[JobOfPod], others: list[JobOfPod] | None = None) -> str:
     """Name the jobs in order."""
-    return "".join(each.job.name for each in in_order(waiting, [*waiting, *(others or [])]))
+    moves = MovesByOwner()
+    for each in (*waiting, *(others or [])):
+        moves.add(each)
+    return "".join(each.job.name for each in in_order(map(RankedJob.of, waiting), moves))
 
 
 def ten_jobs(batch_jobs: dict[int, str]) -> list[JobOfPod]:

@@ -17,6 +17,7 @@ import yaml  # type: ignore[import-untyped]  # it ships no types
 from reactive_desched.migration.arbitration import Arbitrator, Forbidden, Held, Passed, Verdict
 from reactive_desched.migration.limits import WorkloadSize
 from reactive_desched.migration.settings import ArbitrationSettings
+from reactive_desched.model.findings import YieldPoint
 from reactive_desched.model.labels import EVERYTHING
 from reactive_desched.model.migration_jobs import JobStatus, MigrationJob, Phase, PodReference
 from reactive_desched.model.objects import Pod, controller_of
@@ -104,7 +105,7 @@ def arbitrate(case: Case) -> list[Verdict]:
         size_of,
     )
     jobs = [job_of(item) for item in case["objects"] if item["kind"] == "PodMigrationJob"]
-    return list(arbitrator.run_round(jobs))
+    return [each for each in arbitrator.run_round(jobs) if not isinstance(each, YieldPoint)]
 
 
 def names(verdicts: list[Verdict], kind: type[Verdict]) -> list[str]:
