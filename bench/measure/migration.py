@@ -86,28 +86,45 @@ def change_us(in_flight: int) -> tuple[float, float]:
     return statistics.median(took) * 1e6, took[len(took) * 99 // 100] * 1e6
 
 
-def round_ms(in_flight: int, waiting: int) -> float:
-    """Return how long the fastest round took, in milliseconds."""
-    best = float("inf")
+def round_ms(in_flight: int, waiting: int) -> tuple[float, float]:
+    """Return how long the fastest round took, and its longest hold of the loop, in milliseconds."""
+    best = hold = float("inf")
     for _ in range(ROUNDS):
-        jobs = Jobs(in_flight, waiting)
-        began = time.process_time()
+        jobs, longest = Jobs(in_flight, waiting), 0.0
+        began = last = time.process_time()
         for _ in jobs.migrations.findings(()):
-            pass
-        best = min(best, time.process_time() - began)
-    return best * 1e3
+            now = time.process_time()
+            last, longest = now, max(longest, now - last)
+        best, hold = min(best, last - began), min(hold, longest)
+    return best * 1e3, hold * 1e3
+
+
+def question_us(in_flight: int) -> float:
+    """Return how long it takes to ask whether a job may be made, after a change of another."""
+    jobs, took = Jobs(in_flight, 0), []
+    asked = pod("asked", on="n0", owner="ReplicaSet/r0")
+    for number, job in enumerate(jobs.jobs[:1000]):
+        jobs.put(replace(job, resource_version=10**7 + number, cause="another"))
+        began = time.process_time()
+        jobs.migrations.rejects(asked)
+        took.append(time.process_time() - began)
+    return statistics.median(took) * 1e6
 
 
 def main() -> None:
     """Measure and print JSON."""
     in_flight, waiting = (*map(int, sys.argv[1:]), *(5000, 1000)[len(sys.argv) - 1 :])
     median, p99 = change_us(in_flight)
+    alone_ms, _ = round_ms(0, waiting)
+    beside_ms, hold_ms = round_ms(in_flight, waiting)
     found = {
         "in_flight": in_flight,
         "waiting": waiting,
         "change_us": {"median": round(median, 1), "p99": round(p99, 1)},
-        "round_ms": round(round_ms(0, waiting), 1),
-        "round_beside_in_flight_ms": round(round_ms(in_flight, waiting), 1),
+        "question_us": round(question_us(in_flight), 1),
+        "round_ms": round(alone_ms, 1),
+        "round_beside_in_flight_ms": round(beside_ms, 1),
+        "longest_hold_ms": round(hold_ms, 2),
     }
     sys.stdout.write(json.dumps(found) + "\n")
 

@@ -15,7 +15,7 @@ from reactive_desched.gate.filters import Rejection
 from reactive_desched.migration.in_progress import JobsInProgress
 from reactive_desched.migration.life import awaits_arbitration
 from reactive_desched.migration.limits import MigrationLimits, SizeOf
-from reactive_desched.migration.order import MovesByOwner, RankedJob, in_order
+from reactive_desched.migration.order import MovesByBatchJob, RankedJob, in_order
 from reactive_desched.migration.protections import protections
 from reactive_desched.migration.settings import ArbitrationSettings
 from reactive_desched.model.findings import YieldPoint
@@ -70,7 +70,7 @@ class Arbitrator:
 
     def run_round(self, jobs: Iterable[MigrationJob]) -> Iterator[Verdict | YieldPoint]:
         """Yield a verdict on each job that waits, in order, given every job that there is."""
-        in_progress, moves, waiting = JobsInProgress(), MovesByOwner(), []
+        in_progress, moves, waiting = JobsInProgress(), MovesByBatchJob(), []
         for number, job in enumerate(jobs, 1):
             each = JobOfPod(job, self._find_pod(job))
             moves.add(each)

@@ -180,7 +180,8 @@ class Migrations:
         self._not_before: Final[OrderedDict[PodKey, float]] = OrderedDict()
         self._decided: Final[set[PodKey]] = set()
         self._promised: Final[dict[PodKey, str]] = {}  # the job whose place a pod gets
-        self._open: OpenJobs | None = None
+        self._open: Final = OpenJobs()
+        self._recount: Final[dict[str, None]] = {}  # jobs that may differ from what is counted
         self._endings: Counter[tuple[str, ...]] = Counter()
 
     # --- what is known ---
@@ -259,15 +260,15 @@ class Migrations:
         return self._open_jobs().evictions_to_come(pod, scope)
 
     def _open_jobs(self) -> OpenJobs:
-        if (found := self._open) is None:
-            found = self._open = OpenJobs()
-            for job in self._view.store(MigrationJob):
-                if not job.has_ended:
-                    pod = JobOfPod(job, self.pod_of(job))
-                    found.add(pod, is_evicted=self._counts_as_evicted(job))
-            for order in self._ordered.values():
-                found.add(_ordered_job(order))
-        return found
+        while self._recount:
+            name, _ = self._recount.popitem()
+            job = self.get(name)
+            if job is None or job.has_ended:
+                self._open.remove(name)
+            else:
+                is_evicted = self._counts_as_evicted(job)
+                self._open.put(name, JobOfPod(job, self.pod_of(job)), is_evicted=is_evicted)
+        return self._open
 
     def _counts_as_evicted(self, job: MigrationJob) -> bool:
         is_known = job.pod.uid in self._evicted or job.pod.uid in self._decided
@@ -278,8 +279,7 @@ class Migrations:
         name = f"{pod.uid}-{int(self._wall_clock())}"
         self._ordered[pod.uid] = order = NewJob(name, pod, trigger, cause)
         self._unmade.append(order)
-        if self._open is not None:
-            self._open.add(_ordered_job(order))
+        self._open.put(name, _ordered_job(order))
         self.changed.notify()
         return name
 
@@ -290,7 +290,7 @@ class Migrations:
     def end_order(self, order: NewJob, *, made: bool) -> None:
         """Take in that a job was made, or could not be."""
         self._ordered.pop(order.pod.uid, None)
-        self._open = None
+        self._recount[order.name] = None
         if not made:
             self._wait_for_next_job(order.pod.uid)
 
@@ -311,17 +311,17 @@ class Migrations:
     def reserve(self, pod: Pod) -> None:
         """Take in that the pod's eviction was decided."""
         self._decided.add(pod.uid)
-        self._open = None
         for job in self._view.index(JobPods).jobs_of(pod):
+            self._recount[job.name] = None
             self._waits.pop(job.name, None)
 
     def release(self, pod: Pod, *, evicted: bool) -> None:
         """Take in the outcome of the eviction of a job's pod."""
         self._decided.discard(pod.uid)
-        self._open = None
         if evicted:
             self._note_evicted(pod.uid)
         for job in self._view.index(JobPods).jobs_of(pod):
+            self._recount[job.name] = None
             if evicted:
                 self._follow(job.name)
             else:
@@ -376,7 +376,7 @@ class Migrations:
 
     def _follow(self, name: str) -> None:
         job = self.get(name)
-        self._open = None
+        self._recount[name] = None
         self._waiting.pop(name, None)
         self._to_evict.pop(name, None)
         if job is None:

@@ -34,8 +34,8 @@ class RankedJob(Struct, frozen=True, gc=False):
         return cls(each, _rank(each), (named.namespace, named.name, each.job.uid))
 
 
-class MovesByOwner:
-    """Counts, by uid of any owner, the jobs that run or were let through, ended ones included."""
+class MovesByBatchJob:
+    """Counts, by uid of the batch Job, the jobs that run or were let through, also ended ones."""
 
     def __init__(self) -> None:
         self._counts: Final[Counter[str]] = Counter()
@@ -43,14 +43,16 @@ class MovesByOwner:
     def add(self, each: JobOfPod) -> None:
         """Count a job."""
         if each.pod is not None and (each.job.has_passed or each.job.phase is Phase.RUNNING):
-            self._counts.update(owner.uid for owner in each.pod.owners)
+            for owner in each.pod.owners:
+                if owner.kind == _BATCH_JOB:
+                    self._counts[owner.uid] += 1
 
-    def of(self, owner: str | None) -> int:
-        """Return the jobs of an owner's pods."""
-        return 0 if owner is None else self._counts[owner]
+    def of(self, batch_job: str | None) -> int:
+        """Return the jobs of a batch Job's pods."""
+        return 0 if batch_job is None else self._counts[batch_job]
 
 
-def in_order(waiting: Iterable[RankedJob], moves: MovesByOwner) -> Sequence[JobOfPod]:
+def in_order(waiting: Iterable[RankedJob], moves: MovesByBatchJob) -> Sequence[JobOfPod]:
     """Return the waiting jobs in the order of arbitration.
 
     Jobs without a pod come first, the newest of them at the front.
@@ -81,5 +83,5 @@ def _grouped(jobs: Iterable[JobOfPod]) -> Sequence[JobOfPod]:
     return [each for group in groups.values() for each in group]
 
 
-def _busiest_first(jobs: Sequence[JobOfPod], moves: MovesByOwner) -> Sequence[JobOfPod]:
+def _busiest_first(jobs: Sequence[JobOfPod], moves: MovesByBatchJob) -> Sequence[JobOfPod]:
     return sorted(jobs, key=lambda each: -moves.of(batch_job_of(each.pod)))

@@ -1,6 +1,6 @@
 """The order in which waiting jobs are looked at."""
 
-from reactive_desched.migration.order import MovesByOwner, RankedJob, in_order
+from reactive_desched.migration.order import MovesByBatchJob, RankedJob, in_order
 from reactive_desched.model.migration_jobs import (
     JobOfPod,
     JobStatus,
@@ -39,7 +39,7 @@ def job(
 
 def order(waiting: list[JobOfPod], others: list[JobOfPod] | None = None) -> str:
     """Name the jobs in order."""
-    moves = MovesByOwner()
+    moves = MovesByBatchJob()
     for each in (*waiting, *(others or [])):
         moves.add(each)
     return "".join(each.job.name for each in in_order(map(RankedJob.of, waiting), moves))
