@@ -1,8 +1,9 @@
 """Random histories of migration jobs: whatever happens, and in whichever order, some rules hold.
 
-People make, pause, resume, abort and delete jobs while plugins have others made; pods are deleted
-and replaced, nodes tainted; budgets refuse, the API server fails, refuses, and loses answers; the
-process is killed and another one takes over. The deep tier draws as many histories as EXAMPLES.
+People make, pause, resume, abort and delete jobs while plugins have others made; pods and
+placeholders are deleted, pods replaced, nodes tainted and cordoned; budgets refuse, the API server
+fails, refuses, and loses answers; the process is killed and another one takes over. The deep tier
+draws as many histories as EXAMPLES.
 """
 
 from collections import Counter
@@ -40,13 +41,14 @@ PEOPLE, PEOPLE_AND_PLUGINS = "people", "people and plugins"
 
 TO_PEOPLE: Final = ("job", "job", "job", "short job", "job of a uid", "pause", "resume", "abort")
 TO_CLUSTER: Final = ("delete job", "delete pod", "taint", "untaint", "room")
+TO_PLACES: Final = ("delete placeholder", "cordon", "uncordon", "orphan")
 TO_SERVER: Final = ("refuse", "fail", "lose answer", "answer late", "down", "up")
 
 NOT_EVICTED: Final = (MISSING_POD, MISSING_RESERVATION, FORBIDDEN, ABORTED)
 """Reasons of jobs that did not evict their pods."""
 
 events = st.tuples(
-    st.sampled_from((*TO_PEOPLE, *TO_CLUSTER, *TO_SERVER)),
+    st.sampled_from((*TO_PEOPLE, *TO_CLUSTER, *TO_PLACES, *TO_SERVER)),
     st.integers(0, 19),
     st.sampled_from([0.0, 0.003, 0.01, 0.4, 3.0, 30.0]),
 )
@@ -59,10 +61,12 @@ class Cluster(Struct):
 
     server: JobServer
     settings: MigrationJobSettings
+    mode: Mode
     makes_jobs: bool
     numbers: Iterator[int]
     nodes: dict[str, Any]
     withdrawn: dict[str, float]
+    places_differ_at: float
     evicting: set[str]
     faults: list[str]
 
@@ -92,10 +96,12 @@ async def _live(lives: list[list[tuple[str, int, float]]], mode: Mode, who: str)
     cluster = Cluster(
         server=server,
         settings=job_settings,
+        mode=mode,
         makes_jobs=who == PEOPLE_AND_PLUGINS,
         numbers=count(1),
         nodes={each.name: each for each in NODES},
         withdrawn={},
+        places_differ_at=-1.0,
         evicting=set(),
         faults=[],
     )
@@ -127,8 +133,9 @@ def _calm_down(cluster: Cluster, process: MigratingController) -> None:
     server = cluster.server
     server.is_down, server.has_room, server.lost_answers = False, True, 0
     server.answers_after_s = 0
-    cluster.nodes["n1"] = NODES[0]
-    process.fed.deliver(NODES[0])
+    for each in NODES:
+        cluster.nodes[each.name] = each
+        process.fed.deliver(each)
     for name, job in tuple(server.jobs.items()):
         if job.is_paused:
             process.edit(name, is_paused=False)
@@ -142,6 +149,8 @@ async def _happen(
         _do_by_hand(cluster, process, verb, number)
     elif verb in TO_SERVER:
         _disturb(process, verb, number)
+    elif verb in TO_PLACES:
+        _spoil_places(cluster, process, verb, number)
     elif verb == "room":
         server.has_room = not server.has_room
     elif verb == "delete pod":
@@ -172,6 +181,25 @@ def _do_by_hand(cluster: Cluster, process: MigratingController, verb: str, numbe
             process.edit(open_jobs[0].name, is_paused=verb == "pause")
         case "abort" if open_jobs:
             process.edit(open_jobs[-1].name, is_to_be_aborted=True)
+
+
+def _spoil_places(cluster: Cluster, process: MigratingController, verb: str, number: int) -> None:
+    """Take a placeholder away, or let the node of all placeholders take no more pods."""
+    server = cluster.server
+    cluster.places_differ_at = anyio.current_time()
+    kept = [each for each in server.pods.values() if _keeps_place(each)]
+    if verb in ("cordon", "uncordon"):
+        cluster.nodes["n3"] = changed = replace(NODES[2], unschedulable=verb == "cordon")
+        process.fed.deliver(changed)
+    elif kept and verb == "delete placeholder":
+        process.delete_pod(kept[number % len(kept)])
+    elif kept:
+        one = kept[number % len(kept)]
+        server.pods[one.uid] = orphan = replace(one, owners=())
+        process.fed.deliver(orphan)
+        if (name := one.owners[0].name if one.owners else "") in server.jobs:
+            cluster.withdrawn[server.jobs[name].pod.name] = anyio.current_time()
+            process.delete_job(name)
 
 
 def _disturb(process: MigratingController, verb: str, number: int) -> None:
@@ -234,8 +262,21 @@ def _unwarranted(cluster: Cluster, evicted: Pod) -> Iterator[str]:
     is_just_withdrawn = cluster.withdrawn.get(evicted.name) == anyio.current_time()
     if not (is_just_withdrawn or any(_may_evict(job) for job in jobs)):
         yield f"{evicted.name} is evicted, and of its jobs {jobs} none asks for it"
+    if cluster.mode is Mode.RESERVATION_FIRST and not is_just_withdrawn:
+        yield from _without_place(cluster, evicted, jobs)
     if _keeps_place(evicted):
         yield f"a placeholder is evicted: {evicted.name}"
+
+
+def _without_place(cluster: Cluster, evicted: Pod, jobs: list[MigrationJob]) -> Iterator[str]:
+    """Say that no place was kept for a pod's replacement, or none that it could take."""
+    if cluster.places_differ_at == anyio.current_time():
+        return
+    names = {f"placeholder-{job.uid}" for job in jobs}
+    if not any(each.name in names and each.node for each in cluster.server.pods.values()):
+        yield f"{evicted.name} is evicted without a place"
+    if cluster.nodes["n3"].unschedulable:
+        yield f"{evicted.name} is evicted for a place on a cordoned node"
 
 
 def _may_evict(job: MigrationJob) -> bool:
