@@ -54,7 +54,8 @@ WORKLOAD_UNREADABLE: Final = GateReason(
 TOO_FEW_EXPECTED: Final = GateReason(
     "ExpectedReplicas",
     "ExpectedReplicas",
-    "The workload has one replica, or no more than its limits would let move at a time.",
+    "The workload has one replica, or no more than its limits would let move at a time, or it is "
+    "gone.",
     "skipCheckExpectedReplicas",
 )
 
@@ -64,6 +65,7 @@ class WorkloadSize(Struct, frozen=True, gc=False):
 
     replicas: int
     pods: Iterable[Pod] = ()
+    is_gone: bool = False
 
 
 SizeOf = Callable[[Pod], WorkloadSize | None]
@@ -103,6 +105,8 @@ class MigrationLimits:
         if (size := self._size_of(pod)) is None:
             return WORKLOAD_UNREADABLE, f"{controller} cannot be read"
         settings = self._settings
+        if size.is_gone and not settings.skip_check_expected_replicas:
+            return TOO_FEW_EXPECTED, f"{controller} does not exist: no pod would be made again"
         limits = (
             workload_limit(size.replicas, settings.max_migrating_per_workload),
             workload_limit(size.replicas, settings.max_unavailable_per_workload),

@@ -468,12 +468,16 @@ class CSINode(Struct, frozen=True, gc=False):
 
 
 class IntermediateOwner(Struct, frozen=True, gc=False):
-    """An object between pods and a higher controller; little more than the controller is kept."""
+    """An object between pods and a higher controller; little more than the controller is kept.
+
+    `replicas` is None where only the metadata of the object was read.
+    """
 
     uid: str
     resource_version: int = 0
     controller: OwnerReference | None = None
     do_not_evict: str | None = None
+    replicas: int | None = None
 
     @property
     def key(self) -> str:

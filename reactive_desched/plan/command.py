@@ -39,6 +39,7 @@ from reactive_desched.policy.load import load_runnable
 from reactive_desched.policy.policy import Policy
 from reactive_desched.primitives.moments import format_moment
 from reactive_desched.state.resources import (
+    MIGRATION_RESOURCES,
     NODES,
     OPTIONAL_RESOURCES,
     OWNER_RESOURCES,
@@ -261,7 +262,7 @@ def _decide(
         now_s = moment.timestamp()
         past = _past_evictions(options, configuration, now_s)
         return run_controller(configuration, snapshot, now_s, options.bounds, progress, past)
-    return run_sweeps(
+    result = run_sweeps(
         configuration.policy,
         snapshot,
         moment.timestamp(),
@@ -269,6 +270,12 @@ def _decide(
         passes=options.passes,
         asks_budgets=options.mode.asks_budgets,
     )
+    if not _reads_jobs(options, configuration):
+        return result
+    from reactive_desched.plan.arbitration_round import arbitrate_jobs
+
+    decided = arbitrate_jobs(configuration, snapshot, moment.timestamp())
+    return replace(result, decisions=(*decided, *result.decisions))
 
 
 def _past_evictions(
@@ -315,8 +322,9 @@ def _load_snapshot(
         return _load_live_snapshot(options, configuration, progress)
     if options.kubeconfig is not None or options.context is not None:
         raise ConfigError("--kubeconfig and --context mean nothing with -f; leave one of them out")
-    resources = RESOURCES if _needs_owners(options) else SWEEP_RESOURCES
-    picture = read_files(options.files, progress, resources)
+    resources = RESOURCES if _needs_owners(options, configuration) else SWEEP_RESOURCES
+    jobs = MIGRATION_RESOURCES if _reads_jobs(options, configuration) else frozenset[str]()
+    picture = read_files(options.files, progress, {*resources, *jobs})
     for resource in (NODES, PODS):
         if not picture.objects[resource]:
             raise ConfigError(
@@ -348,8 +356,10 @@ def _load_live_snapshot(
     from reactive_desched.plan.needed_resources import needed_resources
 
     node_fit = options.mode.node_fit(configuration)
-    spared = frozenset[str]() if _needs_owners(options) else OWNER_RESOURCES
+    spared = frozenset[str]() if _needs_owners(options, configuration) else OWNER_RESOURCES
     resources = needed_resources(configuration.policy, node_fit, spared)
+    if _reads_jobs(options, configuration):
+        resources += sorted(MIGRATION_RESOURCES)
     if options.show_nodes:
         resources = list(dict.fromkeys((*resources, *sorted(USAGE_RESOURCES))))
     kube = KubeConfigOptions(options.kubeconfig, options.context)
@@ -368,9 +378,20 @@ def _load_live_snapshot(
         raise ConfigError(f"{error}; or pass -f FILE with what {_FETCH} wrote") from error
 
 
-def _needs_owners(options: PlanOptions) -> bool:
-    """Say whether the owners of pods' owners are read: by guards, and to choose pods by them."""
-    return options.mode is PlanMode.RUN or "owners" in options.only
+def _needs_owners(options: PlanOptions, configuration: Configuration) -> bool:
+    """Say whether the owners of pods' owners are read.
+
+    Guards read them, arbitration, and what chooses pods by them.
+    """
+    is_asked = options.mode is PlanMode.RUN or "owners" in options.only
+    return is_asked or _reads_jobs(options, configuration)
+
+
+def _reads_jobs(options: PlanOptions, configuration: Configuration) -> bool:
+    """Say whether migration jobs are read: a round of arbitration is a preview of koordinator's."""
+    if options.mode is not PlanMode.UPSTREAM or configuration.written is None:
+        return False
+    return configuration.written.migration is not None
 
 
 def _optional(mode: PlanMode) -> frozenset[str]:

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from reactive_desched.errors import Malformed
 from reactive_desched.kube.codec import AnyCodec, ResourceCodec, make_codecs
 from reactive_desched.model.labels import Selector
+from reactive_desched.model.migration_jobs import RESOURCE, MigrationJob
 from reactive_desched.model.objects import ClusterObject, Node, Pod
 from reactive_desched.model.usage import NodeUsage, source_kind
 from reactive_desched.plan.defaults import (
@@ -93,6 +94,11 @@ class Snapshot(Struct, frozen=True, gc=False):
         """The pods, by namespace and name."""
         return self.objects[PODS]  # type: ignore[return-value]  # what is kept under this name
 
+    @property
+    def migration_jobs(self) -> Sequence[MigrationJob]:
+        """The PodMigrationJobs, by name; none where they were not asked for."""
+        return self.objects.get(RESOURCE, ())  # type: ignore[return-value]  # kept under this name
+
     def measured_by(self, kinds: Collection[str]) -> "Snapshot":
         """Return it with the samples of sources of these kinds alone."""
         kept = (each for each in self.samples if source_kind(each.source) in kinds)
@@ -123,7 +129,7 @@ class Snapshot(Struct, frozen=True, gc=False):
             *self.forbidden,
         ):
             state.set_readable(resource, readable=False)
-        for resource in RESOURCES:
+        for resource in WATCHED_KINDS:
             for obj in self.objects.get(resource, ()):
                 state.upsert(obj)
         for sample in self.samples:

@@ -41,9 +41,12 @@ class ArgumentsReader:
         self._diagnostics = diagnostics
         self._enabled = enabled
 
-    def read(self, configs: SourceLocation) -> dict[str, BaseModel]:
-        """Return the arguments of every enabled plugin and of DefaultEvictor, by name."""
-        entries = dict(self._entries(configs))
+    def read(self, configs: SourceLocation, apart: frozenset[str]) -> dict[str, BaseModel]:
+        """Return the arguments of every enabled plugin and of DefaultEvictor, by name.
+
+        Entries of names in `apart` are read by another.
+        """
+        entries = {name: at for name, at in self._entries(configs) if name not in apart}
         read = {name: self._decode_entry(name, entry) for name, entry in entries.items()}
         misspelt = {
             sole_near_name(name, plugin_names(self._registry))

@@ -49,6 +49,11 @@ class PluginsSection(Section):
         default=EnabledPlugins.model_construct(),
         description="Plugins that compare nodes or groups of pods.",
     )
+    evict: EnabledPlugins = Field(
+        default=EnabledPlugins.model_construct(),
+        description="What evicts: koordinator's MigrationController, by migration jobs; left out, "
+        "pods are evicted directly.",
+    )
     filter: EnabledPlugins = Field(
         default=EnabledPlugins.model_construct(), description="Plugins that may protect a pod."
     )

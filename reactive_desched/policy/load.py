@@ -24,7 +24,7 @@ from reactive_desched.policy.diagnostics import (
 from reactive_desched.policy.documents import Document, DocumentSet, SourceText
 from reactive_desched.policy.policy import Policy
 from reactive_desched.policy.policy_reader import PolicyReader, ReadPolicy
-from reactive_desched.policy.registry import Registry, plugin_names, with_evictor
+from reactive_desched.policy.registry import EVICT, Registry, plugin_names, with_evictor
 from reactive_desched.policy.runnable import find_unimplemented, require_runnable
 from reactive_desched.policy.source_location import SourceLocation
 from reactive_desched.policy.yaml_text import MAX_TEXT_BYTES
@@ -221,17 +221,32 @@ def _read_both(
     if read is None or read.settings is None or documents.policy is None:
         return read, settings
     if documents.settings is not None:
-        where = documents.settings.location.source
-        message = "what it says of limits and rates does not count beside other settings"
-        hint = f"write it into {where}: `policy convert` of this document alone shows it"
-        diagnostics.warn(
-            documents.policy.location.below("kind").diagnostic(
-                message, hint, rule=Rule.KOORDINATOR_DIFFERENCE
-            )
-        )
+        _note_settings_beside(documents.policy, documents.settings, diagnostics)
         return read, settings
     derived = Document(read.settings, DocumentKind.SETTINGS, documents.policy.revision)
     return read, _read_settings(derived, DiagnosticDeduplicator(diagnostics), registry)
+
+
+def _note_settings_beside(
+    policy: Document, settings: Document, diagnostics: DiagnosticList
+) -> None:
+    """Say that settings beside a policy stand for what that says of migration jobs and rates.
+
+    A DeschedulerPolicy that would evict directly for that is refused.
+    """
+    where = settings.location.source
+    if policy.kind is DocumentKind.KOORDINATOR:
+        message = "what it says of limits and rates does not count beside other settings"
+        hint = f"write it into {where}: `policy convert` of this document alone shows it"
+        at = policy.location.below("kind")
+        diagnostics.warn(at.diagnostic(message, hint, rule=Rule.KOORDINATOR_DIFFERENCE))
+        return
+    for profile in policy.location.below("profiles").items():
+        at = profile.below("plugins", EVICT)
+        if not at.is_null:
+            message = "does not count beside settings, which say by what profiles evict"
+            hint = f"write evictions.perProfile and migration into {where} instead"
+            diagnostics.add(at.diagnostic(message, hint, rule=Rule.EXCLUSIVE_FIELDS, at_key=True))
 
 
 def _read_policy(

@@ -19,7 +19,7 @@ from reactive_desched.policy.documents import Document
 from reactive_desched.policy.explain import describe
 from reactive_desched.policy.policy import Policy, PolicyEvictionLimits, Profile
 from reactive_desched.policy.profiles import ProfileReader
-from reactive_desched.policy.registry import Registry
+from reactive_desched.policy.registry import EVICT, Registry
 from reactive_desched.policy.source_location import SourceLocation
 from reactive_desched.policy.tree import MappingNode, SequenceNode, find
 from reactive_desched.policy.unknown_fields import PolicyFieldHints
@@ -31,8 +31,8 @@ _IDENTITY: Final = frozenset(("apiVersion", "kind"))
 class ReadPolicy(Struct, frozen=True):
     """A policy, and the document in today's format that it was read from.
 
-    A file of koordinator's says what settings of ours say, too, and may ask for what this version
-    does not do: `obstacles` keep it from running.
+    A file of koordinator's, and a profile that moves pods by migration jobs, says what settings of
+    ours say, too, and may ask for what this version does not do: `obstacles` keep it from running.
     """
 
     policy: Policy
@@ -77,6 +77,11 @@ class PolicyReader:
                 policy = self._decode_policy(location, document.revision, self._diagnostics)
             case _:
                 policy = self._decode_policy(location, document.revision, self._diagnostics)
+                if _names_what_evicts(location):
+                    from reactive_desched.policy.koordinator.job_profiles import read_job_profiles
+
+                    jobs = read_job_profiles(location, self._diagnostics)
+                    settings, obstacles = jobs.settings, jobs.obstacles
         return None if policy is None else ReadPolicy(policy, location, settings, obstacles)
 
     def _decode_policy(
@@ -107,6 +112,11 @@ class PolicyReader:
         for warning in _missing_sources(policy, location):
             diagnostics.warn(warning)
         return policy
+
+
+def _names_what_evicts(policy: SourceLocation) -> bool:
+    profiles = policy.below("profiles").items()
+    return any(not profile.below("plugins", EVICT).is_null for profile in profiles)
 
 
 def _missing_sources(policy: Policy, location: SourceLocation) -> Iterator[Diagnostic]:

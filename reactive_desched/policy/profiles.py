@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
+from typing import Final
 
 from pydantic import BaseModel
 
@@ -15,7 +16,9 @@ from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.policy.policy import AnyPlugin, Profile
 from reactive_desched.policy.registry import (
     DEFAULT_EVICTOR,
+    EVICT,
     EXTENSION_POINTS,
+    MIGRATION_CONTROLLER,
     SUPPORTED_POINTS,
     Registry,
     extension_points_of,
@@ -25,10 +28,15 @@ from reactive_desched.policy.source_location import SourceLocation
 from reactive_desched.primitives.hints import quote
 
 LocationsByName = Mapping[str, SourceLocation]
+_READ_APART: Final = frozenset((MIGRATION_CONTROLLER,))
 
 
 class ProfileReader:
-    """Reads profiles leniently enough to find all that is wrong in one go."""
+    """Reads profiles leniently enough to find all that is wrong in one go.
+
+    Of one that names what evicts, MigrationController is read apart: it may also be a filter, and
+    has arguments in pluginConfig.
+    """
 
     def __init__(self, registry: Registry, decoder: Decoder, diagnostics: DiagnosticList) -> None:
         self._registry = registry
@@ -39,12 +47,15 @@ class ProfileReader:
         """Read the profile at a place; it is sound only if no problem was added."""
         self._decoder.decode(ProfileSection, profile)
         plugins = profile.below("plugins")
-        enabled = {point: self._enabled_plugins(plugins, point) for point in SUPPORTED_POINTS}
+        apart = frozenset[str]() if plugins.below(EVICT).is_null else _READ_APART
+        enabled = {
+            point: self._enabled_plugins(plugins, point, apart) for point in SUPPORTED_POINTS
+        }
         self._warn_if_no_plugins(profile, enabled)
         self._warn_if_unread(plugins)
         everywhere = {name: at for named in enabled.values() for name, at in named.items()}
         arguments = ArgumentsReader(self._registry, self._decoder, self._diagnostics, everywhere)
-        args = arguments.read(profile.below("pluginConfig"))
+        args = arguments.read(profile.below("pluginConfig"), apart)
         evictor = args.pop(DEFAULT_EVICTOR, None)
         return Profile(
             name=profile.below("name").text or "",
@@ -64,10 +75,14 @@ class ProfileReader:
             if spec is not None and spec.plugin is not None and name in args:
                 yield spec.plugin(args[name])
 
-    def _enabled_plugins(self, plugins: SourceLocation, point: str) -> LocationsByName:
+    def _enabled_plugins(
+        self, plugins: SourceLocation, point: str, apart: frozenset[str]
+    ) -> LocationsByName:
         """Return the names enabled at a point, in order and each once, after checking them."""
         enabled: dict[str, SourceLocation] = {}
         for name, at in plugins.below(point, "enabled").texts():
+            if name in apart and point == "filter":
+                continue
             if name in enabled:
                 self._diagnostics.warn(
                     at.diagnostic(

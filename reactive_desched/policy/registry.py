@@ -15,6 +15,11 @@ from reactive_desched.policy.source_location import SourceLocation
 from reactive_desched.primitives.hints import did_you_mean, quote, sole_near_name
 
 DEFAULT_EVICTOR: Final = "DefaultEvictor"
+MIGRATION_CONTROLLER: Final = "MigrationController"
+"""koordinator's plugin that moves pods by migration jobs; a profile may name it at `EVICT`."""
+
+EVICT: Final = "evict"
+"""The extension point of what evicts, which koordinator's profiles have."""
 
 EXTENSION_POINTS: Final = (
     "presort",

@@ -86,62 +86,64 @@ def _differs(old: Any, new: Any) -> bool:  # Any: that objects are Structs, thei
 
 
 class ControllerStore(Generic[OwnerT]):
-    """ReplicaSets or Jobs, of which only the controller and an opt-out matter.
+    """ReplicaSets or Jobs, of which only the controller, the size and an opt-out matter.
 
-    An object without either is not kept. Objects with the same controller share it, so that the
-    thousands of old ReplicaSets of a cluster take little memory.
+    Objects with the same controller share it, so that the thousands of old ReplicaSets of a cluster
+    take little memory; their size is that of their controller, and is not kept.
     """
 
     def __init__(self, kind: type[OwnerT], hooks: IndexHooks) -> None:
         self._kind = kind
         self._hooks = hooks
         self._controllers: dict[str, OwnerReference] = {}
+        self._sizes: dict[str, int | None] = {}  # of those without a controller
         self._opt_outs: dict[str, str] = {}
 
     def __len__(self) -> int:
-        return len(self.keys())
+        return len(self._controllers) + len(self._sizes)
 
     def __iter__(self) -> Iterator[OwnerT]:
         return (owner for uid in self.keys() if (owner := self.get(uid)) is not None)
 
     def get(self, key: str, /) -> OwnerT | None:
-        """Return the object of this uid, with its controller and opt-out."""
-        return self._record(key, self._controllers.get(key), self._opt_outs.get(key))
+        """Return the object of this uid, without its version."""
+        controller = self._controllers.get(key)
+        if controller is None and key not in self._sizes:
+            return None
+        opt_out, size = self._opt_outs.get(key), self._sizes.get(key)
+        return self._kind(key, controller=controller, do_not_evict=opt_out, replicas=size)
 
     def keys(self) -> list[str]:
         """Return a snapshot of the uids."""
-        return [
-            *self._controllers,
-            *(uid for uid in self._opt_outs if uid not in self._controllers),
-        ]
+        return [*self._controllers, *self._sizes]
 
     def upsert(self, obj: OwnerT) -> list[Change]:
-        """Store an object's controller and opt-out; a difference is announced."""
-        return self._store(obj.uid, obj.controller, obj.do_not_evict)
+        """Store what matters of an object; a difference is announced."""
+        before = self._take_out(obj.uid)
+        if obj.controller is None:
+            self._sizes[obj.uid] = obj.replicas
+        else:
+            self._controllers[obj.uid] = obj.controller
+        if obj.do_not_evict is not None:
+            self._opt_outs[obj.uid] = obj.do_not_evict
+        return self._changes(obj.uid, before)
 
     def remove(self, obj: OwnerT) -> list[Change]:
         """Remove an object."""
-        return self._store(obj.uid, None, None)
+        return self._changes(obj.uid, self._take_out(obj.uid))
 
-    def _store(
-        self, uid: str, controller: OwnerReference | None, opt_out: str | None
-    ) -> list[Change]:
-        before = self._controllers.pop(uid, None), self._opt_outs.pop(uid, None)
-        if controller is not None:
-            self._controllers[uid] = controller
-        if opt_out is not None:
-            self._opt_outs[uid] = opt_out
-        if before == (controller, opt_out):
+    def _take_out(self, uid: str) -> OwnerT | None:
+        before = self.get(uid)
+        self._controllers.pop(uid, None)
+        self._sizes.pop(uid, None)
+        self._opt_outs.pop(uid, None)
+        return before
+
+    def _changes(self, uid: str, before: OwnerT | None) -> list[Change]:
+        after = self.get(uid)
+        if before == after:
             return []
-        old, new = self._record(uid, *before), self._record(uid, controller, opt_out)
         changes: list[Change] = [WorkloadChanged(uid)]
         for hook in self._hooks.objects.get(self._kind, ()):
-            changes += hook(old, new)
+            changes += hook(before, after)
         return changes
-
-    def _record(
-        self, uid: str, controller: OwnerReference | None, opt_out: str | None
-    ) -> OwnerT | None:
-        if controller is None and opt_out is None:
-            return None
-        return self._kind(uid, controller=controller, do_not_evict=opt_out)

@@ -24,14 +24,9 @@ from reactive_desched.model.objects import Pod, controller_of
 from reactive_desched.plan.input_objects import InputObject
 from reactive_desched.plan.snapshot import Snapshot, SnapshotBuilder
 from reactive_desched.state.view import ClusterView
+from tests.test_conformance import FOLDER, answered, check
 
-FILE = (
-    Path(__file__).parents[3]
-    / "shared"
-    / "conformance"
-    / "migration"
-    / "MigrationArbitration.jsonl"
-)
+FILE = FOLDER / "migration" / "MigrationArbitration.jsonl"
 
 Case = dict[str, Any]  # a recording, as its JSON line has it
 
@@ -140,3 +135,10 @@ def test_jobs_whose_pod_is_gone_pass_before_all_others(case: Case) -> None:
 
     assert gone == sorted(gone, reverse=True)
     assert sum(gone) == len(case["expect"].get("passed_without_pod", ()))
+
+
+@pytest.mark.parametrize("case", tuple(recorded()))
+def test_what_was_recorded_is_what_plan_says_of_the_jobs(case: Case, tmp_path: Path) -> None:
+    comparing = check()
+
+    assert comparing.compare(case, *answered(comparing, case, tmp_path)) == []

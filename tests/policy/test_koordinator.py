@@ -491,3 +491,59 @@ def test_whatever_koordinator_takes_is_read_converted_and_no_faster_here(
     cluster = configuration.settings.budgets.cluster
     assert cluster is not None
     assert cluster.rate.per_second <= max(0.5, 1.001 * float(args.get("evictQPS", 10)))
+
+
+MOVING = """\
+apiVersion: descheduler/v1alpha2
+kind: DeschedulerPolicy
+profiles:
+- name: moving
+  pluginConfig:
+  - name: MigrationController
+    args: {defaultJobMode: EvictDirectly, maxMigratingPerNode: 5, evictLocalStoragePods: true}
+  plugins:
+    balance: {enabled: [RemoveDuplicates]}
+    evict: {enabled: [MigrationController]}
+    filter: {enabled: [MigrationController]}
+- name: directly
+  plugins: {balance: {enabled: [RemoveDuplicates]}}
+"""
+"""A policy in the SIG descheduler's format with what evicts as koordinator's profiles say it."""
+
+
+def test_a_profile_of_a_policy_may_move_pods_as_those_of_koordinator_do() -> None:
+    configuration = read(MOVING)
+
+    evictions, migration = (
+        configuration.controller.evictions,
+        configuration.controller.migration,
+    )
+    assert [evictions.evictor_of(each) for each in ("moving", "directly")] == ["migration", "api"]
+    assert migration is not None
+    assert migration.max_migrating_per_node == 5
+    assert migration.evict_local_storage_pods
+    moving, directly = configuration.policy.profiles
+    assert moving.filter == directly.filter == ("DefaultEvictor",)
+
+
+def test_a_policy_that_moves_pods_by_jobs_stays_as_it_is_when_it_is_converted() -> None:
+    assert converted(MOVING).text == MOVING.encode()
+
+
+SETTINGS_BESIDE = "---\napiVersion: reactive-desched/v1alpha1\nkind: ReactiveSettings\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (MOVING + SETTINGS_BESIDE, "plugins.evict: does not count beside settings"),
+        (MOVING.replace("evict: {enabled: [Mig", "evict: {enabled: [Imm"), "does not evict"),
+        (MOVING.replace("maxMigratingPerNode: 5", "maxMigratingPerNod: 5"), "maxMigratingPerNod"),
+        (MOVING.replace("maxMigratingPerNode: 5", "dryRun: true"), "would evict"),
+    ],
+    ids=["settings beside it", "another evictor", "a misspelt argument", "a dry run"],
+)
+def test_what_such_a_policy_cannot_mean_is_refused(text: str, words: str) -> None:
+    found = check_source(SourceText(text, "k.yaml"), plugin_registry())
+
+    assert any(words in str(error) for error in found.errors)

@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from reactive_desched.model.changes import WorkloadChanged
 from reactive_desched.model.objects import (
@@ -117,12 +118,18 @@ def test_what_is_released_or_deleted_leads_nowhere_any_more(
     assert (list(state.keys(resource)), state.get(resource, SET.uid)) == ([], None)
 
 
-def test_an_object_without_a_controller_is_not_held() -> None:
+def test_an_object_without_a_controller_has_its_size() -> None:
     state = ClusterState()
-    state.upsert(ReplicaSet("alone", 1, None))
+    alone = ReplicaSet("alone", 1, replicas=3)
+    assert state.upsert(alone) == [WorkloadChanged("alone")]
+    assert state.upsert(replace(alone, resource_version=2)) == []
+    assert state.upsert(replace(alone, resource_version=3, replicas=4)) != []
     state.upsert(Job("one-off", 1, None))
 
-    assert not [*state.keys(REPLICA_SETS), *state.keys(JOBS)]
+    assert state.get(REPLICA_SETS, "alone") == ReplicaSet("alone", replicas=4)
+    assert [*state.keys(REPLICA_SETS), *state.keys(JOBS)] == ["alone", "one-off"]
+    state.remove(alone)
+    assert state.get(REPLICA_SETS, "alone") is None
 
 
 def test_owners_are_watched_and_can_be_done_without() -> None:

@@ -11,10 +11,10 @@ from reactive_desched.policy.koordinator.migration_controller import (
     IGNORE_UNREADABLE,
     MigrationControllerArgs,
 )
-from reactive_desched.policy.koordinator.migration_controller import NAME as MIGRATION_CONTROLLER
 from reactive_desched.policy.koordinator.paces import is_slower_than_ours, rates_of_jobs
 from reactive_desched.policy.koordinator.profiles import KoordinatorsProfile
 from reactive_desched.policy.migration import MAX_LIMITER_S
+from reactive_desched.policy.registry import MIGRATION_CONTROLLER
 from reactive_desched.policy.source_location import SourceLocation
 from reactive_desched.policy.tree import ScalarNode
 

@@ -25,7 +25,6 @@ from reactive_desched.model.migration_jobs import Mode
 from reactive_desched.policy.migration import DEFAULT_PER_NODE, MigrationSettings
 from reactive_desched.primitives.hints import quote
 
-NAME: Final = "MigrationController"
 DEFAULT_SCHEDULER: Final = "koord-scheduler"
 DEFAULT_QPS: Final = 10.0
 IGNORE_UNREADABLE: Final = "ignoreStoreReadErrorWithClusterBreakingPotential"

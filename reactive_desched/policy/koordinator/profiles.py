@@ -7,9 +7,8 @@ from msgspec import Struct
 
 from reactive_desched.api.rules import Rule
 from reactive_desched.policy.diagnostics import DiagnosticList
-from reactive_desched.policy.koordinator.migration_controller import NAME as MIGRATION_CONTROLLER
 from reactive_desched.policy.koordinator.migration_controller import MigrationControllerArgs
-from reactive_desched.policy.registry import DEFAULT_EVICTOR
+from reactive_desched.policy.registry import DEFAULT_EVICTOR, MIGRATION_CONTROLLER
 from reactive_desched.policy.source_location import SourceLocation
 from reactive_desched.primitives.hints import quote
 
@@ -166,3 +165,14 @@ def check_names(profiles: Sequence[SourceLocation], diagnostics: DiagnosticList)
             message = f"a profile named {quote(name)} is there already"
             diagnostics.add(at.diagnostic(message, "write another", rule=Rule.PROFILE_NAME_TWICE))
         seen.add(name)
+
+
+def check_one_controller(
+    moving: Sequence[KoordinatorsProfile], diagnostics: DiagnosticList
+) -> None:
+    """Refuse two profiles that move pods in different ways: limits are of the cluster here."""
+    for each in moving[1:]:
+        if each.args != moving[0].args:
+            message = f"another {MIGRATION_CONTROLLER} than that of {moving[0].name}"
+            hint = "write the same arguments, or a file for each"
+            diagnostics.add(each.args_at.diagnostic(message, hint, rule=Rule.KOORDINATOR_ONLY))

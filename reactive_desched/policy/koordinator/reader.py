@@ -20,7 +20,6 @@ from reactive_desched.policy.koordinator.differences import (
     profile_obstacles,
 )
 from reactive_desched.policy.koordinator.document import KoordinatorConfiguration
-from reactive_desched.policy.koordinator.migration_controller import NAME as MIGRATION_CONTROLLER
 from reactive_desched.policy.koordinator.migration_controller import MigrationControllerArgs
 from reactive_desched.policy.koordinator.paces import settings_target
 from reactive_desched.policy.koordinator.profiles import (
@@ -29,11 +28,12 @@ from reactive_desched.policy.koordinator.profiles import (
     RUNNING_POINTS,
     KoordinatorsProfile,
     check_names,
+    check_one_controller,
     configured_plugins,
     enabled_plugins,
 )
 from reactive_desched.policy.koordinator.protections import evictor_args
-from reactive_desched.policy.registry import DEFAULT_EVICTOR
+from reactive_desched.policy.registry import DEFAULT_EVICTOR, MIGRATION_CONTROLLER
 from reactive_desched.policy.source_location import SourceLocation
 from reactive_desched.policy.strategies import TOP_LEVEL_FIELDS
 from reactive_desched.policy.tree import MappingNode, to_plain
@@ -76,7 +76,7 @@ class KoordinatorReader:
         check_names(places, self._diagnostics)
         profiles = tuple(map(self._profile, places))
         moving = [each for each in profiles if each.args is not None]
-        self._check_one_controller(moving)
+        check_one_controller(moving, self._diagnostics)
         obstacles = [*file_obstacles(document)]
         for each in moving:
             if each.args is not None:
@@ -100,16 +100,10 @@ class KoordinatorReader:
         """Read one profile, the arguments of MigrationController by their own model."""
         enabled = enabled_plugins(at, self._diagnostics)
         configs = configured_plugins(at, self._diagnostics)
-        args = None
         entry = configs.get(MIGRATION_CONTROLLER)
-        if entry is not None:
-            args = self._decoder.decode(MigrationControllerArgs, entry.below("args"), _IDENTITY)
-            for warning in () if args is None else args.warnings():
-                self._diagnostics.warn(entry.below("args").error(warning))
+        args = read_controller_args(entry, self._decoder, self._diagnostics)
         is_moving = MIGRATION_CONTROLLER in enabled["evict"]
-        if is_moving and entry is None:
-            args = MigrationControllerArgs()
-        elif entry is not None and not is_moving:
+        if entry is not None and not is_moving:
             self._warn(
                 entry.below("name").diagnostic(
                     f"{MIGRATION_CONTROLLER} is configured but not enabled",
@@ -119,16 +113,6 @@ class KoordinatorReader:
             )
         name = at.below("name").text or ""
         return KoordinatorsProfile(at, name, enabled, configs, args if is_moving else None)
-
-    def _check_one_controller(self, moving: Sequence[KoordinatorsProfile]) -> None:
-        """Refuse two profiles that move pods in different ways: limits are of the cluster here."""
-        for each in moving[1:]:
-            if each.args != moving[0].args:
-                message = f"another {MIGRATION_CONTROLLER} than that of {moving[0].name}"
-                hint = "write the same arguments, or a file for each"
-                self._diagnostics.add(
-                    each.args_at.diagnostic(message, hint, rule=Rule.KOORDINATOR_ONLY)
-                )
 
     def _policy_target(
         self, document: SourceLocation, profiles: Sequence[KoordinatorsProfile]
@@ -163,6 +147,18 @@ class KoordinatorReader:
         texts = [text for each in written for text in _requirements(_selector(each))]
         place = written[0] if written else top
         return TargetValue(place.path, ",".join(dict.fromkeys(texts)) or ())
+
+
+def read_controller_args(
+    entry: SourceLocation | None, decoder: Decoder, diagnostics: DiagnosticList
+) -> MigrationControllerArgs | None:
+    """Read the arguments of MigrationController; its defaults where no entry is there."""
+    if entry is None:
+        return MigrationControllerArgs()
+    args = decoder.decode(MigrationControllerArgs, entry.below("args"), _IDENTITY)
+    for warning in () if args is None else args.warnings():
+        diagnostics.warn(entry.below("args").error(warning))
+    return args
 
 
 def _plain(at: SourceLocation) -> object:

@@ -30,14 +30,21 @@ class OwnerMetadata(WireStruct, frozen=True, gc=False):
     annotations: OptOutAnnotation = NO_OPT_OUT
 
 
+class OwnerSpec(WireStruct, frozen=True, gc=False):
+    """How many pods a ReplicaSet wants; of a Job nothing."""
+
+    replicas: int | None = None
+
+
 class WireOwner(WireStruct, frozen=True, gc=False):
     """A ReplicaSet's or Job's JSON, whole or as PartialObjectMetadata."""
 
     metadata: OwnerMetadata
+    spec: OwnerSpec = OwnerSpec()
 
 
 def _reader(record: type[R], tables: InternTables) -> Callable[[WireOwner], R]:
-    """Return a reader that keeps the controller, which siblings share, and the opt-out."""
+    """Return a reader that keeps the controller, which siblings share, the opt-out and the size."""
     text, controllers = tables.texts.intern, tables.controllers
 
     def interned(reference: OwnerReference) -> OwnerReference:
@@ -56,6 +63,7 @@ def _reader(record: type[R], tables: InternTables) -> Callable[[WireOwner], R]:
             parse_resource_version(metadata.resource_version),
             None if controller is None else interned(controller),
             metadata.annotations.do_not_evict,
+            wire.spec.replicas,
         )
 
     return read
