@@ -49,16 +49,13 @@ def arbitrate_jobs(
         if settings.evictions.evictor_of(profile.name) == "migration"
     ]
     for verdict in arbitrator.run_round(snapshot.migration_jobs):
-        if verdict.pod is None:
-            continue
-        profile = _profile_of(verdict.job, moving)
         match verdict:
-            case Passed(job, pod):
-                yield _decision("Evict", job, pod, profile)
+            case Passed(job, pod) if pod is not None:
+                yield _decision("Evict", job, pod, _profile_of(job, moving))
             case Held(job, pod, rejection):
-                yield _decision("Defer", job, pod, profile, rejection)
+                yield _decision("Defer", job, pod, _profile_of(job, moving), rejection)
             case Forbidden(job, pod, rejection):
-                yield _decision("Refuse", job, pod, profile, rejection)
+                yield _decision("Refuse", job, pod, _profile_of(job, moving), rejection)
 
 
 def _profile_of(job: MigrationJob, moving: list[Profile]) -> str:

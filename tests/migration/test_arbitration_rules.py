@@ -365,7 +365,7 @@ class Maker:
             "containers": [{"name": "c", "image": "i", "resources": resources}],
         }
         if self.rarely():
-            volume = choice(
+            volume: Object = choice(
                 (
                     {"emptyDir": {}},
                     {"hostPath": {"path": "/x"}},
