@@ -49,6 +49,7 @@ _ITEMS: Final = b'"items":['
 _FIRST_ITEM: Final = b'{"metadata":{"name":"'
 _NEXT_ITEM: Final = b"}," + _FIRST_ITEM
 _TAILS: Final = (b"]}", b"]}\n")
+_CUT_AT_ONCE: Final = 8
 _MAX_HEAD_BYTES: Final = 4096
 _MANAGED_FIELDS: Final = b',"managedFields":['
 _DECODE_ERRORS: Final = (*DECODE_ERRORS, QuantityError)
@@ -301,23 +302,49 @@ class ResourceCodec(Generic[W, Obj]):
     def _decode_cut_items(self, body: Body, start: int) -> Iterator[Obj]:
         """Yield the objects of a list as an API server writes it: each begins with its name.
 
-        The end of an object is searched for close to where it is if the object is as long as the
-        one before: neighbours are mostly siblings. A cut that is too long or too short is no JSON
-        object, so it never decodes; the object is then cut again at the first possible place.
-        Raises Malformed.
+        Raises Malformed. A few objects are cut and decoded, then converted: both take longer where
+        they take turns with every object.
         """
-        view, find, decode, convert = memoryview(body), body.find, self._decode, self._convert
-        items_end, skip = body.rindex(b"]}"), 0
+        view, convert, items_end = memoryview(body), self._convert, body.rindex(b"]}")
+        cut, skip = list[tuple[W | None, int, int]](), 0
         while start < items_end:
+            start, skip = self._cut_items(body, start, skip, items_end, cut)
+            for wire, begin, end in cut:
+                try:
+                    obj = self.decode_object(view[begin:end]) if wire is None else convert(wire)
+                except _DECODE_ERRORS:
+                    obj = self.decode_object(view[begin:end])
+                yield obj
+            cut.clear()
+
+    def _cut_items(
+        self,
+        body: Body,
+        start: int,
+        skip: int,
+        items_end: int,
+        into: list[tuple[W | None, int, int]],
+    ) -> tuple[int, int]:
+        """Cut and decode the next few objects of a list; return where to go on.
+
+        The end of an object is searched for `skip` bytes after its begin, close to where it is if
+        the object is as long as the one before: neighbours are mostly siblings. A cut that is too
+        long or too short is no JSON object, so it never decodes; the object is then cut again at
+        the first possible place, and left undecoded.
+        """
+        find, decode = body.find, self._decode
+        for _ in range(_CUT_AT_ONCE):
             end = find(_NEXT_ITEM, start + skip) + 1 or items_end
             try:
-                obj = convert(decode(_without_managed_fields(body, start, end)))
+                into.append((decode(_without_managed_fields(body, start, end)), start, end))
             except _DECODE_ERRORS:
                 end = find(_NEXT_ITEM, start) + 1 or items_end
-                obj = self.decode_object(view[start:end])
-            yield obj
+                into.append((None, start, end))
             skip = (end - start) * 15 // 16
             start = end + 1
+            if start >= items_end:
+                break
+        return start, skip
 
     def _decode_whole_page(self, body: Body) -> WireList:
         try:

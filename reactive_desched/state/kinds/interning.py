@@ -7,7 +7,7 @@ never by owner or template hash: webhooks and resizes change single pods.
 from collections.abc import Callable, Hashable, Mapping
 from datetime import UTC, datetime
 from sys import getrefcount
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, overload
 
 import msgspec
 from msgspec import Raw, Struct
@@ -229,6 +229,10 @@ def quantity_texts(resources: Mapping[str, Raw]) -> dict[str, str]:
     }
 
 
+@overload
+def epoch_seconds(moment: datetime) -> int: ...
+@overload
+def epoch_seconds(moment: None) -> None: ...
 def epoch_seconds(moment: datetime | None) -> int | None:
     """Return whole seconds since the epoch; None for None."""
     if moment is None:

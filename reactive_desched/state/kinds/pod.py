@@ -82,11 +82,18 @@ class WirePod(WireStruct, frozen=True, gc=False):
 
 
 class PodReader:
-    """Turns a pod's JSON into a Pod; a part that another pod has, too, is looked up."""
+    """Turns a pod's JSON into a Pod; a part that another pod has, too, is looked up.
+
+    Each part is looked up in its table first: reading a pod is mostly calls of Python functions.
+    """
 
     def __init__(self, tables: InternTables) -> None:
         self._tables: Final = tables
         self._intern: Final = tables.texts.intern
+        self._text: Final = tables.texts.get
+        self._labels: Final = tables.labels.get
+        self._annotations: Final = tables.annotations.get
+        self._known_owners: Final = tables.owners.get
         self._specs: Final = SpecReader(tables)
         self._statuses: Final = StatusReader(tables)
         self._decode_labels: Final = Decoder(dict[str, str]).decode
@@ -97,22 +104,25 @@ class PodReader:
         tables, metadata, spec, status = self._tables, wire.metadata, wire.spec, wire.status
         claims, has_local_storage = self._volumes(spec.volumes)
         created_s = epoch_seconds(metadata.creation_timestamp) or 0
-        started_s = epoch_seconds(status.start_time)
+        started, deleted = status.start_time, metadata.deletion_timestamp
         return Pod(  # in the order of its fields: msgspec takes three times as long for keywords
-            self._intern(metadata.namespace),
+            self._text(metadata.namespace) or self._intern(metadata.namespace),
             metadata.name,
             metadata.uid,
             parse_resource_version(metadata.resource_version),
-            self._intern(spec.node_name),
-            intern_field(tables.labels, metadata.labels, self._decode_labels),
-            self._intern_annotations(metadata.annotations),
-            intern_field(tables.owners, metadata.owner_references, self._owners),
+            self._text(spec.node_name) or self._intern(spec.node_name),
+            self._labels(bytes(metadata.labels))
+            or intern_field(tables.labels, metadata.labels, self._decode_labels),
+            self._annotations(metadata.annotations)
+            or self._intern_annotations(metadata.annotations),
+            self._known_owners(bytes(metadata.owner_references))
+            or intern_field(tables.owners, metadata.owner_references, self._owners),
             self._specs.spec(spec, has_local_storage=has_local_storage),
             self._statuses.status(status),
             claims,
             created_s,
-            None if started_s is None else started_s - created_s,
-            epoch_seconds(metadata.deletion_timestamp),
+            None if started is None else epoch_seconds(started) - created_s,
+            None if deleted is None else epoch_seconds(deleted),
             self._statuses.transitions(status.conditions, created_s),
             self._specs.resize_delta(spec, status),
         )
@@ -136,9 +146,6 @@ class PodReader:
         )
 
     def _intern_annotations(self, wire: PodAnnotations) -> Annotations:
-        found = self._tables.annotations.get(wire)
-        if found is not None:
-            return found
         made = Annotations(
             wire.evict,
             wire.prefer_no_eviction,

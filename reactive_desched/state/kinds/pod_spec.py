@@ -119,6 +119,7 @@ class SpecReader:
 
     def __init__(self, tables: InternTables) -> None:
         self._tables: Final = tables
+        self._known: Final = tables.specs.get
         self._decode_labels: Final = Decoder(dict[str, str]).decode
         self._decode_tolerations: Final = Decoder(Tolerations).decode
         self._decode_affinity: Final = Decoder(Affinity).decode
@@ -140,7 +141,7 @@ class SpecReader:
         one long text and many short ones take the place of many long texts.
         """
         text, affinity = _spec_text(wire), bytes(wire.affinity)
-        found = self._tables.specs.get((text, affinity, has_local_storage))
+        found = self._known((text, affinity, has_local_storage))
         if found is not None:
             return found
         made = self._decode_spec(wire, _request_text(wire), has_local_storage=has_local_storage)

@@ -82,6 +82,8 @@ class StatusReader:
     def __init__(self, tables: InternTables) -> None:
         self._tables: Final = tables
         self._intern: Final = tables.texts.intern
+        self._known: Final = tables.statuses.get
+        self._known_transitions: Final = tables.transitions.get
 
     def status(self, wire: WirePodStatus) -> PodStatus:
         """Return the PodStatus of these texts and numbers, looked up by all of them at once."""
@@ -92,11 +94,10 @@ class StatusReader:
             wire.nominated_node_name,
             tuple([(c.type, c.status, c.reason) for c in wire.conditions]),
             _container_texts(wire.container_statuses),
-            _container_texts(wire.init_container_statuses),
-            _container_texts(wire.ephemeral_container_statuses),
+            _container_texts(init) if (init := wire.init_container_statuses) else (),
+            _container_texts(others) if (others := wire.ephemeral_container_statuses) else (),
         )
-        found = self._tables.statuses.get(key)
-        return self._intern_status(key) if found is None else found
+        return self._known(key) or self._intern_status(key)
 
     def _intern_status(self, key: StatusTexts) -> PodStatus:
         """Make a status, and keep it by a key that shares its texts with others."""
@@ -164,8 +165,9 @@ class StatusReader:
                 since, last = changed - EPOCH, changed
                 since_s = since.days * DAY_S + since.seconds - created_s
             seconds.append(since_s)
-        return self._tables.transitions.intern(tuple(seconds))
+        times = tuple(seconds)
+        return self._known_transitions(times) or self._tables.transitions.intern(times)
 
 
 def _container_texts(statuses: tuple[WireContainerStatus, ...]) -> ContainerTexts:
-    return tuple([(c.name, c.restart_count, c.state) for c in statuses]) if statuses else ()
+    return tuple([(c.name, c.restart_count, c.state) for c in statuses])
