@@ -115,8 +115,9 @@ class Index(ABC):
     """Derived state over the cluster.
 
     An index is built from the cluster when it is first needed, and dropped when no enabled plugin
-    or filter names it. The cluster calls a hook after it has taken the object in; a hook that is
-    not overridden costs nothing. Every hook returns the changes that follow from the object's.
+    or filter names it. The cluster calls a hook after it has taken the object in, and with the pods of
+    a list some others, for which the hook is called later; a hook that is not overridden costs
+    nothing. Every hook returns the changes that follow from the object's.
     """
 
     announces: ClassVar[tuple[type[Change], ...]] = ()

@@ -98,13 +98,17 @@ class Controller:
         self._superseded: set[PodKey] = set()
         observer.on_plugins({each.name for each in instances})
 
+    @property
+    def ignores_changes(self) -> bool:
+        """Whether the initial sync has not ended: at its end every subject is evaluated."""
+        return not self.evaluator.started
+
     def apply(self, changes: Sequence[Change], version: int = 0) -> bool:
         """Enqueue the subjects that these changes concern; say whether the worker should look.
 
-        `version` is the resourceVersion of the object they came from. The changes of the initial
-        sync are ignored: at its end every subject is evaluated.
+        `version` is the resourceVersion of the object they came from.
         """
-        if not self.evaluator.started:
+        if self.ignores_changes:
             return False
         self._observer.on_changes(changes)
         now = self._clock()

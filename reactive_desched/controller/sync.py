@@ -1,5 +1,7 @@
 """Where a reflector's objects enter: into the cluster state, and from there to the controller."""
 
+from collections.abc import Sequence
+
 from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.readiness import sync_pause
 from reactive_desched.controller.worker import Worker
@@ -41,6 +43,16 @@ class ResourceEventHandler(ReflectorStore[ClusterObject]):
             self._missing.discard(obj.key)
         if changes := self._state.upsert(obj):
             self._apply(changes, obj.resource_version)
+
+    def upsert_many(self, objs: Sequence[ClusterObject], /) -> None:
+        """Apply objects of a new list."""
+        if not self._controller.ignores_changes:
+            for obj in objs:
+                self.upsert(obj)
+            return
+        if self._missing:
+            self._missing.difference_update(obj.key for obj in objs)
+        self._state.load(objs)
 
     def remove(self, obj: ClusterObject, /) -> None:
         """Remove an object that was deleted."""

@@ -7,7 +7,7 @@ and so does every object that the typed reading refuses, before it counts as mal
 reading.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from decimal import Decimal
 from functools import cached_property
@@ -138,6 +138,10 @@ class ReflectorStore(Protocol[T_contra]):
 
     def upsert(self, obj: T_contra, /) -> None:
         """Store an object that is new or has changed."""
+        ...
+
+    def upsert_many(self, objs: Sequence[T_contra], /) -> None:
+        """Store objects of a new list, after `begin_replace`."""
         ...
 
     def remove(self, obj: T_contra, /) -> None:

@@ -1,7 +1,7 @@
 """The cluster as the API server last described it: objects in, changes out."""
 
-from collections.abc import Callable, Iterable
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, cast
 
 from reactive_desched.api.index import KubeObject, NodeInfo, Objects, ObjectT
 from reactive_desched.model.changes import Change
@@ -51,6 +51,14 @@ class ClusterState:
     def upsert(self, obj: KubeObject) -> list[Change]:
         """Store an object as it is now; return what differs."""
         return self._upserts[type(obj)](obj)
+
+    def load(self, objs: Sequence[KubeObject]) -> None:
+        """Store objects of one kind, where nothing reads the changes that follow."""
+        if objs and isinstance(objs[0], Pod):
+            self.pods.load(cast("Sequence[Pod]", objs))
+            return
+        for obj in objs:
+            self.upsert(obj)
 
     def remove(self, obj: KubeObject) -> list[Change]:
         """Remove an object, given as it was last seen; return what differs."""

@@ -11,6 +11,7 @@ from reactive_desched.model.changes import (
     NodeAdded,
     NodeGone,
     NodeTaintsChanged,
+    PodBound,
     PodGone,
     WorkloadChanged,
 )
@@ -101,6 +102,25 @@ def test_what_comes_in_becomes_changes() -> None:
     assert bench.news() == [NodeGone("n1")]
     bench.nodes.remove(node("n1"))
     assert bench.news() == []
+
+
+@pytest.mark.parametrize("started", [False, True])
+def test_a_list_replaces_the_objects_before_it_and_makes_changes_once_all_was_evaluated(
+    started: bool,
+) -> None:
+    bench = Bench()
+    pods = bench.handlers["pods"]
+    pods.upsert(pod("old", on="n1"))
+    pods.upsert(pod("web", on="n1"))
+    bench.news()
+    if started:
+        bench.controller.evaluator.resync(0.0)
+    pods.begin_replace()
+    pods.upsert_many([pod("web", on="n1"), pod("db", on="n1")])
+
+    assert bench.news() == ([PodBound(pod("db", on="n1"))] if started else [])
+    pods.end_replace()
+    assert list(bench.state.pods) == [pod("web", on="n1"), pod("db", on="n1")]
 
 
 def test_changes_come_with_the_version_of_the_object_that_was_received() -> None:

@@ -31,13 +31,13 @@ async def test_the_first_list_becomes_the_picture_and_the_watch_keeps_it_true(
 async def test_a_list_of_several_pages_is_swapped_in_as_one(
     api: ScriptedApi, mirror: ReflectorHarness
 ) -> None:
-    for number in range(1203):
+    for number in range(2003):
         api.put(f"t{number}", "1")
     async with mirror.running():
         await mirror.wait_until_fresh()
     assert mirror.objects == api.objects
     assert mirror.handler.calls.count("begin") == 1
-    assert [asked.query["limit"] for asked in api.requests if asked.kind == "list"] == ["300"] * 5
+    assert [asked.query["limit"] for asked in api.requests if asked.kind == "list"] == ["500"] * 5
 
 
 async def test_the_watch_begins_where_the_first_page_was(
@@ -61,7 +61,7 @@ async def test_a_relist_takes_smaller_pages(api: ScriptedApi, mirror: ReflectorH
         api.send_raw(error_line(410, "Expired", "too old"))
         await wait_until(lambda: api.count("list") == 2)
     assert [asked.query["limit"] for asked in api.requests if asked.kind == "list"] == [
-        "300",
+        "500",
         "150",
     ]
 

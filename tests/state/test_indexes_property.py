@@ -234,6 +234,7 @@ reservations = st.builds(
 )
 objects = pods | pods | pods | nodes | budgets | others | samples | reservations
 updates = st.tuples(st.sampled_from(["upsert", "upsert", "upsert", "remove"]), objects)
+loads = st.tuples(st.just("load"), st.lists(pods, min_size=1, max_size=4))
 P1 = replace(
     pod("p1", on="n1"),
     uid="default/p1",
@@ -284,6 +285,11 @@ SPREAD: list[tuple[str, Any]] = [
     ),
     ("ask", None),
 ]
+LOADED: list[tuple[str, Any]] = [
+    *START[:3],
+    ("load", [P1, P3, P9, replace(P1, labels=LABELS[1])]),
+    ("ask", None),
+]
 RELABELED = [
     *START,
     ("upsert", Namespace("shop", labels={"stage": "test"})),
@@ -297,6 +303,7 @@ rest = st.lists(
     | updates
     | updates
     | updates
+    | loads
     | st.tuples(st.just("select"), st.sampled_from(["", "disk=ssd"]))
     | st.tuples(st.just("ask"), st.none()),
     min_size=20,
@@ -304,7 +311,7 @@ rest = st.lists(
 )
 steps = st.builds(
     lambda start, then: [*start, *then],
-    st.sampled_from([[], START, RELABELED, SPREAD, MEASURED]),
+    st.sampled_from([[], START, RELABELED, SPREAD, MEASURED, LOADED]),
     rest,
 )
 
@@ -376,9 +383,8 @@ class Story:
 
     def tell(self, step: str, subject: Any) -> None:  # an object, or a selector's text
         if isinstance(subject, Pod):
-            life = self._lives.setdefault(subject.uid, 0)
-            self._lives[subject.uid] += step == "remove"
-            subject = replace(subject, uid=f"{subject.uid}#{life}")
+            subject = self._living(subject)
+            self._lives[subject.uid.partition("#")[0]] += step == "remove"
         changes: list[Change] = []
         log = self.index.log if isinstance(self.index, NodeChanges) else None
         cursor, before = (log.end, _contents(self.state)) if log is not None else (0, {})
@@ -386,6 +392,8 @@ class Story:
             changes = self.state.set_node_selector(parse_selector(subject))
         elif step == "ask":
             self.check()
+        elif step == "load":
+            self.state.load([self._living(each) for each in subject])
         else:
             changes = getattr(self.state, step)(subject)
         announced = [c for c in changes if type(c).__module__ == self.kind.__module__]
@@ -395,6 +403,10 @@ class Story:
             after = _contents(self.state)
             differ = {name for name in {*before, *after} if before.get(name) != after.get(name)}
             assert differ <= set(log.since(cursor) or ())
+
+    def _living(self, subject: Pod) -> Pod:
+        life = self._lives.setdefault(subject.uid, 0)
+        return replace(subject, uid=f"{subject.uid}#{life}")
 
     def check(self) -> None:
         """Compare the index with one built anew, and with the objects themselves."""

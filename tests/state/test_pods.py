@@ -1,8 +1,10 @@
+from collections.abc import Hashable, Iterator
 from typing import Any
 
 import msgspec
 import pytest
 
+from reactive_desched.api.index import Cluster, Index
 from reactive_desched.model.changes import (
     Change,
     CompletedPodDeleted,
@@ -178,3 +180,39 @@ def test_the_oldest_deletion_is_forgotten_at_the_bound(monkeypatch: pytest.Monke
 
     late: list[list[Change]] = [state.upsert(one) for one in gone]
     assert late == [[PodBound(gone[0])], [], []]
+
+
+class FollowedPods(Index):
+    """The calls of its hook, by labels of the pod before and after."""
+
+    def __init__(self, cluster: Cluster, args: Hashable = None) -> None:
+        super().__init__(cluster, args)
+        self.calls: list[tuple[str | None, str | None]] = []
+
+    def on_pod(self, old: Pod | None, new: Pod | None) -> Iterator[Change]:
+        """Note the call, when what it returns is read."""
+        before, after = (None if pod is None else pod.labels["app"] for pod in (old, new))
+        self.calls.append((before, after))
+        yield from ()
+
+    def answers(self) -> object:
+        """Return nothing."""
+        return None
+
+
+def test_pods_of_a_list_are_stored_as_one_by_one_and_followed_in_order() -> None:
+    state = state_with()
+    followed = state.index(FollowedPods)
+    gone = pod("gone", on="n1")
+    state.remove(gone)
+    web = pod("web", on="n1", labels={"app": "1"}, version=5)
+    other = pod("other", labels={"app": "2"})
+    again = changed(web, labels={"app": "3"}, node="n2")
+    older = pod("web", on="n1", labels={"app": "4"}, version=4)
+
+    state.load([web, gone, other, again, older])
+
+    assert list(state.pods) == [again, other]
+    assert followed.calls == [(None, "1"), (None, "2"), ("1", "3")]
+    assert not state.nodes.record("n1").active
+    assert list(state.nodes.record("n2").active) == [web.uid]

@@ -1,6 +1,6 @@
 """A resource of the tests' own, `things`: its codec, and an event handler that records."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 from msgspec import Raw, Struct
@@ -116,6 +116,11 @@ class RecordingEventHandler:
         if self._listed_names is not None:
             self._listed_names.add(obj.name)
         self.calls.append(f"upsert {obj.name}={obj.value}")
+
+    def upsert_many(self, objs: Sequence[FakeObject], /) -> None:
+        """Take objects of a list."""
+        for obj in objs:
+            self.upsert(obj)
 
     def remove(self, obj: FakeObject, /) -> None:
         """Forget an object."""

@@ -350,21 +350,29 @@ class Reflector(WatchEventHandler[T]):
         sizes = (
             self._settings.relist if self.status.completed_lists else self._settings.initial_list
         )
-        yielder = Yielder(self._clock, sizes.yield_policy)
-        store = self._store
-        store.begin_replace()
-        for change in changes:
-            if isinstance(change, Deleted):
-                store.remove(change.obj)
-            else:
-                store.upsert(change)
-            if yielder.slice_over():
-                await yielder.yield_now()
-        store.end_replace()
+        yielder, done = Yielder(self._clock, sizes.yield_policy), 0
+        self._store.begin_replace()
+        while done < len(changes):
+            size = yielder.steps
+            self._store_slice(changes[done : done + size])
+            done += size
+            await yielder.yield_now()
+        self._store.end_replace()
         self._resume_point.at_list(version)
         self.status.resource_version = version
         self.status.relists += self.status.completed_lists > 0
         self.status.completed_lists += 1
+
+    def _store_slice(self, changes: Sequence[T | Deleted[T]]) -> None:
+        objs = [change for change in changes if not isinstance(change, Deleted)]
+        if len(objs) == len(changes):
+            self._store.upsert_many(objs)
+            return
+        for change in changes:
+            if isinstance(change, Deleted):
+                self._store.remove(change.obj)
+            else:
+                self._store.upsert(change)
 
     def _on_malformed(self, error: Malformed) -> None:
         self.status.malformed += 1

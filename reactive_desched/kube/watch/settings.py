@@ -15,13 +15,12 @@ class ReflectorSettings(Struct, frozen=True, gc=False):
     A watch is requested for a time between `watch_s` and twice that. It counts as dead
     `idle_slack_s` after that time, or, once bookmarks come (one a minute), after
     `idle_after_bookmark_s` without a byte. Where the objects are older than `sync_delay_s`, a new
-    watch makes them synced that much later: missed changes, or a 410, come first. Joining the
-    body of a page holds the loop for some 5 us per object, which bounds `page_size`.
+    watch makes them synced that much later: missed changes, or a 410, come first.
     """
 
     streaming: bool = True
     initial_list: ListSettings = ListSettings(
-        page_size=300, yield_policy=YieldPolicy(steps_per_slice=100)
+        page_size=500, yield_policy=YieldPolicy(steps_per_slice=100)
     )
     relist: ListSettings = ListSettings(page_size=150, yield_policy=YieldPolicy(steps_per_slice=50))
     watch_s: float = 300.0

@@ -36,6 +36,11 @@ class Yielder:
         self._steps = self._steps_left = min(_FIRST_STEPS, policy.steps_per_slice)
         self._began_at = clock.now()
 
+    @property
+    def steps(self) -> int:
+        """How many steps the slice has, for a loop that takes them at once."""
+        return self._steps
+
     def slice_over(self) -> bool:
         """Count one step; returns True when it is time to `await yield_now()`."""
         self._steps_left -= 1
