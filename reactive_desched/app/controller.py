@@ -33,7 +33,6 @@ from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.pipeline import Pipeline
 from reactive_desched.controller.readiness import STOPPING
 from reactive_desched.controller.worker import check_for_suspend
-from reactive_desched.eviction.executor import effect_timeout
 from reactive_desched.eviction.recorder import RecorderSlot
 from reactive_desched.journal.history import read_history
 from reactive_desched.kube.client.clock import SystemClock
@@ -151,7 +150,6 @@ async def _open_term(
 ) -> AsyncIterator[Recording]:
     """Open the journal, and evict while the block lasts; at its end let evictions finish."""
     pipeline, log = parts.pipeline, deps.log
-    timeout_s = effect_timeout(deps.configuration.settings.client.total_timeout_s)
     async with (
         start() as recording,
         edges.streamed(recording.journal, stream),
@@ -167,7 +165,7 @@ async def _open_term(
                 read_history, recording.directory, recording.now(), counts_for_s=counts_for_s
             )
             history = partial(anyio.to_thread.run_sync, reading, abandon_on_cancel=True)
-            startup = recording.recorder, parts.evictor, log, timeout_s, history
+            startup = recording.recorder, parts.evictor, log, pipeline.effect_timeout_s, history
             tasks.start_soon(end_startup_pause, pipeline.controller, *startup)
             # jobs -> steps -> API server
             if parts.migration is not None and not deps.dry_run:

@@ -35,13 +35,17 @@ def _resources_of_jobs(settings: MigrationJobSettings | None) -> tuple[str, ...]
 
 
 class Pipeline(Struct, frozen=True):
-    """The way of a change: event handlers -> controller -> worker -> evictions -> controller."""
+    """The way of a change: event handlers -> controller -> worker -> evictions -> controller.
+
+    `effect_timeout_s` is how long after a request of unknown effect it may still evict the pod.
+    """
 
     event_handlers: dict[str, ResourceEventHandler]
     controller: Controller
     description: ControllerDescription
     worker: Worker
     evictions: EvictionPool
+    effect_timeout_s: float
 
 
 def build_pipeline(
@@ -76,4 +80,4 @@ def build_pipeline(
         for resource in sorted({*to_sync, *USAGE_RESOURCES})
     }
     description = ControllerDescription(controller, clock, wall_clock)
-    return Pipeline(handlers, controller, description, worker, evictions)
+    return Pipeline(handlers, controller, description, worker, evictions, effect_timeout_s)

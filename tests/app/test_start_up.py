@@ -11,6 +11,7 @@ from reactive_desched.app.start_up import end_startup_pause, log_identity, log_s
 from reactive_desched.controller.readiness import STARTUP
 from reactive_desched.errors import ClusterError
 from reactive_desched.eviction.executor import EFFECT_TIMEOUT_S
+from reactive_desched.eviction.recovery import resolve_open_intents
 from reactive_desched.journal.history import History
 from reactive_desched.model.outcomes import (
     DRY_RUN_INTERRUPTED,
@@ -190,6 +191,16 @@ async def test_a_request_of_an_earlier_process_that_a_proxy_held_does_not_make_t
         reader.pods["web"] = later
 
     assert [(key, outcome.result) for key, outcome in ledger.ends] == [("i-web", result)]
+
+
+async def test_a_sweep_begins_when_no_request_of_an_earlier_process_can_arrive_any_more() -> None:
+    ledger = OpenIntentStore(open_intent("web"), open_intent("gone"))
+    reader = Reader(web=PodFound("uid-web", terminating=False), gone=PodNotFound())
+    await resolve_open_intents(ledger, reader, Log(), EFFECT_TIMEOUT_S)  # type: ignore[arg-type]  # what it uses of them
+
+    results = [(key, outcome.result) for key, outcome in ledger.ends]
+    assert results == [("i-gone", "unknown"), ("i-web", "failed")]
+    assert anyio.current_time() == pytest.approx(EFFECT_TIMEOUT_S)
 
 
 async def test_while_an_outcome_is_awaited_other_pods_are_judged_and_its_pod_is_not_evicted() -> (

@@ -4,6 +4,7 @@ import pytest
 import trio.testing
 
 from reactive_desched.controller.readiness import STARTUP
+from reactive_desched.eviction.executor import WEBHOOK_TIMEOUT_S
 from reactive_desched.gate.rate_limits import TokenRate
 from reactive_desched.model.labels import LabelSelector
 from reactive_desched.model.objects import Pod, PodDisruptionBudget, PodStatus
@@ -232,6 +233,21 @@ async def test_a_call_of_unknown_effect_is_settled_by_reading_the_pod() -> None:
         await anyio.sleep(3)
 
     assert flow.intent_store.lines[-1] == ("outcome", "web", "unknown")
+
+
+async def test_a_pod_that_a_lost_request_may_still_evict_has_no_outcome_until_it_cannot() -> None:
+    web = pod("web", on="n1")
+    async with taints().running() as flow:
+        flow.evictor.script["web"] = [EffectUnknown("connection reset")]
+        flow.evictor.pods["default/web"] = web
+        flow.sync_and_resume(node("n1"), node("n2"), web)
+        flow.deliver(TAINTED)
+        limits = flow.config.settings.client
+        await anyio.sleep(limits.total_timeout_s + WEBHOOK_TIMEOUT_S - 1)
+        assert flow.intent_store.lines[-1][0] == "intent"
+        await anyio.sleep(2)
+
+    assert ("outcome", "web", "failed") in flow.intent_store.lines
 
 
 async def test_a_pod_is_not_evicted_twice_while_its_deletion_is_on_its_way() -> None:

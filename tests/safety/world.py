@@ -28,7 +28,6 @@ from reactive_desched.controller.pipeline import Pipeline, build_pipeline
 from reactive_desched.controller.suspend import SuspendDetector
 from reactive_desched.errors import ClusterError, JournalError
 from reactive_desched.eviction.evictor import Evictor
-from reactive_desched.eviction.executor import effect_timeout
 from reactive_desched.eviction.recorder import RecorderSlot
 from reactive_desched.journal import journal as journal_module
 from reactive_desched.journal import opened as opened_module
@@ -227,7 +226,7 @@ class Life:
 
     async def _run_tasks(self, recorder: JournalRecorder) -> None:
         world = self._world
-        timeout_s = effect_timeout(world.config.settings.client.total_timeout_s)
+        timeout_s = self.pipeline.effect_timeout_s
 
         async def read() -> Any:
             now = Moment(world.wall_now(), world.uptime(), world.server_time())
