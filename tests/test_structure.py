@@ -268,3 +268,22 @@ def test_no_function_nests_its_blocks_deeper_than_four() -> None:
 def test_nesting_is_counted() -> None:
     text = "def f():\n for a in b:\n  if a:\n   pass\n  elif b:\n   with c:\n    pass"
     assert nesting(ast.parse(text)) == 3
+
+
+# --- length -------------------------------------------------------------------------------------
+
+MOST_LINES = 50
+LONGER = {
+    "reactive_desched.app.controller.open_controller",  # every asynchronous edge, on one screen
+    "reactive_desched.cli.sim.add",  # the flags of a command, with their help
+}
+
+
+def test_no_function_is_longer_than_a_screen() -> None:
+    long = {
+        f"{name}.{node.name}"
+        for name, tree in package_sources().items()
+        for node in ast.walk(tree)
+        if isinstance(node, Function) and (node.end_lineno or 0) - node.lineno > MOST_LINES
+    }
+    assert long == LONGER

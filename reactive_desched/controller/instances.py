@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 from reactive_desched.controller.evaluator import NEVER_FLAPPING
 from reactive_desched.controller.flapping import FlappingConfig
-from reactive_desched.controller.subscriptions import PluginInstance
+from reactive_desched.controller.subscriptions import DecisionGate, PluginInstance
+from reactive_desched.gate.evictor import DefaultEvictor
 from reactive_desched.gate.factory import GateFactory
 from reactive_desched.gate.gate import Gate
 from reactive_desched.gate.profile_view import ProfileView
@@ -15,6 +16,7 @@ from reactive_desched.migration.plugin import MigrationJobs
 from reactive_desched.model.migration_jobs import MIGRATION_PROFILE
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.evictor import DefaultEvictorArgs
+from reactive_desched.policy.policy import AnyPlugin
 from reactive_desched.primitives.debounce import DebounceConfig
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.index_registry import IndexKey
@@ -44,19 +46,8 @@ def plugin_instances(
     indexes: list[IndexKey] = []
     ignored_taints = config.controller.guards.left_marks.keys()
     for profile in config.policy.profiles:
-        makes_jobs = config.controller.evictions.evictor_of(profile.name) == "migration"
         evictor = gates.evictor(profile.evictor)
-        gate = (
-            JobMakingGate(
-                gates.protections(evictor),
-                gates.schedules,
-                gates.policy_limits,
-                gates.moves,
-                migrations,
-            )
-            if makes_jobs and migrations is not None
-            else gates.gate(evictor)
-        )
+        gate = _profile_gate(profile.name, evictor, config, gates, migrations)
         view = ProfileView(
             state, wall_clock, evictor, gates.node_fit, gates.in_flight, ignored_taints
         )
@@ -64,45 +55,42 @@ def plugin_instances(
         indexes += gates.brakes.indexes
         for plugin in profile.plugins:
             indexes += plugin.required_indexes
-            debounce = config.controller.debounce
-            instances.append(
-                PluginInstance(
-                    profile.name,
-                    plugin,
-                    gate,
-                    view,
-                    debounce.for_plugin(plugin.name),
-                    debounce.by_change(plugin.name),
-                )
-            )
+            instances.append(_instance(profile.name, plugin, gate, view, config))
     if migrations is not None:
         job_gate = gates.job_gate(migrations, KeptPlaceFilter(migrations, gates.node_fit))
-        instances.append(_job_instance(config, state, gates, wall_clock, migrations, job_gate))
+        names = {each.name for profile in config.policy.profiles for each in profile.plugins}
+        plugin = MigrationJobs(migrations, names)
+        evictor = gates.evictor(DefaultEvictorArgs())
+        view = ProfileView(state, wall_clock, evictor, gates.node_fit, gates.in_flight)
+        instances.append(_instance(MIGRATION_PROFILE, plugin, job_gate, view, config))
         indexes += ((kind, None) for kind in migrations.indexes)
         indexes += ((kind, None) for kind in job_gate.indexes)
     state.keep_indexes(indexes)
     return instances
 
 
-def _job_instance(
+def _profile_gate(
+    profile: str,
+    evictor: DefaultEvictor,
     config: Configuration,
-    state: ClusterState,
     gates: GateFactory,
-    wall_clock: Callable[[], float],
-    migrations: Migrations,
-    gate: Gate,
+    migrations: Migrations | None,
+) -> Gate | JobMakingGate:
+    """Build the gate of a profile, which evicts its pods, or makes migration jobs of them."""
+    if migrations is None or config.controller.evictions.evictor_of(profile) != "migration":
+        return gates.gate(evictor)
+    limits = gates.schedules, gates.policy_limits, gates.moves
+    return JobMakingGate(gates.protections(evictor), *limits, migrations)
+
+
+def _instance(
+    profile: str,
+    plugin: AnyPlugin,
+    gate: DecisionGate,
+    view: ProfileView,
+    config: Configuration,
 ) -> PluginInstance:
-    """Build the plugin of migration jobs, behind the gate that arbitrates them."""
-    names = {each.name for profile in config.policy.profiles for each in profile.plugins}
-    plugin = MigrationJobs(migrations, names)
-    evictor = gates.evictor(DefaultEvictorArgs())
-    view = ProfileView(state, wall_clock, evictor, gates.node_fit, gates.in_flight)
+    """Build the instance of a plugin in a profile, with its own debounce."""
     debounce = config.controller.debounce
-    return PluginInstance(
-        MIGRATION_PROFILE,
-        plugin,
-        gate,
-        view,
-        debounce.for_plugin(plugin.name),
-        debounce.by_change(plugin.name),
-    )
+    times = debounce.for_plugin(plugin.name), debounce.by_change(plugin.name)
+    return PluginInstance(profile, plugin, gate, view, *times)

@@ -15,7 +15,14 @@ from reactive_desched.audit.report.document import (
     Table,
 )
 from reactive_desched.audit.report.phrases import NONE, bar_span, counted, minute, share, span, was
-from reactive_desched.audit.report.report import GroupRow, HourCount, PeriodReport, Rows
+from reactive_desched.audit.report.report import (
+    GroupRow,
+    HourCount,
+    OpenRequests,
+    PeriodReport,
+    ReasonRow,
+    Rows,
+)
 
 _MS_IN_S: Final = 1000
 _HOURS: Final = 24
@@ -359,36 +366,12 @@ class Sections:
             findings.append(
                 f"{counted(opened.count, 'request')} had no outcome by the end of the period."
             )
-        listed = _with_pooled(outcomes)
-        tables = [
-            Table(
-                "Outcomes of eviction requests",
-                (Column("Result", CODE), Column("Reason", CODE), Column("Requests", COUNT),
-                 Column("Share", COUNT)),
-                tuple(
-                    (each.owner or "(further results, counted together)", each.reason,
-                     f"{each.count:,}", share(each.count, ended))
-                    for each in listed
-                ),
-                tuple(each.count for each in listed),
-                _rest(outcomes, "outcome", "requests"),
-            )
-        ]  # fmt: skip
+        tables = []
+        if ended:
+            tables.append(_outcome_table(outcomes, ended))
         if opened.listed:
-            more = opened.count - len(opened.listed)
-            tables.append(
-                Table(
-                    "Requests without an outcome",
-                    (Column("Pod", CODE), Column("Node", CODE), Column("Plugin", CODE),
-                     Column("Requested (UTC)")),
-                    tuple((each.pod, each.node, each.plugin, minute(each.time))
-                          for each in opened.listed),
-                    (),
-                    f"and {counted(more, 'earlier one')}" if more else "",
-                )
-            )  # fmt: skip
-        shown = tuple(tables) if ended else tuple(tables[1:])
-        return ReportSection("Eviction requests", tuple(findings), (), shown)
+            tables.append(_open_request_table(opened))
+        return ReportSection("Eviction requests", tuple(findings), (), tuple(tables))
 
     def _record(self) -> ReportSection:
         report, record = self._report, self._report.record
@@ -470,6 +453,38 @@ def _bound_label(bound_s: int | None) -> str:
     if bound_s is None:
         return f"over {span(READY_BOUNDS_S[-1] * _MS_IN_S)}"
     return f"up to {span(bound_s * _MS_IN_S)}"
+
+
+def _outcome_table(outcomes: Rows[ReasonRow], ended: int) -> Table:
+    listed = _with_pooled(outcomes)
+    columns = (Column("Result", CODE), Column("Reason", CODE), Column("Requests", COUNT))
+    return Table(
+        "Outcomes of eviction requests",
+        (*columns, Column("Share", COUNT)),
+        tuple(
+            (
+                each.owner or "(further results, counted together)",
+                each.reason,
+                f"{each.count:,}",
+                share(each.count, ended),
+            )
+            for each in listed
+        ),
+        tuple(each.count for each in listed),
+        _rest(outcomes, "outcome", "requests"),
+    )
+
+
+def _open_request_table(opened: OpenRequests) -> Table:
+    more = opened.count - len(opened.listed)
+    columns = (Column("Pod", CODE), Column("Node", CODE), Column("Plugin", CODE))
+    return Table(
+        "Requests without an outcome",
+        (*columns, Column("Requested (UTC)")),
+        tuple((each.pod, each.node, each.plugin, minute(each.time)) for each in opened.listed),
+        (),
+        f"and {counted(more, 'earlier one')}" if more else "",
+    )
 
 
 def _with_pooled(rows: Rows[_Row]) -> tuple[_Row, ...]:
