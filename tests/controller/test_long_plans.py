@@ -13,7 +13,7 @@ from reactive_desched.api.balance_plugin import Plan
 from reactive_desched.controller.backoff import PodBackoff
 from reactive_desched.controller.evaluator import EVALUATION_TTL_S, POD_GONE, Evaluator
 from reactive_desched.controller.subscriptions import PluginInstance
-from reactive_desched.controller.worker import Worker
+from reactive_desched.controller.worker import TIME_SLICE_S, Worker
 from reactive_desched.fit.scheduler import SchedulerNodeFit
 from reactive_desched.model.changes import Change, NodeTaintsChanged, Resynced
 from reactive_desched.model.decisions import Decision, Evict, Refuse
@@ -132,7 +132,9 @@ async def test_ten_thousand_findings_of_one_subject_leave_turns_to_other_tasks()
     assert [found.name for found in bench.decided] == names(0, MANY)
     assert bench.plugin.plans == 1
     assert bench.worked_s == pytest.approx(MANY * DECISION_S)
-    assert max(after - before for before, after in pairwise(turns)) <= LOOP_HELD_AT_MOST_S
+    # Trio runs the tasks of a turn in random order, so the worker may have had two turns in a row.
+    held_at_most_s = max(after - before for before, after in pairwise(turns)) / 2
+    assert held_at_most_s <= TIME_SLICE_S + DECISION_S <= LOOP_HELD_AT_MOST_S
 
 
 class Searching(Crowd):
