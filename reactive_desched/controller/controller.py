@@ -286,9 +286,10 @@ def _differs(pod: Pod, decided: Pod) -> bool:
 
 def decision_context(evaluation: Evaluation, view: ClusterView) -> DecisionContext:
     """Gather what journal records say of a decision besides itself."""
-    pod = evaluation.finding.pod
+    finding = evaluation.decision.finding
+    pod = finding.pod
     return DecisionContext(
-        evaluation.finding,
+        finding,
         evaluation.profile,
         evaluation.trigger.record,
         view.index(OwnerIndex).chain(pod),

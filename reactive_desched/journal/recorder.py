@@ -306,10 +306,11 @@ class JournalRecorder:
         case = self._cases.find(context) or self._open_case(context)
         case.begin_verdict()
         type_, payload = decision_payload(decision)
-        data = DecisionMade(decision=payload, **self._about(context).pod_data)
+        about = self._about(context)
+        data = DecisionMade(decision=payload, **about.pod_data)
         self._journal.append_nowait(
             self._pod_event(
-                type_, case, context, data, id_=case.verdict_id, causation_id=case.finding_id
+                type_, case, about, data, id_=case.verdict_id, causation_id=case.finding_id
             )
         )
 
@@ -322,10 +323,10 @@ class JournalRecorder:
         context = intent.context
         case = self._cases.find(context) or self._open_case(context)
         case.begin_attempt()
-        what = action_payload(intent.options)
+        what, about = action_payload(intent.options), self._about(context)
         data = EvictionRequested(
             **{
-                **self._about(context).pod_data,
+                **about.pod_data,
                 "attempt": case.attempts,
                 "server_time": self._server_time(),
                 "uptime": self._uptime(),
@@ -335,7 +336,7 @@ class JournalRecorder:
         event = self._pod_event(
             EVICTION_REQUESTED,
             case,
-            context,
+            about,
             data,
             id_=case.request_id,
             causation_id=case.verdict_id,
@@ -412,12 +413,13 @@ class JournalRecorder:
         cause = trigger_id(context)
         id_ = digest_id(self._journal.source, *names, cause, number)
         case = self._cases.open(context, id_)
-        data = FindingMade(**self._about(context).pod_data)
+        about = self._about(context)
+        data = FindingMade(**about.pod_data)
         self._journal.append_nowait(
             self._pod_event(
                 FINDING_MADE,
                 case,
-                context,
+                about,
                 data,
                 id_=case.finding_id,
                 causation_id=cause,
@@ -444,13 +446,12 @@ class JournalRecorder:
         self,
         type_: str,
         case: Case,
-        context: DecisionContext,
+        about: "_Recent",
         data: Any,
         *,
         id_: str,
         causation_id: str,
     ) -> AnyEvent:
-        about = self._about(context)
         return build_event(
             self._journal.source,
             type_,
