@@ -104,7 +104,8 @@ class Sight(Struct, frozen=True, gc=False):
     `pod` is the pod that it names, None where there is none. `placeholder` or `reservation` keeps a
     place for the pod's replacement; `successor` is a pod of the same controller that waits
     for a node, and `bound` is the pod that took the place of the Reservation.
-    `failed_attempt` is the last one to keep a place, where that failed.
+    `failed_attempt` is the last one to keep a place, where that failed. `is_surplus` says that too
+    many ended jobs are younger than this one.
     `is_requested` says that the pod's eviction is under way, and `is_evicted` that the API server
     accepted it; `forbidden` is why arbitration forbids the move. `wait` is what arbitration, or the
     gates, let the job wait for.
@@ -122,6 +123,7 @@ class Sight(Struct, frozen=True, gc=False):
     forbidden: str = ""
     wait: Wait | None = None
     may_begin: bool = False
+    is_surplus: bool = False
 
 
 class Admit(Struct, frozen=True, gc=False):
@@ -175,7 +177,7 @@ class MakeRoom(Struct, frozen=True, gc=False):
 
 
 class Delete(Struct, frozen=True, gc=False):
-    """Delete the job: it is old."""
+    """Delete the job: it is old, or one ended job too many."""
 
     job: MigrationJob
 
@@ -222,7 +224,7 @@ def next_step(job: MigrationJob, modes: Modes, seen: Sight) -> Step | None:
         return None if placeholder.is_terminating else MakeRoom(job, placeholder, seen.successor)
     if (kept := seen.reservation) is not None and _has_failed(job) and kept.is_ours:
         return None if kept.is_terminating else GiveUpPlace(job, kept)
-    if seen.now_s >= deleted_at(job):
+    if seen.now_s >= deleted_at(job) or seen.is_surplus:
         return Delete(job)
     status = _next_status(job, modes, seen)
     if status != job.status:

@@ -75,6 +75,9 @@ ORPHAN_GRACE_S: Final = 60.0
 ORPHAN_AGAIN_S: Final = 5.0
 """When the next one is looked at, or the same one is tried again."""
 
+MAX_ENDED: Final = 1_000
+"""So many jobs that ended are kept; of more, those that ended first are deleted."""
+
 JOBS: Final = gauge("migration_jobs", "Migration jobs by phase.", "phase")
 ENDED_JOBS: Final = counter(
     "migration_jobs_ended", "Migration jobs that ended, by phase and reason.", "phase", "reason"
@@ -179,6 +182,8 @@ class Migrations:
         self._unmade: Final[deque[NewJob]] = deque()
         self._not_before: Final[OrderedDict[PodKey, float]] = OrderedDict()
         self._decided: Final[set[PodKey]] = set()
+        self._ended: Final[dict[str, None]] = {}  # those to keep, the first to go first
+        self._surplus: Final[set[str]] = set()
         self._promised: Final[dict[PodKey, str]] = {}  # the job whose place a pod gets
         self._open: Final = OpenJobs()
         self._recount: Final[dict[str, None]] = {}  # jobs that may differ from what is counted
@@ -354,7 +359,7 @@ class Migrations:
 
     def follow_all(self) -> None:
         """Look at every job: the cluster is known now."""
-        for job in self._view.store(MigrationJob):
+        for job in sorted(self._view.store(MigrationJob), key=lambda job: job.created_s):
             self._follow(job.name)
         self._look_for_orphans()
 
@@ -385,6 +390,8 @@ class Migrations:
             self._admitted.discard(name)
             self._rejections.pop(name, None)
             self._timers.cancel(name)
+            self._ended.pop(name, None)
+            self._surplus.discard(name)
             self._place_attempts.forget(name)
             self._break_promises(name)
             self._due.pop(name, None)
@@ -400,9 +407,21 @@ class Migrations:
             self._place_attempts.forget(name)
             self._break_promises(name)
             self._forget_evicted(job)
+            self._note_ended(name)
             if job.phase is not Phase.SUCCEEDED and self.pod_of(job) is not None:
                 self._wait_for_next_job(job.pod.uid)
         self._mark_due(name)
+
+    def _note_ended(self, name: str) -> None:
+        """Have the job that ended first be deleted, where too many ended jobs are kept."""
+        if name in self._surplus:
+            return
+        self._ended.setdefault(name)
+        if len(self._ended) > MAX_ENDED:
+            first = next(iter(self._ended))
+            del self._ended[first]
+            self._surplus.add(first)
+            self._mark_due(first)
 
     def _break_promises(self, name: str) -> None:
         for pod in [pod for pod, job in self._promised.items() if job == name]:
@@ -578,6 +597,7 @@ class Migrations:
             forbidden=rejection[1] if is_final and rejection is not None else "",
             wait=self._waits.get(job.name) if self._may_wait(job.name) else None,
             may_begin=job.name in self._admitted,
+            is_surplus=job.name in self._surplus,
         )
 
     def _successor_of(self, job: MigrationJob, placeholder: Pod | None) -> Pod | None:

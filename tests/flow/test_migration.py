@@ -8,6 +8,7 @@ from msgspec import to_builtins
 from msgspec.structs import replace
 
 from reactive_desched.audit.layout import TextLayout
+from reactive_desched.migration.migrations import MAX_ENDED
 from reactive_desched.model.decisions import Defer, Refuse
 from reactive_desched.model.eviction_options import (
     DeleteOptions,
@@ -589,6 +590,26 @@ async def test_the_eviction_of_a_job_is_requested_once_even_if_the_pod_stays() -
         await anyio.sleep(1)
 
         assert ending(server, "web-0") == (Phase.SUCCEEDED, "")
+
+
+@pytest.mark.parametrize("when", ["while it runs", "before it starts"])
+async def test_of_the_jobs_that_ended_the_youngest_thousand_are_kept(when: str) -> None:
+    server = served(WEB[0])
+    ended = JobStatus(phase=Phase.FAILED, reason="Timeout")
+    jobs = [
+        job_on(WEB[0], f"job-{number}", status=ended, created_s=number // 100)
+        for number in range(MAX_ENDED + 20)
+    ]
+    early, late = (jobs, []) if when == "before it starts" else (jobs[:-20], jobs[-20:])
+    for job in early:
+        server.put(job)
+    async with MigratingController(server).running(*NODES) as process:
+        await anyio.sleep(1)
+        for job in late:
+            process.fed.deliver(server.put(job))
+        await anyio.sleep(1)
+
+        assert server.jobs.keys() == {job.name for job in jobs[20:]}
 
 
 async def test_a_job_in_a_phase_that_is_not_ours_is_left_alone() -> None:
