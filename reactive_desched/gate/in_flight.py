@@ -88,13 +88,20 @@ class InFlightEvictions:
         if pod.annotations.is_evicted_in_background:
             self._in_background.pop(pod.uid, None)  # from now on the annotation says it
             message = f"another program moves the pod: it has the annotation {IN_PROGRESS}"
-        elif self._asks_in_background and (until := self._in_background.get(pod.uid)) is not None:
+        elif (until := self._asked_until(pod)) is not None:
             left_s = max(0.0, until - self._clock())
             message = f"another program was asked to move the pod, and has {left_s:.0f} s to begin"
             retry_at_s = until
         else:
             return None
         return EVICTED_IN_BACKGROUND.refuse(finding, message, wakes, retry_at_s, pod_leaves=True)
+
+    def _asked_until(self, pod: Pod) -> float | None:
+        """Return until when another program that was asked to move the pod has to begin."""
+        if not self._asks_in_background or pod.annotations.request_evict_only is None:
+            return None
+        until = self._in_background.get(pod.uid)
+        return None if until is None or until <= self._clock() else until
 
     def reserve(self, pod: Pod) -> None:
         """Remember that an intent for this pod is being written."""
@@ -103,13 +110,19 @@ class InFlightEvictions:
     def restore(self, past: Iterable[PastEviction], wall_now: float) -> None:
         """Remember the pods that an earlier process evicted within the last minute.
 
-        A list may show them unchanged, too. After a step of the clock into the past, an eviction
-        of the future counts as one of now.
+        A list may show them unchanged, too. Those of ten minutes are remembered for the case that
+        another program was asked to move the pod, which the pod's annotation says. After a step of
+        the clock into the past, an eviction of the future counts as one of now.
         """
         for eviction in past:
             evicted_s = eviction.ended_s if eviction.result in POD_LEAVES else None
-            if evicted_s is not None and wall_now - evicted_s < CACHE_LAG_S:
+            if evicted_s is None:
+                continue
+            age_s = max(0.0, wall_now - evicted_s)
+            if age_s < CACHE_LAG_S:
                 self._recently_evicted[eviction.pod_uid] = None
+            if age_s < BACKGROUND_S:
+                self._note_asked(eviction.pod_uid, BACKGROUND_S - age_s)
 
     def inherit(self, pod: PodKey) -> None:
         """An earlier process requested this pod's eviction, and the request may still arrive."""
@@ -120,12 +133,17 @@ class InFlightEvictions:
         self._inherited.discard(pod)
         if evicted:
             self._recently_evicted[pod] = None
+            self._note_asked(pod, BACKGROUND_S)
 
     def release(self, pod: Pod, *, evicted: bool) -> None:
         """Take the pod out: its intent has an outcome."""
         self._open.pop(pod.uid, None)
         if evicted:
             if pod.annotations.request_evict_only is not None:
-                self._asks_in_background = True
-                self._in_background[pod.uid] = self._clock() + BACKGROUND_S
+                self._note_asked(pod.uid, BACKGROUND_S)
             self._recently_evicted[pod.uid] = None
+
+    def _note_asked(self, pod: PodKey, left_s: float) -> None:
+        """Remember an accepted eviction for the case that another program moves the pod."""
+        self._asks_in_background = True
+        self._in_background[pod] = self._clock() + left_s

@@ -1,9 +1,13 @@
 """After a restart, a pod that was evicted a moment ago is not evicted again."""
 
 import pytest
+from msgspec.structs import replace
 
 from reactive_desched.gate.in_flight import InFlightEvictions
+from reactive_desched.model.findings import Finding
 from reactive_desched.model.history import PastEviction
+from reactive_desched.model.objects import Annotations
+from reactive_desched.testing.builders import pod
 
 NOW_S = 1_700_000_000.0
 
@@ -30,3 +34,39 @@ def test_a_pod_evicted_within_a_minute_is_remembered(
     in_flight.restore([past], NOW_S)
 
     assert in_flight.is_evicting("uid-1") is is_evicting
+
+
+@pytest.mark.parametrize(
+    ("age_s", "asked", "left"),
+    [
+        pytest.param(90, "", "another program was asked to move the pod, and has 510 s to begin"),
+        pytest.param(90, None, None, id="a pod that no other program moves"),
+        pytest.param(700, "", None, id="asked too long ago"),
+    ],
+)
+def test_a_pod_that_another_program_was_asked_to_move_is_not_asked_for_again(
+    age_s: float, asked: str | None, left: str | None
+) -> None:
+    in_flight = InFlightEvictions(lambda: 5.0)
+    ended_s = NOW_S - age_s
+    past = PastEviction(
+        "r", ended_s, "vm", "default", "vm", "n1", ended_s=ended_s, result="evicted"
+    )
+    in_flight.restore([past], NOW_S)
+    moved = replace(pod("vm", on="n1"), annotations=Annotations(request_evict_only=asked))
+
+    refusal = in_flight.check(Finding(moved, "Test", "why"), 0)
+
+    assert (None if refusal is None else refusal.message) == left
+
+
+def test_a_request_of_an_earlier_process_may_have_asked_another_program() -> None:
+    in_flight = InFlightEvictions(lambda: 5.0)
+    in_flight.inherit("vm")
+    in_flight.end_inherited("vm", evicted=True)
+    moved = replace(pod("vm", on="n1"), annotations=Annotations(request_evict_only=""))
+
+    refusal = in_flight.check(Finding(moved, "Test", "why"), 0)
+
+    assert refusal is not None
+    assert refusal.reason == "EvictionInBackground"
