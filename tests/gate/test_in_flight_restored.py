@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from reactive_desched.gate.in_flight import InFlightEvictions
+from reactive_desched.gate.in_flight import BACKGROUND_S, InFlightEvictions
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.history import PastEviction
 from reactive_desched.model.objects import Annotations
@@ -70,3 +70,15 @@ def test_a_request_of_an_earlier_process_may_have_asked_another_program() -> Non
 
     assert refusal is not None
     assert refusal.reason == "EvictionInBackground"
+
+
+def test_the_time_to_begin_goes_on_over_a_restart() -> None:
+    now = 5.0
+    in_flight = InFlightEvictions(lambda: now)
+    ended_s = NOW_S - 90
+    past = PastEviction("r", ended_s, "vm", "default", "vm", "n1", ended_s=ended_s, result="evicted")
+    in_flight.restore([past], NOW_S)
+    moved = replace(pod("vm", on="n1"), annotations=Annotations(request_evict_only=""))
+    now += BACKGROUND_S - 80
+
+    assert in_flight.check(Finding(moved, "Test", "why"), 0) is None
