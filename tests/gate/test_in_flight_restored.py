@@ -76,7 +76,9 @@ def test_the_time_to_begin_goes_on_over_a_restart() -> None:
     now = 5.0
     in_flight = InFlightEvictions(lambda: now)
     ended_s = NOW_S - 90
-    past = PastEviction("r", ended_s, "vm", "default", "vm", "n1", ended_s=ended_s, result="evicted")
+    past = PastEviction(
+        "r", ended_s, "vm", "default", "vm", "n1", ended_s=ended_s, result="evicted"
+    )
     in_flight.restore([past], NOW_S)
     moved = replace(pod("vm", on="n1"), annotations=Annotations(request_evict_only=""))
     now += BACKGROUND_S - 80
