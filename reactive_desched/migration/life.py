@@ -48,6 +48,7 @@ from reactive_desched.migration.places import (
     with_reservation,
     without_place,
 )
+from reactive_desched.migration.volumes import ANYWHERE, VolumeReach
 from reactive_desched.model.migration_jobs import (
     PLACEHOLDER_FOR_KIND,
     JobStatus,
@@ -105,7 +106,7 @@ class Sight(Struct, frozen=True, gc=False):
     place for the pod's replacement; `successor` is a pod of the same controller that waits
     for a node, and `bound` is the pod that took the place of the Reservation.
     `failed_attempt` is the last one to keep a place, where that failed. `is_surplus` says that too
-    many ended jobs are younger than this one.
+    many ended jobs are younger than this one, `reach` where the pod's volumes can be used.
     `is_requested` says that the pod's eviction is under way, and `is_evicted` that the API server
     accepted it; `forbidden` is why arbitration forbids the move. `wait` is what arbitration, or the
     gates, let the job wait for.
@@ -124,6 +125,7 @@ class Sight(Struct, frozen=True, gc=False):
     wait: Wait | None = None
     may_begin: bool = False
     is_surplus: bool = False
+    reach: VolumeReach = ANYWHERE
 
 
 class Admit(Struct, frozen=True, gc=False):
@@ -141,10 +143,11 @@ class SetStatus(Struct, frozen=True, gc=False):
 
 
 class KeepPlace(Struct, frozen=True, gc=False):
-    """Make a placeholder for the replacement of the job's pod."""
+    """Make a placeholder for the replacement of the job's pod, where its volumes are in reach."""
 
     job: MigrationJob
     pod: Pod
+    reach: VolumeReach = ANYWHERE
 
 
 class Reserve(Struct, frozen=True, gc=False):
@@ -244,7 +247,8 @@ def _place_step(job: MigrationJob, modes: Modes, seen: Sight, pod: Pod) -> Step 
     if seen.failed_attempt is not None and seen.now_s < seen.failed_attempt.next_at_s:
         return None
     if not modes.reserves(job, pod):
-        return KeepPlace(job, pod) if seen.placeholder is None else None
+        is_made = seen.placeholder is not None or bool(seen.reach.error)
+        return None if is_made else KeepPlace(job, pod, seen.reach)
     if not job.reservation:
         return Reserve(job, pod)
     kept = seen.reservation
@@ -323,6 +327,8 @@ def _running(job: MigrationJob, modes: Modes, seen: Sight) -> JobStatus:
         return without_place(status, seen.failed_attempt.message, seen.now_s)
     if modes.reserves(job, pod):
         return with_reservation(job, pod, seen.reservation, seen.now_s)
+    if seen.reach.error and not keeps:
+        return without_place(status, seen.reach.error, seen.now_s)
     return with_placeholder(status, seen.placeholder, seen.now_s)
 
 
@@ -365,7 +371,7 @@ def _begun(job: MigrationJob, modes: Modes, seen: Sight) -> JobStatus:
         if seen.now_s < job.created_s + MISSING_GRACE_S:
             return status
         return failed(status, MISSING_POD, f'Pod "{job.pod}" does not exist')
-    forbidden = seen.forbidden or no_place_for(job, modes, seen.pod)
+    forbidden = seen.forbidden or no_place_for(job, modes, seen.pod, seen.reach)
     if forbidden:
         return failed(
             status,
@@ -391,7 +397,7 @@ def _unsupported_options(job: MigrationJob) -> str:
     return ""
 
 
-def no_place_for(job: MigrationJob, modes: Modes, pod: Pod) -> str:
+def no_place_for(job: MigrationJob, modes: Modes, pod: Pod, reach: VolumeReach) -> str:
     """Say why no place can be kept for a pod's replacement; empty where one can, or need not."""
     if not modes.keeps_place(job) or job.reservation:
         return ""
@@ -401,9 +407,7 @@ def no_place_for(job: MigrationJob, modes: Modes, pod: Pod) -> str:
         return ""
     if not modes.has_placeholders:
         return f"scheduler {pod.spec.scheduler_name} is none of migration.schedulerNames"
-    if pod.pvc_names:
-        return "it uses a PersistentVolumeClaim, which a placeholder cannot stand in for"
-    return ""
+    return reach.error
 
 
 def wants_eviction(job: MigrationJob, modes: Modes) -> bool:

@@ -34,6 +34,7 @@ from reactive_desched.migration.object_limiters import ObjectLimiters
 from reactive_desched.migration.place_attempts import PlaceAttempts
 from reactive_desched.migration.places import COMPLETE
 from reactive_desched.migration.settings import arbitration_settings, eviction_options
+from reactive_desched.migration.volumes import ANYWHERE, reach_of
 from reactive_desched.migration.workload_sizes import INDEXES, workload_size
 from reactive_desched.model.changes import Change, MigrationJobChanged, MigrationJobEnded
 from reactive_desched.model.decisions import Defer, GateReason, Refuse
@@ -253,7 +254,7 @@ class Migrations:
 
     def rejects(self, pod: Pod) -> Rejection | None:
         """Return why no job of a pod may be made: every job that has not ended counts."""
-        if nowhere := no_place_for(_job_on(pod), self.modes, pod):
+        if nowhere := no_place_for(_job_on(pod), self.modes, pod, reach_of(pod, self._view)):
             return NO_PLACE, nowhere
         return self._arbitrator.rejects(pod, self._open_jobs().every)
 
@@ -598,6 +599,7 @@ class Migrations:
             wait=self._waits.get(job.name) if self._may_wait(job.name) else None,
             may_begin=job.name in self._admitted,
             is_surplus=job.name in self._surplus,
+            reach=ANYWHERE if pod is None else reach_of(pod, self._view),
         )
 
     def _successor_of(self, job: MigrationJob, placeholder: Pod | None) -> Pod | None:

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from reactive_desched.controller.controller import Controller
 from reactive_desched.migration.life import Admit, SetStatus, no_place_for
 from reactive_desched.migration.migrations import Migrations, NewJob
+from reactive_desched.migration.volumes import reach_of
 from reactive_desched.model.changes import MigrationJobEnded
 from reactive_desched.model.labels import EVERYTHING
 from reactive_desched.model.migration_jobs import MigrationJob, Mode, PodReference
@@ -88,7 +89,7 @@ class AssumedJobs:
     def _has_place(self, job: MigrationJob, pod: Pod) -> bool:
         modes = replace(self._migrations.modes, default=Mode.RESERVATION_FIRST)
         node_fit = self._controller.gates.node_fit
-        is_possible = not no_place_for(job, modes, pod)
+        is_possible = not no_place_for(job, modes, pod, reach_of(pod, self._controller.view))
         return is_possible and node_fit.find_other_node(pod, EVERYTHING) is not None
 
     def _write(self, name: str) -> None:

@@ -7,11 +7,17 @@ from msgspec.structs import replace
 from reactive_desched.app.migration import RETRY_S
 from reactive_desched.migration.migrations import ORPHAN_GRACE_S
 from reactive_desched.model.migration_jobs import Mode, Phase
-from reactive_desched.model.objects import OwnerReference, Pod, PodStatus
+from reactive_desched.model.objects import (
+    OwnerReference,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    PodStatus,
+)
 from reactive_desched.model.outcomes import PdbRefused
 from reactive_desched.model.reservations import ReservationPhase
 from reactive_desched.policy.migration import MigrationJobSettings, PlaceholderSettings
-from reactive_desched.testing.builders import node, pod, with_spec
+from reactive_desched.testing.builders import affinity, node, pod, with_spec
 from tests.support.migrating import JobServer, MigratingController, job_on
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -109,6 +115,37 @@ async def test_the_room_that_a_placeholder_keeps_counts_as_free_for_its_pod() ->
         await anyio.sleep(1)
 
         assert server.evictions == ["web-0"]
+
+
+CLAIM = PersistentVolumeClaim("default", "data", volume_name="disk")
+DISK = PersistentVolume("disk")
+
+
+async def test_a_pod_with_a_volume_is_moved_once_its_claim_is_bound() -> None:
+    web = replace(WEB[0], pvc_names=("data",))
+    server = served(web, *WEB[1:])
+    async with MigratingController(server, RESERVING).running(*NODES, CLAIM, DISK) as process:
+        await process.make(job_on(web))
+        await anyio.sleep(1)
+
+        assert server.evictions == ["web-0"]
+
+
+async def test_a_pod_with_a_volume_waits_while_the_volume_cannot_be_reached_from_its_place() -> (
+    None
+):
+    web = replace(WEB[0], pvc_names=("data",))
+    server = served(web, *WEB[1:])
+    async with MigratingController(server, RESERVING).running(*NODES, CLAIM, DISK) as process:
+        process.evictor.script["web-0"] = [PdbRefused("no disruptions allowed")]
+        await process.make(job_on(web))
+        await anyio.sleep(1)
+        zone = affinity("zone in (a)").required
+        process.fed.deliver(replace(DISK, required_node_affinity=zone))
+        await anyio.sleep(60)
+
+        assert server.evictions == []
+        assert server.jobs["web-0"].status.reason == "PlaceDoesNotFit"
 
 
 def successor(of: Pod, name: str) -> Pod:

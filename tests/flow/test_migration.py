@@ -927,7 +927,7 @@ async def test_a_placeholder_that_is_gone_before_the_eviction_fails_the_job() ->
         assert server.evictions == []
 
 
-@pytest.mark.parametrize("fields", [{"pvc_names": ("data",)}, {"owners": ()}])
+@pytest.mark.parametrize("fields", [{"pvc_names": ("missing",)}, {"owners": ()}])
 async def test_a_pod_for_which_no_placeholder_can_stand_in_stays(fields: dict[str, Any]) -> None:
     one = replace(WEB[0], **fields)
     server = served(one, *WEB[1:])

@@ -10,6 +10,8 @@ from reactive_desched.errors import RequestRejected
 from reactive_desched.kube.client.placeholders import make_room, placeholder
 from reactive_desched.kube.client.session import Session
 from reactive_desched.kube.codec import ResourceCodec
+from reactive_desched.migration.volumes import ANYWHERE, VolumeReach
+from reactive_desched.model.labels import Requirement
 from reactive_desched.model.migration_jobs import (
     JobCondition,
     JobStatus,
@@ -17,6 +19,7 @@ from reactive_desched.model.migration_jobs import (
     Phase,
     PodReference,
 )
+from reactive_desched.model.node_affinity import NodeSelector, NodeSelectorTerm
 from reactive_desched.model.objects import HostPort
 from reactive_desched.policy.migration import PlaceholderSettings
 from reactive_desched.state.kinds.interning import InternTables
@@ -106,12 +109,15 @@ def test_a_time_to_live_that_is_none_never_ends(ttl: str, seconds: float) -> Non
 
 
 def made(
-    spec: dict[str, Any], host_ports: tuple[HostPort, ...] = (), **settings: Any
+    spec: dict[str, Any],
+    host_ports: tuple[HostPort, ...] = (),
+    reach: VolumeReach = ANYWHERE,
+    **settings: Any,
 ) -> dict[str, Any]:
     requests = {"cpu": "1500m", "memory": "1Gi", "example.com/gpu": "1"}
     moved = with_spec(pod("web-0", on="n1", requests=requests), host_ports=host_ports)
     written = {"metadata": {"uid": moved.uid, "labels": {"app": "web"}}, "spec": spec}
-    return placeholder(written, read(), moved, PlaceholderSettings(**settings))
+    return placeholder(written, read(), moved, reach, PlaceholderSettings(**settings))
 
 
 def test_a_placeholder_requests_what_the_pod_does_and_no_service_selects_it() -> None:
@@ -182,6 +188,27 @@ def test_a_placeholder_keeps_away_from_the_pods_node_by_each_term() -> None:
         },
         **anti,
     }
+
+
+def test_a_placeholder_is_where_the_volumes_can_be_reached_by_each_term() -> None:
+    zone = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}
+    disk = {"matchExpressions": [{"key": "disk", "operator": "Exists"}]}
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    affinity = {"nodeAffinity": {required: {"nodeSelectorTerms": [zone, disk]}}}
+    rack = Requirement("rack", "In", ("r1", "r2"))
+    reach = VolumeReach((NodeSelector((NodeSelectorTerm((rack,)),)),))
+
+    terms = made({"affinity": affinity}, reach=reach)["spec"]["affinity"]["nodeAffinity"][required]
+    assert terms["nodeSelectorTerms"] == [
+        {
+            "matchExpressions": [
+                *term["matchExpressions"],
+                {"key": "rack", "operator": "In", "values": ("r1", "r2")},
+            ],
+            "matchFields": [{"key": "metadata.name", "operator": "NotIn", "values": ["n1"]}],
+        }
+        for term in (zone, disk)
+    ]
 
 
 @pytest.mark.anyio

@@ -293,7 +293,7 @@ class MigratingController:
         match step:
             case Delete(job):
                 self.fed.delete(job)
-            case KeepPlace(job, pod):
+            case KeepPlace(job, pod, _):
                 self._tasks.start_soon(self._place, job, pod)
             case MakeRoom(_, placeholder, _) if placeholder.uid in self.server.pods:
                 self.delete_pod(self.server.pods[placeholder.uid])

@@ -6,6 +6,7 @@ controller and no service takes it for its own. Its owner is the job, with which
 collector deletes it, and it ends by itself when the job's time to live is over.
 """
 
+from collections.abc import Iterable
 from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import quote
@@ -15,6 +16,7 @@ import msgspec
 from reactive_desched.errors import RequestRejected
 from reactive_desched.kube.client.responses import ApiResponse
 from reactive_desched.kube.client.session import Transport
+from reactive_desched.migration.volumes import VolumeReach
 from reactive_desched.model.migration_jobs import (
     API_VERSION,
     KIND,
@@ -23,6 +25,7 @@ from reactive_desched.model.migration_jobs import (
     PLACEHOLDER_OF,
     MigrationJob,
 )
+from reactive_desched.model.node_affinity import NodeSelector, NodeSelectorTerm
 from reactive_desched.model.objects import HostPort, Pod, controller_of
 from reactive_desched.model.opt_outs import DO_NOT_EVICT
 from reactive_desched.model.resources import (
@@ -37,6 +40,10 @@ from reactive_desched.policy.migration import PlaceholderSettings
 DEFAULT_DEADLINE_S: Final = 3600
 """When the placeholder of a job without a time to live ends by itself."""
 
+MAX_TERMS: Final = 100
+"""So many alternatives a placeholder's node affinity has at most."""
+
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _COPIED: Final = (
     *("nodeSelector", "tolerations", "topologySpreadConstraints", "schedulerName"),
     "runtimeClassName",
@@ -51,7 +58,11 @@ _JsonObject = dict[str, Any]  # any JSON below the named members
 
 
 async def keep_place(
-    session: Transport, job: MigrationJob, pod: Pod, settings: PlaceholderSettings | None
+    session: Transport,
+    job: MigrationJob,
+    pod: Pod,
+    reach: VolumeReach,
+    settings: PlaceholderSettings | None,
 ) -> None:
     """Make the placeholder of a job, unless there is one; raises ClusterError.
 
@@ -59,7 +70,9 @@ async def keep_place(
     """
     if (written := await read_pod(session, pod)) is None:
         return
-    body = msgspec.json.encode(placeholder(written, job, pod, settings or PlaceholderSettings()))
+    body = msgspec.json.encode(
+        placeholder(written, job, pod, reach, settings or PlaceholderSettings())
+    )
     made = await session.request("POST", _path(pod.namespace), body=body)
     if made.status != HTTPStatus.CONFLICT:  # an earlier request has made it
         _body(made, pod)
@@ -107,7 +120,11 @@ async def read_pod(session: Transport, pod: Pod) -> _JsonObject | None:
 
 
 def placeholder(
-    written: _JsonObject, job: MigrationJob, pod: Pod, settings: PlaceholderSettings
+    written: _JsonObject,
+    job: MigrationJob,
+    pod: Pod,
+    reach: VolumeReach,
+    settings: PlaceholderSettings,
 ) -> _JsonObject:
     """Return the placeholder of a job on a pod, given the pod as the API server has it."""
     spec = written["spec"]
@@ -131,7 +148,7 @@ def placeholder(
         "spec": {
             **{key: spec[key] for key in _COPIED if spec.get(key)},
             **({"priorityClassName": priority} if priority else {}),
-            "affinity": away_from(pod.node, spec.get("affinity") or {}),
+            "affinity": within(reach.selectors, away_from(pod.node, spec.get("affinity") or {})),
             "terminationGracePeriodSeconds": 0,
             "activeDeadlineSeconds": int(job.ttl_s) or DEFAULT_DEADLINE_S,
             "restartPolicy": "Always",
@@ -165,14 +182,51 @@ def away_from(node: str, affinity: _JsonObject) -> _JsonObject:
         return affinity
     not_there = {"key": "metadata.name", "operator": "NotIn", "values": [node]}
     by_node = affinity.get("nodeAffinity") or {}
-    required = by_node.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
+    required = by_node.get(_REQUIRED) or {}
     terms = [
         {**term, "matchFields": [*(term.get("matchFields") or ()), not_there]}
         for term in required.get("nodeSelectorTerms") or [{}]
     ]
     required = {**required, "nodeSelectorTerms": terms}
-    by_node = {**by_node, "requiredDuringSchedulingIgnoredDuringExecution": required}
-    return {**affinity, "nodeAffinity": by_node}
+    return {**affinity, "nodeAffinity": {**by_node, _REQUIRED: required}}
+
+
+def within(selectors: Iterable[NodeSelector], affinity: _JsonObject) -> _JsonObject:
+    """Return an affinity that requires each of the selectors as well; raises RequestRejected.
+
+    Terms are alternatives, so each term is joined with each one of a selector.
+    """
+    by_node = affinity.get("nodeAffinity") or {}
+    required = by_node.get(_REQUIRED) or {}
+    terms = required.get("nodeSelectorTerms") or [{}]
+    for selector in selectors:
+        terms = [
+            _joined(term, more)
+            for term in terms
+            for more in map(_term, selector.node_selector_terms)
+        ]
+        if not 0 < len(terms) <= MAX_TERMS:
+            text = f"{len(terms)} nodeSelectorTerms say where the volumes are within reach"
+            raise RequestRejected(text, retryable=False)
+    if terms == [{}]:
+        return affinity
+    required = {**required, "nodeSelectorTerms": terms}
+    return {**affinity, "nodeAffinity": {**by_node, _REQUIRED: required}}
+
+
+def _term(term: NodeSelectorTerm) -> _JsonObject:
+    return {
+        "matchExpressions": msgspec.to_builtins(term.match_expressions),
+        "matchFields": msgspec.to_builtins(term.match_fields),
+    }
+
+
+def _joined(term: _JsonObject, more: _JsonObject) -> _JsonObject:
+    """Return a term that holds where both do."""
+    joined = {
+        key: [*(term.get(key) or ()), *more[key]] for key in ("matchExpressions", "matchFields")
+    }
+    return {key: parts for key, parts in joined.items() if parts}
 
 
 def _own_requests(pod: Pod, spec: _JsonObject) -> ResourceList:
