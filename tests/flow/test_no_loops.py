@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 
 from reactive_desched.controller.subscriptions import AnyPlugin
+from reactive_desched.draining.load_args import LowNodeLoadArgs
 from reactive_desched.plugins.duplicates import DuplicatesArgs, DuplicatesPlugin
 from reactive_desched.plugins.high_node_utilization import (
     HighNodeUtilizationArgs,
     HighNodeUtilizationPlugin,
 )
-from reactive_desched.plugins.low_node_load import LowNodeLoadArgs, LowNodeLoadPlugin
+from reactive_desched.plugins.low_node_load import LowNodeLoadPlugin
 from reactive_desched.plugins.low_node_utilization import (
     LowNodeUtilizationArgs,
     LowNodeUtilizationPlugin,

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from reactive_desched.draining.load_args import LowNodeLoadArgs
 from reactive_desched.model.decisions import TOTAL_LIMIT_REACHED, Evict
 from reactive_desched.model.findings import Finding, RequeueAfter, YieldPoint
 from reactive_desched.model.node_load import Level, LoadClass
@@ -18,7 +19,7 @@ from reactive_desched.model.objects import (
     PodStatus,
 )
 from reactive_desched.model.usage import NODE_METRIC, NodeMetric
-from reactive_desched.plugins.low_node_load import LowNodeLoadArgs, LowNodeLoadPlugin
+from reactive_desched.plugins.low_node_load import LowNodeLoadPlugin
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.indexes.node_loads import NodeLoads
 from reactive_desched.testing.builders import node, pod

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 from pydantic import BaseModel
 
+from reactive_desched.draining.load_args import LowNodeLoadArgs
 from reactive_desched.model.labels import LabelSelector
-from reactive_desched.plugins.low_node_load import LowNodeLoadArgs
 
 Read = Callable[[str, str], BaseModel]
 Ask = Callable[[str, str], list[str]]

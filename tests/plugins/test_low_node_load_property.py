@@ -7,12 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from reactive_desched.draining.load_args import LowNodeLoadArgs
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.koordinator import PRIORITY_CLASS_LABEL
 from reactive_desched.model.node_load import LoadClass, LoadRule
 from reactive_desched.model.objects import BEST_EFFORT, GUARANTEED, ClusterObject, Pod, PodStatus
 from reactive_desched.model.usage import NODE_METRIC, NodeMetric
-from reactive_desched.plugins.low_node_load import LowNodeLoadArgs, LowNodeLoadPlugin
+from reactive_desched.plugins.low_node_load import LowNodeLoadPlugin
 from reactive_desched.state.indexes.node_loads import SOURCES, NodeLoads
 from reactive_desched.testing.builders import node, pod
 from reactive_desched.testing.scenario import Scenario, plugin_from_policy

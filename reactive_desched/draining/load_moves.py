@@ -1,0 +1,225 @@
+"""Plans which pods leave the overloaded nodes of a pool, and where they find room."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from operator import add, sub
+
+from reactive_desched.api.balance_plugin import Plan
+from reactive_desched.draining.load_args import LowNodeLoadArgs
+from reactive_desched.draining.load_pools import LoadPool, LoadView
+from reactive_desched.model.findings import Finding
+from reactive_desched.model.koordinator import eviction_order, is_prod
+from reactive_desched.model.node_load import (
+    Level,
+    LoadRule,
+    exceeds,
+    used_amounts,
+)
+from reactive_desched.model.objects import Pod
+from reactive_desched.model.resources import PODS, ResourceList
+from reactive_desched.model.subjects import NodeSubject
+from reactive_desched.state.indexes.node_loads import (
+    Standing,
+)
+
+
+class RunningLoads:
+    """What is used on each node while a plan goes on: less where pods left, more where they fit.
+
+    `may_go_on` says whether some limit may still allow an eviction.
+    """
+
+    def __init__(self, plugin: str, args: LowNodeLoadArgs, pool: LoadPool, look: LoadView) -> None:
+        self.plugin = plugin
+        self.args = args
+        self.pool = pool
+        self.look = look
+        self.may_go_on = True
+        self._used: dict[tuple[Level, str], list[int]] = {}
+
+    def stop_at(self, exhausted: str) -> None:
+        """Go on with other nodes where the limit of one is used up; else with none."""
+        self.may_go_on = exhausted == "node"
+
+    def used(self, level: Level, node: Standing) -> list[int]:
+        """Return a node's use by now, for changing."""
+        key = level, node.load.name
+        if (found := self._used.get(key)) is None:
+            found = [*used_amounts(self.pool.rule, node.load, level)]
+            self._used[key] = found
+        return found
+
+
+class LoadMoves:
+    """Moves pods from the overloaded nodes of a level to nodes with room, while there is any."""
+
+    def __init__(
+        self, running: RunningLoads, level: Level, targets: Sequence[Standing], room: list[int]
+    ) -> None:
+        self._running = running
+        self._args = running.args
+        self._pool = running.pool
+        self._view = running.look.view
+        self._resources = running.pool.rule.resources
+        self._level = level
+        self._targets = {target.load.name: target for target in targets}
+        self._target_names = frozenset(self._targets)
+        self._room = room
+
+    def plan(self, sources: Iterable[Standing]) -> Plan:
+        """Plan the sources in turn, the most loaded first."""
+        weights, level = self._pool.weights, self._level
+        if self._targets:
+            for source in sorted(sources, key=lambda each: -each.load.score(level, weights)):
+                if self._running.may_go_on:
+                    yield from self._relieve(source)
+
+    def _relieve(self, source: Standing) -> Plan:
+        """Let pods leave a node until it is not overloaded, or a resource has no room left."""
+        used, needs_place = self._running.used(self._level, source), self._needs_place_when_leaving
+        for pod in self._candidates(source):
+            if not exceeds(used, source.limits.high(self._level)):
+                self._pool.relieve(self._level, [source])
+                return
+            if min(self._room) <= 0:
+                return
+            if not self._view.evictable(pod):
+                continue
+            place = self._find_place(pod, source) if needs_place else None
+            if needs_place and place is None:
+                continue
+            decision = None if self._args.dry_run else (yield self._finding(pod, source))
+            if decision is None or decision.pod_leaves:
+                self._subtract(pod, source)
+                if place is not None:
+                    self._add_to(place, pod, source)
+            elif decision.scope_exhausted in ("cluster", "node"):
+                self._running.stop_at(decision.scope_exhausted)
+                return
+
+    @property
+    def _needs_place_when_leaving(self) -> bool:
+        """Whether a pod is given a place when it is its turn, and keeps it only if it leaves.
+
+        In a sweep all that may leave are given one first, in the order of their names.
+        """
+        return self._args.node_fit and not self._running.look.is_sweep
+
+    def _candidates(self, source: Standing) -> list[Pod]:
+        """Return the pods of a node that may leave, those first that should leave first.
+
+        Those that are leaving already are taken out of the node's use first.
+        """
+        found = self._view.pods_of(NodeSubject(source.load.name))
+        pods = {
+            pod.uid: pod
+            for pod in (() if found is None else found[1])
+            if self._level is Level.NODE or is_prod(pod)
+        }
+        for pod in self._running.look.leaving(pods.values()):
+            self._subtract(pods.pop(pod.uid), source)
+        candidates = [
+            pod for pod in pods.values() if self._args.covers(pod) and self._view.evictable(pod)
+        ]
+        if self._args.node_fit and not self._needs_place_when_leaving:
+            candidates = [pod for pod in candidates if self._is_placed(pod, source)]
+        return sorted(candidates, key=partial(self._order, source, self._excess(source)))
+
+    def _is_placed(self, pod: Pod, source: Standing) -> bool:
+        """Find a place for a pod and keep it for the rest of the plan, if there is one."""
+        if (place := self._find_place(pod, source)) is not None:
+            self._add_to(place, pod, source)
+        return place is not None
+
+    def _find_place(self, pod: Pod, source: Standing) -> Standing | None:
+        """Return a target that fits the pod and is not overloaded with it, as it was measured."""
+        if str(pod) not in source.load.pods:
+            return None
+        more, level = self._use_of(pod, source), self._level
+        with_room = [
+            name
+            for name, target in self._targets.items()
+            if not exceeds(
+                map(add, self._running.used(level, target), more), target.limits.high(level)
+            )
+        ]
+        name = self._view.find_node_among(pod, with_room) if with_room else None
+        return None if name is None else self._targets[name]
+
+    def _use_of(self, pod: Pod, source: Standing) -> list[int]:
+        measured = source.load.pods[str(pod)]
+        return [measured.get(resource, 0) for resource in self._resources]
+
+    def _add_to(self, target: Standing, pod: Pod, source: Standing) -> None:
+        _add(self._running.used(self._level, target), self._use_of(pod, source))
+
+    def _subtract(self, pod: Pod, source: Standing) -> None:
+        """Take a pod out of its node's use, and what it used out of the room; all if measured."""
+        if (measured := source.load.pods.get(str(pod))) is None:
+            return
+        less = [-1 if r == PODS else -measured.get(r, 0) for r in self._resources]
+        _add(self._room, less)
+        _add(self._running.used(Level.NODE, source), less)
+        if self._level is Level.PROD:
+            _add(self._running.used(Level.PROD, source), less)
+
+    def _excess(self, source: Standing) -> dict[str, int]:
+        """Return by how much a node's use is above its thresholds, of resources where it is."""
+        used, limits = self._running.used(self._level, source), source.limits.high(self._level)
+        pairs = zip(self._resources, map(sub, used, limits), strict=True)
+        return {resource: amount for resource, amount in pairs if amount > 0}
+
+    def _order(self, source: Standing, excess: ResourceList, pod: Pod) -> tuple[object, ...]:
+        """Return the key by which the pods of a node leave.
+
+        By what koordinator's labels and annotations say; then those whose use comes closest to what
+        is used too much, those that were not measured last; then the youngest.
+        """
+        measured = source.load.pods.get(str(pod))
+        relief = 0.0 if measured is None else _relief(measured, excess, self._pool.weights)
+        by_use = measured is None, -relief
+        return *eviction_order(pod), *by_use, -pod.created_s, pod.namespace, pod.name
+
+    def _finding(self, pod: Pod, source: Standing) -> Finding:
+        level, load, high = self._level, source.load, self._pool.high[self._level]
+        used, parts = dict(zip(self._resources, self._running.used(level, source), strict=True)), []
+        for resource in self._excess(source):
+            capacity = load.capacity.get(resource, 0)
+            percent = 100 * used[resource] / capacity if capacity else 0.0
+            threshold = high.get(resource, 0.0)
+            parts.append(
+                f"{level.value} {resource} usage({percent:.2f}%)>threshold({threshold:.2f}%)"
+            )
+        return Finding(
+            pod,
+            self._running.plugin,
+            f"node is overutilized, {', '.join(parts)}",
+            needs_fit=self._args.node_fit,
+            targets=self._target_names,
+            relieves_node=True,
+            details={"nodePool": self._pool.name, "level": level.value},
+        )
+
+
+def room_of(rule: LoadRule, level: Level, nodes: Iterable[Standing]) -> list[int]:
+    """Return what nodes can take of each resource until they are overloaded."""
+    room = [0] * len(rule.resources)
+    for node in nodes:
+        _add(room, map(sub, node.limits.high(level), used_amounts(rule, node.load, level)))
+    return room
+
+
+def _add(amounts: list[int], more: Iterable[int]) -> None:
+    amounts[:] = map(add, amounts, more)
+
+
+def _relief(used: ResourceList, excess: ResourceList, weights: Mapping[str, int]) -> float:
+    """Say how well a pod's use fits what is used too much: 2 if it is just that, less if more."""
+    score, total = 0.0, 0
+    for resource, amount in used.items():
+        if resource in excess:
+            share = amount / excess[resource]
+            weight = weights.get(resource, 0)
+            score += weight * (share if share < 1 else 1 + 1 / share)
+            total += weight
+    return score / total if total else 0.0
