@@ -128,23 +128,11 @@ def placeholder(
 ) -> _JsonObject:
     """Return the placeholder of a job on a pod, given the pod as the API server has it."""
     spec = written["spec"]
-    owner = {"apiVersion": API_VERSION, "kind": KIND, "name": job.name, "uid": job.uid}
-    controller = controller_of(pod.owners)
     priority = settings.priority_class_name
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {
-            "name": f"placeholder-{job.uid}",
-            "namespace": pod.namespace,
-            "labels": {
-                PLACEHOLDER_OF: job.uid,
-                PLACEHOLDER_FOR: "" if controller is None else controller.uid,
-                PLACEHOLDER_FOR_KIND: "" if controller is None else controller.kind,
-            },
-            "annotations": {DO_NOT_EVICT: "true"},
-            "ownerReferences": [owner],
-        },
+        "metadata": _metadata(job, pod),
         "spec": {
             **{key: spec[key] for key in _COPIED if spec.get(key)},
             **({"priorityClassName": priority} if priority else {}),
@@ -173,6 +161,23 @@ def placeholder(
                 }
             ],
         },
+    }
+
+
+def _metadata(job: MigrationJob, pod: Pod) -> _JsonObject:
+    """Return the metadata of a job's placeholder: the job owns it, labels name whom it is for."""
+    owner = {"apiVersion": API_VERSION, "kind": KIND, "name": job.name, "uid": job.uid}
+    controller = controller_of(pod.owners)
+    return {
+        "name": f"placeholder-{job.uid}",
+        "namespace": pod.namespace,
+        "labels": {
+            PLACEHOLDER_OF: job.uid,
+            PLACEHOLDER_FOR: "" if controller is None else controller.uid,
+            PLACEHOLDER_FOR_KIND: "" if controller is None else controller.kind,
+        },
+        "annotations": {DO_NOT_EVICT: "true"},
+        "ownerReferences": [owner],
     }
 
 
