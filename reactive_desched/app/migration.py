@@ -14,7 +14,9 @@ from reactive_desched.kube.client.events import EventRecorder
 from reactive_desched.kube.client.migration_jobs import MigrationJobWriter
 from reactive_desched.kube.client.session import Session
 from reactive_desched.kube.codec import make_codecs
-from reactive_desched.migration.life import (
+from reactive_desched.migration.life import FAILED_CREATE
+from reactive_desched.migration.migrations import Migrations, NewJob
+from reactive_desched.migration.steps import (
     Admit,
     Delete,
     GiveUpPlace,
@@ -25,8 +27,6 @@ from reactive_desched.migration.life import (
     SetStatus,
     Step,
 )
-from reactive_desched.migration.migrations import Migrations, NewJob
-from reactive_desched.migration.places import FAILED_CREATE
 from reactive_desched.model.changes import Change, MigrationJobEnded
 from reactive_desched.model.kube_events import KubeEvent, Regarding
 from reactive_desched.model.migration_jobs import (

@@ -8,8 +8,8 @@ from typing import Final
 from msgspec import Struct
 
 from reactive_desched.controller.pending import PendingFinding
-from reactive_desched.migration.life import awaits_arbitration, wants_eviction
 from reactive_desched.migration.migrations import JOB_DETAIL, Migrations
+from reactive_desched.migration.steps import awaits_arbitration, wants_eviction
 from reactive_desched.model.migration_jobs import MigrationJob
 from reactive_desched.primitives.moments import utc_time
 

@@ -16,24 +16,20 @@ from reactive_desched.gate.gate import EvictionLimit
 from reactive_desched.migration.arbitration import Arbitrator, Forbidden, Held, Passed
 from reactive_desched.migration.eviction_rate import JobEvictionRate
 from reactive_desched.migration.in_progress import OpenJobs
-from reactive_desched.migration.life import (
-    EVICTION,
-    WAIT_WRITTEN_AFTER_S,
+from reactive_desched.migration.life import COMPLETE, WAIT_WRITTEN_AFTER_S
+from reactive_desched.migration.object_limiters import ObjectLimiters
+from reactive_desched.migration.place_attempts import PlaceAttempts
+from reactive_desched.migration.rules import no_place_for
+from reactive_desched.migration.settings import arbitration_settings, eviction_options
+from reactive_desched.migration.sight import EVICTION, Modes, Sight, Wait
+from reactive_desched.migration.steps import (
     MakeRoom,
-    Modes,
-    Sight,
     Step,
-    Wait,
     awaits_arbitration,
     next_change_at,
     next_step,
-    no_place_for,
     wants_eviction,
 )
-from reactive_desched.migration.object_limiters import ObjectLimiters
-from reactive_desched.migration.place_attempts import PlaceAttempts
-from reactive_desched.migration.places import COMPLETE
-from reactive_desched.migration.settings import arbitration_settings, eviction_options
 from reactive_desched.migration.volumes import ANYWHERE, reach_of
 from reactive_desched.migration.workload_sizes import INDEXES, workload_size
 from reactive_desched.model.changes import Change, MigrationJobChanged, MigrationJobEnded
@@ -549,8 +545,8 @@ class Migrations:
             return None
         now_s = self._wall_clock()
         seen = self._sight(job, now_s)
-        step = next_step(job, self.modes, seen)
-        self._timers.set(name, next_change_at(job, seen, now_s))
+        step = next_step(seen)
+        self._timers.set(name, next_change_at(seen))
         if isinstance(step, MakeRoom) and step.successor is not None:
             self._promised[step.successor.uid] = name
         return step
@@ -586,6 +582,8 @@ class Migrations:
         placeholder = pods.placeholder_of(job)
         kept = self._view.store(Reservation).get(job.reservation or job.uid)
         return Sight(
+            job,
+            self.modes,
             now_s,
             pod,
             placeholder,

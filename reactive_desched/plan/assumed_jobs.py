@@ -5,8 +5,9 @@ from typing import Final
 from msgspec.structs import replace
 
 from reactive_desched.controller.controller import Controller
-from reactive_desched.migration.life import Admit, SetStatus, no_place_for
 from reactive_desched.migration.migrations import Migrations, NewJob
+from reactive_desched.migration.rules import no_place_for
+from reactive_desched.migration.steps import Admit, SetStatus
 from reactive_desched.migration.volumes import reach_of
 from reactive_desched.model.changes import MigrationJobEnded
 from reactive_desched.model.labels import EVERYTHING

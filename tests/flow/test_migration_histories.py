@@ -17,8 +17,6 @@ from hypothesis import strategies as st
 from msgspec import Struct
 from msgspec.structs import replace
 
-from reactive_desched.migration.life import ABORTED
-from reactive_desched.migration.places import FORBIDDEN, MISSING_POD, MISSING_RESERVATION
 from reactive_desched.model.migration_jobs import PLACEHOLDER_OF, MigrationJob, Mode, Phase
 from reactive_desched.model.objects import OwnerReference, Pod
 from reactive_desched.model.outcomes import PdbRefused, ServerError, TooManyRequests
@@ -44,7 +42,7 @@ TO_CLUSTER: Final = ("delete job", "delete pod", "taint", "untaint", "room")
 TO_PLACES: Final = ("delete placeholder", "cordon", "uncordon", "orphan")
 TO_SERVER: Final = ("refuse", "fail", "lose answer", "answer late", "down", "up")
 
-NOT_EVICTED: Final = (MISSING_POD, MISSING_RESERVATION, FORBIDDEN, ABORTED)
+NOT_EVICTED: Final = ("MissingPod", "MissingReservation", "ForbiddenMigratePod", "AbortedByPerson")
 """Reasons of jobs that did not evict their pods."""
 
 events = st.tuples(

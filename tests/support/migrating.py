@@ -11,7 +11,8 @@ from msgspec.structs import replace
 from reactive_desched.app.migration import MigrationRunner
 from reactive_desched.controller.subscriptions import AnyPlugin
 from reactive_desched.errors import RequestRejected
-from reactive_desched.migration.life import (
+from reactive_desched.migration.migrations import Migrations, NewJob
+from reactive_desched.migration.steps import (
     Admit,
     Delete,
     GiveUpPlace,
@@ -22,7 +23,6 @@ from reactive_desched.migration.life import (
     SetStatus,
     Step,
 )
-from reactive_desched.migration.migrations import Migrations, NewJob
 from reactive_desched.model.changes import Change
 from reactive_desched.model.history import PastEviction
 from reactive_desched.model.kube_events import KubeEvent

@@ -17,7 +17,8 @@ from reactive_desched.kube.client.placeholders import keep_place, make_room, rea
 from reactive_desched.kube.client.reservations import give_up, reserve, set_order
 from reactive_desched.kube.client.responses import ApiResponse
 from reactive_desched.kube.client.session import Transport
-from reactive_desched.migration.life import (
+from reactive_desched.migration.migrations import NewJob
+from reactive_desched.migration.steps import (
     Admit,
     Delete,
     GiveUpPlace,
@@ -28,7 +29,6 @@ from reactive_desched.migration.life import (
     SetStatus,
     Step,
 )
-from reactive_desched.migration.migrations import NewJob
 from reactive_desched.model.migration_jobs import (
     ABORT,
     API_VERSION,

@@ -1,0 +1,343 @@
+"""When a migration job goes on: one rule for each arrow of its life.
+
+A rule returns the message for the job's status where its arrow is taken, and None where it is not.
+"""
+
+from datetime import datetime
+from typing import Final
+
+from reactive_desched.migration.sight import EVICTION, Modes, Sight
+from reactive_desched.migration.volumes import VolumeReach
+from reactive_desched.model.migration_jobs import (
+    PLACEHOLDER_FOR_KIND,
+    JobCondition,
+    MigrationJob,
+    Mode,
+    PodReference,
+)
+from reactive_desched.model.objects import Pod, controller_of
+from reactive_desched.model.reservations import Reservation, ReservationPhase
+
+MISSING_GRACE_S: Final = 3.0
+"""So long after its creation a job waits for its pod: the watch may show the job first."""
+
+SUCCESSOR_GRACE_S: Final = 30.0
+"""So long after its pod is gone a placeholder keeps its place for a StatefulSet's next pod."""
+
+LAG_GRACE_S: Final = 3.0
+"""And so long for a ReplicaSet's, which may be seen a moment after the old one is gone."""
+
+_MAKES_PODS_EARLY: Final = "ReplicaSet"
+
+
+# --- whatever the job does ---
+
+
+def person_aborts(seen: Sight) -> str | None:
+    """Say that a person aborted a job whose pod is not evicted."""
+    if seen.job.is_to_be_aborted and not seen.is_evicting:
+        return "a person aborted the job"
+    return None
+
+
+def time_is_over(seen: Sight) -> str | None:
+    """Say that the job has not ended within its time to live."""
+    if seen.now_s < times_out_at(seen.job):
+        return None
+    return f"the job has not ended within its ttl of {seen.job.ttl_s:g} s"
+
+
+# --- while it waits for arbitration ---
+
+
+def names_no_pod(seen: Sight) -> str | None:
+    """Say that the job names no pod."""
+    named = seen.job.pod
+    return None if named.namespace and named.name else "spec.podRef needs a namespace and a name"
+
+
+def mode_is_not_there(seen: Sight) -> str | None:
+    """Say that the settings have nothing by which the job's mode could be carried out."""
+    job, modes = seen.job, seen.modes
+    if modes.can_carry_out(job):
+        return None
+    remedy = f"write spec.mode: {Mode.EVICT_DIRECTLY}, or migration.placeholder in the settings"
+    return f"mode {modes.of(job)} is not there: {remedy}"
+
+
+def options_evict_nothing(seen: Sight) -> str | None:
+    """Say which of the job's delete options nothing good can come of."""
+    job, options = seen.job, seen.job.delete_options
+    if options is None:
+        return None
+    if options.dry_run:
+        return "spec.deleteOptions.dryRun evicts nothing: remove it"
+    uid = None if options.preconditions is None else options.preconditions.uid
+    if uid and job.pod.uid and uid != job.pod.uid:
+        return f"spec.deleteOptions.preconditions.uid is {uid}, of podRef {job.pod.uid}: remove one"
+    return None
+
+
+def pod_does_not_exist(seen: Sight) -> str | None:
+    """Say that there is no such pod; a watch may show it a moment after its job."""
+    if seen.pod is not None or seen.now_s < seen.job.created_s + MISSING_GRACE_S:
+        return None
+    return f'Pod "{seen.job.pod}" does not exist'
+
+
+def is_forbidden(seen: Sight) -> str | None:
+    """Say why arbitration forbids the move, or no place can be kept for the replacement."""
+    if seen.pod is None:
+        return None
+    if not (why := seen.forbidden or no_place_for(seen.job, seen.modes, seen.pod, seen.reach)):
+        return None
+    forbidden = "is forbidden to migrate because it does not meet the requirements"
+    return f'Pod "{seen.job.pod}" {forbidden}: {why}'
+
+
+def arbitration_is_passed(seen: Sight) -> str | None:
+    """Say that arbitration let the job through: that is written on it, with the uid of its pod."""
+    is_written = seen.job.has_passed and seen.job.pod.uid
+    return "" if is_written and seen.pod is not None else None
+
+
+# --- before its pod is evicted ---
+
+
+def eviction_is_accepted(seen: Sight) -> str | None:
+    """Say that the API server accepted the eviction of the pod."""
+    if not seen.is_evicted:
+        return None
+    why = seen.job.cause or seen.job.trigger or "a person asked for it"
+    node = "" if seen.pod is None else f' from node "{seen.pod.node}"'
+    return f'Pod "{seen.job.pod}" evicted{node} by the reason "{why}"'
+
+
+def pod_left_by_itself(seen: Sight) -> str | None:
+    """Say that the pod is gone, and this job did not evict it."""
+    if seen.pod is not None or seen.is_evicted:
+        return None
+    return f'Pod "{seen.job.pod}" is gone, and this job did not evict it'
+
+
+def place_cannot_be_made(seen: Sight) -> str | None:
+    """Say why the placeholder or the Reservation could not be made so far."""
+    if seen.kept_by is not None:
+        return None
+    if seen.failed_attempt is not None:
+        return seen.failed_attempt.message
+    keeps_by_placeholder = seen.modes.keeps_place(seen.job) and not seen.reserves
+    return seen.reach.error or None if keeps_by_placeholder else None
+
+
+def place_is_made(seen: Sight) -> str | None:
+    """Say by what a place is kept."""
+    match seen.kept_by:
+        case Reservation() as reservation:
+            return f'Reservation "{reservation.name}" keeps a place'
+        case Pod() as placeholder:
+            return f'placeholder "{placeholder}" keeps a place'
+        case _:
+            return None
+
+
+def place_is_gone(seen: Sight) -> str | None:
+    """Say that the place is kept no more, before the eviction."""
+    if seen.kept_by is not None:
+        return None
+    kept_by = f'Reservation "{seen.job.reservation}"' if seen.reserves else "the placeholder"
+    return f"{kept_by} is gone before the eviction"
+
+
+def reservation_has_expired(seen: Sight) -> str | None:
+    """Say that the Reservation is over; the pod that waits may be seen in its place later."""
+    kept = _reservation(seen)
+    if kept is None or not kept.is_expired or _is_in_its_place(seen, kept):
+        return None
+    return f'Reservation "{kept.name}" has expired'
+
+
+def place_is_taken(seen: Sight) -> str | None:
+    """Say that another pod took the place of the Reservation."""
+    kept = _reservation(seen)
+    if kept is None or kept.phase is not ReservationPhase.SUCCEEDED:
+        return None
+    if _is_in_its_place(seen, kept):
+        return None
+    return f'Reservation "{kept.name}" is already bound by another Pod'
+
+
+def place_has_no_node_yet(seen: Sight) -> str | None:
+    """Say why no node can take the Reservation so far."""
+    kept = _reservation(seen)
+    if kept is None or kept.is_for_pod or not kept.is_pending:
+        return None
+    return kept.unschedulable or None
+
+
+def place_gets_no_node(seen: Sight) -> str | None:
+    """Say why the Reservation will have no node."""
+    kept = _reservation(seen)
+    if kept is None or kept.is_for_pod or kept.is_pending or kept.is_scheduled:
+        return None
+    return kept.unschedulable or "it has no node"
+
+
+def place_is_on_the_pods_node(seen: Sight) -> str | None:
+    """Say that the place is where the pod is: nothing would be moved."""
+    kept = _reservation(seen)
+    if kept is None or kept.is_for_pod or seen.pod is None or seen.pod.node != kept.node:
+        return None
+    return f"the place is on node {kept.node}, where the pod is" if kept.is_scheduled else None
+
+
+def place_has_node(seen: Sight) -> str | None:
+    """Say on which node the place is kept."""
+    node = node_of_place(seen)
+    return f"a place is kept on node {node}" if node else None
+
+
+def pending_pod_waits(seen: Sight) -> str | None:
+    """Say why the pod that waits for a node itself has none so far."""
+    kept = _reservation(seen)
+    if kept is None or not kept.is_for_pod or seen.pod is None or seen.pod.node:
+        return None
+    return kept.unschedulable or "the pod waits for a node"
+
+
+def pending_pod_has_node(seen: Sight) -> str | None:
+    """Say that the pod that waited for a node itself has one: nothing is evicted."""
+    kept = _reservation(seen)
+    if kept is None or not kept.is_for_pod or seen.pod is None or not seen.pod.node:
+        return None
+    return f'Assign Pod "{seen.job.pod}" to node "{seen.pod.node}"'
+
+
+# --- after its pod is evicted ---
+
+
+def pod_has_left(seen: Sight) -> str | None:
+    """Say that the pod is gone, and for the replacement a place is kept."""
+    return _evicted(seen) if seen.pod is None and _has_place(seen) else None
+
+
+def pod_has_left_no_place(seen: Sight) -> str | None:
+    """Say that the pod is gone, and no place is kept for the replacement."""
+    return _evicted(seen) if seen.pod is None and not _has_place(seen) else None
+
+
+def place_is_given_away(seen: Sight) -> str | None:
+    """Say that the replacement got the placeholder's place, or will need it no more."""
+    if seen.reserves:
+        return None
+    may_come = seen.successor is None and may_be_replaced(seen)
+    return None if seen.placeholder is not None and may_come else _evicted(seen)
+
+
+def nothing_is_bound_yet(seen: Sight) -> str | None:
+    """Say that no pod has taken the place of the Reservation."""
+    return (
+        "no pod has taken the place yet" if seen.reserves and taker_of_place(seen) is None else None
+    )
+
+
+def replacement_is_bound(seen: Sight) -> str | None:
+    """Say which pod took the place of the Reservation."""
+    taker = taker_of_place(seen)
+    return None if taker is None else f'Pod "{taker}" took the place'
+
+
+def replacement_is_not_ready(seen: Sight) -> str | None:
+    """Say that the pod that took the place is not Ready."""
+    if seen.bound is None or seen.bound.status.is_ready:
+        return None
+    return f'Pod "{seen.bound}" is not Ready yet'
+
+
+def replacement_is_ready(seen: Sight) -> str | None:
+    """Say that the pod that took the place is Ready; one that is gone again counts as Ready."""
+    kept, taker = seen.reservation, taker_of_place(seen)
+    if kept is None or taker is None or replacement_is_not_ready(seen) is not None:
+        return None
+    return f'Bind Pod "{taker}" in Reservation "{kept.name}"'
+
+
+# --- what rules go by ---
+
+
+def no_place_for(job: MigrationJob, modes: Modes, pod: Pod, reach: VolumeReach) -> str:
+    """Say why no place can be kept for a pod's replacement; empty where one can, or need not."""
+    if not modes.keeps_place(job) or job.reservation:
+        return ""
+    if controller_of(pod.owners) is None and pod.node:
+        return "it has no controller, so that no pod would take the place that is kept"
+    if modes.reserves(job, pod):
+        return ""
+    if not modes.has_placeholders:
+        return f"scheduler {pod.spec.scheduler_name} is none of migration.schedulerNames"
+    return reach.error
+
+
+def node_of_place(seen: Sight) -> str:
+    """Return the node on which the place is kept; empty while it has none."""
+    match seen.kept_by:
+        case Reservation() as kept:
+            return kept.node if kept.is_scheduled and not kept.is_for_pod else ""
+        case Pod() as placeholder:
+            return placeholder.node
+        case _:
+            return ""
+
+
+def taker_of_place(seen: Sight) -> PodReference | None:
+    """Return the pod that took the place of the Reservation."""
+    kept = seen.reservation
+    return None if kept is None or not seen.reserves else kept.taken_by
+
+
+def times_out_at(job: MigrationJob) -> float:
+    """Return when the job fails at the latest, in seconds since the epoch."""
+    return job.created_s + job.ttl_s if job.ttl_s else float("inf")
+
+
+def may_be_replaced(seen: Sight) -> bool:
+    """Say whether a successor may still come that takes the place of the placeholder.
+
+    A ReplicaSet makes it when its pod begins to terminate: where none waits some seconds after that
+    is gone, it has another node. A StatefulSet makes it afterwards.
+    """
+    evicted = seen.job.status.condition(EVICTION)
+    if seen.pod is not None or evicted is None or evicted.status != "True":
+        return True
+    placeholder = seen.placeholder
+    kind = "" if placeholder is None else placeholder.labels.get(PLACEHOLDER_FOR_KIND, "")
+    grace_s = LAG_GRACE_S if kind in ("", _MAKES_PODS_EARLY) else SUCCESSOR_GRACE_S
+    return seen.now_s < seconds_of(evicted) + grace_s
+
+
+def seconds_of(written: JobCondition) -> float:
+    """Return since when a condition is as it is, in seconds since the epoch; 0 where unknown."""
+    at = written.last_transition_time
+    return datetime.fromisoformat(at).timestamp() if at else 0.0
+
+
+def _reservation(seen: Sight) -> Reservation | None:
+    kept = seen.kept_by
+    return kept if isinstance(kept, Reservation) else None
+
+
+def _is_in_its_place(seen: Sight, kept: Reservation) -> bool:
+    """Say whether the pod that waits for a node itself was bound into the place."""
+    pod, taker = seen.pod, kept.taken_by
+    is_taker = taker is not None and pod is not None and taker.uid == pod.uid
+    return kept.is_for_pod and is_taker
+
+
+def _has_place(seen: Sight) -> bool:
+    return seen.reserves or seen.placeholder is not None
+
+
+def _evicted(seen: Sight) -> str:
+    node = seen.job.status.node
+    done = f'Pod "{seen.job.pod}" has been evicted'
+    return f"{done}, and a place was kept on node {node}" if node else done

@@ -1,0 +1,177 @@
+"""What is to be written next of a migration job at the API server, and when time changes that.
+
+Whatever became of a job, a placeholder that serves no more is deleted, and so is a Reservation of
+ours when its job has failed or was aborted.
+"""
+
+from typing import Final
+
+from msgspec import Struct
+
+from reactive_desched.migration.life import WAIT_WRITTEN_AFTER_S, next_status
+from reactive_desched.migration.rules import (
+    LAG_GRACE_S,
+    MISSING_GRACE_S,
+    SUCCESSOR_GRACE_S,
+    may_be_replaced,
+    seconds_of,
+    times_out_at,
+)
+from reactive_desched.migration.sight import (
+    EVICTION,
+    RESERVATION_SCHEDULED,
+    Modes,
+    Sight,
+    is_for_pending_pod,
+)
+from reactive_desched.migration.volumes import ANYWHERE, VolumeReach
+from reactive_desched.model.migration_jobs import JobStatus, MigrationJob, Phase
+from reactive_desched.model.objects import Pod
+from reactive_desched.model.reservations import Reservation
+
+KEPT_AFTER_TTL_S: Final = 300.0
+KEPT_WITHOUT_TTL_S: Final = 1800.0
+"""How long a job is kept after its time to live, and from its creation where it has none."""
+
+DELETE_AGAIN_S: Final = 60.0
+
+
+class Admit(Struct, frozen=True, gc=False):
+    """Write that arbitration let the job through, and the uid of its pod."""
+
+    job: MigrationJob
+    uid: str
+
+
+class SetStatus(Struct, frozen=True, gc=False):
+    """Write a status."""
+
+    job: MigrationJob
+    status: JobStatus
+
+
+class KeepPlace(Struct, frozen=True, gc=False):
+    """Make a placeholder for the replacement of the job's pod, where its volumes are in reach."""
+
+    job: MigrationJob
+    pod: Pod
+    reach: VolumeReach = ANYWHERE
+
+
+class Reserve(Struct, frozen=True, gc=False):
+    """Make a Reservation for the replacement of the job's pod, and name it in the job."""
+
+    job: MigrationJob
+    pod: Pod
+
+
+class SetOrder(Struct, frozen=True, gc=False):
+    """Write koordinator's order label on the Reservation that a job names."""
+
+    job: MigrationJob
+    reservation: Reservation
+
+
+class GiveUpPlace(Struct, frozen=True, gc=False):
+    """Delete the job's Reservation: the job came to nothing."""
+
+    job: MigrationJob
+    reservation: Reservation
+
+
+class MakeRoom(Struct, frozen=True, gc=False):
+    """Delete the job's placeholder; its node is meant for the successor, where one waits."""
+
+    job: MigrationJob
+    placeholder: Pod
+    successor: Pod | None = None
+
+
+class Delete(Struct, frozen=True, gc=False):
+    """Delete the job: it is old, or one ended job too many."""
+
+    job: MigrationJob
+
+
+Step = Admit | SetStatus | KeepPlace | Reserve | SetOrder | MakeRoom | GiveUpPlace | Delete
+
+
+def next_step(seen: Sight) -> Step | None:
+    """Return what is to be written of a job next; None while it waits, or for good."""
+    job = seen.job
+    if (placeholder := seen.placeholder) is not None and _may_make_room(seen):
+        return None if placeholder.is_terminating else MakeRoom(job, placeholder, seen.successor)
+    if (kept := seen.reservation) is not None and _has_failed(job) and kept.is_ours:
+        return None if kept.is_terminating else GiveUpPlace(job, kept)
+    if seen.now_s >= deleted_at(job) or seen.is_surplus:
+        return Delete(job)
+    if (status := next_status(seen)) != job.status:
+        return SetStatus(job, status)
+    if job.is_paused or job.has_ended or seen.pod is None:
+        return None
+    may_begin = job.is_pending and (seen.may_begin or job.has_passed)
+    if may_begin and not (job.has_passed and job.pod.uid):
+        return Admit(job, seen.pod.uid)
+    keeps_place = seen.modes.keeps_place(job) and job.phase is Phase.RUNNING
+    return _place_step(seen, seen.pod) if keeps_place and not seen.is_evicting else None
+
+
+def _place_step(seen: Sight, pod: Pod) -> Step | None:
+    """Return what is to be done for the place of a job that runs; what failed is tried later."""
+    job = seen.job
+    if seen.failed_attempt is not None and seen.now_s < seen.failed_attempt.next_at_s:
+        return None
+    if not seen.reserves:
+        is_made = seen.placeholder is not None or bool(seen.reach.error)
+        return None if is_made else KeepPlace(job, pod, seen.reach)
+    if not job.reservation:
+        return Reserve(job, pod)
+    kept = seen.reservation
+    return SetOrder(job, kept) if kept is not None and not kept.has_order else None
+
+
+def _has_failed(job: MigrationJob) -> bool:
+    return job.phase in (Phase.FAILED, Phase.ABORTED)
+
+
+def _may_make_room(seen: Sight) -> bool:
+    """Say whether a placeholder serves no more: a replacement wants its place, or none will."""
+    if seen.job.has_ended or seen.now_s >= deleted_at(seen.job):
+        return True
+    return seen.is_evicting and (seen.successor is not None or not may_be_replaced(seen))
+
+
+def wants_eviction(job: MigrationJob, modes: Modes) -> bool:
+    """Say whether the job's pod is to be evicted as soon as the gates let it go."""
+    if job.is_paused or job.is_to_be_aborted or job.phase is not Phase.RUNNING:
+        return False
+    if is_for_pending_pod(job.status):
+        return False
+    has_place = job.status.holds(RESERVATION_SCHEDULED)
+    is_evicting = job.status.condition(EVICTION) is not None
+    return not is_evicting and (has_place or not modes.keeps_place(job))
+
+
+def awaits_arbitration(job: MigrationJob) -> bool:
+    """Say whether arbitration has to decide about the job."""
+    return job.is_pending and not (job.has_passed or job.is_paused)
+
+
+def deleted_at(job: MigrationJob) -> float:
+    """Return when the job is deleted, whatever became of it."""
+    kept_s = job.ttl_s + KEPT_AFTER_TTL_S if job.ttl_s else KEPT_WITHOUT_TTL_S
+    return job.created_s + kept_s
+
+
+def next_change_at(seen: Sight) -> float:
+    """Return when time alone changes what is to be written; a deletion is tried again."""
+    job = seen.job
+    times = [job.created_s + MISSING_GRACE_S, times_out_at(job), deleted_at(job)]
+    if seen.wait is not None:
+        times.append(seen.wait.since_s + WAIT_WRITTEN_AFTER_S)
+    if seen.failed_attempt is not None:
+        times.append(seen.failed_attempt.next_at_s)
+    if (evicted := job.status.condition(EVICTION)) is not None and evicted.status == "True":
+        gone_s = seconds_of(evicted)
+        times += (gone_s + LAG_GRACE_S, gone_s + SUCCESSOR_GRACE_S)
+    return min((time for time in times if time > seen.now_s), default=seen.now_s + DELETE_AGAIN_S)
