@@ -4,14 +4,14 @@ from hypothesis import strategies as st
 from reactive_desched.state.indexes.topology_domains import CompactMultiMap
 
 
-def groups(*pairs: tuple[str, str]) -> CompactMultiMap:
-    made = CompactMultiMap()
+def groups(*pairs: tuple[str, str]) -> CompactMultiMap[str]:
+    made: CompactMultiMap[str] = CompactMultiMap()
     for group, pod in pairs:
         made.add(group, pod)
     return made
 
 
-def held(made: CompactMultiMap) -> dict[str, list[str]]:
+def held(made: CompactMultiMap[str]) -> dict[str, list[str]]:
     assert len(made) == len(list(made))
     assert all(group in made for group in made)
     return {group: list(made.members(group)) for group in made}
@@ -57,7 +57,7 @@ def test_a_member_is_not_there_twice() -> None:
 
 @given(st.lists(st.tuples(st.booleans(), st.sampled_from("ab"), st.sampled_from("123"))))
 def test_groups_hold_what_sets_would(steps: list[tuple[bool, str, str]]) -> None:
-    made = CompactMultiMap()
+    made: CompactMultiMap[str] = CompactMultiMap()
     sets: dict[str, set[str]] = {"a": set(), "b": set()}
     for joins, group, pod in steps:
         (made.add if joins else made.discard)(group, pod)

@@ -1,37 +1,131 @@
-"""The pods of each namespace."""
+"""The pods of each namespace, by their labels."""
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Collection, Hashable, Iterable, Iterator
 
 from reactive_desched.api.index import Cluster, Index
+from reactive_desched.model.labels import Labels
 from reactive_desched.model.objects import Pod, PodKey
+from reactive_desched.state.indexes.topology_domains import CompactMultiMap
+
+LabelledPods = tuple[Labels, Collection[PodKey]]
+"""Labels, and the uids of the pods that have just these."""
+
+
+class _Namespace:
+    """The pods of one namespace by their labels, and these by the labels that were asked for.
+
+    Pods of one template share their labels, so labels are found by identity; they are kept alive,
+    so that an identity is never used twice.
+    """
+
+    __slots__ = ("by_label", "labels", "uids")
+
+    def __init__(self) -> None:
+        self.labels: dict[int, Labels] = {}
+        self.uids: CompactMultiMap[int] = CompactMultiMap()
+        self.by_label: dict[str, dict[str, dict[int, None]]] = {}
+
+    def add(self, pod: Pod) -> None:
+        labels, identity = pod.labels, id(pod.labels)
+        self.uids.add(identity, pod.uid)
+        if identity not in self.labels:
+            self.labels[identity] = labels
+            for key, by_value in self.by_label.items():
+                _index(by_value, key, labels)
+
+    def remove(self, pod: Pod) -> None:
+        identity = id(pod.labels)
+        self.uids.discard(identity, pod.uid)
+        if identity in self.uids:
+            return
+        labels = self.labels.pop(identity)
+        for key, by_value in self.by_label.items():
+            if (value := labels.get(key)) is not None:
+                of_value = by_value[value]
+                del of_value[identity]
+                if not of_value:
+                    del by_value[value]
+
+    def with_label(self, key: str, values: Iterable[str]) -> Iterator[LabelledPods]:
+        by_value = self.by_label.get(key)
+        if by_value is None:
+            by_value = self.by_label[key] = {}
+            for labels in self.labels.values():
+                _index(by_value, key, labels)
+        for value in values:
+            for identity in by_value.get(value, ()):
+                yield self.labels[identity], self.uids.members(identity)
+
+    def all(self) -> Iterator[LabelledPods]:
+        return ((labels, self.uids.members(key)) for key, labels in self.labels.items())
+
+
+def _index(by_value: dict[str, dict[int, None]], key: str, labels: Labels) -> None:
+    if (value := labels.get(key)) is not None:
+        by_value.setdefault(value, {})[id(labels)] = None
 
 
 class NamespacePods(Index):
-    """The pods of each namespace, in any phase."""
+    """The pods of each namespace, in any phase.
+
+    To find those with a label costs by how many different labels the pods of the namespace have,
+    and only when it is first asked for: pods of one template have the same.
+    """
 
     def __init__(self, cluster: Cluster, args: Hashable = None) -> None:
         super().__init__(cluster, args)
         self._pods = cluster.store(Pod)
-        self._uids: dict[str, dict[PodKey, None]] = {}
+        self._namespaces: dict[str, _Namespace] = {}
         for pod in self._pods:
             self.on_pod(None, pod)
 
     def pods_of(self, namespace: str) -> Iterator[Pod]:
         """Return the pods of a namespace."""
-        found = map(self._pods.get, self._uids.get(namespace, ()))
-        return (pod for pod in found if pod is not None)
+        uids = (uid for _, group in self.by_labels(namespace) for uid in group)
+        return (pod for pod in map(self._pods.get, uids) if pod is not None)
+
+    def by_labels(self, namespace: str | None) -> Iterator[LabelledPods]:
+        """Return the pods of a namespace, or with None of all, by their labels."""
+        for each in self._in(namespace):
+            yield from each.all()
+
+    def with_label(
+        self, namespace: str | None, key: str, values: Iterable[str]
+    ) -> Iterator[LabelledPods]:
+        """Return the pods of a namespace, or with None of all, of which a label has such a value.
+
+        A label that is asked for is indexed until `forget_label`.
+        """
+        for each in self._in(namespace):
+            yield from each.with_label(key, values)
+
+    def forget_label(self, namespace: str | None, key: str) -> None:
+        """Drop the index of a label, in a namespace or with None in all."""
+        for each in self._in(namespace):
+            each.by_label.pop(key, None)
 
     def on_pod(self, old: Pod | None, new: Pod | None) -> tuple[()]:
-        """Follow a pod that appeared or disappeared."""
-        if old is None and new is not None:
-            self._uids.setdefault(new.namespace, {})[new.uid] = None
-        elif old is not None and new is None:
-            uids = self._uids[old.namespace]
-            del uids[old.uid]
-            if not uids:
-                del self._uids[old.namespace]
+        """Follow a pod that appeared, disappeared, or has other labels."""
+        if old is not None and new is not None and old.labels is new.labels:
+            return ()
+        if new is not None:
+            namespace = self._namespaces.get(new.namespace)
+            if namespace is None:
+                namespace = self._namespaces[new.namespace] = _Namespace()
+            namespace.add(new)
+        if old is not None:
+            namespace = self._namespaces[old.namespace]
+            namespace.remove(old)
+            if not namespace.labels:
+                del self._namespaces[old.namespace]
         return ()
 
     def answers(self) -> object:
         """Return the uids by namespace."""
-        return {namespace: {pod.uid for pod in self.pods_of(namespace)} for namespace in self._uids}
+        return {name: {pod.uid for pod in self.pods_of(name)} for name in self._namespaces}
+
+    def _in(self, namespace: str | None) -> Iterable[_Namespace]:
+        if namespace is None:
+            return self._namespaces.values()
+        found = self._namespaces.get(namespace)
+        return () if found is None else (found,)

@@ -2,12 +2,12 @@
 
 Kept current per change: a change of one pod costs by its labels and by the queries that match it,
 never by the size of the cluster. A query is registered under one of the labels that its selector
-requires, and pods are indexed by these labels alone. So a pod finds the queries that match it by
-looking up its own labels, and a query finds its pods by looking up one label.
+requires, and what labels pods have is indexed by these labels alone. So a pod finds the queries
+that match it by looking up its own labels, and a query finds its pods by looking up one label.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 
 from reactive_desched.api.index import Cluster
 from reactive_desched.model.affinity_terms import NamespaceScope, selector_key
@@ -15,7 +15,6 @@ from reactive_desched.model.labels import Labels, LabelSelector
 from reactive_desched.model.objects import Namespace, Pod, PodKey
 from reactive_desched.state.indexes.namespace_pods import NamespacePods
 from reactive_desched.state.indexes.topology_domains import (
-    CompactMultiMap,
     TopologyDomains,
     TopologyKeyRefs,
     topology_of,
@@ -60,18 +59,18 @@ class SelectorQuery:
 
 
 class LabelIndex:
-    """The pods of one namespace, or of all, and the queries that may match some of them.
+    """The queries that may match some of the pods of a namespace, or with None of all namespaces.
 
-    `list_pods` returns all the pods. They are indexed by a label from the first time that a query
-    is looked up by it until no query requires it any more.
+    `pods` are indexed by a label from the first time that a query is looked up by it until no query
+    requires it any more.
     """
 
-    def __init__(self, list_pods: Callable[[], Iterable[Pod]]) -> None:
-        self._list_pods = list_pods
+    def __init__(self, pods: NamespacePods, namespace: str | None) -> None:
+        self._pods = pods
+        self._namespace = namespace
         self._queries: dict[SelectorQuery, RequiredLabel | None] = {}
         self._queries_by_label: dict[str, dict[str, list[SelectorQuery]]] = {}
         self._unindexed_queries: dict[SelectorQuery, None] = {}
-        self._pods_by_label: dict[str, CompactMultiMap] = {}
         self._asked: Labels | None = None
         self._answer: Sequence[SelectorQuery] = ()
 
@@ -107,7 +106,7 @@ class LabelIndex:
                 del registered[value]
         if not registered:
             del self._queries_by_label[key]
-            self._pods_by_label.pop(key, None)
+            self._pods.forget_label(self._namespace, key)
 
     def queries_matching(self, labels: Labels) -> Sequence[SelectorQuery]:
         """Return the queries whose selectors match a pod's labels.
@@ -131,36 +130,15 @@ class LabelIndex:
         return found
 
     def candidates(self, query: SelectorQuery) -> Iterator[PodKey]:
-        """Return the uids of the active pods with the label that the query is registered under."""
+        """Return the uids of the pods, in any phase, whose labels a query's selector matches."""
         label = self._queries[query]
         if label is None:
-            yield from (pod.uid for pod in self._list_pods() if pod.is_active)
-            return
-        key, values = label
-        groups = self._pods_by_label.get(key)
-        if groups is None:
-            groups = self._pods_by_label[key] = self._build_index(key)
-        for value in values:
-            yield from groups.members(value)
-
-    def update_pod(self, old: Pod | None, new: Pod | None) -> None:
-        """Follow an active pod that appeared, disappeared (None), or has other labels."""
-        for key, groups in self._pods_by_label.items():
-            before = old.labels.get(key) if old is not None else None
-            after = new.labels.get(key) if new is not None else None
-            if before == after:
-                continue
-            if old is not None and before is not None:
-                groups.discard(before, old.uid)
-            if new is not None and after is not None:
-                groups.add(after, new.uid)
-
-    def _build_index(self, key: str) -> CompactMultiMap:
-        groups = CompactMultiMap()
-        for pod in self._list_pods():
-            if (value := pod.labels.get(key)) is not None and pod.is_active:
-                groups.add(value, pod.uid)
-        return groups
+            found = self._pods.by_labels(self._namespace)
+        else:
+            found = self._pods.with_label(self._namespace, *label)
+        for labels, uids in found:
+            if query.selector.matches(labels):
+                yield from uids
 
     def _most_selective(self, selector: LabelSelector) -> RequiredLabel | None:
         """Choose the label with the fewest queries registered under it."""
@@ -237,20 +215,18 @@ class SelectorQueries:
 
     def matches(self, query: SelectorQuery, pod: Pod) -> bool:
         """Say whether a query matches a pod."""
-        return (
-            query.is_valid
-            and query.selector.matches(pod.labels)
-            and query.scope.covers(pod.namespace, self._namespace_labels(pod.namespace))
-        )
+        return query.is_valid and query.selector.matches(pod.labels) and self._covers(query, pod)
+
+    def _covers(self, query: SelectorQuery, pod: Pod) -> bool:
+        return query.scope.covers(pod.namespace, self._namespace_labels(pod.namespace))
 
     def matching_pods(self, query: SelectorQuery) -> Iterator[Pod]:
         """Return the active pods that a query matches, on eligible nodes and on others."""
         if not query.is_valid:
             return
         for index in self._indexes_of(query):
-            for uid in index.candidates(query):
-                pod = self._pods.get(uid)
-                if pod is not None and self.matches(query, pod):
+            for pod in filter(None, map(self._pods.get, index.candidates(query))):
+                if pod.is_active and (index is not self._cluster_wide or self._covers(query, pod)):
                     yield pod
 
     def domains(self, query: SelectorQuery, topology_key: str) -> TopologyDomains:
@@ -277,10 +253,6 @@ class SelectorQueries:
         index = self._by_namespace.get(pod.namespace)
         if index is None and self._cluster_wide is None:
             return (), ()
-        if index is not None:
-            index.update_pod(old, new)
-        if self._cluster_wide is not None:
-            self._cluster_wide.update_pod(old, new)
         before = self.queries_matching(old) if old is not None else ()
         after = self.queries_matching(new) if new is not None else ()
         if old is None or new is None or old.node != new.node:
@@ -305,14 +277,13 @@ class SelectorQueries:
         if query.scope.namespace_selector is None:
             return [self._namespace_index(name) for name in query.scope.namespaces]
         if self._cluster_wide is None:
-            self._cluster_wide = LabelIndex(lambda: self._pods)
+            self._cluster_wide = LabelIndex(self._namespace_pods, None)
         return [self._cluster_wide]
 
     def _namespace_index(self, namespace: str) -> LabelIndex:
         found = self._by_namespace.get(namespace)
         if found is None:
-            found = LabelIndex(lambda: self._namespace_pods.pods_of(namespace))
-            self._by_namespace[namespace] = found
+            found = self._by_namespace[namespace] = LabelIndex(self._namespace_pods, namespace)
         return found
 
     def _register(self, query: SelectorQuery) -> None:

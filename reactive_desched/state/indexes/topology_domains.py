@@ -1,8 +1,8 @@
 """Pods by topology domain: which share a zone, a host, or another label value of their nodes."""
 
 from collections import Counter
-from collections.abc import Collection, Iterator
-from typing import Final
+from collections.abc import Collection, Hashable, Iterator
+from typing import Final, Generic, TypeVar
 
 from msgspec import Struct
 
@@ -35,8 +35,11 @@ def topology_of(cluster: Cluster, name: str) -> NodeTopology:
     return NodeTopology(info.node.labels, info.eligible)
 
 
-class CompactMultiMap:
-    """Pod uids by a string, for example a label value; a group exists while it has members.
+K = TypeVar("K", bound=Hashable)
+
+
+class CompactMultiMap(Generic[K]):
+    """Pod uids by a key, for example a label value; a group exists while it has members.
 
     Most groups have one member, which is stored bare: a dict of one entry takes ten times as much
     memory. What `members` returns follows later changes.
@@ -45,25 +48,25 @@ class CompactMultiMap:
     __slots__ = ("_groups",)
 
     def __init__(self) -> None:
-        self._groups: dict[str, PodKey | dict[PodKey, None]] = {}
+        self._groups: dict[K, PodKey | dict[PodKey, None]] = {}
 
-    def __iter__(self) -> Iterator[str]:
+    def __iter__(self) -> Iterator[K]:
         return iter(self._groups)
 
     def __len__(self) -> int:
         return len(self._groups)
 
-    def __contains__(self, group: str) -> bool:
+    def __contains__(self, group: K) -> bool:
         return group in self._groups
 
-    def members(self, group: str) -> Collection[PodKey]:
+    def members(self, group: K) -> Collection[PodKey]:
         """Return a group's members in the order in which they were added."""
         found = self._groups.get(group)
         if found is None:
             return ()
         return (found,) if isinstance(found, str) else found
 
-    def add(self, group: str, pod: PodKey) -> None:
+    def add(self, group: K, pod: PodKey) -> None:
         """Add a pod to a group."""
         found = self._groups.get(group)
         if found is None:
@@ -73,7 +76,7 @@ class CompactMultiMap:
         elif found != pod:
             self._groups[group] = {found: None, pod: None}
 
-    def discard(self, group: str, pod: PodKey) -> None:
+    def discard(self, group: K, pod: PodKey) -> None:
         """Remove a pod from a group, if it is there."""
         found = self._groups.get(group)
         if found is None:
@@ -99,8 +102,8 @@ class TopologyDomains:
 
     def __init__(self, topology_key: str) -> None:
         self.topology_key = topology_key
-        self.eligible = CompactMultiMap()
-        self.ineligible = CompactMultiMap()
+        self.eligible: CompactMultiMap[str] = CompactMultiMap()
+        self.ineligible: CompactMultiMap[str] = CompactMultiMap()
 
     def __bool__(self) -> bool:
         return len(self.eligible) > 0 or len(self.ineligible) > 0
