@@ -84,6 +84,7 @@ async def open_controller(deps: Dependencies) -> AsyncIterator[RunningController
         description, leadership = parts.pipeline.description, controller.pauses.leadership
         deps.metrics.register(description, leadership, *parts.reflectors.values())
         deps.metrics.register(session, events, active, parts.pulse, parts.usage)
+        deps.metrics.register(parts.pipeline.evictions)
         metrics = deps.metrics if deps.serve_metrics else None
         pausing = _build_pausing(deps, parts)
         status = StatusPage(deps, parts.pipeline, active)

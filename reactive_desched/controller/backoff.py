@@ -1,6 +1,7 @@
 """How long to leave a pod alone after its eviction failed, again and again."""
 
 from collections import OrderedDict
+from collections.abc import Iterator
 from zlib import crc32
 
 from msgspec import Struct
@@ -8,8 +9,13 @@ from msgspec import Struct
 from reactive_desched.model.objects import PodKey
 from reactive_desched.model.outcomes import CANCELLED, PDB_REFUSED, Outcome
 from reactive_desched.policy.controller_settings import RetrySettings
+from reactive_desched.telemetry.metrics import Metric, gauge
 
 MAX_BACKOFF_ENTRIES = 50_000
+
+BACKOFF_PODS = gauge(
+    "backoff_pods", "Pods whose failed evictions are remembered: at most 50,000, then the latest."
+)
 
 
 class BackoffEntry(Struct, frozen=True, gc=False):
@@ -33,6 +39,10 @@ class PodBackoff:
     def __init__(self, retry: RetrySettings) -> None:
         self._retry = retry
         self._entries: OrderedDict[PodKey, BackoffEntry] = OrderedDict()
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield of how many pods failures are remembered."""
+        yield BACKOFF_PODS.value(len(self._entries))
 
     def reconfigure(self, retry: RetrySettings) -> None:
         """Use other waits for later failures; a wait that has begun keeps its length."""

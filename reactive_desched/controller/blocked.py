@@ -11,6 +11,13 @@ from typing import Final, Generic, NamedTuple, TypeVar
 from reactive_desched.model.changes import Change
 from reactive_desched.model.decisions import CapacityHint, Defer, Refuse
 from reactive_desched.model.wakes import WakeOn, WakeOnPod
+from reactive_desched.telemetry.metrics import Metric, gauge
+
+BLOCKED = gauge(
+    "blocked_findings",
+    "Findings that a gate blocks until an object changes or a time comes.",
+    "gate",
+)
 
 K = TypeVar("K", bound=Hashable)
 G = TypeVar("G", bound=Hashable)
@@ -120,6 +127,10 @@ class BlockedFindings(Generic[K, G, C]):
             gate = blocked.decision.gate
             counts[gate] = counts.get(gate, 0) + 1
         return counts
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield how many findings each gate blocks."""
+        yield BLOCKED.by_label(self.count_by_gate())
 
 
 class _KeysBy(Generic[G, K]):

@@ -38,17 +38,7 @@ from reactive_desched.model.outcomes import PDB_REFUSED, POD_LEAVES, Outcome
 from reactive_desched.model.subjects import NodeSubject, PodSubject
 from reactive_desched.model.wakes import WakeOnEviction, WakeOnPdb, WakeOnPod
 from reactive_desched.primitives.deadline_heap import Timers
-from reactive_desched.telemetry.metrics import Metric, gauge
-
-DIRTY_SUBJECTS = gauge("dirty_subjects", "Subjects waiting to be evaluated.")
-SETTLING_SUBJECTS = gauge(
-    "settling_subjects", "Subjects among them that wait until an object stops flapping."
-)
-BLOCKED = gauge(
-    "blocked_findings",
-    "Findings that a gate blocks until an object changes or a time comes.",
-    "gate",
-)
+from reactive_desched.telemetry.metrics import Metric
 
 BACKING_OFF: Final = GateReason(
     "EvictionBackoff",
@@ -179,10 +169,10 @@ class Evaluator:
         return self._blocked.count_by_gate()
 
     def collect(self) -> Iterator[Metric]:
-        """Yield how many subjects and findings wait."""
-        yield DIRTY_SUBJECTS.value(self.queued)
-        yield SETTLING_SUBJECTS.value(len(self._queue.settling))
-        yield BLOCKED.by_label(self.blocked_by_gate)
+        """Yield how many subjects, findings and pods wait."""
+        yield from self._queue.collect()
+        yield from self._blocked.collect()
+        yield from self._backoff.collect()
 
     def resync(self, now: float) -> None:
         """Look at everything, spread over the coming work."""

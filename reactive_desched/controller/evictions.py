@@ -1,5 +1,6 @@
 """Intents to outcomes: a pool of tasks executes the controller's intents and settles each."""
 
+from collections.abc import Iterator
 from functools import partial
 from math import inf
 
@@ -12,6 +13,12 @@ from reactive_desched.controller.controller import Controller
 from reactive_desched.eviction.executor import BegunEviction, EvictionExecutor
 from reactive_desched.model.intents import Intent
 from reactive_desched.primitives.wakeup import Wakeup
+from reactive_desched.telemetry.metrics import Metric, gauge
+
+EVICTIONS_UNDER_WAY = gauge(
+    "evictions_under_way",
+    "Evictions that were decided and have no outcome yet; above `evictions.maxInFlight` they wait.",
+)
 
 _Submitted = tuple[Intent, BegunEviction | None]
 """An intent, and its eviction if that was begun."""
@@ -50,6 +57,10 @@ class EvictionPool:
         finally:
             self._queue = None
             self._active = 0
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield how many evictions are executed or wait for a task."""
+        yield EVICTIONS_UNDER_WAY.value(self._active)
 
     def submit(self, intent: Intent) -> None:
         """Queue one intent; it is cancelled when `run` has ended."""

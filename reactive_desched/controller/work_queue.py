@@ -4,7 +4,7 @@ As a controller-runtime work queue holds requests, with a wait of its own for ea
 of change. The subjects of an object that flaps wait longer, and are not evaluated more often.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, TypeAlias
 
 from msgspec import Struct
@@ -13,6 +13,12 @@ from reactive_desched.controller.flapping import FLAPPING_FIELDS, FlapDetector, 
 from reactive_desched.controller.subscriptions import PluginInstance, SubjectKey
 from reactive_desched.model.evaluation import ChangeTrigger
 from reactive_desched.primitives.debounce import DebounceConfig, DebounceQueue
+from reactive_desched.telemetry.metrics import Metric, gauge
+
+DIRTY_SUBJECTS = gauge("dirty_subjects", "Subjects waiting to be evaluated.")
+SETTLING_SUBJECTS = gauge(
+    "settling_subjects", "Subjects among them that wait until an object stops flapping."
+)
 
 _Queue: TypeAlias = DebounceQueue[SubjectKey, ChangeTrigger]
 
@@ -58,6 +64,11 @@ class WorkQueue:
     def flaps(self) -> FlapDetector:
         """What counts the changes of each object."""
         return self._flaps
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield how many subjects wait."""
+        yield DIRTY_SUBJECTS.value(len(self))
+        yield SETTLING_SUBJECTS.value(len(self.settling))
 
     def enqueue(self, key: SubjectKey, now: float, trigger: ChangeTrigger) -> None:
         """Enqueue a subject that a change concerns."""

@@ -1,7 +1,7 @@
 import pytest
 
 from reactive_desched.controller import backoff as backoff_module
-from reactive_desched.controller.backoff import PodBackoff
+from reactive_desched.controller.backoff import BACKOFF_PODS, PodBackoff
 from reactive_desched.model.outcomes import (
     CANCELLED,
     DENIED,
@@ -158,3 +158,12 @@ def test_pods_that_were_refused_together_do_not_try_again_together() -> None:
     assert len(set(until)) == 200
     assert max(until) - min(until) > 15
     assert all(rest <= 300 for rest in waits(backoff, "x", 10))
+
+
+def test_the_metric_counts_the_pods_whose_failures_are_remembered() -> None:
+    backoff = PodBackoff(RetrySettings())
+    for name in ("a", "b", "b"):
+        backoff.record_failure(name, NO, 0)
+    backoff.reset("a")
+
+    assert list(backoff.collect()) == [BACKOFF_PODS.value(1)]

@@ -8,7 +8,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from reactive_desched.controller.evictions import EvictionPool
+from reactive_desched.controller.evictions import EVICTIONS_UNDER_WAY, EvictionPool
 from reactive_desched.eviction.executor import EvictionExecutor
 from reactive_desched.model.accounts import DecisionContext
 from reactive_desched.model.eviction_options import DeleteOptions, EvictionOptions
@@ -385,3 +385,17 @@ async def test_an_intent_that_is_cancelled_while_it_is_written_is_not_sent() -> 
 
     assert bench.results == [("a", "cancelled"), ("a", "evicted")]
     assert [kind for kind, _, _ in bench.ledger.lines] == ["intent", "outcome"] * 2
+
+
+async def test_the_metric_counts_evictions_that_have_no_outcome_yet_those_that_wait_included() -> (
+    None
+):
+    async with Bench(max_concurrent=1).running() as bench:
+        bench.server.slow_s = 5
+        bench.submit("a", "b", "c")
+        await anyio.sleep(1)
+        assert list(bench.evictions.collect()) == [EVICTIONS_UNDER_WAY.value(3)]
+        await anyio.sleep(5)
+        assert list(bench.evictions.collect()) == [EVICTIONS_UNDER_WAY.value(2)]
+        await bench.evictions.drained()
+        assert list(bench.evictions.collect()) == [EVICTIONS_UNDER_WAY.value(0)]

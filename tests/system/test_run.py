@@ -151,7 +151,10 @@ def test_health_and_metrics_are_served(cluster: Any, controller: Callable[..., A
 
     assert get("/livez") == "ok"
     assert "[+]sync/pods ok" in get("/readyz?verbose")
-    assert 'reactive_desched_reflector_synced{resource="pods"} 1.0' in get("/metrics")
+    metrics = get("/metrics")
+    assert 'reactive_desched_reflector_synced{resource="pods"} 1.0' in metrics
+    for name in ("dirty_subjects", "settling_subjects", "backoff_pods", "evictions_under_way"):
+        assert f"\nreactive_desched_{name} " in metrics
 
 
 @pytest.mark.executed
