@@ -10,6 +10,7 @@ import time
 
 from msgspec.structs import replace
 
+from reactive_desched.fit.scheduler import SchedulerNodeFit
 from reactive_desched.migration.migrations import Migrations
 from reactive_desched.model.migration_jobs import (
     JobCondition,
@@ -36,7 +37,8 @@ class Jobs:
     def __init__(self, in_flight: int, waiting: int) -> None:
         self.state = ClusterState()
         view = ClusterView(self.state, lambda: NOW_S)
-        self.migrations = Migrations(view, MigrationJobSettings(), lambda: NOW_S)
+        node_fit = SchedulerNodeFit(view, lambda: NOW_S)
+        self.migrations = Migrations(view, MigrationJobSettings(), node_fit, lambda: NOW_S)
         self.state.keep_indexes((kind, None) for kind in self.migrations.indexes)
         for number in range(NODES):
             self.state.upsert(node(f"n{number}"))

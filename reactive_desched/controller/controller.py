@@ -70,7 +70,9 @@ class Controller:
         self._backoff = PodBackoff(config.controller.evictions.retry)
         migration = config.controller.migration
         self.migrations = (
-            None if migration is None else Migrations(self.view, migration, wall_clock)
+            None
+            if migration is None
+            else Migrations(self.view, migration, self.gates.node_fit, wall_clock)
         )
         instances = plugin_instances(config, self.state, self.gates, wall_clock, self.migrations)
         self.evaluator = Evaluator(

@@ -5,7 +5,7 @@ on its own node is left out, since it will be gone: requests, pod count, host po
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from msgspec import Struct
@@ -92,6 +92,19 @@ class NodeFilters:
         if number := over_limit.bit_count():
             reasons[TOO_MANY_VOLUMES] += number
         return Diagnosis(nodes, reasons, (among & ~over_limit).bit_count())
+
+    def closed_domains(self, pod: Pod) -> Mapping[str, frozenset[str]]:
+        """Return, by topology key, the domains that are closed to a pod because of its labels.
+
+        They are those over the skew of its spread constraints, and those where the anti-affinity of
+        other pods rules it out.
+        """
+        found: dict[str, set[str]] = {}
+        for key, values in self.topology_spread.overfull_domains(pod):
+            found.setdefault(key, set()).update(values)
+        for key, occupied in self.pod_affinity.closed_domains(pod, (pod,)):
+            found.setdefault(key, set()).update(occupied)
+        return {key: frozenset(values) for key, values in found.items() if values}
 
     def statically_feasible(self, pod: Pod, among: int) -> int:
         """Return the slots that fit a pod by taints, cordon and node affinity alone."""

@@ -48,6 +48,11 @@ class PodAffinityFilter:
             yield POD_ANTI_AFFINITY_VIOLATED, self._anti_affinity_conflicts(pod, leaving)
         yield EXISTING_ANTI_AFFINITY, self._existing_anti_affinity(pod, leaving)
 
+    def closed_domains(self, pod: Pod, leaving: Sequence[Pod]) -> Iterator[tuple[str, set[str]]]:
+        """Yield the topology domains where the anti-affinity of other pods rules this one out."""
+        for owned_term in self._view.index(PodAffinity).terms_matching(pod):
+            yield owned_term.topology_key, self._occupied_domains(owned_term.owners, leaving)
+
     def matches(self, term: PodAffinityTerm, namespace: str, pod: Pod) -> bool:
         """Say whether a term of a pod in this namespace matches a pod."""
         if term.label_selector is None or not term.label_selector.matches(pod.labels):
@@ -101,9 +106,8 @@ class PodAffinityFilter:
 
     def _existing_anti_affinity(self, pod: Pod, leaving: Sequence[Pod]) -> int:
         found = 0
-        for owned_term in self._view.index(PodAffinity).terms_matching(pod):
-            values = self._occupied_domains(owned_term.owners, leaving)
-            found |= self._nodes.labels.with_label_in(owned_term.topology_key, values)
+        for key, values in self.closed_domains(pod, leaving):
+            found |= self._nodes.labels.with_label_in(key, values)
         for reservation in self._nodes.reservations:
             for term in reservation.pod.spec.anti_affinity:
                 if reservation.pod.uid != pod.uid and self.matches(

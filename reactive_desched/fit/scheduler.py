@@ -112,6 +112,11 @@ class SchedulerNodeFit:
         reasons = ", ".join(sorted(reason.message for reason in found.reasons))
         return f"node {placeholder.node} does not fit the pod: {reasons}"
 
+    def closed_domains(self, pod: Pod) -> Mapping[str, frozenset[str]]:
+        """Return, by topology key, the domains that are closed to a pod because of its labels."""
+        self._sync_nodes()
+        return self._filters.closed_domains(pod)
+
     def explain_other_nodes(self, pod: Pod, selector: Selector) -> tuple[str | None, Diagnosis]:
         """Name a node as `find_other_node`, and count what speaks against the others.
 

@@ -33,17 +33,18 @@ class TopologySpreadFilter:
 
     def rejections(self, pod: Pod) -> Iterator[tuple[FitReason, int]]:
         """Return the slots that lack a constraint's label, and those in domains over its skew."""
-        constraints, labels = hard_constraints(pod.spec), self._nodes.labels
-        labelled = self._nodes.existing
-        for constraint in constraints:
-            labelled &= labels.with_label(constraint.topology_key)
-        for constraint in constraints:
-            key = constraint.topology_key
+        labels = self._nodes.labels
+        for key, overfull in self.overfull_domains(pod):
             yield SPREAD_LABEL_MISSING, self._nodes.existing & ~labels.with_label(key)
-            yield (
-                SPREAD_VIOLATED,
-                labels.with_label_in(key, self._overfull(pod, constraint, labelled)),
-            )
+            yield SPREAD_VIOLATED, labels.with_label_in(key, overfull)
+
+    def overfull_domains(self, pod: Pod) -> Iterator[tuple[str, list[str]]]:
+        """Yield each hard constraint's topology key, with the domains that are over its skew."""
+        constraints, labelled = hard_constraints(pod.spec), self._nodes.existing
+        for constraint in constraints:
+            labelled &= self._nodes.labels.with_label(constraint.topology_key)
+        for constraint in constraints:
+            yield constraint.topology_key, self._overfull(pod, constraint, labelled)
 
     def _overfull(self, pod: Pod, constraint: TopologySpreadConstraint, labelled: int) -> list[str]:
         selector = effective_selector(constraint, pod.labels)

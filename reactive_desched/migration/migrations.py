@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Final, Self
 from msgspec import Struct
 from msgspec.structs import replace
 
+from reactive_desched.fit.scheduler import SchedulerNodeFit
 from reactive_desched.gate.filters import Rejection
 from reactive_desched.gate.gate import EvictionLimit
 from reactive_desched.migration.arbitration import Arbitrator, Forbidden, Held, Passed
@@ -23,6 +24,7 @@ from reactive_desched.migration.rules import no_place_for
 from reactive_desched.migration.settings import arbitration_settings, eviction_options
 from reactive_desched.migration.sight import EVICTION, Modes, Sight, Wait
 from reactive_desched.migration.steps import (
+    KeepPlace,
     MakeRoom,
     Step,
     awaits_arbitration,
@@ -36,6 +38,7 @@ from reactive_desched.model.changes import Change, MigrationJobChanged, Migratio
 from reactive_desched.model.decisions import Defer, GateReason, Refuse
 from reactive_desched.model.findings import Finding, YieldPoint
 from reactive_desched.model.history import PastEviction
+from reactive_desched.model.labels import Requirement
 from reactive_desched.model.migration_jobs import (
     JobOfPod,
     JobStatus,
@@ -44,6 +47,7 @@ from reactive_desched.model.migration_jobs import (
     PodReference,
 )
 from reactive_desched.model.moves import replacing_owner
+from reactive_desched.model.node_affinity import NodeSelector, NodeSelectorTerm
 from reactive_desched.model.objects import Pod, PodKey, controller_of
 from reactive_desched.model.outcomes import COUNTS_AGAINST_LIMITS, POD_LEAVES, Outcome
 from reactive_desched.model.reservations import Reservation
@@ -74,6 +78,13 @@ ORPHAN_AGAIN_S: Final = 5.0
 
 MAX_ENDED: Final = 1_000
 """So many jobs that ended are kept; of more, those that ended first are deleted."""
+
+SYNC_AGAIN_S: Final = 0.01
+"""When node fit is asked again that still evaluates changed nodes."""
+
+MAX_CLOSED_DOMAINS: Final = 200
+"""So many topology domains a placeholder avoids by name; of more it avoids none, and the last look
+before the eviction decides."""
 
 JOBS: Final = gauge("migration_jobs", "Migration jobs by phase.", "phase")
 ENDED_JOBS: Final = counter(
@@ -139,10 +150,15 @@ class Migrations:
     indexes = INDEXES
 
     def __init__(
-        self, view: ClusterView, settings: MigrationJobSettings, wall_clock: Callable[[], float]
+        self,
+        view: ClusterView,
+        settings: MigrationJobSettings,
+        node_fit: SchedulerNodeFit,
+        wall_clock: Callable[[], float],
     ) -> None:
         self.changed: Final = Wakeup()
         self._view: Final = view
+        self._node_fit: Final = node_fit
         self._settings: Final = settings
         self.modes: Final = Modes(
             settings.default_job_mode,
@@ -549,7 +565,23 @@ class Migrations:
         self._timers.set(name, next_change_at(seen))
         if isinstance(step, MakeRoom) and step.successor is not None:
             self._promised[step.successor.uid] = name
-        return step
+        return self._with_open_domains(step) if isinstance(step, KeepPlace) else step
+
+    def _with_open_domains(self, step: KeepPlace) -> KeepPlace | None:
+        """Return the step with the domains left out that are closed to the replacement.
+
+        The kube-scheduler would not see that: a placeholder has none of the pod's labels.
+        """
+        if not self._node_fit.sync():
+            self.retry(step.job.name, SYNC_AGAIN_S)
+            return None
+        closed = self._node_fit.closed_domains(step.pod)
+        selectors = (
+            NodeSelector((NodeSelectorTerm((Requirement(key, "NotIn", tuple(sorted(values))),)),))
+            for key, values in closed.items()
+            if len(values) <= MAX_CLOSED_DOMAINS
+        )
+        return replace(step, selectors=(*step.selectors, *selectors))
 
     def _orphan_step(self) -> Step | None:
         """Return the deletion of a placeholder whose job is gone, one at a time."""

@@ -24,8 +24,8 @@ from reactive_desched.migration.sight import (
     Sight,
     is_for_pending_pod,
 )
-from reactive_desched.migration.volumes import ANYWHERE, VolumeReach
 from reactive_desched.model.migration_jobs import JobStatus, MigrationJob, Phase
+from reactive_desched.model.node_affinity import NodeSelector
 from reactive_desched.model.objects import Pod
 from reactive_desched.model.reservations import Reservation
 
@@ -51,11 +51,11 @@ class SetStatus(Struct, frozen=True, gc=False):
 
 
 class KeepPlace(Struct, frozen=True, gc=False):
-    """Make a placeholder for the replacement of the job's pod, where its volumes are in reach."""
+    """Make a placeholder for the replacement of the job's pod; its node matches each selector."""
 
     job: MigrationJob
     pod: Pod
-    reach: VolumeReach = ANYWHERE
+    selectors: tuple[NodeSelector, ...] = ()
 
 
 class Reserve(Struct, frozen=True, gc=False):
@@ -123,7 +123,7 @@ def _place_step(seen: Sight, pod: Pod) -> Step | None:
         return None
     if not seen.reserves:
         is_made = seen.placeholder is not None or bool(seen.reach.error)
-        return None if is_made else KeepPlace(job, pod, seen.reach)
+        return None if is_made else KeepPlace(job, pod, seen.reach.selectors)
     if not job.reservation:
         return Reserve(job, pod)
     kept = seen.reservation

@@ -156,3 +156,22 @@ def test_what_another_pod_takes_beside_the_placeholder_counts(place: Callable[..
     here.put(pod("other", on="n2", requests={"cpu": "500m"}))
 
     assert "Insufficient cpu" in here.fit.diagnose_kept_place(MOVER, kept)
+
+
+def test_domains_are_closed_to_a_pod_by_its_spread_and_by_the_anti_affinity_of_others(
+    place: Callable[..., Any],
+) -> None:
+    spread = with_spec(MOVER, topology_spread_constraints=(EVEN,))
+    loner = with_anti_affinity(pod("loner", on="n3"), anti_affinity_term("app=web"))
+    here = place(
+        node("n1", zone="a"),
+        *(node("n2", zone="b"), node("n3", zone="a"), node("n4", zone="c")),
+        *(spread, pod("web-2", on="n2", labels=WEB), pod("web-4", on="n4", labels=WEB)),
+        loner,
+    )
+
+    assert here.fit.closed_domains(spread) == {
+        ZONE_LABEL: frozenset({"b", "c"}),
+        "kubernetes.io/hostname": frozenset({"n3"}),
+    }
+    assert here.fit.closed_domains(pod("other", on="n1")) == {}

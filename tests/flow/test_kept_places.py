@@ -6,13 +6,16 @@ from msgspec.structs import replace
 
 from reactive_desched.app.migration import RETRY_S
 from reactive_desched.migration.migrations import ORPHAN_GRACE_S
+from reactive_desched.model.labels import LabelSelector, Requirement
 from reactive_desched.model.migration_jobs import Mode, Phase
 from reactive_desched.model.objects import (
+    ZONE_LABEL,
     OwnerReference,
     PersistentVolume,
     PersistentVolumeClaim,
     Pod,
     PodStatus,
+    TopologySpreadConstraint,
 )
 from reactive_desched.model.outcomes import PdbRefused
 from reactive_desched.model.reservations import ReservationPhase
@@ -30,6 +33,7 @@ RESERVING = MigrationJobSettings(
     scheduler_names=("koord-scheduler",),
     max_migrating_per_workload=9,
     max_unavailable_per_workload=9,
+    skip_check_expected_replicas=True,
 )
 PLACE = "placeholder-job-web-0"
 
@@ -108,9 +112,8 @@ async def test_the_room_that_a_placeholder_keeps_counts_as_free_for_its_pod() ->
     room = {"cpu": "1"}
     nodes = [node(name, allocatable={**room, "pods": "9"}) for name in ("n1", "n2", "n3")]
     web = [replace(each, spec=pod("x", requests=room).spec) for each in WEB[:2]]
-    settings = RESERVING.model_copy(update={"skip_check_expected_replicas": True})
     server = served(*web)
-    async with MigratingController(server, settings).running(*nodes) as process:
+    async with MigratingController(server, RESERVING).running(*nodes) as process:
         await process.make(job_on(web[0]))
         await anyio.sleep(1)
 
@@ -146,6 +149,27 @@ async def test_a_pod_with_a_volume_waits_while_the_volume_cannot_be_reached_from
 
         assert server.evictions == []
         assert server.jobs["web-0"].status.reason == "PlaceDoesNotFit"
+
+
+async def test_a_placeholder_avoids_the_zones_that_are_closed_to_the_replacement() -> None:
+    even = TopologySpreadConstraint(1, ZONE_LABEL, label_selector=LabelSelector({"app": "web"}))
+    web = [
+        replace(
+            with_spec(each, topology_spread_constraints=(even,)),
+            labels={"app": "web"},
+        )
+        for each in WEB[:4]
+    ]
+    nodes = [node("n1", zone="a"), node("n2", zone="b"), node("n3", zone="a")]
+    server = served(*web)
+    async with MigratingController(server, RESERVING).running(*nodes) as process:
+        await process.make(job_on(web[0]))
+        await anyio.sleep(1)
+
+        [kept] = process.kept_places
+        [[term]] = [each.node_selector_terms for each in kept.selectors]
+        assert term.match_expressions == (Requirement(ZONE_LABEL, "NotIn", ("b",)),)
+        assert server.evictions == ["web-0"]
 
 
 def successor(of: Pod, name: str) -> Pod:

@@ -10,7 +10,6 @@ from reactive_desched.errors import RequestRejected
 from reactive_desched.kube.client.placeholders import make_room, placeholder
 from reactive_desched.kube.client.session import Session
 from reactive_desched.kube.codec import ResourceCodec
-from reactive_desched.migration.volumes import ANYWHERE, VolumeReach
 from reactive_desched.model.labels import Requirement
 from reactive_desched.model.migration_jobs import (
     JobCondition,
@@ -111,13 +110,13 @@ def test_a_time_to_live_that_is_none_never_ends(ttl: str, seconds: float) -> Non
 def made(
     spec: dict[str, Any],
     host_ports: tuple[HostPort, ...] = (),
-    reach: VolumeReach = ANYWHERE,
+    selectors: tuple[NodeSelector, ...] = (),
     **settings: Any,
 ) -> dict[str, Any]:
     requests = {"cpu": "1500m", "memory": "1Gi", "example.com/gpu": "1"}
     moved = with_spec(pod("web-0", on="n1", requests=requests), host_ports=host_ports)
     written = {"metadata": {"uid": moved.uid, "labels": {"app": "web"}}, "spec": spec}
-    return placeholder(written, read(), moved, reach, PlaceholderSettings(**settings))
+    return placeholder(written, read(), moved, selectors, PlaceholderSettings(**settings))
 
 
 def test_a_placeholder_requests_what_the_pod_does_and_no_service_selects_it() -> None:
@@ -196,10 +195,10 @@ def test_a_placeholder_is_where_the_volumes_can_be_reached_by_each_term() -> Non
     required = "requiredDuringSchedulingIgnoredDuringExecution"
     affinity = {"nodeAffinity": {required: {"nodeSelectorTerms": [zone, disk]}}}
     rack = Requirement("rack", "In", ("r1", "r2"))
-    reach = VolumeReach((NodeSelector((NodeSelectorTerm((rack,)),)),))
+    selectors = (NodeSelector((NodeSelectorTerm((rack,)),)),)
 
-    terms = made({"affinity": affinity}, reach=reach)["spec"]["affinity"]["nodeAffinity"][required]
-    assert terms["nodeSelectorTerms"] == [
+    terms = made({"affinity": affinity}, selectors=selectors)["spec"]["affinity"]
+    assert terms["nodeAffinity"][required]["nodeSelectorTerms"] == [
         {
             "matchExpressions": [
                 *term["matchExpressions"],

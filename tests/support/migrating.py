@@ -216,6 +216,7 @@ class MigratingController:
             limits=limits,
         )
         self.events: list[KubeEvent] = []
+        self.kept_places: list[KeepPlace] = []
         migrations = self.fed.controller.migrations
         assert migrations is not None
         self.migrations: Migrations = migrations
@@ -294,6 +295,7 @@ class MigratingController:
             case Delete(job):
                 self.fed.delete(job)
             case KeepPlace(job, pod, _):
+                self.kept_places.append(step)
                 self._tasks.start_soon(self._place, job, pod)
             case MakeRoom(_, placeholder, _) if placeholder.uid in self.server.pods:
                 self.delete_pod(self.server.pods[placeholder.uid])

@@ -16,7 +16,6 @@ import msgspec
 from reactive_desched.errors import RequestRejected
 from reactive_desched.kube.client.responses import ApiResponse
 from reactive_desched.kube.client.session import Transport
-from reactive_desched.migration.volumes import VolumeReach
 from reactive_desched.model.migration_jobs import (
     API_VERSION,
     KIND,
@@ -61,7 +60,7 @@ async def keep_place(
     session: Transport,
     job: MigrationJob,
     pod: Pod,
-    reach: VolumeReach,
+    selectors: Iterable[NodeSelector],
     settings: PlaceholderSettings | None,
 ) -> None:
     """Make the placeholder of a job, unless there is one; raises ClusterError.
@@ -71,7 +70,7 @@ async def keep_place(
     if (written := await read_pod(session, pod)) is None:
         return
     body = msgspec.json.encode(
-        placeholder(written, job, pod, reach, settings or PlaceholderSettings())
+        placeholder(written, job, pod, selectors, settings or PlaceholderSettings())
     )
     made = await session.request("POST", _path(pod.namespace), body=body)
     if made.status != HTTPStatus.CONFLICT:  # an earlier request has made it
@@ -123,10 +122,13 @@ def placeholder(
     written: _JsonObject,
     job: MigrationJob,
     pod: Pod,
-    reach: VolumeReach,
+    selectors: Iterable[NodeSelector],
     settings: PlaceholderSettings,
 ) -> _JsonObject:
-    """Return the placeholder of a job on a pod, given the pod as the API server has it."""
+    """Return the placeholder of a job on a pod, given the pod as the API server has it.
+
+    Its node matches each of the selectors as well.
+    """
     spec = written["spec"]
     priority = settings.priority_class_name
     return {
@@ -136,7 +138,7 @@ def placeholder(
         "spec": {
             **{key: spec[key] for key in _COPIED if spec.get(key)},
             **({"priorityClassName": priority} if priority else {}),
-            "affinity": within(reach.selectors, away_from(pod.node, spec.get("affinity") or {})),
+            "affinity": within(selectors, away_from(pod.node, spec.get("affinity") or {})),
             "terminationGracePeriodSeconds": 0,
             "activeDeadlineSeconds": int(job.ttl_s) or DEFAULT_DEADLINE_S,
             "restartPolicy": "Always",
@@ -211,7 +213,7 @@ def within(selectors: Iterable[NodeSelector], affinity: _JsonObject) -> _JsonObj
             for more in map(_term, selector.node_selector_terms)
         ]
         if not 0 < len(terms) <= MAX_TERMS:
-            text = f"{len(terms)} nodeSelectorTerms say where the volumes are within reach"
+            text = f"{len(terms)} nodeSelectorTerms say where the replacement can be"
             raise RequestRejected(text, retryable=False)
     if terms == [{}]:
         return affinity
