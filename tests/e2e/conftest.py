@@ -150,6 +150,16 @@ def playground(
 
 
 @pytest.fixture
+def jobs(playground: E2ENamespace) -> E2ENamespace:
+    """A playground whose cluster has the kind, with the rights of deploy/migration."""
+    for name in ("podmigrationjobs.yaml", "rbac.yaml", "placeholders/rbac.yaml"):
+        playground.kubectl.run("apply", "-f", str(ROOT / "deploy" / "migration" / name))
+    definition = "crd/podmigrationjobs.scheduling.koordinator.sh"
+    playground.kubectl.run("wait", "--for=condition=Established", definition, "--timeout=30s")
+    return playground
+
+
+@pytest.fixture
 def referee(control_plane: ControlPlane) -> AuditCrosscheck:
     """Compares what the server wrote down with what the controller did, from now on."""
     user = f"system:serviceaccount:{NAMESPACE}:{SERVICE_ACCOUNT}"

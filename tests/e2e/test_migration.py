@@ -13,24 +13,13 @@ from tests.e2e.conftest import SETTINGS
 from tests.support.audit_crosscheck import AuditCrosscheck
 from tests.support.control_plane import ControlPlane, wait_until
 from tests.support.controller_process import ControllerProcess, RunController
-from tests.support.kubectl import Object
 from tests.support.playground import E2ENamespace
+from tests.support.real_jobs import create_job, has_not, placeholders, status
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(240)]
 
-DEPLOY = Path(__file__).resolve().parents[2] / "deploy" / "migration"
 OUTAGE_S = 2
 TIGHT_CPU = "700m"  # of nodes with 8 cores: eleven pods, and no room for another
-
-
-@pytest.fixture
-def jobs(playground: E2ENamespace) -> E2ENamespace:
-    """A playground whose cluster has the kind, with the rights of deploy/migration."""
-    for name in ("podmigrationjobs.yaml", "rbac.yaml", "placeholders/rbac.yaml"):
-        playground.kubectl.run("apply", "-f", str(DEPLOY / name))
-    definition = "crd/podmigrationjobs.scheduling.koordinator.sh"
-    playground.kubectl.run("wait", "--for=condition=Established", definition, "--timeout=30s")
-    return playground
 
 
 def settings(evictor: str) -> str:
@@ -41,12 +30,6 @@ def settings(evictor: str) -> str:
         "maxMigratingPerWorkload: 1, maxUnavailablePerWorkload: 1}\n"
     )
     return SETTINGS.replace(retry, f"{retry}, evictor: {evictor}") + one_at_a_time
-
-
-def placeholders(playground: E2ENamespace) -> list[str]:
-    pods = playground.kubectl.get("pods", "-n", playground.namespace)
-    names = [pod["metadata"]["name"] for pod in pods]
-    return [name for name in names if name.startswith("placeholder")]
 
 
 def test_twenty_pods_of_a_tight_cluster_move_one_after_the_other_into_kept_places(
@@ -200,19 +183,6 @@ def restarted(controller: ControllerProcess) -> Iterator[None]:
     controller.start()
 
 
-def create_job(playground: E2ENamespace, pod: str, ttl: str) -> str:
-    """Apply a job by hand for a pod, and return its name."""
-    name = f"{playground.namespace}-job"
-    job = {
-        "apiVersion": "scheduling.koordinator.sh/v1alpha1",
-        "kind": "PodMigrationJob",
-        "metadata": {"name": name},
-        "spec": {"ttl": ttl, "podRef": {"namespace": playground.namespace, "name": pod}},
-    }
-    playground.kubectl.run("apply", "-f", "-", stdin=json.dumps(job))
-    return name
-
-
 def hold(playground: E2ENamespace, pod: str) -> None:
     """Keep a pod terminating from its deletion until `let_go`, by a finalizer."""
     _set_finalizers(playground, pod, ["e2e.reactive-desched.example/held"])
@@ -227,16 +197,3 @@ def _set_finalizers(playground: E2ENamespace, pod: str, finalizers: list[str]) -
     patch = json.dumps({"metadata": {"finalizers": finalizers}})
     in_namespace = ("-n", playground.namespace)
     playground.kubectl.run("patch", "pod", pod, *in_namespace, "--type=merge", "-p", patch)
-
-
-def status(playground: E2ENamespace, job: str) -> Object:
-    """Return the status of a job; empty where there is none."""
-    found = playground.kubectl.get("podmigrationjobs", job)
-    written: Object = found[0].get("status", {})
-    return written
-
-
-def has_not(playground: E2ENamespace, job: str, condition: str) -> bool:
-    """Say whether a condition is not in the status of a job."""
-    found = status(playground, job).get("conditions", ())
-    return condition not in {each["type"] for each in found}

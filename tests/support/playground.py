@@ -63,7 +63,9 @@ class E2ENamespace:
 
     def __exit__(self, *_: object) -> None:
         """Ask for everything to be removed; nobody waits for it, names are never used again."""
-        self.kubectl.run("delete", "namespace", self.namespace, "--wait=false")
+        self.kubectl.run(
+            "delete", "namespace", self.namespace, "--wait=false", "--ignore-not-found"
+        )
         self.kubectl.run("delete", "nodes", "-l", f"{OWNER}={self.namespace}", "--wait=false")
 
     def policy(self) -> str:
