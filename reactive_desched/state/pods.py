@@ -2,6 +2,8 @@
 
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
+from itertools import chain
+from string import hexdigits
 
 import msgspec
 
@@ -31,39 +33,45 @@ class PodStore:
 
     Events may repeat, arrive late, or concern another pod of the same name: the uid identifies the
     pod, and the resourceVersion orders its events.
+
+    Pods are kept in a dictionary for each last digit of a uid, and one for all other uids: a single
+    one of 87,000 pods takes 4 ms to grow, one of 10,000 a tenth of that.
     """
 
     def __init__(self, nodes: NodeStore, hooks: IndexHooks) -> None:
         self._nodes = nodes
         self._hooks = hooks
-        self._pods: dict[PodKey, Pod] = {}
+        self._others: dict[PodKey, Pod] = {}
+        self._by_digit: dict[str, dict[PodKey, Pod]] = {digit: {} for digit in hexdigits[:16]}
+        self._parts = (*self._by_digit.values(), self._others)
         self._tombstones: OrderedDict[PodKey, None] = OrderedDict()  # taken out at its front
 
     def __len__(self) -> int:
-        return len(self._pods)
+        return sum(map(len, self._parts))
 
     def __iter__(self) -> Iterator[Pod]:
-        return iter(self._pods.values())
+        return chain.from_iterable(part.values() for part in self._parts)
 
     def get(self, key: PodKey, /) -> Pod | None:
         """Return the pod of this uid."""
-        return self._pods.get(key)
+        return self._by_digit.get(key[-1:], self._others).get(key)
 
     def keys(self) -> list[PodKey]:
         """Return a snapshot of all uids."""
-        return list(self._pods)
+        return list(chain.from_iterable(self._parts))
 
     def upsert(self, pod: Pod) -> list[Change]:
         """Store a pod unless it was deleted or a later version is known; return the changes."""
         uid = pod.uid
-        old = self._pods.get(uid)
+        pods = self._by_digit.get(uid[-1:], self._others)
+        old = pods.get(uid)
         if old is None:
             return [] if uid in self._tombstones else self._add(pod)
         if 0 < pod.resource_version < old.resource_version:
             return []
         if old.spec is not pod.spec and old.spec == pod.spec:
             pod = msgspec.structs.replace(pod, spec=old.spec)  # indexes compare by identity
-        self._pods[uid] = pod
+        pods[uid] = pod
         if not _is_same_to_indexes(old, pod):
             return self._replace(old, pod)
         if pod.node:
@@ -83,12 +91,13 @@ class PodStore:
         """
         added: list[Pod] = []
         for pod in pods:
-            if pod.uid in self._pods:
+            part = self._part(pod.uid)
+            if pod.uid in part:
                 self._call_hooks_for(added)
                 added.clear()
                 self.upsert(pod)
             elif pod.uid not in self._tombstones:
-                self._pods[pod.uid] = pod
+                part[pod.uid] = pod
                 if pod.node:
                     self._nodes.record(pod.node).add_pod(pod)
                 added.append(pod)
@@ -99,7 +108,7 @@ class PodStore:
         self._tombstones[pod.uid] = None
         if len(self._tombstones) > MAX_TOMBSTONES:
             self._tombstones.popitem(last=False)
-        old = self._pods.pop(pod.uid, None)
+        old = self._part(pod.uid).pop(pod.uid, None)
         if old is None:
             return []
         changes: list[Change] = []
@@ -110,8 +119,11 @@ class PodStore:
             changes.append(PendingPodDeleted(old))
         return changes + self._call_hooks(old, None)
 
+    def _part(self, uid: PodKey) -> dict[PodKey, Pod]:
+        return self._by_digit.get(uid[-1:], self._others)
+
     def _add(self, pod: Pod) -> list[Change]:
-        self._pods[pod.uid] = pod
+        self._part(pod.uid)[pod.uid] = pod
         changes: list[Change] = []
         if pod.node:
             self._nodes.record(pod.node).add_pod(pod)
