@@ -58,9 +58,6 @@ _DONE: Final[Mapping[type[Step], str]] = {
 }
 """What the log says of a step about a place."""
 
-_EVENT_NAMESPACE: Final = "default"
-"""Where the Events of objects without a namespace belong."""
-
 
 class JobWriter(Protocol):
     """Carries out a step at the API server."""
@@ -186,9 +183,16 @@ class MigrationRunner:
             reason=reason,
             message=status.message,
         )
-        note = status.message or f'Pod "{job.pod}" is being migrated'
-        about = Regarding(KIND, _EVENT_NAMESPACE, job.name, job.uid, API_VERSION)
-        self._record(KubeEvent(about, reason, "Migrating", note, is_warning=is_failed))
+        about = Regarding(KIND, "", job.name, job.uid, API_VERSION)
+        steps = {
+            each.reason: each.message
+            for each in status.conditions
+            if each not in job.status.conditions
+        }
+        steps[reason] = status.message or f'Pod "{job.pod}" is being migrated'
+        for passed, note in steps.items():
+            is_warning = is_failed and passed == reason
+            self._record(KubeEvent(about, passed, "Migrating", note, is_warning=is_warning))
 
 
 def build_migration(

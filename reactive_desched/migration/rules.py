@@ -61,7 +61,9 @@ def mode_is_not_there(seen: Sight) -> str | None:
     job, modes = seen.job, seen.modes
     if modes.can_carry_out(job):
         return None
-    remedy = f"write spec.mode: {Mode.EVICT_DIRECTLY}, or migration.placeholder in the settings"
+    remedy = f"write spec.mode: {Mode.EVICT_DIRECTLY}"
+    if modes.keeps_place(job):
+        remedy += ", or migration.schedulerNames or migration.placeholder in the settings"
     return f"mode {modes.of(job)} is not there: {remedy}"
 
 

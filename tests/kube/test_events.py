@@ -121,6 +121,17 @@ async def test_an_event_names_the_object_the_reason_and_the_reporter(bench: Benc
     assert bench.recorder.sent == 1
 
 
+async def test_an_event_about_an_object_without_a_namespace_is_in_the_default_one(
+    bench: Bench,
+) -> None:
+    bench.api.answer_next("POST", CREATED)
+    bench.recorder.record(event(pod=Regarding("PodMigrationJob", "", "move-web")))
+
+    [(_, path, body)] = await bench.asked(1)
+    assert path == EVENTS.replace("shop", "default")
+    assert (body["metadata"]["namespace"], body["regarding"]["namespace"]) == ("default", "")
+
+
 async def test_what_repeats_becomes_a_series_and_later_ones_only_count(bench: Bench) -> None:
     bench.api.answer_next("POST", CREATED)
     bench.api.answer_next("PATCH", PATCHED)

@@ -255,7 +255,11 @@ def test_findings_are_moved_by_jobs_with_reservations_where_a_place_comes_first(
     assert configuration.settings.evictions.evictor == "migration"
     assert migration is not None
     assert migration.placeholder is None
-    assert migration.scheduler_names == (("k",) if mode is Mode.RESERVATION_FIRST else ())
+    assert migration.scheduler_names == ("k",), "a job may name the other mode"
+    left_out = read(migration_controller(f"{{defaultJobMode: {mode}}}")).settings.migration
+    assert left_out is not None
+    reserving = ("koord-scheduler",) if mode is Mode.RESERVATION_FIRST else ()
+    assert left_out.scheduler_names == reserving
 
 
 def test_selectors_of_nodes_become_one_text() -> None:

@@ -170,7 +170,7 @@ class EventRecorder:
         raise AssertionError("the last try returns or raises")
 
     async def _send(self, event: KubeEvent, series: "_Series", count: int) -> ApiResponse:
-        namespace = quote(event.regarding.namespace, safe="")
+        namespace = quote(event.regarding.event_namespace, safe="")
         path = f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"
         if series.written_count:
             patch = msgspec.json.encode({"series": series.to_wire(count)})
@@ -187,7 +187,7 @@ class EventRecorder:
     def _body(self, event: KubeEvent, series: "_Series", count: int) -> "_Body":
         return _Body(
             api_version="events.k8s.io/v1",
-            metadata={"name": _name(event, series), "namespace": event.regarding.namespace},
+            metadata={"name": _name(event, series), "namespace": event.regarding.event_namespace},
             event_time=_micro_time(series.first_seen_wall),
             reporting_controller=CONTROLLER,
             reporting_instance=self._instance,

@@ -124,10 +124,7 @@ _Difference = tuple[tuple[str, ...], str, str]
 
 def _moves(args: MigrationControllerArgs) -> Iterator[_Difference]:
     """Yield differences in which pods may go, and how."""
-    if args.default_job_mode is Mode.RESERVATION_FIRST:
-        message = "a place is kept by koordinator's Reservation, which takes a right of its own"
-        hint = "apply deploy/migration/reservations/rbac.yaml, or write EvictDirectly"
-        yield ("defaultJobMode",), message, hint
+    yield from _places(args)
     if args.eviction_policy is EvictionPolicy.DELETE:
         message = "takes the right to delete pods, which the controller has not by default"
         yield ("evictionPolicy",), message, "apply deploy/migration/deletion/rbac.yaml"
@@ -157,6 +154,18 @@ def _moves(args: MigrationControllerArgs) -> Iterator[_Difference]:
     if options is not None and options.ignores_unreadable:
         hint = "remove it: a pod that cannot be read is not moved"
         yield ("defaultDeleteOptions", IGNORE_UNREADABLE), "is not read", hint
+
+
+def _places(args: MigrationControllerArgs) -> Iterator[_Difference]:
+    """Yield what it takes to keep a place first."""
+    if args.default_job_mode is Mode.RESERVATION_FIRST:
+        message = "a place is kept by koordinator's Reservation, which takes a right of its own"
+        hint = "apply deploy/migration/reservations/rbac.yaml, or write EvictDirectly"
+        yield ("defaultJobMode",), message, hint
+    elif "scheduler_names" in args.model_fields_set:
+        message = "a job of mode ReservationFirst has a Reservation, which takes a right of its own"
+        hint = "apply deploy/migration/reservations/rbac.yaml, or remove it"
+        yield ("schedulerNames",), message, hint
 
 
 def _pace(args: MigrationControllerArgs) -> Iterator[_Difference]:

@@ -159,7 +159,8 @@ def _migration(
     """Outline the settings of jobs: every argument that is written and has the same name there."""
     mode = (*at.path, "defaultJobMode")
     yield "defaultJobMode", TargetValue(mode, str(args.default_job_mode))
-    if args.default_job_mode is Mode.RESERVATION_FIRST:
+    is_written = "scheduler_names" in args.model_fields_set  # a job may name the mode itself
+    if args.default_job_mode is Mode.RESERVATION_FIRST or is_written:
         names = (*at.path, "schedulerNames")
         schedulers = args.scheduler_names or (DEFAULT_SCHEDULER,)
         yield "schedulerNames", TargetValue(names, tuple(TargetValue(names, s) for s in schedulers))
