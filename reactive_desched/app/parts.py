@@ -70,6 +70,7 @@ async def build_parts(
         suspend=SuspendDetector(boottime),
         clock=time.monotonic,
         wall_clock=time.time,
+        dry_run=deps.dry_run,
     )
     await checkpoint()  # a millisecond each
     reflectors = edges.build_reflectors(session, pipeline, interned, probe)

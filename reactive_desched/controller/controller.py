@@ -51,7 +51,7 @@ class Controller:
     `evicted` is how many pods left since the start.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 -- each is one part that others share, or a clock
         self,
         config: Configuration,
         *,
@@ -62,7 +62,9 @@ class Controller:
         suspend: SuspendDetector,
         clock: Callable[[], float],
         wall_clock: Callable[[], float],
+        dry_run: bool = False,
     ) -> None:
+        self._dry_run = dry_run
         self.readiness = readiness
         self.state = ClusterState(config.policy.node_selector)
         self.view = ClusterView(self.state, wall_clock)
@@ -74,7 +76,9 @@ class Controller:
             if migration is None
             else Migrations(self.view, migration, self.gates.node_fit, wall_clock)
         )
-        instances = plugin_instances(config, self.state, self.gates, wall_clock, self.migrations)
+        instances = plugin_instances(
+            config, self.state, self.gates, wall_clock, self.migrations, dry_run=dry_run
+        )
         self.evaluator = Evaluator(
             instances, self._backoff, self.gates.node_fit, flapping_config(config)
         )
@@ -254,7 +258,12 @@ class Controller:
         changes = self.state.set_node_selector(config.policy.node_selector)
         self.gates.reconfigure(config, now)
         instances = plugin_instances(
-            config, self.state, self.gates, self._wall_clock, self.migrations
+            config,
+            self.state,
+            self.gates,
+            self._wall_clock,
+            self.migrations,
+            dry_run=self._dry_run,
         )
         self.evaluator.reconfigure(instances, self.gates.node_fit, now, flapping_config(config))
         self._observer.on_plugins({each.name for each in instances})

@@ -10,7 +10,7 @@ from reactive_desched.gate.factory import GateFactory
 from reactive_desched.gate.gate import Gate
 from reactive_desched.gate.profile_view import ProfileView
 from reactive_desched.migration.kept_place import KeptPlaceFilter
-from reactive_desched.migration.making import JobMakingGate
+from reactive_desched.migration.making import JobMakingGate, JobRules
 from reactive_desched.migration.migrations import Migrations
 from reactive_desched.migration.plugin import MigrationJobs
 from reactive_desched.model.migration_jobs import MIGRATION_PROFILE
@@ -37,17 +37,20 @@ def plugin_instances(
     gates: GateFactory,
     wall_clock: Callable[[], float],
     migrations: Migrations | None = None,
+    *,
+    dry_run: bool = False,
 ) -> list[PluginInstance]:
     """Build the plugins of each profile, and keep the indexes that they and the gates read.
 
-    Migration jobs come last, as a plugin of a profile of their own.
+    Migration jobs come last, as a plugin of a profile of their own. A `dry_run` makes none: it
+    shows their evictions.
     """
     instances: list[PluginInstance] = []
     indexes: list[IndexKey] = []
     ignored_taints = config.controller.guards.left_marks.keys()
     for profile in config.policy.profiles:
         evictor = gates.evictor(profile.evictor)
-        gate = _profile_gate(profile.name, evictor, config, gates, migrations)
+        gate = _profile_gate(profile.name, evictor, config, gates, migrations, dry_run=dry_run)
         view = ProfileView(
             state, wall_clock, evictor, gates.node_fit, gates.in_flight, ignored_taints
         )
@@ -75,12 +78,19 @@ def _profile_gate(
     config: Configuration,
     gates: GateFactory,
     migrations: Migrations | None,
+    *,
+    dry_run: bool,
 ) -> Gate | JobMakingGate:
-    """Build the gate of a profile, which evicts its pods, or makes migration jobs of them."""
+    """Build the gate of a profile, which evicts its pods, or makes migration jobs of them.
+
+    A dry run makes no jobs: it shows the evictions of those that it would make.
+    """
     if migrations is None or config.controller.evictions.evictor_of(profile) != "migration":
         return gates.gate(evictor)
-    limits = gates.schedules, gates.policy_limits, gates.moves
-    return JobMakingGate(gates.protections(evictor), *limits, migrations)
+    rules = JobRules(gates.schedules, gates.policy_limits, migrations)
+    if dry_run:
+        return gates.gate(evictor, rules)
+    return JobMakingGate(gates.protections(evictor), rules, gates.moves, migrations)
 
 
 def _instance(

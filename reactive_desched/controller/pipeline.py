@@ -48,7 +48,7 @@ class Pipeline(Struct, frozen=True):
     effect_timeout_s: float
 
 
-def build_pipeline(
+def build_pipeline(  # noqa: PLR0913 -- each is one edge of the pipeline, or a clock
     config: Configuration,
     *,
     recorder: Recorder,
@@ -58,6 +58,7 @@ def build_pipeline(
     suspend: SuspendDetector,
     clock: Callable[[], float],
     wall_clock: Callable[[], float],
+    dry_run: bool = False,
 ) -> Pipeline:
     """Construct everything between the reflectors and the API server's eviction endpoint."""
     to_sync = (*RESOURCES_TO_SYNC, *_resources_of_jobs(config.controller.migration))
@@ -70,6 +71,7 @@ def build_pipeline(
         suspend=suspend,
         clock=clock,
         wall_clock=wall_clock,
+        dry_run=dry_run,
     )
     effect_timeout_s = effect_timeout(config.settings.client.total_timeout_s)
     executor = EvictionExecutor(recorder, evictor, clock, effect_timeout_s=effect_timeout_s)

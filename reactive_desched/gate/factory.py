@@ -82,9 +82,12 @@ class GateFactory:
         """Build a profile's evictor over the shared node fit."""
         return DefaultEvictor(args, self._view, self.node_fit)
 
-    def gate(self, evictor: DefaultEvictor) -> Gate:
-        """Build a profile's gate: final and cheap refusals first, what costs a token last."""
-        filters = (*self.protections(evictor), self._pdb_filter)
+    def gate(self, evictor: DefaultEvictor, *rules: GateFilter) -> Gate:
+        """Build a profile's gate: final and cheap refusals first, what costs a token last.
+
+        `rules` are further filters.
+        """
+        filters = (*self.protections(evictor), *rules, self._pdb_filter)
         followed = self._workloads, self.brakes.zones
         trackers = (self.in_flight, *followed, self._pdb_filter, self.node_fit)
         observers = (self._workloads,)

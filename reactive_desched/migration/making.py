@@ -1,4 +1,7 @@
-"""A profile's findings become migration jobs: the gate whose last word is a job, no eviction."""
+"""A profile's findings become migration jobs: the gate whose last word is a job, no eviction.
+
+A dry run makes no job: there `JobRules` are part of the gate that evicts.
+"""
 
 from collections.abc import Iterator
 from functools import partial
@@ -29,24 +32,54 @@ JOB_FAILED: Final = GateReason(
 )
 
 
+class JobRules:
+    """Refuses a pod of which no job is made now: there is one, one has failed, or a limit forbids.
+
+    No more jobs are made than the policy's `maxNoOfPodsToEvict…` let evict, and none while
+    `schedules` let none go.
+    """
+
+    name = JOB_GATE
+
+    def __init__(self, schedules: GateFilter, limits: PolicyLimits, migrations: Migrations) -> None:
+        self._schedules: Final = schedules
+        self._limits: Final = limits
+        self._migrations: Final = migrations
+
+    def check(self, finding: Finding, now: float) -> Defer | Refuse | None:
+        """Refuse or defer a pod of which no job is made now."""
+        pod, migrations = finding.pod, self._migrations
+        if (job := migrations.open_job_of(pod)) is not None:
+            return moved(finding, job)
+        if wait_s := migrations.seconds_to_next_job(pod):
+            message = f"the last PodMigrationJob of the pod failed; the next waits {wait_s:.0f} s"
+            return JOB_FAILED.defer(finding, message, now + wait_s)
+        if (rejection := migrations.rejects(pod)) is not None:
+            reason, message = rejection
+            setting = f"migration.{reason.setting}" if reason.setting else ""
+            wakes = migrations.wakes_of(pod)
+            return reason.refuse(finding, message, wakes, setting=setting)
+        for check in (migrations.object_limiters.lacks_token, self._schedules.check):
+            if (decision := check(finding, now)) is not None:
+                return decision
+        to_come = partial(migrations.evictions_to_come, pod)
+        return self._limits.lacks_room(finding, now, to_come, migrations.wakes_of(pod))
+
+
 class JobMakingGate:
     """The gates of one profile, cheap and final ones first; what passes them all makes a job.
 
-    Budgets and rates are asked when the job's pod is to be evicted. No more jobs are made than
-    the policy's `maxNoOfPodsToEvict…` let evict, and none while `schedules` let none go.
+    `rules` are asked last. Budgets and rates are asked when the job's pod is to be evicted.
     """
 
     def __init__(
         self,
         filters: tuple[GateFilter, ...],
-        schedules: GateFilter,
-        limits: PolicyLimits,
+        rules: JobRules,
         moves: MoveTracker,
         migrations: Migrations,
     ) -> None:
-        self.filters: Final = filters
-        self._schedules: Final = schedules
-        self._limits: Final = limits
+        self.filters: Final = (*filters, rules)
         self._moves: Final = moves
         self._migrations: Final = migrations
 
@@ -62,45 +95,24 @@ class JobMakingGate:
         """
         self._moves.observe(finding, now)
         if (job := self._migrations.open_job_of(finding.pod)) is not None:
-            return self._moved(finding, job)
+            return moved(finding, job)
         for gate_filter in self.filters:
             if (decision := gate_filter.check(finding, now)) is not None:
                 return decision
-        if (decision := self._against_job(finding, now)) is not None:
-            return decision
-        return self._moved(
-            finding, self._migrations.order(finding.pod, finding.plugin, finding.message)
-        )
+        order = self._migrations.order(finding.pod, finding.plugin, finding.message)
+        return moved(finding, order)
 
     def explain(self, finding: Finding, now: float) -> Iterator[tuple[str, Defer | Refuse | None]]:
         """Yield each gate's name, in their order, with its refusal or deferral, or None."""
         for gate_filter in self.filters:
             yield gate_filter.name, gate_filter.check(finding, now)
-        yield JOB_GATE, self._against_job(finding, now)
 
     def release(self, pod: Pod, outcome: Outcome, now: float) -> None:
         """Release nothing: this gate lets no pod be evicted."""
 
-    def _against_job(self, finding: Finding, now: float) -> Defer | Refuse | None:
-        """Return why no job is made now: there is one, one has failed, or arbitration forbids."""
-        pod, migrations = finding.pod, self._migrations
-        if (job := migrations.open_job_of(pod)) is not None:
-            return self._moved(finding, job)
-        if wait_s := migrations.seconds_to_next_job(pod):
-            message = f"the last PodMigrationJob of the pod failed; the next waits {wait_s:.0f} s"
-            return JOB_FAILED.defer(finding, message, now + wait_s)
-        if (rejection := migrations.rejects(pod)) is not None:
-            reason, message = rejection
-            setting = f"migration.{reason.setting}" if reason.setting else ""
-            wakes = migrations.wakes_of(pod)
-            return reason.refuse(finding, message, wakes, setting=setting)
-        for check in (migrations.object_limiters.lacks_token, self._schedules.check):
-            if (decision := check(finding, now)) is not None:
-                return decision
-        to_come = partial(migrations.evictions_to_come, pod)
-        return self._limits.lacks_room(finding, now, to_come, migrations.wakes_of(pod))
 
-    def _moved(self, finding: Finding, job: str) -> Refuse:
-        wakes = WakeOnPod(finding.pod.uid), WakeOnJob(job)
-        message = f"PodMigrationJob {job} moves it"
-        return MOVED_BY_JOB.refuse(finding, message, wakes, pod_leaves=True)
+def moved(finding: Finding, job: str) -> Refuse:
+    """Refuse a pod that a job moves."""
+    wakes = WakeOnPod(finding.pod.uid), WakeOnJob(job)
+    message = f"PodMigrationJob {job} moves it"
+    return MOVED_BY_JOB.refuse(finding, message, wakes, pod_leaves=True)

@@ -6,6 +6,7 @@ Other seeds than the first are for hunting: `SEED=7 pytest tests/e2e/test_migrat
 import os
 import random
 import time
+from http import HTTPStatus
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,11 @@ def test_whatever_is_killed_each_pod_moves_once_and_nothing_is_left(
         moved = jobs.await_healthy("web", PODS, off="n2", within_s=240)
         wait_until(lambda: not placeholders(jobs), within_s=60, what="no placeholder is left")
         wait_until(lambda: not open_jobs(jobs), within_s=60, what="every job has ended")
+        wait_until(
+            lambda: controller.probe("/readyz") == HTTPStatus.OK,
+            within_s=60,
+            what="the controller that was started last is ready",
+        )
 
     assert doomed.keys().isdisjoint(moved)
     evicted = [each.uid for each in referee.evicted()]

@@ -27,13 +27,14 @@ from reactive_desched.model.migration_jobs import (
     PodReference,
 )
 from reactive_desched.model.objects import Pod, PodCondition, PodDisruptionBudget, PodStatus
-from reactive_desched.model.outcomes import EVICTED, LeavesLater, PdbRefused
+from reactive_desched.model.outcomes import EVICTED, DryRun, LeavesLater, PdbRefused
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
 from reactive_desched.policy.migration import MigrationJobSettings, PlaceholderSettings
 from reactive_desched.primitives.moments import utc_time
 from reactive_desched.testing.builders import node, pod
 from reactive_desched.why.explanation import Explainer
 from reactive_desched.why.text import answer_lines
+from tests.support.flow import FakeEdgesController
 from tests.support.migrating import EFFECT_TIMEOUT_S, JobServer, MigratingController, job_on
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -653,6 +654,31 @@ async def test_a_finding_makes_a_job_and_the_job_evicts_the_pod() -> None:
             ("RemovePodsViolatingNodeTaints", "MovedByMigrationJob"),
             ("RemovePodsViolatingNodeTaints", "evict"),
         ]
+
+
+async def test_a_dry_run_shows_the_evictions_of_the_jobs_that_it_does_not_make() -> None:
+    lone = pod("lone", on="n1", owner="ReplicaSet/lone")
+    fed = FakeEdgesController(
+        NodeTaintsPlugin(NodeTaintsArgs()),
+        migration=MigrationJobSettings(),
+        makes_jobs=True,
+        dry_run=True,
+    )
+    fed.evictor.script = {each.name: [DryRun()] for each in WEB}
+    async with fed.running():
+        fed.sync_and_resume(*NODES, *WEB, lone)
+        await anyio.sleep(1)
+        fed.deliver(node("n1", "gpu:NoSchedule"))
+        await anyio.sleep(60)
+
+        assert sorted(fed.evicted_names) == sorted(each.name for each in WEB if each.node == "n1")
+        reasons = {
+            (decision.finding.pod.name, decision.reason)
+            for _, decision in fed.intent_store.verdicts
+            if isinstance(decision, Defer | Refuse)
+        }
+        assert ("lone", "ExpectedReplicas") in reasons
+        assert not any(reason == "MovedByMigrationJob" for _, reason in reasons)
 
 
 async def test_moves_by_jobs_that_come_to_nothing_are_remembered_of_the_plugin() -> None:

@@ -283,6 +283,7 @@ class FakeEdgesController(FedController):
         migration: MigrationJobSettings | None = None,
         evictor: FakeEvictor | None = None,
         makes_jobs: bool = False,
+        dry_run: bool = False,
     ) -> None:
         self.wall_offset_s = 0.0
         self.intent_store = MemoryIntentStore()
@@ -310,6 +311,7 @@ class FakeEdgesController(FedController):
             suspend=never_suspended(),
             clock=anyio.current_time,
             wall_clock=lambda: anyio.current_time() + self.wall_offset_s,
+            dry_run=dry_run,
         )
         super().__init__(pipeline)
 
