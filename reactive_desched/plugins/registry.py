@@ -15,8 +15,8 @@ from typing import Final, get_args
 from reactive_desched.api.args import PluginArgs
 from reactive_desched.api.plugin import Plugin
 from reactive_desched.errors import PluginError
+from reactive_desched.plugins.entry_points import EntryPoint, entry_points
 from reactive_desched.policy.registry import PluginSpec
-from reactive_desched.primitives.entry_points import EntryPoint, entry_points
 
 GROUP: Final = "reactive_desched.plugins"
 _BUILT_IN: Final = f"{__package__}."

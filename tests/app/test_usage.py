@@ -23,7 +23,7 @@ from reactive_desched.policy.documents import SourceText
 from reactive_desched.policy.load import load_sources
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.testing.builders import node, pod
-from reactive_desched.testing.manual_clock import ManualClock, wait_until
+from tests.support.manual_clock import ManualClock, wait_until
 from tests.support.recording_logger import RecordingLogger
 from tests.support.sample_changes import SampleChanges
 

@@ -14,10 +14,10 @@ from reactive_desched.cli import main
 from reactive_desched.journal.records import JournalRecord
 from reactive_desched.journal.tail import LiveTail
 from reactive_desched.primitives.listen_address import parse_listen_address
-from reactive_desched.testing.manual_clock import wait_until
 from reactive_desched.web.health import Health
 from reactive_desched.web.server import Served, serve
 from tests.support.journals import SOURCE
+from tests.support.manual_clock import wait_until
 from tests.support.served_journal import ANY_PORT, EPOCH, serve_stream
 
 pytestmark = pytest.mark.anyio

@@ -22,10 +22,10 @@ from reactive_desched.state.indexes.namespace_pods import NamespacePods
 from reactive_desched.state.indexes.owners import OwnerIndex
 from reactive_desched.state.kinds.interning import InternTables
 from reactive_desched.state.resources import JOBS, NODES, PODS, REPLICA_SETS
-from reactive_desched.testing.manual_clock import wait_until
 from tests.support.codecs import make_codecs
 from tests.support.flow import FakeEdgesController
 from tests.support.kubectl import Object
+from tests.support.manual_clock import wait_until
 from tests.support.playground import OWNER, E2ENamespace
 
 pytestmark = [pytest.mark.real, pytest.mark.anyio, pytest.mark.timeout(180)]

@@ -15,7 +15,7 @@ from reactive_desched.journal.journal import Journal
 from reactive_desched.journal.log import Rotation
 from reactive_desched.journal.opened import JournalConfig
 from reactive_desched.journal.records import AnyEvent
-from reactive_desched.testing.manual_clock import wait_until
+from tests.support.manual_clock import wait_until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("impatient")]
 

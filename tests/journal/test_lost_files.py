@@ -19,8 +19,8 @@ from reactive_desched.journal.records import AnyEvent, encode
 from reactive_desched.journal.recovery import recover
 from reactive_desched.journal.segments import list_segments
 from reactive_desched.journal.signing.checkpointer import CheckpointContext
-from reactive_desched.testing.manual_clock import wait_until
 from tests.support.journals import some_events, write_journal
+from tests.support.manual_clock import wait_until
 
 pytestmark = pytest.mark.anyio
 

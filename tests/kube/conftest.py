@@ -7,9 +7,9 @@ import pytest
 
 from reactive_desched.kube.client.rate_limiter import RateLimit
 from reactive_desched.kube.client.session import KubeConfigOptions, Session, open_session
-from reactive_desched.testing.manual_clock import ManualClock
 from tests.support.authority import CertificateAuthority
 from tests.support.fake_resource import FakeCodec
+from tests.support.manual_clock import ManualClock
 from tests.support.reflector_harness import ReflectorHarness
 from tests.support.scripted_api import ScriptedApi
 

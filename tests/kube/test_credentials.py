@@ -12,7 +12,7 @@ from reactive_desched.errors import Unreachable
 from reactive_desched.kube.auth.credentials import Credentials
 from reactive_desched.kube.auth.kubeconfig import KubeconfigFiles, KubeConfigOptions
 from reactive_desched.kube.client.session import open_session
-from reactive_desched.testing.manual_clock import ManualClock, wait_until
+from tests.support.manual_clock import ManualClock, wait_until
 from tests.support.scripted_api import ScriptedApi
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]

@@ -23,7 +23,7 @@ from reactive_desched.sim.faults import FaultPlan
 from reactive_desched.sim.seed import seed
 from reactive_desched.sim.server import Settings, serve
 from reactive_desched.sim.store import Store
-from reactive_desched.testing.manual_clock import ManualClock, wait_until
+from tests.support.manual_clock import ManualClock, wait_until
 from tests.support.scripted_api import ScriptedApi, ScriptedReply, status
 
 pytestmark = pytest.mark.anyio

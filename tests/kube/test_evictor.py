@@ -30,7 +30,7 @@ from reactive_desched.model.outcomes import (
     ServerError,
     TooManyRequests,
 )
-from reactive_desched.testing.manual_clock import ManualClock
+from tests.support.manual_clock import ManualClock
 from tests.support.scripted_api import ScriptedApi, ScriptedReply, status
 
 pytestmark = pytest.mark.anyio

@@ -13,7 +13,7 @@ import pytest
 
 from reactive_desched.kube.auth import exec_plugin
 from reactive_desched.kube.auth.exec_plugin import ExecPlugin
-from reactive_desched.testing.manual_clock import wait_until
+from tests.support.manual_clock import wait_until
 
 pytestmark = pytest.mark.timeout(60)
 

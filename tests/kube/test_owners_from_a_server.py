@@ -23,9 +23,9 @@ from reactive_desched.state.kinds.interning import InternTables
 from reactive_desched.state.resources import REPLICA_SETS
 from reactive_desched.state.view import ClusterView
 from reactive_desched.testing.builders import pod
-from reactive_desched.testing.manual_clock import wait_until
 from tests.support.codecs import make_codecs
 from tests.support.flow import FakeEdgesController
+from tests.support.manual_clock import wait_until
 
 pytestmark = pytest.mark.anyio
 

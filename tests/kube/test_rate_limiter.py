@@ -4,7 +4,7 @@ from anyio.lowlevel import checkpoint
 
 from reactive_desched.errors import ConfigError, RateLimited
 from reactive_desched.kube.client.rate_limiter import RateLimit, RateLimiter, RequestPriority
-from reactive_desched.testing.manual_clock import ManualClock, wait_until
+from tests.support.manual_clock import ManualClock, wait_until
 
 pytestmark = pytest.mark.anyio
 

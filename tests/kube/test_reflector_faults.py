@@ -16,8 +16,8 @@ from reactive_desched.kube.watch.initial_list import ListSettings
 from reactive_desched.kube.watch.reflector import Reflector
 from reactive_desched.kube.watch.settings import ReflectorSettings
 from reactive_desched.kube.watch.yielding import YieldPolicy
-from reactive_desched.testing.manual_clock import ManualClock, wait_until
 from tests.support.fake_resource import FakeCodec, RecordingEventHandler
+from tests.support.manual_clock import ManualClock, wait_until
 from tests.support.scripted_api import ScriptedApi, ScriptedReply, error_line
 
 KUBECONFIG = """

@@ -2,7 +2,7 @@
 
 import pytest
 
-from reactive_desched.testing.manual_clock import wait_until
+from tests.support.manual_clock import wait_until
 from tests.support.reflector_harness import ReflectorHarness
 from tests.support.scripted_api import ScriptedApi, ScriptedReply, error_line
 

@@ -10,7 +10,7 @@ import pytest
 
 from reactive_desched.kube.client.session import KubeConfigOptions, open_session
 from reactive_desched.kube.watch.reflector import SYNCED
-from reactive_desched.testing.manual_clock import ManualClock, wait_until
+from tests.support.manual_clock import ManualClock, wait_until
 from tests.support.reflector_harness import ReflectorHarness
 from tests.support.scripted_api import ScriptedApi, ScriptedReply, failing, status
 

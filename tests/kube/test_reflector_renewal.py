@@ -5,7 +5,7 @@ from math import isclose
 import pytest
 
 from reactive_desched.kube.watch.settings import ReflectorSettings
-from reactive_desched.testing.manual_clock import wait_until
+from tests.support.manual_clock import wait_until
 from tests.support.reflector_harness import PAGED_LIST, STREAMING_LIST, ReflectorHarness
 from tests.support.scripted_api import ScriptedApi
 

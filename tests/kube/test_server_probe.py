@@ -10,8 +10,8 @@ import pytest
 from reactive_desched.kube.client.session import Session
 from reactive_desched.kube.watch.reflector import Reflector
 from reactive_desched.kube.watch.resume import ServerProbe
-from reactive_desched.testing.manual_clock import ManualClock, wait_until
 from tests.support.fake_resource import FakeCodec, RecordingEventHandler
+from tests.support.manual_clock import ManualClock, wait_until
 from tests.support.reflector_harness import PAGED_LIST, STREAMING_LIST, ReflectorHarness
 from tests.support.scripted_api import ScriptedApi, ScriptedReply, failing
 

@@ -18,10 +18,10 @@ from reactive_desched.kube.client.session import (
     WatchStream,
     open_session,
 )
-from reactive_desched.testing.manual_clock import ManualClock, wait_until
 from tests.support.authority import CertificateAuthority
 from tests.support.exposition import exposed
 from tests.support.fake_resource import FakeCodec
+from tests.support.manual_clock import ManualClock, wait_until
 from tests.support.scripted_api import ScriptedApi, ScriptedReply
 
 pytestmark = pytest.mark.anyio

@@ -14,8 +14,8 @@ from reactive_desched.kube.watch.resume import StopReason, WatchEnd
 from reactive_desched.kube.watch.watcher import WatchEventHandler, WatchReader
 from reactive_desched.kube.watch.yielding import Yielder, YieldPolicy
 from reactive_desched.primitives.wakeup import Epoch
-from reactive_desched.testing.manual_clock import ManualClock
 from tests.support.fake_resource import FakeCodec, FakeObject
+from tests.support.manual_clock import ManualClock
 from tests.support.scripted_api import ScriptedApi
 
 pytestmark = pytest.mark.anyio

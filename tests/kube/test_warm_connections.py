@@ -23,7 +23,7 @@ from reactive_desched.model.outcomes import (
     EvictionResponse,
     TooManyRequests,
 )
-from reactive_desched.testing.manual_clock import ManualClock
+from tests.support.manual_clock import ManualClock
 from tests.support.scripted_api import ScriptedApi, ScriptedReply
 
 pytestmark = pytest.mark.anyio

@@ -9,6 +9,7 @@ import pytest
 from reactive_desched import plugins as built_in_plugins
 from reactive_desched.api.plugin import Plugin
 from reactive_desched.errors import PluginError
+from reactive_desched.plugins.entry_points import EntryPoint
 from reactive_desched.plugins.node_affinity import REQUIRED, NodeAffinityArgs, NodeAffinityPlugin
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
 from reactive_desched.plugins.registry import (
@@ -20,7 +21,6 @@ from reactive_desched.policy.documents import SourceText
 from reactive_desched.policy.load import load_sources
 from reactive_desched.policy.policy import Profile
 from reactive_desched.policy.registry import PluginSpec
-from reactive_desched.primitives.entry_points import EntryPoint
 from tools.write_entry_points import PYPROJECT, declared_plugins, with_entry_points
 
 POLICY = """\

@@ -8,8 +8,8 @@ import pytest
 
 from reactive_desched.errors import SinkUnavailable
 from reactive_desched.sinks.kafka import producer
-from reactive_desched.testing.manual_clock import wait_until
 from tests.support.kafka_way import KafkaPipeline, eviction_entry
+from tests.support.manual_clock import wait_until
 from tests.support.mock_kafka import NEW_PRODUCER_ID, PRODUCE, MockKafka
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]

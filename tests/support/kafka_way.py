@@ -21,10 +21,10 @@ from reactive_desched.policy.recording import KafkaSettings
 from reactive_desched.sinks.dead_letters import DeadLetter, DeadLetterFiles
 from reactive_desched.sinks.kafka.sink import KafkaSink
 from reactive_desched.sinks.sink_runner import SinkRunner
-from reactive_desched.testing.manual_clock import wait_until
 from tests.support.dead_letters import read_dead_letters
 from tests.support.entries import outcome_data
 from tests.support.journals import SOURCE, STARTED_AT
+from tests.support.manual_clock import wait_until
 from tests.support.mock_kafka import MockKafka
 from tests.support.recording_logger import RecordingLogger
 

@@ -13,8 +13,8 @@ from reactive_desched.kube.watch.reflector import Reflector, ReflectorStatus
 from reactive_desched.kube.watch.resume import ServerProbe
 from reactive_desched.kube.watch.settings import ReflectorSettings
 from reactive_desched.primitives.wakeup import Epoch
-from reactive_desched.testing.manual_clock import ManualClock, wait_until
 from tests.support.fake_resource import FakeCodec, FakeObject, RecordingEventHandler
+from tests.support.manual_clock import ManualClock, wait_until
 
 PAGED_LIST: Final = ReflectorSettings(streaming=False)
 STREAMING_LIST: Final = ReflectorSettings()

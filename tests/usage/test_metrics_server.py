@@ -10,8 +10,8 @@ from reactive_desched.errors import Unreachable, UsageUnavailable
 from reactive_desched.kube.client.responses import ApiResponse
 from reactive_desched.model.objects import Pod
 from reactive_desched.testing.builders import pod as make_pod
-from reactive_desched.testing.manual_clock import ManualClock
 from reactive_desched.usage.metrics_server import MetricsServer
+from tests.support.manual_clock import ManualClock
 
 pytestmark = pytest.mark.anyio
 

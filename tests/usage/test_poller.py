@@ -9,9 +9,9 @@ import pytest
 from reactive_desched.errors import UsageUnavailable
 from reactive_desched.model.objects import Pod
 from reactive_desched.model.usage import NodeUsage
-from reactive_desched.testing.manual_clock import ManualClock, wait_until
 from reactive_desched.usage.poller import PollTimes, UsagePoller
 from reactive_desched.usage.smoothing import Levels, Smoother, SmoothingRule
+from tests.support.manual_clock import ManualClock, wait_until
 from tests.support.recording_logger import RecordingLogger
 
 pytestmark = pytest.mark.anyio

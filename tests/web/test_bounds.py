@@ -16,13 +16,13 @@ from yarl import URL
 from reactive_desched.journal.records import JournalRecord
 from reactive_desched.journal.summary import EventFilter
 from reactive_desched.journal.tail import LiveTail
-from reactive_desched.testing.manual_clock import wait_until
 from reactive_desched.web import connections, stream_connection
 from reactive_desched.web import live_buffer as module
 from reactive_desched.web.framing import NdjsonFraming
 from reactive_desched.web.live_buffer import LiveBuffer
 from tests.support.event_source import EventSource
 from tests.support.journals import SOURCE, some_events, write_journal
+from tests.support.manual_clock import wait_until
 from tests.support.served_journal import ServedStream, ServeStream
 
 pytestmark = pytest.mark.anyio

@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 import pytest
 from aiohttp import web
 
-from reactive_desched.testing.manual_clock import wait_until
 from reactive_desched.web import connections as module
 from reactive_desched.web.connections import Connections, HttpConnection, close_connection
 from tests.support.exposition import exposed
+from tests.support.manual_clock import wait_until
 
 pytestmark = pytest.mark.anyio
 

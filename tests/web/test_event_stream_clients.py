@@ -14,9 +14,9 @@ from yarl import URL
 from reactive_desched.journal.records import JournalRecord
 from reactive_desched.journal.summary import parse_summary
 from reactive_desched.journal.tail import LiveTail
-from reactive_desched.testing.manual_clock import wait_until
 from reactive_desched.web import connections, live_buffer, server, stream_connection
 from tests.support.event_source import DispatchedEvent, EventSource, read_all_events, take_events
+from tests.support.manual_clock import wait_until
 from tests.support.served_journal import EPOCH, ServedStream, ServeStream, to_sse_event
 
 pytestmark = pytest.mark.anyio

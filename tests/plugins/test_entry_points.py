@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from reactive_desched.primitives.entry_points import EntryPoint, entry_points
+from reactive_desched.plugins.entry_points import EntryPoint, entry_points
 
 GROUP = "reactive_desched.plugins"
 HEAD = "Metadata-Version: 2.1\nName: {}\nVersion: {}\n"
