@@ -61,6 +61,7 @@ async def build_parts(
         ServerProbe(session, SystemClock()),
         InternTables(),
     )
+    await checkpoint()  # a millisecond each
     pipeline = build_pipeline(
         deps.configuration,
         recorder=recorder,
@@ -72,7 +73,7 @@ async def build_parts(
         wall_clock=time.time,
         dry_run=deps.dry_run,
     )
-    await checkpoint()  # a millisecond each
+    await checkpoint()
     reflectors = edges.build_reflectors(session, pipeline, interned, probe)
     health = build_health(pipeline, active, dry_run=deps.dry_run)
     pulse = EventLoopPulse(health.add_heartbeat("event-loop", LIVENESS_TIMEOUT_S))

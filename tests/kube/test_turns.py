@@ -1,13 +1,17 @@
 """Nothing holds the loop: long runs of lines and pages are cut into turns."""
 
+import asyncio
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import anyio
 import pytest
+from aiohttp import StreamReader
+from aiohttp.base_protocol import BaseProtocol
 from anyio.lowlevel import checkpoint
 
 from reactive_desched.errors import Malformed
-from reactive_desched.kube.client.session import Session, WatchStream
+from reactive_desched.kube.client.session import Session, WatchStream, read_body
 from reactive_desched.kube.codec import ListPage, WatchEvent
 from reactive_desched.kube.watch.initial_list import Lister, ListResult, ListSettings
 from reactive_desched.kube.watch.resume import StopReason, WatchEnd
@@ -97,6 +101,29 @@ async def test_several_turns_can_be_given_away_at_once(clock: ManualClock) -> No
         await pace.yield_now()
         assert turns - before == 4
         assert not pace.slice_over()
+        both.cancel_scope.cancel()
+
+
+async def test_a_body_that_has_arrived_is_copied_in_turns() -> None:
+    protocol, running = BaseProtocol(asyncio.get_running_loop()), asyncio.get_running_loop()
+    content, turns, text = StreamReader(protocol, 2**30, loop=running), 0, bytes(range(256)) * 2**14
+    for _ in range(2):
+        content.feed_data(text[: len(text) // 2])
+    content.feed_eof()
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await checkpoint()
+
+    async with anyio.create_task_group() as both:
+        both.start_soon(others)
+        await checkpoint()
+        before = turns
+        reply = SimpleNamespace(content=content)
+        assert await read_body(reply, 2**30, bytearray()) == text  # type: ignore[arg-type]  # of a response, only the content is read
+        assert turns - before == len(text) / 2**19
         both.cancel_scope.cancel()
 
 

@@ -18,6 +18,7 @@ from urllib.parse import urlencode
 
 import aiohttp
 import anyio
+from anyio.lowlevel import checkpoint
 from msgspec import Struct
 from yarl import URL
 
@@ -47,6 +48,7 @@ __all__ = [
 
 _JSON = "application/json"
 _READ_BUFFER_BYTES = 2**21
+_BODY_PART_BYTES = 2**19
 _MAX_ERROR_BODY_BYTES = 2**16
 _MAX_CONNECTIONS = 100
 _KEEPALIVE_S = 30.0
@@ -209,7 +211,7 @@ class Session:
         call = _Request(method, path, params, body, content_type, accept, _request_timeout(limits))
         try:
             async with await self._send(call) as reply:
-                content = await _read_body(reply, limits.body_bytes, into)
+                content = await read_body(reply, limits.body_bytes, into)
                 answer = ApiResponse(reply.status, reply.headers, content)
         except CONNECTION_ERRORS as error:
             raise _unreachable(call.method, call.path, error) from error
@@ -423,14 +425,17 @@ def _abort(reply: aiohttp.ClientResponse) -> None:
     reply.close()
 
 
-async def _read_body(reply: aiohttp.ClientResponse, max_bytes: int, into: bytearray | None) -> Body:
+async def read_body(reply: aiohttp.ClientResponse, max_bytes: int, into: bytearray | None) -> Body:
+    """Read a response's body, in turns where much of it has arrived; raises aiohttp's errors."""
     body, size = bytearray() if into is None else into, 0
-    while part := await reply.content.readany():
+    while part := await reply.content.read(_BODY_PART_BYTES):
         begin, size = size, size + len(part)
         if size > max_bytes:
             reply.close()
             raise aiohttp.ClientPayloadError(f"the reply is longer than {max_bytes} bytes")
         body[begin:size] = part
+        if len(part) == _BODY_PART_BYTES:  # more has arrived already: reading on would not wait
+            await checkpoint()
     del body[size:]
     return bytes(body) if into is None else body
 
