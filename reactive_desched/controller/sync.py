@@ -30,6 +30,7 @@ class ResourceEventHandler(ReflectorStore[ClusterObject]):
         self._pause_name = sync_pause(resource)
         self._controller = controller
         self._state = controller.state
+        self._store = controller.state.store_of(self._kind.record)
         self._readiness = controller.readiness
         self._worker = worker
         self._observer = observer
@@ -41,7 +42,7 @@ class ResourceEventHandler(ReflectorStore[ClusterObject]):
         """Apply an object that is new or has changed."""
         if self._missing is not None:
             self._missing.discard(obj.key)
-        if changes := self._state.upsert(obj):
+        if changes := self._store(obj):
             self._apply(changes, obj.resource_version)
 
     def upsert_many(self, objs: Sequence[ClusterObject], /) -> None:

@@ -52,6 +52,10 @@ class ClusterState:
         """Store an object as it is now; return what differs."""
         return self._upserts[type(obj)](obj)
 
+    def store_of(self, kind: type[KubeObject]) -> Callable[[Any], list[Change]]:
+        """Return `upsert` for objects of one kind, which need not be asked for theirs."""
+        return self._upserts[kind]
+
     def load(self, objs: Sequence[KubeObject]) -> None:
         """Store objects of one kind, where nothing reads the changes that follow."""
         if objs and isinstance(objs[0], Pod):

@@ -316,9 +316,10 @@ class Reflector(WatchEventHandler[T]):
         if event.object is None:
             return self._apply_control_event(event)
         version, resume_point = event.resource_version, self._resume_point
-        if version == resume_point.resource_version:
+        last = resume_point.resource_version
+        if version == last:
             return None  # sent twice
-        if is_older(version, resume_point.resource_version):
+        if (version < last or len(version) < len(last)) and is_older(version, last):
             return self._version_regressed(version)
         if event.type == "DELETED":
             self._store.remove(event.object)
