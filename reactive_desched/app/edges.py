@@ -43,7 +43,7 @@ def build_reflectors(
         resource: Reflector(
             session, codec, pipeline.event_handlers[resource], probe=probe, epoch=epoch
         )
-        for resource, codec in make_codecs(interned).items()
+        for resource, codec in make_codecs(interned, pipeline.controller.state).items()
         if resource in pipeline.event_handlers
     }
 

@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Raw, Struct, field
 from msgspec.json import Decoder
 
+from reactive_desched.api.index import Cluster
 from reactive_desched.errors import Malformed, QuantityError
 from reactive_desched.kube.client.responses import ApiStatus, Body, parse_status
 from reactive_desched.model.objects import ClusterObject
@@ -237,12 +238,24 @@ class Identity(WireStruct, frozen=True, gc=False):
 class ResourceCodec(Generic[W, Obj]):
     """Reads the objects of one watched kind. A `Codec`: raises nothing but `Malformed`."""
 
-    def __init__(self, kind: WatchedKind[W, Obj], tables: InternTables) -> None:
+    def __init__(
+        self,
+        kind: WatchedKind[W, Obj],
+        tables: InternTables,
+        find_known: Callable[[str], Obj | None] | None = None,
+    ) -> None:
+        """Read objects of this kind; `find_known` returns one that was read before, by its key."""
         self.kind: Final = kind.kind
         self.path: Final = kind.path
         self.accept: Final = METADATA_ONLY if kind.metadata_only else FULL_OBJECT
         self._wire: Final = kind.wire
         self._convert: Final = kind.make_reader(tables)
+        self._find_known: Final = find_known or _find_none
+        self._read_update: Final = (
+            None
+            if find_known is None or kind.make_update_reader is None
+            else kind.make_update_reader(tables)
+        )
 
     @cached_property  # a snapshot has few kinds, and no watch lines
     def _decode(self) -> Callable[[Raw | bytes | memoryview], W]:
@@ -264,6 +277,8 @@ class ResourceCodec(Generic[W, Obj]):
 
     def decode_event(self, line: bytes) -> WatchEvent[Obj]:
         """Decode one watch line; a changed object takes one pass, everything else a second."""
+        if (update := self._update(line)) is not None:
+            return update
         try:
             change = self._decode_change(_without_managed_fields(line, 0, len(line)))
             record = self._convert(change.object)
@@ -272,6 +287,16 @@ class ResourceCodec(Generic[W, Obj]):
         if change.type not in _CHANGES:
             return self._decode_uncommon_event(line)
         return WatchEvent(change.type, record, change.object.metadata.resource_version)
+
+    def _update(self, line: bytes) -> WatchEvent[Obj] | None:
+        """Decode a change of a known object with its help; None where that is not possible."""
+        if self._read_update is None:
+            return None
+        try:
+            found = self._read_update(line, self._find_known)
+        except _DECODE_ERRORS:
+            return None
+        return None if found is None else WatchEvent("MODIFIED", found[0], found[1])
 
     def read_page(self, body: Body) -> ListPage:
         """Read the metadata of one list page, from the beginning of the body if it is there."""
@@ -393,9 +418,21 @@ class ResourceCodec(Generic[W, Obj]):
 AnyCodec = ResourceCodec[Any, Any]  # every kind has JSON and records of its own
 
 
-def make_codecs(tables: InternTables) -> Mapping[str, AnyCodec]:
-    """Return the codec of every watched kind, by resource name; all share the same tables."""
-    return {resource: ResourceCodec(kind, tables) for resource, kind in WATCHED_KINDS.items()}
+def make_codecs(tables: InternTables, state: Cluster | None = None) -> Mapping[str, AnyCodec]:
+    """Return the codec of every watched kind, by resource name; all share the same tables.
+
+    With the `state` that keeps the objects, an update is read with the help of the known object.
+    """
+    return {
+        resource: ResourceCodec(
+            kind, tables, None if state is None else state.store(kind.record).get
+        )
+        for resource, kind in WATCHED_KINDS.items()
+    }
+
+
+def _find_none(_: str) -> None:
+    return None
 
 
 def _list_page(body: Body, wire: WireList, items_at: int) -> ListPage:

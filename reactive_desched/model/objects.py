@@ -225,6 +225,8 @@ class Pod(Struct, frozen=True, gc=False):
     the status's conditions, when it last changed: in seconds after `created_s`, as small numbers
     take no memory, or None. `resize_delta` is what an in-place resize under way makes
     the pod hold beyond the requests of its spec (or below them, where that is infeasible).
+    `generation` is metadata.generation where an equal one says that spec and resize are the same:
+    0 on a cluster that does not count it, before the kubelet reports containers, and in a resize.
     """
 
     namespace: str
@@ -243,6 +245,7 @@ class Pod(Struct, frozen=True, gc=False):
     deletion_s: int | None = None
     condition_transitions: tuple[int | None, ...] = ()
     resize_delta: Mapping[str, int] = {}
+    generation: int = 0
 
     @property
     def key(self) -> PodKey:

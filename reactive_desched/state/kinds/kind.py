@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from datetime import datetime
 from enum import Enum
-from typing import Annotated, Final, Generic, Protocol, TypeVar
+from typing import Annotated, Final, Generic, Protocol, TypeAlias, TypeVar
 
 from msgspec import Meta, Raw, Struct, field
 
@@ -24,6 +24,7 @@ __all__ = [
     "Presence",
     "Purpose",
     "Timestamp",
+    "UpdateReader",
     "WatchedKind",
     "WireObject",
     "WireStruct",
@@ -86,6 +87,11 @@ T = TypeVar("T", bound=ClusterObject)
 W = TypeVar("W", bound=WireObject)
 
 
+UpdateReader: TypeAlias = Callable[[bytes, Callable[[str], T | None]], tuple[T, str] | None]
+"""Reads a watch line, given what finds a known object by its key; returns the object and its
+resourceVersion, or None where the line is to be read without that help; raises a decode error."""
+
+
 class Purpose(Enum):
     """What reads the objects of a kind."""
 
@@ -123,6 +129,8 @@ class WatchedKind(Struct, Generic[W, T], frozen=True, kw_only=True):
     record: type[T]
     wire: type[W]
     make_reader: Callable[[InternTables], Callable[[W], T]]
+    make_update_reader: Callable[[InternTables], UpdateReader[T]] | None = None
+    """Returns what reads a watch line with the help of the object as it was known before."""
     make_change: Callable[[T], Change] | None = None
     announces_every_version: bool = False
     """Whether a new version is a change even where nothing differs that is read of the kind."""

@@ -1,13 +1,13 @@
 """Pods: what the plugins judge; pods of one template share whatever they have in common."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from msgspec import Raw, field
 from msgspec.json import Decoder
 from msgspec.structs import replace
 
-from reactive_desched.model.objects import Annotations, OwnerReference, Pod
+from reactive_desched.model.objects import Annotations, OwnerReference, Pod, PodSpec
 from reactive_desched.model.opt_outs import (
     DO_NOT_DISRUPT,
     DO_NOT_EVICT,
@@ -16,6 +16,7 @@ from reactive_desched.model.opt_outs import (
     REQUEST_EVICT_ONLY,
     SAFE_TO_EVICT,
 )
+from reactive_desched.model.resources import ResourceList
 from reactive_desched.state.kinds.interning import (
     InternTables,
     epoch_seconds,
@@ -66,6 +67,7 @@ class PodMetadata(WireStruct, frozen=True, gc=False):
     uid: NonEmptyStr
     namespace: str = ""
     resource_version: str = ""
+    generation: int = 0
     creation_timestamp: Timestamp | None = None
     deletion_timestamp: Timestamp | None = None
     labels: Raw = EMPTY_OBJECT
@@ -79,6 +81,27 @@ class WirePod(WireStruct, frozen=True, gc=False):
     metadata: PodMetadata
     spec: WirePodSpec = WirePodSpec()
     status: WirePodStatus = WirePodStatus()
+
+
+class PodUpdate(WireStruct, frozen=True, gc=False):
+    """A pod's JSON without its spec."""
+
+    metadata: PodMetadata
+    status: WirePodStatus
+
+
+class PodUpdateLine(WireStruct, frozen=True, gc=False):
+    """The watch line of a changed pod, without the spec."""
+
+    object: PodUpdate
+
+
+_MODIFIED: Final = b'{"type":"MODIFIED","object":{'
+_UID: Final = b'"uid":"'
+_MANAGED_FIELDS: Final = b',"managedFields":['
+_SPEC: Final = b'},"spec":{'
+_STATUS: Final = b'},"status":{'
+_decode_update: Final = Decoder(PodUpdateLine).decode
 
 
 class PodReader:
@@ -101,30 +124,97 @@ class PodReader:
 
     def record(self, wire: WirePod) -> Pod:
         """Return the Pod; raises msgspec's or a quantity's error for a part it cannot read."""
-        tables, metadata, spec, status = self._tables, wire.metadata, wire.spec, wire.status
+        metadata, spec, status = wire.metadata, wire.spec, wire.status
         claims, has_local_storage = self._volumes(spec.volumes)
+        resize_delta = self._specs.resize_delta(spec, status)
+        is_counted = status.observed_generation and status.container_statuses and not resize_delta
+        return self._pod(
+            metadata,
+            status,
+            self._text(metadata.namespace) or self._intern(metadata.namespace),
+            self._text(spec.node_name) or self._intern(spec.node_name),
+            self._specs.spec(spec, has_local_storage=has_local_storage),
+            claims,
+            resize_delta,
+            metadata.generation if is_counted and spec.node_name else 0,
+        )
+
+    def read_update(self, line: bytes, find: Callable[[str], Pod | None]) -> tuple[Pod, str] | None:
+        """Read a watch line without the spec, where the pod's known one is still its spec.
+
+        That is so when `find` knows the pod by its uid with the same generation, which the API
+        server raises with every change of the spec. Returns the pod and its resourceVersion; None
+        for any other line, which is to be read as a whole. Raises a decode error for a line that
+        is cut wrongly: its brackets do not match.
+        """
+        if not line.startswith(_MODIFIED):
+            return None
+        uid_at = line.find(_UID) + len(_UID)
+        known = find(line[uid_at : line.find(b'"', uid_at)].decode("ascii", "replace"))
+        if known is None or not known.generation:
+            return None
+        fields_at = line.find(_MANAGED_FIELDS, uid_at)
+        fields_end = line.find(b"]", fields_at) + 1 if fields_at >= 0 else uid_at
+        spec_at = line.find(_SPEC, fields_end)
+        status_at = line.find(_STATUS, spec_at)
+        if spec_at < 0 or status_at < 0:
+            return None
+        head = line[:fields_at] + line[fields_end:spec_at] if fields_at >= 0 else line[:spec_at]
+        update = _decode_update(head + line[status_at:]).object
+        metadata, status = update.metadata, update.status
+        if (
+            metadata.generation != known.generation
+            or metadata.uid != known.uid
+            or not status.observed_generation
+        ):
+            return None
+        pod = self._pod(
+            metadata,
+            status,
+            known.namespace,
+            known.node,
+            known.spec,
+            known.pvc_names,
+            known.resize_delta,
+            known.generation,
+        )
+        return pod, metadata.resource_version
+
+    def _pod(
+        self,
+        metadata: PodMetadata,
+        status: WirePodStatus,
+        namespace: str,
+        node: str,
+        spec: PodSpec,
+        pvc_names: tuple[str, ...],
+        resize_delta: ResourceList,
+        generation: int,
+    ) -> Pod:
+        tables = self._tables
         created_s = epoch_seconds(metadata.creation_timestamp) or 0
         started, deleted = status.start_time, metadata.deletion_timestamp
         return Pod(  # in the order of its fields: msgspec takes three times as long for keywords
-            self._text(metadata.namespace) or self._intern(metadata.namespace),
+            namespace,
             metadata.name,
             metadata.uid,
             parse_resource_version(metadata.resource_version),
-            self._text(spec.node_name) or self._intern(spec.node_name),
+            node,
             self._labels(bytes(metadata.labels))
             or intern_field(tables.labels, metadata.labels, self._decode_labels),
             self._annotations(metadata.annotations)
             or self._intern_annotations(metadata.annotations),
             self._known_owners(bytes(metadata.owner_references))
             or intern_field(tables.owners, metadata.owner_references, self._owners),
-            self._specs.spec(spec, has_local_storage=has_local_storage),
+            spec,
             self._statuses.status(status),
-            claims,
+            pvc_names,
             created_s,
             None if started is None else epoch_seconds(started) - created_s,
             None if deleted is None else epoch_seconds(deleted),
             self._statuses.transitions(status.conditions, created_s),
-            self._specs.resize_delta(spec, status),
+            resize_delta,
+            generation,
         )
 
     def _volumes(self, volumes: Iterable[Volume]) -> tuple[tuple[str, ...], bool]:
@@ -170,5 +260,6 @@ POD: Final = WatchedKind(
     record=Pod,
     wire=WirePod,
     make_reader=lambda tables: PodReader(tables).record,
+    make_update_reader=lambda tables: PodReader(tables).read_update,
     read_for="what the plugins judge",
 )

@@ -67,6 +67,7 @@ class WirePodStatus(WireStruct, frozen=True, gc=False):
     init_container_statuses: tuple[WireContainerStatus, ...] = ()
     ephemeral_container_statuses: tuple[WireContainerStatus, ...] = ()
     nominated_node_name: str = ""
+    observed_generation: int = 0
 
 
 ContainerTexts = tuple[tuple[str, int, ContainerState], ...]
