@@ -176,6 +176,16 @@ def test_another_pod_of_the_same_name_is_read_whole() -> None:
     assert watch.read(recreated) == read_alone(recreated)
 
 
+def test_a_uid_that_stands_before_the_pods_own_names_no_pod() -> None:
+    watch = Watch()
+    watch.read(POD, "ADDED")
+
+    owners = [{"uid": "u1", "kind": "Pod", "name": "web"}]
+    other = changed(POD, spec=ANOTHER_SPEC)
+    other["metadata"] = {"ownerReferences": owners} | other["metadata"] | {"uid": "u2"}
+    assert watch.read(other) == read_alone(other)
+
+
 def test_a_status_within_the_spec_does_not_end_it() -> None:
     watch = Watch()
     watch.read(POD, "ADDED")
