@@ -68,7 +68,7 @@ LIFE: Final = (
     Arrow((PENDING, *BEFORE), ABORTED, "AbortedByPerson", when.person_aborts),
     Arrow(OPEN, FAILED, "Timeout", when.time_is_over),
     # It waits for arbitration.
-    Arrow((PENDING,), FAILED, "InvalidPodRef", when.names_no_pod),
+    Arrow((PENDING, *BEFORE), FAILED, "InvalidPodRef", when.names_no_pod),
     Arrow((PENDING,), FAILED, "UnsupportedMode", when.mode_is_not_there),
     Arrow((PENDING,), FAILED, "UnsupportedDeleteOptions", when.options_evict_nothing),
     Arrow((PENDING,), FAILED, "MissingPod", when.pod_does_not_exist),

@@ -51,9 +51,13 @@ def time_is_over(seen: Sight) -> str | None:
 
 
 def names_no_pod(seen: Sight) -> str | None:
-    """Say that the job names no pod."""
+    """Say that the job names no pod, or no longer the one that it began with."""
     named = seen.job.pod
-    return None if named.namespace and named.name else "spec.podRef needs a namespace and a name"
+    if not (named.namespace and named.name):
+        return "spec.podRef needs a namespace and a name"
+    if not seen.job.is_pending and not named.uid:
+        return "spec.podRef.uid was removed after the job had begun"
+    return None
 
 
 def mode_is_not_there(seen: Sight) -> str | None:

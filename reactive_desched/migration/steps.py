@@ -145,6 +145,8 @@ def wants_eviction(job: MigrationJob, modes: Modes) -> bool:
     """Say whether the job's pod is to be evicted as soon as the gates let it go."""
     if job.is_paused or job.is_to_be_aborted or job.phase is not Phase.RUNNING:
         return False
+    if not job.pod.uid:  # by now it names a pod that it did not begin with
+        return False
     if is_for_pending_pod(job.status):
         return False
     has_place = job.status.holds(RESERVATION_SCHEDULED)

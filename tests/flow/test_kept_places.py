@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from reactive_desched.app.migration import RETRY_S
 from reactive_desched.migration.migrations import ORPHAN_GRACE_S
 from reactive_desched.model.labels import LabelSelector, Requirement
-from reactive_desched.model.migration_jobs import Mode, Phase
+from reactive_desched.model.migration_jobs import Mode, Phase, PodReference
 from reactive_desched.model.objects import (
     ZONE_LABEL,
     OwnerReference,
@@ -118,6 +118,22 @@ async def test_the_room_that_a_placeholder_keeps_counts_as_free_for_its_pod() ->
         await anyio.sleep(1)
 
         assert server.evictions == ["web-0"]
+
+
+@pytest.mark.parametrize("named", [PodReference("default", "web-1"), PodReference("default")])
+async def test_a_job_that_names_another_pod_in_the_middle_evicts_none(named: PodReference) -> None:
+    server = served()
+    async with MigratingController(server, RESERVING).running(*NODES) as process:
+        await held_up(process)
+        server.is_down = True  # so that the job cannot fail yet
+        process.edit("web-0", pod=named)
+        await anyio.sleep(60)
+        assert server.evictions == []
+        server.is_down = False
+        await anyio.sleep(2 * RETRY_S)
+
+        assert server.jobs["web-0"].status.reason == "InvalidPodRef"
+        assert PLACE not in server.pods
 
 
 CLAIM = PersistentVolumeClaim("default", "data", volume_name="disk")

@@ -117,10 +117,12 @@ def test_the_state_of_a_job_follows_from_its_status(state: State) -> None:
 
 
 ABORT = {"is_to_be_aborted": True}
+ANOTHER = PodReference("shop", "web-2")
 TAKEN_ARROWS = [
     *((sight(job(each, **ABORT), DIRECTLY), "AbortedByPerson") for each in (PENDING, *BEFORE)),
     *((sight(job(each, ttl_s=60.0), DIRECTLY), "Timeout") for each in (PENDING, *CONDITIONS)),
     (sight(job(PENDING, pod=PodReference("shop")), DIRECTLY), "InvalidPodRef"),
+    *((sight(job(each, pod=ANOTHER), DIRECTLY), "InvalidPodRef") for each in BEFORE),
     (sight(job(PENDING, mode="ReservationFirst"), DIRECTLY), "UnsupportedMode"),
     (
         sight(job(PENDING, delete_options=DeleteOptions(dry_run=("All",))), DIRECTLY),
