@@ -189,7 +189,8 @@ class MigrationRunner:
             for each in status.conditions
             if each not in job.status.conditions
         }
-        steps[reason] = status.message or f'Pod "{job.pod}" is being migrated'
+        if not steps or (status.reason, status.step) != (job.status.reason, job.status.step):
+            steps[reason] = status.message or f'Pod "{job.pod}" is being migrated'
         for passed, note in steps.items():
             is_warning = is_failed and passed == reason
             self._record(KubeEvent(about, passed, "Migrating", note, is_warning=is_warning))
