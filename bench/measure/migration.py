@@ -59,7 +59,7 @@ class Jobs:
     def put(self, job: MigrationJob) -> None:
         """Take in a job as the watch brings it, and find out what is to be done."""
         self.migrations.apply_changes(self.state.upsert(job))
-        while (name := self.migrations.take_due()) is not None:
+        while (name := self.migrations.queue.take()) is not None:
             self.migrations.step_of(name)
 
 

@@ -15,7 +15,8 @@ from reactive_desched.kube.client.migration_jobs import MigrationJobWriter
 from reactive_desched.kube.client.session import Session
 from reactive_desched.kube.codec import make_codecs
 from reactive_desched.migration.life import FAILED_CREATE
-from reactive_desched.migration.migrations import Migrations, NewJob
+from reactive_desched.migration.migrations import Migrations
+from reactive_desched.migration.orders import NewJob
 from reactive_desched.migration.steps import (
     Admit,
     Delete,
@@ -107,13 +108,13 @@ class MigrationRunner:
     async def _work(self) -> None:
         while True:
             await self._wait_for_work()
-            if (order := self._migrations.take_order()) is not None:
+            if (order := self._migrations.orders.take()) is not None:
                 await self._make(order)
                 continue
-            if (name := self._migrations.take_due()) is None:
+            if (name := self._migrations.queue.take()) is None:
                 continue
             if name in self._busy:
-                self._migrations.retry(name, BUSY_S)
+                self._migrations.queue.add_after(name, BUSY_S)
             elif (step := self._migrations.step_of(name)) is not None:
                 self._busy.add(name)
                 try:
@@ -126,7 +127,7 @@ class MigrationRunner:
         while not self._may_act():  # noqa: ASYNC110 -- pauses have many owners
             await anyio.sleep(IDLE_S)
         while not self._migrations.is_due:
-            with anyio.move_on_after(self._migrations.next_due_s()):
+            with anyio.move_on_after(self._migrations.queue.next_due_s()):
                 await self._migrations.changed.wait()
 
     async def _make(self, order: NewJob) -> None:
@@ -155,7 +156,7 @@ class MigrationRunner:
                 self._log.warning(
                     "a migration job was not written", job=job.name, reason=str(error)
                 )
-                self._migrations.retry(job.name, RETRY_S)
+                self._migrations.queue.add_after(job.name, RETRY_S)
             return
         if isinstance(step, KeepPlace | Reserve) and written is not None:
             self._migrations.end_attempt(job.name)
@@ -164,7 +165,7 @@ class MigrationRunner:
         elif (done := _DONE.get(type(step))) is not None and written is not None:
             self._log.info(done, job=job.name, pod=str(job.pod))
         elif written is None:
-            self._migrations.retry(job.name, RETRY_S)
+            self._migrations.queue.add_after(job.name, RETRY_S)
         elif isinstance(step, SetStatus):
             self._report(step)
 

@@ -10,7 +10,8 @@ from typing import Final
 from reactive_desched.api.index import Index
 from reactive_desched.gate.gate import GateFilter
 from reactive_desched.gate.policy_limits import PolicyLimits
-from reactive_desched.migration.migrations import Migrations, WakeOnJob
+from reactive_desched.migration.migrations import Migrations
+from reactive_desched.migration.wakes import WakeOnJob
 from reactive_desched.model.decisions import Decision, Defer, GateReason, Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import Pod
@@ -51,7 +52,7 @@ class JobRules:
         pod, migrations = finding.pod, self._migrations
         if (job := migrations.open_job_of(pod)) is not None:
             return moved(finding, job)
-        if wait_s := migrations.seconds_to_next_job(pod):
+        if wait_s := migrations.orders.seconds_to_next(pod):
             message = f"the last PodMigrationJob of the pod failed; the next waits {wait_s:.0f} s"
             return JOB_FAILED.defer(finding, message, now + wait_s)
         if (rejection := migrations.rejects(pod)) is not None:

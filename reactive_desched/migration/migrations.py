@@ -1,14 +1,13 @@
 """All migration jobs: who may begin, what each waits for, and what is to be written next.
 
 Between the cluster state and the API server's copy of the jobs: changes come in, a plugin takes the
-pods that are to be evicted, and `take_due` names the jobs for which something is to be written.
+pods that are to be evicted, and its queue has the jobs of which something may have to be written.
 """
 
-from collections import Counter, OrderedDict, deque
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Final, Self
+from typing import Final
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from reactive_desched.fit.scheduler import SchedulerNodeFit
@@ -17,8 +16,10 @@ from reactive_desched.gate.gate import EvictionLimit
 from reactive_desched.migration.arbitration import Arbitrator, Forbidden, Held, Passed
 from reactive_desched.migration.eviction_rate import JobEvictionRate
 from reactive_desched.migration.in_progress import OpenJobs
+from reactive_desched.migration.job_queue import JobQueue
 from reactive_desched.migration.life import COMPLETE, WAIT_WRITTEN_AFTER_S
 from reactive_desched.migration.object_limiters import ObjectLimiters
+from reactive_desched.migration.orders import JobOrders, NewJob
 from reactive_desched.migration.place_attempts import PlaceAttempts
 from reactive_desched.migration.rules import no_place_for
 from reactive_desched.migration.settings import arbitration_settings, eviction_options
@@ -33,8 +34,9 @@ from reactive_desched.migration.steps import (
     wants_eviction,
 )
 from reactive_desched.migration.volumes import ANYWHERE, reach_of
+from reactive_desched.migration.wakes import WakeOnAnyJob
 from reactive_desched.migration.workload_sizes import INDEXES, workload_size
-from reactive_desched.model.changes import Change, MigrationJobChanged, MigrationJobEnded
+from reactive_desched.model.changes import Change, MigrationJobChanged
 from reactive_desched.model.decisions import Defer, GateReason, Refuse
 from reactive_desched.model.findings import Finding, YieldPoint
 from reactive_desched.model.history import PastEviction
@@ -51,9 +53,8 @@ from reactive_desched.model.node_affinity import NodeSelector, NodeSelectorTerm
 from reactive_desched.model.objects import Pod, PodKey, controller_of
 from reactive_desched.model.outcomes import COUNTS_AGAINST_LIMITS, POD_LEAVES, Outcome
 from reactive_desched.model.reservations import Reservation
-from reactive_desched.model.wakes import ChangeTypes, WakeOn, WakeOnPod, WakeOnWorkload
+from reactive_desched.model.wakes import WakeOn, WakeOnPod, WakeOnWorkload
 from reactive_desched.policy.migration import MigrationJobSettings
-from reactive_desched.primitives.deadline_heap import Timers
 from reactive_desched.primitives.token_bucket import TokenRate
 from reactive_desched.primitives.wakeup import Wakeup
 from reactive_desched.state.indexes.job_pods import JobPods
@@ -61,11 +62,8 @@ from reactive_desched.state.indexes.owners import OwnerIndex
 from reactive_desched.state.view import ClusterView
 from reactive_desched.telemetry.metrics import Metric, counter, gauge
 
-NEXT_JOB_S: Final = 60.0
-"""So long after a job failed no other is made for its pod."""
-
 MAX_REMEMBERED: Final = 10_000
-"""So many pods whose job failed, or that were evicted, are remembered; then the oldest goes."""
+"""So many pods that were evicted are remembered; then the oldest is forgotten."""
 
 NO_JOB: Final = ""
 """The name under which the placeholders are due whose job is gone."""
@@ -105,40 +103,6 @@ JOB_DETAIL: Final = "job"
 """The detail of a finding that names its job."""
 
 
-class WakeOnAnyJob(WakeOn, frozen=True, gc=False):
-    """One migration job fewer counts against the limits."""
-
-    changes: ClassVar[ChangeTypes] = (MigrationJobEnded,)
-    words = "the end of another migration job"
-
-    @classmethod
-    def fulfilled_by(cls, _: Any) -> Self:  # a MigrationJobEnded
-        """Return the only wake of this type."""
-        return cls()
-
-
-class WakeOnJob(WakeOn, frozen=True, gc=False):
-    """A migration job ends."""
-
-    changes: ClassVar[ChangeTypes] = (MigrationJobEnded,)
-    words = "the end of PodMigrationJob {name}"
-    name: str
-
-    @classmethod
-    def fulfilled_by(cls, change: Any) -> Self:  # a MigrationJobEnded
-        """Return the wake of the job."""
-        return cls(change.name)
-
-
-class NewJob(Struct, frozen=True, gc=False):
-    """A job that is to be made: the pod, which plugin found it, and why."""
-
-    name: str
-    pod: Pod
-    trigger: str
-    cause: str
-
-
 class Migrations:
     """Follows every job; times are seconds since the epoch.
 
@@ -157,6 +121,8 @@ class Migrations:
         wall_clock: Callable[[], float],
     ) -> None:
         self.changed: Final = Wakeup()
+        self.queue: Final = JobQueue(wall_clock, self.changed)
+        self.orders: Final = JobOrders(wall_clock)
         self._view: Final = view
         self._node_fit: Final = node_fit
         self._settings: Final = settings
@@ -187,13 +153,8 @@ class Migrations:
         self._waits: Final[dict[str, Wait]] = {}
         self._evicted: Final[OrderedDict[PodKey, None]] = OrderedDict()
         self._place_attempts: Final = PlaceAttempts()
-        self._due: Final[dict[str, None]] = {}
-        self._timers: Final[Timers[str]] = Timers()
         self._waiting: Final[dict[str, None]] = {}
         self._to_evict: Final[dict[str, None]] = {}
-        self._ordered: Final[dict[PodKey, NewJob]] = {}
-        self._unmade: Final[deque[NewJob]] = deque()
-        self._not_before: Final[OrderedDict[PodKey, float]] = OrderedDict()
         self._decided: Final[set[PodKey]] = set()
         self._ended: Final[dict[str, None]] = {}  # those to keep, the first to go first
         self._surplus: Final[set[str]] = set()
@@ -255,14 +216,10 @@ class Migrations:
 
     def open_job_of(self, pod: Pod) -> str | None:
         """Name a job of the pod, or of an earlier pod of its name, that has not ended."""
-        if (order := self._ordered.get(pod.uid)) is not None:
+        if (order := self.orders.of(pod)) is not None:
             return order.name
         jobs = self._view.index(JobPods).jobs_of(pod)
         return next((job.name for job in jobs if not job.has_ended), None)
-
-    def seconds_to_next_job(self, pod: Pod) -> float:
-        """Return for how long no job of the pod is made, because one failed."""
-        return max(0.0, self._not_before.get(pod.uid, 0.0) - self._wall_clock())
 
     def rejects(self, pod: Pod) -> Rejection | None:
         """Return why no job of a pod may be made: every job that has not ended counts."""
@@ -294,29 +251,15 @@ class Migrations:
 
     def order(self, pod: Pod, trigger: str, cause: str) -> str:
         """Have a job be made, and return its name; it counts against the limits from now on."""
-        name = f"{pod.uid}-{int(self._wall_clock())}"
-        self._ordered[pod.uid] = order = NewJob(name, pod, trigger, cause)
-        self._unmade.append(order)
-        self._open.put(name, _ordered_job(order))
+        order = self.orders.add(pod, trigger, cause)
+        self._open.put(order.name, _ordered_job(order))
         self.changed.notify()
-        return name
-
-    def take_order(self) -> NewJob | None:
-        """Take out a job that is to be made; it is ordered until `end_order`."""
-        return self._unmade.popleft() if self._unmade else None
+        return order.name
 
     def end_order(self, order: NewJob, *, made: bool) -> None:
         """Take in that a job was made, or could not be."""
-        self._ordered.pop(order.pod.uid, None)
+        self.orders.end(order, made=made)
         self._recount[order.name] = None
-        if not made:
-            self._wait_for_next_job(order.pod.uid)
-
-    def _wait_for_next_job(self, pod: PodKey) -> None:
-        self._not_before.pop(pod, None)
-        if len(self._not_before) >= MAX_REMEMBERED:
-            self._not_before.popitem(last=False)
-        self._not_before[pod] = self._wall_clock() + NEXT_JOB_S
 
     # --- what comes in ---
 
@@ -343,7 +286,7 @@ class Migrations:
             if evicted:
                 self._follow(job.name)
             else:
-                self._mark_due(job.name)
+                self.queue.add(job.name)
 
     def restore(self, past: Sequence[PastEviction], now: float, wall_now: float) -> None:
         """Take in the evictions of earlier processes: jobs whose pod is gone have succeeded.
@@ -379,7 +322,7 @@ class Migrations:
     def _look_for_orphans(self) -> None:
         """Have placeholders without a job be deleted soon, unless the garbage collector does it."""
         if any(self._view.index(JobPods).orphans()):
-            self.retry(NO_JOB, ORPHAN_GRACE_S)
+            self.queue.add_after(NO_JOB, ORPHAN_GRACE_S)
 
     def _note_evicted(self, uid: PodKey) -> None:
         if len(self._evicted) >= MAX_REMEMBERED:
@@ -402,12 +345,11 @@ class Migrations:
             self._waits.pop(name, None)
             self._admitted.discard(name)
             self._rejections.pop(name, None)
-            self._timers.cancel(name)
+            self.queue.remove(name)
             self._ended.pop(name, None)
             self._surplus.discard(name)
             self._place_attempts.forget(name)
             self._break_promises(name)
-            self._due.pop(name, None)
             return
         if not awaits_arbitration(job):
             self._admitted.discard(name)
@@ -422,8 +364,8 @@ class Migrations:
             self._forget_evicted(job)
             self._note_ended(name)
             if job.phase is not Phase.SUCCEEDED and self.pod_of(job) is not None:
-                self._wait_for_next_job(job.pod.uid)
-        self._mark_due(name)
+                self.orders.postpone(job.pod.uid)
+        self.queue.add(name)
 
     def _note_ended(self, name: str) -> None:
         """Have the job that ended first be deleted, where too many ended jobs are kept."""
@@ -434,15 +376,11 @@ class Migrations:
             first = next(iter(self._ended))
             del self._ended[first]
             self._surplus.add(first)
-            self._mark_due(first)
+            self.queue.add(first)
 
     def _break_promises(self, name: str) -> None:
         for pod in [pod for pod, job in self._promised.items() if job == name]:
             del self._promised[pod]
-
-    def _mark_due(self, name: str) -> None:
-        self._due[name] = None
-        self.changed.notify()
 
     # --- what is to be evicted: for the plugin and its gate ---
 
@@ -481,7 +419,7 @@ class Migrations:
                     yield self._finding(job, pod, plugins)
                 case Forbidden(job, pod, rejection):
                     self._rejections[job.name] = rejection, True
-                    self._mark_due(job.name)
+                    self.queue.add(job.name)
                     yield self._finding(job, pod, plugins)
 
     def _finding(self, job: MigrationJob, pod: Pod, plugins: Collection[str]) -> Finding:
@@ -501,7 +439,7 @@ class Migrations:
         self._waiting.pop(job.name, None)
         self._waits.pop(job.name, None)
         self._admitted.add(job.name)
-        self._mark_due(job.name)
+        self.queue.add(job.name)
 
     def check(self, finding: Finding, _: float) -> Refuse | None:
         """Refuse the pod of a job that arbitration does not let begin."""
@@ -524,7 +462,7 @@ class Migrations:
         if before is None or before.reason != decision.reason:
             now_s = self._wall_clock()
             self._waits[name] = Wait(decision.reason, decision.message, now_s)
-            self.retry(name, WAIT_WRITTEN_AFTER_S)
+            self.queue.add_after(name, WAIT_WRITTEN_AFTER_S)
 
     def wakes_of(self, pod: Pod) -> tuple[WakeOn, ...]:
         """Return what may end a wait for the limits on jobs."""
@@ -536,22 +474,8 @@ class Migrations:
 
     @property
     def is_due(self) -> bool:
-        """Whether something may have to be written now."""
-        return bool(self._due or self._unmade) or self.next_due_s() == 0
-
-    def take_due(self) -> str | None:
-        """Take out a job for which something may have to be written now."""
-        if (name := self._timers.pop_due(self._wall_clock())) is not None:
-            return name
-        name = next(iter(self._due), None)
-        if name is not None:
-            del self._due[name]
-        return name
-
-    def next_due_s(self) -> float | None:
-        """Return in how many seconds time alone makes a job due; None where it makes none."""
-        at = self._timers.next_due()
-        return None if at is None else max(0.0, at - self._wall_clock())
+        """Whether a job is to be made, or something may have to be written of one."""
+        return len(self.orders) > 0 or self.queue.is_due
 
     def step_of(self, name: str) -> Step | None:
         """Return what is to be written of a job, and look at it again when its time comes."""
@@ -562,7 +486,7 @@ class Migrations:
         now_s = self._wall_clock()
         seen = self._sight(job, now_s)
         step = next_step(seen)
-        self._timers.set(name, next_change_at(seen))
+        self.queue.add_at(name, next_change_at(seen))
         if isinstance(step, MakeRoom) and step.successor is not None:
             self._promised[step.successor.uid] = name
         return self._with_open_domains(step) if isinstance(step, KeepPlace) else step
@@ -573,7 +497,7 @@ class Migrations:
         The kube-scheduler would not see that: a placeholder has none of the pod's labels.
         """
         if not self._node_fit.sync():
-            self.retry(step.job.name, SYNC_AGAIN_S)
+            self.queue.add_after(step.job.name, SYNC_AGAIN_S)
             return None
         closed = self._node_fit.closed_domains(step.pod)
         selectors = (
@@ -588,19 +512,14 @@ class Migrations:
         orphan = next(self._view.index(JobPods).orphans(), None)
         if orphan is None:
             return None
-        self.retry(NO_JOB, ORPHAN_AGAIN_S)
+        self.queue.add_after(NO_JOB, ORPHAN_AGAIN_S)
         return MakeRoom(MigrationJob(name=NO_JOB, uid="", pod=_reference(orphan)), orphan)
-
-    def retry(self, name: str, after_s: float) -> None:
-        """Have a job be due again later: what was to be written was not."""
-        self._timers.set_if_sooner(name, self._wall_clock() + after_s)
-        self.changed.notify()
 
     def end_attempt(self, name: str, error: str = "") -> None:
         """Take in that a job's placeholder or Reservation was made, or why it could not be."""
         if error:
             self._place_attempts.note_failure(name, error, self._wall_clock())
-            self._mark_due(name)
+            self.queue.add(name)
         else:
             self._place_attempts.forget(name)
 

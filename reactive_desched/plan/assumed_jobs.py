@@ -5,7 +5,8 @@ from typing import Final
 from msgspec.structs import replace
 
 from reactive_desched.controller.controller import Controller
-from reactive_desched.migration.migrations import Migrations, NewJob
+from reactive_desched.migration.migrations import Migrations
+from reactive_desched.migration.orders import NewJob
 from reactive_desched.migration.rules import no_place_for
 from reactive_desched.migration.steps import Admit, SetStatus
 from reactive_desched.migration.volumes import reach_of
@@ -58,15 +59,15 @@ class AssumedJobs:
 
     def next_due(self) -> float | None:
         """Return when something is to be written of a job, in seconds of the preview's clock."""
-        wait_s = 0.0 if self._migrations.is_due else self._migrations.next_due_s()
+        wait_s = 0.0 if self._migrations.is_due else self._migrations.queue.next_due_s()
         return None if wait_s is None else self._clock.now + wait_s
 
     def advance(self) -> None:
         """Make the jobs that are to be made, and write what is to be written."""
         while self._migrations.is_due:
-            if (order := self._migrations.take_order()) is not None:
+            if (order := self._migrations.orders.take()) is not None:
                 self._make(order)
-            elif (name := self._migrations.take_due()) is not None:
+            elif (name := self._migrations.queue.take()) is not None:
                 self._write(name)
 
     def _make(self, order: NewJob) -> None:

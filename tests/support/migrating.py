@@ -11,7 +11,8 @@ from msgspec.structs import replace
 from reactive_desched.app.migration import MigrationRunner
 from reactive_desched.controller.subscriptions import AnyPlugin
 from reactive_desched.errors import RequestRejected
-from reactive_desched.migration.migrations import Migrations, NewJob
+from reactive_desched.migration.migrations import Migrations
+from reactive_desched.migration.orders import NewJob
 from reactive_desched.migration.steps import (
     Admit,
     Delete,

@@ -17,7 +17,7 @@ from reactive_desched.kube.client.placeholders import keep_place, make_room, rea
 from reactive_desched.kube.client.reservations import give_up, reserve, set_order
 from reactive_desched.kube.client.responses import ApiResponse
 from reactive_desched.kube.client.session import Transport
-from reactive_desched.migration.migrations import NewJob
+from reactive_desched.migration.orders import NewJob
 from reactive_desched.migration.steps import (
     Admit,
     Delete,
