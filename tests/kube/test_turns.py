@@ -1,16 +1,18 @@
 """Nothing holds the loop: long runs of lines and pages are cut into turns."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from types import SimpleNamespace
 
 import anyio
+import msgspec
 import pytest
 from aiohttp import StreamReader
 from aiohttp.base_protocol import BaseProtocol
 from anyio.lowlevel import checkpoint
 
 from reactive_desched.errors import Malformed
+from reactive_desched.kube.client.responses import ApiResponse
 from reactive_desched.kube.client.session import Session, WatchStream, read_body
 from reactive_desched.kube.codec import ListPage, WatchEvent
 from reactive_desched.kube.watch.initial_list import Lister, ListResult, ListSettings
@@ -150,6 +152,44 @@ async def test_a_page_is_decoded_in_turns(
         )
         others.cancel_scope.cancel()
     assert (loop.done, loop.most_in_a_turn) == (100, 10)
+
+
+async def test_a_page_is_requested_before_and_read_after_the_one_before_it_is_decoded(
+    clock: ManualClock,
+) -> None:
+    story: list[str] = []
+
+    class Server:
+        async def request(
+            self, *_: str, into: Callable[[], Awaitable[bytearray]], **__: object
+        ) -> ApiResponse:
+            number = sum(each.startswith("request") for each in story) + 1
+            story.append(f"request {number}")
+            body = await into()
+            story.append(f"read {number}")
+            body[:] = msgspec.json.encode(
+                {
+                    "metadata": {"resourceVersion": "9", "continue": "x" * (3 - number)},
+                    "items": [{"metadata": {"name": f"{name}{number}"}} for name in "tu"],
+                }
+            )
+            return ApiResponse(200, {}, body)
+
+    class Telling(FakeCodec):
+        def decode_object(self, raw: object) -> FakeObject:
+            decoded = super().decode_object(raw)  # type: ignore[arg-type]  # passed on as it came
+            story.append(f"decode {decoded.name}")
+            return decoded
+
+    lister = Lister(Server(), Telling(), unexpected, clock)  # type: ignore[arg-type]  # it streams nothing
+    settings = ListSettings(page_size=2, yield_policy=YieldPolicy(steps_per_slice=1))
+    assert isinstance(await lister.list_all(settings), ListResult)
+
+    assert story == [
+        *("request 1", "read 1", "request 2", "decode t1", "decode u1"),
+        *("read 2", "request 3", "decode t2", "decode u2"),
+        *("read 3", "decode t3", "decode u3"),
+    ]
 
 
 async def test_dear_objects_end_a_turn_by_their_time(

@@ -1,4 +1,4 @@
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -40,7 +40,7 @@ class Server:
         accept: str = "",
         limits: object = None,
         priority: RequestPriority = RequestPriority.BACKGROUND,
-        into: bytearray | None = None,
+        into: Callable[[], Awaitable[bytearray]] | None = None,
     ) -> ApiResponse:
         resource = path.rpartition("/")[2]
         self.asked.append((method, resource))

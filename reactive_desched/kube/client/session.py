@@ -48,6 +48,7 @@ __all__ = [
 
 _JSON = "application/json"
 _READ_BUFFER_BYTES = 2**21
+_HELD_BUFFER_BYTES = 2**16
 _BODY_PART_BYTES = 2**19
 _MAX_ERROR_BODY_BYTES = 2**16
 _MAX_CONNECTIONS = 100
@@ -95,12 +96,13 @@ class Transport(Protocol):
         accept: str = _JSON,
         limits: RequestLimits | None = None,
         priority: RequestPriority = RequestPriority.BACKGROUND,
-        into: bytearray | None = None,
+        into: Callable[[], Awaitable[bytearray]] | None = None,
     ) -> ApiResponse:
         """Send one request and read the response; raises Unreachable or RateLimited.
 
-        The response's body replaces the content of `into`, and is that buffer, where one is given:
-        memory that is used again costs a large body a fraction of what new memory does.
+        With `into` the body replaces the content of that buffer, and is it: memory that is used
+        again costs a large body a fraction of what new memory does. The buffer is awaited when the
+        response has begun; until then the body waits where the system keeps what has arrived.
         """
         ...
 
@@ -202,16 +204,21 @@ class Session:
         accept: str = _JSON,
         limits: RequestLimits | None = None,
         priority: RequestPriority = RequestPriority.BACKGROUND,
-        into: bytearray | None = None,
+        into: Callable[[], Awaitable[bytearray]] | None = None,
     ) -> ApiResponse:
         """Send one request and read the response; raises Unreachable or RateLimited."""
         limits = limits or self._limits
         if not self.rate_limiter.try_accept(priority):
             await self.rate_limiter.wait(priority)
-        call = _Request(method, path, params, body, content_type, accept, _request_timeout(limits))
+        timeout = _request_timeout(limits)
+        read_buffer_bytes = _READ_BUFFER_BYTES if into is None else _HELD_BUFFER_BYTES
+        call = _Request(
+            method, path, params, body, content_type, accept, timeout, read_buffer_bytes
+        )
         try:
             async with await self._send(call) as reply:
-                content = await read_body(reply, limits.body_bytes, into)
+                buffer = None if into is None else await into()
+                content = await read_body(reply, limits.body_bytes, buffer)
                 answer = ApiResponse(reply.status, reply.headers, content)
         except CONNECTION_ERRORS as error:
             raise _unreachable(call.method, call.path, error) from error
@@ -326,6 +333,7 @@ class Session:
                 data=call.body,
                 headers=headers,
                 timeout=call.timeout,
+                read_bufsize=call.read_buffer_bytes,
                 ssl=access.tls or True,
                 server_hostname=access.tls_server_name,
                 proxy=access.proxy,
@@ -378,7 +386,6 @@ def _pool() -> aiohttp.ClientSession:
             "User-Agent": f"reactive-desched/{__version__}",
             "Accept-Encoding": "identity",  # inflating costs as much as the whole decoding
         },
-        read_bufsize=_READ_BUFFER_BYTES,
     )
 
 
@@ -402,6 +409,7 @@ class _Request(Struct, frozen=True, gc=False):
     content_type: str
     accept: str
     timeout: aiohttp.ClientTimeout
+    read_buffer_bytes: int = _READ_BUFFER_BYTES
 
 
 def _request_timeout(limits: RequestLimits) -> aiohttp.ClientTimeout:

@@ -49,8 +49,32 @@ class ListResult(Struct, Generic[T], gc=False):
     resource_version: str
 
 
+class _PageBuffer:
+    """The memory that the pages of a list take in turn.
+
+    A page is read from its connection when the one before is decoded, not while it is: reading and
+    decoding in turns would empty the processor's caches for one another.
+    """
+
+    def __init__(self) -> None:
+        self._content = bytearray()
+        self._decoded = anyio.Event()
+        self._decoded.set()
+
+    async def take(self) -> bytearray:
+        """Return the buffer once no page is in it."""
+        await self._decoded.wait()
+        self._decoded = anyio.Event()
+        self._content = _reusable(self._content)
+        return self._content
+
+    def give_back(self) -> None:
+        """Let the next page take the buffer: the one in it is decoded."""
+        self._decoded.set()
+
+
 class Lister(Generic[T]):
-    """Lists one resource; fetches the next page while it decodes one.
+    """Lists one resource; requests the next page before it decodes one.
 
     It sends no resourceVersion: with any other the server may return an older list than the
     objects we have. An object that cannot be decoded goes to `on_malformed` and is left out.
@@ -71,9 +95,10 @@ class Lister(Generic[T]):
     async def list_all(self, settings: ListSettings) -> ListResult[T] | WatchEnd:
         """Read every page, or return why the list broke off."""
         result: ListResult[T] = ListResult([], "")
+        buffer = _PageBuffer()
         async with anyio.create_task_group() as ahead:
             send, receive = anyio.create_memory_object_stream[ListPage | WatchEnd](0)
-            ahead.start_soon(self._fetch_pages, send, settings.page_size)
+            ahead.start_soon(self._fetch_pages, send, settings.page_size, buffer)
             async with receive:
                 async for page in receive:
                     if isinstance(page, WatchEnd):
@@ -83,6 +108,7 @@ class Lister(Generic[T]):
                         await self._decode(page, result.items, settings.yield_policy)
                     except Malformed as error:
                         return WatchEnd(StopReason.BROKEN, f"list {self._codec.path}: {error}")
+                    buffer.give_back()
         if result.resource_version in ("", "0"):
             return WatchEnd(
                 StopReason.BROKEN, f"list {self._codec.path}: it names no resourceVersion"
@@ -90,26 +116,28 @@ class Lister(Generic[T]):
         return result
 
     async def _fetch_pages(
-        self, send: MemoryObjectSendStream[ListPage | WatchEnd], size: int
+        self, send: MemoryObjectSendStream[ListPage | WatchEnd], size: int, buffer: _PageBuffer
     ) -> None:
-        """Send the pages in turn; two buffers suffice, as one is taken when another is decoded."""
+        """Send the pages in turn."""
         token = ""
-        decoded, free = bytearray(), bytearray()
         async with send:
             while True:
-                free, decoded = _reusable(decoded), free
-                page = await self._fetch_page(token, size, free)
+                page = await self._fetch_page(token, size, buffer)
                 await send.send(page)
                 if isinstance(page, WatchEnd) or not page.continue_token:
                     return
                 token = page.continue_token
 
-    async def _fetch_page(self, token: str, size: int, into: bytearray) -> ListPage | WatchEnd:
+    async def _fetch_page(self, token: str, size: int, buffer: _PageBuffer) -> ListPage | WatchEnd:
         call = f"list {self._codec.path}"
         params = {"limit": str(size)} | ({"continue": token} if token else {})
         try:
             response = await self._session.request(
-                "GET", self._codec.path, params=params, accept=self._codec.accept.list, into=into
+                "GET",
+                self._codec.path,
+                params=params,
+                accept=self._codec.accept.list,
+                into=buffer.take,
             )
         except ClusterError as error:
             return end_from_error(error)
