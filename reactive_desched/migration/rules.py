@@ -6,7 +6,7 @@ A rule returns the message for the job's status where its arrow is taken, and No
 from datetime import datetime
 from typing import Final
 
-from reactive_desched.migration.sight import EVICTION, Modes, Sight
+from reactive_desched.migration.sight import EVICTION, POD_SCHEDULED, Modes, Sight
 from reactive_desched.migration.volumes import VolumeReach
 from reactive_desched.model.migration_jobs import (
     PLACEHOLDER_FOR_KIND,
@@ -174,11 +174,22 @@ def place_is_taken(seen: Sight) -> str | None:
 
 
 def place_has_no_node_yet(seen: Sight) -> str | None:
-    """Say why no node can take the Reservation so far."""
-    kept = _reservation(seen)
-    if kept is None or kept.is_for_pod or not kept.is_pending:
-        return None
-    return kept.unschedulable or None
+    """Say why no node can take the Reservation or the placeholder so far."""
+    match seen.kept_by:
+        case Reservation() as kept if kept.is_pending and not kept.is_for_pod:
+            return kept.unschedulable or None
+        case Pod() as placeholder if _is_unschedulable(placeholder):
+            return f'no node can take placeholder "{placeholder}" yet: its condition says why'
+        case _:
+            return None
+
+
+def _is_unschedulable(placeholder: Pod) -> bool:
+    """Say that the kube-scheduler finds no node for a placeholder."""
+    return not placeholder.node and any(
+        (each.type, each.status, each.reason) == (POD_SCHEDULED, "False", "Unschedulable")
+        for each in placeholder.status.conditions
+    )
 
 
 def place_gets_no_node(seen: Sight) -> str | None:

@@ -65,7 +65,11 @@ def test_in_a_full_cluster_nothing_is_evicted_and_nothing_is_left_behind(
 
     with run_controller():
         name = create_job(jobs, next(iter(before.values())).name, ttl="15s")
-        wait_until(lambda: placeholders(jobs), within_s=10, what="a placeholder waits for room")
+        wait_until(
+            lambda: status(jobs, name).get("reason") == "Unschedulable",
+            within_s=10,
+            what="a placeholder waits for room, and the job says so",
+        )
         wait_until(
             lambda: status(jobs, name).get("phase") == "Failed",
             within_s=40,

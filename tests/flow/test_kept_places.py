@@ -14,6 +14,7 @@ from reactive_desched.model.objects import (
     PersistentVolume,
     PersistentVolumeClaim,
     Pod,
+    PodCondition,
     PodStatus,
     TopologySpreadConstraint,
 )
@@ -165,6 +166,23 @@ async def test_a_pod_with_a_volume_waits_while_the_volume_cannot_be_reached_from
 
         assert server.evictions == []
         assert server.jobs["web-0"].status.reason == "PlaceDoesNotFit"
+
+
+async def test_the_job_says_that_its_placeholder_finds_no_node_and_goes_on_when_it_does() -> None:
+    server = served()
+    server.has_room = False
+    async with MigratingController(server, RESERVING).running(*NODES) as process:
+        await process.make(job_on(WEB[0]))
+        full = PodStatus(conditions=(PodCondition("PodScheduled", "False", "Unschedulable"),))
+        process.fed.deliver(replace(server.pods[PLACE], status=full))
+        await anyio.sleep(1)
+        waiting = server.jobs["web-0"].status
+        assert (waiting.phase, waiting.reason) == (Phase.RUNNING, "Unschedulable")
+        assert waiting.message.startswith(f'no node can take placeholder "default/{PLACE}" yet')
+        server.has_room = True
+        await anyio.sleep(2)
+
+        assert server.evictions == ["web-0"]
 
 
 async def test_a_placeholder_avoids_the_zones_that_are_closed_to_the_replacement() -> None:

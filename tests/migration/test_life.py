@@ -41,7 +41,7 @@ from reactive_desched.model.migration_jobs import (
     Phase,
     PodReference,
 )
-from reactive_desched.model.objects import OwnerReference, Pod, PodSpec
+from reactive_desched.model.objects import OwnerReference, Pod, PodCondition, PodSpec, PodStatus
 from reactive_desched.model.reservations import Reservation, ReservationPhase
 from reactive_desched.testing.builders import READY
 
@@ -63,6 +63,11 @@ POD = Pod(
 WAITING = replace(POD, node="")
 SUCCESSOR = replace(POD, name="web-1", uid="web-1", node="")
 PLACEHOLDER = Pod("shop", "placeholder-job", "placeholder", node="n2")
+UNSCHEDULABLE = replace(
+    PLACEHOLDER,
+    node="",
+    status=PodStatus(conditions=(PodCondition("PodScheduled", "False", "Unschedulable"),)),
+)
 RESERVATION = Reservation(name="job", uid="r", phase=ReservationPhase.PENDING)
 AVAILABLE = replace(
     RESERVATION, phase=ReservationPhase.AVAILABLE, node="n2", is_scheduled=True, is_ours=True
@@ -165,6 +170,7 @@ TAKEN_ARROWS = [
         sight(job(CREATED), RESERVATIONS, reservation=replace(RESERVATION, unschedulable="full")),
         "Unschedulable",
     ),
+    (sight(job(CREATED), PLACEHOLDERS, placeholder=UNSCHEDULABLE), "Unschedulable"),
     (
         sight(
             job(CREATED),

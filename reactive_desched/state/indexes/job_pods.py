@@ -209,11 +209,17 @@ class JobPods(Index):
         return (name for uid in jobs if (name := self._job_of_uid.get(uid)) is not None)
 
     def on_pod_status(self, old: Pod, new: Pod) -> Iterable[MigrationJobChanged]:
-        """Follow a pod that became Ready, or ceased to be; name the jobs that wait for that."""
+        """Follow a pod that became Ready, or ceased to be; name the jobs that wait for that.
+
+        The job of a placeholder waits for what the kube-scheduler says of it, too.
+        """
         if old.status is new.status:
             return ()
         self._note_availability(new, is_there=True)
-        return [MigrationJobChanged(name) for name in self._jobs_waiting_for(new)]
+        names = [*self._jobs_waiting_for(new)]
+        if not new.node and (job_uid := new.labels.get(PLACEHOLDER_OF)) is not None:
+            names += self._names_of((job_uid,))
+        return [MigrationJobChanged(name) for name in names]
 
     def _jobs_waiting_for(self, pod: Pod) -> Iterator[str]:
         """Return the jobs whose Reservation a pod took."""
