@@ -203,8 +203,9 @@ def _status_after(arrow: Arrow, message: str, seen: Sight) -> JobStatus:
             return replace(status, conditions=conditions, replacement=taker)
         case State.SUCCEEDED:
             node = status.node or ("" if seen.pod is None else seen.pod.node)
+            replacement = status.replacement or when.replacement_of(seen)
             done = replace(status, phase=Phase.SUCCEEDED, reason="", message=message, node=node)
-            return replace(done, step=COMPLETE)
+            return replace(done, step=COMPLETE, replacement=replacement)
         case State.FAILED | State.ABORTED as target:
             return replace(status, phase=Phase(target), reason=arrow.reason, message=message)
         case _:

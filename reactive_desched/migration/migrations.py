@@ -554,7 +554,8 @@ class Migrations:
     def _successor_of(self, job: MigrationJob, placeholder: Pod | None) -> Pod | None:
         """Return the pod that is to take the place of a placeholder: no other job's successor."""
         if placeholder is None:
-            return None
+            given_to = (pod for pod, name in self._promised.items() if name == job.name)
+            return self._view.pod(next(given_to, ""))
         promised = {pod for pod, name in self._promised.items() if name != job.name}
         return self._view.index(JobPods).successor_for(job, placeholder, promised)
 

@@ -312,6 +312,12 @@ def taker_of_place(seen: Sight) -> PodReference | None:
     return None if kept is None or not seen.reserves else kept.taken_by
 
 
+def replacement_of(seen: Sight) -> PodReference | None:
+    """Return the pod that got the placeholder's place."""
+    pod = seen.successor
+    return None if pod is None else PodReference(pod.namespace, pod.name, pod.uid)
+
+
 def times_out_at(job: MigrationJob) -> float:
     """Return when the job fails at the latest, in seconds since the epoch."""
     return job.created_s + job.ttl_s if job.ttl_s else float("inf")
@@ -357,4 +363,12 @@ def _has_place(seen: Sight) -> bool:
 def _evicted(seen: Sight) -> str:
     node = seen.job.status.node
     done = f'Pod "{seen.job.pod}" has been evicted'
-    return f"{done}, and a place was kept on node {node}" if node else done
+    if not node:
+        return done
+    successor = seen.successor
+    if successor is None:
+        return f"{done}, and a place was kept on node {node}"
+    if not successor.node:
+        return f'{done}, and the place on node {node} is meant for Pod "{successor}"'
+    took = "took the place on" if successor.node == node else f"is on node {successor.node}, not on"
+    return f'{done}, and Pod "{successor}" {took} node {node}'

@@ -66,7 +66,8 @@ class Sight(Struct, frozen=True, gc=False):
 
     `pod` is the pod that it names, None where there is none. `placeholder` or `reservation` keeps a
     place for the pod's replacement; `successor` is a pod of the same controller that waits
-    for a node, and `bound` is the pod that took the place of the Reservation.
+    for a node, or that was given the place of the placeholder, and `bound` is the pod that took the
+    place of the Reservation.
     `failed_attempt` is the last one to keep a place, where that failed. `is_surplus` says that too
     many ended jobs are younger than this one, `reach` where the pod's volumes can be used.
     `is_requested` says that the pod's eviction is under way, and `is_evicted` that the API server

@@ -861,12 +861,34 @@ async def test_a_pod_is_evicted_once_a_placeholder_has_a_node_and_its_place_is_g
         await anyio.sleep(5)
 
         assert ending(server, "web-0") == (Phase.SUCCEEDED, "")
-        assert server.jobs["web-0"].status.node == "n3"
+        status, following = server.jobs["web-0"].status, successor(WEB[0])
+        assert status.node == "n3"
+        assert status.replacement == PodReference("default", following.name, following.uid)
+        assert status.message.endswith(f'on node n3 is meant for Pod "{following}"')
         assert steps(server, "web-0") == [
             ("ReservationCreated", "True"),
             ("ReservationScheduled", "True"),
             ("Eviction", "True"),
         ]
+
+
+@pytest.mark.parametrize(
+    ("node", "words"),
+    [("n3", "took the place on node n3"), ("n2", "is on node n2, not on node n3")],
+)
+async def test_the_job_says_whether_the_replacement_took_the_place(node: str, words: str) -> None:
+    server = served()
+    following = successor(WEB[0])
+    async with MigratingController(server, RESERVING).running(*NODES) as process:
+        process.fed.deliver(server.put(job_on(WEB[0])))
+        await anyio.sleep(1.5)
+        process.fed.deliver(following)
+        await anyio.sleep(0.1)
+        process.fed.deliver(replace(following, node=node))
+        await anyio.sleep(5)
+
+        assert ending(server, "web-0") == (Phase.SUCCEEDED, "")
+        assert server.jobs["web-0"].status.message.endswith(f'Pod "{following}" {words}')
 
 
 DB = [pod(f"db-{number}", on=f"n{number % 3 + 1}", owner="StatefulSet/db") for number in range(9)]
