@@ -1,4 +1,4 @@
-"""Opens the HTTP server: its addresses, its certificate, and who is answered there."""
+"""Opens the HTTP server: its addresses, its certificate and its access rules."""
 
 import time
 from collections.abc import AsyncIterator

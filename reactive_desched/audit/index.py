@@ -207,7 +207,7 @@ class AuditIndex:
         self.connection.execute("COMMIT")
 
     def _ensure_schema(self) -> None:
-        """Make sure that the tables are there, and as this version knows them."""
+        """Create the tables, or check that they are of this version."""
         with self._transaction():
             if schema.has_current_schema(self.connection):
                 schema.add_indexes(self.connection)  # filling it may have been cut short

@@ -168,7 +168,7 @@ class _Verification:
         return _diagnose_forgery(chain_break.diagnosis, chain_break.line, later)
 
     def _check_pinned(self) -> BadRecord | None:
-        """Hold the kept checkpoint against the record that it speaks of."""
+        """Compare the kept checkpoint with the record that it covers last."""
         kept, chain, origins = self._pinned, self._chain, self._checkpoints.origins
         if kept is None:
             return None
@@ -186,7 +186,7 @@ class _Verification:
         return self._lost_in_an_epoch(kept) or self._diagnose_disagreement(kept.size, root)
 
     def _lost_in_an_epoch(self, kept: PinnedCheckpoint) -> BadRecord | None:
-        """Say that the kept checkpoint speaks of records that a change of epoch lost, if it does.
+        """Say whether the kept checkpoint covers records that a change of epoch lost.
 
         A note names its epoch; SIZE:HEX may be of any.
         """
@@ -251,7 +251,7 @@ def _is_torn(line: FileLine) -> bool:
 
 
 def _diagnose_forgery(diagnosis: BadRecord, line: FileLine, later: Sequence[bytes]) -> BadRecord:
-    """Say of a note that is not signed whether it alone was altered, or what it speaks of too."""
+    """Say whether an unsigned note alone was altered, or the records that it covers, too."""
     if diagnosis.reason != BAD_SIGNATURE or not later:
         return diagnosis
     after = parse_header(later[0])

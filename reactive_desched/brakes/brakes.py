@@ -106,8 +106,8 @@ class Brakes:
     def confirm_kept(self, kept: SavedBrakes | None) -> None:
         """Note which brakes a restart would restore; None where they are not saved.
 
-        A storm is shown, and its notices are given out, no earlier than it is kept: who sees it
-        may rely on it. It holds evictions at once.
+        A storm is shown, and its notices are given out, only once it is saved: what a person has
+        seen outlives a restart. It holds evictions at once.
         """
         self._kept = kept
 

@@ -59,7 +59,7 @@ class ManualPause:
 
     @property
     def reason(self) -> str:
-        """Who paused, why and until when; empty when no one did."""
+        """Who paused, why and until when; empty without a pause."""
         if (pause := self._command) is not None:
             return _describe(pause.by, pause.reason, pause.until_s)
         if self._file_held and self._file is not None:

@@ -60,7 +60,7 @@ class ControllerClient(NamedTuple):
         return self._request("POST", f"/operator/{order}", json.dumps(body))
 
     def headers(self) -> dict[str, str]:
-        """Return the headers that say who we are; raises ConfigError for a file without a token."""
+        """Return the headers with our bearer token; raises ConfigError for a file without one."""
         if self.token_file is None:
             return {}
         try:
@@ -73,7 +73,7 @@ class ControllerClient(NamedTuple):
         return {"Authorization": f"Bearer {token}"}
 
     def tls_context(self) -> "SSLContext":
-        """Return whom to trust; raises ConfigError for a file that holds no certificate."""
+        """Return the TLS context; raises ConfigError for a file that holds no certificate."""
         import ssl
 
         try:
@@ -97,7 +97,7 @@ class ControllerClient(NamedTuple):
         )
 
     def _remedy(self, error: Exception) -> str:
-        """Ask what a person may look at who gets no answer."""
+        """Return what to check where the controller does not answer."""
         if getattr(error, "reason", "") in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"):
             return "does it serve plain HTTP? Then write http://"
         if isinstance(error, ConnectionResetError) and _address(self.server).scheme == "http":

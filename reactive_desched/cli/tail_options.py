@@ -1,4 +1,4 @@
-"""Which records `events` was asked for, and who shows them: of a folder as of a server."""
+"""Which records `events` shows, and where it writes them: of a folder as of a server."""
 
 from collections.abc import Iterable
 from datetime import datetime

@@ -56,7 +56,7 @@ class ConsoleObserver(Observer):
             self._is_shown = False
 
     def start_scene(self) -> None:
-        """A new scene begins: forget the last one's figures."""
+        """Begin a new scene with all figures at zero."""
         self._shown.clear()
         self.latencies_ms.clear()
         self.refused.clear()

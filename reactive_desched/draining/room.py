@@ -1,7 +1,7 @@
 """What the nodes that take pods have left while a plan moves pods to them.
 
 `SharedRoom` counts as the SIG descheduler: all destinations are one big node. `BookedRoom` gives
-each pod a destination of its own, and knows of capacity that earlier plans have promised.
+each pod a destination of its own, and subtracts the capacity that earlier plans have promised.
 """
 
 from collections.abc import Iterator

@@ -118,7 +118,7 @@ class SchedulerNodeFit:
         return self._filters.closed_domains(pod)
 
     def explain_other_nodes(self, pod: Pod, selector: Selector) -> tuple[str | None, Diagnosis]:
-        """Name a node as `find_other_node`, and count what speaks against the others.
+        """Return a node as `find_other_node` does, and count why the others do not fit.
 
         Nothing is remembered: it is for people.
         """

@@ -397,7 +397,7 @@ class Journal:
             self._is_committing = False
 
     async def _write(self, batch: list[PendingRecord], *, force_checkpoint: bool = False) -> None:
-        """Write a batch and wake who waits for it.
+        """Write a batch and wake the tasks that wait for it.
 
         A short batch is written in this turn of the event loop while the disk is fast, everything
         else in the disk's thread.

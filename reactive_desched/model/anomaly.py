@@ -1,7 +1,7 @@
 """Decides after how many observations a condition counts, as koordinator's anomaly detector.
 
-One high sample moves nothing: a detector counts observations, and what it counts as one is up to
-who observes. Times are seconds on one clock.
+One high sample moves nothing: a detector counts observations, and what counts as one is up to
+the caller. Times are seconds on one clock.
 """
 
 from collections.abc import Hashable

@@ -1,4 +1,4 @@
-"""The taints by which others say that a node is closed or soon gone, and who empties it.
+"""The taints by which other programs close or remove a node, and which of them empty it.
 
 A descheduler that reacts in milliseconds would drain such a node at once, beside or against its
 controller. So the settings of reactive mode say for each group whether its taints count at all.

@@ -44,7 +44,7 @@ def effective_selector(
 
 
 class NodeInclusion(msgspec.Struct, frozen=True, gc=False):
-    """The nodes whose domains a constraint knows, by its policies and the pod that declares it.
+    """The nodes whose domains a constraint counts, by its policies and the pod that declares it.
 
     Nothing is demanded of a node's labels where nodeAffinityPolicy is Ignore; `tolerations` is None
     where nodeTaintsPolicy is, as by default.

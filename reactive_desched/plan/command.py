@@ -337,7 +337,7 @@ def _load_snapshot(
 def _without_stale_samples(
     options: PlanOptions, configuration: Configuration, loaded: LoadedSnapshot, moment: datetime
 ) -> LoadedSnapshot:
-    """Take measurements that are too old for unknown; the SIG descheduler believes any."""
+    """Drop measurements that are too old, as `run` does; the SIG descheduler counts any."""
     if options.mode is PlanMode.UPSTREAM or not loaded.snapshot.samples:
         return loaded
     usage = configuration.controller.usage

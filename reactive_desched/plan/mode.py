@@ -24,7 +24,7 @@ class PlanMode(StrEnum):
 
     @property
     def actor(self) -> str:
-        """Name who would evict, for a heading."""
+        """Return the name of the program that would evict, for a heading."""
         return _ACTORS[self]
 
     def node_fit(self, configuration: Configuration) -> str:

@@ -14,7 +14,7 @@ class Progress:
     """Shows nothing."""
 
     def update(self, what: str, done: int, total: int = 0) -> None:
-        """Take note that `done` of `of` has been read; 0 stands for an end that is not known."""
+        """Show that `done` of `of` bytes have been read; 0 where the size is unknown."""
 
     def finish(self) -> None:
         """End the display."""

@@ -82,7 +82,7 @@ class _JsonWriter:
         }
 
     def write_event(self, event: Event) -> None:
-        """Write what the event stands for."""
+        """Write the JSON of one YAML event."""
         take = self._handlers.get(type(event).__name__)
         if take is not None:
             take(event)

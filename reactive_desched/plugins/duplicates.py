@@ -199,7 +199,7 @@ class _Crowd(NamedTuple):
 
 
 class _Replicas:
-    """The pods of a group: how many count in all and on each node, and who shares a node."""
+    """The pods of a group: how many count in all and on each node, and which share a node."""
 
     def __init__(self, unscheduled: int = 0) -> None:
         self.unscheduled = unscheduled
@@ -234,7 +234,7 @@ class _Replicas:
 def _crowd(node: str, replicas: Iterable[tuple[_Standing, Pod]]) -> _Crowd:
     """Let the first of the replicas stay, and the first with other owners; the rest are duplicates.
 
-    First comes who cannot leave, and among others the oldest.
+    Pods that cannot leave come first, then the oldest.
     """
     first: set[tuple[tuple[str, str], ...]] = set()
     duplicates: list[tuple[_Standing, Pod]] = []

@@ -1,4 +1,4 @@
-"""A pod's node no longer meets its required affinity, or another meets its wishes better."""
+"""A pod's node violates its required affinity, or another meets the preferred one better."""
 
 from collections.abc import Callable, Iterator
 from typing import Final
@@ -79,7 +79,7 @@ def _skipped_type_errors(written: tuple[str, ...], path: Path) -> Iterator[Field
 
 
 class NodeAffinityPlugin(PodPlugin[NodeAffinityArgs]):
-    """Pods whose node violates required affinity, or is not the best of their wishes.
+    """Pods whose node violates required affinity, or is not the best by preferred affinity.
 
     As upstream, a bare nodeSelector does not qualify a pod, but counts once it has required
     affinity; and a pod goes only if some node fits it.

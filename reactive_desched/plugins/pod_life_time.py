@@ -254,7 +254,7 @@ class PodLifeTimePlugin(PodPlugin[PodLifeTimeArgs]):
         )
 
     def _matches_args(self, pod: Pod) -> bool:
-        """Say whether everything that does not hang on time speaks for the pod to go."""
+        """Say whether the pod matches every argument that does not depend on time."""
         return (
             (not self._states or self._first_listed_state(pod.status) is not None)
             and (not self._exit_codes or self._first_listed_exit_code(pod.status) is not None)

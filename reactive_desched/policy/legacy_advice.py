@@ -57,7 +57,7 @@ _RESOURCES: Final = frozenset(("cpu", "memory", "pods"))
 
 
 class LegacyFieldHints(FieldHints):
-    """Knows the shape of a v1alpha1 policy."""
+    """Hints by the fields of a v1alpha1 policy."""
 
     allows_lenient = True
 

@@ -132,7 +132,7 @@ def _as_legacy(source: SourceText) -> tuple[SourceText, tuple[Diagnostic, ...]]:
 def _merge_notices(
     document: Document, old: Configuration, options: ConvertOptions
 ) -> Iterator[Diagnostic]:
-    """Say what a wish to merge cannot do."""
+    """Yield notices about what a merge that was asked for leaves apart."""
     if not options.merge:
         return
     if document.kind is DocumentKind.LEGACY_POLICY:

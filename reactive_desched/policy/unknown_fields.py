@@ -63,7 +63,7 @@ REMOVE_HINT: Final = "remove it: nothing reads it"
 
 
 class PolicyFieldHints(FieldHints):
-    """Knows the shape of a v1alpha2 policy and the plugins there are."""
+    """Hints by the fields of a v1alpha2 policy and the arguments of installed plugins."""
 
     allows_lenient = True
 

@@ -48,6 +48,6 @@ def with_conditions(conditions: Sequence[Obj], new: Iterable[Obj], at: str) -> l
 
 
 def _carried(old: Obj, fresh: Obj) -> Obj:
-    """Keep what the writer does not speak of, except the reasons of another status."""
+    """Keep the fields that the writer leaves out, except the reasons of another status."""
     spoken = {"reason", "message"} | set(fresh)
     return {key: value for key, value in old.items() if key not in spoken}

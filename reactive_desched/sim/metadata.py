@@ -31,7 +31,7 @@ def generated_name(prefix: str, rng: random.Random) -> str:
 
 
 def for_create(kind: Resource, obj: Obj, now: float, rng: random.Random, uid_salt: int = 0) -> Obj:
-    """Return the metadata of a new object: the client's wishes plus the server's facts.
+    """Return the metadata of a new object: the client's fields plus those that the server sets.
 
     The salt, of 128 bits, changes nothing but the uid.
     """

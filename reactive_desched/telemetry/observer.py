@@ -289,7 +289,7 @@ class TelemetryObserver(Observer):
 
 
 def _strategy(finding: Finding) -> str:
-    """Return who caused an eviction: the plugin, or of a job the trigger that the job names.
+    """Return the cause of an eviction for metrics: the plugin, or the trigger that a job names.
 
     koordinator counts by that trigger, which need not be a plugin of the policy.
     """

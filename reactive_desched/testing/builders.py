@@ -108,7 +108,7 @@ def pod_status(
     init: Iterable[ContainerStatus] = (),
     ephemeral: Iterable[ContainerStatus] = (),
 ) -> PodStatus:
-    """Build how a pod fares."""
+    """Build a pod's status."""
     return PodStatus(
         phase,
         reason,

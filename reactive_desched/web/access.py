@@ -1,4 +1,4 @@
-"""Who may ask what over HTTP: clients in the controller's pod, or those that RBAC lets.
+"""Authorizes HTTP requests: of clients in the controller's pod, or by RBAC.
 
 Without tokens, `/debug/…` and `/operator/…` answer only clients on the controller's own machine or
 pod, as `kubectl exec` and `kubectl port-forward` make them: who may do that is decided by the

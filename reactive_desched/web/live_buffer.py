@@ -83,7 +83,7 @@ class StreamRecord:
         self._frames: dict[str, bytes] = {}
 
     def field_values(self, field: str) -> Collection[str]:
-        """Return what it goes by in this field of a Filter; nothing if it is damaged."""
+        """Return the record's values for this field of a filter; none if it is damaged."""
         if (found := self._names.get(field)) is None:
             found = () if self.summary is None else self.summary.field_values(field)
             self._names[field] = found

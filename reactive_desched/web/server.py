@@ -55,7 +55,7 @@ class Served(Struct, frozen=True):
 
 
 class Security(Struct, frozen=True):
-    """Who is answered, and by which certificate; without `tls` it is plain HTTP."""
+    """The access rules and the certificate; without `tls` it is plain HTTP."""
 
     access: Access = PodAccess()
     tls: SSLContext | None = None

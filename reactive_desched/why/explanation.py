@@ -336,7 +336,7 @@ class Explainer:
         )
 
     def _nodes(self, pod: Pod, instance: PluginInstance) -> str:
-        """Say which other node fits the pod best, and what speaks against the rest."""
+        """Say which other node fits the pod best, and why the rest do not."""
         fit = self._controller.gates.node_fit
         best, diagnosis = fit.explain_other_nodes(pod, instance.view.target_selector)
         return str(diagnosis) if best is None else f"{diagnosis}; {best} is taken first"

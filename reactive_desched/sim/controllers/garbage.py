@@ -32,7 +32,7 @@ class Garbage:
         self._dependents: dict[str, dict[_Ref, None]] = {}
 
     def observe(self, event: Event) -> None:
-        """Follow who exists and who belongs to whom."""
+        """Follow which objects exist, and which owns which."""
         obj = event.object
         ref = (event.resource, namespace_of(obj), name_of(obj))
         uid = obj["metadata"]["uid"]

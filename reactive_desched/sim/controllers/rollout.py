@@ -18,7 +18,7 @@ class Limits(Struct, frozen=True):
 
 
 class Size(Struct, frozen=True):
-    """One ReplicaSet's wish and what is available of it."""
+    """One ReplicaSet: how many pods it wants, and how many are available."""
 
     wanted: int
     available: int

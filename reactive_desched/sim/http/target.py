@@ -21,7 +21,7 @@ class Target(Struct, frozen=True):
 
     @property
     def resource(self) -> Resource:
-        """The kind the URL speaks of."""
+        """The kind that the URL names."""
         return self.view.resource
 
     @property

@@ -1,4 +1,4 @@
-"""The resource metrics API, for those who watch utilisation."""
+"""The resource metrics API, from which clients read measured use."""
 
 from collections.abc import Mapping, Sequence
 

@@ -40,7 +40,7 @@ class HostPort(Struct, frozen=True):
 
 
 class WeightedTerm(Struct, frozen=True):
-    """A wish about other pods; a negative weight is a wish to stay apart."""
+    """A preferred term about other pods; a negative weight is one of anti-affinity."""
 
     weight: int
     term: PodTerm

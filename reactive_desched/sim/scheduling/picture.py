@@ -1,4 +1,4 @@
-"""Who sits where: per-node and per-template sums, kept up to date with every store event."""
+"""The pods on each node: sums per node and per template, updated with every store event."""
 
 from collections.abc import Iterator, Mapping
 from typing import TypeAlias

@@ -214,7 +214,7 @@ def _expires_at(reservation: Obj) -> float | None:
 
 
 def _is_for(reservation: Obj, pod: Obj) -> bool:
-    """Say whether a pod is one of those for whom the place is kept."""
+    """Say whether a pod is one of the owners of a Reservation."""
     return any(_owns(owner, pod) for owner in reservation["spec"].get("owners") or ())
 
 

@@ -1,4 +1,4 @@
-"""Tables of services and of what stands behind them."""
+"""Tables of Services, EndpointSlices, NetworkPolicies and Ingresses."""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType

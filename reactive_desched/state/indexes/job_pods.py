@@ -139,7 +139,7 @@ class JobPods(Index):
     def _on_reservation(
         self, old: KubeObject | None, new: KubeObject | None
     ) -> Iterable[MigrationJobChanged]:
-        """Follow who took the place; name the jobs that keep it."""
+        """Follow which pod took a Reservation's place; return the jobs that keep it."""
         if isinstance(old, Reservation) and old.taken_by is not None:
             _drop(self._takers, old.taken_by.uid, old.name)
         if isinstance(new, Reservation) and new.taken_by is not None:

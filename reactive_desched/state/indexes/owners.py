@@ -1,4 +1,4 @@
-"""Who controls a pod's controller, and how many pods an owner has."""
+"""The chain of a pod's controllers, and how many pods an owner has."""
 
 from collections.abc import Hashable, Iterable
 from typing import Any, ClassVar, Self, TypeAlias
