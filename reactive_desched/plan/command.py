@@ -396,7 +396,9 @@ def _reads_jobs(options: PlanOptions, configuration: Configuration) -> bool:
 
 def _optional(mode: PlanMode) -> frozenset[str]:
     """Return what a preview does without where it may not be listed, as its actor does."""
-    return OPTIONAL_RESOURCES if mode is PlanMode.RUN else OWNER_RESOURCES | USAGE_RESOURCES
+    if mode is PlanMode.RUN:
+        return OPTIONAL_RESOURCES
+    return OWNER_RESOURCES | USAGE_RESOURCES | MIGRATION_RESOURCES
 
 
 def _warnings(
