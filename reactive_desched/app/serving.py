@@ -4,6 +4,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
+from anyio.lowlevel import checkpoint
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -52,6 +53,7 @@ async def open_server(
     async with AsyncExitStack() as stack:
         security = await stack.enter_async_context(_open_security(deps, session))
         await stack.enter_async_context(serve_probes_at(addresses.probes, served.health))
+        await checkpoint()  # to build each server takes a millisecond
         page_url = None
         if addresses.page is not None and served.live_page:
             read_only = Operator(served.operator.pages)
