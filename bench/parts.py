@@ -81,14 +81,15 @@ def measure_sync(bench: Bench) -> Results:
 
 def measure_watch(bench: Bench) -> Results:
     """Send watch events flat out."""
-    size, results = bench.size, Results(runs=[], floor=[], bare=[], taints=[])
+    size, results = bench.size, Results(runs=[], floor=[], uvloop=[], bare=[], taints=[])
     with (
         bench.progress("watch events"),
         bench.controller("watch") as ours,
         floor(size) as least,
+        floor(size, "--uvloop") as uvloop,
         floor(size, "--shape=bare") as bare,
     ):
-        processes = {"runs": ours, "floor": least, "bare": bare}
+        processes = {"runs": ours, "floor": least, "uvloop": uvloop, "bare": bare}
         for process in processes.values():
             process.ask("events", script="status", count=size.events // 5)  # warm
         for _ in range(size.runs):
@@ -96,8 +97,13 @@ def measure_watch(bench: Bench) -> Results:
                 results[name].append(process.ask("events", script="status", count=size.events))
         for _ in range(size.syncs):
             results["taints"].append(ours.ask("events", script="flap", count=size.events // 4))
-        results["held"] = ours.ask("events", script="status", count=size.events, holds=True)
         results["idle"] = ours.ask("idle")
+    with (
+        bench.progress("watch events, each turn of the loop timed"),
+        bench.controller("watch-holds", "--holds") as ours,
+    ):
+        ours.ask("events", script="status", count=size.events // 5)  # warm
+        results["held"] = ours.ask("events", script="status", count=size.events, holds=True)
     return results
 
 
@@ -127,11 +133,16 @@ def measure_reactions(bench: Bench) -> Results:
         bench.progress("reactions, journal on tmpfs"),
         bench.controller("react") as ours,
         floor(bench.size, "--shape=requests") as least,
+        floor(bench.size, "--shape=requests", "--uvloop") as uvloop,
         _recorded_floor(bench, "recorded-requests") as recorded,
         _recorded_floor(bench, "recorded-requests-in-thread") as in_thread,
     ):
-        recording = {"pods_recorded_floor": recorded, "pods_recorded_in_thread_floor": in_thread}
-        results = _reactions(ours, least, recording, bench.size)
+        other_floors = {
+            "pods_uvloop_floor": uvloop,
+            "pods_recorded_floor": recorded,
+            "pods_recorded_in_thread_floor": in_thread,
+        }
+        results = _reactions(ours, least, other_floors, bench.size)
     disk = bench.folders["disk"] / "react"
     with (
         bench.progress("reactions, journal on disk"),
@@ -154,10 +165,10 @@ def _recorded_floor(bench: Bench, shape: str) -> _Process:
 def _reactions(
     ours: MeasuredProcess,
     least: MeasuredProcess,
-    recording: Mapping[str, MeasuredProcess],
+    other_floors: Mapping[str, MeasuredProcess],
     size: Size,
 ) -> Results:
-    processes = {"pods": ours, "pods_floor": least, **recording}
+    processes = {"pods": ours, "pods_floor": least, **other_floors}
     for process in processes.values():
         process.ask("react", **_bound(_PACE, _WARM_UP))
     results = _in_turn(processes, size, _PACE)

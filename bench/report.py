@@ -96,8 +96,11 @@ def _watch_rows(watch: Results) -> Iterator[Row]:
     row = _beside("watch events, one core", (name,), "/s", runs, floors, best=max)
     yield replace(row, at_least=True, goal_of_floor=0.8)
     yield _beside("CPU of one watch event", ("us_per_event",), "µs", runs, floors)
-    what = "the floor without an HTTP library"
-    yield _beside(what, (name,), "/s", bare, floors, best=max)
+    for what, other in (
+        ("the floor on uvloop", watch["uvloop"]),
+        ("the floor without an HTTP library", bare),
+    ):
+        yield _beside(what, (name,), "/s", other, floors, best=max)
     what = "watch events that taint a node, each with 30 pods to judge"
     yield Row(what, _middle(watch["taints"], name), None, "/s")
     held = watch["held"]["holds"]["longest_ms"]
@@ -116,9 +119,10 @@ _REACTIONS: tuple[tuple[str, str], ...] = (
 one is as long as the list takes."""
 
 
-_RECORDING_FLOORS = {
-    "recorded": "in its event loop",
-    "recorded_in_thread": "in a thread",
+_OTHER_FLOORS = {
+    "uvloop": "on uvloop",
+    "recorded": "that writes a durable record first, in its event loop",
+    "recorded_in_thread": "that writes a durable record first, in a thread",
 }
 
 
@@ -128,9 +132,9 @@ def _reaction_rows(react: Results) -> Iterator[Row]:
         yield from _requests(what, react[name], react.get(f"{name}_floor"), goal)
         if f"{name}_floor" in react:
             yield _cpu(what, react[name], react[f"{name}_floor"])
-        for kind, where in _RECORDING_FLOORS.items():
+        for kind, which in _OTHER_FLOORS.items():
             if (floors := react.get(f"{name}_{kind}_floor")) is not None:
-                label = f"the same beside a floor that writes a durable record first, {where}"
+                label = f"the same beside a floor {which}"
                 yield replace(
                     _beside(label, _P50, "µs", react[name], floors), invalid=_invalid(react[name])
                 )

@@ -13,6 +13,8 @@ from typing import Any
 import hypothesis
 import pytest
 
+from reactive_desched.app.event_loop import loop_options
+
 # No deadlines: a slow machine is not a wrong answer. The default tier is small and the same each
 # time; `make test-deep` draws many more examples, other ones in each run.
 hypothesis.settings.register_profile("default", deadline=None, derandomize=True, max_examples=25)
@@ -63,9 +65,13 @@ def _let_children_be_interrupted() -> None:
 
 @pytest.fixture
 def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
-    """Choose asyncio, or what the mark `virtual_time` says."""
+    """Choose what the mark `virtual_time` says, or the loop that `run` uses.
+
+    `EVENT_LOOP=asyncio` chooses asyncio's own: that of the other commands, and of `run` without
+    uvloop.
+    """
     if request.node.get_closest_marker("virtual_time") is None:
-        return "asyncio", {}
+        return "asyncio", {} if os.environ.get("EVENT_LOOP") == "asyncio" else loop_options()
     from trio.testing import MockClock
 
     return "trio", {"clock": MockClock(autojump_threshold=0)}

@@ -170,8 +170,10 @@ def main() -> None:
         " recorded-requests writes to the journal first, in the loop or in a thread",
     )
     parser.add_argument("--journal", type=Path, help="the file of recorded requests")
+    parser.add_argument("--uvloop", action="store_true", help="use uvloop, as the controller does")
     args = parser.parse_args()
-    anyio.run(_run, args.url, args.ca, args.shape, args.journal)
+    options = {"use_uvloop": args.uvloop}
+    anyio.run(_run, args.url, args.ca, args.shape, args.journal, backend_options=options)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 import asyncio
 import ssl
 from collections.abc import Callable
+from typing import cast
 from urllib.parse import urlsplit
 
 _BUFFER_BYTES = 1 << 21
@@ -27,8 +28,7 @@ class BareWatch(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Ask for the watch."""
-        assert isinstance(transport, asyncio.WriteTransport)
-        transport.write(self._request)
+        cast("asyncio.WriteTransport", transport).write(self._request)  # uvloop's has no such base
 
     def get_buffer(self, _: int) -> memoryview:
         """Return where the next bytes go."""

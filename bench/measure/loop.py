@@ -128,9 +128,9 @@ class LoopLateness:
     async def watch(self) -> None:
         """Take samples until cancelled."""
         while True:
-            due = anyio.current_time() + _TIMER_EVERY_S
+            due = time.monotonic() + _TIMER_EVERY_S
             await anyio.sleep_until(due)
-            self.late_ms.append((anyio.current_time() - due) * 1e3)
+            self.late_ms.append((time.monotonic() - due) * 1e3)
 
 
 @asynccontextmanager

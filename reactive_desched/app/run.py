@@ -6,12 +6,16 @@ import anyio
 from anyio.abc import TaskStatus
 
 from reactive_desched.app.controller import open_controller
+from reactive_desched.app.event_loop import has_uvloop, loop_options
 from reactive_desched.app.options import Dependencies, Options, load_dependencies
 
 
 def run(options: Options) -> int:
     """Run the controller until SIGTERM or SIGINT; return the exit status."""
-    anyio.run(_until_stopped, load_dependencies(options))
+    deps = load_dependencies(options)
+    if not has_uvloop():
+        deps.log.info("uvloop is not installed: events and evictions cost more CPU")
+    anyio.run(_until_stopped, deps, backend_options=loop_options())
     return 0
 
 

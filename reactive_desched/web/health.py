@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import anyio
 
+from reactive_desched.primitives.loop_clock import loop_clock
 from reactive_desched.telemetry.metrics import Histogram, Metric, histogram
 
 LOOP_LAG = histogram("loop_lag_seconds", "How late the event loop ran a timer.")
@@ -121,11 +122,12 @@ class EventLoopPulse:
 
     async def run(self) -> None:
         """Beat until cancelled."""
+        now = loop_clock()
         while True:
             self._heartbeat.beat()
-            due = anyio.current_time() + self._interval_s
+            due = now() + self._interval_s
             await anyio.sleep_until(due)
-            self._lag.observe(max(0.0, anyio.current_time() - due))
+            self._lag.observe(max(0.0, now() - due))
 
     def collect(self) -> Iterator[Metric]:
         """Yield the loop's lag."""

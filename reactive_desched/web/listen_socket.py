@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, contextmanager
 
 from reactive_desched.errors import ConfigError
 from reactive_desched.primitives.listen_address import ListenAddress
-from reactive_desched.web.tls import TlsHandshakes
+from reactive_desched.web.tls import BACKLOG, TlsHandshakes
 
 ProtocolFactory = Callable[[], asyncio.Protocol]
 """Returns the protocol for a new connection."""
@@ -31,21 +31,24 @@ class ListenSocket:
         loop = asyncio.get_running_loop()
         if tls is not None:
             self._handshakes = TlsHandshakes(tls, new_protocol)
-            new_protocol = self._handshakes.new
         port = self._sockets[0].getsockname()[1]
         with _bind_errors(self._listen):  # two processes may bind it, but only one can listen
             for each in self._sockets:
-                self._servers.append(await loop.create_server(new_protocol, sock=each))
+                each.listen(BACKLOG)  # uvloop would not say that another process listens
+                if self._handshakes is None:
+                    self._servers.append(await loop.create_server(new_protocol, sock=each))
+                else:
+                    self._handshakes.accept_from(each)
         return self._listen._replace(port=port).url("http" if tls is None else "https")
 
     def close(self) -> None:
         """Stop listening; accepted connections stay."""
         for server in self._servers:
             server.close()
-        for each in self._sockets:
-            each.close()
         if self._handshakes is not None:
             self._handshakes.close()
+        for each in self._sockets:
+            each.close()
 
 
 async def _bind(listen: ListenAddress) -> list[socket.socket]:

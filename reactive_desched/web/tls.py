@@ -1,8 +1,11 @@
 """TLS for the HTTP server: a certificate that is read anew, and few handshakes at once."""
 
 import asyncio
+import socket
 import ssl
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -18,7 +21,11 @@ HANDSHAKE_TIMEOUT_S: Final = 5.0
 MAX_HANDSHAKES: Final = 64
 """So many connections may be at their handshake; for one more the oldest is closed."""
 
+BACKLOG: Final = 100
+"""So many connections may wait to be accepted."""
+
 _SHUTDOWN_TIMEOUT_S: Final = 1.0
+_ACCEPT_RETRY_S: Final = 1.0
 
 _Fingerprint = tuple[tuple[int, int, int], ...]
 
@@ -94,73 +101,72 @@ def _new_context() -> ssl.SSLContext:
 
 
 class TlsHandshakes:
-    """Gives each new connection its handshake, and then its protocol."""
+    """Accepts connections; each has its handshake, and then its protocol.
+
+    The event loop accepts them itself only where nothing limits how many handshakes are under way;
+    `start_tls` of an accepted connection loses what the client sends first, on uvloop.
+    """
 
     def __init__(
         self, context: ssl.SSLContext, new_protocol: Callable[[], asyncio.Protocol]
     ) -> None:
         self._context = context
         self._new_protocol = new_protocol
-        self._under_way: dict[_Handshake, asyncio.Task[None]] = {}  # oldest first
+        self._loop = asyncio.get_running_loop()
+        self._listening: set[socket.socket] = set()
+        self._under_way: dict[asyncio.Task[None], None] = {}  # oldest first
 
-    def new(self) -> asyncio.Protocol:
-        """Return the protocol of a new connection."""
-        return _Handshake(self)
-
-    def start(self, handshake: "_Handshake", transport: asyncio.Transport) -> None:
-        """Begin a handshake, in place of the oldest where there are too many."""
-        if len(self._under_way) >= MAX_HANDSHAKES:
-            self._under_way.pop(next(iter(self._under_way))).cancel()
-        task = asyncio.get_running_loop().create_task(self._complete(handshake, transport))
-        self._under_way[handshake] = task
+    def accept_from(self, listening: socket.socket) -> None:
+        """Accept the connections of a socket that listens, until closed."""
+        listening.setblocking(False)
+        self._listening.add(listening)
+        self._loop.add_reader(listening, self._accept, listening)
 
     def close(self) -> None:
-        """End the handshakes that are under way."""
-        for task in self._under_way.values():
+        """Accept no more, and end the handshakes that are under way."""
+        for listening in self._listening:
+            self._loop.remove_reader(listening)
+        self._listening.clear()
+        for task in self._under_way:
             task.cancel()
 
-    async def _complete(self, handshake: "_Handshake", transport: asyncio.Transport) -> None:
-        try:
-            encrypted = await asyncio.get_running_loop().start_tls(
-                transport,
-                handshake,
-                self._context,
-                server_side=True,
+    def _accept(self, listening: socket.socket) -> None:
+        for _ in range(BACKLOG):
+            try:
+                accepted, _ = listening.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError:  # as a rule, too many files are open
+                self._loop.remove_reader(listening)
+                self._loop.call_later(_ACCEPT_RETRY_S, self._accept_again, listening)
+                return
+            self._start(accepted)
+
+    def _accept_again(self, listening: socket.socket) -> None:
+        if listening in self._listening:
+            self.accept_from(listening)
+
+    def _start(self, accepted: socket.socket) -> None:
+        """Begin a handshake, in place of the oldest where there are too many."""
+        if len(self._under_way) >= MAX_HANDSHAKES:
+            oldest = next(iter(self._under_way))
+            del self._under_way[oldest]
+            oldest.cancel()
+        task = self._loop.create_task(self._complete(accepted))
+        self._under_way[task] = None
+        task.add_done_callback(partial(self._end, accepted))
+
+    def _end(self, accepted: socket.socket, task: asyncio.Task[None]) -> None:
+        self._under_way.pop(task, None)
+        if task.cancelled():
+            accepted.close()
+
+    async def _complete(self, accepted: socket.socket) -> None:
+        with suppress(OSError):  # ssl.SSLError is an OSError
+            await self._loop.connect_accepted_socket(
+                self._new_protocol,
+                accepted,
+                ssl=self._context,
                 ssl_handshake_timeout=HANDSHAKE_TIMEOUT_S,
                 ssl_shutdown_timeout=_SHUTDOWN_TIMEOUT_S,
             )
-        except (OSError, asyncio.CancelledError):  # ssl.SSLError is an OSError
-            transport.abort()
-            return
-        finally:
-            self._under_way.pop(handshake, None)
-        if encrypted is not None and not handshake.is_lost:
-            handshake.hand_over(encrypted, self._new_protocol())
-
-
-class _Handshake(asyncio.Protocol):
-    """A connection until its handshake is done; it keeps what the client sent right after that."""
-
-    def __init__(self, handshakes: TlsHandshakes) -> None:
-        self.is_lost = False
-        self._handshakes = handshakes
-        self._early: list[bytes] = []
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        transport.pause_reading()  # the handshake's own protocol reads the first byte
-        self._handshakes.start(self, transport)
-
-    def data_received(self, data: bytes) -> None:
-        self._early.append(data)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        del exc
-        self.is_lost = True
-
-    def hand_over(self, transport: asyncio.Transport, protocol: asyncio.Protocol) -> None:
-        """Let a protocol have the connection, and what was read already."""
-        transport.set_protocol(protocol)
-        protocol.connection_made(transport)
-        for data in self._early:
-            protocol.data_received(data)

@@ -32,6 +32,7 @@ def measured_watch() -> dict[str, Any]:
         "runs": runs,
         "floor": floors,
         "bare": runs,
+        "uvloop": floors,
         "taints": [{"events_per_core_s": 10_000, "us_per_event": 100.0}],
         "held": {"holds": {"longest_ms": 1.5}},
         "idle": {"cpu_percent": 0.3},
@@ -121,6 +122,7 @@ def test_a_reaction_stands_beside_the_floor_that_evicts_at_once_and_beside_those
     names = ("pods", "pods_disk", "nodes", "storm", "relist", "half")
     react: dict[str, Any] = {name: run(1200.0) for name in names}
     react |= {"pods_floor": run(500.0), "half_floor": run(500.0)}
+    react |= {"pods_uvloop_floor": run(400.0)}
     react |= {"pods_recorded_floor": run(600.0), "pods_recorded_in_thread_floor": run(800.0)}
     react["saturation"] = {"pace": 700, "limit": "controller"}
 
@@ -128,6 +130,7 @@ def test_a_reaction_stands_beside_the_floor_that_evicts_at_once_and_beside_those
 
     bare = found["change to request p50 (a bound pod, 200/s)"]
     assert (bare.of_floor, bare.verdict) == (2.4, "missed")
+    assert [row.of_floor for what, row in found.items() if "on uvloop" in what] == [3.0]
     recorded = [row.of_floor for what, row in found.items() if "durable record" in what]
     assert recorded == [2.0, 1.5]
 

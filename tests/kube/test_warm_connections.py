@@ -1,6 +1,9 @@
 """An eviction request leaves before `send_now` returns, where a connection is unused."""
 
+import os
+import socket
 from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
 import anyio
@@ -23,6 +26,7 @@ from reactive_desched.model.outcomes import (
     EvictionResponse,
     TooManyRequests,
 )
+from tests.support.authority import CertificateAuthority
 from tests.support.manual_clock import ManualClock
 from tests.support.scripted_api import ScriptedApi, ScriptedReply
 
@@ -267,3 +271,60 @@ async def test_the_end_of_the_session_closes_every_connection(
         warm = session._warm
 
     assert (warm._unused, warm._in_use) == ([], set())
+
+
+Connect = Callable[..., AbstractAsyncContextManager[tuple[ScriptedApi, ApiEvictor]]]
+
+
+@pytest.fixture
+def connect(authority: CertificateAuthority, tmp_path: Path) -> Connect:
+    """Return a way to a server over TLS whose certificate is for `host`, and an evictor."""
+
+    @asynccontextmanager
+    async def connecting(
+        host: str, **cluster: str
+    ) -> AsyncIterator[tuple[ScriptedApi, ApiEvictor]]:
+        tls = authority.server_context(tmp_path, host)
+        async with ScriptedApi("/pods").serving(tls) as api:
+            config = tmp_path / "config"
+            found = {"name": "c", "cluster": {"server": api.url, **cluster}}
+            context = {"name": "here", "context": {"cluster": "c", "user": "u"}}
+            user = {"name": "u", "user": {"token": "secret"}}
+            document = {"current-context": "here", "clusters": [found], "contexts": [context]}
+            config.write_bytes(msgspec.json.encode(document | {"users": [user]}))
+            async with open_session(KubeConfigOptions(kubeconfig=str(config))) as session:
+                yield api, ApiEvictor(session)
+
+    return connecting
+
+
+def bytes_that_reached(api: ScriptedApi) -> bytes:
+    """Return what the server could read now of the connection that was opened last."""
+    line = list(api.connections)[-1].get_extra_info("socket")
+    with socket.socket(fileno=os.dup(line.fileno())) as same:
+        return same.recv(1 << 16, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+
+
+async def test_a_request_sent_at_once_is_with_the_server_before_the_turn_ends(
+    api: ScriptedApi, evictor: ApiEvictor
+) -> None:
+    api.answer_next("POST", OK)
+    response = evictor.send_now(DB)
+    assert bytes_that_reached(api).startswith(b"POST ")
+    assert response is not None
+    assert await response == Accepted()
+
+
+async def test_a_request_sent_at_once_over_tls_is_with_the_server_before_the_turn_ends(
+    connect: Connect, ca_file: Path
+) -> None:
+    async with connect("127.0.0.1", **{"certificate-authority": str(ca_file)}) as (api, evictor):
+        api.answer_next("POST", OK, OK)
+        assert await evictor.evict(WEB) == Accepted()
+
+        response = evictor.send_now(DB)
+
+        assert bytes_that_reached(api)
+        assert response is not None
+        assert await response == Accepted()
+        assert len(api.connections) == 1

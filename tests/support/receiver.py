@@ -1,6 +1,5 @@
 """A server that takes webhooks, for tests: it keeps what it is sent and answers as scripted."""
 
-import asyncio
 import socket
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -84,7 +83,7 @@ def status_answer(status: int, headers: dict[str, str]) -> ScriptedAnswer:
 
 async def close_connection(request: web.BaseRequest) -> web.StreamResponse:
     """Close the connection instead of an answer."""
-    assert isinstance(request.transport, asyncio.Transport)
+    assert request.transport is not None
     request.transport.abort()
     return web.Response()
 

@@ -2,7 +2,9 @@
 
 import asyncio
 import contextlib
+import errno
 import os
+import socket
 import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -299,3 +301,24 @@ def test_files_that_cannot_be_used_end_the_start(
     spoil(cert, key)
     with pytest.raises(ConfigError, match=message):
         ServerCertificate(os.fspath(cert), os.fspath(key), CapturingLogger())
+
+
+async def test_connections_are_accepted_again_after_too_many_files_were_open(
+    authority: CertificateAuthority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tls, "_ACCEPT_RETRY_S", 0.01)
+    served, trusted = certificate(authority, tmp_path), trusting(authority, tmp_path)
+    accept, failures = socket.socket.accept, [OSError(errno.EMFILE, "Too many open files")] * 2
+
+    def accept_later(listening: socket.socket) -> Any:
+        if failures:
+            raise failures.pop()
+        return accept(listening)
+
+    monkeypatch.setattr(socket.socket, "accept", accept_later)
+    async with (
+        serving(Security(tls=served.context)) as url,
+        aiohttp.ClientSession(url) as client,
+        client.get("/livez", ssl=trusted) as one,
+    ):
+        assert (one.status, failures) == (200, [])
