@@ -31,6 +31,7 @@ def add(commands: Commands) -> None:
         examples=(
             "reactive-desched migrate -n shop web-0 web-1",
             "reactive-desched migrate shop/web-0 --ttl 1h --reason 'noisy neighbour'",
+            "reactive-desched migrate shop/web-0 --mode ReservationFirst",
             "reactive-desched migrate --abort migrate-web-0-x7k2p",
             "reactive-desched migrate --pause migrate-web-0-x7k2p",
         ),
@@ -49,6 +50,13 @@ def add(commands: Commands) -> None:
         type=flag_values.parse_positive_duration,
         default=DEFAULT_TTL_S,
         help="fail a job that has not ended after this (default: 5m)",
+    )
+    command.add_argument(
+        "--mode",
+        choices=["EvictDirectly", "ReservationFirst"],
+        default="",
+        help="ReservationFirst: keep a place for the replacement first (default: as the settings "
+        "of the controller say)",
     )
     change = command.add_mutually_exclusive_group()
     for verb, words in _CHANGES.items():
@@ -89,14 +97,14 @@ async def _migrate(arguments: argparse.Namespace) -> None:
     from reactive_desched.kube.auth.kubeconfig import KubeConfigOptions
     from reactive_desched.kube.client.migration_jobs import create_job, job_name, new_job
     from reactive_desched.kube.client.session import open_session
-    from reactive_desched.model.migration_jobs import EVICT_REASON, EVICT_TRIGGER, Mode
+    from reactive_desched.model.migration_jobs import EVICT_REASON, EVICT_TRIGGER
 
     who = person(arguments)
     annotations = {EVICT_TRIGGER: who["by"], EVICT_REASON: who["reason"] or "asked for by hand"}
     pods = _pods(arguments.names, arguments.namespace)
     async with open_session(KubeConfigOptions(arguments.kubeconfig, arguments.context)) as session:
         for pod in pods:
-            body = new_job("", pod, Mode.EVICT_DIRECTLY, arguments.ttl_s, annotations)
+            body = new_job("", pod, arguments.mode, arguments.ttl_s, annotations)
             name = job_name(await create_job(session, body))
             sys.stdout.write(f"podmigrationjob {name} moves {pod}\n")
 

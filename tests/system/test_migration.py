@@ -71,6 +71,7 @@ def test_a_person_moves_a_pod_by_command(
 
     assert job["status"]["phase"] == "Succeeded", job
     assert job["spec"]["podRef"]["uid"] == uid
+    assert "mode" not in job["spec"], "the settings say it"
     assert uid not in uids(cluster)
     assert main(["migrations", "--server", program.url]) == 0
     head, row = capsys.readouterr().out.splitlines()
@@ -84,6 +85,9 @@ def test_a_person_moves_a_pod_by_command(
         assert capsys.readouterr().out == f"podmigrationjob {name} {words}\n"
         assert cluster.call("GET", f"{JOBS}/{name}")["spec"]["paused"] is paused
     assert main(["migrate", "a/b/c", *kubeconfig]) == 2
+    assert main(["migrate", pod, "--mode", "ReservationFirst", *kubeconfig]) == 0
+    other = capsys.readouterr().out.split()[1]
+    assert cluster.call("GET", f"{JOBS}/{other}")["spec"]["mode"] == "ReservationFirst"
 
 
 def _ended(cluster: Any, name: str) -> Any:

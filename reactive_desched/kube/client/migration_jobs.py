@@ -141,17 +141,18 @@ class MigrationJobWriter:
 def new_job(
     name: str, pod: PodReference, mode: str, ttl_s: float, annotations: Mapping[str, str]
 ) -> _JsonObject:
-    """Return a job as it is made; a time to live of 0 is none.
+    """Return a job as it is made; a time to live of 0 is none, an empty mode that of the settings.
 
     A job without a name is named after its pod; the API server adds what makes that unique.
     """
     named = {"name": name} if name else {"generateName": f"migrate-{pod.name[:_MAX_PREFIX_CHARS]}-"}
     ttl = {"ttl": write_duration(ttl_s)} if ttl_s else {}
+    modes = {"mode": mode} if mode else {}
     return {
         "apiVersion": API_VERSION,
         "kind": KIND,
         "metadata": {**named, "annotations": dict(annotations)},
-        "spec": {"mode": mode, **ttl, "podRef": _reference(pod)},
+        "spec": {**modes, **ttl, "podRef": _reference(pod)},
     }
 
 
