@@ -1,6 +1,8 @@
 """Where a reflector's objects enter: into the cluster state, and from there to the controller."""
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.readiness import sync_pause
@@ -11,6 +13,8 @@ from reactive_desched.model.changes import Change
 from reactive_desched.model.objects import ClusterObject
 from reactive_desched.model.observer import Observer
 from reactive_desched.state.resources import WATCHED_KINDS
+
+_KEYS_PER_STEP: Final = 1_000
 
 
 class ResourceEventHandler(ReflectorStore[ClusterObject]):
@@ -34,14 +38,14 @@ class ResourceEventHandler(ReflectorStore[ClusterObject]):
         self._readiness = controller.readiness
         self._worker = worker
         self._observer = observer
-        self._missing: set[str] | None = None
+        self._listed: defaultdict[str, set[str]] | None = None  # keys by their last characters
         self._is_listed = False
         self._is_denied = False
 
     def upsert(self, obj: ClusterObject, /) -> None:
         """Apply an object that is new or has changed."""
-        if self._missing is not None:
-            self._missing.discard(obj.key)
+        if self._listed is not None:
+            self._listed[obj.key[-1:]].add(obj.key)
         if changes := self._store(obj):
             self._apply(changes, obj.resource_version)
 
@@ -51,8 +55,9 @@ class ResourceEventHandler(ReflectorStore[ClusterObject]):
             for obj in objs:
                 self.upsert(obj)
             return
-        if self._missing:
-            self._missing.difference_update(obj.key for obj in objs)
+        if self._listed is not None:
+            for obj in objs:
+                self._listed[obj.key[-1:]].add(obj.key)
         self._state.load(objs)
 
     def remove(self, obj: ClusterObject, /) -> None:
@@ -64,16 +69,31 @@ class ResourceEventHandler(ReflectorStore[ClusterObject]):
         """A new list begins; what it lacks is removed at its end."""
         self._is_listed = False
         self._pause("a new list is being applied")
-        self._missing = set(self._state.keys(self._resource))
+        self._listed = defaultdict(set) if len(self._state.store(self._kind.record)) else None
+
+    def remove_unlisted(self) -> Iterator[None]:
+        """Remove what the new list lacks, in steps of less than a millisecond."""
+        if self._listed is None:
+            return
+        for keys in self._state.key_batches(self._resource):
+            for number, key in enumerate(keys):
+                if key not in self._listed[key[-1:]]:
+                    self._remove_unlisted(key)
+                    yield
+                elif number % _KEYS_PER_STEP == 0:
+                    yield
+        self._listed = None
+
+    def _remove_unlisted(self, key: str) -> None:
+        if (obj := self._state.get(self._resource, key)) is not None and (
+            changes := self._state.remove(obj)
+        ):
+            self._apply(changes, 0)  # no event named a version
 
     def end_replace(self) -> None:
-        """Remove what the new list lacks."""
-        missing, self._missing = self._missing or set(), None
-        for key in missing:
-            if (obj := self._state.get(self._resource, key)) is not None and (
-                changes := self._state.remove(obj)
-            ):
-                self._apply(changes, 0)  # no event named a version
+        """Remove what the new list lacks and was not removed before."""
+        for _ in self.remove_unlisted():
+            pass
         self._state.set_readable(self._resource, readable=True)
         self._is_listed = True
         self._pause("waiting for a watch")

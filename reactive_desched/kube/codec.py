@@ -153,8 +153,12 @@ class ReflectorStore(Protocol[T_contra]):
         """Begin to replace all objects by those of a new list; unsynced until `end_replace`."""
         ...
 
+    def remove_unlisted(self) -> Iterator[None]:
+        """Remove the objects that were not upserted since `begin_replace`, step by step."""
+        ...
+
     def end_replace(self) -> None:
-        """Remove every object that was not upserted since `begin_replace`."""
+        """Take the new list as complete; remove what `remove_unlisted` has not removed yet."""
         ...
 
     def mark_stale(self, reason: str, /) -> None:

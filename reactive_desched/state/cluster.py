@@ -1,6 +1,6 @@
 """The cluster as the API server last described it: objects in, changes out."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, cast
 
 from reactive_desched.api.index import KubeObject, NodeInfo, Objects, ObjectT
@@ -101,6 +101,13 @@ class ClusterState:
         """Return a snapshot of the keys of a resource's objects."""
         keys: list[str] = self._stores[WATCHED_KINDS[resource].record].keys()
         return keys
+
+    def key_batches(self, resource: str) -> Iterator[list[str]]:
+        """Yield snapshots of keys that together are those of all objects of a resource."""
+        if WATCHED_KINDS[resource].record is Pod:
+            yield from self.pods.key_batches()
+        else:
+            yield self.keys(resource)
 
     def get(self, resource: str, key: str) -> ClusterObject | None:
         """Return one object by its resource and key."""

@@ -60,6 +60,10 @@ class PodStore:
         """Return a snapshot of all uids."""
         return list(chain.from_iterable(self._parts))
 
+    def key_batches(self) -> Iterator[list[PodKey]]:
+        """Yield snapshots of some uids, together those of all pods."""
+        return map(list, self._parts)
+
     def upsert(self, pod: Pod) -> list[Change]:
         """Store a pod unless it was deleted or a later version is known; return the changes."""
         uid = pod.uid

@@ -17,6 +17,7 @@ from reactive_desched.model.changes import (
 )
 from reactive_desched.model.node_load import make_rule
 from reactive_desched.model.objects import (
+    ClusterObject,
     Job,
     OwnerReference,
     PersistentVolumeClaim,
@@ -245,13 +246,36 @@ def test_what_is_removed_while_the_picture_is_replaced_is_not_removed_twice() ->
 
 def test_after_a_replacement_nothing_is_missing_any_more() -> None:
     bench = Bench()
+    bench.nodes.upsert(node("n0"))
     bench.nodes.begin_replace()
     bench.nodes.end_replace()
     bench.nodes.upsert(node("n1"))
     bench.nodes.end_replace()
 
     assert bench.state.keys("nodes") == ["n1"]
-    assert bench.nodes._missing is None
+    assert bench.nodes._listed is None
+
+
+@pytest.mark.parametrize("resource", ["pods", "nodes", "replicasets"])
+def test_what_a_new_list_lacks_is_removed_in_steps(resource: str) -> None:
+    def made(number: int) -> ClusterObject:
+        if resource == "pods":
+            return pod(f"p{number}")
+        return node(f"n{number}") if resource == "nodes" else ReplicaSet(f"r{number}", 5, ABOVE)
+
+    bench = Bench()
+    feed = bench.handlers[resource]
+    before = [made(number) for number in range(40)]
+    feed.upsert_many(before)
+    kept = before[::3]
+    feed.begin_replace()
+    feed.upsert_many(kept)
+    left = [len(bench.state.keys(resource)) for _ in feed.remove_unlisted()]
+
+    assert left == sorted(left, reverse=True)
+    assert {*range(len(kept), 40)} <= {*left}
+    feed.end_replace()
+    assert sorted(bench.state.keys(resource)) == sorted(each.key for each in kept)
 
 
 def test_a_resource_is_in_sync_while_its_list_is_complete_and_a_watch_is_open() -> None:

@@ -1,6 +1,10 @@
 """The first picture and how it is listed: page by page, in the most recent state."""
 
+from collections.abc import Iterator
+
+import anyio
 import pytest
+from anyio.lowlevel import checkpoint
 
 from tests.support.manual_clock import wait_until
 from tests.support.reflector_harness import ReflectorHarness
@@ -38,6 +42,33 @@ async def test_a_list_of_several_pages_is_swapped_in_as_one(
     assert mirror.objects == api.objects
     assert mirror.handler.calls.count("begin") == 1
     assert [asked.query["limit"] for asked in api.requests if asked.kind == "list"] == ["500"] * 5
+
+
+async def test_what_a_list_lacks_is_removed_in_turns(
+    api: ScriptedApi, mirror: ReflectorHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns: list[int] = []
+
+    async def others() -> None:
+        while True:
+            turns.append(0)
+            await checkpoint()
+
+    def remove_unlisted() -> Iterator[None]:
+        for _ in range(1000):
+            turns[-1] += 1
+            yield
+
+    monkeypatch.setattr(mirror.handler, "remove_unlisted", remove_unlisted)
+    async with anyio.create_task_group() as both:
+        both.start_soon(others)
+        await checkpoint()
+        async with mirror.running():
+            await mirror.wait_until_fresh()
+        both.cancel_scope.cancel()
+
+    assert sum(turns) == 1000
+    assert max(turns) == 100
 
 
 async def test_the_watch_begins_where_the_first_page_was(

@@ -358,6 +358,9 @@ class Reflector(WatchEventHandler[T]):
             self._store_slice(changes[done : done + size])
             done += size
             await yielder.yield_now()
+        for _ in self._store.remove_unlisted():
+            if yielder.slice_over():
+                await yielder.yield_now()
         self._store.end_replace()
         self._resume_point.at_list(version)
         self.status.resource_version = version
