@@ -114,9 +114,10 @@ async def _live(lives: list[list[tuple[str, int, float]]], mode: Mode, who: str)
         await anyio.sleep(400)
         faults = [*cluster.faults, *_after_evictions(server)]
         faults += (f"{job.name} has not ended" for job in server.jobs.values() if not job.has_ended)
+        faults += _places_left(server)
         await anyio.sleep(400)
         faults += (f"{name} is left" for name in server.jobs)
-        faults += (f"{each.name} is left" for each in server.pods.values() if _keeps_place(each))
+        faults += _places_left(server)
     assert not faults
 
 
@@ -222,6 +223,11 @@ def _pod_at(server: JobServer, number: int) -> Pod:
         key=lambda each: each.name,
         default=PODS[number],
     )
+
+
+def _places_left(server: JobServer) -> list[str]:
+    """Say which placeholders are left though every job has ended."""
+    return [f"{each.name} is left" for each in server.pods.values() if _keeps_place(each)]
 
 
 def _keeps_place(each: Pod) -> bool:
