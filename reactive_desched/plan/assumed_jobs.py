@@ -8,7 +8,8 @@ from reactive_desched.controller.controller import Controller
 from reactive_desched.migration.migrations import Migrations
 from reactive_desched.migration.orders import NewJob
 from reactive_desched.migration.rules import no_place_for
-from reactive_desched.migration.steps import Admit, SetStatus
+from reactive_desched.migration.sight import RESERVATION_SCHEDULED
+from reactive_desched.migration.steps import Admit, Delete, MakeRoom, SetStatus
 from reactive_desched.migration.volumes import reach_of
 from reactive_desched.model.changes import MigrationJobEnded
 from reactive_desched.model.labels import EVERYTHING
@@ -38,10 +39,11 @@ def with_jobs_that_evict_at_once(configuration: Configuration) -> Configuration:
 
 
 class AssumedJobs:
-    """The migration jobs behind a controller; there are those alone that it makes itself.
+    """The migration jobs behind a controller: those that the cluster has, and those that it makes.
 
     With `needs_place` a job is made only for a pod whose place can be kept, and that fits on
-    another node; else its making fails. A job that has ended is deleted at once.
+    another node; else its making fails. A job of the cluster that is to keep a place first, and
+    has none, waits where there is none. A job that has ended is deleted at once.
     """
 
     def __init__(
@@ -56,6 +58,21 @@ class AssumedJobs:
         self._migrations: Final = migrations
         self._clock: Final = clock
         self._needs_place: Final = needs_place
+        for job in tuple(controller.state.store(MigrationJob)):
+            self._store(self._without_place(job))
+        migrations.follow_all()
+
+    def _without_place(self, job: MigrationJob) -> MigrationJob:
+        """Return a job of the cluster that evicts at once, or is paused for want of a place."""
+        at_once = replace(job, mode=Mode.EVICT_DIRECTLY, reservation="")
+        mode = job.mode or (Mode.RESERVATION_FIRST if self._needs_place else Mode.EVICT_DIRECTLY)
+        if mode != Mode.RESERVATION_FIRST or job.has_ended:
+            return at_once
+        pod = self._migrations.pod_of(job)
+        has_place = job.status.holds(RESERVATION_SCHEDULED)
+        if has_place or (pod is not None and self._has_place(job, pod)):
+            return at_once
+        return replace(at_once, is_paused=True)
 
     def next_due(self) -> float | None:
         """Return when something is to be written of a job, in seconds of the preview's clock."""
@@ -103,6 +120,10 @@ class AssumedJobs:
                 self._store(written)
                 if written.has_ended:
                     self._controller.apply(self._controller.state.remove(written))
+            case Delete(job):
+                self._controller.apply(self._controller.state.remove(job))
+            case MakeRoom(_, placeholder):
+                self._controller.apply(self._controller.state.remove(placeholder))
 
     def _store(self, job: MigrationJob) -> None:
         self._controller.apply(self._controller.state.upsert(job))

@@ -270,7 +270,7 @@ def _decide(
         passes=options.passes,
         asks_budgets=options.mode.asks_budgets,
     )
-    if not _reads_jobs(options, configuration):
+    if options.mode is not PlanMode.UPSTREAM or not _reads_jobs(options, configuration):
         return result
     from reactive_desched.plan.arbitration_round import arbitrate_jobs
 
@@ -388,8 +388,8 @@ def _needs_owners(options: PlanOptions, configuration: Configuration) -> bool:
 
 
 def _reads_jobs(options: PlanOptions, configuration: Configuration) -> bool:
-    """Say whether migration jobs are read: a round of arbitration is a preview of koordinator's."""
-    if options.mode is not PlanMode.UPSTREAM or configuration.written is None:
+    """Say whether migration jobs are read: `run --once` carries none out."""
+    if options.mode is PlanMode.ONCE or configuration.written is None:
         return False
     return configuration.written.migration is not None
 
@@ -397,7 +397,7 @@ def _reads_jobs(options: PlanOptions, configuration: Configuration) -> bool:
 def _optional(mode: PlanMode) -> frozenset[str]:
     """Return what a preview does without where it may not be listed, as its actor does."""
     if mode is PlanMode.RUN:
-        return OPTIONAL_RESOURCES
+        return OPTIONAL_RESOURCES | MIGRATION_RESOURCES
     return OWNER_RESOURCES | USAGE_RESOURCES | MIGRATION_RESOURCES
 
 

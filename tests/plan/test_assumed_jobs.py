@@ -89,3 +89,51 @@ def test_no_job_is_made_while_a_schedule_lets_no_pod_go(world: Any) -> None:
 
     assert {each.reason for each in report.decisions} == {"ScheduleAllowsNone"}
     assert {each.profile for each in report.decisions} == {"all"}, "the finding waits, not a job"
+
+
+def job(pod: str, phase: str = "", **spec: Any) -> Any:
+    """Return a job that a person made a minute ago on a pod of the shop."""
+    status = {"status": {"phase": phase}} if phase else {}
+    return {
+        "apiVersion": "scheduling.koordinator.sh/v1alpha1",
+        "kind": "PodMigrationJob",
+        "metadata": {
+            "name": f"move-{pod}",
+            "uid": f"move-{pod}",
+            "creationTimestamp": "2026-05-01T11:59:00Z",
+        },
+        "spec": {"podRef": {"namespace": "shop", "name": pod}, "ttl": "1h", **spec},
+        **status,
+    }
+
+
+def test_jobs_of_the_cluster_evict_their_pods_but_for_those_that_ended_or_are_paused(
+    world: Any,
+) -> None:
+    objects = (world.node("n1"), world.node("n2"), *pods(world, 4))
+    jobs = (job("web-0"), job("web-1", paused=True), job("web-2", "Succeeded"))
+
+    report = preview(world, *objects, *jobs, settings=AT_ONCE)
+
+    assert moved(report).keys() == {"web-0"}
+    assert {each.plugin for each in evictions(report)} == {"MigrationJobs"}
+    assert moved(preview(world, *objects, *jobs, settings=UNPACED)) == {}, "jobs are off"
+
+
+def test_a_job_of_the_cluster_counts_against_the_limits(world: Any) -> None:
+    objects = (world.node("n1", "gpu"), world.node("n2"), *pods(world, 2))
+    running = job("web-0", "Running", paused=True)
+
+    assert moved(preview(world, *objects, running, settings=ONE_BY_ONE)) == {}
+    assert moved(preview(world, *objects, settings=ONE_BY_ONE)).keys() == {"web-0", "web-1"}
+
+
+def test_a_job_of_the_cluster_that_keeps_a_place_first_waits_where_there_is_none(
+    world: Any,
+) -> None:
+    objects = (world.node("n1"), *pods(world, 1))
+    first = job("web-0", mode="ReservationFirst")
+    room, full = with_room(world.node("n2"), 10), with_room(world.node("n2"), 0)
+
+    assert moved(preview(world, *objects, room, first, settings=PLACE_FIRST)).keys() == {"web-0"}
+    assert moved(preview(world, *objects, full, first, settings=PLACE_FIRST)) == {}
