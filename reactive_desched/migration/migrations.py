@@ -159,6 +159,7 @@ class Migrations:
         self._ended: Final[dict[str, None]] = {}  # those to keep, the first to go first
         self._surplus: Final[set[str]] = set()
         self._promised: Final[dict[PodKey, str]] = {}  # the job whose place a pod gets
+        self._promised_by: Final[dict[str, PodKey]] = {}  # and the pod, by the job
         self._open: Final = OpenJobs()
         self._recount: Final[dict[str, None]] = {}  # jobs that may differ from what is counted
         self._endings: Counter[tuple[str, ...]] = Counter()
@@ -379,8 +380,8 @@ class Migrations:
             self.queue.add(first)
 
     def _break_promises(self, name: str) -> None:
-        for pod in [pod for pod, job in self._promised.items() if job == name]:
-            del self._promised[pod]
+        if (pod := self._promised_by.pop(name, None)) is not None:
+            self._promised.pop(pod, None)
 
     # --- what is to be evicted: for the plugin and its gate ---
 
@@ -488,7 +489,9 @@ class Migrations:
         step = next_step(seen)
         self.queue.add_at(name, next_change_at(seen))
         if isinstance(step, MakeRoom) and step.successor is not None:
+            self._break_promises(name)
             self._promised[step.successor.uid] = name
+            self._promised_by[name] = step.successor.uid
         return self._with_open_domains(step) if isinstance(step, KeepPlace) else step
 
     def _with_open_domains(self, step: KeepPlace) -> KeepPlace | None:
@@ -554,10 +557,9 @@ class Migrations:
     def _successor_of(self, job: MigrationJob, placeholder: Pod | None) -> Pod | None:
         """Return the pod that is to take the place of a placeholder: no other job's successor."""
         if placeholder is None:
-            given_to = (pod for pod, name in self._promised.items() if name == job.name)
-            return self._view.pod(next(given_to, ""))
-        promised = {pod for pod, name in self._promised.items() if name != job.name}
-        return self._view.index(JobPods).successor_for(job, placeholder, promised)
+            given_to = self._promised_by.get(job.name)
+            return None if given_to is None else self._view.pod(given_to)
+        return self._view.index(JobPods).successor_for(job, placeholder, self._promised)
 
     def _may_wait(self, name: str) -> bool:
         return name in self._waiting or name in self._to_evict

@@ -29,9 +29,9 @@ def status(playground: E2ENamespace, job: str) -> Object:
 
 
 def has_not(playground: E2ENamespace, job: str, condition: str) -> bool:
-    """Say whether a condition is not in the status of a job."""
+    """Say whether a condition of a job does not hold, or not yet."""
     found = status(playground, job).get("conditions", ())
-    return condition not in {each["type"] for each in found}
+    return condition not in {each["type"] for each in found if each["status"] == "True"}
 
 
 def await_place(playground: E2ENamespace, job: str) -> str:

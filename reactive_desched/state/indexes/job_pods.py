@@ -1,6 +1,6 @@
 """The pods and places that migration jobs name, and a namespace's pods that are unavailable."""
 
-from collections.abc import Container, Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import Final
 
 from reactive_desched.api.index import Cluster, Index, KubeObject
@@ -79,12 +79,12 @@ class JobPods(Index):
         return None if uid is None else self._pods.get(uid)
 
     def successor_for(
-        self, job: MigrationJob, placeholder: Pod, promised: Container[PodKey] = ()
+        self, job: MigrationJob, placeholder: Pod, promised: Mapping[PodKey, str]
     ) -> Pod | None:
         """Return a pod that waits for the place, and is meant for no other node.
 
-        `promised` are pods that get another place. The next pod of a StatefulSet has the name of
-        the job's pod; any other waits for another reason.
+        `promised` names the job whose place a pod gets. The next pod of a StatefulSet has the name
+        of the job's pod; any other waits for another reason.
         """
         controller = placeholder.labels.get(PLACEHOLDER_FOR, "")
         has_name = placeholder.labels.get(PLACEHOLDER_FOR_KIND) == _KEEPS_NAME
@@ -93,7 +93,7 @@ class JobPods(Index):
             pod
             for pod in found
             if pod is not None
-            and pod.uid not in promised
+            and promised.get(pod.uid, job.name) == job.name
             and (pod.name == job.pod.name or not has_name)
         ]
         meant = [pod for pod in waiting if pod.status.nominated_node == placeholder.node]
