@@ -15,11 +15,15 @@ import pytest
 
 from reactive_desched.app.event_loop import loop_options
 
-# No deadlines: a slow machine is not a wrong answer. The default tier is small and the same each
-# time; `make test-deep` draws many more examples, other ones in each run.
-hypothesis.settings.register_profile("default", deadline=None, derandomize=True, max_examples=25)
+# No deadlines, nor a check of how fast examples are drawn: a slow machine is not a wrong answer.
+# The default tier is small and the same each time; `make test-deep` draws many more examples, other
+# ones in each run.
+PATIENT = hypothesis.settings(
+    deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.register_profile("default", PATIENT, derandomize=True, max_examples=25)
 hypothesis.settings.register_profile(
-    "deep", deadline=None, max_examples=int(os.environ.get("EXAMPLES", "500"))
+    "deep", PATIENT, max_examples=int(os.environ.get("EXAMPLES", "500"))
 )
 hypothesis.settings.load_profile("deep" if os.environ.get("TIER") == "deep" else "default")
 
