@@ -105,14 +105,14 @@ class MigrationLimits:
         if (size := self._size_of(pod)) is None:
             return WORKLOAD_UNREADABLE, f"{controller} cannot be read"
         settings = self._settings
-        if size.is_gone and not settings.skip_check_expected_replicas:
-            return TOO_FEW_EXPECTED, f"{controller} does not exist: no pod would be made again"
         limits = (
             workload_limit(size.replicas, settings.max_migrating_per_workload),
             workload_limit(size.replicas, settings.max_unavailable_per_workload),
         )
         if settings.skip_check_expected_replicas or size.replicas not in (1, *limits):
             return None
+        if size.is_gone:
+            return TOO_FEW_EXPECTED, f"{controller} does not exist: no pod would be made again"
         return TOO_FEW_EXPECTED, (
             f"{controller} has {size.replicas} replicas, and {max(limits)} may move at a time"
         )
