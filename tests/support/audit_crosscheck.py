@@ -94,12 +94,12 @@ class AuditCrosscheck:
     def always_forbidden(self) -> set[tuple[str, str]]:
         """Return the verbs and resources that were asked for, and refused each time for rights.
 
-        A server that is just starting refuses what it allows a moment later: that is no missing
-        right. Nor is a list that was refused where a watch was allowed then: a role has both.
+        A server that is just starting refuses what it allows a moment later, or allowed the same
+        user before: that is no missing right.
         """
+        ever = self.audit.requests(self.user)
+        allowed = {(each.verb, each.resource) for each in ever if each.code != HTTP_FORBIDDEN}
         asked = self.audit.requests(self.user, self.since)
-        allowed = {(each.verb, each.resource) for each in asked if each.code != HTTP_FORBIDDEN}
-        allowed |= {("list", resource) for verb, resource in allowed if verb == "watch"}
         return {(each.verb, each.resource) for each in asked} - allowed
 
 
