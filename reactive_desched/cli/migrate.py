@@ -36,6 +36,11 @@ def add(commands: Commands) -> None:
             "reactive-desched migrate --pause migrate-web-0-x7k2p",
         ),
     )
+    _add_arguments(command)
+    command.set_defaults(command=_call)
+
+
+def _add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("names", nargs="+", metavar="POD", help="NAME or NAMESPACE/NAME of a pod")
     command.add_argument(
         "-n",
@@ -70,7 +75,6 @@ def add(commands: Commands) -> None:
     command.add_argument("--kubeconfig", metavar="FILE", help="default: as kubectl finds it")
     command.add_argument("--context", metavar="NAME", help="of the kubeconfig (default: its own)")
     add_person(command)
-    command.set_defaults(command=_call)
 
 
 def _call(arguments: argparse.Namespace) -> int:

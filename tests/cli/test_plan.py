@@ -26,6 +26,7 @@ from reactive_desched.plan.mode import PlanMode
 from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.registry import PluginSpec
 from reactive_desched.state.resources import (
+    MIGRATION_RESOURCES,
     OPTIONAL_RESOURCES,
     OWNER_RESOURCES,
     RESOURCES,
@@ -302,7 +303,7 @@ def test_what_no_decision_asks_about_is_not_listed(
     assert set(RESOURCES) - set(asked) == spared
     required = STORAGE_RESOURCES if mode == "once" and "scheduler" in settings else set()
     assert set(asked) - left_out[0] >= {"nodes", "pods", *required}
-    assert mode != "run" or left_out[0] == OPTIONAL_RESOURCES
+    assert mode != "run" or left_out[0] == OPTIONAL_RESOURCES | MIGRATION_RESOURCES
     assert shown == [False, True]
 
 
