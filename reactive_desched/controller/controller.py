@@ -123,8 +123,7 @@ class Controller:
             self.migrations.apply_changes(changes)
         enqueued = self.evaluator.apply_changes(changes, now, version)
         concerns_moves = self.gates.moves.apply_changes(changes, now)
-        wakes = self.gates.moves.has_ended_or_released and self._follow_up(now)
-        return wakes or enqueued or concerns_brakes or concerns_moves
+        return self._follow_up(now) or enqueued or concerns_brakes or concerns_moves
 
     def next_due(self, now: float) -> float | None:
         """Return when there is work, or a brake may be released; None where neither is foreseen.
@@ -209,6 +208,8 @@ class Controller:
 
     def _follow_up(self, now: float) -> bool:
         """Record the moves that ended, and wake what waited for that; say whether any did."""
+        if not self.gates.moves.has_ended_or_released:
+            return False
         for ended in () if self._recorder.fault else self.gates.moves.take_ended():
             if ended.request_id:
                 self._recorder.record_follow_up(ended.request_id, ended.end)

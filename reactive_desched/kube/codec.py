@@ -23,7 +23,13 @@ from reactive_desched.kube.client.responses import ApiStatus, Body, parse_status
 from reactive_desched.model.objects import ClusterObject
 from reactive_desched.primitives.decode_errors import DECODE_ERRORS
 from reactive_desched.state.kinds.interning import InternTables
-from reactive_desched.state.kinds.kind import NULL, WatchedKind, WireObject, WireStruct
+from reactive_desched.state.kinds.kind import (
+    MANAGED_FIELDS,
+    NULL,
+    WatchedKind,
+    WireObject,
+    WireStruct,
+)
 from reactive_desched.state.resources import WATCHED_KINDS
 
 __all__ = [
@@ -52,7 +58,6 @@ _NEXT_ITEM: Final = b"}," + _FIRST_ITEM
 _TAILS: Final = (b"]}", b"]}\n")
 _CUT_AT_ONCE: Final = 8
 _MAX_HEAD_BYTES: Final = 4096
-_MANAGED_FIELDS: Final = b',"managedFields":['
 _DECODE_ERRORS: Final = (*DECODE_ERRORS, QuantityError)
 
 
@@ -451,7 +456,7 @@ def _without_managed_fields(body: Body, start: int, end: int) -> bytes | memoryv
     or a quote too many: what is returned is then no JSON, and the caller reads the whole.
     """
     view = memoryview(body)
-    begins = body.find(_MANAGED_FIELDS, start, end)
+    begins = body.find(MANAGED_FIELDS, start, end)
     ends = body.find(b"]", begins, end)
     if begins < 0 or ends < 0:
         return view[start:end]

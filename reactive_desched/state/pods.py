@@ -81,9 +81,7 @@ class PodStore:
         if pod.node:
             self._nodes.record(pod.node).replace_pod(pod)
         changes: list[Change] = [PodStatusChanged(pod)] if _status_differs(old, pod) else []
-        if (
-            old.annotations is not pod.annotations or old.start_delay_s != pod.start_delay_s
-        ) and _metadata_differs(old, pod):
+        if _metadata_differs(old, pod):
             changes.append(PodMetadataChanged(pod))
         for hook in self._hooks.pod_status:
             changes += hook(old, pod)

@@ -16,6 +16,7 @@ from reactive_desched.state.kinds.interning import InternTables
 __all__ = [
     "EMPTY_LIST",
     "EMPTY_OBJECT",
+    "MANAGED_FIELDS",
     "NO_OPT_OUT",
     "NULL",
     "Metadata",
@@ -36,6 +37,8 @@ Timestamp = Annotated[datetime, Meta(tz=True)]
 EMPTY_LIST: Final = Raw(b"[]")
 EMPTY_OBJECT: Final = Raw(b"{}")
 NULL: Final = Raw(b"null")
+MANAGED_FIELDS: Final = b',"managedFields":['
+"""How the text of a member begins that is needed for nothing; the first `]` ends it, mostly."""
 
 
 class WireStruct(Struct, frozen=True, gc=False, rename="camel"):

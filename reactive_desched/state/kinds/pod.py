@@ -26,6 +26,7 @@ from reactive_desched.state.kinds.interning import (
 from reactive_desched.state.kinds.kind import (
     EMPTY_LIST,
     EMPTY_OBJECT,
+    MANAGED_FIELDS,
     NonEmptyStr,
     Timestamp,
     WatchedKind,
@@ -98,7 +99,6 @@ class PodUpdateLine(WireStruct, frozen=True, gc=False):
 
 _MODIFIED: Final = b'{"type":"MODIFIED","object":{'
 _UID: Final = b'"uid":"'
-_MANAGED_FIELDS: Final = b',"managedFields":['
 _SPEC: Final = b'},"spec":{'
 _STATUS: Final = b'},"status":{'
 _decode_update: Final = Decoder(PodUpdateLine).decode
@@ -153,7 +153,7 @@ class PodReader:
         known = find(line[uid_at : line.find(b'"', uid_at)].decode("ascii", "replace"))
         if known is None or not known.generation:
             return None
-        fields_at = line.find(_MANAGED_FIELDS, uid_at)
+        fields_at = line.find(MANAGED_FIELDS, uid_at)
         fields_end = line.find(b"]", fields_at) + 1 if fields_at >= 0 else uid_at
         spec_at = line.find(_SPEC, fields_end)
         status_at = line.find(_STATUS, spec_at)
