@@ -53,7 +53,7 @@ class LineFetcher:
                     return b""
                 file.seek(span.start)
                 return file.read(span.length)
-            except FileNotFoundError:  # compressed, or removed, since the folder was listed
+            except FileNotFoundError:  # removed since the folder was listed
                 self._files = {}
             except READ_ERRORS:
                 self.close()

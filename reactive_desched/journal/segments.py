@@ -19,7 +19,7 @@ _FILE_NAME: Final = re.compile(r"journal-(\d{20})\.jsonl(\.gz)?")
 DAMAGE_ERRORS: Final = (EOFError, BadGzipFile, zlib.error)
 """What reading a compressed segment raises where it is damaged."""
 READ_ERRORS: Final = (OSError, *DAMAGE_ERRORS)
-"""The same, and what a disk raises that fails, or a file that is compressed or removed by now."""
+"""The same, and what a disk raises that fails, or a file that was removed since it was listed."""
 GZIP_SUFFIX: Final = ".gz"
 """What the name of a compressed segment ends in."""
 
@@ -36,10 +36,20 @@ class Segment(NamedTuple):
         return self.path.name.endswith(GZIP_SUFFIX)
 
     def open(self) -> IO[bytes]:
-        """Open it to read its lines; raises OSError."""
+        """Open it to read its lines, also where it was compressed since it was listed.
+
+        Raises OSError; it is a FileNotFoundError where the segment was removed.
+        """
         if self.is_compressed:
-            return cast("IO[bytes]", gzip.open(self.path, "rb"))
-        return self.path.open("rb")
+            return _open_compressed(self.path)
+        try:
+            return self.path.open("rb")
+        except FileNotFoundError:
+            return _open_compressed(self.path.with_name(self.path.name + GZIP_SUFFIX))
+
+
+def _open_compressed(path: Path) -> IO[bytes]:
+    return cast("IO[bytes]", gzip.open(path, "rb"))
 
 
 class JournalLine(NamedTuple):

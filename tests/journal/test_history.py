@@ -9,6 +9,8 @@ import pytest
 from reactive_desched.api import event as api
 from reactive_desched.journal.history import HISTORY_S, read_history
 from reactive_desched.journal.records import AnyEvent
+from reactive_desched.journal.segments import Segment, list_segments
+from reactive_desched.journal.upkeep.compression import compress
 from reactive_desched.journal.uptime import Moment
 from reactive_desched.model.history import PastEviction, PastFollowUp
 from tests.support.entries import WEB, outcome_data
@@ -212,6 +214,22 @@ def test_of_a_compressed_file_that_is_damaged_the_whole_lines_count(tmp_path: Pa
     path.write_bytes(path.read_bytes()[:-20])
 
     assert "0" in names(read_history(tmp_path, Moment(NOW_S)).evictions)
+
+
+def test_a_file_that_is_compressed_after_it_was_listed_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_journal(tmp_path, eviction("a"))
+
+    def list_then_compress(directory: Path) -> list[Segment]:
+        listed = list_segments(directory)
+        for segment in listed:
+            compress(segment, lambda: None)
+        return listed
+
+    monkeypatch.setattr("reactive_desched.journal.history.list_segments", list_then_compress)
+
+    assert names(read_history(tmp_path, Moment(NOW_S)).evictions) == ["a"]
 
 
 def test_an_empty_folder_has_no_history(tmp_path: Path) -> None:
