@@ -30,6 +30,7 @@ ONE_AT_A_TIME = (
     "apiVersion: reactive-desched/v1alpha1\nkind: ReactiveSettings\n"
     "debounce: {quiet: 0s}\nevictions: {maxInFlight: 1}\n"
 ) + UNLIMITED
+IMPATIENT = ONE_AT_A_TIME + "client: {connectTimeout: 2s, readTimeout: 2s, totalTimeout: 2s}\n"
 NEEDED = {
     "nodes",
     "pods",
@@ -127,12 +128,16 @@ def test_a_change_made_while_the_watch_was_cut_and_history_compacted_is_acted_on
     assert listed - DISPENSABLE == NEEDED
 
 
-def test_a_request_that_arrives_after_its_process_was_killed_ends_as_an_eviction(
+@pytest.mark.parametrize(
+    "is_killed", [pytest.param(True, id="killed"), pytest.param(False, id="gave up waiting")]
+)
+def test_a_request_that_arrives_after_its_sender_was_lost_ends_as_an_eviction(
     control_plane: ControlPlane,
     playground: E2ENamespace,
     kubeconfig: Path,
     referee: AuditCrosscheck,
     tmp_path: Path,
+    is_killed: bool,
 ) -> None:
     playground.add_nodes("n1", pool="a")
     playground.add_nodes("n2", pool="b")
@@ -147,7 +152,7 @@ def test_a_request_that_arrives_after_its_process_was_killed_ends_as_an_eviction
         text = kubeconfig.read_text()
         through_link.write_text(text.replace(control_plane.url, f"https://127.0.0.1:{link.port}"))
         with ControllerProcess(
-            tmp_path, through_link, playground.policy(), ONE_AT_A_TIME
+            tmp_path, through_link, playground.policy(), IMPATIENT
         ) as controller:
             playground.taint("n1", "gpu=yes:NoSchedule")
             wait_until(
@@ -160,11 +165,10 @@ def test_a_request_that_arrives_after_its_process_was_killed_ends_as_an_eviction
                 within_s=20,
                 what="a request is on its way",
             )
-            time.sleep(1)
-            controller.kill()
-        with ControllerProcess(
-            tmp_path, kubeconfig, playground.policy(), ONE_AT_A_TIME
-        ) as controller:
+            if is_killed:
+                time.sleep(1)
+                controller.kill()
+                controller.start()
             time.sleep(HELD_S)
             assert not records_of(controller, *EVICTION_OUTCOME_TYPES) & held.keys()
             assert {each.uid for each in referee.audited()} == first.keys()

@@ -12,16 +12,16 @@ _AT_ONCE.set()
 class TcpLink:
     """Carries connections from a loopback port to a server on loopback while the block lasts.
 
-    While it is cut, connections stay open, new ones are accepted, and every byte is lost. While it
-    holds requests, what clients send arrives only after `release`, also when they have ended.
+    While it is cut, connections stay open, new ones are accepted, and every byte is lost. What
+    clients send over a connection that it holds arrives only after `release`, also when they have
+    ended.
     """
 
     def __init__(self, target_port: int) -> None:
         self._target = ("127.0.0.1", target_port)
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._cut = threading.Event()
-        self._may_send = threading.Event()
-        self._may_send.set()
+        self._may_send: list[threading.Event] = []
         self._sockets: list[socket.socket] = []
         self._threads = [threading.Thread(target=self._accept, daemon=True)]
 
@@ -50,20 +50,28 @@ class TcpLink:
         self._cut.set()
 
     def hold(self) -> None:
-        """Keep what clients send from now on; what the server sends still arrives."""
-        self._may_send.clear()
+        """Keep what clients send from now on over connections that are open now.
+
+        What the server sends still arrives.
+        """
+        for each in self._may_send:
+            each.clear()
 
     def release(self) -> None:
         """Deliver what was held."""
-        self._may_send.set()
+        for each in self._may_send:
+            each.set()
 
     def _accept(self) -> None:
         with contextlib.suppress(OSError):
             while True:
                 client, _ = self._listener.accept()
                 server = socket.create_connection(self._target)
+                may_send = threading.Event()
+                may_send.set()
+                self._may_send.append(may_send)
                 self._sockets += (client, server)
-                requests, answers = (client, server, self._may_send), (server, client, _AT_ONCE)
+                requests, answers = (client, server, may_send), (server, client, _AT_ONCE)
                 for arguments in (requests, answers):
                     thread = threading.Thread(target=self._pump, args=arguments, daemon=True)
                     self._threads.append(thread)
