@@ -7,21 +7,22 @@ ReactiveDeschedError
 │   └── SelectorError
 ├── ClusterError           the cluster edge failed; `retryable` says whether trying again can help
 │   ├── Malformed          one object or line cannot be read; it is counted and skipped
-│   ├── Refused            the server answered, and said no
-│   ├── Saturated          too many calls already wait for our own throttle
-│   └── Unreachable        no whole answer came back
+│   ├── RequestRejected    the server answered, and said no
+│   ├── RateLimited        too many calls already wait for our own rate limiter
+│   ├── Unreachable        no whole answer came back
+│   └── UsageUnavailable   a source of measured use gives none
 ├── ConversionError        a converted policy would not say what the old one says
 ├── SnapshotUnavailable    the cluster could not be read completely: nothing is decided
 ├── JournalError           the record could not be made durable, or cannot be read
 │   ├── JournalInUse       another process writes this journal
 │   ├── JournalUnavailable the disk fails, is stuck or is full for now: retryable
-│   └── RecordsGone        what a reader asks for was removed, or never was
+│   └── RecordsExpired     what a reader asks for was removed, or never was
 ├── LeadershipLost         another replica may act now: this process ends
 ├── StreamFailed           a controller's stream of events cannot be read
 ├── ControllerUnavailable  no controller answers where a command asks one
 └── SinkError              a sink could not take records
     ├── SinkUnavailable    not now: it is tried again for ever
-    └── EventRefused       never: this one event goes to the dead letters
+    └── EventRejected      never: this one event goes to the dead letters
 """
 
 

@@ -43,9 +43,10 @@ class BalancePlugin(Plugin[SubjectT, ArgsT]):
 
     The decision on a finding says how to go on:
 
-    - `pod_leaves`: the eviction was decided now, or is under way already. Subtract the pod.
-    - `scope_exhausted`: no more evictions now from this scope. Go on with pods outside it; where
-      its kind is "cluster" there are none, so return.
+    - `decision.pod_leaves`: the eviction was decided now, or is under way already; subtract the
+      pod.
+    - `decision.scope_exhausted`: no more evictions now from this scope. Go on with pods outside it;
+      where its kind is "cluster" there are none, so return.
     - neither: this pod stays for now. Go on with the next.
 
     Copy what you iterate over before the first finding: an evicted pod is removed from the cluster

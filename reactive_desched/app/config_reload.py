@@ -149,7 +149,7 @@ class ConfigReloader:
 
     The last good configuration stays in force until all of a newer one is good. Nothing counts
     before it stood for a second, so that a file half written, or missing between two renames, is
-    waited for. `begun_with` identifies what the files held when the process read them.
+    waited for. `initial_fingerprint` identifies what the files held when the process read them.
     """
 
     def __init__(
@@ -263,7 +263,7 @@ def restart_needed(initial: ReactiveSettings, new: ReactiveSettings) -> Iterator
 def _restart_differences(
     old: BaseModel, new: BaseModel, prefix: str = "", *, marked: bool
 ) -> Iterator[tuple[str, object, object]]:
-    """Yield the fields that differ and are marked NEEDS_RESTART, themselves or around them."""
+    """Yield the fields that differ and have the mark `args.NEEDS_RESTART`, or are within one."""
     for name, info in type(old).model_fields.items():
         before, after = getattr(old, name), getattr(new, name)
         field, needed = f"{prefix}{file_key(name)}", marked or needs_restart(info)

@@ -13,7 +13,7 @@ from reactive_desched.model.brakes import PENDING, STORM, ZONE
 from reactive_desched.web.health import CheckResult, Health
 
 CHECKED_BRAKES: Final = (ZONE, STORM, PENDING)
-"""The brakes with a line of their own; the pause `manual` is the line of the other one."""
+"""The brakes with a line of their own; the manual brake has the line of its pause."""
 
 MODES: Final = {False: "live: evicts pods", True: "dry run: sends no eviction request"}
 """What /readyz and the log say of the mode, by whether it is a dry run."""

@@ -101,7 +101,7 @@ async def open_recording(  # noqa: PLR0913 -- parts that a controller, a sweep a
 ) -> AsyncIterator[Recording]:
     """Open the journal and run its sinks while the block lasts.
 
-    Besides the sinks of the settings, those that are `best_effort` follow: they may miss records,
+    Besides the sinks of the settings, `best_effort_sinks` follow: they may miss records,
     and no record is kept for them. Raises JournalError where the directory cannot be used or holds
     the records of another cluster, and ConfigError for a key that cannot sign.
     """

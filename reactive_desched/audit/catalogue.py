@@ -52,7 +52,7 @@ class IndexCatalogue:
         return self.indexes[-1].cursor.seq
 
     def find(self, query: RecordQuery, *, limit: int | None = None) -> list[RecordLocation]:
-        """Return where the wanted records stand, in order; of more than `most`, the newest."""
+        """Return where the wanted records stand, in order; of more than `limit`, the newest."""
         found: list[RecordLocation] = []
         for number in reversed(range(len(self.indexes))):
             remaining = None if limit is None else limit - len(found)

@@ -145,8 +145,8 @@ class AuditIndex:
         `pause` is called after every LINES_PER_PAUSE lines.
 
         Forgets segments that are no longer there, and begins anew when its last record is not the
-        journal's. What stands behind the record `last` is left alone, and `left_alone` says that
-        there was some: the write that it is part of may still fail, and be taken back.
+        journal's. What stands behind the record `last_seq` is left alone: the write that it is
+        part of may still fail, and be taken back.
         """
         with self._transaction():
             cursor = self._verified_cursor()
@@ -165,7 +165,7 @@ class AuditIndex:
     def index_all(self, after_batch: Callable[[], None] = lambda: None) -> int:
         """Take in everything there is; return how many lines it was.
 
-        `between` is called after each batch.
+        `after_batch` is called after each batch.
         """
         return self._catch_up_all(after_batch) if self.cursor.seq else self._bulk_index(after_batch)
 

@@ -72,7 +72,7 @@ def hanging_indent(
 ) -> Iterator[str]:
     """Yield a text behind a head, with further lines below its beginning, or deeper in no room.
 
-    `painted` is the head as it is shown, where that differs in colours.
+    `styled_head` is the head as it is shown, where that differs in colours.
     """
     shown = styled_head or head
     if layout.width is None or len(head) + len(text) <= layout.width:

@@ -43,7 +43,7 @@ def open_catalogue(
 ) -> Iterator[IndexCatalogue]:
     """Open what is searched, up to date with the journal in the folder.
 
-    Where there is not one record yet, no index is written. `say` is called when it takes a while.
+    Where there is not one record yet, no index is written. `notify` is called when it takes long.
     Raises ConfigError when there is no journal, and JournalError when it cannot be searched.
     """
     is_begun = has_records(require_journal(directory))

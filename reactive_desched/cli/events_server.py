@@ -112,7 +112,7 @@ class _ServerTail:
             await asyncio.sleep(delay_s)
 
     async def _show(self, session: aiohttp.ClientSession, *, follow: bool) -> None:
-        """Show what one answer holds; raises Away when it breaks off."""
+        """Show what one answer holds; raises StreamUnavailable when it breaks off."""
         async for events in self._stream_events(session, self._query(follow=follow)):
             records = []
             for event in events:
@@ -165,7 +165,7 @@ class _ServerTail:
     async def _stream_events(
         self, session: aiohttp.ClientSession, query: list[tuple[str, str]]
     ) -> AsyncIterator[list[ServerSentEvent]]:
-        """Yield the events of one answer, those that came together at once; raises Away."""
+        """Yield the events of one answer, together as they came; raises StreamUnavailable."""
         headers = {"Accept": "text/event-stream", **self._controller.headers()}
         if self._last_event_id:
             headers["Last-Event-ID"] = self._last_event_id

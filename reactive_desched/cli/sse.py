@@ -20,7 +20,7 @@ class ServerSentEvent(NamedTuple):
 
 
 class SseReader:
-    """Gathers lines until an event is whole; holds a line and an event, each of `longest` bytes.
+    """Gathers lines until an event is whole; holds a line and an event, each of `max_bytes`.
 
     A line ends with LF, CR or both; an event that ends with CR is there at once.
     """

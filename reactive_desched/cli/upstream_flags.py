@@ -12,7 +12,7 @@ DEFAULT_HOST, DEFAULT_PORT = "0.0.0.0", 10258  # noqa: S104 -- where the SIG des
 
 
 class UpstreamFlag(NamedTuple):
-    """A flag and what it does here; without `takes` it is a yes or no.
+    """A flag and what it does here; without a `metavar` it is a yes or no.
 
     `alias_of` is the flag of ours that it is another name of. One of a `family` has no line of its
     own in the help.

@@ -71,8 +71,8 @@ CandidateSlots = Callable[[], int]
 class SpecFeasibility:
     """The nodes that are feasible for pods of one spec, and the groups of such pods.
 
-    `static` are the slots that fit by taints, cordon and node affinity, `open` those of them with
-    capacity.
+    `static` are the slots that fit by taints, cordon and node affinity, `current`
+    those of them with capacity.
     """
 
     __slots__ = ("candidates", "current", "demands", "groups", "spec", "static")

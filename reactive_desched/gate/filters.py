@@ -1,7 +1,7 @@
 """The default evictor's pod filters: one small function for each reason not to evict a pod.
 
 The rules and their order are those of the SIG descheduler's DefaultEvictor. A filter returns None
-or its reason with a message; `wake_keys` names the objects whose change may alter the answer.
+or its reason with a message; its `wakes` name the objects whose change may alter the answer.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,5 +1,5 @@
 """The durable record: nothing is evicted before its intent is on disk.
 
-Import `Journal` from `journal.journal`, record kinds from `journal.records`, and `read` from
+Import `Journal` from `journal.journal`, record kinds from `journal.records`, and `read_events` from
 `journal.reading`.
 """

@@ -75,7 +75,7 @@ class Disk:
             raise OSError(errno.ESTALE, message, str(path))
 
     def check_free_space(self, directory: Path) -> None:
-        """Write ROOM_BYTES and remove them again: a last small record may fit on a full disk."""
+        """Write PROBE_BYTES and remove them again: a last small record may fit on a full disk."""
         path = directory / _PROBE_FILE
         descriptor = self.create(path)
         try:
@@ -85,7 +85,7 @@ class Disk:
             path.unlink()
 
     def remove_space_probe(self, directory: Path) -> None:
-        """Remove what a crash left of `prove_room`."""
+        """Remove what a crash left of `check_free_space`."""
         (directory / _PROBE_FILE).unlink(missing_ok=True)
 
     def close(self, descriptor: int) -> None:

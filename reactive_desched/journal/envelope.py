@@ -54,7 +54,7 @@ def build_event(
 def journal_event(
     source: str, type_: str, last_seq: int, time: datetime, data: Any, id_suffix: str = ""
 ) -> AnyEvent:
-    """Return an event about the journal itself, made when `last` was its last record."""
+    """Return an event about the journal itself, made when `last_seq` was its last record."""
     epoch, kind = journal_epoch(source), type_.split(".")[-2]
     id_ = ".".join(part for part in (epoch, kind, id_suffix, str(last_seq)) if part)
     correlation, causation_id = Correlation(epoch, "journal", epoch), f"{epoch}.record.{last_seq}"

@@ -25,7 +25,7 @@ class NewestRecords(NamedTuple):
 class JournalFollower:
     """Reads the records after a position, across segments that are begun, compressed or removed.
 
-    `missed` gets the first and last sequence of records that could not be read. One file is
+    `on_gap` gets the first and last sequence of records that could not be read. One file is
     open at a time. Every method blocks, and raises OSError when the journal cannot be read.
     """
 

@@ -25,7 +25,7 @@ _ATTEMPTS: Final = 3
 class LineBatch(NamedTuple):
     """Lines of one segment, one behind the other, each with its end; the last may lack it.
 
-    `broken` says that nothing can be read behind them although there should be more.
+    `damaged` says that nothing can be read behind them although there should be more.
     """
 
     first_seq: int

@@ -17,8 +17,8 @@ def _ignore_skipped(path: Path, line: JournalLine) -> None:
 def read_events(directory: Path, on_skipped: OnSkipped = _ignore_skipped) -> Iterator[AnyEvent]:
     """Yield every event in the order written.
 
-    Lines that are damaged go to `skipped`. A last line without its end is still being written, or
-    torn: it is not a record, and is not reported.
+    Lines that are damaged go to `on_skipped`. A last line without its end is still being written,
+    or torn: it is not a record, and is not reported.
     """
     for segment in list_segments(directory):
         for line in read_lines(segment):

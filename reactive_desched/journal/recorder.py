@@ -133,7 +133,7 @@ class JournalRecorder:
     """Makes events of what happens and has the journal write them.
 
     Ids follow from what they are about and from the journal's own past, so that the same life
-    gives the same ids. `verdicts` bounds how many verdicts other than evictions are written.
+    gives the same ids. `verdict_rate` bounds how many verdicts other than evictions are written.
     `clock` is the time of day, `uptime` that of the machine, `server_time` the API server's.
     """
 

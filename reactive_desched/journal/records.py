@@ -63,7 +63,7 @@ _recorded_time_decoder = msgspec.json.Decoder(_RecordedTime)
 
 
 def encode(event: AnyEvent) -> EncodedEvent:
-    """Return the event without its stamps, which `line` adds; refuse what no reader takes."""
+    """Return the event without its stamps, which `format_line` adds; refuse an unreadable one."""
     try:
         raw = _encoder.encode(event)
     except UnicodeEncodeError as error:

@@ -61,10 +61,10 @@ class OpenIntent(Struct):
 class Recovery(Struct):
     """What opening a journal found; `next_seq` is the number of the next line, `prev` its link.
 
-    `unsealed` counts the records since the last checkpoint, which signs so many records (`sealed`)
-    that end in this hash (`sealed_root`); `began` is when the last file did.
-    `cut_to` is how far the journal once reached when its end is missing, else 0; `has_new_key`
-    says that another key signed its checkpoints so far.
+    `segment_started` is when the last file was begun. The last checkpoint signs `checkpoint_size`
+    records, which end in the hash `checkpoint_root`; `records_since_checkpoint` follow it.
+    `truncated_from` is how far the journal once reached when its end is missing, else 0;
+    `has_new_key` says that another key signed its checkpoints so far.
     """
 
     next_seq: int = 1

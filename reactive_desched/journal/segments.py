@@ -53,7 +53,7 @@ def _open_compressed(path: Path) -> IO[bytes]:
 
 
 class JournalLine(NamedTuple):
-    """One line with its end, if it has one; `mark` is None when it is torn or damaged."""
+    """One line with its end, if it has one; `header` is None when it is torn or damaged."""
 
     raw: bytes
     offset: int

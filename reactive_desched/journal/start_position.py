@@ -47,7 +47,7 @@ def parse_start(text: str, now: datetime) -> Start:
 
 
 def validate_position(position: AfterSequence, epoch: str, oldest_seq: int, last_seq: int) -> int:
-    """Return the sequence of a place in this journal; raises RecordsGone if it is not there."""
+    """Return the sequence of a place in this journal; raises RecordsExpired if it is not there."""
     if position.epoch and position.epoch != epoch:
         raise RecordsExpired("that is an id of another journal", oldest_seq)
     if position.seq > last_seq:

@@ -55,9 +55,9 @@ class LiveTail:
     async def read_after(self, seq: int, limit: int = 500) -> list[JournalRecord]:
         """Return the records behind this place, none if there is none yet, in order.
 
-        At most `most` of them, and MOST_BYTES. Raises RecordsGone when the next one was removed,
-        or when the place lies beyond the last: then it is a place in another journal. Raises
-        OSError where files cannot be read.
+        At most `limit` of them, and of MAX_READ_BYTES. Raises RecordsExpired when the next one was
+        removed, or when the place lies beyond the last: then it is a place in another journal.
+        Raises OSError where files cannot be read.
         """
         if seq >= self.last_seq:
             if seq > self.last_seq:

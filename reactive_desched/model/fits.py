@@ -33,7 +33,7 @@ def fit_error(
     """Return why the pod does not fit the node, or None when it does.
 
     `requested` is what the node's active pods request, with their number under "pods";
-    `residents` are the active pods on the node.
+    `pods_on_node` are the active pods on the node.
     """
     if node.unschedulable:
         return NODE_UNSCHEDULABLE

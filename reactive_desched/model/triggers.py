@@ -8,8 +8,8 @@ from msgspec import Struct
 class Trigger(Struct, frozen=True, gc=False):
     """A change, the object it is about, and that object's resourceVersion.
 
-    `about` is empty where a change is about no single object, such as a start. The version is that
-    of the object whose event led to the change, even where `about` cannot name it; it is empty
+    `object_name` is empty where a change is about no single object, such as a start. The version is
+    that of the object whose event led to the change, even where `object_name` is empty; it is empty
     where no event did: after a start, when time has passed, when an eviction has ended.
     """
 

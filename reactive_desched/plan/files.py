@@ -52,7 +52,7 @@ def _files_in(folder: Path) -> Iterator[str]:
 
 
 def open_text(name: str, progress: FileProgress) -> JsonText:
-    """Open one file as JSON, whatever it is written in; raises ConfigError or CannotLook.
+    """Open one file as JSON, whatever it is written in; raises ConfigError or SnapshotUnavailable.
 
     What is no plain file, and what is YAML, passes through a temporary file.
     """
@@ -128,7 +128,7 @@ def _mappable(stream: BinaryIO, name: str) -> Iterator[BinaryIO]:
 
 @contextmanager
 def _temporary(name: str) -> Iterator[BinaryIO]:
-    """Open a temporary file that is gone afterwards; a full disk is CannotLook."""
+    """Open a temporary file that is gone afterwards; a full disk is SnapshotUnavailable."""
     import tempfile
 
     try:

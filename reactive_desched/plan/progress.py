@@ -14,7 +14,7 @@ class Progress:
     """Shows nothing."""
 
     def update(self, what: str, done: int, total: int = 0) -> None:
-        """Show that `done` of `of` bytes have been read; 0 where the size is unknown."""
+        """Show that `done` of `total` bytes have been read; 0 where the size is unknown."""
 
     def finish(self) -> None:
         """End the display."""

@@ -16,7 +16,7 @@ def read_files(
 ) -> Snapshot:
     """Read these resources in the files and folders named, and nothing else.
 
-    Raises ConfigError where a file cannot be read, CannotLook where there is no room to.
+    Raises ConfigError where a file cannot be read, SnapshotUnavailable where there is no room to.
     """
     builder = SnapshotBuilder(resources)
     for name in expand_files(names):

@@ -61,11 +61,11 @@ T = TypeVar("T", bound=ClusterObject)
 class Snapshot(Struct, frozen=True, gc=False):
     """Everything that was given, by resource.
 
-    `unread` names the first of the objects that could not be read, `unread_count` says how many
-    there were; `pages` names lists of which only a part was given. Where there is neither the
-    picture is whole. `ignored` counts objects of other kinds, by kind. `refused` says
-    of resources that can be done without why they were not to be had. `samples` are what was
-    measured, `usage_problems` say, by source, why nothing was, and `stale_samples` are too old.
+    `unreadable` names the first of the objects that could not be read, `unreadable_count` says how
+    many there were; `partial_lists` names lists of which only a part was given. Where there is
+    neither the snapshot is complete. `ignored` counts objects of other kinds, by kind. `forbidden`
+    says of optional resources why they could not be listed. `samples` are what was measured,
+    `usage_problems` say, by source, why nothing was, and `stale_samples` are too old.
     """
 
     objects: Mapping[str, Sequence[ClusterObject]]

@@ -56,7 +56,7 @@ class NodeTaintsPlugin(PodPlugin[NodeTaintsArgs]):
     The taints `node.kubernetes.io/not-ready` and `node.kubernetes.io/unreachable` count only while
     the node's Ready condition agrees (False, or Unknown): they lag behind when a node comes back.
     In reactive mode the taints of cordons, autoscalers and maintenance do not count, unless
-    `guards` in the settings says `drain` for them or `includedTaints` names them.
+    the guards in the settings say drain for them or `includedTaints` names them.
     """
 
     name = "RemovePodsViolatingNodeTaints"

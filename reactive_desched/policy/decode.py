@@ -56,7 +56,7 @@ class FieldAdvice(Struct, frozen=True):
 class FieldHints:
     """Hints that need to know the kind of document; the base knows only names.
 
-    Only of what `is_upstreams` is there a lenient reading.
+    `allows_lenient` says that there is a lenient reading: for what upstream defines alone.
     """
 
     allows_lenient: ClassVar[bool] = False

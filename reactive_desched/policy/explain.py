@@ -55,7 +55,7 @@ def explain_validation_error(
     type_hint: WrongTypeHint,
     model: type[BaseModel] | None = None,
 ) -> Iterator[Diagnostic]:
-    """Turn a validation error into problems; `advise` may have a better hint for a wrong type.
+    """Turn a validation error into diagnostics; `type_hint` may improve the hint for a wrong type.
 
     The model says what a required field is for.
     """

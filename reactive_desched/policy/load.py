@@ -74,7 +74,7 @@ def load_sources(
 ) -> Configuration:
     """Read texts that hold, in any order, one policy and at most one set of settings.
 
-    Lenient as for `load`. Raises PolicyErrors.
+    Lenient as for `load_files`. Raises PolicyErrors.
     """
     return _load(list(sources), registry, DiagnosticList(lenient=lenient))
 

@@ -43,9 +43,9 @@ class NodeSpan:
 class Outline:
     """One document: `start` and `end` bound it in the text, without its `---`.
 
-    `spots` are in written order, what is outside before what is inside. `masks` are the spans in
+    `spans` are in written order, what is outside before what is inside. `opaque_spans` are those in
     which a # begins no comment. `styles` has the style of each single value, `brackets` the places
-    of collections in flow style. A document that `shares` has anchors or aliases.
+    of collections in flow style. `has_aliases` says that there are anchors or aliases.
     """
 
     text: str

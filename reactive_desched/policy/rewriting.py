@@ -59,7 +59,7 @@ class ConvertResult:
     """A text with its policy in today's format, and the notices about it.
 
     Documents beside the policy are as they were; so is everything if nothing `is_changed`. What
-    `needs_lenience` has values that only a lenient reading takes.
+    `needs_lenient` has values that only a lenient reading takes.
     """
 
     text: bytes

@@ -46,8 +46,8 @@ _SCOPE: Final = {**_NAMESPACES, "labelSelector": ("labelSelector",)}
 class Strategy:
     """What became of a strategy: the plugin's extension point, and where its arguments come from.
 
-    `copies` gives, for each argument that is a parameter unchanged, the path of that parameter;
-    `makes` are parameters that become something else.
+    `copied_params` gives, for each argument that is a parameter unchanged, the path of that
+    parameter; `derived_params` are parameters that become something else.
     """
 
     point: str

@@ -35,7 +35,7 @@ class Landscape(Struct, frozen=True, kw_only=True):
     heartbeats: bool = True
     node_agents: bool = True
     scenario: str = FRESH
-    """A name of `SCENARIOS`, or `fresh`: then pods start while one watches."""
+    """A name of `SCENARIOS`, or FRESH: then pods start while one watches."""
     uid_salt: int = 0
     """128 bits by which the uids of two clusters of one seed differ."""
 

@@ -27,7 +27,7 @@ class Sink(Protocol):
         """Hand over records in their order; return how many, from the first, are safely there.
 
         At least one is, or it raises: SinkUnavailable when the rest must be tried again, and
-        EventRefused when the first of them will never be taken. Either may have handed over some
+        EventRejected when the first of them will never be taken. Either may have handed over some
         already; those come again.
         """
         ...

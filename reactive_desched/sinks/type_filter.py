@@ -14,7 +14,7 @@ class TypeFilter:
     def match(self, entry: JournalRecord) -> EventSummary | None:
         """Return the summary of a wanted event, None for others.
 
-        Raises EventRefused for a record that cannot be read.
+        Raises EventRejected for a record that cannot be read.
         """
         event = parse_summary(entry.raw)
         if event is None:

@@ -208,7 +208,7 @@ class TelemetryObserver(Observer):
         )
 
     def on_pause(self, reason: str) -> None:
-        """Log a pause at debug level: `log_transitions` logs the pauses that last."""
+        """Log a pause at debug level: `app.recording.log_pauses` logs those that last."""
         if not reason:
             self._log.debug("evictions resumed")
         else:

@@ -13,7 +13,7 @@ class UsageSource(Protocol):
 
     @property
     def name(self) -> str:
-        """The `source` of its samples."""
+        """The `NodeUsage.source` of its samples."""
         ...
 
     @property

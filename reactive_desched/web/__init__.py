@@ -1,4 +1,4 @@
 """What the controller shows over HTTP: health, metrics and events.
 
-Import `serve` from `web.server` and `Health` from `web.health`.
+Import `serve_at` from `web.server` and `Health` from `web.health`.
 """

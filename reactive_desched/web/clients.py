@@ -36,7 +36,7 @@ class StreamCounters(Struct):
 
 
 class StreamClients:
-    """The clients there are now: `most` at once, further ones are turned away and counted.
+    """The clients there are now: `limit` at once, further ones are turned away and counted.
 
     `connections` holds theirs, so that no rule for other connections ends them.
     """

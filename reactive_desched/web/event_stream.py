@@ -42,8 +42,8 @@ class EventStream:
     """Answers GET /events from the journal.
 
     A client costs a bounded amount of memory, and no other client waits for it: see
-    `Clients`, `Link` and `Latest` for the bounds. `clock` is the time of day. Before the journal is
-    open, and on a standby, clients are asked to come back.
+    `StreamClients`, `StreamConnection` and `LiveBuffer` for the bounds. `clock` is the time of day.
+    Before the journal is open, and on a standby, clients are asked to come back.
     """
 
     _records: RecordSource

@@ -54,7 +54,7 @@ class RecordSource(Protocol):
         ...
 
     async def read_after(self, seq: int, limit: int = 500) -> list[JournalRecord]:
-        """Return the records behind a place; raises RecordsGone, or OSError."""
+        """Return the records behind a place; raises RecordsExpired, or OSError."""
         ...
 
     async def wait_past(self, seq: int) -> None:

@@ -33,12 +33,12 @@ class PageCache:
         self._start_lock, self._read_lock = anyio.Lock(), anyio.Lock()
 
     async def resolve_start(self, start: Start) -> int:
-        """Return the sequence behind which a client begins; raises RecordsGone, or OSError."""
+        """Return the sequence behind which a client begins; raises RecordsExpired, or OSError."""
         async with self._start_lock:
             return await resolve_start_seq(start, self._records)
 
     async def chunk(self, seq: int, event_filter: EventFilter, framing: Framing) -> Chunk:
-        """Return what comes behind this place; raises RecordsGone, or OSError."""
+        """Return what comes behind this place; raises RecordsExpired, or OSError."""
         begin = seq - seq % PAGE_RECORDS
         if (page := self._pages.get(begin)) is None:
             async with self._read_lock:

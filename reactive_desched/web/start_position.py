@@ -16,7 +16,7 @@ from reactive_desched.web.live_buffer import RecordSource
 
 
 async def resolve_start_seq(start: Start, records: RecordSource) -> int:
-    """Return the sequence behind which a client begins; raises RecordsGone if it is not there."""
+    """Return the sequence behind which a client begins; raises RecordsExpired if it is gone."""
     match start:
         case AfterSequence():
             return validate_position(

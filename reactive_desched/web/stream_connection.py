@@ -33,9 +33,9 @@ class ClientStalled(Exception):  # noqa: N818  it is raised as the fact it names
 
 
 class StreamConnection:
-    """Writes to one client; holds WAITING_BYTES and the last piece handed over at most.
+    """Writes to one client; holds MAX_UNSENT_BYTES and the last piece handed over at most.
 
-    A client that takes nothing for `stalled_after_s`, while there is something for it, is
+    A client that takes nothing for `stall_timeout_s`, while there is something for it, is
     stalled; one that takes a little now and then is slow, and is not.
     """
 
@@ -73,7 +73,7 @@ class StreamConnection:
         return 0 if transport is None else transport.get_write_buffer_size()
 
     async def send(self, data: bytes) -> None:
-        """Hand something over; raises Stalled, or ConnectionError when the client has gone."""
+        """Hand bytes over; raises ClientStalled, or ConnectionError when the client has gone."""
         self.check_progress()
         self._written_bytes += len(data)
         await self._open_writer.write(data, drain=False)
@@ -92,7 +92,7 @@ class StreamConnection:
             drained.cancel()
 
     def check_progress(self) -> None:
-        """Raise Stalled when the client has taken nothing for too long."""
+        """Raise ClientStalled when the client has taken nothing for too long."""
         waiting, now = self.unsent_bytes, anyio.current_time()
         if not waiting or self._written_bytes - waiting > self._sent_bytes:
             self._sent_bytes, self._progress_at = self._written_bytes - waiting, now

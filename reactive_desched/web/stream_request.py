@@ -38,7 +38,7 @@ _BOOLEANS: Final = {"": True, "true": True, "1": True, "false": False, "0": Fals
 
 
 class StreamRequest(Struct, frozen=True):
-    """Which events, from where on, and whether also those to come; `lines` asks for NDJSON."""
+    """Which events, from where on, and whether also those to come; `ndjson` asks for lines."""
 
     start: Start
     event_filter: EventFilter

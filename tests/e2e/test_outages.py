@@ -128,16 +128,14 @@ def test_a_change_made_while_the_watch_was_cut_and_history_compacted_is_acted_on
     assert listed - DISPENSABLE == NEEDED
 
 
-@pytest.mark.parametrize(
-    "is_killed", [pytest.param(True, id="killed"), pytest.param(False, id="gave up waiting")]
-)
+@pytest.mark.parametrize("sender", ["is killed", "gives up waiting"])
 def test_a_request_that_arrives_after_its_sender_was_lost_ends_as_an_eviction(
     control_plane: ControlPlane,
     playground: E2ENamespace,
     kubeconfig: Path,
     referee: AuditCrosscheck,
     tmp_path: Path,
-    is_killed: bool,
+    sender: str,
 ) -> None:
     playground.add_nodes("n1", pool="a")
     playground.add_nodes("n2", pool="b")
@@ -165,7 +163,7 @@ def test_a_request_that_arrives_after_its_sender_was_lost_ends_as_an_eviction(
                 within_s=20,
                 what="a request is on its way",
             )
-            if is_killed:
+            if sender == "is killed":
                 time.sleep(1)
                 controller.kill()
                 controller.start()

@@ -121,7 +121,7 @@ def disagreements(
 ) -> list[AuditedEviction]:
     """Return the evictions that only one of the two books has.
 
-    One whose answer was lost is `unknown` in ours, and may or may not stand in the server's.
+    One whose answer was lost is UNKNOWN in ours, and may or may not stand in the server's.
     """
     in_journal = Counter(each for each in journalled if each.result == EVICTED)
     theirs = Counter(audited)

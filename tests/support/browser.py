@@ -38,7 +38,7 @@ class BrowserError(Exception):
 
 
 class BrowserTab:
-    """A tab. `complaints` are the errors in its console and the exceptions nobody caught."""
+    """A tab; `console_errors` are the errors in its console and exceptions that were not caught."""
 
     def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
         self.console_errors: list[str] = []

@@ -39,7 +39,7 @@ class ChildProcess:
         return self._process is not None and self._process.poll() is None
 
     def ensure_alive(self) -> None:
-        """Raise `ComponentError` with the last words of a program that has ended."""
+        """Raise ChildProcessFailedError with the last words of a program that has ended."""
         if not self.alive:
             code = self._process.returncode if self._process else "never started"
             raise ChildProcessFailedError(f"{self.name} has ended ({code}):\n{self.tail(30)}")

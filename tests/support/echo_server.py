@@ -16,11 +16,11 @@ __all__ = [
 ]
 
 EchoReply = Callable[[bytes, asyncio.StreamWriter], Awaitable[None]]
-"""What to write after this was heard."""
+"""Writes an answer to these bytes."""
 
 
 class EchoServer:
-    """A server on a bare socket; `heard` is all that it was sent."""
+    """A server on a bare socket; `received` is all that it was sent."""
 
     def __init__(self, answer: EchoReply) -> None:
         self.received = b""

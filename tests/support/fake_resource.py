@@ -98,7 +98,7 @@ class FakeCodec:
 
 
 class RecordingEventHandler:
-    """Holds what it was given, and a `story` of every call in order."""
+    """Holds what it was given, and every one of its `calls` in order."""
 
     def __init__(self) -> None:
         self.objects: dict[str, str] = {}

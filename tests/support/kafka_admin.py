@@ -43,7 +43,7 @@ class KafkaAdmin:
             return False
 
     def create_topic(self, name: str, partitions: int = 3, **settings: str) -> None:
-        """Make a topic that can be written to at once; `max_message_bytes` is a setting."""
+        """Make a topic that can be written to at once; settings have underscores for dots."""
         config = {key.replace("_", "."): value for key, value in settings.items()}
         topic = NewTopic(name, partitions, 1, config=config)
         _await_futures(self._client.create_topics([topic]).values())

@@ -59,7 +59,7 @@ class JournalToKafka:
         self._unread_events = iter(some_events(MAX_EVENTS, pods=24, source=journal.source))
 
     def events(self, count: int) -> list[AnyEvent]:
-        """Return the next so many made-up events, MOST_EVENTS in all."""
+        """Return the next so many made-up events, MAX_EVENTS in all."""
         return list(islice(self._unread_events, count))
 
     async def append(self, events: Iterable[AnyEvent], *, per_second: float = 0.0) -> list[float]:

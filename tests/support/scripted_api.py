@@ -1,7 +1,7 @@
 """A small API server over real HTTP that keeps the rules of list and watch, and breaks on demand.
 
 It serves one resource. Whatever a test wants to go wrong is either scripted for the next request
-(`answer_next`) or done to the watches that are open (`cut`, `end`, `repeat`, ...).
+(`answer_next`) or done to the watches that are open (`cut_watches`, `replay_event`, ...).
 """
 
 import asyncio
@@ -39,7 +39,7 @@ class ReceivedRequest(Struct, frozen=True):
 
 
 class ScriptedReply(Struct, frozen=True):
-    """One scripted reply; `then` is what happens to the connection after the body."""
+    """One scripted reply; `after_body` is what happens to the connection then."""
 
     status: int = 200
     body: bytes = b""

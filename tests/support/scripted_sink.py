@@ -28,7 +28,7 @@ from tests.support.recording_logger import RecordingLogger
 __all__ = ["ScriptedSink", "SinkRunnerHarness", "wait_until"]
 
 RECORDED: Final = datetime(2026, 3, 29, 1, 30, 1, tzinfo=UTC)
-"""When the records of `evictions` were written."""
+"""When the records of `eviction_entries` were written."""
 
 
 class ScriptedSink:

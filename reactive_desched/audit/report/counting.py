@@ -223,7 +223,7 @@ class Following(Generic[_Key, _Value]):
 
 
 class PeriodCounts:
-    """What is counted of the records of a period; `_us` are microseconds since 1970."""
+    """What is counted of the records of a period; times are microseconds since 1970."""
 
     def __init__(self) -> None:
         self.records = 0

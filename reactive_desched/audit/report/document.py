@@ -19,7 +19,7 @@ class Column(Struct, frozen=True):
 class Table(Struct, frozen=True):
     """A table; `bars` has a length for each row, and `rest` says what is left out.
 
-    The first column names its row. A `long` table may be folded away.
+    The first column names its row. One that `is_long` may be folded away.
     """
 
     caption: str

@@ -1,6 +1,6 @@
 """Who signs the journal's checkpoints, and where the key is kept.
 
-What is signed is the head of the hash chain: see `notes`.
+What is signed is the head of the hash chain: see `signed_note`.
 """
 
 from pathlib import Path

@@ -19,8 +19,8 @@ _LEVEL: Final = 6
 def compress(segment: Segment, check_cancelled: Callable[[], None]) -> None:
     """Put a compressed file in the place of a closed segment's plain one; blocks.
 
-    The plain file goes only when the other is durable and was read back whole. It calls `go_on`
-    now and then, which may raise. Raises OSError; then the plain file is still there.
+    The plain file goes only when the other is durable and was read back whole. `check_cancelled` is
+    called now and then, and may raise. Raises OSError; then the plain file is still there.
     """
     final = segment.path.with_name(segment.path.name + GZIP_SUFFIX)
     temp_path = final.with_name(final.name + TEMP_SUFFIX)

@@ -80,8 +80,8 @@ class RetentionConfig(Struct, frozen=True, kw_only=True):
 class RetentionInputs(Struct, frozen=True, kw_only=True):
     """What must stay in the journal, asked at every round; none of these may block.
 
-    `open_from` is the first sequence of the segment being written, `oldest_open` that of the oldest
-    intent without an ending, and `read_to` the last that is safely with each configured sink.
+    `active_first_seq` is the first sequence of the segment being written, `oldest_open_seq` that of
+    the oldest intent without an outcome, and `acked_seqs` the last that each configured sink has.
     """
 
     active_first_seq: Callable[[], int]

@@ -15,7 +15,7 @@ class CancellableRunner:
         self._running: tuple[asyncio.AbstractEventLoop, asyncio.Task[None]] | None = None
 
     def run(self, work: Coroutine[None, None, None], timeout_s: float) -> None:
-        """Block until the coroutine ends; raises TimeoutError, or CancelledError after `stop`."""
+        """Block until the coroutine ends; raises TimeoutError, or CancelledError after `cancel`."""
         asyncio.run(asyncio.wait_for(self._run_cancellable(work), timeout_s))
 
     def cancel(self) -> None:

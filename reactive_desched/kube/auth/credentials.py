@@ -22,12 +22,12 @@ _MIN_RELOAD_INTERVAL_S = 5.0
 
 
 class Credentials:
-    """The current `access`; a worker thread reads it again every minute and after a 401.
+    """The current `config`; a worker thread reads it again every minute and after a 401.
 
     This covers everything that rotates: mounted tokens, token files, certificates and keys on
     disk, exec plugins, and OIDC tokens that expire soon. An exec plugin that names no expiry runs
     again only after a 401. A 401 triggers at most one reload in five seconds; requests do not
-    wait for it. A reload that fails keeps the old access and sets `problem`.
+    wait for it. A reload that fails keeps the old one and sets `last_error`.
     """
 
     def __init__(self, source: KubeConfigSource, clock: Clock, environ: Mapping[str, str]) -> None:

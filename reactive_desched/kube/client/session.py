@@ -74,7 +74,7 @@ class RequestLimits(Struct, frozen=True, gc=False):
 class WatchStream(Struct, frozen=True):
     """A watch with status 200; `readline` returns one line, empty at the end.
 
-    `readline` raises aiohttp's errors when the connection breaks; `received` counts bytes.
+    `readline` raises aiohttp's errors when the connection breaks; `received_bytes` counts bytes.
     """
 
     headers: Mapping[str, str]

@@ -40,7 +40,7 @@ class WatchEventHandler(ABC, Generic[T]):
 class WatchReader(Generic[T]):
     """Reads a watch until its handler, the server, silence or another epoch ends it.
 
-    A line that cannot be read, or is longer than the session allows, goes to `malformed`; the
+    A line that cannot be read, or is longer than the session allows, goes to `on_malformed`; the
     lines after it are read on.
     """
 

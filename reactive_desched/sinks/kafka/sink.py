@@ -23,7 +23,7 @@ NAME: Final = "kafka"
 class KafkaSink:
     """The sink; a producer lives until the first error that reaches it.
 
-    Where a batch was too large, its events are `_suspects`: they travel singly, until the one that
+    Where a batch was too large, its events are suspects: they travel singly, until the one that
     is to blame is found. They are bounded by what is delivered at once. Later batches are half as
     large, as the topic's bound may be lower than ours.
     """
