@@ -146,7 +146,7 @@ async def read_outcome(evictor: Evictor, request: EvictionRequest) -> Outcome:
             await anyio.sleep(wait_s)
             wait_s = min(MAX_READ_BACKOFF_S, wait_s * 2)
         else:
-            return outcome_from_lookup(request.uid, lookup)
+            return outcome_from_lookup(request, lookup)
 
 
 def _request(intent: Intent) -> EvictionRequest:

@@ -5,11 +5,11 @@ from collections.abc import Mapping
 import anyio
 from msgspec import Struct
 
-from reactive_desched.api.event import Who
 from reactive_desched.eviction.evictor import Evictor
 from reactive_desched.eviction.executor import confirm_by_reading, read_outcome
 from reactive_desched.journal.recorder import JournalRecorder
 from reactive_desched.journal.recovery import OpenIntent
+from reactive_desched.model.eviction_options import EvictionOptions
 from reactive_desched.model.objects import PodKey
 from reactive_desched.model.outcomes import (
     DRY_RUN_INTERRUPTED,
@@ -40,7 +40,7 @@ async def read_open_intents(
             outcome = DRY_RUN_INTERRUPTED.outcome("the dry run was interrupted")
             await _end_intent(intent, outcome, recorder, log)
             continue
-        outcome = await read_outcome(evictor, _request(intent.who))
+        outcome = await read_outcome(evictor, _request(intent))
         if outcome.result == FAILED:
             pending.append(intent)
         else:
@@ -56,7 +56,7 @@ async def end_pending_intent(
 
     The wall clock may have been set since the request was sent, so it does not count.
     """
-    outcome = await confirm_by_reading(evictor, _request(intent.who), deadline)
+    outcome = await confirm_by_reading(evictor, _request(intent), deadline)
     await _end_intent(intent, outcome, recorder, log)
     return outcome
 
@@ -85,5 +85,6 @@ async def _end_intent(
     )
 
 
-def _request(pod: Who) -> EvictionRequest:
-    return EvictionRequest(pod.namespace, pod.name, pod.uid)
+def _request(intent: OpenIntent) -> EvictionRequest:
+    who, options = intent.who, EvictionOptions(intent.policy)
+    return EvictionRequest(who.namespace, who.name, who.uid, options=options)

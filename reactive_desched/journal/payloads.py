@@ -143,6 +143,12 @@ def action_payload(options: EvictionOptions = BY_EVICTION) -> What:
     return What(action=_ACTIONS[options.policy], grace_period_seconds=options.grace_period_s)
 
 
+def eviction_policy(what: What) -> EvictionPolicy:
+    """Return the policy of a recorded action; one that a later version wrote is an eviction."""
+    policies = {action: policy for policy, action in _ACTIONS.items()}
+    return policies.get(what.action, EvictionPolicy.EVICTION)
+
+
 def partition_key(context: DecisionContext) -> str:
     """Return the key within which events are ordered: the topmost owner's uid, or the pod's."""
     return context.owners[-1].uid if context.owners else context.finding.pod.uid

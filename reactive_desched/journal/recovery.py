@@ -21,6 +21,7 @@ from reactive_desched.api.event import (
 from reactive_desched.errors import JournalError
 from reactive_desched.journal.durable import sync_directory
 from reactive_desched.journal.events import decode_event
+from reactive_desched.journal.payloads import eviction_policy
 from reactive_desched.journal.records import GENESIS, AnyEvent, digest, recorded_at
 from reactive_desched.journal.segments import (
     DAMAGE_ERRORS,
@@ -29,6 +30,7 @@ from reactive_desched.journal.segments import (
     list_segments,
     read_lines,
 )
+from reactive_desched.model.eviction_options import EvictionPolicy
 
 MAX_DAMAGED_NAMED = 20
 """So many damaged lines are named; further ones are only counted."""
@@ -51,6 +53,11 @@ class OpenIntent(Struct):
     def who(self) -> Who:
         """The pod that was to be evicted."""
         return self.event.data.who
+
+    @property
+    def policy(self) -> EvictionPolicy:
+        """How the pod was asked to leave."""
+        return eviction_policy(self.event.data.what)
 
     @property
     def is_dry_run(self) -> bool:

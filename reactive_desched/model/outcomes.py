@@ -7,7 +7,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from reactive_desched.model.eviction_options import BY_EVICTION, EvictionOptions
+from reactive_desched.model.eviction_options import BY_EVICTION, EvictionOptions, EvictionPolicy
 
 
 class EvictionRequest(Struct, frozen=True, gc=False):
@@ -91,10 +91,14 @@ class PodNotFound(Struct, frozen=True, gc=False):
 
 
 class PodFound(Struct, frozen=True, gc=False):
-    """The API server has a pod of that name, with this uid."""
+    """The API server has a pod of that name, with this uid.
+
+    `is_soft` says that the pod has the annotation of a soft eviction.
+    """
 
     uid: str
     terminating: bool
+    is_soft: bool = False
 
 
 PodLookup = PodNotFound | PodFound
@@ -266,15 +270,18 @@ def outcome_from_response(response: EvictionResponse) -> Outcome | None:
             return None
 
 
-def outcome_from_lookup(uid: str, lookup: PodLookup) -> Outcome:
+def outcome_from_lookup(request: EvictionRequest, lookup: PodLookup) -> Outcome:
     """Return the outcome that reading the pod shows, after a request of unknown effect.
 
-    A pod that still exists shows it only once the request can no longer arrive.
+    A pod that still exists shows it only once the request can no longer arrive, unless it is
+    terminating, or annotated by a soft eviction.
     """
     match lookup:
-        case PodFound(uid=found, terminating=terminating) if found == uid:
+        case PodFound(uid=found, terminating=terminating, is_soft=is_soft) if found == request.uid:
             if terminating:
                 return POD_TERMINATING.outcome("a read of the pod shows that it is terminating")
+            if is_soft and request.options.policy is EvictionPolicy.SOFT_EVICTION:
+                return SOFT_EVICTION_REQUESTED.outcome("a read of the pod shows the annotation")
             return POD_STILL_RUNNING.outcome("a read of the pod shows that it was not evicted")
         case _:
             return POD_GONE.outcome("a read of the pod shows that it is gone")

@@ -13,6 +13,7 @@ from reactive_desched.errors import ClusterError
 from reactive_desched.eviction.executor import EFFECT_TIMEOUT_S
 from reactive_desched.eviction.recovery import resolve_open_intents
 from reactive_desched.journal.history import History
+from reactive_desched.model.eviction_options import EvictionPolicy
 from reactive_desched.model.outcomes import (
     DRY_RUN_INTERRUPTED,
     Outcome,
@@ -58,6 +59,7 @@ class Open(Struct):
     id: str
     who: Any
     is_dry_run: bool = False
+    policy: EvictionPolicy = EvictionPolicy.EVICTION
 
 
 class Who(Struct):
@@ -68,8 +70,10 @@ class Who(Struct):
     uid: str
 
 
-def open_intent(name: str, *, dry_run: bool = False) -> Open:
-    return Open(f"i-{name}", Who("shop", name, f"uid-{name}"), dry_run)
+def open_intent(
+    name: str, *, dry_run: bool = False, policy: EvictionPolicy = EvictionPolicy.EVICTION
+) -> Open:
+    return Open(f"i-{name}", Who("shop", name, f"uid-{name}"), dry_run, policy)
 
 
 class OpenIntentStore:
@@ -135,6 +139,17 @@ async def test_open_intents_of_an_earlier_process_are_settled_by_reading_their_p
         (f"shop/{key.removeprefix('i-')}", outcome.result) for key, outcome in ledger.ends
     ]
     assert flow.readiness.pauses[STARTUP].reason == ""
+
+
+async def test_a_soft_eviction_of_an_earlier_process_ends_by_the_annotation_of_its_pod() -> None:
+    annotated = PodFound("uid-web", terminating=False, is_soft=True)
+    soft = open_intent("web", policy=EvictionPolicy.SOFT_EVICTION)
+    ledger, reader, flow = OpenIntentStore(soft), Reader(web=annotated), whole_flow()
+    await settle_all(flow, ledger, reader, Log())
+
+    assert [(key, outcome.reason) for key, outcome in ledger.ends] == [
+        ("i-web", "SoftEvictionRequested")
+    ]
 
 
 async def test_open_intents_of_a_dry_run_are_withheld_and_no_pod_is_read() -> None:

@@ -16,6 +16,7 @@ from reactive_desched.journal.recorder import MAX_PROBLEMS, JournalRecorder
 from reactive_desched.journal.records import AnyEvent
 from reactive_desched.model.accounts import DecisionContext
 from reactive_desched.model.decisions import Defer, Evict, Refuse
+from reactive_desched.model.eviction_options import EvictionOptions, EvictionPolicy
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.intents import Intent
 from reactive_desched.model.moves import MoveEnd
@@ -256,6 +257,18 @@ async def test_ids_follow_from_the_past_and_never_come_back_in_another_process(
 
     ids = [event.id for event in read_events(tmp_path)]
     assert len(set(ids)) == len(ids)
+
+
+@pytest.mark.parametrize("policy", EvictionPolicy)
+async def test_an_intent_that_was_left_open_says_how_its_pod_was_asked_to_leave(
+    running: Running, make: Callable[..., JournalRecorder], policy: EvictionPolicy
+) -> None:
+    finding = msgspec.structs.replace(FINDING, options=EvictionOptions(policy))
+    async with running() as journal:
+        await make(journal).begin_intent(Intent(DecisionContext(finding, "nightly")))
+
+    async with running() as journal:
+        assert [intent.policy for intent in journal.open_intents] == [policy]
 
 
 async def test_beyond_their_rate_verdicts_are_counted_and_evictions_still_recorded(

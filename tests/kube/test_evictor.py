@@ -10,6 +10,7 @@ from reactive_desched.kube.client.evictor import ApiEvictor
 from reactive_desched.kube.client.rate_limiter import RateLimit, RequestPriority
 from reactive_desched.kube.client.session import KubeConfigOptions, Session, open_session
 from reactive_desched.model.eviction_options import (
+    SOFT_EVICTION,
     DeleteOptions,
     EvictionOptions,
     EvictionPolicy,
@@ -327,6 +328,13 @@ class TestLooking:
     async def test_sees_that_it_is_terminating(self, api: ScriptedApi, session: Session) -> None:
         body = b'{"metadata":{"uid":"uid-1","deletionTimestamp":"2026-01-02T03:04:05Z"}}'
         assert await self.look(api, session, ScriptedReply(body=body)) == PodFound("uid-1", True)
+
+    async def test_sees_that_a_soft_eviction_annotated_it(
+        self, api: ScriptedApi, session: Session
+    ) -> None:
+        body = b'{"metadata":{"uid":"uid-1","annotations":{"%s":"{}"}}}' % SOFT_EVICTION.encode()
+        found = await self.look(api, session, ScriptedReply(body=body))
+        assert found == PodFound("uid-1", terminating=False, is_soft=True)
 
     async def test_sees_that_it_is_gone(self, api: ScriptedApi, session: Session) -> None:
         reply = ScriptedReply(404, refusal(404, "NotFound", 'pods "web-1" not found'))

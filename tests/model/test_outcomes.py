@@ -2,6 +2,7 @@
 
 import pytest
 
+from reactive_desched.model.eviction_options import EvictionOptions, EvictionPolicy
 from reactive_desched.model.outcomes import (
     DRY_RUN_NOT_SENT,
     EVICTION_ACCEPTED,
@@ -18,6 +19,7 @@ from reactive_desched.model.outcomes import (
     Denied,
     DryRun,
     EffectUnknown,
+    EvictionRequest,
     EvictionResponse,
     LeavesLater,
     NotFound,
@@ -108,11 +110,44 @@ def test_no_answer_is_without_a_row_above() -> None:
         pytest.param(
             PodFound("u1", terminating=False), "failed", "FoundRunning", id="it is still there"
         ),
+        pytest.param(
+            PodFound("u1", terminating=False, is_soft=True),
+            "failed",
+            "FoundRunning",
+            id="it is still there, and another program annotated it",
+        ),
     ],
 )
 def test_reading_the_pod_resolves_an_unknown_effect(
     pod: PodLookup, result: str, reason: str
 ) -> None:
-    outcome = outcome_from_lookup("u1", pod)
+    outcome = outcome_from_lookup(EvictionRequest("shop", "web", "u1"), pod)
+
+    assert (outcome.result, outcome.reason) == (result, reason)
+
+
+@pytest.mark.parametrize(
+    ("pod", "result", "reason"),
+    [
+        pytest.param(
+            PodFound("u1", terminating=False, is_soft=True),
+            "evicted",
+            "SoftEvictionRequested",
+            id="it has the annotation",
+        ),
+        pytest.param(PodFound("u1", terminating=False), "failed", "FoundRunning", id="it has none"),
+        pytest.param(
+            PodFound("u2", terminating=False, is_soft=True),
+            "unknown",
+            "FoundGone",
+            id="another pod of its name has it",
+        ),
+    ],
+)
+def test_reading_the_pod_resolves_a_soft_eviction_of_unknown_effect(
+    pod: PodLookup, result: str, reason: str
+) -> None:
+    options = EvictionOptions(EvictionPolicy.SOFT_EVICTION)
+    outcome = outcome_from_lookup(EvictionRequest("shop", "web", "u1", options=options), pod)
 
     assert (outcome.result, outcome.reason) == (result, reason)

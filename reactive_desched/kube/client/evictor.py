@@ -152,7 +152,9 @@ class ApiEvictor:
             meta = self._read_pod(reply.body).metadata
         except DECODE_ERRORS as error:
             raise Unreachable(f"GET {path}", f"not a pod: {error}", sent=True) from error
-        return PodFound(meta.uid, meta.deletion_timestamp is not None)
+        return PodFound(
+            meta.uid, meta.deletion_timestamp is not None, SOFT_EVICTION in (meta.annotations or {})
+        )
 
     def _eviction_body(self, request: EvictionRequest) -> bytes:
         annotations = {"requested-by": self._requested_by}
@@ -239,6 +241,7 @@ class _SoftEviction(Struct, frozen=True, gc=False, rename="camel", omit_defaults
 class _PodMeta(Struct, frozen=True, gc=False, rename="camel"):
     uid: str
     deletion_timestamp: str | None = None
+    annotations: dict[str, str] | None = None
 
 
 class _Pod(Struct, frozen=True, gc=False):
