@@ -166,7 +166,7 @@ async def _open_term(
                 read_history, recording.directory, recording.now(), counts_for_s=counts_for_s
             )
             history = partial(anyio.to_thread.run_sync, reading, abandon_on_cancel=True)
-            startup = recording.recorder, parts.evictor, log, pipeline.effect_timeout_s, history
+            startup = recording.recorder, parts.evictor, log, history
             tasks.start_soon(end_startup_pause, pipeline.controller, *startup)
             # jobs -> steps -> API server
             if parts.migration is not None and not deps.dry_run:

@@ -28,7 +28,7 @@ from reactive_desched.app.start_up import log_api_server, log_identity
 from reactive_desched.controller.controller import decision_context
 from reactive_desched.errors import ClusterError, ConfigError, SnapshotUnavailable
 from reactive_desched.eviction.dry_run import StillClusterEvictor
-from reactive_desched.eviction.executor import Cancelled, EvictionExecutor, effect_timeout
+from reactive_desched.eviction.executor import Cancelled, EvictionExecutor
 from reactive_desched.eviction.recorder import Recorder
 from reactive_desched.eviction.recovery import resolve_open_intents
 from reactive_desched.fit.scheduler import SchedulerNodeFit
@@ -117,9 +117,8 @@ async def _until_done(deps: Dependencies) -> int:
     ):
         tasks.start_soon(stop.wait)
         journal, recorder, evictor = recording.journal, recording.recorder, ApiEvictor(session)
-        effect_timeout_s = effect_timeout(deps.configuration.settings.client.total_timeout_s)
         with stop.cancellable:
-            await resolve_open_intents(recorder, evictor, log, effect_timeout_s)
+            await resolve_open_intents(recorder, evictor, log)
         node_fit = deps.configuration.sweep_node_fit
         snapshot = await list_snapshot(
             session,
@@ -137,7 +136,6 @@ async def _until_done(deps: Dependencies) -> int:
                 recorder,
                 StillClusterEvictor(state, view) if deps.dry_run else evictor,
                 time.monotonic,
-                effect_timeout_s=effect_timeout_s,
             ),
             recorder,
             TelemetryObserver(deps.metrics, log, time.time),

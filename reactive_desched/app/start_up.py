@@ -40,16 +40,15 @@ async def end_startup_pause(
     recorder: JournalRecorder,
     evictor: Evictor,
     log: Logger,
-    effect_timeout_s: float,
     read_history: Callable[[], Awaitable[History]],
 ) -> None:
     """End the startup pause once each pod of the last run's open intents was read.
 
     Before that, limits and memory are restored from the evictions that `read_history` returns; it
     raises OSError where they cannot be read. A pod that still exists may be evicted by that run's
-    request for `effect_timeout_s` from now; other pods are evaluated meanwhile.
+    request for the evictor's `effect_timeout_s`; other pods are evaluated meanwhile.
     """
-    deadline = anyio.current_time() + effect_timeout_s
+    deadline = anyio.current_time() + evictor.effect_timeout_s
     if recorder.open_intents():
         controller.readiness.pause(STARTUP, "resolving the evictions that the last run left open")
     await _restore(controller, recorder, read_history, log)
@@ -66,7 +65,7 @@ async def end_startup_pause(
 
     if pending := inherited.pending:
         message = "waiting for eviction requests of an earlier process"
-        log.info(message, pods=len(pending), duration_s=effect_timeout_s)
+        log.info(message, pods=len(pending), duration_s=evictor.effect_timeout_s)
     async with anyio.create_task_group() as group:
         for intent in inherited.pending:
             group.start_soon(end, intent)

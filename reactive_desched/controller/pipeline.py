@@ -12,7 +12,7 @@ from reactive_desched.controller.suspend import SuspendDetector
 from reactive_desched.controller.sync import ResourceEventHandler
 from reactive_desched.controller.worker import Worker
 from reactive_desched.eviction.evictor import Evictor
-from reactive_desched.eviction.executor import EvictionExecutor, effect_timeout
+from reactive_desched.eviction.executor import EvictionExecutor
 from reactive_desched.eviction.recorder import Recorder
 from reactive_desched.model.observer import Observer
 from reactive_desched.policy.configuration import Configuration
@@ -35,17 +35,13 @@ def _resources_of_jobs(settings: MigrationJobSettings | None) -> tuple[str, ...]
 
 
 class Pipeline(Struct, frozen=True):
-    """The way of a change: event handlers -> controller -> worker -> evictions -> controller.
-
-    `effect_timeout_s` is how long after a request of unknown effect it may still evict the pod.
-    """
+    """The way of a change: event handlers -> controller -> worker -> evictions -> controller."""
 
     event_handlers: dict[str, ResourceEventHandler]
     controller: Controller
     description: ControllerDescription
     worker: Worker
     evictions: EvictionPool
-    effect_timeout_s: float
 
 
 def build_pipeline(  # noqa: PLR0913 -- each is one edge of the pipeline, or a clock
@@ -73,8 +69,7 @@ def build_pipeline(  # noqa: PLR0913 -- each is one edge of the pipeline, or a c
         wall_clock=wall_clock,
         dry_run=dry_run,
     )
-    effect_timeout_s = effect_timeout(config.settings.client.total_timeout_s)
-    executor = EvictionExecutor(recorder, evictor, clock, effect_timeout_s=effect_timeout_s)
+    executor = EvictionExecutor(recorder, evictor, clock)
     evictions = EvictionPool(controller, executor, config.controller.evictions.max_in_flight)
     worker = Worker(controller, evictions, work_available, observer, clock)
     handlers = {
@@ -82,4 +77,4 @@ def build_pipeline(  # noqa: PLR0913 -- each is one edge of the pipeline, or a c
         for resource in sorted({*to_sync, *USAGE_RESOURCES})
     }
     description = ControllerDescription(controller, clock, wall_clock)
-    return Pipeline(handlers, controller, description, worker, evictions, effect_timeout_s)
+    return Pipeline(handlers, controller, description, worker, evictions)

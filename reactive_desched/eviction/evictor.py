@@ -1,16 +1,22 @@
 """What sends eviction requests: the API server's client, or a preview of its answers."""
 
 from collections.abc import Awaitable
-from typing import Protocol
+from typing import Final, Protocol
 
 from reactive_desched.model.outcomes import EvictionRequest, EvictionResponse, PodLookup
+
+EFFECT_TIMEOUT_S: Final = 90.0
+"""So long after a request of unknown effect it may still evict the pod, by the usual time limit."""
 
 
 class Evictor(Protocol):
     """Sends one eviction request, once, and never raises; reads a pod back.
 
-    One that cannot send at once inherits `send_now`.
+    `effect_timeout_s` is how long after a request of unknown effect the request may still evict the
+    pod. One that cannot send at once inherits `send_now`.
     """
+
+    effect_timeout_s: float = EFFECT_TIMEOUT_S
 
     async def evict(self, request: EvictionRequest) -> EvictionResponse:
         """Ask the API server to evict the pod."""

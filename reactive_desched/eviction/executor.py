@@ -24,18 +24,6 @@ INITIAL_READ_BACKOFF_S, MAX_READ_BACKOFF_S = 1.0, 30.0
 """How soon a pod is read after a call of unknown effect, and how rarely at most."""
 
 
-WEBHOOK_TIMEOUT_S = 30.0
-"""So long after its time limit a request may still be carried out: a webhook has 30 s at most."""
-
-EFFECT_TIMEOUT_S = 60.0 + WEBHOOK_TIMEOUT_S
-"""So long after a call of unknown effect it may still take effect, by the usual time limit."""
-
-
-def effect_timeout(request_timeout_s: float) -> float:
-    """Return how long after a request of unknown effect the request may still evict the pod."""
-    return request_timeout_s + WEBHOOK_TIMEOUT_S
-
-
 Cancelled = Callable[[], Outcome | None]
 """Returns the outcome of an intent that must not be sent after all; None when it may."""
 
@@ -49,23 +37,12 @@ class BegunEviction(NamedTuple):
 
 
 class EvictionExecutor:
-    """Executes one eviction: journal the intent, call the API, journal the outcome.
+    """Executes one eviction: journal the intent, call the API, journal the outcome."""
 
-    `effect_timeout_s` is how long after a call of unknown effect the call may still evict the pod.
-    """
-
-    def __init__(
-        self,
-        recorder: Recorder,
-        evictor: Evictor,
-        clock: Callable[[], float],
-        *,
-        effect_timeout_s: float = EFFECT_TIMEOUT_S,
-    ) -> None:
+    def __init__(self, recorder: Recorder, evictor: Evictor, clock: Callable[[], float]) -> None:
         self._recorder = recorder
         self._evictor = evictor
         self._clock = clock
-        self._effect_timeout_s = effect_timeout_s
 
     def begin(self, intent: Intent, cancelled: Cancelled) -> BegunEviction:
         """Journal the intent, with its decision, and send the request, as far as no step waits.
@@ -114,7 +91,7 @@ class EvictionExecutor:
         """Return what the response says of the pod, or what the pod shows where it says nothing."""
         if (outcome := outcome_from_response(await response)) is not None:
             return outcome
-        deadline = anyio.current_time() + self._effect_timeout_s
+        deadline = anyio.current_time() + self._evictor.effect_timeout_s
         return await confirm_by_reading(self._evictor, request, deadline)
 
 

@@ -61,11 +61,9 @@ async def end_pending_intent(
     return outcome
 
 
-async def resolve_open_intents(
-    recorder: JournalRecorder, evictor: Evictor, log: Logger, effect_timeout_s: float
-) -> None:
+async def resolve_open_intents(recorder: JournalRecorder, evictor: Evictor, log: Logger) -> None:
     """End every intent that an earlier process left open, one way or the other."""
-    deadline = anyio.current_time() + effect_timeout_s
+    deadline = anyio.current_time() + evictor.effect_timeout_s
     inherited = await read_open_intents(recorder, evictor, log)
     async with anyio.create_task_group() as group:
         for intent in inherited.pending:

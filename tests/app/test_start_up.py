@@ -10,7 +10,7 @@ from msgspec import Struct
 from reactive_desched.app.start_up import end_startup_pause, log_identity, log_start
 from reactive_desched.controller.readiness import STARTUP
 from reactive_desched.errors import ClusterError
-from reactive_desched.eviction.executor import EFFECT_TIMEOUT_S
+from reactive_desched.eviction.evictor import EFFECT_TIMEOUT_S
 from reactive_desched.eviction.recovery import resolve_open_intents
 from reactive_desched.journal.history import History
 from reactive_desched.model.eviction_options import EvictionPolicy
@@ -95,6 +95,8 @@ class OpenIntentStore:
 class Reader:
     """Reads pods by name; those unknown to it cannot be read at first."""
 
+    effect_timeout_s = EFFECT_TIMEOUT_S
+
     def __init__(self, **pods: PodLookup) -> None:
         self.pods = pods
         self.asked: list[str] = []
@@ -114,7 +116,7 @@ async def no_history() -> History:
 async def settle_all(
     flow: FakeEdgesController, ledger: OpenIntentStore, reader: Reader, log: Log
 ) -> None:
-    await end_startup_pause(flow.controller, ledger, reader, log, EFFECT_TIMEOUT_S, no_history)  # type: ignore[arg-type]  # what it uses of them
+    await end_startup_pause(flow.controller, ledger, reader, log, no_history)  # type: ignore[arg-type]  # what it uses of them
 
 
 async def test_open_intents_of_an_earlier_process_are_settled_by_reading_their_pods() -> None:
@@ -211,7 +213,7 @@ async def test_a_request_of_an_earlier_process_that_a_proxy_held_does_not_make_t
 async def test_a_sweep_begins_when_no_request_of_an_earlier_process_can_arrive_any_more() -> None:
     ledger = OpenIntentStore(open_intent("web"), open_intent("gone"))
     reader = Reader(web=PodFound("uid-web", terminating=False), gone=PodNotFound())
-    await resolve_open_intents(ledger, reader, Log(), EFFECT_TIMEOUT_S)  # type: ignore[arg-type]  # what it uses of them
+    await resolve_open_intents(ledger, reader, Log())  # type: ignore[arg-type]  # what it uses of them
 
     results = [(key, outcome.result) for key, outcome in ledger.ends]
     assert results == [("i-gone", "unknown"), ("i-web", "failed")]

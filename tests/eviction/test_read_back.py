@@ -7,9 +7,8 @@ import anyio.lowlevel
 import pytest
 
 from reactive_desched.errors import ClusterError
-from reactive_desched.eviction.evictor import Evictor
+from reactive_desched.eviction.evictor import EFFECT_TIMEOUT_S, Evictor
 from reactive_desched.eviction.executor import (
-    EFFECT_TIMEOUT_S,
     MAX_READ_BACKOFF_S,
     EvictionExecutor,
     confirm_by_reading,
@@ -113,12 +112,14 @@ async def test_a_pod_that_is_still_there_when_nothing_can_arrive_any_more_was_no
 
 async def test_an_eviction_whose_line_broke_ends_when_its_request_can_no_longer_arrive() -> None:
     class Broken(Reader):
+        effect_timeout_s = 8.0
+
         async def evict(self, request: EvictionRequest) -> EvictionResponse:
             await anyio.sleep(5)
             return EffectUnknown("connection reset")
 
     recorder = MemoryIntentStore()
-    means = EvictionExecutor(recorder, Broken(HERE), anyio.current_time, effect_timeout_s=8)
+    means = EvictionExecutor(recorder, Broken(HERE), anyio.current_time)
     finding = Finding(pod("web", uid="u1", on="n1", namespace="shop"), "NodeTaints", "no gpu")
 
     result = await means.execute(Intent(DecisionContext(finding, "day")), lambda: None)

@@ -226,7 +226,6 @@ class Life:
 
     async def _run_tasks(self, recorder: JournalRecorder) -> None:
         world = self._world
-        timeout_s = self.pipeline.effect_timeout_s
 
         async def read() -> Any:
             now = Moment(world.wall_now(), world.uptime(), world.server_time())
@@ -238,9 +237,7 @@ class Life:
             tasks.start_soon(self.pipeline.worker.run)
             tasks.start_soon(self._read_mail)
             self.list_all_again(world.list_lag_s)
-            tasks.start_soon(
-                end_startup_pause, self.controller, recorder, world, world.log, timeout_s, read
-            )
+            tasks.start_soon(end_startup_pause, self.controller, recorder, world, world.log, read)
 
     def stop(self, *, crash: bool) -> None:
         """Have everything end at once, or, as `run` does, the tasks first and then the journal."""

@@ -115,7 +115,7 @@ async def run(crash_run: CrashRun) -> None:
             f"repaired {opened.journal.recovery.torn_bytes} "
             f"{opened.journal.recovery.torn_file or ''}",
         )
-        await resolve_open_intents(opened.recorder, world, log, effect_timeout_s=0.0)
+        await resolve_open_intents(opened.recorder, world, log)
         if crash_run.is_last:
             await _drain_and_exit(crash_run, opened)
         opened.recorder.policy_loaded("policy.yaml", f"revision-{crash_run.number}")

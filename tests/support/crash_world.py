@@ -31,7 +31,12 @@ def evicted_uids(path: Path) -> list[str]:
 
 
 class FileApiServer(Evictor):
-    """Pods are known by their uid, which is their name too; its ending says how they behave."""
+    """Pods are known by their uid, which is their name too; its ending says how they behave.
+
+    A request has its effect before it is answered, or never.
+    """
+
+    effect_timeout_s = 0.0
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -6,7 +6,7 @@ It sends one request: whether and when to repeat it is decided where the budgets
 from collections.abc import Awaitable, Generator
 from datetime import UTC, datetime
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Final
 from urllib.parse import quote
 
 import msgspec
@@ -46,6 +46,9 @@ from reactive_desched.primitives.decode_errors import DECODE_ERRORS
 
 __all__ = ["ApiEvictor"]
 
+WEBHOOK_TIMEOUT_S: Final = 30.0
+"""So long after its time limit a request may still be carried out: a webhook has 30 s at most."""
+
 # The server sends a plain 500 with these before it changes anything.
 _NO_EFFECT_MESSAGES = ("more than one PodDisruptionBudget", "failed calling webhook")
 
@@ -56,7 +59,10 @@ _MERGE_PATCH = "application/merge-patch+json"
 
 
 class ApiEvictor:
-    """Evicts through `pods/eviction`, with the uid as precondition and the highest priority."""
+    """Evicts through `pods/eviction`, with the uid as precondition and the highest priority.
+
+    A request of unknown effect may still evict the pod for `effect_timeout_s`.
+    """
 
     def __init__(
         self,
@@ -66,6 +72,7 @@ class ApiEvictor:
         clock: Clock | None = None,
         dry_run: bool = False,
     ) -> None:
+        self.effect_timeout_s = session.limits.total_s + WEBHOOK_TIMEOUT_S
         self._session = session
         self._requested_by = requested_by
         self._clock = clock or SystemClock()

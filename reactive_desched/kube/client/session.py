@@ -168,7 +168,7 @@ class Session:
         self.rate_limiter = rate_limiter
         self.credentials = credentials
         self._http = http
-        self._limits = limits
+        self.limits = limits
         self._warm = WarmConnections(
             http, PostLimits(limits.connect_s, limits.read_s, limits.total_s, limits.body_bytes)
         )
@@ -207,7 +207,7 @@ class Session:
         into: Callable[[], Awaitable[bytearray]] | None = None,
     ) -> ApiResponse:
         """Send one request and read the response; raises Unreachable or RateLimited."""
-        limits = limits or self._limits
+        limits = limits or self.limits
         if not self.rate_limiter.try_accept(priority):
             await self.rate_limiter.wait(priority)
         timeout = _request_timeout(limits)
@@ -282,7 +282,7 @@ class Session:
         limits: RequestLimits | None = None,
     ) -> AsyncIterator[WatchStream | ApiResponse]:
         """Open a watch; a response that is no 200 with JSON is returned as ApiResponse."""
-        limits = limits or self._limits
+        limits = limits or self.limits
         await self.rate_limiter.wait(RequestPriority.WATCH)
         call = _Request("GET", path, params, None, _JSON, accept, _stream_timeout(limits))
         reply = await self._open(call, limits.open_s)
