@@ -1,4 +1,4 @@
-"""How texts are put on a terminal or into a file: columns, colours, folded lines."""
+"""Lays out text for a terminal or a file: columns, colours, folded lines."""
 
 import shutil
 import textwrap
@@ -17,18 +17,18 @@ _CONTINUATION_INDENT: Final = "    "
 
 
 class TextLayout(Struct, frozen=True):
-    """A `width` folds lines; without one each stays a line."""
+    """How text is laid out; lines are folded at `width`, or not at all without one."""
 
     width: int | None = None
     colours: bool = False
 
     def styled(self, style: str, text: str) -> str:
-        """Give a text the colours of a style, as in a terminal's codes; an empty style has none."""
+        """Return the text with a style, a code of the terminal; an empty style changes nothing."""
         return f"\x1b[{style}m{text}\x1b[0m" if self.colours and style else text
 
 
 def layout_for(stream: TextIO) -> TextLayout:
-    """Fold and colour on a terminal only, so that what is piped keeps a line for each record."""
+    """Fold and colour on a terminal only, so that piped output has a line for each record."""
     if not stream.isatty():
         return TextLayout()
     width = max(shutil.get_terminal_size().columns, _MIN_WIDTH)
@@ -48,7 +48,7 @@ def align_columns(
 
 
 def fold(line: str, layout: TextLayout) -> Iterator[str]:
-    """Yield a line, with what has no room below it and further in."""
+    """Yield a line, folded at the width; its further lines are indented deeper."""
     if layout.width is None or len(line) <= layout.width:
         yield line
         return
@@ -57,7 +57,7 @@ def fold(line: str, layout: TextLayout) -> Iterator[str]:
 
 
 def wrap(text: str, width: int, indent: str, continuation_indent: str) -> Iterator[str]:
-    """Yield the lines of a text, each within the width; the first is indented otherwise."""
+    """Yield the lines of a text, each within the width; the first has an indent of its own."""
     yield from textwrap.wrap(
         text,
         width,
@@ -70,9 +70,10 @@ def wrap(text: str, width: int, indent: str, continuation_indent: str) -> Iterat
 def hanging_indent(
     head: str, text: str, layout: TextLayout, *, styled_head: str = ""
 ) -> Iterator[str]:
-    """Yield a text behind a head, with further lines below its beginning, or deeper in no room.
+    """Yield a text behind a head, its further lines indented to the text's column.
 
-    `styled_head` is the head as it is shown, where that differs in colours.
+    Where that column leaves no room, the text begins on the next line. `styled_head` is the head
+    with colours.
     """
     shown = styled_head or head
     if layout.width is None or len(head) + len(text) <= layout.width:

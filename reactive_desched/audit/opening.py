@@ -1,4 +1,4 @@
-"""Gets an index of any journal: one that is being written, a copy, one not ours to touch."""
+"""Opens the index of a journal: beside the journal, in the cache, or a temporary one."""
 
 import hashlib
 import os
@@ -17,17 +17,17 @@ from reactive_desched.audit.progress_notice import ProgressNotice
 from reactive_desched.errors import JournalError
 
 MAX_CACHED_INDEXES: Final = 8
-"""Of so many journals that cannot be written to indexes are cached, those last used."""
+"""Indexes are cached for so many journals in folders that are not writable: those last used."""
 
 
 def cache_directory(environ: Mapping[str, str]) -> Path:
-    """Return where indexes are kept that cannot lie beside their journal."""
+    """Return the folder of the indexes whose journal lies in a folder that is not writable."""
     home = environ.get("XDG_CACHE_HOME") or Path(environ.get("HOME", "/var/cache")) / ".cache"
     return Path(home) / "reactive-desched"
 
 
 def is_writable(directory: Path) -> bool:
-    """Say whether files can be made there."""
+    """Say whether files can be made in the folder."""
     return os.access(directory, os.W_OK | os.X_OK)
 
 
@@ -41,9 +41,9 @@ def open_catalogue(
     notify: Callable[[str], None] = lambda _: None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[IndexCatalogue]:
-    """Open what is searched, up to date with the journal in the folder.
+    """Open the index of the journal in the folder, up to date with it.
 
-    Where there is not one record yet, no index is written. `notify` is called when it takes long.
+    For a journal without records no index is written. `notify` is called when it takes long.
     Raises ConfigError when there is no journal, and JournalError when it cannot be searched.
     """
     is_begun = has_records(require_journal(directory))
@@ -61,7 +61,7 @@ def open_catalogue(
 
 
 class _CatalogueOpener:
-    """One way after the other to an index, until one can be had."""
+    """Opens the first index that can be used."""
 
     def __init__(
         self, directory: Path, cache: Path, progress: ProgressNotice, *, rebuild: bool
@@ -72,7 +72,7 @@ class _CatalogueOpener:
         self._rebuild = rebuild
 
     def open_stored(self, writable: Callable[[Path], bool]) -> IndexCatalogue:
-        """Return what has an index beside the journal, or in the cache; else what has none."""
+        """Use the index beside the journal, or in the cache; else make a temporary one."""
         own_index = self._directory / schema.INDEX_FILE
         if writable(self._directory):
             with suppress(sqlite3.OperationalError, OSError):
@@ -86,7 +86,7 @@ class _CatalogueOpener:
         return self.open_temporary()
 
     def open_temporary(self) -> IndexCatalogue:
-        """Return what has an index of which nothing stays."""
+        """Make a temporary index."""
         index = AuditIndex.temporary(self._directory)
         index.index_all(self._progress_callback(0, is_stored=False))
         return IndexCatalogue(self._directory, None, index)
@@ -118,7 +118,7 @@ class _CatalogueOpener:
 
 
 def _cache_path(directory: Path, cache: Path) -> Path:
-    """Return the path of a folder's index in the cache, and make room there."""
+    """Return the path of a journal's index in the cache, and remove the oldest ones there."""
     cache.mkdir(mode=0o700, parents=True, exist_ok=True)
     name = hashlib.sha256(os.fsencode(directory.resolve())).hexdigest()[:32]
     path = cache / f"index-{name}.sqlite"

@@ -23,7 +23,7 @@ _UNITS = ("KiB", "MiB", "GiB", "TiB")
 
 
 def status_lines(status: JournalStatus, layout: TextLayout) -> Iterator[str]:
-    """Yield it line by line."""
+    """Yield the status line by line."""
     for line in fold(status.journal, layout):
         yield layout.styled("1", line)
     rows = [*_content_rows(status), *_problem_rows(status)]

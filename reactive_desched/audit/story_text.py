@@ -23,6 +23,7 @@ from reactive_desched.audit.layout import TextLayout, align_columns, fold, hangi
 from reactive_desched.audit.story import Story, StoryEvent
 from reactive_desched.errors import JournalError
 from reactive_desched.journal.signing.signed_note import parse_note
+from reactive_desched.model.changes import Resynced
 from reactive_desched.model.event_types import short_type
 from reactive_desched.model.outcomes import DRY_RUN
 
@@ -143,7 +144,9 @@ def _cluster(story: Story) -> str:
 def _trigger_lines(trigger: Cause, layout: TextLayout) -> Iterator[str]:
     """Say what made us look: a change has no record of its own."""
     version = f", resourceVersion {trigger.resource_version}" if trigger.resource_version else ""
-    text = f"{trigger.change}: {trigger.object or 'anything may have changed'}{version}"
+    is_start = trigger.change == Resynced().kind
+    about = trigger.object or ("anything may have changed" if is_start else "")
+    text = (f"{trigger.change}: {about}" if about else trigger.change) + version
     yield from _format_line("", "", "change", event_lines.printable(text), layout)
 
 

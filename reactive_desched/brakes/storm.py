@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from reactive_desched.brakes.lifted import WakeOnBrake
 from reactive_desched.model.brakes import CLUSTER, STORM, BrakeNotice
-from reactive_desched.model.changes import Resynced, changed_object
+from reactive_desched.model.changes import Resynced
 from reactive_desched.model.decisions import GateReason, Refuse
 from reactive_desched.model.evaluation import Evaluation
 from reactive_desched.model.findings import Finding
@@ -93,7 +93,7 @@ class StormBrake:
             return None
         trigger = evaluation.trigger.change
         self._pods.add(uid)
-        self._found.append(_Found(now, uid, finding.plugin, trigger.kind, changed_object(trigger)))
+        self._found.append(_Found(now, uid, finding.plugin, trigger.kind, trigger.object_name))
         storm = settings.threshold(self._count_pods())
         if self._message:
             if len(self._found) * _QUIET_SHARE >= storm:

@@ -87,9 +87,9 @@ def _verify(arguments: argparse.Namespace) -> int:
 
 
 def _require_journal(directory: Path, named: list[str]) -> None:
-    """Make sure that there is a journal, before a key of none is asked for.
+    """Raise ConfigError where there is no journal, rather than ask for its public key.
 
-    With a key, a journal of which nothing can be read is for `verify` to judge.
+    With a key given, `verify` reports a journal of which no line can be read.
     """
     from reactive_desched.audit.journal_check import has_records, require_journal
     from reactive_desched.journal.signing.signer import PUBLIC_FILE
@@ -113,7 +113,7 @@ def _trusted_keys(directory: Path, named: list[str]) -> "tuple[list[PublicKey], 
 
 
 def _parse_keys(named: str) -> "list[PublicKey]":
-    """Return the key that a word is, or those in the file that it names."""
+    """Return the key that is written here, or the keys of the file that is named."""
     from reactive_desched.journal.signing.signed_note import parse_key
 
     is_key = named.count("+") > 1 and not Path(named).exists()

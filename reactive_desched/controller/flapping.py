@@ -11,12 +11,10 @@ from reactive_desched.model.changes import (
     NodeAdded,
     NodeCapacityDecreased,
     NodeCapacityIncreased,
-    NodeChange,
     NodeGone,
     NodeLabelsChanged,
     NodeTaintsChanged,
     PodLabelsChanged,
-    changed_object,
 )
 from reactive_desched.primitives.debounce import DebounceConfig
 
@@ -68,7 +66,7 @@ class FlapDetector:
         """Count one change of the cluster, if it is of a kind that can flap."""
         if (field := FLAPPING_FIELDS.get(type(change))) is None or not self._config.changes:
             return
-        key = _object_id(change), field
+        key = change.object_name, field
         times = self._times.pop(key, None)
         if times is None:
             times = deque(maxlen=self._config.changes)
@@ -81,7 +79,7 @@ class FlapDetector:
         """Say whether the object of this change has changed too often of late."""
         if (field := FLAPPING_FIELDS.get(type(change))) is None:
             return False
-        times = self._times.get((_object_id(change), field))
+        times = self._times.get((change.object_name, field))
         return times is not None and self._flaps(times, now)
 
     def flapping(self, now: float) -> Iterator[FlappingObject]:
@@ -92,7 +90,3 @@ class FlapDetector:
 
     def _flaps(self, times: deque[float], now: float) -> bool:
         return len(times) == self._config.changes and times[0] > now - self._config.per_s
-
-
-def _object_id(change: Change) -> str:
-    return f"node {change.node}" if isinstance(change, NodeChange) else changed_object(change)

@@ -13,7 +13,6 @@ from reactive_desched.model.changes import (
     NodeChange,
     PdbChanged,
     PodBound,
-    changed_object,
 )
 from reactive_desched.model.decisions import Defer, Evict, Refuse
 from reactive_desched.model.evaluation import Evaluation
@@ -142,7 +141,7 @@ def _describe(change: Change) -> str | None:
         case PodBound(pod=pod):
             return f"PodBound {pod} on {pod.node}"
         case NodeChange():
-            return f"{change.kind} {changed_object(change)}"
+            return f"{change.kind} {change.object_name}"
         case PdbChanged(namespace=namespace, name=name):
             return f"{change.kind} {namespace}/{name}"
         case BestPreferenceChanged():

@@ -39,10 +39,10 @@ from reactive_desched.state.indexes.node_utilization import (
 )
 
 RESERVED_RECHECK_S: Final = 60.0
-"""When a plan is made anew that ended while capacity was promised to replacements."""
+"""A plan that ended while capacity was reserved for replacements is made anew after so long."""
 
 NODES_PER_SLICE: Final = 100
-"""So many nodes are counted before the event loop may have its turn: some 0.3 ms."""
+"""After so many nodes other tasks of the event loop run: some 0.3 ms."""
 
 NodePlan = Generator[Finding | RequeueAfter | YieldPoint, Decision, str]
 """The plan for one node; it returns the scope whose limit ended it, if one did."""
@@ -53,7 +53,7 @@ POOL: Final = "nodes"
 
 
 def pauses_between(nodes: Iterable[object]) -> Iterator[YieldPoint]:
-    """Use nodes up as they are counted, and pause after every hundred."""
+    """Iterate over nodes to their end, and yield a YieldPoint after every hundred."""
     for number, _ in enumerate(nodes, 1):
         if number % NODES_PER_SLICE == 0:
             yield YieldPoint()

@@ -21,7 +21,7 @@ from reactive_desched.model.outcomes import (
 )
 
 INITIAL_READ_BACKOFF_S, MAX_READ_BACKOFF_S = 1.0, 30.0
-"""How soon a pod is read after a call of unknown effect, and how rarely at most."""
+"""The first wait between two reads of a pod after a request of unknown effect, and the longest."""
 
 
 Cancelled = Callable[[], Outcome | None]

@@ -20,6 +20,11 @@ class Change(Struct, frozen=True, gc=False):
         """The change's name, for records and metrics."""
         return self.published_as or type(self).__name__
 
+    @property
+    def object_name(self) -> str:
+        """The object that the change is about, for records; empty where it is no single one."""
+        return ""
+
 
 class Resynced(Change, frozen=True, gc=False):
     """Anything may differ: start-up, a new policy, or a new list of everything."""
@@ -29,6 +34,11 @@ class PodChange(Change, frozen=True, gc=False):
     """Something about one pod changed; `pod` is the pod as it is now, or was last."""
 
     pod: Pod
+
+    @property
+    def object_name(self) -> str:
+        """The pod."""
+        return f"pod {self.pod}"
 
 
 class PodBound(PodChange, frozen=True, gc=False):
@@ -83,6 +93,11 @@ class NodeChange(Change, frozen=True, gc=False):
 
     node: str
 
+    @property
+    def object_name(self) -> str:
+        """The node."""
+        return f"node {self.node}"
+
 
 class NodeAdded(NodeChange, frozen=True, gc=False):
     """A node was added, became ready, or matches the policy's node selector now."""
@@ -119,12 +134,22 @@ class NamespaceChanged(Change, frozen=True, gc=False):
 
     namespace: str
 
+    @property
+    def object_name(self) -> str:
+        """The namespace."""
+        return self.namespace
+
 
 class PdbChanged(Change, frozen=True, gc=False):
     """A PodDisruptionBudget was added or deleted, or its selector or allowed disruptions differ."""
 
     namespace: str
     name: str
+
+    @property
+    def object_name(self) -> str:
+        """The PodDisruptionBudget."""
+        return f"{self.namespace}/{self.name}"
 
 
 class PvcChanged(Change, frozen=True, gc=False):
@@ -133,17 +158,32 @@ class PvcChanged(Change, frozen=True, gc=False):
     namespace: str
     name: str
 
+    @property
+    def object_name(self) -> str:
+        """The PersistentVolumeClaim."""
+        return f"{self.namespace}/{self.name}"
+
 
 class PvChanged(Change, frozen=True, gc=False):
     """A PersistentVolume was added or deleted, or differs."""
 
     name: str
 
+    @property
+    def object_name(self) -> str:
+        """The PersistentVolume."""
+        return self.name
+
 
 class CSINodeChanged(Change, frozen=True, gc=False):
     """A CSINode was added or deleted, or its attach limits differ."""
 
     node: str
+
+    @property
+    def object_name(self) -> str:
+        """The node."""
+        return f"node {self.node}"
 
 
 class NodeUsageChanged(NodeChange, frozen=True, gc=False):
@@ -170,6 +210,11 @@ class MigrationJobChanged(Change, frozen=True, gc=False):
 
     name: str
 
+    @property
+    def object_name(self) -> str:
+        """The PodMigrationJob."""
+        return self.name
+
 
 class MigrationJobEnded(Change, frozen=True, gc=False):
     """A PodMigrationJob ended, was deleted or could not be made, or its pod is gone.
@@ -179,11 +224,21 @@ class MigrationJobEnded(Change, frozen=True, gc=False):
 
     name: str
 
+    @property
+    def object_name(self) -> str:
+        """The PodMigrationJob."""
+        return self.name
+
 
 class PriorityClassChanged(Change, frozen=True, gc=False):
     """A PriorityClass was added or deleted, or its value differs."""
 
     name: str
+
+    @property
+    def object_name(self) -> str:
+        """The PriorityClass."""
+        return self.name
 
 
 class PodsChange(Change, frozen=True, gc=False):
@@ -194,26 +249,3 @@ class PodsChange(Change, frozen=True, gc=False):
 
 class TimePassed(Change, frozen=True, gc=False):
     """A plugin asked to look again after a time, and it has passed."""
-
-
-def changed_object(change: Change) -> str:
-    """Name the object a change is about; empty where it is about no single one."""
-    match change:
-        case PodChange(pod=pod):
-            return f"pod {pod}"
-        case NodeChange(node=node) | CSINodeChanged(node=node):
-            return f"node {node}"
-        case (
-            PdbChanged(namespace=namespace, name=name) | PvcChanged(namespace=namespace, name=name)
-        ):
-            return f"{namespace}/{name}"
-        case (
-            NamespaceChanged(namespace=name)
-            | MigrationJobChanged(name=name)
-            | MigrationJobEnded(name=name)
-            | PriorityClassChanged(name=name)
-            | PvChanged(name=name)
-        ):
-            return name
-        case _:
-            return ""

@@ -4,7 +4,7 @@ from collections.abc import Hashable
 
 from msgspec import Struct
 
-from reactive_desched.model.changes import Change, changed_object
+from reactive_desched.model.changes import Change
 from reactive_desched.model.decisions import Decision
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.triggers import Trigger
@@ -25,7 +25,7 @@ class ChangeTrigger(Struct, frozen=True, gc=False):
     def record(self) -> Trigger:
         """The trigger as journal records hold it."""
         version = str(self.resource_version) if self.resource_version else ""
-        return Trigger(self.change.kind, changed_object(self.change), version)
+        return Trigger(self.change.kind, self.change.object_name, version)
 
     def __str__(self) -> str:
         return str(self.record)

@@ -28,7 +28,7 @@ async def with_measured_use(
     *,
     show_nodes: bool = False,
 ) -> Snapshot:
-    """Add what the sources that the policy's plugins read measure now.
+    """Return the snapshot with samples, taken now, of the sources that the policy's plugins read.
 
     To show nodes, metrics-server is asked in any case, for nodes alone where no plugin reads it.
     A source that cannot be asked is named in the snapshot: its plugins find nothing.

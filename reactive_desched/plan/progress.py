@@ -1,4 +1,4 @@
-"""Shows on a terminal how far reading has come; says nothing anywhere else."""
+"""Shows on a terminal how much has been read; elsewhere nothing."""
 
 from collections.abc import Callable
 from typing import Final, TextIO
@@ -30,7 +30,7 @@ class ProgressBar(Progress):
         self._shown = False
 
     def update(self, what: str, done: int, total: int = 0) -> None:
-        """Show the bar, or a number where there is no end to measure it by."""
+        """Show the bar, or a number where the size is unknown."""
         now_s = self._clock()
         if now_s < self._next_s:
             return
@@ -42,7 +42,7 @@ class ProgressBar(Progress):
         self._terminal.flush()
 
     def finish(self) -> None:
-        """Take the line away, if there is one."""
+        """Clear the line, if there is one."""
         if self._shown:
             self._terminal.write(_CLEAR)
             self._terminal.flush()

@@ -1,4 +1,4 @@
-"""What a preview says, once for every form it is written in; docs/reference/plan.md shows it."""
+"""The report of a preview, from which table, JSON and YAML are made; see docs/reference/plan.md."""
 
 from collections.abc import Mapping
 

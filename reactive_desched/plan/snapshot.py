@@ -1,4 +1,4 @@
-"""The cluster as it was given: every object once, in an order of its own, and what was left out."""
+"""A snapshot of the cluster: every object once, in a fixed order, and what was left out."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -59,7 +59,7 @@ T = TypeVar("T", bound=ClusterObject)
 
 
 class Snapshot(Struct, frozen=True, gc=False):
-    """Everything that was given, by resource.
+    """The objects that were given, by resource.
 
     `unreadable` names the first of the objects that could not be read, `unreadable_count` says how
     many there were; `partial_lists` names lists of which only a part was given. Where there is
@@ -100,12 +100,12 @@ class Snapshot(Struct, frozen=True, gc=False):
         return self.objects.get(RESOURCE, ())  # type: ignore[return-value]  # kept under this name
 
     def measured_by(self, kinds: Collection[str]) -> "Snapshot":
-        """Return it with the samples of sources of these kinds alone."""
+        """Return the snapshot with the samples of sources of these kinds alone."""
         kept = (each for each in self.samples if source_kind(each.source) in kinds)
         return replace(self, samples=tuple(kept))
 
     def with_fresh_samples(self, settings: "UsageSettings", now_s: float) -> "Snapshot":
-        """Return it with the samples that are not too old at a time, in seconds since the epoch.
+        """Return the snapshot with the samples that are not too old at `now_s`, since the epoch.
 
         The use of the other nodes is unknown, as it is to the controller.
         """
@@ -117,13 +117,13 @@ class Snapshot(Struct, frozen=True, gc=False):
         return replace(self, samples=tuple(fresh), stale_samples=tuple(stale))
 
     def build_state(self, selects: Selector) -> ClusterState:
-        """Make a state of it, which may then be changed."""
+        """Return a new cluster state with the objects; it may be changed."""
         state = ClusterState(selects)
         self.load_into(state)
         return state
 
     def load_into(self, state: ClusterState) -> None:
-        """Put everything into a state; what was not given counts as not readable."""
+        """Put the objects into a state; a resource that was not given counts as unreadable."""
         for resource in (
             *(each for each in _MAY_BE_LEFT_OUT if not self.objects.get(each)),
             *self.forbidden,
@@ -204,7 +204,7 @@ class SnapshotBuilder:
             )
 
     def add_forbidden(self, resource: str, reason: str) -> None:
-        """Note that a resource was not to be had, and is done without."""
+        """Note that an optional resource may not be listed."""
         self._forbidden[resource] = reason
 
     def add_partial_list(self, text: str) -> None:
@@ -213,7 +213,7 @@ class SnapshotBuilder:
             self._partial_lists.append(text)
 
     def build(self) -> Snapshot:
-        """Put everything in order, the newest of what was given more than once."""
+        """Return the snapshot: sorted, and of an object given more than once the newest."""
         objects = {
             resource: _newest_of_each(unsorted) for resource, unsorted in self._objects.items()
         }

@@ -1,4 +1,4 @@
-"""Values as YAML text that every reader of policies, in whichever YAML version, takes alike."""
+"""Writes values as YAML text that readers of YAML 1.1 and 1.2 read alike."""
 
 import json
 import re
@@ -18,7 +18,7 @@ def yaml_text(text: str) -> str:
 
 
 def yaml_scalar(scalar: ScalarNode, style: str | None) -> str:
-    """Write a value in the style it had in its document; None for one that was in none."""
+    """Write a value in the style that it had in its document, if it comes from one."""
     match scalar.value, style:
         case None, _:
             return "null"

@@ -1,4 +1,4 @@
-"""Waiting for a quiet moment, but never too long.
+"""Waits until a key is quiet, but never too long.
 
 A key is due when nothing touched it for the quiet time, or when the maximum wait has passed
 since it was first touched. Bursts collapse into one look.
@@ -22,9 +22,9 @@ class DebounceConfig(Struct, frozen=True, gc=False):
 
 
 class DebounceQueue(Generic[K, C]):
-    """Touched keys with the cause that touched them first.
+    """Enqueued keys, each with its first cause.
 
-    Holds a set of work, bounded by what exists, not by how often it changes: `keys`. The
+    `keys` has each key once, however often it changes, so the number of objects bounds it. The
     dictionaries are ordered ones: finding the first key of a plain one takes longer with each key
     taken out before.
     """

@@ -32,7 +32,7 @@ _KILLED, _TERMINATED = 137, 143
 
 
 class _Life:
-    """What a kubelet remembers of one pod: how it behaves, and when what comes next."""
+    """What a kubelet remembers of one pod: how it behaves, and when its next step is due."""
 
     def __init__(self, notes: Obj, profile: Profile) -> None:
         self.notes = notes
@@ -70,7 +70,7 @@ class Kubelets(Reconciler):
             self.soon(key)
 
     def reconcile(self, key: Key, now: float) -> None:
-        """Do what the pod's, or the node's, life has come to."""
+        """Take the step of the pod, or of the node's pods, that is due now."""
         if not key[0]:
             self._tend_node(key, now)
             return

@@ -129,8 +129,10 @@ class PodState(Struct, frozen=True, rename="camel"):
 class PodExplanation(Struct, frozen=True, kw_only=True, rename="camel"):
     """Everything `why` says of one pod; `paused` is why nothing at all is evicted now.
 
-    Of an evicted pod that is gone, `node` is where it was and `created` is not known; no plugin and
-    no gate is asked about it.
+    Of a pod that waits, `setting` names the setting that would let it go, and `waits_for` says
+    which changes may: both by the decision that `reason` and `summary` are of. Of an evicted pod
+    that is gone, `node` is where it was and `created` is not known; no plugin and no gate is asked
+    about it.
     """
 
     namespace: str
@@ -144,6 +146,8 @@ class PodExplanation(Struct, frozen=True, kw_only=True, rename="camel"):
     summary: str
     paused: str
     reason: str
+    setting: str = ""
+    waits_for: tuple[str, ...] = ()
     jobs: tuple[JobRow, ...]
     plugins: tuple[PluginAnswer, ...]
     profiles: tuple[ProfileAnswer, ...]
@@ -172,6 +176,7 @@ class Explainer:
         not_covered = self._not_covered(pod)
         state, reason, summary = self._state(pod, waiting, not_covered)
         owner = owner_of(pod, chain)
+        blocked_by = waiting[0].decision if state == WAITS else None
         return PodExplanation(
             namespace=pod.namespace,
             name=pod.name,
@@ -184,6 +189,8 @@ class Explainer:
             summary=summary,
             reason=reason,
             paused=self._controller.pauses.check(),
+            setting="" if blocked_by is None else blocked_by.setting,
+            waits_for=() if blocked_by is None else _awaited(blocked_by),
             jobs=self._jobs_of(pod, waiting),
             plugins=tuple(self._plugins(pod, waiting, not_covered)),
             profiles=tuple(self._profiles(pod, waiting)) if not_covered is None else (),
@@ -323,7 +330,6 @@ class Explainer:
                 yield from _other_rejections(gate, finding.pod, decision.reason)
 
     def _rejection(self, decision: Defer | Refuse) -> GateAnswer:
-        wakes = decision.wake_on if isinstance(decision, Refuse) else ()
         until = decision.retry_at_s
         return GateAnswer(
             decision.gate,
@@ -332,7 +338,7 @@ class Explainer:
             decision.message,
             decision.setting,
             None if until is None else self._time(until),
-            awaited(wakes, decision.finding.pod.uid),
+            _awaited(decision),
         )
 
     def _nodes(self, pod: Pod, instance: PluginInstance) -> str:
@@ -356,6 +362,12 @@ class Explainer:
 
     def _time(self, seconds: float) -> datetime:
         return utc_time(seconds + self._wall_offset)
+
+
+def _awaited(decision: Defer | Refuse) -> tuple[str, ...]:
+    """Say which changes may alter the decision."""
+    wakes = decision.wake_on if isinstance(decision, Refuse) else ()
+    return awaited(wakes, decision.finding.pod.uid)
 
 
 def _replacement_so_far(pod: Pod | None) -> str:

@@ -188,15 +188,18 @@ def _explain_owner(
 
 
 def _no_such_pod(controller: Controller, name: str) -> str:
-    """Say that there is no such pod, and which one of its namespace may be meant."""
-    namespace, names = name.partition("/")[0], list[str]()
-    for pod in controller.state.store(Pod):
-        if pod.namespace == namespace and len(names) < MAX_NAMES:
-            names.append(f"{pod.namespace}/{pod.name}")
-    near = nearest_name(name, names)
-    if "/" not in name:
-        hint = "write NAMESPACE/NAME or a uid"
-    else:
-        meant = f"did you mean {near}? " if near else ""
-        hint = f"{meant}`audit show {name}` has the story of one that is gone"
-    return f"there is no pod {quote(name)}; {hint}"
+    """Say that there is no such pod, and which pod or workload of its namespace may be meant."""
+    namespace, _, rest = name.partition("/")
+    if not rest:
+        return f"there is no pod {quote(name)}; write NAMESPACE/NAME or a uid"
+    pods = [pod for pod in controller.state.store(Pod) if pod.namespace == namespace][:MAX_NAMES]
+    owners = controller.view.index(OwnerIndex)
+    for pod in pods:
+        for owner in owners.chain(pod) or pod.owners:
+            if owner.name == rest:
+                named = f"{namespace}/{owner.kind}/{owner.name}"
+                return f"there is no pod {quote(name)}; `why --owner {named}` has its pods"
+    near = nearest_name(name, [f"{namespace}/{pod.name}" for pod in pods])
+    meant = f"did you mean {near}? " if near else ""
+    gone = f"`audit show {name}` has the story of one that is gone"
+    return f"there is no pod {quote(name)}; {meant}{gone}"

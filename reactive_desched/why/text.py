@@ -83,7 +83,10 @@ class _Text:
             yield from self._line("paused", f"nothing is evicted now: {answer['paused']}", _RED)
 
     def _next(self, answer: Answer) -> Iterator[str]:
-        """Say when the pod is looked at again, and what would change the answer."""
+        """Say when the pod is evaluated again, and what would change the verdict.
+
+        The gates answer now: another one than that of the verdict may be the first to reject.
+        """
         if answer["created"] is None:
             show = f"reactive-desched audit show {answer['namespace']}/{answer['name']}"
             yield from self._line("next", f"`{show}` has its records")
@@ -99,10 +102,10 @@ class _Text:
             yield from self._line("next", "it is evaluated as soon as it has been quiet")
         if not rejections:
             return
-        first = rejections[0]
+        first = answer if answer["state"] == "waits" else rejections[0]
         texts = []
         times = [each["until"] for each in answer["plugins"] if each.get("until")]
-        if until := min(times, default=first.get("until")):
+        if until := min(times, default=rejections[0].get("until")):
             left = format_age((datetime.fromisoformat(until) - self._now).total_seconds())
             texts.append(f"in {left} at the latest")
         if awaited := first.get("waitsFor"):

@@ -41,6 +41,8 @@ class Telling:
     mode: str = api.MODE_LIVE
     at_s: float = 0.0
     version: str = "4711"
+    change: str = "NodeTaintsChanged"
+    changed: str = "node n1"
     numbers: dict[str, int | str] = field(
         default_factory=lambda: {"taints": 1, "effect": "NoSchedule"}
     )
@@ -49,7 +51,7 @@ class Telling:
         return {
             "mode": self.mode,
             "trigger": api.Cause(
-                change="NodeTaintsChanged", object="node n1", resource_version=self.version
+                change=self.change, object=self.changed, resource_version=self.version
             ),
             "what": api.What(action="evict", grace_period_seconds=30),
             "who": who,
@@ -239,6 +241,21 @@ def test_what_triggered_a_later_verdict_stands_before_it_where_it_is_another_cha
     ]
     changes = [line for line in course if line.startswith("change")]
     assert [line.rpartition(" ")[2] for line in changes] == ["4711", "4712", "4711"]
+
+
+@pytest.mark.parametrize(
+    ("change", "shown"),
+    [
+        pytest.param("Resynced", "change   Resynced: anything may have changed", id="a start"),
+        pytest.param("MoveEnded", "change   MoveEnded", id="a change of no single object"),
+    ],
+)
+def test_only_a_start_says_that_anything_may_have_changed(
+    show: Shown, change: str, shown: str
+) -> None:
+    told = Telling(change=change, changed="", version="").finding("case")
+
+    assert shown in [line.strip() for line in show(told.events, "case").splitlines()]
 
 
 def test_a_later_change_is_dim_and_the_first_is_not(show: Shown) -> None:

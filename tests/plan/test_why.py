@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +10,13 @@ import msgspec
 import pytest
 from msgspec import structs
 
+from reactive_desched.audit.layout import TextLayout
 from reactive_desched.cli import main
 from reactive_desched.journal import history
 from reactive_desched.journal.history import History
 from reactive_desched.journal.uptime import Moment
 from reactive_desched.model.history import PastEviction, PastFollowUp
+from reactive_desched.why.text import answer_lines
 
 EVERY_PLUGIN = """\
 apiVersion: descheduler/v1alpha2
@@ -137,6 +140,10 @@ def test_a_pod_that_waits_names_the_gate_the_setting_and_when_it_is_evaluated_ag
     assert rejected[0]["reason"] == waits["reason"] != ""
     assert not profile["assumed"]
     assert rejected[0].get("until") or rejected[0]["waitsFor"]
+    assert waits["setting"] == rejected[0]["setting"] != ""
+    assert waits["waitsFor"] == rejected[0].get("waitsFor", [])
+    evicting = by_state["evicting"]
+    assert (evicting["setting"], evicting["waitsFor"]) == ("", [])
     [finding] = [each for each in waits["plugins"] if each["answer"] == "finding"]
     assert finding["until"] > finding["since"]
     assert answers(waits)["RemovePodsViolatingNodeTaints"][0] == "finding"
@@ -196,10 +203,24 @@ def test_the_text_says_the_verdict_first_and_leaves_out_nothing(why: Callable[..
     assert any("shop/a" in line for line in node)
 
 
+def test_what_comes_next_is_said_of_the_verdict_and_not_of_the_gates_as_they_are_by_now(
+    why: Callable[..., Any],
+) -> None:
+    """Between evaluations another limit may be the first one that has no token left."""
+    [waits] = [found for found in (why(f"shop/{name}") for name in "ab") if found["setting"]]
+    for gate in waits["profiles"][0]["gates"]:
+        gate.update(setting="budgets.namespace", waitsFor=["the end of an outage"])
+    now = datetime(2026, 5, 1, 12, tzinfo=UTC)
+    [line] = [each for each in answer_lines(waits, now, TextLayout()) if each.startswith("next")]
+    assert line.endswith(f"; setting {waits['setting']} would change it")
+    assert "outage" not in line
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (["shop/aa"], 'there is no pod "shop/aa"; did you mean shop/a? `audit show shop/aa` has'),
+        (["shop/web"], "`why --owner shop/ReplicaSet/web` has its pods"),
         (["pod", "a", "b"], "one pod at a time: there is pod and a and b"),
         (["--node", "m1"], 'there is no node "m1"'),
         (["--owner", "shop/Deployment/web"], "write NAMESPACE/KIND/NAME"),

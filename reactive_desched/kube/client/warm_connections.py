@@ -105,7 +105,7 @@ class SentPost:
 class WarmConnections:
     """The unused connections to the API server, and how a request is written to one.
 
-    A server behind a proxy, or with credentials in its address, is none that this can reach.
+    They do not reach a server behind a proxy, or one with credentials in its address.
     """
 
     def __init__(self, http: aiohttp.ClientSession, limits: PostLimits) -> None:

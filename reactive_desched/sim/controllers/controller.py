@@ -1,4 +1,4 @@
-"""The shape all simulated controllers share: take notes on events, act when stepped."""
+"""The base of the simulated controllers: each notes events, and acts when it is stepped."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -23,7 +23,7 @@ class Controller(Protocol):
         ...
 
     def observe(self, event: Event) -> None:
-        """Take a note of an event; called inside the store's write, so it must not write."""
+        """Note an event; called inside the store's write, so it must not write."""
         ...
 
     def due(self) -> float | None:

@@ -1,4 +1,4 @@
-"""Answers to get and list."""
+"""Handles get and list requests."""
 
 import asyncio
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Events to an address over HTTP: each a structured CloudEvent, in order, perhaps signed."""
+"""Posts events to a URL: each as a structured CloudEvent, in order, signed where a key is set."""
 
 import errno
 import ssl
@@ -55,7 +55,7 @@ class WebhookSink:
         self._pending_error: tuple[int, SinkError] | None = None
 
     async def deliver(self, entries: Sequence[JournalRecord]) -> int:
-        """Post events until one cannot be, and return how many are done with.
+        """Post events until one fails, and return how many were delivered or skipped.
 
         What went wrong behind those is raised when the rest is handed over again.
         """
@@ -75,14 +75,14 @@ class WebhookSink:
         return len(portion)
 
     async def close(self) -> None:
-        """Let go of the connection and of the thread that reads files."""
+        """Close the connection, and end the thread that reads files."""
         await self._close_session()
         if self._file_thread is not None:
             self._file_thread.close()
         self._file_thread = None
 
     async def _close_session(self) -> None:
-        """Let go of the connection; the next one trusts what `caFile` holds by then."""
+        """Close the connection; the next one trusts the authorities that `caFile` has by then."""
         session, self._session = self._session, None
         if session is not None:
             await session.close()

@@ -1,4 +1,4 @@
-"""Over which nodes the replicas of an owner are spread, and which nodes could take them.
+"""Counts the replicas of an owner by node, and keeps the nodes that could take them.
 
 Replicas are grouped as the SIG descheduler does: by namespace, the owner's kind and name, and the
 images of the containers. Only counts are kept, one for each node of a group; a change of a pod
