@@ -1,20 +1,20 @@
 """Arbitration: which of the jobs that wait may begin, in which order, and what holds the others.
 
-One round looks at every waiting job once. A job that passes is in progress at once, so it counts
-against those after it. The round reads and returns values only: what comes of a verdict, such as
-an annotation or a condition, is for the caller. It is interrupted often: a job that differs by the
-time of its verdict is for the next round.
+It follows every job, so that a round looks at the jobs that wait alone. A job that passes is in
+progress at once, so it counts against those after it. What comes of a verdict, such as an
+annotation or a condition, is for the caller. A round is interrupted often: a job that differs by
+the time of its verdict is for the next round.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from msgspec import Struct
 
 from reactive_desched.gate.filters import Rejection
-from reactive_desched.migration.in_progress import JobsInProgress
+from reactive_desched.migration.in_progress import JobCounts
 from reactive_desched.migration.limits import MigrationLimits, SizeOf
-from reactive_desched.migration.order import MovesByBatchJob, RankedJob, in_order
+from reactive_desched.migration.order import RankedJob, in_order
 from reactive_desched.migration.protections import protections
 from reactive_desched.migration.settings import ArbitrationSettings
 from reactive_desched.migration.steps import awaits_arbitration
@@ -57,7 +57,11 @@ Verdict = Passed | Held | Forbidden
 
 
 class Arbitrator:
-    """Decides which jobs may begin, by koordinator's rules; equal input has equal verdicts."""
+    """Decides which jobs may begin, by koordinator's rules; equal input has equal verdicts.
+
+    `follow` is called for each job that appears or differs, and for those whose pod does. A job
+    that a round lets through is `admitted` until that is written on it.
+    """
 
     def __init__(
         self, settings: ArbitrationSettings, view: ClusterView, find_pod: FindPod, size_of: SizeOf
@@ -67,31 +71,76 @@ class Arbitrator:
         self._find_pod: Final = find_pod
         self._size_of: Final = size_of
         self._protections: Final = protections(settings)
+        self._counts: Final = JobCounts()
+        self._waiting: Final[dict[str, MigrationJob]] = {}
+        self._admitted: Final[set[str]] = set()
 
-    def run_round(self, jobs: Iterable[MigrationJob]) -> Iterator[Verdict | YieldPoint]:
-        """Yield a verdict on each job that waits, in order, given every job that there is."""
-        in_progress, moves, waiting = JobsInProgress(), MovesByBatchJob(), []
-        for number, job in enumerate(jobs, 1):
-            each = JobOfPod(job, self._find_pod(job))
-            moves.add(each)
-            if job.is_in_progress:
-                in_progress.add(each)
-            if awaits_arbitration(job):
-                waiting.append(RankedJob.of(each))
+    # --- the jobs that there are ---
+
+    def follow(self, job: MigrationJob, *, is_evicted: bool = False) -> None:
+        """Take in a job as it is now; `is_evicted` says that its eviction counts as one already."""
+        name = job.name
+        if not awaits_arbitration(job):
+            self._admitted.discard(name)
+            self._waiting.pop(name, None)
+        elif name not in self._admitted:
+            self._waiting[name] = job
+        each = JobOfPod(job, self._find_pod(job))
+        was_let_through = name in self._admitted
+        self._counts.put(each, is_evicted=is_evicted, was_let_through=was_let_through)
+
+    def expect(self, each: JobOfPod) -> None:
+        """Count a job that is being made."""
+        self._counts.put(each)
+
+    def forget(self, name: str) -> None:
+        """Take in that a job is gone."""
+        self._admitted.discard(name)
+        self._waiting.pop(name, None)
+        self._counts.remove(name)
+
+    def waits(self, name: str) -> bool:
+        """Say whether a job waits for a round."""
+        return name in self._waiting
+
+    def has_admitted(self, name: str) -> bool:
+        """Say whether a round let a job through, which is not written on it yet."""
+        return name in self._admitted
+
+    def evictions_to_come(self, pod: Pod, scope: str) -> int:
+        """Count the other pods to be evicted in the pod's "cluster", "namespace" or "node"."""
+        return self._counts.evictions_to_come(pod, scope)
+
+    # --- verdicts ---
+
+    def run_round(self) -> Iterator[Verdict | YieldPoint]:
+        """Yield a verdict on each job that waits, in order."""
+        ranked = []
+        for number, job in enumerate(tuple(self._waiting.values()), 1):
+            ranked.append(RankedJob.of(JobOfPod(job, self._find_pod(job))))
             if number % JOBS_PER_SLICE == 0:
                 yield YieldPoint()
-        limits = MigrationLimits(self._settings, in_progress, self._size_of)
-        for each in in_order(waiting, moves):
+        limits = MigrationLimits(self._settings, self._counts.in_progress, self._size_of)
+        for each in in_order(ranked, self._counts.moves):
+            if self._waiting.get(each.job.name) is not each.job:
+                continue  # it is gone, or differs, since the round began
             verdict = self._judge(each, limits)
             if isinstance(verdict, Passed):
-                in_progress.add(each)
+                self._let_through(each)
             yield verdict
 
-    def rejects(self, pod: Pod, every: JobsInProgress) -> Rejection | None:
-        """Return why no job of a pod may be made, where `every` job that there is counts."""
+    def _let_through(self, each: JobOfPod) -> None:
+        """Count a job as in progress; one whose pod appears after all waits for a round again."""
+        self._counts.let_through(each)
+        if each.pod is not None:
+            del self._waiting[each.job.name]
+            self._admitted.add(each.job.name)
+
+    def rejects(self, pod: Pod) -> Rejection | None:
+        """Return why no job of a pod may be made; every job that has not ended counts."""
         if pod.annotations.evict is not None:
             return None
-        limits = MigrationLimits(self._settings, every, self._size_of)
+        limits = MigrationLimits(self._settings, self._counts.every, self._size_of)
         return self._forbidden(pod, limits) or limits.reached(pod)
 
     def _judge(self, each: JobOfPod, limits: MigrationLimits) -> Verdict:

@@ -1,14 +1,19 @@
 """The jobs in progress, counted by what the limits go by: cluster, node, namespace, workload."""
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
+from itertools import compress
 from typing import Final, TypeVar
 
-from reactive_desched.model.migration_jobs import JobOfPod
+from reactive_desched.migration.order import MovesByBatchJob
+from reactive_desched.model.migration_jobs import JobOfPod, Phase
 from reactive_desched.model.objects import Pod, controller_of
 
 PodName = tuple[str, str]
 CountedT = TypeVar("CountedT", bound=Hashable)
 Counts = dict[CountedT, int]
+_CountsIn = tuple[bool, bool, bool, bool]
+"""In which of the four counts a job is."""
+_TO_EVICT: Final = 2
 
 
 class JobsInProgress:
@@ -86,29 +91,65 @@ class JobsInProgress:
         return frozenset(name for name, uids in moving.items() if uids.keys() != {pod.uid})
 
 
-class OpenJobs:
-    """The jobs that have not ended, and of these the ones whose pod is still to be evicted."""
+class JobCounts:
+    """Every job, counted by what the limits and the order of arbitration go by.
+
+    `every` has the jobs that have not ended, `in_progress` those of them that were let through, and
+    `moves` those that were ever let through. A job that differs in nothing that is counted costs a
+    comparison.
+    """
 
     def __init__(self) -> None:
         self.every: Final = JobsInProgress()
+        self.in_progress: Final = JobsInProgress()
+        self.moves: Final = MovesByBatchJob()
         self._to_evict: Final = JobsInProgress()
-        self._counted: Final[dict[str, tuple[JobOfPod, bool]]] = {}
+        self._counts: Final[Sequence[JobsInProgress | MovesByBatchJob]] = (
+            self.every,
+            self.in_progress,
+            self._to_evict,
+            self.moves,
+        )
+        self._counted: Final[dict[str, tuple[JobOfPod, _CountsIn]]] = {}
 
-    def put(self, name: str, each: JobOfPod, *, is_evicted: bool = False) -> None:
-        """Count a job as it is now; `is_evicted` says that its eviction counts as one already."""
-        self.remove(name)
-        self._counted[name] = each, is_evicted
-        self.every.add(each)
-        if not is_evicted:
-            self._to_evict.add(each)
+    def put(
+        self, each: JobOfPod, *, is_evicted: bool = False, was_let_through: bool = False
+    ) -> None:
+        """Count a job as it is now.
+
+        `is_evicted` says that its eviction counts as one already, `was_let_through` that it is in
+        progress whether or not that is written on it yet.
+        """
+        job = each.job
+        runs = job.phase is Phase.RUNNING
+        has_passed = job.has_passed or was_let_through
+        is_open = not job.has_ended
+        counts_in = (
+            is_open,
+            is_open and (runs or has_passed),
+            is_open and not is_evicted,
+            runs or has_passed,
+        )
+        before = self._counted.get(job.name)
+        if before is not None and before[1] == counts_in and _counts_alike(before[0], each):
+            return
+        self.remove(job.name)
+        self._counted[job.name] = each, counts_in
+        for counts in compress(self._counts, counts_in):
+            counts.add(each)
+
+    def let_through(self, each: JobOfPod) -> None:
+        """Count a job as one in progress."""
+        _, counts_in = self._counted.get(each.job.name, (each, None))
+        is_evicted = counts_in is not None and not counts_in[_TO_EVICT]
+        self.put(each, is_evicted=is_evicted, was_let_through=True)
 
     def remove(self, name: str) -> None:
         """Stop counting a job."""
         if (counted := self._counted.pop(name, None)) is not None:
-            each, is_evicted = counted
-            self.every.remove(each)
-            if not is_evicted:
-                self._to_evict.remove(each)
+            each, counts_in = counted
+            for counts in compress(self._counts, counts_in):
+                counts.remove(each)
 
     def evictions_to_come(self, pod: Pod, scope: str) -> int:
         """Count the other pods to be evicted in the pod's "cluster", "namespace" or "node"."""
@@ -119,6 +160,20 @@ class OpenJobs:
             "node": jobs.on_node,
         }
         return counts[scope](pod)
+
+
+def _counts_alike(one: JobOfPod, other: JobOfPod) -> bool:
+    """Say whether two states of a job name the same pod, on the same node, of the same owners."""
+    if one.job.pod != other.job.pod:
+        return False
+    old, new = one.pod, other.pod
+    if old is None or new is None:
+        return old is new
+    return old is new or (
+        old.node == new.node
+        and old.owners == new.owners
+        and (old.namespace, old.name) == (new.namespace, new.name)
+    )
 
 
 def _add(counts: Counts[CountedT], key: CountedT) -> None:

@@ -53,7 +53,8 @@ class JobQueue:
 
     def add_at(self, name: str, at_s: float) -> None:
         """Make a job due at a time, in place of the time that was set before."""
-        self._timers.set(name, at_s)
+        if self._timers.due(name) != at_s:
+            self._timers.set(name, at_s)
 
     def remove(self, name: str) -> None:
         """Take out a job that is gone."""

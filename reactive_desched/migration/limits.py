@@ -3,7 +3,8 @@
 Counts, exceptions and order are koordinator's; the first limit that is reached decides.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
 from typing import Final
 
 from msgspec import Struct
@@ -14,7 +15,7 @@ from reactive_desched.migration.settings import ArbitrationSettings
 from reactive_desched.migration.workload_limit import workload_limit
 from reactive_desched.model.decisions import GateReason
 from reactive_desched.model.migration_jobs import SkipGate
-from reactive_desched.model.objects import Pod, controller_of
+from reactive_desched.model.objects import OwnerReference, Pod, controller_of
 
 _GATE: Final = "MigrationLimit"
 TOO_MANY_JOBS: Final = GateReason(
@@ -72,8 +73,33 @@ SizeOf = Callable[[Pod], WorkloadSize | None]
 """Returns the workload of a pod that has a controller; None where it cannot be read."""
 
 
+class MovableWorkload:
+    """A workload as a round sees it: its limits, and its pods that are unavailable."""
+
+    def __init__(self, size: WorkloadSize, settings: ArbitrationSettings) -> None:
+        self.replicas: Final = size.replicas
+        self.is_gone: Final = size.is_gone
+        self.may_move: Final = workload_limit(size.replicas, settings.max_migrating_per_workload)
+        self.may_be_unavailable: Final = workload_limit(
+            size.replicas, settings.max_unavailable_per_workload
+        )
+        self._pods: Final = size.pods
+
+    @cached_property
+    def unavailable(self) -> frozenset[PodName]:
+        """The pods that are not Ready, have ended or are terminating."""
+        return frozenset(
+            (pod.namespace, pod.name)
+            for pod in self._pods
+            if pod.has_ended or pod.is_terminating or not pod.status.is_ready
+        )
+
+
 class MigrationLimits:
-    """The limits as they stand in one round, during which the cluster does not change."""
+    """The limits as they stand in one round, during which the cluster does not change.
+
+    What the pods of a controller have in common is found out once.
+    """
 
     def __init__(
         self, settings: ArbitrationSettings, in_progress: JobsInProgress, size_of: SizeOf
@@ -81,10 +107,8 @@ class MigrationLimits:
         self._settings = settings
         self._in_progress = in_progress
         self._size_of = size_of
-        self._unavailable: Final[dict[str, frozenset[PodName]]] = {}
-        self._counts: Final[
-            Mapping[SkipGate, tuple[GateReason, Callable[[Pod], int], Callable[[Pod], str]]]
-        ] = {
+        self._workloads: Final[dict[str, MovableWorkload | None]] = {}
+        counts: Mapping[SkipGate, tuple[GateReason, Callable[[Pod], int], Callable[[Pod], str]]] = {
             SkipGate.MIGRATING_GLOBALLY: (TOO_MANY_JOBS, in_progress.in_cluster, lambda _: ""),
             SkipGate.MIGRATING_PER_NODE: (
                 TOO_MANY_ON_NODE,
@@ -97,67 +121,65 @@ class MigrationLimits:
                 lambda pod: f" in namespace {pod.namespace}",
             ),
         }
+        self._counts: Final = [(most, *counts[gate]) for gate, most in settings.job_limits.items()]
 
     def too_small(self, pod: Pod) -> Rejection | None:
         """Reject for good a pod whose workload is no larger than what may move at a time."""
         if (controller := controller_of(pod.owners)) is None:
             return None
-        if (size := self._size_of(pod)) is None:
+        if (workload := self._workload_of(pod, controller)) is None:
             return WORKLOAD_UNREADABLE, f"{controller} cannot be read"
-        settings = self._settings
-        limits = (
-            workload_limit(size.replicas, settings.max_migrating_per_workload),
-            workload_limit(size.replicas, settings.max_unavailable_per_workload),
-        )
-        if settings.skip_check_expected_replicas or size.replicas not in (1, *limits):
+        replicas, may_move = workload.replicas, workload.may_move
+        if self._settings.skip_check_expected_replicas:
             return None
-        if size.is_gone:
+        if replicas not in (1, may_move, workload.may_be_unavailable):
+            return None
+        if workload.is_gone:
             return TOO_FEW_EXPECTED, f"{controller} does not exist: no pod would be made again"
+        most = max(may_move, workload.may_be_unavailable)
         return TOO_FEW_EXPECTED, (
-            f"{controller} has {size.replicas} replicas, and {max(limits)} may move at a time"
+            f"{controller} has {replicas} replicas, and {most} may move at a time"
         )
 
     def reached(self, pod: Pod) -> Rejection | None:
         """Return the first limit that holds the pod's job back now, or None."""
-        return next(self._reached_limits(pod), None)
-
-    def _reached_limits(self, pod: Pod) -> Iterator[Rejection]:
-        for gate, most in self._settings.job_limits.items():
-            reason, count, where = self._counts[gate]
+        for most, reason, count, where in self._counts:
             if (moving := count(pod)) >= most:
                 jobs = "1 migration job is" if moving == 1 else f"{moving} migration jobs are"
-                yield reason, f"{jobs} in progress{where(pod)}, and {reason.setting} is {most}"
-        yield from self._reached_of_workload(pod)
+                return (
+                    reason,
+                    f"{jobs} in progress{where(pod)}, and {reason.setting} is {most}",
+                )
+        return self._reached_of_workload(pod)
 
-    def _reached_of_workload(self, pod: Pod) -> Iterator[Rejection]:
+    def _reached_of_workload(self, pod: Pod) -> Rejection | None:
         settings, controller = self._settings, controller_of(pod.owners)
         if controller is None:
-            return
-        if (size := self._size_of(pod)) is None:
-            yield WORKLOAD_UNREADABLE, f"{controller} cannot be read"
-            return
-        moving = self._in_progress.of_workload(pod)
-        most = workload_limit(size.replicas, settings.max_migrating_per_workload)
+            return None
+        if (workload := self._workload_of(pod, controller)) is None:
+            return WORKLOAD_UNREADABLE, f"{controller} cannot be read"
+        moving, most = self._in_progress.of_workload(pod), workload.may_move
         skipped = settings.skips(SkipGate.MIGRATING_PER_WORKLOAD)
         if moving and len(moving) >= most and not skipped:
-            yield (
+            return (
                 TOO_MANY_OF_WORKLOAD,
                 f"{len(moving)} pods of {controller} move, at most {most}",
             )
-        unavailable = moving | self._unavailable_of(controller.uid, size)
-        most = workload_limit(size.replicas, settings.max_unavailable_per_workload)
-        if len(unavailable) >= most and not settings.skips(SkipGate.UNAVAILABLE_PER_WORKLOAD):
-            yield (
-                TOO_MANY_UNAVAILABLE,
-                f"{len(unavailable)} pods of {controller} are unavailable or move, at most {most}",
-            )
+        if settings.skips(SkipGate.UNAVAILABLE_PER_WORKLOAD):
+            return None
+        unavailable, most = moving | workload.unavailable, workload.may_be_unavailable
+        if len(unavailable) < most:
+            return None
+        return (
+            TOO_MANY_UNAVAILABLE,
+            f"{len(unavailable)} pods of {controller} are unavailable or move, at most {most}",
+        )
 
-    def _unavailable_of(self, controller: str, size: WorkloadSize) -> frozenset[PodName]:
-        """Return the pods that are not Ready, have ended or are terminating; read once a round."""
-        if (found := self._unavailable.get(controller)) is None:
-            found = self._unavailable[controller] = frozenset(
-                (pod.namespace, pod.name)
-                for pod in size.pods
-                if pod.has_ended or pod.is_terminating or not pod.status.is_ready
-            )
-        return found
+    def _workload_of(self, pod: Pod, controller: OwnerReference) -> MovableWorkload | None:
+        """Return the workload of a pod; None where it cannot be read."""
+        uid = controller.uid
+        if uid not in self._workloads:
+            size = self._size_of(pod)
+            found = None if size is None else MovableWorkload(size, self._settings)
+            self._workloads[uid] = found
+        return self._workloads[uid]

@@ -15,7 +15,6 @@ from reactive_desched.gate.filters import Rejection
 from reactive_desched.gate.gate import EvictionLimit
 from reactive_desched.migration.arbitration import Arbitrator, Forbidden, Held, Passed
 from reactive_desched.migration.eviction_rate import JobEvictionRate
-from reactive_desched.migration.in_progress import OpenJobs
 from reactive_desched.migration.job_queue import JobQueue
 from reactive_desched.migration.life import COMPLETE, WAIT_WRITTEN_AFTER_S
 from reactive_desched.migration.object_limiters import ObjectLimiters
@@ -148,20 +147,16 @@ class Migrations:
         self._eviction_rate: Final = JobEvictionRate(
             TokenRate(settings.evict_qps, settings.evict_burst)
         )
-        self._admitted: Final[set[str]] = set()
         self._rejections: Final[dict[str, tuple[Rejection, bool]]] = {}
         self._waits: Final[dict[str, Wait]] = {}
         self._evicted: Final[OrderedDict[PodKey, None]] = OrderedDict()
         self._place_attempts: Final = PlaceAttempts()
-        self._waiting: Final[dict[str, None]] = {}
         self._to_evict: Final[dict[str, None]] = {}
         self._decided: Final[set[PodKey]] = set()
         self._ended: Final[dict[str, None]] = {}  # those to keep, the first to go first
         self._surplus: Final[set[str]] = set()
         self._promised: Final[dict[PodKey, str]] = {}  # the job whose place a pod gets
         self._promised_by: Final[dict[str, PodKey]] = {}  # and the pod, by the job
-        self._open: Final = OpenJobs()
-        self._recount: Final[dict[str, None]] = {}  # jobs that may differ from what is counted
         self._endings: Counter[tuple[str, ...]] = Counter()
 
     # --- what is known ---
@@ -226,41 +221,36 @@ class Migrations:
         """Return why no job of a pod may be made: every job that has not ended counts."""
         if nowhere := no_place_for(_job_on(pod), self.modes, pod, reach_of(pod, self._view)):
             return NO_PLACE, nowhere
-        return self._arbitrator.rejects(pod, self._open_jobs().every)
+        return self._arbitrator.rejects(pod)
 
     def evictions_to_come(self, pod: Pod, scope: str) -> int:
         """Count the other pods of the pod's "cluster", "namespace" or "node" that jobs will evict.
 
         An eviction that was decided is not to come any more.
         """
-        return self._open_jobs().evictions_to_come(pod, scope)
+        return self._arbitrator.evictions_to_come(pod, scope)
 
-    def _open_jobs(self) -> OpenJobs:
-        while self._recount:
-            name, _ = self._recount.popitem()
-            job = self.get(name)
-            if job is None or job.has_ended:
-                self._open.remove(name)
-            else:
-                is_evicted = self._counts_as_evicted(job)
-                self._open.put(name, JobOfPod(job, self.pod_of(job)), is_evicted=is_evicted)
-        return self._open
-
-    def _counts_as_evicted(self, job: MigrationJob) -> bool:
-        is_known = job.pod.uid in self._evicted or job.pod.uid in self._decided
-        return is_known or job.status.condition(EVICTION) is not None
+    def _count(self, job: MigrationJob) -> None:
+        """Have arbitration take in a job, and whether the limits on evictions count its pod."""
+        uid = job.pod.uid
+        is_evicted = uid in self._evicted or uid in self._decided
+        is_evicted = is_evicted or job.status.condition(EVICTION) is not None
+        self._arbitrator.follow(job, is_evicted=is_evicted)
 
     def order(self, pod: Pod, trigger: str, cause: str) -> str:
         """Have a job be made, and return its name; it counts against the limits from now on."""
         order = self.orders.add(pod, trigger, cause)
-        self._open.put(order.name, _ordered_job(order))
+        self._arbitrator.expect(_ordered_job(order))
         self.changed.notify()
         return order.name
 
     def end_order(self, order: NewJob, *, made: bool) -> None:
         """Take in that a job was made, or could not be."""
         self.orders.end(order, made=made)
-        self._recount[order.name] = None
+        if (job := self.get(order.name)) is None:
+            self._arbitrator.forget(order.name)
+        else:
+            self._count(job)
 
     # --- what comes in ---
 
@@ -274,7 +264,7 @@ class Migrations:
         """Take in that the pod's eviction was decided."""
         self._decided.add(pod.uid)
         for job in self._view.index(JobPods).jobs_of(pod):
-            self._recount[job.name] = None
+            self._count(job)
             self._waits.pop(job.name, None)
 
     def release(self, pod: Pod, *, evicted: bool) -> None:
@@ -283,10 +273,10 @@ class Migrations:
         if evicted:
             self._note_evicted(pod.uid)
         for job in self._view.index(JobPods).jobs_of(pod):
-            self._recount[job.name] = None
             if evicted:
                 self._follow(job.name)
             else:
+                self._count(job)
                 self.queue.add(job.name)
 
     def restore(self, past: Sequence[PastEviction], now: float, wall_now: float) -> None:
@@ -338,13 +328,11 @@ class Migrations:
 
     def _follow(self, name: str) -> None:
         job = self.get(name)
-        self._recount[name] = None
-        self._waiting.pop(name, None)
         self._to_evict.pop(name, None)
         if job is None:
+            self._arbitrator.forget(name)
             self._look_for_orphans()
             self._waits.pop(name, None)
-            self._admitted.discard(name)
             self._rejections.pop(name, None)
             self.queue.remove(name)
             self._ended.pop(name, None)
@@ -352,11 +340,9 @@ class Migrations:
             self._place_attempts.forget(name)
             self._break_promises(name)
             return
+        self._count(job)
         if not awaits_arbitration(job):
-            self._admitted.discard(name)
             self._rejections.pop(name, None)
-        elif name not in self._admitted:
-            self._waiting[name] = None
         if wants_eviction(job, self.modes) and job.pod.uid not in self._evicted:
             self._to_evict[name] = None
         if job.has_ended:
@@ -392,7 +378,7 @@ class Migrations:
         """
         if not isinstance(change, MigrationJobChanged):
             return True
-        return change.name in self._waiting or change.name in self._to_evict
+        return self._may_wait(change.name)
 
     def findings(self, plugins: Collection[str]) -> Iterator[Finding | YieldPoint]:
         """Run a round of arbitration, and yield the pods that are to be evicted or must wait.
@@ -405,16 +391,12 @@ class Migrations:
             job = self.get(name)
             if job is not None and (pod := self.pod_of(job)) is not None:
                 yield self._finding(job, pod, plugins)
-        if not self._waiting:
-            return
-        for verdict in self._arbitrator.run_round(self.jobs):
-            if not isinstance(verdict, YieldPoint) and verdict.job.name not in self._waiting:
-                continue  # it is gone, or differs, since the round began
+        for verdict in self._arbitrator.run_round():
             match verdict:
                 case YieldPoint():
                     yield verdict
                 case Passed(job, pod) if pod is not None:
-                    self._let_begin(job)
+                    self._let_begin(job.name)
                 case Held(job, pod, rejection):
                     self._rejections[job.name] = rejection, False
                     yield self._finding(job, pod, plugins)
@@ -435,12 +417,10 @@ class Migrations:
         job = self.job_of(finding)
         return job is not None and job.is_unlimited
 
-    def _let_begin(self, job: MigrationJob) -> None:
-        self._rejections.pop(job.name, None)
-        self._waiting.pop(job.name, None)
-        self._waits.pop(job.name, None)
-        self._admitted.add(job.name)
-        self.queue.add(job.name)
+    def _let_begin(self, name: str) -> None:
+        self._rejections.pop(name, None)
+        self._waits.pop(name, None)
+        self.queue.add(name)
 
     def check(self, finding: Finding, _: float) -> Refuse | None:
         """Refuse the pod of a job that arbitration does not let begin."""
@@ -549,7 +529,7 @@ class Migrations:
             is_evicted=job.pod.uid in self._evicted,
             forbidden=rejection[1] if is_final and rejection is not None else "",
             wait=self._waits.get(job.name) if self._may_wait(job.name) else None,
-            may_begin=job.name in self._admitted,
+            may_begin=self._arbitrator.has_admitted(job.name),
             is_surplus=job.name in self._surplus,
             reach=ANYWHERE if pod is None else reach_of(pod, self._view),
         )
@@ -562,10 +542,10 @@ class Migrations:
         return self._view.index(JobPods).successor_for(job, placeholder, self._promised)
 
     def _may_wait(self, name: str) -> bool:
-        return name in self._waiting or name in self._to_evict
+        return self._arbitrator.waits(name) or name in self._to_evict
 
     def _with_admission(self, job: MigrationJob) -> MigrationJob:
-        return replace(job, has_passed=True) if job.name in self._admitted else job
+        return replace(job, has_passed=True) if self._arbitrator.has_admitted(job.name) else job
 
 
 def _replacing_uid(pod: Pod, view: ClusterView) -> str:

@@ -5,13 +5,13 @@ moves in progress come first, then the pods that are cheapest to move.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Self
 
 from msgspec import Struct
 
 from reactive_desched.model.koordinator import eviction_order
-from reactive_desched.model.migration_jobs import JobOfPod, Phase
+from reactive_desched.model.migration_jobs import JobOfPod
 from reactive_desched.model.objects import Pod, controller_of
 
 _BATCH_JOB: Final = "Job"
@@ -41,15 +41,25 @@ class MovesByBatchJob:
         self._counts: Final[Counter[str]] = Counter()
 
     def add(self, each: JobOfPod) -> None:
-        """Count a job."""
-        if each.pod is not None and (each.job.has_passed or each.job.phase is Phase.RUNNING):
-            for owner in each.pod.owners:
-                if owner.kind == _BATCH_JOB:
-                    self._counts[owner.uid] += 1
+        """Count a job that runs or was let through."""
+        for batch_job in _batch_jobs(each):
+            self._counts[batch_job] += 1
+
+    def remove(self, each: JobOfPod) -> None:
+        """Stop counting a job that was added."""
+        for batch_job in _batch_jobs(each):
+            self._counts[batch_job] -= 1
+            if not self._counts[batch_job]:
+                del self._counts[batch_job]
 
     def of(self, batch_job: str | None) -> int:
         """Return the jobs of a batch Job's pods."""
         return 0 if batch_job is None else self._counts[batch_job]
+
+
+def _batch_jobs(each: JobOfPod) -> Iterator[str]:
+    owners = () if each.pod is None else each.pod.owners
+    return (owner.uid for owner in owners if owner.kind == _BATCH_JOB)
 
 
 def in_order(waiting: Iterable[RankedJob], moves: MovesByBatchJob) -> Sequence[JobOfPod]:

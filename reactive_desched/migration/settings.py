@@ -1,6 +1,7 @@
 """What arbitration goes by: the limits and protections of koordinator's MigrationControllerArgs."""
 
 from collections.abc import Mapping
+from typing import Final
 
 from msgspec import Struct
 
@@ -17,6 +18,8 @@ from reactive_desched.policy.migration import (
     MigrationJobSettings,
     MigrationSettings,
 )
+
+_POLICIES: Final[Mapping[str, EvictionPolicy]] = {each.value: each for each in EvictionPolicy}
 
 WorkloadLimit = int | str | None
 """So many pods, a share of the replicas such as "25%", or None for koordinator's formula."""
@@ -105,7 +108,7 @@ def eviction_options(
     names none counts as none. The options are the job's, else those of the settings.
     """
     named = pod.labels.get(POLICY_LABEL) or job.policy
-    policy = EvictionPolicy(named) if named in set(EvictionPolicy) else settings.eviction_policy
+    policy = _POLICIES.get(named, settings.eviction_policy)
     defaults = settings.default_delete_options
     options = job.delete_options or (None if defaults is None else defaults.options)
     return EvictionOptions(policy, options, job.trigger, job.cause or job.trigger)

@@ -115,7 +115,10 @@ class JobStatus(Struct, frozen=True, gc=False):
 
     def condition(self, kind: str) -> JobCondition | None:
         """Return the condition of a type, where there is one."""
-        return next((each for each in self.conditions if each.type == kind), None)
+        for each in self.conditions:
+            if each.type == kind:
+                return each
+        return None
 
     def holds(self, kind: str) -> bool:
         """Say whether there is a condition of this type that is true."""
@@ -185,17 +188,12 @@ class MigrationJob(Struct, frozen=True, gc=False, kw_only=True):
     @property
     def is_pending(self) -> bool:
         """Say whether the move has not begun."""
-        return self.phase in (Phase.NONE, Phase.PENDING)
+        return self.status.phase in (Phase.NONE, Phase.PENDING)
 
     @property
     def has_ended(self) -> bool:
         """Say whether nothing more comes of the job."""
-        return self.phase in ENDED
-
-    @property
-    def is_in_progress(self) -> bool:
-        """Say whether the job counts against the limits on jobs."""
-        return self.phase is Phase.RUNNING or (self.is_pending and self.has_passed)
+        return self.status.phase in ENDED
 
 
 class JobOfPod(Struct, frozen=True, gc=False):

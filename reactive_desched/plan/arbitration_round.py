@@ -48,7 +48,9 @@ def arbitrate_jobs(
         for profile in configuration.policy.profiles
         if settings.evictions.evictor_of(profile.name) == "migration"
     ]
-    for verdict in arbitrator.run_round(snapshot.migration_jobs):
+    for job in snapshot.migration_jobs:
+        arbitrator.follow(job)
+    for verdict in arbitrator.run_round():
         match verdict:
             case Passed(job, pod) if pod is not None:
                 yield _decision("Evict", job, pod, _profile_of(job, moving))

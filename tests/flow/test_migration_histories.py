@@ -239,7 +239,11 @@ def _exceeded(server: JobServer) -> Iterator[str]:
 
     The limit of a node does not count a pod that had none yet when its job was made.
     """
-    moving = [job for job in server.jobs.values() if job.is_in_progress]
+    moving = [
+        job
+        for job in server.jobs.values()
+        if job.phase is Phase.RUNNING or (job.is_pending and job.has_passed)
+    ]
     if (number := len({job.pod.name for job in moving})) > MOST_JOBS:
         yield f"{number} pods move"
     found = (_pod_of(server, job) for job in moving)

@@ -67,8 +67,11 @@ def verdicts(
     state = ClusterState(EVERYTHING)
     state.upsert(PriorityClass("high", "high", value=8))
     view = ClusterView(state, lambda: 0.0)
-    rounds = Arbitrator(settings, view, find, size_of).run_round(jobs)
-    return {each.job.name: each for each in rounds if not isinstance(each, YieldPoint)}
+    arbitrator = Arbitrator(settings, view, find, size_of)
+    for each in jobs:
+        arbitrator.follow(each)
+    found = (each for each in arbitrator.run_round() if not isinstance(each, YieldPoint))
+    return {each.job.name: each for each in found}
 
 
 LIMITS = [

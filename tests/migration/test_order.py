@@ -40,7 +40,7 @@ def job(
 def order(waiting: list[JobOfPod], others: list[JobOfPod] | None = None) -> str:
     """Name the jobs in order."""
     moves = MovesByBatchJob()
-    for each in (*waiting, *(others or [])):
+    for each in others or []:
         moves.add(each)
     return "".join(each.job.name for each in in_order(map(RankedJob.of, waiting), moves))
 

@@ -99,8 +99,10 @@ def arbitrate(case: Case) -> list[Verdict]:
         lambda job: pods.get((job.pod.namespace, job.pod.name)),
         size_of,
     )
-    jobs = [job_of(item) for item in case["objects"] if item["kind"] == "PodMigrationJob"]
-    return [each for each in arbitrator.run_round(jobs) if not isinstance(each, YieldPoint)]
+    for item in case["objects"]:
+        if item["kind"] == "PodMigrationJob":
+            arbitrator.follow(job_of(item))
+    return [each for each in arbitrator.run_round() if not isinstance(each, YieldPoint)]
 
 
 def names(verdicts: list[Verdict], kind: type[Verdict]) -> list[str]:

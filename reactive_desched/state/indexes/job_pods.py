@@ -116,7 +116,7 @@ class JobPods(Index):
         """Follow a job, or a Reservation, that appeared, disappeared, or differs."""
         if isinstance(new or old, Reservation):
             return self._on_reservation(old, new)
-        if isinstance(old, MigrationJob):
+        if isinstance(old, MigrationJob) and not _is_filed_alike(old, new):
             named = self._names.get(before := (old.pod.namespace, old.pod.name), {})
             named.pop(old.name, None)
             if not named:
@@ -126,7 +126,7 @@ class JobPods(Index):
             reserving.pop(old.name, None)
             if not reserving:
                 self._reserving.pop(old.reservation, None)
-        if isinstance(new, MigrationJob):
+        if isinstance(new, MigrationJob) and not _is_filed_alike(new, old):
             self._names.setdefault((new.pod.namespace, new.pod.name), {})[new.name] = None
             self._job_of_uid[new.uid] = new.name
             if new.reservation:
@@ -243,6 +243,16 @@ class JobPods(Index):
             uids[pod.uid] = None
         elif uids.pop(pod.uid, pod) is None and not uids:
             del self._unavailable[pod.namespace]
+
+
+def _is_filed_alike(job: MigrationJob, other: KubeObject | None) -> bool:
+    """Say whether another version of a job has the same names."""
+    return (
+        isinstance(other, MigrationJob)
+        and job.pod == other.pod
+        and job.uid == other.uid
+        and job.reservation == other.reservation
+    )
 
 
 def _drop(groups: dict[str, dict[str, None]], key: str, member: str) -> None:
