@@ -17,9 +17,9 @@ def main() -> int:
     """Run one command and return its exit status; interrupted, end quietly, even while loading."""
     gc.set_threshold(_LOADING_THRESHOLD)
     try:
+        _keep_unused_modules_out()
         from reactive_desched.primitives.lean_imports import patterns_on_demand
 
-        _keep_unused_modules_out()
         with patterns_on_demand():
             from reactive_desched.cli import main as command
 
@@ -37,15 +37,15 @@ def _keep_unused_modules_out() -> None:
     is how its documentation says it. Its module that looks is imported all the same, and loads
     `importlib.metadata`.
     """
-    from reactive_desched.primitives.lean_imports import install_stand_in
+    from reactive_desched.primitives.stand_ins import install_stand_in
 
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     install_stand_in("pydantic.plugin._loader", get_plugins=tuple)
     install_stand_in("secrets")  # of pydantic's types, with OpenSSL
-    install_stand_in("tokenize")  # of `inspect`, to read source
+    install_stand_in("tokenize")  # of `linecache`, to read source
+    install_stand_in("msgspec.inspect")  # of its JSON Schemas
     install_stand_in("bz2")  # of `shutil`, like the next, for archives
     install_stand_in("lzma")
-    install_stand_in("ipaddress")  # of `urllib.parse`, for addresses in brackets
     # of argparse, whose texts have no translation; it loads `locale` and looks for files
     install_stand_in("gettext", gettext=_untranslated, ngettext=_one_or_many)
 

@@ -97,6 +97,7 @@ FOREIGN = {
         "compile",  # of ninety regular expressions a command uses a quarter
         "TypedDict",  # pydantic_core defines eighty that no command reads
         "dataclass",  # pydantic defines fifty, each with compiled methods that are seldom called
+        "frozen",  # which dataclasses do not say of those whose methods they have not made
     },
     "sinks/kafka/client_log.py": {"propagate"},  # a switch of `logging`
     "sinks/kafka/producer.py": {"_closed"},  # aiokafka has no public way to give up

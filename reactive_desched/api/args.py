@@ -125,9 +125,17 @@ def prefixed(step: str | int, errors: Iterable[FieldError]) -> Iterator[FieldErr
 
 
 @cache  # a model asks twice for each field
+def camel_case(field: str) -> str:
+    """Return a name in camelCase; four expressions of pydantic's are for other names than ours."""
+    words = field.split("_")
+    if not (field.isascii() and field.islower() and all(map(str.isalpha, words))):
+        return to_camel(field)
+    return words[0] + "".join(map(str.capitalize, words[1:]))
+
+
 def file_key(field: str) -> str:
     """Return the key of a field in a file: `max_wait_s` is written `maxWait`."""
-    return to_camel(field.removesuffix("_s"))
+    return camel_case(field.removesuffix("_s"))
 
 
 class Section(BaseModel):
@@ -173,7 +181,7 @@ class PluginArgs(BaseModel):
         frozen=True,
         extra="forbid",
         strict=True,
-        alias_generator=to_camel,
+        alias_generator=camel_case,
         populate_by_name=True,
         arbitrary_types_allowed=True,
         defer_build=True,  # a model's validator is built when a policy enables the plugin

@@ -46,14 +46,14 @@ def add(commands: Commands) -> None:
 
 
 def _call(arguments: argparse.Namespace) -> int:
-    with lean_policy_imports():
+    with lean_policy_imports():  # also those of parts that only some options need
         from reactive_desched.plan.command import run
 
-    return run(
-        snapshot_flags.preview_options_of(
-            arguments,
-            only=record_filters.pod_words(arguments),
-            show_unaffected=arguments.all,
-            show_nodes=arguments.nodes,
+        return run(
+            snapshot_flags.preview_options_of(
+                arguments,
+                only=record_filters.pod_words(arguments),
+                show_unaffected=arguments.all,
+                show_nodes=arguments.nodes,
+            )
         )
-    )

@@ -4,8 +4,9 @@ import re
 from fractions import Fraction
 from typing import Final
 
-_PART: Final = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h|d|w)")
-_DURATION: Final = re.compile(rf"([-+]?)((?:{_PART.pattern})+|0)")
+_PART_TEXT: Final = r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h|d|w)"
+_PART: Final = re.compile(_PART_TEXT)
+_DURATION: Final = re.compile(rf"([-+]?)((?:{_PART_TEXT})+|0)")
 DURATION_PATTERN: Final = (
     r"^([+-]?0|\+?(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h|d|w))+"
     r"|-((0+(\.0*)?|\.0+)(ns|us|µs|μs|ms|s|m|h|d|w))+)$"
@@ -44,9 +45,10 @@ _UNIT_OF_WORD: Final = {
     "week": "w",
 }
 _WORD: Final = rf"(?:{'|'.join(sorted(_UNIT_OF_WORD, key=len, reverse=True))})s?"
-_WORDED_PART: Final = re.compile(rf"([0-9]+(?:\.[0-9]+)?) *({_WORD})\b")
+_WORDED_PART_TEXT: Final = rf"([0-9]+(?:\.[0-9]+)?) *({_WORD})\b"
+_WORDED_PART: Final = re.compile(_WORDED_PART_TEXT)
 _MONTHS_OR_MINUTES: Final = re.compile(r"[0-9] *Ms?\b")
-_IN_WORDS: Final = re.compile(rf"(?:{_WORDED_PART.pattern}(?:,? *(?:and )?)?)+")
+_IN_WORDS: Final = re.compile(rf"(?:{_WORDED_PART_TEXT}(?:,? *(?:and )?)?)+")
 _LONG_UNIT: Final = re.compile(r"[0-9]+ ?(y|yr|years?|mo|months?)")
 
 

@@ -2,58 +2,25 @@
 
 import dataclasses
 import re
-import sys
 import typing
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import MISSING, Field, FrozenInstanceError
 from functools import partial
 from importlib import import_module
 from reprlib import recursive_repr
-from types import ModuleType
-from typing import Any, cast
+from typing import Any
 
 __all__ = [
     "certificates_on_demand",
     "import_pydantic",
-    "install_stand_in",
     "lean_policy_imports",
     "patterns_on_demand",
     "shared_dataclass_methods",
     "unchecked_typed_dicts",
-    "without_package",
 ]
 
-
-def install_stand_in(name: str, **members: object) -> None:
-    """Let an import of a module give its `members`; asked for more, load and ask the real one.
-
-    `importlib.util.LazyLoader` loads at the import statement, which reads `__spec__`.
-    """
-    stand_in = ModuleType(name)
-
-    def load(attribute: str) -> object:
-        if attribute.startswith("__"):  # what looks through `sys.modules` asks for these
-            raise AttributeError(attribute)
-        if sys.modules.get(name) is stand_in:
-            del sys.modules[name]
-        return getattr(import_module(name), attribute)
-
-    vars(stand_in).update(members, __getattr__=load)
-    sys.modules[name] = stand_in
-
-
-@contextmanager
-def without_package(name: str) -> Iterator[None]:
-    """Let imports of a package fail meanwhile, as if it were not installed."""
-    loaded = sys.modules.get(name)
-    modules = cast("dict[str, ModuleType | None]", sys.modules)  # None: an import of it fails
-    modules[name] = None
-    try:
-        yield
-    finally:
-        del sys.modules[name]
-        if loaded is not None:
-            sys.modules[name] = loaded
+_Methods = Iterator[tuple[str, Callable[..., object] | None]]
 
 
 class _PatternOnDemand:
@@ -118,17 +85,16 @@ def unchecked_typed_dicts() -> Iterator[None]:
 
 @contextmanager
 def shared_dataclass_methods() -> Iterator[None]:
-    """Let dataclasses defined meanwhile get `__repr__`, `__eq__`, `__hash__` that read the fields.
+    """Let dataclasses defined meanwhile get methods that read the fields when they are called.
 
-    Otherwise the three are written as texts and compiled for each class. pydantic and what it needs
-    define fifty, and seldom call them: a twenty-fifth of the start of `plan`.
+    Otherwise up to six methods are written as texts and compiled for each class. pydantic and what
+    it needs define fifty, and seldom call them: a tenth of the start of `plan`. Classes that are
+    ordered, derive from a dataclass, or have a `__post_init__` are made as ever.
     """
     make = dataclasses.dataclass
 
     def dataclass(cls: type | None = None, /, **options: Any) -> object:  # Any: as dataclasses'
-        if options.get("order") or options.get("unsafe_hash"):
-            return make(cls, **options)
-        process = partial(_with_methods, make, options)
+        process = partial(_dataclass, make, options)
         return process if cls is None else process(cls)
 
     dataclasses.dataclass = dataclass  # type: ignore[assignment]
@@ -138,33 +104,33 @@ def shared_dataclass_methods() -> Iterator[None]:
         dataclasses.dataclass = make
 
 
-def _with_methods(make: Callable[..., Any], options: dict[str, Any], cls: type) -> type:
+def _dataclass(make: Callable[..., Any], options: dict[str, Any], cls: type) -> type:
     """Make a dataclass by its options, with the methods below where it has none of its own."""
-    own = vars(cls)
-    own_hash = "__hash__" in own and (own["__hash__"] is not None or "__eq__" not in own)
-    made: type = make(**{**options, "repr": False, "eq": False})(cls)
-    shown, compared, hashed = _methods(dataclasses.fields(made))
-    methods: dict[str, object] = {}
-    if options.get("repr", True):
-        methods["__repr__"] = shown
-    if options.get("eq", True):
-        methods["__eq__"] = compared
-        if not own_hash:
-            methods["__hash__"] = hashed if options.get("frozen") else None
+    is_special = options.get("order") or options.get("unsafe_hash")
+    if is_special or dataclasses.is_dataclass(cls) or hasattr(cls, "__post_init__"):
+        made: type = make(**options)(cls)
+        return made
+    own = {**vars(cls)}
+    if own.get("__hash__", MISSING) is None and "__eq__" in own:
+        del own["__hash__"]  # Python's, for a class that says only what is equal
+    cls.__doc__ = cls.__doc__ or cls.__name__  # else dataclasses describe an `__init__`
+    made = make(**{**options, "init": False, "repr": False, "eq": False, "frozen": False})(cls)
+    fields = dataclasses.fields(made)
+    methods = dict(_methods(fields, options))
+    if options.get("frozen"):
+        methods.update(_frozen_methods(made, [each.name for each in fields]))
+        made.__dataclass_params__.frozen = True  # type: ignore[attr-defined]  # for those that derive from it
     for name, method in methods.items():
-        if name == "__hash__" or name not in own:
+        if name not in own:
             setattr(made, name, method)
     return made
 
 
-def _methods(fields: Iterable[dataclasses.Field[Any]]) -> Sequence[Callable[..., object]]:
-    """Return how instances are shown, compared and hashed by their fields."""
+def _methods(fields: Sequence[Field[Any]], options: dict[str, Any]) -> _Methods:
+    """Yield how instances are made, shown, compared and hashed by their fields."""
     shown = [each.name for each in fields if each.repr]
     compared = [each.name for each in fields if each.compare]
     hashed = [each.name for each in fields if (each.compare if each.hash is None else each.hash)]
-
-    def values(this: object, names: Iterable[str]) -> tuple[object, ...]:
-        return tuple(getattr(this, name) for name in names)
 
     @recursive_repr()
     def show(this: object) -> str:
@@ -174,9 +140,73 @@ def _methods(fields: Iterable[dataclasses.Field[Any]]) -> Sequence[Callable[...,
     def compare(this: object, other: object) -> object:
         if other.__class__ is not this.__class__:
             return NotImplemented
-        return values(this, compared) == values(other, compared)
+        return _values(this, compared) == _values(other, compared)
 
-    return show, compare, lambda this: hash(values(this, hashed))
+    if options.get("init", True):
+        yield "__init__", _init(fields, object.__setattr__ if options.get("frozen") else setattr)
+    if options.get("repr", True):
+        yield "__repr__", show
+    if options.get("eq", True):
+        yield "__eq__", compare
+        is_frozen = options.get("frozen")
+        yield "__hash__", (lambda this: hash(_values(this, hashed))) if is_frozen else None
+
+
+def _values(this: object, names: Sequence[str]) -> tuple[object, ...]:
+    return tuple(getattr(this, name) for name in names)
+
+
+def _init(
+    fields: Sequence[Field[Any]], assign: Callable[[object, str, object], None]
+) -> Callable[..., None]:
+    """Return an `__init__` that takes values of fields, and their defaults for the others."""
+    positional = [each.name for each in fields if each.init and not each.kw_only]
+
+    def initialize(this: object, /, *values: object, **named: object) -> None:
+        given = dict(zip(positional, values, strict=False))
+        if len(values) > len(positional) or given.keys() & named.keys():
+            raise TypeError(f"{type(this).__name__}() got too many values")
+        given.update(named)
+        for field in fields:
+            if field.init and field.name in given:
+                value = given.pop(field.name)
+            elif field.default_factory is not MISSING:
+                value = field.default_factory()
+            elif field.default is not MISSING:
+                value = field.default
+            elif field.init:
+                raise TypeError(f"{type(this).__name__}() has no value for {field.name}")
+            else:
+                continue
+            assign(this, field.name, value)
+        if given:
+            raise TypeError(f"{type(this).__name__}() has no field {next(iter(given))}")
+
+    return initialize
+
+
+def _frozen_methods(cls: type, names: Sequence[str]) -> _Methods:
+    """Yield how assignments to fields are refused, and how copies get theirs all the same."""
+
+    def set_attribute(this: object, name: str, value: object) -> None:
+        if type(this) is cls or name in names:
+            raise FrozenInstanceError(f"cannot assign to field {name!r}")
+        super(cls, this).__setattr__(name, value)  # type: ignore[arg-type]  # the class of `this`
+
+    def delete_attribute(this: object, name: str) -> None:
+        if type(this) is cls or name in names:
+            raise FrozenInstanceError(f"cannot delete field {name!r}")
+        super(cls, this).__delattr__(name)  # type: ignore[arg-type]  # the same
+
+    def set_state(this: object, state: Sequence[object]) -> None:
+        for name, value in zip(names, state, strict=True):
+            object.__setattr__(this, name, value)
+
+    yield "__setattr__", set_attribute
+    yield "__delattr__", delete_attribute
+    if "__slots__" in vars(cls):  # else its dictionary is copied
+        yield "__getstate__", lambda this: _values(this, names)
+        yield "__setstate__", set_state
 
 
 def import_pydantic() -> None:

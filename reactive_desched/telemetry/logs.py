@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TextIO
 import msgspec
 
 from reactive_desched.errors import ConfigError
-from reactive_desched.primitives.lean_imports import without_package
+from reactive_desched.primitives.stand_ins import without_package
 from reactive_desched.primitives.terminal import wants_colours
 
 if TYPE_CHECKING:

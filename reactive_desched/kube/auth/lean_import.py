@@ -17,7 +17,7 @@ from typing import Any
 
 from reactive_desched.errors import ConfigError
 from reactive_desched.kube.auth.exec_plugin import ExecPlugin
-from reactive_desched.primitives.lean_imports import install_stand_in
+from reactive_desched.primitives.stand_ins import install_stand_in
 
 __all__ = ["LibraryLoaders", "library_loaders"]
 
