@@ -6,7 +6,10 @@ import shutil
 import signal
 import tempfile
 from collections.abc import Generator
+from contextlib import suppress
 from functools import partial
+from importlib import import_module
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +32,11 @@ hypothesis.settings.load_profile("deep" if os.environ.get("TIER") == "deep" else
 
 TMPFS = Path("/dev/shm")  # journals are synced to disk: on a RAM disk that is cheap
 
+WAITING = ("system", "examples")
+"""Folders whose tests wait for processes more than they compute: these come first."""
+PROPERTIES = len(WAITING)
+"""The next group: tests with hypothesis, of which some take long. The last has all others."""
+
 EXECUTED = "executed: the programs of a system test are new interpreters, not forked ones"
 VIRTUAL_TIME = "virtual_time: on trio, with a clock that jumps ahead whenever every task sleeps"
 
@@ -43,8 +51,8 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.basetemp = f"{folder}/tests"
 
 
-@pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_collection() -> Generator[None, object, object]:
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
     """Keep what is collected, which stays to the end, from the garbage collector.
 
     Ten thousand tests and the modules they import are most of a worker's objects: walking them
@@ -52,10 +60,67 @@ def pytest_collection() -> Generator[None, object, object]:
     """
     gc.disable()
     try:
+        _import_own_share(session.config)
         return (yield)
     finally:
         gc.freeze()
         gc.enable()
+
+
+def _import_own_share(config: pytest.Config) -> None:
+    """Import a part of the test modules, in each worker another one.
+
+    In a fresh clone rewriting the asserts of a module takes longer than all else of collecting
+    it. Workers that import all modules in the same order rewrite each of them at the same time;
+    so they find the others' shares as bytecode.
+    """
+    number, workers = _worker(config)
+    if workers == 1:
+        return
+    skipped = tuple(map(os.path.abspath, config.option.ignore or ()))
+    named = [Path(arg.partition("::")[0]).absolute() for arg in config.args]
+    paths = sorted(
+        path
+        for each in named
+        for path in (each.rglob("test_*.py") if each.is_dir() else [each])
+        if not str(path).startswith(skipped)
+    )
+    for path in paths[number::workers]:
+        module = ".".join(path.relative_to(config.rootpath).with_suffix("").parts)
+        with suppress(Exception, pytest.skip.Exception):  # collecting it raises that again
+            import_module(module)
+
+
+@pytest.hookimpl(trylast=True)  # after hypothesis marks its tests
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Let half of the workers begin with the tests that wait, and all end with short ones.
+
+    Each worker begins with its part of the list, and at its end takes from the others' parts. In
+    the order of their names, one worker would come to all tests that wait for processes, while
+    the others compete for the processors at first and leave them idle in the end.
+    """
+    _, workers = _worker(config)
+    if workers == 1:
+        return
+    parts: list[list[pytest.Item]] = [[] for _ in range(workers)]
+    for group, of_group in groupby(sorted(items, key=_group), key=_group):
+        takers = parts[: workers // 2] if group < PROPERTIES else parts
+        for _, of_module in groupby(of_group, key=lambda item: item.path):
+            min(takers, key=len).extend(of_module)
+    items[:] = chain.from_iterable(parts)
+
+
+def _group(item: pytest.Item) -> int:
+    folder = item.path.parent.name
+    if folder in WAITING:
+        return WAITING.index(folder)
+    return PROPERTIES if item.get_closest_marker("hypothesis") else PROPERTIES + 1
+
+
+def _worker(config: pytest.Config) -> tuple[int, int]:
+    """Return the number of this worker of pytest-xdist, and how many there are."""
+    its: dict[str, Any] = getattr(config, "workerinput", {"workerid": "gw0", "workercount": 1})
+    return int(its["workerid"].removeprefix("gw")), int(its["workercount"])
 
 
 def _let_children_be_interrupted() -> None:
