@@ -118,6 +118,13 @@ def raise_field_errors(errors: Iterable[FieldError], context: object = None) -> 
         raise FieldErrors(remaining)
 
 
+def exclusive_errors(names: str, *are_given: object) -> Iterator[FieldError]:
+    """Yield an error where more than one of the fields called `names` is given."""
+    if sum(map(bool, are_given)) > 1:
+        message = f"only one of {names} can count"
+        yield FieldError(message, "keep one of them", rule=Rule.EXCLUSIVE_FIELDS)
+
+
 def prefixed(step: str | int, errors: Iterable[FieldError]) -> Iterator[FieldError]:
     """Put a step before the path of each error."""
     for each in errors:

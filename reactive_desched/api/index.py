@@ -17,31 +17,11 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import ClassVar, NamedTuple, Protocol, TypeVar
 
 from reactive_desched.model.changes import Change
-from reactive_desched.model.objects import Node, Pod, PodKey
+from reactive_desched.model.objects import ClusterObject, Node, Pod, PodKey
 from reactive_desched.model.resources import ResourceList
 
-
-class KubeObject(Protocol):
-    """An object of any watched kind."""
-
-    @property
-    def key(self) -> str:
-        """The uid of a pod; the name, or namespace and name, of most other objects."""
-        ...
-
-    @property
-    def uid(self) -> str:
-        """The uid."""
-        ...
-
-    @property
-    def resource_version(self) -> int:
-        """The resourceVersion, or 0 where the API server's is no number."""
-        ...
-
-
-ObjectT = TypeVar("ObjectT", bound=KubeObject)
-ObjectT_co = TypeVar("ObjectT_co", bound=KubeObject, covariant=True)
+ObjectT = TypeVar("ObjectT", bound=ClusterObject)
+ObjectT_co = TypeVar("ObjectT_co", bound=ClusterObject, covariant=True)
 IndexT = TypeVar("IndexT", bound="Index")
 
 
@@ -123,7 +103,7 @@ class Index(ABC):
     announces: ClassVar[tuple[type[Change], ...]] = ()
     """The changes that the hooks return."""
 
-    kinds: ClassVar[tuple[type[KubeObject], ...]] = ()
+    kinds: ClassVar[tuple[type[ClusterObject], ...]] = ()
     """The kinds, beside Pod and Node, whose objects `on_object` follows."""
 
     def __init__(self, cluster: Cluster, args: Hashable = None) -> None:
@@ -150,7 +130,7 @@ class Index(ABC):
         del old, new
         return ()
 
-    def on_object(self, old: KubeObject | None, new: KubeObject | None) -> Iterable[Change]:
+    def on_object(self, old: ClusterObject | None, new: ClusterObject | None) -> Iterable[Change]:
         """Follow an object of one of `kinds` that appeared, disappeared (None), or differs."""
         del old, new
         return ()

@@ -11,7 +11,13 @@ from pydantic import (
     model_validator,
 )
 
-from reactive_desched.api.args import FieldError, FieldErrors, PluginArgs
+from reactive_desched.api.args import (
+    FieldError,
+    FieldErrors,
+    PluginArgs,
+    exclusive_errors,
+    raise_field_errors,
+)
 from reactive_desched.api.rules import Rule
 from reactive_desched.model.labels import LabelSelector, parse_label_selector
 from reactive_desched.model.objects import Pod
@@ -27,13 +33,7 @@ class Namespaces(BaseModel):
 
     @model_validator(mode="after")
     def _validate_exclusive(self) -> Self:
-        if self.include and self.exclude:
-            complaint = FieldError(
-                "only one of include and exclude can count",
-                "keep one of them",
-                rule=Rule.EXCLUSIVE_FIELDS,
-            )
-            raise FieldErrors([complaint])
+        raise_field_errors(exclusive_errors("include and exclude", self.include, self.exclude))
         return self
 
 

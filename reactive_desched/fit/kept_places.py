@@ -3,7 +3,8 @@
 from collections.abc import Hashable
 from typing import Final
 
-from reactive_desched.api.index import Cluster, Index, KubeObject
+from reactive_desched.api.index import Cluster, Index
+from reactive_desched.model.objects import ClusterObject
 from reactive_desched.model.reservations import Reservation
 from reactive_desched.model.resources import ResourceList, add_resources
 
@@ -28,7 +29,7 @@ class KeptPlaces(Index):
             add_resources(total, requests)
         return total
 
-    def on_object(self, old: KubeObject | None, new: KubeObject | None) -> tuple[()]:
+    def on_object(self, old: ClusterObject | None, new: ClusterObject | None) -> tuple[()]:
         """Follow a Reservation that begins or ceases to keep room."""
         if isinstance(old, Reservation) and old.keeps_room:
             kept = self._by_node[old.node]

@@ -3,9 +3,10 @@
 from collections.abc import Hashable
 from typing import Final
 
-from reactive_desched.api.index import Cluster, Index, KubeObject, NodeState
+from reactive_desched.api.index import Cluster, Index, NodeState
 from reactive_desched.fit.change_log import ChangeLog
 from reactive_desched.model.objects import (
+    ClusterObject,
     CSINode,
     PersistentVolume,
     PersistentVolumeClaim,
@@ -47,7 +48,7 @@ class NodeChanges(Index):
             self.log.append(state.node.name)
         return ()
 
-    def on_object(self, old: KubeObject | None, new: KubeObject | None) -> tuple[()]:
+    def on_object(self, old: ClusterObject | None, new: ClusterObject | None) -> tuple[()]:
         """Note the nodes of volumes and Reservations, or whose attach limits changed."""
         for obj in (old, new):
             if isinstance(obj, CSINode):

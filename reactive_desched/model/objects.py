@@ -42,7 +42,7 @@ class ClusterObject(Protocol):
 
     @property
     def key(self) -> str:
-        """The name, or namespace and name, or uid: it identifies the object within its kind."""
+        """The uid of a pod; the name, or namespace and name, of an object of another kind."""
         ...
 
     @property

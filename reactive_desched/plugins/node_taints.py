@@ -5,10 +5,9 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from reactive_desched.api.args import FieldError, FieldErrors
+from reactive_desched.api.args import exclusive_errors, raise_field_errors
 from reactive_desched.api.places import PodPlugin
 from reactive_desched.api.plugin import View
-from reactive_desched.api.rules import Rule
 from reactive_desched.api.scope import ScopedArgs
 from reactive_desched.model.changes import (
     Change,
@@ -40,13 +39,8 @@ class NodeTaintsArgs(ScopedArgs):
 
     @model_validator(mode="after")
     def _validate_exclusive(self) -> Self:
-        if self.excluded_taints and self.included_taints:
-            complaint = FieldError(
-                "only one of includedTaints and excludedTaints can count",
-                "keep one of them",
-                rule=Rule.EXCLUSIVE_FIELDS,
-            )
-            raise FieldErrors([complaint])
+        names = "includedTaints and excludedTaints"
+        raise_field_errors(exclusive_errors(names, self.included_taints, self.excluded_taints))
         return self
 
 

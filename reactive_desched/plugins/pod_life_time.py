@@ -6,7 +6,16 @@ from typing import Annotated, Final, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from reactive_desched.api.args import AnyOf, Count, FieldError, FieldErrors, Int32, PluginArgs
+from reactive_desched.api.args import (
+    AnyOf,
+    Count,
+    FieldError,
+    FieldErrors,
+    Int32,
+    PluginArgs,
+    exclusive_errors,
+    raise_field_errors,
+)
 from reactive_desched.api.places import POD_CHANGES_IN_ANY_PHASE, PodPlugin
 from reactive_desched.api.plugin import View
 from reactive_desched.api.rules import Rule
@@ -64,13 +73,7 @@ class OwnerKinds(PluginArgs):
 
     @model_validator(mode="after")
     def _validate_exclusive(self) -> Self:
-        if self.include and self.exclude:
-            complaint = FieldError(
-                "only one of include and exclude can count",
-                "keep one of them",
-                rule=Rule.EXCLUSIVE_FIELDS,
-            )
-            raise FieldErrors([complaint])
+        raise_field_errors(exclusive_errors("include and exclude", self.include, self.exclude))
         return self
 
 

@@ -21,12 +21,8 @@ from reactive_desched.model.objects import Pod, PodKey
 from reactive_desched.model.subjects import NodeSubject
 from reactive_desched.primitives.hints import nearest_name, quote, sole_near_name
 from reactive_desched.state.indexes.namespace_pods import NamespacePods
-from reactive_desched.state.indexes.spread_groups import (
-    SpreadChanged,
-    SpreadCounts,
-    SpreadGroup,
-    SpreadGroups,
-)
+from reactive_desched.state.indexes.spread_counts import SpreadCounts
+from reactive_desched.state.indexes.spread_groups import SpreadChanged, SpreadGroup, SpreadGroups
 
 REPLACEMENT_TIMEOUT_S: Final = 120.0
 """How long a plan may rest on a replacement that is expected and not bound yet."""

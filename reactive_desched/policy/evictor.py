@@ -16,6 +16,7 @@ from reactive_desched.api.args import (
     Section,
     SelectorObject,
     SignedSeconds,
+    exclusive_errors,
     fix_to,
     raise_field_errors,
     read_selector,
@@ -207,9 +208,7 @@ class DefaultEvictorArgs(Section):
 def _threshold_errors(threshold: PriorityThreshold) -> Iterator[FieldError]:
     """Refuse two thresholds, and one that would let system-critical pods go."""
     value, name = threshold.value, threshold.name
-    if value is not None and name is not None:
-        message = "only one of value and name can count"
-        yield FieldError(message, "keep one of them", rule=Rule.EXCLUSIVE_FIELDS)
+    yield from exclusive_errors("value and name", value is not None, name is not None)
     if value is not None and value > SYSTEM_CRITICAL_PRIORITY:
         message = (
             f"must be at most {SYSTEM_CRITICAL_PRIORITY}, the priority of system-critical pods"

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, cast
 
-from reactive_desched.api.index import KubeObject, NodeInfo, Objects, ObjectT
+from reactive_desched.api.index import NodeInfo, Objects, ObjectT
 from reactive_desched.model.changes import Change
 from reactive_desched.model.labels import EVERYTHING, Selector
 from reactive_desched.model.objects import ClusterObject, IntermediateOwner, Node, Pod
@@ -28,7 +28,7 @@ class ClusterState:
         hooks = self._indexes.hooks
         self.nodes = NodeStore(node_selector, hooks)
         self.pods = PodStore(self.nodes, hooks)
-        self._stores: dict[type[KubeObject], Any] = {  # Any: the store of the key's objects
+        self._stores: dict[type[ClusterObject], Any] = {  # Any: the store of the key's objects
             kind.record: ControllerStore(kind.record, hooks)
             if issubclass(kind.record, IntermediateOwner)
             else Store(
@@ -41,22 +41,22 @@ class ClusterState:
         }
         self._stores |= {Node: self.nodes, Pod: self.pods}
         self._stores[NodeUsage] = Store(NodeUsage, hooks, None)
-        self._upserts: dict[type[KubeObject], Callable[[Any], list[Change]]] = {
+        self._upserts: dict[type[ClusterObject], Callable[[Any], list[Change]]] = {
             kind: store.upsert for kind, store in self._stores.items()
         }
         self._unreadable: set[str] = set()
 
     # --- writing ---
 
-    def upsert(self, obj: KubeObject) -> list[Change]:
+    def upsert(self, obj: ClusterObject) -> list[Change]:
         """Store an object as it is now; return what differs."""
         return self._upserts[type(obj)](obj)
 
-    def store_of(self, kind: type[KubeObject]) -> Callable[[Any], list[Change]]:
+    def store_of(self, kind: type[ClusterObject]) -> Callable[[Any], list[Change]]:
         """Return `upsert` for objects of one kind, which need not be asked for theirs."""
         return self._upserts[kind]
 
-    def load(self, objs: Sequence[KubeObject]) -> None:
+    def load(self, objs: Sequence[ClusterObject]) -> None:
         """Store objects of one kind, where nothing reads the changes that follow."""
         if objs and isinstance(objs[0], Pod):
             self.pods.load(cast("Sequence[Pod]", objs))
@@ -64,7 +64,7 @@ class ClusterState:
         for obj in objs:
             self.upsert(obj)
 
-    def remove(self, obj: KubeObject) -> list[Change]:
+    def remove(self, obj: ClusterObject) -> list[Change]:
         """Remove an object, given as it was last seen; return what differs."""
         changes: list[Change] = self._stores[type(obj)].remove(obj)
         return changes
@@ -114,7 +114,7 @@ class ClusterState:
         found: ClusterObject | None = self._stores[WATCHED_KINDS[resource].record].get(key)
         return found
 
-    def has_followers(self, kind: type[KubeObject]) -> bool:
+    def has_followers(self, kind: type[ClusterObject]) -> bool:
         """Say whether an index in use follows the objects of a kind."""
         return kind in self._indexes.hooks.objects
 

@@ -3,14 +3,14 @@
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
-from reactive_desched.api.index import Cluster, Index, IndexT, KubeObject, NodeState
+from reactive_desched.api.index import Cluster, Index, IndexT, NodeState
 from reactive_desched.model.changes import Change
-from reactive_desched.model.objects import Pod
+from reactive_desched.model.objects import ClusterObject, Pod
 
 IndexKey = tuple[type[Index], Hashable]
 """The class of an index, and its arguments; None for an index that takes none."""
 
-ObjectHook = Callable[[KubeObject | None, KubeObject | None], Iterable[Change]]
+ObjectHook = Callable[[ClusterObject | None, ClusterObject | None], Iterable[Change]]
 
 
 class IndexHooks:
@@ -26,7 +26,7 @@ class IndexHooks:
         self.pod: tuple[Callable[[Pod | None, Pod | None], Iterable[Change]], ...] = ()
         self.pod_status: tuple[Callable[[Pod, Pod], Iterable[Change]], ...] = ()
         self.node: tuple[Callable[[NodeState | None, NodeState | None], Iterable[Change]], ...] = ()
-        self.objects: dict[type[KubeObject], tuple[ObjectHook, ...]] = {}
+        self.objects: dict[type[ClusterObject], tuple[ObjectHook, ...]] = {}
 
     def collect(self, indexes: Iterable[Index]) -> None:
         """Take the overridden hooks of these indexes, in this order."""

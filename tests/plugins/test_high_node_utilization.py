@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from reactive_desched.api.index import KubeObject
-from reactive_desched.model.objects import BURSTABLE, Node, Pod
+from reactive_desched.model.objects import BURSTABLE, ClusterObject, Node, Pod
 from reactive_desched.plugins.high_node_utilization import (
     HighNodeUtilizationArgs,
     HighNodeUtilizationPlugin,
@@ -194,7 +193,7 @@ def test_boundaries() -> None:
 def test_some_destination_must_take_a_pod_by_its_taints(
     taints: tuple[str, ...], tolerates: tuple[str, ...], evicted: int
 ) -> None:
-    nodes: list[KubeObject] = [small("n1", cpu="1"), small("n2", cpu="1", taints=taints)]
+    nodes: list[ClusterObject] = [small("n1", cpu="1"), small("n2", cpu="1", taints=taints)]
     pods = [*crowd("n1", 1, cpu="300m", tolerates=tolerates), *crowd("n2", 5, cpu="100m")]
 
     assert len(swept(high({"cpu": 40}), *nodes, *pods)) == evicted

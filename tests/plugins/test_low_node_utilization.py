@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from reactive_desched.api.index import KubeObject
-from reactive_desched.model.objects import BURSTABLE, Annotations, Node, Pod
+from reactive_desched.model.objects import BURSTABLE, Annotations, ClusterObject, Node, Pod
 from reactive_desched.model.usage import NodeUsage
 from reactive_desched.plugins.low_node_utilization import (
     LowNodeUtilizationArgs,
@@ -63,7 +62,7 @@ P9 = web("p9", on="n2")
 BALANCING = both(30, 50, "cpu", "pods")
 
 
-def full(**more: Any) -> list[KubeObject]:
+def full(**more: Any) -> list[ClusterObject]:
     """Eight pods on n1, of which five are evictable, and one on n2."""
     return [N1, N2, N3, *(web(f"p{i}", **more) for i in range(1, 6)), *PROTECTED, P9]
 
@@ -195,7 +194,7 @@ def test_an_exhausted_namespace_does_not_end_the_plan_and_the_cluster_does() -> 
     assert swept(BALANCING, *objects, limits={"node": 1}) == ["p2"]
 
 
-def crowd(tolerates: Any = (), count: int = 8) -> list[KubeObject]:
+def crowd(tolerates: Any = (), count: int = 8) -> list[ClusterObject]:
     """Eight pods on n1, of which the first may tolerate taints."""
     tolerant = [web("p0", cpu="100m", tolerates=tolerates)]
     return [*tolerant, *(web(f"p{i}", cpu="100m") for i in range(1, count))]

@@ -5,12 +5,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from reactive_desched.api.index import KubeObject
 from reactive_desched.api.plugin import next_opinion
 from reactive_desched.draining.plugin import POOL
 from reactive_desched.model.decisions import Evict, Refuse
 from reactive_desched.model.findings import Finding, YieldPoint
-from reactive_desched.model.objects import Annotations, Node, Pod
+from reactive_desched.model.objects import Annotations, ClusterObject, Node, Pod
 from reactive_desched.model.usage import NodeUsage
 from reactive_desched.plugins.high_node_utilization import (
     HighNodeUtilizationArgs,
@@ -262,7 +261,7 @@ REAL = {"source": "KubernetesMetrics"}
 QUERY = {"source": "Prometheus", "prometheus": {"query": "up"}}
 
 
-def measured(cluster: list[KubeObject], *samples: NodeUsage, **args: Any) -> Scenario:
+def measured(cluster: list[ClusterObject], *samples: NodeUsage, **args: Any) -> Scenario:
     return Scenario(low(metricsUtilization=REAL, **args), *cluster, *samples)
 
 

@@ -10,12 +10,8 @@ from reactive_desched.model.changes import Change
 from reactive_desched.model.labels import LabelSelector
 from reactive_desched.model.objects import HOSTNAME_LABEL, ClusterObject, Pod, PodStatus
 from reactive_desched.state.cluster import ClusterState
-from reactive_desched.state.indexes.spread_groups import (
-    CountsPod,
-    SpreadChanged,
-    SpreadCounts,
-    SpreadGroups,
-)
+from reactive_desched.state.indexes.spread_counts import CountsPod, SpreadCounts
+from reactive_desched.state.indexes.spread_groups import SpreadChanged, SpreadGroups
 from reactive_desched.testing.builders import node, pod, with_spec
 from reactive_desched.testing.topology_spread import (
     WEB,

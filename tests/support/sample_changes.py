@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable
 
-from reactive_desched.api.index import Index, KubeObject
+from reactive_desched.api.index import Index
 from reactive_desched.model.changes import Change, NodeUsageChanged
+from reactive_desched.model.objects import ClusterObject
 from reactive_desched.model.usage import NodeMetric, NodeUsage
 
 
@@ -13,7 +14,7 @@ class SampleChanges(Index):
     announces = (NodeUsageChanged,)
     kinds = (NodeUsage, NodeMetric)
 
-    def on_object(self, old: KubeObject | None, new: KubeObject | None) -> Iterable[Change]:
+    def on_object(self, old: ClusterObject | None, new: ClusterObject | None) -> Iterable[Change]:
         """Announce it."""
         sample = new or old
         assert isinstance(sample, NodeUsage), "of `kinds`"

@@ -3,7 +3,7 @@
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import Final
 
-from reactive_desched.api.index import Cluster, Index, KubeObject
+from reactive_desched.api.index import Cluster, Index
 from reactive_desched.model.changes import Change, MigrationJobChanged, MigrationJobEnded
 from reactive_desched.model.migration_jobs import (
     PLACEHOLDER_FOR,
@@ -12,7 +12,7 @@ from reactive_desched.model.migration_jobs import (
     MigrationJob,
     PodReference,
 )
-from reactive_desched.model.objects import Pod, PodKey, controller_of
+from reactive_desched.model.objects import ClusterObject, Pod, PodKey, controller_of
 from reactive_desched.model.reservations import Reservation
 
 PodName = tuple[str, str]
@@ -112,7 +112,7 @@ class JobPods(Index):
         found = map(self._pods.get, self._unavailable.get(namespace, ()))
         return (pod for pod in found if pod is not None)
 
-    def on_object(self, old: KubeObject | None, new: KubeObject | None) -> Iterable[Change]:
+    def on_object(self, old: ClusterObject | None, new: ClusterObject | None) -> Iterable[Change]:
         """Follow a job, or a Reservation, that appeared, disappeared, or differs."""
         if isinstance(new or old, Reservation):
             return self._on_reservation(old, new)
@@ -137,7 +137,7 @@ class JobPods(Index):
         return (MigrationJobEnded(old.name),) if is_over else ()
 
     def _on_reservation(
-        self, old: KubeObject | None, new: KubeObject | None
+        self, old: ClusterObject | None, new: ClusterObject | None
     ) -> Iterable[MigrationJobChanged]:
         """Follow which pod took a Reservation's place; return the jobs that keep it."""
         if isinstance(old, Reservation) and old.taken_by is not None:
@@ -245,7 +245,7 @@ class JobPods(Index):
             del self._unavailable[pod.namespace]
 
 
-def _is_filed_alike(job: MigrationJob, other: KubeObject | None) -> bool:
+def _is_filed_alike(job: MigrationJob, other: ClusterObject | None) -> bool:
     """Say whether another version of a job has the same names."""
     return (
         isinstance(other, MigrationJob)

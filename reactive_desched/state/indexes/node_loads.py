@@ -5,7 +5,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from reactive_desched.api.index import Cluster, Index, KubeObject, NodeState
+from reactive_desched.api.index import Cluster, Index, NodeState
 from reactive_desched.model.changes import Change, NodeChange
 from reactive_desched.model.node_load import (
     Ceilings,
@@ -23,7 +23,7 @@ from reactive_desched.model.node_load import (
     other_use,
     with_new_sample,
 )
-from reactive_desched.model.objects import Pod
+from reactive_desched.model.objects import ClusterObject, Pod
 from reactive_desched.model.resources import ResourceList
 from reactive_desched.model.usage import NodeMetric
 
@@ -160,7 +160,7 @@ class NodeLoads(Index):
         state = old if new is None else new
         return () if state is None else self._follow(state.node.name, always=True)
 
-    def on_object(self, old: KubeObject | None, new: KubeObject | None) -> Iterable[Change]:
+    def on_object(self, old: ClusterObject | None, new: ClusterObject | None) -> Iterable[Change]:
         """Follow the measurements."""
         metric = old if new is None else new
         assert isinstance(metric, NodeMetric), "of `kinds`"

@@ -8,9 +8,9 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from typing import Final
 
-from reactive_desched.api.index import Cluster, Index, KubeObject, NodeInfo, NodeState
+from reactive_desched.api.index import Cluster, Index, NodeInfo, NodeState
 from reactive_desched.model.changes import Change, NodeChange
-from reactive_desched.model.objects import Pod
+from reactive_desched.model.objects import ClusterObject, Pod
 from reactive_desched.model.resources import PODS, ResourceList, add_resources
 from reactive_desched.model.usage import NodeUsage
 from reactive_desched.model.utilization import (
@@ -195,7 +195,7 @@ class NodeUtilization(Index):
         state = old if new is None else new
         return () if state is None else self._follow(state.node.name)
 
-    def on_object(self, old: KubeObject | None, new: KubeObject | None) -> tuple[Change, ...]:
+    def on_object(self, old: ClusterObject | None, new: ClusterObject | None) -> tuple[Change, ...]:
         """Follow the samples of the rule's source."""
         usage = old if new is None else new
         assert isinstance(usage, NodeUsage), "of `kinds`"

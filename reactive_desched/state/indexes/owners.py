@@ -3,9 +3,16 @@
 from collections.abc import Hashable, Iterable
 from typing import Any, ClassVar, Self, TypeAlias
 
-from reactive_desched.api.index import Cluster, Index, KubeObject
+from reactive_desched.api.index import Cluster, Index
 from reactive_desched.model.changes import Change
-from reactive_desched.model.objects import Job, OwnerReference, Pod, ReplicaSet, controller_of
+from reactive_desched.model.objects import (
+    ClusterObject,
+    Job,
+    OwnerReference,
+    Pod,
+    ReplicaSet,
+    controller_of,
+)
 from reactive_desched.model.wakes import ChangeTypes, WakeOn
 
 MAX_OWNER_CHAIN = 5
@@ -64,7 +71,7 @@ class OwnerIndex(Index):
         self._chains[id(owners)] = owners, found
         return found
 
-    def on_object(self, old: KubeObject | None, new: KubeObject | None) -> tuple[()]:
+    def on_object(self, old: ClusterObject | None, new: ClusterObject | None) -> tuple[()]:
         """Forget the answers: a ReplicaSet or Job has another controller, or is gone."""
         del old, new
         self._chains.clear()

@@ -2,9 +2,9 @@
 
 from collections.abc import Hashable
 
-from reactive_desched.api.index import Cluster, Index, KubeObject
+from reactive_desched.api.index import Cluster, Index
 from reactive_desched.model.labels import Labels
-from reactive_desched.model.objects import Pod, PodDisruptionBudget
+from reactive_desched.model.objects import ClusterObject, Pod, PodDisruptionBudget
 
 MAX_LABEL_SETS = 100_000
 """Label sets cached; at the bound the cache is emptied."""
@@ -36,7 +36,7 @@ class PdbIndex(Index):
         found = (self._pdbs.get(key) for key in keys)
         return [pdb for pdb in found if pdb is not None]
 
-    def on_object(self, old: KubeObject | None, new: KubeObject | None) -> tuple[()]:
+    def on_object(self, old: ClusterObject | None, new: ClusterObject | None) -> tuple[()]:
         """Forget the namespace's answers if a budget came, went, or selects other pods."""
         assert old is None or isinstance(old, PodDisruptionBudget)
         assert new is None or isinstance(new, PodDisruptionBudget)

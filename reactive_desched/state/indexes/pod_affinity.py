@@ -2,11 +2,18 @@
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 
-from reactive_desched.api.index import Cluster, Index, KubeObject, NodeState
+from reactive_desched.api.index import Cluster, Index, NodeState
 from reactive_desched.model.affinity_terms import NamespaceScope, scheduler_scope
 from reactive_desched.model.changes import Change, PodsChange
 from reactive_desched.model.labels import LabelSelector
-from reactive_desched.model.objects import Namespace, Node, Pod, PodAffinityTerm, PodKey
+from reactive_desched.model.objects import (
+    ClusterObject,
+    Namespace,
+    Node,
+    Pod,
+    PodAffinityTerm,
+    PodKey,
+)
 from reactive_desched.model.subjects import NodeOrPod, NodeSubject, PodSubject
 from reactive_desched.state.indexes.anti_affinity_terms import AntiAffinityTerm, AntiAffinityTerms
 from reactive_desched.state.indexes.selectors import SelectorQueries, SelectorQuery
@@ -157,7 +164,7 @@ class PodAffinity(Index):
             self._move_pod(pod, keys, before, after)
         return _resolved_changes(resolved)
 
-    def on_object(self, old: KubeObject | None, new: KubeObject | None) -> tuple[()]:
+    def on_object(self, old: ClusterObject | None, new: ClusterObject | None) -> tuple[()]:
         """Invalidate queries with a namespaceSelector when a namespace's labels changed."""
         before = old.labels if isinstance(old, Namespace) else {}
         after = new.labels if isinstance(new, Namespace) else {}

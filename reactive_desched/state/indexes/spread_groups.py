@@ -1,27 +1,16 @@
-"""How evenly the pods of each topology spread constraint are spread.
-
-Two indexes. `SpreadGroups` has the constraints that pods declare, and the nodes that each counts.
-`SpreadCounts` counts the pods of a constraint by domain, as one plugin counts them, and announces
-a constraint when its skew passed its maxSkew, either way, or while it exceeds it and its pods or
-nodes change.
-"""
+"""Groups pods by the topology spread constraints that they declare; SpreadCounts counts them."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
-from typing import Final
+from collections.abc import Collection, Hashable, Iterator
 
 from reactive_desched.api.index import Cluster, Index, NodeState
 from reactive_desched.model.affinity_terms import NamespaceScope, selector_key
 from reactive_desched.model.changes import Change
 from reactive_desched.model.labels import LabelSelector
-from reactive_desched.model.objects import Node, Pod, PodKey, PodSpec, TopologySpreadConstraint
+from reactive_desched.model.objects import Node, Pod, PodSpec, TopologySpreadConstraint
 from reactive_desched.model.spread import NodeInclusion, effective_selector, node_inclusion
 from reactive_desched.state.indexes.pod_affinity import PodAffinity
 from reactive_desched.state.indexes.selectors import SelectorQuery
-from reactive_desched.state.indexes.topology_domains import NodeTopology, topology, topology_of
-
-CountsPod = Callable[[Pod], bool]
-"""Says whether a pod counts; the argument of `SpreadCounts`."""
 
 
 class IncludedNodes:
@@ -317,246 +306,6 @@ class SpreadGroups(Index):
         self._queries.release(group.query)
 
 
-class _Tally:
-    """The counted pods of a group by domain; `uncounted` are the other pods that it matches there.
-
-    How many domains have a pod, of which sizes, is kept per pod; whether a domain has none is
-    found out again only after a domain got its first pod, lost its last, appeared or disappeared.
-    """
-
-    __slots__ = (
-        "_all_occupied",
-        "_checked_at",
-        "_domains",
-        "_histogram",
-        "_occupied_version",
-        "group",
-        "sizes",
-        "uncounted",
-    )
-
-    def __init__(self, group: SpreadGroup, domains: Collection[str]) -> None:
-        self.group = group
-        self._domains = domains  # follows the nodes
-        self.sizes: dict[str, int] = {}
-        self.uncounted: set[PodKey] = set()
-        self._histogram: dict[int, int] = {}
-        self._occupied_version = 0
-        self._checked_at: tuple[int, int] | None = None
-        self._all_occupied = False
-
-    def skew(self) -> int:
-        """Return how many pods more the largest domain has than the smallest one."""
-        if not self.sizes:
-            return 0
-        at = self._occupied_version, self.group.nodes.version
-        if at != self._checked_at:
-            self._checked_at = at
-            self._all_occupied = len(self._domains) <= len(self.sizes) and all(
-                domain in self.sizes for domain in self._domains
-            )
-        return max(self._histogram) - (min(self._histogram) if self._all_occupied else 0)
-
-    def add(self, pod: PodKey, domain: str | None, *, counts: bool) -> None:
-        """Add a pod that the group matches; None is on no eligible node with the label."""
-        if domain is None:
-            return
-        if counts:
-            self._resize(domain, 1)
-        else:
-            self.uncounted.add(pod)
-
-    def remove(self, pod: PodKey, domain: str | None) -> None:
-        """Remove a pod that was added to this domain."""
-        if domain is None:
-            return
-        if pod in self.uncounted:
-            self.uncounted.discard(pod)
-        else:
-            self._resize(domain, -1)
-
-    def _resize(self, domain: str, step: int) -> None:
-        before = self.sizes.get(domain, 0)
-        after = before + step
-        histogram = self._histogram
-        if before:
-            histogram[before] -= 1
-            if not histogram[before]:
-                del histogram[before]
-        if after:
-            histogram[after] = histogram.get(after, 0) + 1
-            self.sizes[domain] = after
-        else:
-            del self.sizes[domain]
-        self._occupied_version += not before or not after
-
-
-class SpreadCounts(Index):
-    """The pods of each group by domain, of which only those count that `args` says count.
-
-    `args` is a CountsPod, or None to count all. A group is counted from the first time that its
-    domains are asked for; what else than the cluster alters a pod's answer is passed to `recount`.
-    """
-
-    announces = (SpreadChanged,)
-
-    def __init__(self, cluster: Cluster, args: Hashable = None) -> None:
-        super().__init__(cluster, args)
-        assert args is None or callable(args)
-        self._counts: Final[CountsPod] = args or _counts_always
-        self._groups = cluster.index(SpreadGroups)
-        self._tallies: dict[SpreadGroup, _Tally] = {}
-        self._by_nodes: dict[IncludedNodes, dict[SpreadGroup, None]] = {}
-        self._skewed: dict[SpreadGroup, None] = {}
-
-    # --- questions ---
-
-    def pods_by_domain(self, group: SpreadGroup) -> dict[str, list[Pod]]:
-        """Return the counted pods by value of the topology label.
-
-        Pods on eligible nodes that the group does not include count, too, as they do upstream.
-        """
-        found: dict[str, list[Pod]] = {}
-        tally = _Tally(group, self._groups.domains(group))
-        for pod in self._groups.pods(group):
-            domain = _domain(topology_of(self._cluster, pod.node), group.topology_key)
-            if domain is not None:
-                counts = self._counts(pod)
-                tally.add(pod.uid, domain, counts=counts)
-                if counts:
-                    found.setdefault(domain, []).append(pod)
-        if group.declared:
-            self._tallies[group] = tally
-            self._by_nodes.setdefault(group.nodes, {})[group] = None
-            self._update_skewed(group)
-        return found
-
-    def recount(self, pod: Pod) -> list[SpreadGroup]:
-        """Ask again whether a pod counts; return the groups that it alters, as announced.
-
-        They are the groups that match it and those that it declares; a completed pod has none.
-        """
-        if not pod.is_active:
-            return []
-        return self._to_announce([*self._leave(pod), *self._join(pod)])
-
-    # --- following the cluster ---
-
-    def on_pod(self, old: Pod | None, new: Pod | None) -> tuple[Change, ...]:
-        """Move an active pod between the groups that match it, and between their domains."""
-        for group in self._groups.ended:
-            self._forget(group)
-        touched: list[SpreadGroup] = []
-        if old is not None and old.is_active:
-            touched += self._leave(old)
-        if new is not None and new.is_active:
-            touched += self._join(new)
-        groups = self._to_announce(touched) if touched else ()
-        return (SpreadChanged(tuple(groups)),) if groups else ()
-
-    def on_node(self, old: NodeState | None, new: NodeState | None) -> tuple[Change, ...]:
-        """Move the pods of a node whose labels or eligibility changed; announce what it alters.
-
-        That is every group whose domains changed, and every one with a skew above its maxSkew that
-        includes the node, or did until now: its pods may go there.
-        """
-        state, before, after = new or old, topology(old), topology(new)
-        if state is None or not self._tallies or not (before.eligible or after.eligible):
-            return ()
-        touched: dict[SpreadGroup, None] = {}
-        for nodes in self._groups.redomained:
-            touched |= self._by_nodes.get(nodes, {})
-        keys = {nodes.topology_key for nodes in self._by_nodes}
-        info = self._cluster.node_info(state.node.name)
-        if info is not None and any(_domain(before, key) != _domain(after, key) for key in keys):
-            for pod in info.active.values():
-                for tally in self._tallies_matching(pod):
-                    key = tally.group.topology_key
-                    tally.remove(pod.uid, _domain(before, key))
-                    domain = _domain(after, key)
-                    tally.add(pod.uid, domain, counts=domain is not None and self._counts(pod))
-                    touched[tally.group] = None
-        seen = [each.node for each in (old, new) if each is not None and each.eligible]
-        including = {
-            nodes
-            for nodes in self._by_nodes
-            if any(nodes.domain_of(node) is not None for node in seen)
-        }
-        was_skewed = [g for g in self._skewed if g in touched or g.nodes in including]
-        is_skewed = filter(self._update_skewed, touched)
-        groups = tuple(dict.fromkeys([*was_skewed, *is_skewed]))
-        return (SpreadChanged(groups),) if groups else ()
-
-    def answers(self) -> object:
-        """Return the counted pods of every group by domain, and the groups above their maxSkew."""
-        for group in self._groups.groups():
-            if group not in self._tallies:
-                self.pods_by_domain(group)
-        return (
-            {group.key: (tally.sizes, tally.uncounted) for group, tally in self._tallies.items()},
-            {group.key for group in self._skewed},
-        )
-
-    # --- inside ---
-
-    def _tallies_matching(self, pod: Pod) -> list[_Tally]:
-        find, groups = self._tallies.get, self._groups.matching(pod)
-        return [tally for group in groups if (tally := find(group))] if groups else []
-
-    def _leave(self, pod: Pod) -> list[SpreadGroup]:
-        """Take an active pod out of the groups that match it; return them and what it declares."""
-        touched = self._declared_by(pod)
-        if tallies := self._tallies_matching(pod):
-            node = topology_of(self._cluster, pod.node)
-            for tally in tallies:
-                tally.remove(pod.uid, _domain(node, tally.group.topology_key))
-                touched.append(tally.group)
-        return touched
-
-    def _join(self, pod: Pod) -> list[SpreadGroup]:
-        """Add an active pod to the groups that match it; return them and what it declares."""
-        touched = self._declared_by(pod)
-        if tallies := self._tallies_matching(pod):
-            node = topology_of(self._cluster, pod.node)
-            for tally in tallies:
-                domain = _domain(node, tally.group.topology_key)
-                tally.add(pod.uid, domain, counts=domain is not None and self._counts(pod))
-                touched.append(tally.group)
-        return touched
-
-    def _declared_by(self, pod: Pod) -> list[SpreadGroup]:
-        declared = self._groups.declared_by(pod)
-        return [group for _, group in declared if group in self._tallies] if declared else []
-
-    def _to_announce(self, touched: Iterable[SpreadGroup]) -> list[SpreadGroup]:
-        """Return those of some changed groups that exceed their maxSkew now, or did before."""
-        found: list[SpreadGroup] = []
-        for group in dict.fromkeys(touched):
-            was_skewed = group in self._skewed
-            if self._update_skewed(group) or was_skewed:
-                found.append(group)
-        return found
-
-    def _update_skewed(self, group: SpreadGroup) -> bool:
-        if self._tallies[group].skew() > group.max_skew:
-            self._skewed[group] = None
-            return True
-        self._skewed.pop(group, None)
-        return False
-
-    def _forget(self, group: SpreadGroup) -> None:
-        if self._tallies.pop(group, None) is not None:
-            self._skewed.pop(group, None)
-            sharing = self._by_nodes[group.nodes]
-            del sharing[group]
-            if not sharing:
-                del self._by_nodes[group.nodes]
-
-
-def _counts_always(_: Pod) -> bool:
-    return True
-
-
 def _declares(pod: Pod) -> bool:
     return bool(pod.spec.topology_spread_constraints)
 
@@ -569,10 +318,6 @@ def _template_key(pod: Pod) -> _TemplateKey:
         for key in constraint.match_label_keys
     )
     return pod.namespace, id(pod.spec), own
-
-
-def _domain(node: NodeTopology, topology_key: str) -> str | None:
-    return node.labels.get(topology_key) if node.eligible else None
 
 
 def _differs(old: Node, new: Node) -> bool:
