@@ -88,7 +88,8 @@ class JournalState(Struct, frozen=True, rename="camel"):
 class ControllerStatus(Struct, frozen=True, kw_only=True, rename="camel"):
     """Everything `status` shows; `pause` is why nothing is evaluated, empty while it works.
 
-    `journal` is None on a standby. `recent` has the last evictions of this process, newest first.
+    `journal` is None on a standby, and while it is being opened. `recent` has the last evictions of
+    this process, newest first.
     """
 
     api_version: str = "reactive-desched/v1alpha1"

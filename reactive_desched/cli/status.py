@@ -191,7 +191,9 @@ class StatusScreen:
 
     def _record(self, answer: Answer) -> Iterator[str]:
         if (journal := answer["journal"]) is None:
-            yield from self._line("journal", "not open: this process does not lead")
+            is_standby = answer["leadership"] == "standby"
+            why = "this process does not lead" if is_standby else "the controller starts or stops"
+            yield from self._line("journal", f"not open: {why}")
             return
         text = f"{journal['directory']}, {journal['sequence']:,} records"
         if journal["openEvictions"]:

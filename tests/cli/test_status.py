@@ -243,9 +243,17 @@ def test_migration_jobs_that_have_ended_take_one_line() -> None:
     assert "migration jobs  none" in screen(QUIET | {"migrations": found})
 
 
-def test_a_standby_says_that_its_journal_is_not_open() -> None:
-    answer = QUIET | {"journal": None, "leadership": "standby"}
-    assert "journal         not open: this process does not lead" in screen(answer)
+@pytest.mark.parametrize(
+    ("leadership", "why"),
+    [
+        ("standby", "this process does not lead"),
+        ("leader", "the controller starts or stops"),
+        ("no leader election", "the controller starts or stops"),
+    ],
+)
+def test_a_journal_that_is_not_open_says_why(leadership: str, why: str) -> None:
+    answer = QUIET | {"journal": None, "leadership": leadership}
+    assert f"journal         not open: {why}" in screen(answer)
 
 
 @pytest.mark.parametrize("width", [60, 80, 200])

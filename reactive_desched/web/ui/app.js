@@ -167,7 +167,10 @@ function jobItems(now) {
 function sinkItems() {
   const found = status.sinks.map((each) =>
     item(`${each.name}: ${each.error || `${each.lagRecords} records behind`}`, each.error ? "bad" : ""));
-  if (!status.journal) return [item("no journal is open: this process does not lead", "warn")];
+  if (!status.journal) {
+    const why = status.leadership === "standby" ? "this process does not lead" : "the controller starts or stops";
+    return [item(`no journal is open: ${why}`, "warn")];
+  }
   const { sequence, fault } = status.journal;
   found.unshift(item(fault ? `journal: ${fault}` : `journal: ${sequence} records`, fault ? "bad" : ""));
   return found;
