@@ -44,6 +44,17 @@ def is_covered(plugin: AnyPlugin, pod: Pod) -> bool:
     return not isinstance(plugin.args, NamespacedArgs) or plugin.args.covers(pod)
 
 
+def not_covered_by(plugin: AnyPlugin, pod: Pod) -> Coverage:
+    """Return why this plugin, whatever others do, does not look at a pod that it does not cover."""
+    if not pod.is_active and not plugin.judges_completed_pods:
+        phase = pod.status.phase
+        return Coverage(
+            POD_COMPLETED, f"the pod is {phase}, and the plugin judges no completed pods"
+        )
+    message = "the pod is outside the namespaces or labels that it is limited to"
+    return Coverage(OUT_OF_SCOPE, message)
+
+
 def node_not_covered(node: str, view: ClusterView) -> Coverage | None:
     """Return why plugins do not look at the pods of a node, or None when they do."""
     if not node:

@@ -15,6 +15,7 @@ from reactive_desched.controller.coverage import (
     Coverage,
     is_covered,
     node_not_covered,
+    not_covered_by,
     pod_not_covered,
 )
 from reactive_desched.controller.job_listing import JobRow, job_rows
@@ -289,8 +290,7 @@ class Explainer:
             elif not_covered is not None:
                 yield PluginAnswer(instance.profile, name, LEFT_OUT, not_covered.message)
             elif not is_covered(instance.plugin, pod):
-                why = pod_not_covered(pod, [instance.plugin]).message
-                why = why.replace("of every plugin", "that it is limited to")
+                why = not_covered_by(instance.plugin, pod).message
                 yield PluginAnswer(instance.profile, name, LEFT_OUT, why)
             else:
                 message = instance.plugin.describe(pod, instance.view)

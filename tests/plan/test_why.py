@@ -175,6 +175,23 @@ def test_a_pod_that_no_plugin_judges_says_why(
     assert {answer for answer, _ in answers(found).values()} == {"not looked at"}
 
 
+def test_a_plugin_that_leaves_a_pod_out_speaks_for_itself_alone(
+    world: Any, why: Callable[..., Any]
+) -> None:
+    """Another plugin judges completed pods, or those of this namespace."""
+    limited = EVERY_PLUGIN.replace("{maxPod", "{namespaces: {exclude: [shop]}, maxPod")
+    found = answers(why("shop/x", things=[*world.small(), world.pod("x")], policy=limited))
+    assert {name for name, (answer, _) in found.items() if answer == "not looked at"} == {
+        "PodLifeTime"
+    }
+    assert found["PodLifeTime"][1].endswith("that it is limited to")
+    failed = [*world.small(), world.pod("x", phase="Failed")]
+    found = answers(why("shop/x", things=failed, policy=EVERY_PLUGIN))
+    assert found["RemoveFailedPods"][0] == "finding"
+    assert found["RemoveDuplicates"][0] == "not looked at"
+    assert "the plugin judges no" in found["RemoveDuplicates"][1]
+
+
 def test_a_node_and_a_workload_list_the_state_of_each_of_their_pods(
     why: Callable[..., Any],
 ) -> None:
