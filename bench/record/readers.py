@@ -144,7 +144,7 @@ async def _connect(address: str, protocol: StreamReader | StalledReader) -> None
     sock = socket.socket()
     if isinstance(protocol, StalledReader):
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _SMALL_BUFFER)
-    sock.setblocking(False)
+    sock.setblocking(False)  # noqa: FBT003 -- it takes no keyword
     loop = asyncio.get_running_loop()
     await loop.sock_connect(sock, (index.hostname, index.port))
     await loop.create_connection(lambda: protocol, sock=sock)

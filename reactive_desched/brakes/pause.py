@@ -73,13 +73,14 @@ class ManualPause:
         until_s = None if for_s is None else wall_s + for_s
         self._command = SavedPause(by, reason, wall_s, until_s)
         self._ends_at = None if for_s is None else now + for_s
-        yield BrakeNotice(MANUAL, CLUSTER, True, reason or "no reason given", by, until_s)
+        message = reason or "no reason given"
+        yield BrakeNotice(MANUAL, CLUSTER, engaged=True, message=message, by=by, until_s=until_s)
 
     def resume(self, message: str, by: str = "") -> Iterator[BrakeNotice]:
         """End the pause by command."""
         if self._command is not None:
             self._command, self._ends_at = None, None
-            yield BrakeNotice(MANUAL, CLUSTER, False, message, by)
+            yield BrakeNotice(MANUAL, CLUSTER, engaged=False, message=message, by=by)
 
     def restore(self, saved: SavedPause, now: float, wall_s: float) -> None:
         """Go on with the pause of an earlier process, for no longer than it was to last in all."""

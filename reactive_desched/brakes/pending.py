@@ -91,12 +91,12 @@ class PendingBrake:
             self._fewer_since = None
             if not self._is_engaged:
                 self._is_engaged = True
-                yield BrakeNotice(PENDING, CLUSTER, True, self._describe())
+                yield BrakeNotice(PENDING, CLUSTER, engaged=True, message=self._describe())
         elif self._is_engaged:
             self._fewer_since = now if self._fewer_since is None else self._fewer_since
             if (release_at := self._release_at) is None or now >= release_at:
                 self._is_engaged, self._fewer_since = False, None
-                yield BrakeNotice(PENDING, CLUSTER, False, self._describe())
+                yield BrakeNotice(PENDING, CLUSTER, engaged=False, message=self._describe())
 
     @property
     def message(self) -> str:

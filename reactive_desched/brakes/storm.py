@@ -104,7 +104,7 @@ class StormBrake:
             self._message = _describe(self._found, settings)
             self._set_busy(now, settings)
             self._forget()
-            return BrakeNotice(STORM, CLUSTER, True, self._message)
+            return BrakeNotice(STORM, CLUSTER, engaged=True, message=self._message)
         return None
 
     def next_due(self) -> float | None:
@@ -125,7 +125,7 @@ class StormBrake:
         if self._message:
             self._message = ""
             self._forget()
-            yield BrakeNotice(STORM, CLUSTER, False, message, by)
+            yield BrakeNotice(STORM, CLUSTER, engaged=False, message=message, by=by)
 
     def restore(self, message: str, now: float) -> None:
         """Go on with the storm of an earlier process; the quiet time begins anew."""

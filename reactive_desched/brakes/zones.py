@@ -127,9 +127,11 @@ class ZoneBrake:
         for zone, status in disrupted.items():
             before = self._reported.get(zone)
             if before is None or _effect(before) != _effect(status):
-                yield BrakeNotice(ZONE, f"zone {zone}".rstrip(), True, _describe(zone, status))
+                message = _describe(zone, status)
+                yield BrakeNotice(ZONE, f"zone {zone}".rstrip(), engaged=True, message=message)
         for zone in self._reported.keys() - disrupted.keys():
-            yield BrakeNotice(ZONE, f"zone {zone}".rstrip(), False, f"{_name(zone)} is back")
+            message = f"{_name(zone)} is back"
+            yield BrakeNotice(ZONE, f"zone {zone}".rstrip(), engaged=False, message=message)
         for zone in [zone for zone in self._buckets if zone not in disrupted]:
             del self._buckets[zone]
         self._reported = disrupted

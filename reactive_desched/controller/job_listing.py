@@ -51,14 +51,15 @@ def list_jobs(
 ) -> JobList:
     """Return the jobs, the oldest that has not ended first, at most `limit` of them by name."""
     if migrations is None:
-        return JobList(False, 0, {}, ())
+        return JobList(enabled=False, total=0, by_phase={}, jobs=())
     jobs = tuple(migrations.jobs)
     by_phase: dict[str, int] = {}
     for job in jobs:
         phase = _phase(job)
         by_phase[phase] = by_phase.get(phase, 0) + 1
     first = nsmallest(limit, jobs, key=lambda job: (job.has_ended, job.created_s, job.name))
-    return JobList(True, len(jobs), by_phase, tuple(job_rows(first, migrations, pending)))
+    rows = tuple(job_rows(first, migrations, pending))
+    return JobList(enabled=True, total=len(jobs), by_phase=by_phase, jobs=rows)
 
 
 def _phase(job: MigrationJob) -> str:

@@ -131,7 +131,7 @@ class _ProfileBuilder:
         kinds = ["DoNotSchedule", *(["ScheduleAnyway"] if is_true(find(self._root, soft)) else [])]
         return {
             "constraints": TargetValue(soft, tuple(TargetValue(soft, kind) for kind in kinds)),
-            "topologyBalanceNodeFit": TargetValue((*at, "params"), True),
+            "topologyBalanceNodeFit": TargetValue((*at, "params"), content=True),
         }
 
     def _states(self, at: Path) -> TargetValue:

@@ -118,7 +118,7 @@ class TlsHandshakes:
 
     def accept_from(self, listening: socket.socket) -> None:
         """Accept the connections of a socket that listens, until closed."""
-        listening.setblocking(False)
+        listening.setblocking(False)  # noqa: FBT003 -- it takes no keyword
         self._listening.add(listening)
         self._loop.add_reader(listening, self._accept, listening)
 

@@ -323,7 +323,7 @@ class Explainer:
     def _gates(self, gate: Gate | JobMakingGate, finding: Finding) -> Iterator[GateAnswer]:
         for name, decision in gate.explain(finding, self._now):
             if decision is None:
-                yield GateAnswer(name, True)
+                yield GateAnswer(name, passes=True)
                 continue
             yield self._rejection(decision)
             if name == EvictorFilters.name:
@@ -333,12 +333,12 @@ class Explainer:
         until = decision.retry_at_s
         return GateAnswer(
             decision.gate,
-            False,
-            decision.reason,
-            decision.message,
-            decision.setting,
-            None if until is None else self._time(until),
-            _awaited(decision),
+            passes=False,
+            reason=decision.reason,
+            message=decision.message,
+            setting=decision.setting,
+            until=None if until is None else self._time(until),
+            waits_for=_awaited(decision),
         )
 
     def _nodes(self, pod: Pod, instance: PluginInstance) -> str:
@@ -397,7 +397,13 @@ def _other_rejections(gate: Gate | JobMakingGate, pod: Pod, named: str) -> Itera
     rejections = [each for evictor in evictors for each in evictor.rejections(pod)]
     for reason, message in rejections:
         if reason.code != named:
-            yield GateAnswer(reason.gate, False, reason.code, message, reason.setting)
+            yield GateAnswer(
+                reason.gate,
+                passes=False,
+                reason=reason.code,
+                message=message,
+                setting=reason.setting,
+            )
 
 
 def _subjects(

@@ -18,7 +18,7 @@ class NodeTopology(Struct, frozen=True, gc=False):
     eligible: bool
 
 
-UNKNOWN_NODE: Final = NodeTopology({}, False)
+UNKNOWN_NODE: Final = NodeTopology({}, eligible=False)
 """The topology of a node name without a Node."""
 
 
