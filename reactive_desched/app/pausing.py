@@ -178,7 +178,7 @@ class Pausing:
 
 
 def _read_text(path: str) -> str:
-    """Return what a file holds; empty where there is none, and the error where it is unreadable."""
+    """Return the text of a file: empty where there is no file, the error where it is unreadable."""
     try:
         with Path(path).open("rb") as file:
             return file.read(MAX_FILE_BYTES).decode(errors="replace")

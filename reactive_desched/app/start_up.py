@@ -1,4 +1,4 @@
-"""What a controller does at its start: it says what it is, and ends what the last run left open."""
+"""The start of a controller: logs its version and mode, and ends intents that were left open."""
 
 import platform
 from collections.abc import Awaitable, Callable

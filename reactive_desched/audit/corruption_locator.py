@@ -109,7 +109,7 @@ def _extra_line(last: ChainLink, line: FileLine, found: LineHeader | None) -> Ba
 def _diagnose_out_of_order(
     last: ChainLink, line: FileLine, found: LineHeader, later: Sequence[bytes]
 ) -> BadRecord:
-    """Name what is missing, or what stands where it does not belong."""
+    """Name the records that are missing or out of place."""
     wanted, after = last.seq + 1, _parse_whole_line(later[0]) if later else None
     if line.raw == last.line.raw:
         return bad_record(line, last.seq, "it stands here twice")

@@ -1,4 +1,4 @@
-"""How every command reads its words: what it refuses, in which words, and what its help shows."""
+"""The argument parser of every command: its errors and its help."""
 
 import argparse
 import re

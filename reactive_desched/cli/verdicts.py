@@ -26,7 +26,7 @@ _JSON_FIELDS: Final = (*("line", "column", "path", "message", "hint", "context",
 
 
 class Findings(NamedTuple):
-    """What was found, what there is to note of sound policies, and what was corrected before."""
+    """Errors and warnings, notes on sound policies, and the corrections that were made."""
 
     results: PolicyCheckResults
     notes: Notes

@@ -179,7 +179,7 @@ class BookedRoom(SharedRoom):
 
 
 def left_on(standing: NodeStanding, thresholds: Thresholds) -> dict[str, int]:
-    """Return what a node has left below what it is allowed; less than nothing where it is above."""
+    """Return what a node has left below its limits; negative where it is above one."""
     allowed = thresholds.allowed_on(standing.node, standing.used)
     return {resource: allowed[resource] - amount for resource, amount in standing.used.items()}
 

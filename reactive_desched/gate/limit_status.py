@@ -16,7 +16,7 @@ MAX_LISTED: Final = 500
 
 
 class BucketStatus(Struct, frozen=True, rename="camel"):
-    """A token bucket that is not full: what it allows per minute and at once, and what is left."""
+    """A token bucket that is not full: its rate, its burst, and the tokens that are left."""
 
     scope: str
     name: str

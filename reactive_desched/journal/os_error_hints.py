@@ -1,4 +1,4 @@
-"""What to do when a folder of ours cannot be written to, by what the operating system says."""
+"""Hints for a folder that is not writable, by the error of the operating system."""
 
 import errno
 from typing import Final

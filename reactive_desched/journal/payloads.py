@@ -85,7 +85,7 @@ def _without_path(url: re.Match[str]) -> str:
 
 
 def policy_file_payload(name: str, sha256: str, text: str) -> PolicyFile:
-    """Return a file of the policy; URLs lose what stands behind the host, which may be secret."""
+    """Return a file of the policy; URLs are cut after the host, as the rest may be secret."""
     shown = blank_secrets(_URL.sub(_without_path, text))
     if len(shown.encode(errors="replace")) > MAX_POLICY_BYTES:
         shown = ""

@@ -59,7 +59,7 @@ class DecisionSummary(Struct, frozen=True, gc=False):
 
 
 class OutcomeSummary(Struct, frozen=True, gc=False):
-    """What came of it."""
+    """The outcome of an intent."""
 
     result: str = ""
     reason: str = ""

@@ -59,8 +59,8 @@ Verdict = Passed | Held | Forbidden
 class Arbitrator:
     """Decides which jobs may begin, by koordinator's rules; equal input has equal verdicts.
 
-    `follow` is called for each job that appears or differs, and for those whose pod does. A job
-    that a round lets through is `admitted` until that is written on it.
+    `follow` is called for each job that appears or differs, and for those whose pod does. A round
+    has admitted a job that it lets through (`has_admitted`) until that is written on the job.
     """
 
     def __init__(

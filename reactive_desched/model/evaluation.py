@@ -1,4 +1,4 @@
-"""One decision on one finding: what led to it, and what the gate decided."""
+"""An evaluation: the decision on one finding, and the change that led to it."""
 
 from collections.abc import Hashable
 

@@ -1,4 +1,4 @@
-"""What an earlier process did: what limits, gates and memory are restored from at the start."""
+"""Past evictions, from which limits, gates and memory are restored at the start."""
 
 from msgspec import Struct
 

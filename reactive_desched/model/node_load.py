@@ -1,4 +1,4 @@
-"""How loaded nodes are by measurement, and what thresholds make of it: koordinator's rules.
+"""The measured load of nodes, and their classes by thresholds, as koordinator has them.
 
 Amounts are cpu in milli-cores and everything else in whole units; percentages are 64-bit floats,
 and the amount that a percentage comes to is cut off, not rounded.

@@ -1,4 +1,4 @@
-"""What can be observed of a controller: telemetry, the demo and tests override what they need."""
+"""The observer of a controller; telemetry, the demo and tests override the methods they need."""
 
 from collections.abc import Collection, Iterable, Mapping
 

@@ -56,7 +56,7 @@ class NodeInclusion(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def key(self) -> Hashable:
-        """What makes two of them the same, as a key: a nodeSelector is a dict."""
+        """A hashable key, equal for equal inclusions: a nodeSelector is a dict."""
         required = None if self.required is None else self.required.required
         return tuple(sorted(self.node_selector.items())), required, self.tolerations
 

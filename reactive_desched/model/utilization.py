@@ -1,4 +1,4 @@
-"""How much of a node is used, in per cent, and what thresholds make of it.
+"""The use of a node in per cent, and its class by thresholds.
 
 The arithmetic is that of the SIG descheduler, to the last bit: percentages are 64-bit floats, and
 an amount allowed by a threshold is cut off, not rounded.
@@ -199,7 +199,7 @@ class UtilizationRule(Struct, frozen=True):
 
 
 class NodeStanding(Struct, frozen=True, gc=False):
-    """How one node stands: what is used of it, in amounts and per cent, and its class.
+    """The use of one node, in amounts and per cent, and its class.
 
     `percent` has the resources with thresholds. Where no use is known both are empty. `sample` is
     what a source of metrics measured.

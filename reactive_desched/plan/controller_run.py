@@ -244,7 +244,7 @@ class _ControllerRun:
         )
 
     def _waiting(self) -> Iterator[PlannedDecision]:
-        """Yield what is not evicted at the end, and what each waits for."""
+        """Yield the findings that wait at the end, and what each waits for."""
         pending = list(self._controller.evaluator.pending())
         for finding in sorted(pending, key=_by_pod):
             decision = finding.decision

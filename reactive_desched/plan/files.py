@@ -115,7 +115,7 @@ def _open(name: str) -> BinaryIO:
 
 @contextmanager
 def _mappable(stream: BinaryIO, name: str) -> Iterator[BinaryIO]:
-    """Return the file itself if it can be mapped, else a temporary file of what comes out of it."""
+    """Return the file if it can be mapped, else a temporary file with its content."""
     if _is_mappable(stream):
         yield stream
         return

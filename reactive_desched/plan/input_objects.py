@@ -128,7 +128,7 @@ def _items(text: JsonText, paged: OnPartialList) -> Iterator[InputObject]:
 
 
 def _input_object(raw: Raw) -> InputObject:
-    """Find out what an object says it is; what is no object says nothing."""
+    """Return the apiVersion and kind of an object; none for a value that is no object."""
     if (match := _COMMON_HEAD.match(memoryview(raw))) is not None:
         version, kind = (match[1], match[2]) if match[3] is None else (match[4], match[3])
         return InputObject(kind.decode(errors="replace"), version.decode(errors="replace"), raw)

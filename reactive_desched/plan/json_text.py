@@ -64,7 +64,7 @@ class JsonText:
         return Raw(self._view[begins : self.at])
 
     def slice_from(self, begins: int) -> Raw:
-        """Return what stands between an earlier place and here, uncopied."""
+        """Return the text between an earlier place and here, without a copy."""
         return Raw(self._view[begins : self.at])
 
     def members(self) -> Iterator[str]:
@@ -85,7 +85,7 @@ class JsonText:
         return ConfigError(f"{self.name}: not valid JSON at byte {self.at}: {reason}")
 
     def _separated(self, closing: bytes) -> Iterator[None]:
-        """Go through what stands between brackets, separated by commas."""
+        """Read the items between brackets, separated by commas."""
         self.at += 1
         if self.next() == closing:
             self.at += 1

@@ -105,7 +105,7 @@ async def _list_resource(
 
 
 def _refused_message(missing: Mapping[str, RequestRejected]) -> str:
-    """Say what could not be listed, and what to do about it by the reason why."""
+    """Name the resource that could not be listed, and the remedy."""
     lines = "\n".join(f"  {resource}: {error}" for resource, error in missing.items())
     denied = [resource for resource, error in missing.items() if error.is_denied]
     if any(error.is_web_page for error in missing.values()):

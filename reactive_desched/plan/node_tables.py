@@ -1,4 +1,4 @@
-"""Builds the tables of nodes from what plugins say of them and from what a sweep decides."""
+"""Builds the tables of nodes, from the tables of plugins and the decisions of a sweep."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping

@@ -52,7 +52,7 @@ def nodes_lines(report: NodesReport, style: TextStyle) -> Iterator[str]:
 def table_lines(
     table: RuleTable, decisions: Iterable[PlannedDecision], style: TextStyle
 ) -> Iterator[str]:
-    """Yield one table, with what decides the classes above and what would move below."""
+    """Yield one table: its thresholds above, the moves below."""
     pool = f", pool {table.pool}" if table.pool else ""
     yield style.heading(f"{table.plugin} (profile {table.profile}{pool}) counts the {table.counts}")
     yield from align(list(_facts(table)), width=style.width)

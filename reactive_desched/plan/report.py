@@ -79,7 +79,7 @@ class PlannedDecision(ReportPart, frozen=True, gc=False):
 
 
 class RunPreview(ReportPart, frozen=True, gc=False):
-    """What bounds a preview of the controller, what it assumes, and why it ended when.
+    """The bounds of a preview of the controller, its assumptions, and when and why it ended.
 
     Each replacement is taken to be Ready `ready_after_seconds` after it is bound. Limits and the
     memory of moves count `past_evictions` of a journal.

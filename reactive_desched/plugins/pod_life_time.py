@@ -297,7 +297,7 @@ class PodLifeTimePlugin(PodPlugin[PodLifeTimeArgs]):
     def _matching_conditions(
         self, conditions: Iterable[PodCondition]
     ) -> Iterator[_MatchedCondition]:
-        """Return the place of each condition that is wanted, with what is wanted of it."""
+        """Return each wanted condition with its place."""
         for index, condition in enumerate(conditions):
             for wanted in self.args.conditions:
                 if wanted.matches(condition):

@@ -123,7 +123,7 @@ class CommentPlacement:
             remarks.beside = comment.lines[0].text
 
     def _try_attach_below(self, comment: Comment) -> bool:
-        """Place a comment below what it stood below, or else at the end of what that was in."""
+        """Place a comment below the part it stood below, else at the end of the part around it."""
         written = comment.path[:2] if _is_switch(comment.path) else comment.path
         if (exact := self._by_source_path.get(written)) is not None:
             path = exact[0] if _is_switch(comment.path) else self._outermost_new(exact[0])

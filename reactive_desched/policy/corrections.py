@@ -50,7 +50,7 @@ class Correction(Struct, frozen=True):
 
 
 class CorrectedText(Struct, frozen=True):
-    """A text with everything mechanical corrected, what was wrong in it, and what still is.
+    """A text with its mechanical errors corrected, these errors, and those that remain.
 
     The places of corrections are those in the text as it was when each was made.
     """
@@ -81,7 +81,7 @@ class _Edit(Struct, frozen=True):
 def correct(
     file: SourceText | Path | str, registry: Registry, *, lenient: bool = False
 ) -> CorrectedText:
-    """Correct what is mechanical in a file or text; what is sound comes back as it is, to the byte.
+    """Correct mechanical errors in a file or text; a sound one is returned byte for byte.
 
     Raises ConversionError where the result could not be read, which would be a mistake of ours.
     """

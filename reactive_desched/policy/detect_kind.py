@@ -174,7 +174,7 @@ def _api_version_diagnostics(
 
 
 def _missing_api_version(at: SourceLocation, root: MappingNode, kind: DocumentKind) -> Diagnostic:
-    """Say what to write, and what upstream makes of a policy that does not say."""
+    """Say which apiVersion to write, and how upstream reads a policy without one."""
     hint = f"write apiVersion: {kind.api_version}"
     if kind.kind != POLICY_KIND:
         return at.diagnostic("is required", hint, rule=Rule.MISSING_API_VERSION)

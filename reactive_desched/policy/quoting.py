@@ -43,6 +43,6 @@ def flow_text(text: str) -> str:
 
 
 def _in_double_quotes(text: str) -> str:
-    """Escape what JSON escapes, and what cannot be seen."""
+    """Escape the characters that JSON escapes, and invisible ones."""
     escaped = json.dumps(text, ensure_ascii=False)
     return "".join(each if each.isprintable() else f"\\U{ord(each):08X}" for each in escaped)

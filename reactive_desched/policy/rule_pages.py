@@ -117,7 +117,7 @@ class RulePage(Struct, frozen=True, forbid_unknown_fields=True):
 
 @cache
 def rule_pages() -> Mapping[Rule, RulePage]:
-    """Return every rule with what there is to say of it, in the order of the codes."""
+    """Return the page of every rule, in the order of the codes."""
     text = (files("reactive_desched.policy") / "rules.toml").read_text(encoding="utf-8")
     written = tomllib.loads(text)
     return {rule: convert({"rule": rule, **written[rule]}, RulePage) for rule in Rule}

@@ -25,10 +25,7 @@ def find_unimplemented(policy: SourceLocation, registry: Registry) -> Iterator[D
 
 
 def require_runnable(configuration: Configuration) -> None:
-    """Refuse a policy that enables what is not built, by what was said of it while reading.
-
-    Raises PolicyErrors.
-    """
+    """Raise PolicyErrors for a policy that enables a plugin which this version does not have."""
     if configuration.unimplemented:
         texts = {source.name: source.text for source in configuration.sources}
         raise PolicyErrors(configuration.unimplemented, texts=texts)

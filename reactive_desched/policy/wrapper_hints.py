@@ -1,4 +1,4 @@
-"""What people leave around a policy, and what to do about it; the same for both formats."""
+"""Hints about texts around a policy, such as a ConfigMap; the same for both formats."""
 
 from collections.abc import Mapping
 from typing import Final

@@ -81,14 +81,14 @@ def child_steps(draft: Draft) -> Iterator[tuple[str | int, DraftPart]]:
 
 
 def walk_parts(draft: Draft, path: Path = ()) -> Iterator[tuple[Path, DraftPart]]:
-    """Visit every part with its path, what is outside before what is inside."""
+    """Visit every part with its path, each before the parts inside it."""
     for step, part in child_steps(draft):
         yield (*path, step), part
         yield from walk_parts(part.value, (*path, step))
 
 
 def map_parts(draft: Draft, transform: "PartTransform", path: Path = ()) -> Draft:
-    """Return a draft in which each part is what a function makes of it, from the inside out.
+    """Return a draft with each part replaced by what a function returns for it, innermost first.
 
     What is not changed stays the same object.
     """

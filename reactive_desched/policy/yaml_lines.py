@@ -47,7 +47,7 @@ class YamlWriter:
             yield from _reindent(remarks.below, indent)
 
     def _comments_above(self, path: Path, indent: int) -> Iterator[str]:
-        """Write what stands above a part, unless that is done already."""
+        """Write the comments above a part, unless they are written already."""
         return _reindent(self._above.pop(path, ()), indent)
 
     def _part(self, part: DraftPart, indent: int, path: Path, beside: str) -> Iterator[str]:

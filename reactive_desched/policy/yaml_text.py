@@ -71,7 +71,7 @@ Event = Any  # PyYAML's events are not typed
 
 
 class YamlText:
-    """One text and what to call it; refuses more than 1 MiB and what is not UTF-8."""
+    """One text and its name; a text over 1 MiB, or one that is not UTF-8, is refused."""
 
     def __init__(self, text: str | bytes, source: str) -> None:
         self._source = source

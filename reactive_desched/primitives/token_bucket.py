@@ -68,7 +68,7 @@ class TokenBucket:
         self._tokens -= 1
 
     def empty(self, at: float) -> None:
-        """Take away the tokens that there are at a time; what was spent beyond them stays spent."""
+        """Take away the tokens that the bucket holds; a debt stays."""
         self.available(at)
         self._tokens = min(self._tokens, 0.0)
 

@@ -25,7 +25,7 @@ class DeleteOptions(Struct, frozen=True):
 
 
 class Deletion(Struct, frozen=True):
-    """What a delete request comes to: the object's next form, and whether it goes right now."""
+    """The result of a delete request: the object's next form, and whether it is removed at once."""
 
     obj: Obj
     gone: bool

@@ -1,4 +1,4 @@
-"""What a real API server fills into a pod, so that clients see what they expect."""
+"""The defaults that a real API server fills into a pod."""
 
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
@@ -42,7 +42,7 @@ def _fill_container(container: Obj, *, on_host: bool) -> None:
 
 
 def fill_requests(spec: Obj) -> None:
-    """Let the containers of a pod ask for what they are limited to, unless they say otherwise."""
+    """Set each request of a container that names only a limit to that limit."""
     for container in (*spec.get("containers", ()), *spec.get("initContainers", ())):
         resources = container["resources"]
         if resources.get("limits"):

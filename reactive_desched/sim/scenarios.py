@@ -1,4 +1,4 @@
-"""Clusters to practise on: what each has been through before you came, and what happens next."""
+"""Simulated clusters with a past, and with events to come."""
 
 import random
 from collections.abc import Callable, Coroutine, Mapping
@@ -160,7 +160,7 @@ class Past:
 
 
 class Scenario(Struct, frozen=True):
-    """What has happened to the cluster, and what happens from now on."""
+    """A scenario: the past of the cluster, and the events to come."""
 
     past: Callable[[Past], None]
     age_s: float = 3 * DAY_S

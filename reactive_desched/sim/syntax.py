@@ -1,4 +1,4 @@
-"""What names and labels may look like, and what the server says of those that do not."""
+"""The syntax of names and labels, and the messages of the API server about wrong ones."""
 
 import re
 from collections.abc import Iterator

@@ -81,7 +81,7 @@ class MetricsServer:
             yield make_sample(node, used)
 
     def _use_of(self, pods: Iterable[Pod]) -> Mapping[str, ResourceList]:
-        """Return what pods use; not what one of the same name used before a pod was created."""
+        """Return the use of each pod; one measured before the pod was created is a namesake's."""
         return {
             measured.key: measured.usage
             for pod in pods

@@ -142,7 +142,7 @@ class EventStream:
         return response
 
     async def _serve_client(self, client: "_Client") -> None:
-        """Send what a client wants until it has everything; one that follows has it at the end."""
+        """Send the wanted records to a client; a client that follows gets new ones, too."""
         await client.connection.send(client.framing.preamble())
         try:
             client.seq = await self._pages.resolve_start(client.stream_request.start)

@@ -150,7 +150,7 @@ def _create_once(path: Path) -> None:
 
 
 def _remove_drafts(path: Path) -> None:
-    """Remove what a crash left beside the key: a draft may be a second name of it."""
+    """Remove drafts that a crash left beside the key: one may be a hard link to it."""
     for draft in path.parent.glob(f"{path.name}.*{durable.TEMP_SUFFIX}"):
         draft.unlink(missing_ok=True)
 

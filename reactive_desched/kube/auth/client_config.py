@@ -25,7 +25,7 @@ _USER_INFO = re.compile(r"//[^/]*@")
 
 
 class ClientConfig(Struct, frozen=True):
-    """What a request needs to reach the server; `tls` is None for a plain http server.
+    """The address, TLS and headers of a request; `tls` is None for a plain http server.
 
     `context` is the kubeconfig's; None for the service account of a pod.
     """

@@ -1,4 +1,4 @@
-"""What koordinator does otherwise than we: each with its place, what happens here, and a remedy."""
+"""The differences from koordinator: each with its place, what happens here, and a remedy."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -38,7 +38,7 @@ _ARGUMENTS_NOT_READ: Final = {
 
 
 def file_differences(document: SourceLocation) -> Iterator[Diagnostic]:
-    """Yield what a file says beside its profiles and acts otherwise here."""
+    """Yield the fields of a file outside its profiles that act otherwise here."""
     interval = document.below("deschedulingInterval")
     if _is_zero(interval):
         message = "koordinator runs its plugins once and then never again without it"

@@ -229,7 +229,7 @@ class MigrationControllerArgs(MigrationSettings):
             yield FieldError("has no effect", hint, at, rule=Rule.NO_EFFECT, at_key=True)
 
     def _ineffective(self) -> Iterator[tuple[Path, str]]:
-        """Yield the arguments that others make ineffective, and what to know of it."""
+        """Yield the arguments that other arguments make ineffective."""
         threshold = self.priority_threshold
         if self.evict_system_critical_pods and threshold.value is not None:
             yield ("priorityThreshold",), "evictSystemCriticalPods lets pods of every priority go"

@@ -73,7 +73,7 @@ def is_slower_than_ours(per_second: float) -> bool:
 def settings_target(
     document: SourceLocation, profiles: Sequence[KoordinatorsProfile]
 ) -> TargetValue | None:
-    """Outline the settings that stand for a file; None for one that says nothing of them."""
+    """Outline the settings that a file is converted to; None where it names none."""
     if not (sections := dict(_sections(document, profiles))):
         return None
     head = {
@@ -114,7 +114,7 @@ def _evictors(
 
 
 def _client(at: SourceLocation) -> Iterator[tuple[str, TargetValue]]:
-    """Take over what is more than 0, which stands for koordinator's default."""
+    """Take over a rate above 0; 0 means koordinator's default."""
     for theirs, ours in (("qps", "requestsPerSecond"), ("burst", "burst")):
         node = at.below(theirs).node
         value = getattr(node, "value", None)

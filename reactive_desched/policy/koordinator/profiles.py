@@ -1,4 +1,4 @@
-"""What a profile of koordinator comes to: its plugins after its defaults, and what moves pods."""
+"""Converts a profile of koordinator: its plugins after its defaults, and its evictor."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final

@@ -31,7 +31,7 @@ def typed_body(request: web.Request, kind: Resource, body: Obj) -> Typed:
 
 
 def typed_result(request: web.Request, kind: Resource, name: str, patched: Obj) -> Typed:
-    """Read what a patch made of an object; raise 422 for what its type cannot hold."""
+    """Decode a patched object; raise 422 where it does not fit its type."""
     mode = _mode(request)
     read = conform(kind, patched)
     if why := _why_not(mode, read.unknown, read.wrong):

@@ -44,7 +44,7 @@ class Packet:
 
 
 class Watcher(Struct, kw_only=True, eq=False):
-    """One open watch: what it wants, and what it has not been sent yet.
+    """One open watch: its selectors, and the events that it has not been sent yet.
 
     Holds at most `limit` documents; when one more arrives it drops them all and closes, so
     that the client resumes from the last version it saw. Never makes a writer wait.

@@ -104,7 +104,7 @@ def _patched(request: web.Request, target: Target, changed: Obj) -> Typed:
 async def delete_one(
     parts: Parts, request: web.Request, target: Target, rendering: Rendering
 ) -> web.StreamResponse:
-    """Delete an object: 200 with what it was, or with a `Status` where that is the custom."""
+    """Delete an object: 200 with the object, or with a `Status`, as a real API server answers."""
     options = await delete_options(request)
     deleted = parts.store.delete(target.view.storage, target.key_namespace, target.name, options)
     kind = target.resource

@@ -160,7 +160,7 @@ def _optional(raw: object, kind: type[T]) -> T | None:
 
 
 def _requests(spec: Obj, unasked: Mapping[str, str] = _NOTHING) -> dict[str, int]:
-    """Sum the requests; `unasked` stands in for what a container does not say."""
+    """Sum the requests; `unasked` is the request of a container that names none."""
     return pod_requests(
         [{**unasked, **_wanted(c)} for c in spec.get("containers") or ()],
         [

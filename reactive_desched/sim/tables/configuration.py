@@ -59,7 +59,7 @@ def _autoscaler(obj: Obj, now: float) -> list[object]:
 
 
 def _targets(spec: Obj) -> Iterator[str]:
-    """Yield what each metric should be; what it is remains unknown, as nothing scales here."""
+    """Yield the target of each metric; its value is unknown, as nothing scales here."""
     for metric in spec.get("metrics") or ():
         kind = str(metric.get("type", ""))
         source = metric.get(kind[:1].lower() + kind[1:]) or {}

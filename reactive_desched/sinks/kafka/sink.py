@@ -70,7 +70,7 @@ class KafkaSink:
     async def _outbound_messages(
         self, entries: Sequence[JournalRecord], producer: KafkaProducer
     ) -> list[OutboundMessage]:
-        """Return the first of them, up to one that cannot be sent."""
+        """Return the messages of the first records, up to one that cannot be sent."""
         partitions = {topic: producer.partitions(topic) for topic in self._topics}
         messages: list[OutboundMessage] = []
         for index, entry in enumerate(entries):

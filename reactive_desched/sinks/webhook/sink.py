@@ -163,7 +163,7 @@ class WebhookSink:
             raise SinkUnavailable(text) from error
 
     def _error_text(self, error: Exception) -> str:
-        """Say what went wrong in words that cannot hold what we sent."""
+        """Describe an error without any text of the request, which may hold secrets."""
         match error:
             case TimeoutError():
                 return f"no answer within {self._timeout_s:g}s"

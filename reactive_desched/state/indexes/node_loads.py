@@ -1,4 +1,4 @@
-"""What is used on each node of a pool by koordinator's measurement, and what that makes of it."""
+"""Classes the nodes of a pool by the use that koordinator measures."""
 
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from typing import Final

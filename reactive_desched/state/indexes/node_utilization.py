@@ -40,7 +40,7 @@ class NodeUtilizationChanged(NodeChange, frozen=True, gc=False):
 
 
 class NodeUtilization(Index):
-    """How every eligible node stands by one rule, and which of them give and take pods.
+    """The class of every eligible node by one rule: which give pods, and which take them.
 
     A change is announced only while there are nodes that give pods and nodes that take them.
     `thresholds` are those in force: with `deviation` they follow the means.

@@ -34,7 +34,7 @@ class ReplicaGroup(Struct, frozen=True, order=True, gc=False):
 
 
 class ReplicaSpreadChanged(Change, frozen=True, gc=False):
-    """A group of which two pods share a node, or shared one, is spread otherwise.
+    """The spread of a group changed of which two pods share a node, or did.
 
     That is: a pod of it appeared, left, began to terminate or has another spec, or other nodes
     can take its pods.

@@ -45,7 +45,7 @@ class NodeAnnotations(WireStruct, frozen=True, gc=False):
 
 
 class NodeReservation(WireStruct, frozen=True, gc=False):
-    """What of a node is kept for what runs beside pods."""
+    """The resources of a node that are kept for processes other than pods."""
 
     resources: dict[str, Raw] | None = None
     reserved_cpus: str = field(name="reservedCPUs", default="")
@@ -120,7 +120,7 @@ def _reader(tables: InternTables) -> Callable[[WireNode], Node]:
 
 
 def _load_capacity(annotations: NodeAnnotations, allocatable: ResourceList) -> ResourceList | None:
-    """Return what measured use is a share of; None for what is allocatable.
+    """Return the amounts that measured use is a share of; None for allocatable.
 
     As koordinator: the raw allocatable where the node's is amplified, else what is allocatable
     without what is reserved for other than pods. An annotation that cannot be read says nothing.

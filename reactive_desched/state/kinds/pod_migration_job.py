@@ -135,7 +135,7 @@ def _status(wire: WireJobStatus) -> JobStatus:
 
 
 def _seconds(ttl: str) -> float:
-    """Read a duration; one that koordinator could not read either is none."""
+    """Read a duration; None for one that koordinator cannot read either."""
     try:
         return max(0.0, parse_duration(ttl)) if ttl else 0.0
     except DurationError:
