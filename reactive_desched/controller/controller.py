@@ -5,7 +5,7 @@ All that decides is synchronous. Reflectors call `apply` through a `ResourceEven
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from reactive_desched.controller.backoff import PodBackoff
 from reactive_desched.controller.evaluator import Evaluator
@@ -15,7 +15,6 @@ from reactive_desched.controller.readiness import Readiness
 from reactive_desched.controller.suspend import SuspendDetector
 from reactive_desched.eviction.recorder import DecisionRecorder
 from reactive_desched.gate.factory import GateFactory
-from reactive_desched.migration.migrations import Migrations
 from reactive_desched.model.accounts import DecisionContext
 from reactive_desched.model.changes import Change, Resynced
 from reactive_desched.model.decisions import Evict
@@ -37,6 +36,9 @@ from reactive_desched.primitives.wakeup import Latch, Wakeup
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.indexes.owners import OwnerIndex
 from reactive_desched.state.view import ClusterView
+
+if TYPE_CHECKING:
+    from reactive_desched.migration.migrations import Migrations
 
 DECISION_TTL_S: Final = 5.0
 """An eviction that was decided longer ago is not requested: its pod is evaluated again."""
@@ -69,13 +71,10 @@ class Controller:
         self.state = ClusterState(config.policy.node_selector)
         self.view = ClusterView(self.state, wall_clock)
         self.gates = GateFactory(self.view, clock, config)
+        self.config = config
+        self._wall_clock = wall_clock
         self._backoff = PodBackoff(config.controller.evictions.retry)
-        migration = config.controller.migration
-        self.migrations = (
-            None
-            if migration is None
-            else Migrations(self.view, migration, self.gates.node_fit, wall_clock)
-        )
+        self.migrations = self._build_migrations()
         instances = plugin_instances(
             config, self.state, self.gates, wall_clock, self.migrations, dry_run=dry_run
         )
@@ -93,16 +92,23 @@ class Controller:
             clock=clock,
         )
         self.initial_sync_done = Latch()
-        self.config = config
         self.evicting: dict[PodKey, Evaluation] = {}
         self.evicted = 0
         self._recorder = recorder
         self._observer = observer
         self._work_available = work_available
         self._clock = clock
-        self._wall_clock = wall_clock
         self._superseded: set[PodKey] = set()
         observer.on_plugins({each.name for each in instances})
+
+    def _build_migrations(self) -> "Migrations | None":
+        """Build what carries out migration jobs, which is loaded where the settings have them."""
+        settings = self.config.controller.migration
+        if settings is None:
+            return None
+        from reactive_desched.migration.migrations import Migrations
+
+        return Migrations(self.view, settings, self.gates.node_fit, self._wall_clock)
 
     @property
     def ignores_changes(self) -> bool:

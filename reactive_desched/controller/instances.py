@@ -1,25 +1,25 @@
 """The plugins of every profile as the evaluator runs them, each with its gate and its view."""
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from reactive_desched.controller.evaluator import NEVER_FLAPPING
 from reactive_desched.controller.flapping import FlappingConfig
 from reactive_desched.controller.subscriptions import DecisionGate, PluginInstance
 from reactive_desched.gate.evictor import DefaultEvictor
 from reactive_desched.gate.factory import GateFactory
-from reactive_desched.gate.gate import Gate
 from reactive_desched.gate.profile_view import ProfileView
-from reactive_desched.migration.kept_place import KeptPlaceFilter
-from reactive_desched.migration.making import JobMakingGate, JobRules
-from reactive_desched.migration.migrations import Migrations
-from reactive_desched.migration.plugin import MigrationJobs
 from reactive_desched.model.migration_jobs import MIGRATION_PROFILE
 from reactive_desched.policy.configuration import Configuration
-from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.policy.policy import AnyPlugin
 from reactive_desched.primitives.debounce import DebounceConfig
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.index_registry import IndexKey
+
+if TYPE_CHECKING:
+    from reactive_desched.gate.gate import Gate
+    from reactive_desched.migration.making import JobMakingGate
+    from reactive_desched.migration.migrations import Migrations
 
 
 def flapping_config(config: Configuration) -> FlappingConfig:
@@ -36,7 +36,7 @@ def plugin_instances(
     state: ClusterState,
     gates: GateFactory,
     wall_clock: Callable[[], float],
-    migrations: Migrations | None = None,
+    migrations: "Migrations | None" = None,
     *,
     dry_run: bool = False,
 ) -> list[PluginInstance]:
@@ -60,12 +60,10 @@ def plugin_instances(
             indexes += plugin.required_indexes
             instances.append(_instance(profile.name, plugin, gate, view, config))
     if migrations is not None:
-        job_gate = gates.job_gate(migrations, KeptPlaceFilter(migrations, gates.node_fit))
-        names = {each.name for profile in config.policy.profiles for each in profile.plugins}
-        plugin = MigrationJobs(migrations, names)
-        evictor = gates.evictor(DefaultEvictorArgs())
-        view = ProfileView(state, wall_clock, evictor, gates.node_fit, gates.in_flight)
-        instances.append(_instance(MIGRATION_PROFILE, plugin, job_gate, view, config))
+        from reactive_desched.controller.job_instances import job_plugin
+
+        jobs, job_gate, view = job_plugin(config, state, gates, wall_clock, migrations)
+        instances.append(_instance(MIGRATION_PROFILE, jobs, job_gate, view, config))
         indexes += ((kind, None) for kind in migrations.indexes)
         indexes += ((kind, None) for kind in job_gate.indexes)
     state.keep_indexes(indexes)
@@ -77,20 +75,16 @@ def _profile_gate(
     evictor: DefaultEvictor,
     config: Configuration,
     gates: GateFactory,
-    migrations: Migrations | None,
+    migrations: "Migrations | None",
     *,
     dry_run: bool,
-) -> Gate | JobMakingGate:
-    """Build the gate of a profile, which evicts its pods, or makes migration jobs of them.
-
-    A dry run makes no jobs: it shows the evictions of those that it would make.
-    """
+) -> "Gate | JobMakingGate":
+    """Build the gate of a profile, which evicts its pods, or makes migration jobs of them."""
     if migrations is None or config.controller.evictions.evictor_of(profile) != "migration":
         return gates.gate(evictor)
-    rules = JobRules(gates.schedules, gates.policy_limits, migrations)
-    if dry_run:
-        return gates.gate(evictor, rules)
-    return JobMakingGate(gates.protections(evictor), rules, gates.moves, migrations)
+    from reactive_desched.controller.job_instances import making_gate
+
+    return making_gate(evictor, gates, migrations, dry_run=dry_run)
 
 
 def _instance(

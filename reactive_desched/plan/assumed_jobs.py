@@ -16,26 +16,8 @@ from reactive_desched.model.labels import EVERYTHING
 from reactive_desched.model.migration_jobs import MigrationJob, Mode, PodReference
 from reactive_desched.model.objects import Pod
 from reactive_desched.plan.assumed_cluster import PreviewClock
-from reactive_desched.policy.configuration import Configuration
 
-__all__ = ["AssumedJobs", "keeps_places", "with_jobs_that_evict_at_once"]
-
-
-def keeps_places(configuration: Configuration) -> bool:
-    """Say whether jobs first keep a place for the replacement."""
-    migration = configuration.controller.migration
-    return migration is not None and migration.default_job_mode is Mode.RESERVATION_FIRST
-
-
-def with_jobs_that_evict_at_once(configuration: Configuration) -> Configuration:
-    """Return a configuration whose jobs keep no place: `AssumedJobs` asks whether there is one."""
-    if not keeps_places(configuration):
-        return configuration
-    settings = configuration.settings
-    migration = settings.migration
-    assert migration is not None, "places are kept"
-    at_once = migration.model_copy(update={"default_job_mode": Mode.EVICT_DIRECTLY})
-    return replace(configuration, written=settings.model_copy(update={"migration": at_once}))
+__all__ = ["AssumedJobs"]
 
 
 class AssumedJobs:

@@ -7,7 +7,7 @@ are replaced (docs/adr/0040-a-preview-runs-the-controller.md).
 from collections import deque
 from collections.abc import Iterator, Sequence
 from heapq import heapreplace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
@@ -20,16 +20,12 @@ from reactive_desched.model.brakes import BrakeNotice
 from reactive_desched.model.decisions import Decision, Evict
 from reactive_desched.model.history import PastEviction
 from reactive_desched.model.intents import EvictionResult, Intent
+from reactive_desched.model.migration_jobs import Mode
 from reactive_desched.model.moves import MoveEnd
 from reactive_desched.model.observer import Observer
 from reactive_desched.model.outcomes import EVICTED
 from reactive_desched.model.wakes import WakeOnPod, awaited
 from reactive_desched.plan.assumed_cluster import AssumedCluster, PreviewClock
-from reactive_desched.plan.assumed_jobs import (
-    AssumedJobs,
-    keeps_places,
-    with_jobs_that_evict_at_once,
-)
 from reactive_desched.plan.evaluation import DecisionFormatter, PlanResult
 from reactive_desched.plan.mode import RunBounds
 from reactive_desched.plan.progress import Progress
@@ -39,6 +35,9 @@ from reactive_desched.policy.configuration import Configuration
 from reactive_desched.primitives.deadline_heap import earliest
 from reactive_desched.primitives.wakeup import Wakeup
 from reactive_desched.sweep.cycle import CycleDecision
+
+if TYPE_CHECKING:
+    from reactive_desched.plan.assumed_jobs import AssumedJobs
 
 __all__ = ["run_controller"]
 
@@ -109,6 +108,23 @@ class _DelayRecorder:
         """Keep nothing: what becomes of evicted pods is assumed."""
 
 
+def _keeps_places(configuration: Configuration) -> bool:
+    """Say whether jobs first keep a place for the replacement."""
+    migration = configuration.controller.migration
+    return migration is not None and migration.default_job_mode is Mode.RESERVATION_FIRST
+
+
+def _with_jobs_that_evict_at_once(configuration: Configuration) -> Configuration:
+    """Return a configuration whose jobs keep no place: `AssumedJobs` asks whether there is one."""
+    if not _keeps_places(configuration):
+        return configuration
+    settings = configuration.settings
+    migration = settings.migration
+    assert migration is not None, "places are kept"
+    at_once = migration.model_copy(update={"default_job_mode": Mode.EVICT_DIRECTLY})
+    return replace(configuration, written=settings.model_copy(update={"migration": at_once}))
+
+
 def _finding_key(context: DecisionContext) -> tuple[str, str, str]:
     finding = context.finding
     return context.profile, finding.plugin, finding.pod.uid
@@ -133,7 +149,7 @@ class _ControllerRun:
         readiness = Readiness((), observer, work_available)
         readiness.resume(STARTUP)
         self._controller = Controller(
-            with_jobs_that_evict_at_once(configuration),
+            _with_jobs_that_evict_at_once(configuration),
             readiness=readiness,
             recorder=self._recorder,
             observer=observer,
@@ -146,22 +162,21 @@ class _ControllerRun:
         subjects = len(snapshot.pods) + len(snapshot.nodes)
         self._max_evaluations = MAX_EVALUATIONS + len(configuration.policy.profiles) * subjects
         self._cluster = AssumedCluster(self._controller, self._clock, bounds.ready_after_s)
-        migrations = self._controller.migrations
-        self._jobs = (
-            None
-            if migrations is None
-            else AssumedJobs(
-                self._controller,
-                migrations,
-                self._clock,
-                needs_place=keeps_places(configuration),
-            )
-        )
+        self._jobs = self._assumed_jobs(needs_place=_keeps_places(configuration))
         self._formatter = DecisionFormatter(configuration.policy.profiles, self._controller.view)
         self._requests: deque[tuple[float, Intent]] = deque()
         self._evictions: list[PlannedDecision] = []
         self._replacements: list[str] = []
         self._sender_free_at = [0.0] * configuration.controller.evictions.max_in_flight
+
+    def _assumed_jobs(self, *, needs_place: bool) -> "AssumedJobs | None":
+        """Build what carries out migration jobs, which is loaded where the settings have them."""
+        controller = self._controller
+        if controller.migrations is None:
+            return None
+        from reactive_desched.plan.assumed_jobs import AssumedJobs
+
+        return AssumedJobs(controller, controller.migrations, self._clock, needs_place=needs_place)
 
     def run(self, past: Sequence[PastEviction]) -> PlanResult:
         """Let time pass until nothing is due any more, or a bound is reached."""

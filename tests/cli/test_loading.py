@@ -130,7 +130,7 @@ def test_plan_of_the_controller_over_a_file_loads_nothing_that_talks_or_writes(
     assert not unneeded(found, others, "kube.watch sinks web sim demo", PLUGINS, UNUSED)
     assert not unneeded(found, "policy.settings policy.recording policy.server")
     assert not unneeded(found, "anyio asyncio")  # no event loop, and nothing that waits in one
-    assert not unneeded(found, "eviction.executor eviction.recovery")
+    assert not unneeded(found, "eviction.executor eviction.recovery migration")
     assert not unneeded(found, "plan.node_tables plan.node_text plan.unaffected_pods")
     assert not [name for name in found["built"] if name.endswith("Settings")]
 

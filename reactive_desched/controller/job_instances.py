@@ -1,0 +1,46 @@
+"""The gates that make migration jobs, and the plugin of the jobs, with its gate and its view.
+
+Loaded where the settings have migration jobs, and nowhere else.
+"""
+
+from collections.abc import Callable
+
+from reactive_desched.gate.evictor import DefaultEvictor
+from reactive_desched.gate.factory import GateFactory
+from reactive_desched.gate.gate import Gate
+from reactive_desched.gate.profile_view import ProfileView
+from reactive_desched.migration.kept_place import KeptPlaceFilter
+from reactive_desched.migration.making import JobMakingGate, JobRules
+from reactive_desched.migration.migrations import Migrations
+from reactive_desched.migration.plugin import MigrationJobs
+from reactive_desched.policy.configuration import Configuration
+from reactive_desched.policy.evictor import DefaultEvictorArgs
+from reactive_desched.state.cluster import ClusterState
+
+
+def making_gate(
+    evictor: DefaultEvictor, gates: GateFactory, migrations: Migrations, *, dry_run: bool
+) -> Gate | JobMakingGate:
+    """Build the gate of a profile that makes migration jobs of its findings.
+
+    A dry run makes no jobs: it shows the evictions of those that it would make.
+    """
+    rules = JobRules(gates.schedules, gates.policy_limits, migrations)
+    if dry_run:
+        return gates.gate(evictor, rules)
+    return JobMakingGate(gates.protections(evictor), rules, gates.moves, migrations)
+
+
+def job_plugin(
+    config: Configuration,
+    state: ClusterState,
+    gates: GateFactory,
+    wall_clock: Callable[[], float],
+    migrations: Migrations,
+) -> tuple[MigrationJobs, Gate, ProfileView]:
+    """Build the plugin of the jobs, with its gate and its view."""
+    names = {each.name for profile in config.policy.profiles for each in profile.plugins}
+    gate = gates.job_gate(migrations, KeptPlaceFilter(migrations, gates.node_fit))
+    evictor = gates.evictor(DefaultEvictorArgs())
+    view = ProfileView(state, wall_clock, evictor, gates.node_fit, gates.in_flight)
+    return MigrationJobs(migrations, names), gate, view
