@@ -29,16 +29,22 @@ class IndexHooks:
         self.objects: dict[type[ClusterObject], tuple[ObjectHook, ...]] = {}
 
     def collect(self, indexes: Iterable[Index]) -> None:
-        """Take the overridden hooks of these indexes, in this order."""
-        indexes = tuple(indexes)
-        self.pod = tuple(i.on_pod for i in indexes if _overrides(i, "on_pod"))
-        self.pod_status = tuple(i.on_pod_status for i in indexes if _overrides(i, "on_pod_status"))
-        self.node = tuple(i.on_node for i in indexes if _overrides(i, "on_node"))
-        self.objects = {
-            kind: tuple(i.on_object for i in indexes if kind in i.kinds)
-            for index in indexes
-            for kind in index.kinds
-        }
+        """Take the overridden hooks of these indexes, in this order, and no others."""
+        self.pod = self.pod_status = self.node = ()
+        self.objects = {}
+        for each in indexes:
+            self.add(each)
+
+    def add(self, index: Index) -> None:
+        """Take the overridden hooks of one more index, after those of the others."""
+        if _overrides(index, "on_pod"):
+            self.pod = (*self.pod, index.on_pod)
+        if _overrides(index, "on_pod_status"):
+            self.pod_status = (*self.pod_status, index.on_pod_status)
+        if _overrides(index, "on_node"):
+            self.node = (*self.node, index.on_node)
+        for kind in index.kinds:
+            self.objects[kind] = (*self.objects.get(kind, ()), index.on_object)
 
 
 class IndexRegistry:
@@ -80,7 +86,7 @@ class IndexRegistry:
         finally:
             self._building.pop()
         self._built[key] = made
-        self.hooks.collect(self._built.values())
+        self.hooks.add(made)
         return made
 
     def _add_with_needs(self, key: IndexKey, kept: dict[IndexKey, None]) -> None:

@@ -152,7 +152,7 @@ def _router(served: Served, access: Access) -> Router:
         access.add_routes(router)
     operator.add_routes(router)
     _add_probes(router, served.health)
-    schemas.add_routes(router, schemas.read_schemas())
+    schemas.add_routes(router)
     if served.metrics is not None:
         router.add_get("/metrics", _metrics_handler(served.metrics))
     router.add_get("/events", _no_events if events is None else events.handle)
