@@ -1,13 +1,12 @@
 """Lays out text for a terminal or a file: columns, colours, folded lines."""
 
-import shutil
 import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Final, TextIO
 
 from msgspec import Struct
 
-from reactive_desched.primitives.terminal import wants_colours
+from reactive_desched.primitives.terminal import columns, wants_colours
 
 _GAP: Final = "  "
 _MIN_WIDTH: Final = 60
@@ -31,7 +30,7 @@ def layout_for(stream: TextIO) -> TextLayout:
     """Fold and colour on a terminal only, so that piped output has a line for each record."""
     if not stream.isatty():
         return TextLayout()
-    width = max(shutil.get_terminal_size().columns, _MIN_WIDTH)
+    width = max(columns(), _MIN_WIDTH)
     return TextLayout(width=width, colours=wants_colours(stream))
 
 

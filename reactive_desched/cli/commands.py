@@ -6,15 +6,26 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NoReturn, Protocol
 
 from reactive_desched.primitives.hints import nearest_name, not_one_of, quote
+from reactive_desched.primitives.terminal import columns
 
 _NEGATIVE: Final = re.compile(r"-\.?\d")
 """What is a negative number, or a duration such as -5m, and so a wrong value and no flag."""
 
 _OWN_FLAGS: Final = ("-h", "--help", "--version")
+_MARGIN: Final = 2
+"""Columns that argparse leaves free."""
+
 _MISSING: Final = "the following arguments are required: "
 
 
-class _ParagraphFormatter(argparse.HelpFormatter):
+class _Formatter(argparse.HelpFormatter):
+    """Breaks lines at the width of the terminal; one is made for each argument that is added."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:  # argparse's
+        super().__init__(*args, **{"width": columns() - _MARGIN, **options})
+
+
+class _ParagraphFormatter(_Formatter):
     """Breaks the lines of a text at the width of the terminal, each paragraph by itself."""
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:  # argparse's
@@ -35,7 +46,7 @@ class CommandParser(argparse.ArgumentParser):
     examples: tuple[str, ...] = ()
 
     def __init__(self, **kwargs: Any) -> None:  # argparse's
-        super().__init__(**{"allow_abbrev": False, **kwargs})
+        super().__init__(**{"allow_abbrev": False, "formatter_class": _Formatter, **kwargs})
         self._given: Sequence[str] = ()
         self._negative_number_matcher = _NEGATIVE
 

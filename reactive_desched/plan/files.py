@@ -2,7 +2,6 @@
 
 import mmap
 import os
-import shutil
 import stat
 import sys
 import threading
@@ -120,7 +119,8 @@ def _mappable(stream: BinaryIO, name: str) -> Iterator[BinaryIO]:
         yield stream
         return
     with _temporary(name) as spool:
-        shutil.copyfileobj(stream, spool, _SPOOL_BUFFER)
+        while part := stream.read(_SPOOL_BUFFER):
+            spool.write(part)
         spool.flush()
         spool.seek(0)
         yield spool

@@ -1,6 +1,5 @@
 """Writes a report in the form that was asked for."""
 
-import shutil
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, TextIO
 
@@ -8,7 +7,7 @@ import msgspec
 
 from reactive_desched.plan.report import PlanReport
 from reactive_desched.plan.text import TextStyle, lines
-from reactive_desched.primitives.terminal import wants_colours
+from reactive_desched.primitives.terminal import columns, wants_colours
 
 if TYPE_CHECKING:
     from reactive_desched.plan.node_report import NodesReport
@@ -51,5 +50,5 @@ def _text_style(into: TextIO, *, wide: bool) -> TextStyle:
     """Fold and colour on a terminal only, so that what is piped keeps a line for each pod."""
     if not into.isatty():
         return TextStyle(wide=wide)
-    width = None if wide else max(shutil.get_terminal_size().columns, _MIN_WIDTH)
+    width = None if wide else max(columns(), _MIN_WIDTH)
     return TextStyle(width=width, colours=wants_colours(into), wide=wide)

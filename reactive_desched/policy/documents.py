@@ -1,8 +1,9 @@
 """The documents of several texts, sorted by kind: one policy, and at most one set of settings."""
 
-import hashlib
 import itertools
+import sys
 from collections.abc import Iterator
+from importlib import import_module
 from typing import Final
 
 from msgspec import Struct
@@ -36,6 +37,17 @@ from reactive_desched.policy.yaml_text import decode
 
 IDENTITY: Final = ("apiVersion", "kind")
 _REVISION_DIGITS: Final = 12
+_OWN_SHA256: Final = "_sha2" if sys.version_info >= (3, 12) else "_sha256"
+"""Python's own code, as `random` takes it: to load OpenSSL for one text takes three ms."""
+
+
+def _sha256(raw: bytes) -> str:
+    try:
+        module = import_module(_OWN_SHA256)
+    except ImportError:  # a build that leaves it to OpenSSL
+        module = import_module("hashlib")
+    digest: str = module.sha256(raw).hexdigest()
+    return digest
 
 
 class SourceText(Struct, frozen=True):
@@ -48,7 +60,7 @@ class SourceText(Struct, frozen=True):
     def sha256(self) -> str:
         """The SHA-256 of the text, in hexadecimal."""
         raw = self.text if isinstance(self.text, bytes) else self.text.encode(errors="replace")
-        return hashlib.sha256(raw).hexdigest()
+        return _sha256(raw)
 
     @property
     def revision(self) -> str:

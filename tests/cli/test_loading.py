@@ -35,7 +35,8 @@ PLUGINS = (
 """Some of those that the policy above does not name."""
 
 UNUSED = (
-    "bz2 email gettext hmac importlib.metadata locale lzma msgspec.inspect rich tokenize zipfile"
+    "_hashlib bz2 email gettext hmac importlib.metadata locale lzma msgspec.inspect rich tokenize "
+    "zipfile"
 )
 """What libraries load for functions that we do not call."""
 
@@ -127,7 +128,7 @@ def test_plan_of_the_controller_over_a_file_loads_nothing_that_talks_or_writes(
     found = loaded_by(call("plan", "--policy", policy, "-f", objects))
 
     others = "aiohttp kubernetes_asyncio api.event app election.elector journal kube.auth"
-    assert not unneeded(found, others, "kube.watch sinks web sim demo", PLUGINS, UNUSED)
+    assert not unneeded(found, others, "kube.watch sinks web sim demo shutil", PLUGINS, UNUSED)
     assert not unneeded(found, "policy.settings policy.recording policy.server")
     assert not unneeded(found, "anyio asyncio")  # no event loop, and nothing that waits in one
     assert not unneeded(found, "eviction.executor eviction.recovery migration")
