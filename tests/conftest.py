@@ -37,6 +37,9 @@ WAITING = ("system", "examples")
 PROPERTIES = len(WAITING)
 """The next group: tests with hypothesis, of which some take long. The last has all others."""
 
+GC_THRESHOLDS = (10_000, 10, 20)
+"""Collections that walk all that the tests keep are few: they took seconds of a worker's CPU."""
+
 EXECUTED = "executed: the programs of a system test are new interpreters, not forked ones"
 VIRTUAL_TIME = "virtual_time: on trio, with a clock that jumps ahead whenever every task sleeps"
 
@@ -64,6 +67,7 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
         return (yield)
     finally:
         gc.freeze()
+        gc.set_threshold(*GC_THRESHOLDS)
         gc.enable()
 
 

@@ -43,14 +43,16 @@ def queries() -> Iterator[str]:
         yield from (rule["expr"] for rule in group["rules"])
 
 
+FAMILIES = {f"reactive_desched_{family.name}": family for family in declared_families()}
+
+
 def labels_of(name: str) -> set[str]:
     """Return the labels that a metric has; raises KeyError when nothing declares it."""
-    ours = {f"reactive_desched_{family.name}": family for family in declared_families()}
     if name in OF_PROCESSES:
         return set(TARGET_LABELS)
     if name == "descheduler_pods_evicted_total":
         return UPSTREAM_LABELS | TARGET_LABELS
-    family = ours[re.sub(r"_(total|bucket)$", "", name)]
+    family = FAMILIES[re.sub(r"_(total|bucket)$", "", name)]
     suffix = {"counter": "_total", "histogram": "_bucket"}.get(family.kind, "")
     assert name.endswith(suffix), f"{name} is a {family.kind}"
     return {*family.labels, *TARGET_LABELS}
