@@ -26,14 +26,10 @@ from reactive_desched.api.event import (
     Verdict,
 )
 from reactive_desched.journal.records import AnyEvent
+from reactive_desched.primitives.counts import format_count
 
 _MS_IN_S: Final = 1000
 _S_IN_MIN, _S_IN_H, _S_IN_DAY = 60, 3600, 86_400
-
-
-def format_count(count: int, noun: str) -> str:
-    """Return a count with its noun, in the plural unless it is one."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def describe_event(event: AnyEvent) -> str:
@@ -173,8 +169,8 @@ def _describe_controller_event(event: AnyEvent) -> str:
                 if data.unrecorded
                 else ""
             )
-            are = "is" if data.size == 1 else "are"
-            return f"{format_count(data.size, 'record')} before it {are} signed for{left_out}"
+            verb = "is" if data.size == 1 else "are"
+            return f"{format_count(data.size, 'record')} before it {verb} signed for{left_out}"
         case JournalResumed() as data:
             down = format_duration(data.down_ms / _MS_IN_S)
             refused = format_count(data.refused, "record")

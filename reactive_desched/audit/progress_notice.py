@@ -4,9 +4,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from reactive_desched.audit.event_lines import format_count
 from reactive_desched.journal.follower import newest_records
 from reactive_desched.journal.segments import list_segments
+from reactive_desched.primitives.counts import format_count
 
 NOTICE_AFTER_S: Final = 1.0
 """Print nothing when the index is built sooner than this."""

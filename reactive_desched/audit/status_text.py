@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 from reactive_desched.audit.event_lines import (
-    format_count,
     format_duration,
     format_missing,
     printable,
@@ -17,6 +16,7 @@ from reactive_desched.audit.status import (
     RecordTimes,
     SinkStatus,
 )
+from reactive_desched.primitives.counts import format_count
 
 _INDENT = "  "
 _UNITS = ("KiB", "MiB", "GiB", "TiB")

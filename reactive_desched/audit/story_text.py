@@ -26,6 +26,7 @@ from reactive_desched.journal.signing.signed_note import parse_note
 from reactive_desched.model.changes import Resynced
 from reactive_desched.model.event_types import short_type
 from reactive_desched.model.outcomes import DRY_RUN
+from reactive_desched.primitives.counts import format_count
 
 _BOLD, _DIM = "1", "2"
 _GREEN, _YELLOW, _RED, _CYAN, _MAGENTA = "32", "33", "31", "36", "35"
@@ -177,9 +178,8 @@ def _event_lines(story: Story, layout: TextLayout) -> Iterator[str]:
             requested = item.event.time
         count += item.is_of_case
         if story.omitted and item.is_of_case and count == half:
-            are = "is" if story.omitted == 1 else "are"
-            left_out = event_lines.format_count(story.omitted, "record")
-            yield f"{_INDENT}… {left_out} {are} left out: -o json has them"
+            left_out = format_count(story.omitted, "record", "is", "are")
+            yield f"{_INDENT}… {left_out} left out: -o json has them"
 
 
 def _trigger_of(item: StoryEvent) -> Cause | None:

@@ -15,6 +15,7 @@ from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import Pod, PodKey
 from reactive_desched.model.wakes import WakeOnPod
 from reactive_desched.policy.brakes import PendingBrakeSettings
+from reactive_desched.primitives.counts import format_count
 from reactive_desched.primitives.deadline_heap import Timers, earliest
 from reactive_desched.state.indexes.unschedulable_pods import (
     PodUnschedulableChanged,
@@ -116,7 +117,7 @@ class PendingBrake:
             return "the brake is switched off"
         tolerated = self._threshold(self._settings) - 1
         return (
-            f"{len(self._counted)} pods have been unschedulable for "
+            f"{format_count(len(self._counted), 'pod', 'has', 'have')} been unschedulable for "
             f"{self._settings.after_s:g} s or longer, and {tolerated} are tolerated"
         )
 

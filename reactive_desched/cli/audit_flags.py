@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from reactive_desched.cli import record_filters
 from reactive_desched.cli.messages import print_warning
+from reactive_desched.primitives.counts import format_count
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -118,8 +119,8 @@ def journal_directory(arguments: argparse.Namespace) -> Path:
 
 def _damage_warnings(catalogue: "IndexCatalogue") -> Iterator[str]:
     if damaged := catalogue.damaged:
-        lines = "1 damaged line is" if damaged == 1 else f"{damaged} damaged lines are"
+        lines = format_count(damaged, "damaged line", "is", "are")
         yield f"{lines} left out; `audit verify` names the first"
     if missing := catalogue.missing:
-        records = "1 record is" if missing == 1 else f"{missing} records are"
+        records = format_count(missing, "record", "is", "are")
         yield f"{records} no longer in place: removed, or damaged since"

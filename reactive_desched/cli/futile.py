@@ -11,6 +11,7 @@ from reactive_desched.cli import controller_client
 from reactive_desched.cli.commands import Commands
 from reactive_desched.cli.pause import add_person, person
 from reactive_desched.primitives.ages import format_span
+from reactive_desched.primitives.counts import format_count
 
 
 def add(commands: Commands) -> None:
@@ -82,7 +83,7 @@ def _clear(arguments: argparse.Namespace) -> int:
     body = {**person(arguments), "owner": arguments.owner or ""}
     answer = controller_client.client_of(arguments).send_order("futile-clear", body)
     count = answer["cleared"]
-    sys.stdout.write(f"forgot the moves of {count} workload{'' if count == 1 else 's'}\n")
+    sys.stdout.write(f"forgot the moves of {format_count(count, 'workload')}\n")
     return 0
 
 

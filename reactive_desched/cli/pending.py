@@ -10,6 +10,7 @@ from typing import Any, Final
 from reactive_desched.cli import controller_client, record_filters
 from reactive_desched.cli.commands import Commands
 from reactive_desched.primitives.ages import format_span
+from reactive_desched.primitives.counts import format_count
 
 _FILTERS: Final = ("namespace", "pod", "plugin", "gate", "reason")
 
@@ -77,7 +78,7 @@ def _table(answer: Mapping[str, Any], now: datetime) -> Iterator[str]:
         rows += (_row(finding, now) for finding in findings)
         yield from align(rows, width=layout_for(sys.stdout).width, indent="")
     if (unlisted := answer["total"] - len(findings)) > 0:
-        more = "1 more finding waits" if unlisted == 1 else f"{unlisted} more findings wait"
+        more = format_count(unlisted, "more finding", "waits", "wait")
         yield f"{more}; filter them, for example by --namespace"
     if answer["subjects"]:
         yield describe_subjects(answer["subjects"])
@@ -85,9 +86,8 @@ def _table(answer: Mapping[str, Any], now: datetime) -> Iterator[str]:
 
 def describe_subjects(waiting: int) -> str:
     """Say how many subjects wait to be evaluated."""
-    if waiting == 1:
-        return "1 subject waits for quiet, or for its turn"
-    return f"{waiting} subjects wait for quiet, or for their turn"
+    turn = "its turn" if waiting == 1 else "their turn"
+    return f"{format_count(waiting, 'subject', 'waits', 'wait')} for quiet, or for {turn}"
 
 
 def next_look(until: str | None, now: datetime) -> str:

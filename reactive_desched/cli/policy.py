@@ -10,6 +10,7 @@ from reactive_desched.cli.commands import Commands
 from reactive_desched.cli.messages import print_warning
 from reactive_desched.cli.policy_convert import write_whole
 from reactive_desched.errors import ReactiveDeschedError
+from reactive_desched.primitives.counts import format_count
 from reactive_desched.primitives.lean_imports import lean_policy_imports
 from reactive_desched.primitives.terminal import wants_colours
 
@@ -155,8 +156,6 @@ def _replace(name: str, text: bytes) -> None:
 
 def _print_diff(arguments: argparse.Namespace) -> int:
     """Print what --fix would change, as a patch, and how much on standard error."""
-    from reactive_desched.cli.verdicts import count
-
     if arguments.output != "text":
         arguments.usage_error("--diff prints a patch: leave -o out")
     corrected = _correct(arguments)
@@ -166,7 +165,9 @@ def _print_diff(arguments: argparse.Namespace) -> int:
     places = sum(len(each.corrections) for each in corrected.values())
     files = sum(bool(each.corrections) for each in corrected.values())
     if places:
-        said = f"--fix would correct {count(places, 'place')} in {count(files, 'file')}"
+        said = (
+            f"--fix would correct {format_count(places, 'place')} in {format_count(files, 'file')}"
+        )
     else:
         said = "there is nothing that --fix would correct"
     sys.stderr.write(f"{said}\n")

@@ -12,6 +12,7 @@ from reactive_desched.cli.commands import Commands
 from reactive_desched.cli.migrations import JOB_COLUMNS, job_row
 from reactive_desched.cli.pending import describe_subjects, next_look
 from reactive_desched.primitives.ages import format_span
+from reactive_desched.primitives.counts import format_count
 
 MAX_ROWS: Final = 10
 """Rows of one section of the screen; -o json has all that the controller lists."""
@@ -195,9 +196,9 @@ class StatusScreen:
             why = "this process does not lead" if is_standby else "the controller starts or stops"
             yield from self._line("journal", f"not open: {why}")
             return
-        text = f"{journal['directory']}, {journal['sequence']:,} records"
+        text = f"{journal['directory']}, {format_count(journal['sequence'], 'record')}"
         if journal["openEvictions"]:
-            text += f", {journal['openEvictions']} evictions without outcome"
+            text += f", {format_count(journal['openEvictions'], 'eviction')} without outcome"
         yield from self._line("journal", text)
         if journal["fault"]:
             yield from self._line("", journal["fault"], _RED)
@@ -250,7 +251,8 @@ class StatusScreen:
 
 
 def _size(answer: Answer) -> str:
-    return f"{answer['nodes']:,} nodes that the policy selects, {answer['pods']:,} pods"
+    nodes, pods = format_count(answer["nodes"], "node"), format_count(answer["pods"], "pod")
+    return f"{nodes} that the policy selects, {pods}"
 
 
 def _brief(number: float) -> str:

@@ -10,6 +10,7 @@ from reactive_desched.policy.diagnostics import Diagnostic
 from reactive_desched.policy.load import PolicyCheckResult
 from reactive_desched.policy.report import MarkedText, Report, Severity
 from reactive_desched.policy.tree import SourceMark
+from reactive_desched.primitives.counts import format_count
 
 if TYPE_CHECKING:
     from reactive_desched.policy.corrections import Correction
@@ -194,8 +195,9 @@ def _summary(found: Findings) -> str:
     """Count what was found, and say what a lenient reading would accept, and --fix correct."""
     ranked = list(_ranked_diagnostics(found.results))
     errors = [problem for problem, severity in ranked if severity == "error"]
-    counts = f"{count(len(errors), 'error')}, {count(len(ranked) - len(errors), 'warning')}"
-    files = count(len(found.results), "file")
+    warnings = format_count(len(ranked) - len(errors), "warning")
+    counts = f"{format_count(len(errors), 'error')}, {warnings}"
+    files = format_count(len(found.results), "file")
     forgivable = sum(problem.forgivable for problem in errors)
     said = [f"{files}: {counts}"]
     if forgivable:
@@ -206,8 +208,3 @@ def _summary(found: Findings) -> str:
     elif fixable := sum(problem.fix is not None for problem, _ in ranked):
         said.append(f"--fix corrects {fixable} of them")
     return "; ".join(said)
-
-
-def count(number: int, noun: str) -> str:
-    """Write a number of what a noun names."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -16,6 +16,7 @@ from reactive_desched.model.eviction_options import BY_EVICTION, EvictionPolicy
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import Pod, PodDisruptionBudget, PodKey
 from reactive_desched.model.wakes import WakeOnPdb, WakeOnPod
+from reactive_desched.primitives.counts import format_count
 from reactive_desched.state.indexes.pdb import PdbIndex
 from reactive_desched.state.view import ClusterView
 
@@ -68,9 +69,11 @@ class PdbFilter:
         assumed = len(self._assumed.get(pdb.key, frozenset()) - {pod.uid})
         if pdb.disruptions_allowed > assumed:
             return None
-        message = f"PodDisruptionBudget {pdb.name} allows {pdb.disruptions_allowed} disruptions now"
+        allowed = format_count(pdb.disruptions_allowed, "disruption")
+        message = f"PodDisruptionBudget {pdb.name} allows {allowed} now"
         if assumed and pdb.disruptions_allowed:
-            message += f", and {assumed} evictions under way use them"
+            use = "uses it" if assumed == 1 else "use them"
+            message += f", and {format_count(assumed, 'eviction')} under way {use}"
         return _refuse(DISRUPTION_BUDGET, finding, message, now)
 
     def _refuse_several(

@@ -12,6 +12,7 @@ from reactive_desched.model.labels import EVERYTHING, LabelSelector, Selector
 from reactive_desched.model.objects import Namespace, Pod
 from reactive_desched.model.wakes import WakeOn, WakeOnNamespace, WakeOnNodeAdded, WakeOnPod
 from reactive_desched.policy.evictor import DefaultEvictorArgs, NoEvictionPolicy
+from reactive_desched.primitives.counts import format_count
 from reactive_desched.state.view import ClusterView
 
 EVICTABLE: Final = float("-inf")
@@ -130,7 +131,8 @@ class MinReadyNodes:
         count = self._view.eligible_node_count
         if count >= MIN_NODES:
             return None
-        message = f"{count} nodes are ready and selected, and an eviction needs {MIN_NODES}"
+        nodes = format_count(count, "node", "is", "are")
+        message = f"{nodes} ready and selected, and an eviction needs {MIN_NODES}"
         wakes = (WakeOnNodeAdded(), WakeOnPod(finding.pod.uid))
         return TOO_FEW_NODES.refuse(finding, message, wakes)
 

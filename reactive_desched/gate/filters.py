@@ -28,6 +28,7 @@ from reactive_desched.model.wakes import (
 )
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.policy.protections import Protection
+from reactive_desched.primitives.counts import format_count
 from reactive_desched.state.indexes.owners import ReplicaCounts, WakeOnOwner
 from reactive_desched.state.indexes.pdb import PdbIndex
 from reactive_desched.state.view import ClusterView
@@ -299,7 +300,7 @@ def too_few_replicas(minimum: int) -> PodCheck:
         replicas = view.index(ReplicaCounts).count(owner.uid)
         if replicas >= minimum:
             return None
-        pods = "1 pod" if replicas == 1 else f"{replicas} pods"
+        pods = format_count(replicas, "pod")
         message = f"{owner.kind} {owner.name} has {pods}, and minReplicas is {minimum}"
         return TOO_FEW_REPLICAS, message
 

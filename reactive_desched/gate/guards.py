@@ -41,6 +41,7 @@ from reactive_desched.model.wakes import (
     WakeOnWorkload,
 )
 from reactive_desched.policy.guards import GuardName, GuardSettings
+from reactive_desched.primitives.counts import format_count
 from reactive_desched.state.indexes.owners import OwnerIndex
 from reactive_desched.state.view import ClusterView
 
@@ -296,7 +297,7 @@ def unready_workload(finding: Finding, inputs: GuardInputs) -> Hold | None:
     wanted = workload.wanted if workload.wanted is not None else workload.ready + workload.unready
     message = f"{workload.ready} of {wanted} pods of {workload.owner} are Ready"
     if workload.leaving:
-        message += f", and {len(workload.leaving)} of them are being evicted"
+        message += f", and {format_count(len(workload.leaving), 'eviction', 'is', 'are')} under way"
     return Hold(TOO_FEW_READY, message, wakes)
 
 

@@ -15,6 +15,7 @@ from reactive_desched.model.objects import PodKey
 from reactive_desched.model.wakes import WakeOnPod
 from reactive_desched.policy.policy import WINDOW_S
 from reactive_desched.primitives.ages import format_age
+from reactive_desched.primitives.counts import format_count
 
 PLUGIN_NODE_LIMIT_REACHED: Final = GateReason(
     "PluginLimit",
@@ -49,8 +50,9 @@ class PluginNodeLimits:
             wakes = (WakeOnPod(finding.pod.uid),)
             return PLUGIN_NODE_LIMIT_REACHED.refuse(finding, message, wakes, scope_exhausted="node")
         retry_at_s = self._counts.retry_at(key, limit, now)
+        pods = format_count(count, "pod")
         message = (
-            f"{finding.plugin} evicted {count} pods from node {finding.pod.node} in "
+            f"{finding.plugin} evicted {pods} from node {finding.pod.node} in "
             f"{format_age(self._counts.window_s)}, and may evict {limit}; the next is possible in "
             f"{retry_at_s - now:.0f} s"
         )

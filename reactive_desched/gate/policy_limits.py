@@ -15,6 +15,7 @@ from reactive_desched.model.objects import PodKey
 from reactive_desched.model.wakes import WakeOn, WakeOnPod
 from reactive_desched.policy.policy import WINDOW_S
 from reactive_desched.primitives.ages import format_age
+from reactive_desched.primitives.counts import format_count
 
 CYCLE = inf
 """The window of a sweep: nothing expires."""
@@ -81,8 +82,8 @@ class PolicyLimits:
                 continue
             scope, left = " ".join(key).rstrip(), limit - promised
             message = (
-                f"{scope} had {count} evictions in {format_age(self.window_s)}, migration jobs are"
-                f" to evict {promised} more, and the policy allows {limit}"
+                f"{scope} had {format_count(count, 'eviction')} in {format_age(self.window_s)},"
+                f" migration jobs are to evict {promised} more, and the policy allows {limit}"
             )
             retry_at_s = self._counts.retry_at(key, left, now) if left > 0 else None
             return LIMIT_REASONS[key[0]].refuse(
@@ -99,13 +100,13 @@ class PolicyLimits:
         if window_s == CYCLE or limit == 0:
             message = f"the policy allows no evictions per {key[0]} (limit 0 for {scope})"
             if limit:
-                message = f"{scope} had {limit} evictions in this cycle, the limit"
+                message = f"{scope} had {format_count(limit, 'eviction')} in this cycle, the limit"
             wakes = (WakeOnPod(finding.pod.uid),)
             return reason.refuse(finding, message, wakes, scope_exhausted=key[0])
         retry_at_s = self._counts.retry_at(key, limit, now)
         message = (
-            f"{scope} had {count} evictions in {format_age(window_s)}, and the policy allows"
-            f" {limit}; the next is possible in {retry_at_s - now:.0f} s"
+            f"{scope} had {format_count(count, 'eviction')} in {format_age(window_s)}, and the"
+            f" policy allows {limit}; the next is possible in {retry_at_s - now:.0f} s"
         )
         return reason.defer(finding, message, retry_at_s, scope_exhausted=key[0])
 

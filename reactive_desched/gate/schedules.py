@@ -17,6 +17,7 @@ from reactive_desched.model.findings import Finding
 from reactive_desched.model.history import PastEviction
 from reactive_desched.model.objects import PodKey
 from reactive_desched.policy.limits import EvictionSchedule
+from reactive_desched.primitives.counts import format_count
 from reactive_desched.state.view import ClusterView
 from reactive_desched.telemetry.metrics import Metric, gauge
 
@@ -133,7 +134,9 @@ class EvictionSchedules:
         if limit == 0:
             message = f"{where} allows no evictions"
             return SCHEDULE_CLOSED.defer(finding, message, retry_at_s, scope_exhausted="cluster")
-        message = f"{where} allows {limit} evictions, and there were {window.count(opening)}"
+        count = window.count(opening)
+        were = "was" if count == 1 else "were"
+        message = f"{where} allows {format_count(limit, 'eviction')}, and there {were} {count}"
         return SCHEDULE_SPENT.defer(finding, message, retry_at_s, scope_exhausted="cluster")
 
     def reserve(self, finding: Finding) -> None:

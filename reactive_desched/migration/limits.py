@@ -16,6 +16,7 @@ from reactive_desched.migration.workload_limit import workload_limit
 from reactive_desched.model.decisions import GateReason
 from reactive_desched.model.migration_jobs import SkipGate
 from reactive_desched.model.objects import OwnerReference, Pod, controller_of
+from reactive_desched.primitives.counts import format_count
 
 _GATE: Final = "MigrationLimit"
 TOO_MANY_JOBS: Final = GateReason(
@@ -138,14 +139,14 @@ class MigrationLimits:
             return TOO_FEW_EXPECTED, f"{controller} does not exist: no pod would be made again"
         most = max(may_move, workload.may_be_unavailable)
         return TOO_FEW_EXPECTED, (
-            f"{controller} has {replicas} replicas, and {most} may move at a time"
+            f"{controller} has {format_count(replicas, 'replica')}, and {most} may move at a time"
         )
 
     def reached(self, pod: Pod) -> Rejection | None:
         """Return the first limit that holds the pod's job back now, or None."""
         for most, reason, count, where in self._counts:
             if (moving := count(pod)) >= most:
-                jobs = "1 migration job is" if moving == 1 else f"{moving} migration jobs are"
+                jobs = format_count(moving, "migration job", "is", "are")
                 return (
                     reason,
                     f"{jobs} in progress{where(pod)}, and {reason.setting} is {most}",

@@ -13,6 +13,7 @@ from reactive_desched.moves.memory import MoveMemory
 from reactive_desched.moves.move import ScopeKey, owner_of, scopes_of
 from reactive_desched.moves.tracker import MoveTracker
 from reactive_desched.policy.moves import MoveSettings, count_of
+from reactive_desched.primitives.counts import format_count
 from reactive_desched.state.indexes.owners import OwnerIndex
 from reactive_desched.state.indexes.workload_pods import WorkloadPods
 from reactive_desched.state.view import ClusterView
@@ -135,11 +136,11 @@ class MovingLimits:
         count, allowed = use
         room_at = self._room_at(key, count - allowed + 1, now)
         label = {"cluster": "the cluster", "owner": f"owner {owner}"}.get(scope, f"{scope} {name}")
-        pods = "pod is" if count == 1 else "pods are"
+        pods = format_count(count, "pod", "is", "are")
         doubtful = scope == "node" and self._memory.is_node_doubtful(finding, now)
         reason = "after a futile move there may be" if doubtful else "moves.maxMoving allows"
         message = (
-            f"{count} {pods} moving in {label}, and {reason} {allowed}; there "
+            f"{pods} moving in {label}, and {reason} {allowed}; there "
             f"is room when a replacement is Ready, or in {room_at - now:.0f} s at the latest"
         )
         wakes = (WakeOnMoveEnded(scope, name), WakeOnPod(finding.pod.uid))

@@ -18,6 +18,7 @@ from reactive_desched.plan.report import (
     UnaffectedPod,
 )
 from reactive_desched.primitives.ages import format_age
+from reactive_desched.primitives.counts import format_count
 
 __all__ = ["TextStyle", "gate_table", "inputs_lines", "lines"]
 
@@ -83,8 +84,8 @@ def _headline(report: PlanReport) -> str:
 
 def _pods_looked_at(report: PlanReport) -> str:
     if not report.only:
-        return _pods(report.looked_at.pods)
-    return f"{_pods(report.matching_pods)}{_words(report)}"
+        return format_count(report.looked_at.pods, "pod")
+    return f"{format_count(report.matching_pods, 'pod')}{_words(report)}"
 
 
 def _words(report: PlanReport) -> str:
@@ -142,7 +143,7 @@ def _waiting_table(report: PlanReport, style: TextStyle) -> Iterator[str]:
         return
     shown = waiting if style.wide else waiting[:MAX_ROWS]
     rows = [_columns(style, str(each.pod), each.node, each.owner, _wait(each)) for each in shown]
-    yield style.heading(f"{_findings(len(waiting))} still waiting at the end:")
+    yield style.heading(f"{format_count(len(waiting), 'finding')} still waiting at the end:")
     yield from align([_columns(style, "POD", "NODE", "OWNER", "FOR"), *rows], width=style.width)
     if len(waiting) > len(shown):
         yield f"  {len(waiting) - len(shown)} more, see -o wide"
@@ -159,7 +160,7 @@ def gate_table(
     blocked = [verdict for verdict in decisions if verdict.gate is not None]
     if not blocked:
         return
-    yield style.heading(f"{_findings(len(blocked))} blocked by a gate{hint}:")
+    yield style.heading(f"{format_count(len(blocked), 'finding')} blocked by a gate{hint}:")
     messages: dict[tuple[str, str], Counter[str]] = {}
     for verdict in blocked:
         first = verdict.rejections[0]
@@ -198,7 +199,9 @@ def _unaffected_table(unaffected: Sequence[UnaffectedPod], style: TextStyle) -> 
         _columns(style, str(each.pod), each.node, each.owner, f"{each.reason}: {each.message}")
         for each in unaffected
     ]
-    yield from _table(f"{_pods(len(unaffected))} without a decision:", "REASON", rows, style)
+    yield from _table(
+        f"{format_count(len(unaffected), 'pod')} without a decision:", "REASON", rows, style
+    )
 
 
 def _table(title: str, last: str, rows: list[list[str]], style: TextStyle) -> Iterator[str]:
@@ -299,14 +302,6 @@ def _objects(counts: Mapping[str, int]) -> str:
 
 def _names(files: Iterable[str]) -> str:
     return ", ".join("standard input" if name == STDIN else name for name in files)
-
-
-def _pods(count: int) -> str:
-    return f"{count} pod{'' if count == 1 else 's'}"
-
-
-def _findings(count: int) -> str:
-    return f"{count} finding{'' if count == 1 else 's'}"
 
 
 def _by_count_then_name(counted: tuple[str, int]) -> tuple[int, str]:

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from reactive_desched.audit.layout import TextLayout, align_columns, hanging_indent
 from reactive_desched.primitives.ages import format_age
+from reactive_desched.primitives.counts import format_count
 
 _BOLD, _RED, _YELLOW, _GREEN = "1", "31", "33", "32"
 _STYLES: Final = {"waits": _YELLOW, "evicting": _RED, "moved": _RED, "stays": _GREEN}
@@ -54,7 +55,9 @@ class _Text:
     def node(self, answer: Answer) -> Iterator[str]:
         """Yield how a node stands, and the state of each of its pods."""
         taints = ", ".join(answer["taints"]) or "no taints"
-        yield from self._line("node", f"{answer['node']}, {answer['total']} pods, {taints}")
+        yield from self._line(
+            "node", f"{answer['node']}, {format_count(answer['total'], 'pod')}, {taints}"
+        )
         yield from self._line("", answer["summary"], "" if answer["covered"] else _YELLOW)
         yield from self._paused(answer)
         yield from self._pods(answer)
@@ -63,7 +66,9 @@ class _Text:
         """Yield how a workload stands, and the state of each of its pods."""
         wanted = "" if answer["wanted"] is None else f" of {answer['wanted']} that it wants"
         moving = f", {answer['moving']} moving" if answer["moving"] else ""
-        yield from self._line("owner", f"{answer['owner']}, {answer['total']} pods{wanted}{moving}")
+        yield from self._line(
+            "owner", f"{answer['owner']}, {format_count(answer['total'], 'pod')}{wanted}{moving}"
+        )
         yield from self._paused(answer)
         yield from self._pods(answer)
 

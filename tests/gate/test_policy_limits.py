@@ -101,7 +101,7 @@ def test_each_namespace_has_its_own_count() -> None:
     verdict = windows.check(finding(on="n2"), 0)
     assert isinstance(verdict, Defer)
     assert verdict.reason == "NamespaceLimitReached"
-    assert verdict.message.startswith("namespace default had 1 evictions")
+    assert verdict.message.startswith("namespace default had 1 eviction ")
 
 
 def test_a_limit_of_zero_forbids_until_the_pod_is_another() -> None:

@@ -8,6 +8,7 @@ from reactive_desched.audit.report.document import Figure, ReportDocument
 from reactive_desched.audit.report.phrases import counted, minute, share, span, times
 from reactive_desched.audit.report.report import PeriodReport
 from reactive_desched.audit.report.sections import Sections
+from reactive_desched.primitives.counts import format_count
 
 
 def write_document(report: PeriodReport) -> ReportDocument:
@@ -38,17 +39,16 @@ def _warnings(report: PeriodReport) -> Iterator[str]:
 def _damage(report: PeriodReport) -> Iterator[str]:
     record = report.record
     if record.missing:
-        are = "record is" if record.missing == 1 else "records are"
         yield (
-            f"{record.missing:,} {are} damaged or gone between the first and the last record of"
-            " this period; what they held is not counted."
+            f"{format_count(record.missing, 'record', 'is', 'are')} damaged or gone between the"
+            " first and the last record of this period; what they held is not counted."
         )
     if record.damaged_lines:
         lines = counted(record.damaged_lines, "damaged line")
         yield f"The whole journal has {lines}; audit verify names the first."
     if record.unreadable:
-        were = "record was" if record.unreadable == 1 else "records were"
-        yield f"{record.unreadable:,} {were} removed or damaged while this report was made."
+        unreadable = format_count(record.unreadable, "record", "was", "were")
+        yield f"{unreadable} removed or damaged while this report was made."
     for first, last in record.lost:
         yield f"The journal lost its end in this period: {format_missing(first, last)}."
 
