@@ -2,6 +2,7 @@
 
 import ast
 import re
+import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -87,7 +88,7 @@ def unknown_names(module: Module) -> Iterator[str]:
     The docstring of a whole module may name what other modules have, as every docstring may name
     the exceptions of others.
     """
-    here = module.names | COMMANDS | OF_OTHERS
+    here = module.names | COMMANDS | OF_OTHERS | sys.stdlib_module_names
     for docstring in module.docstrings:
         known = here | all_names() if docstring.is_of_module else here
         text = docstring.text
