@@ -242,3 +242,38 @@ def test_a_place_is_kept_where_the_spread_of_the_pods_lets_the_replacement_be(
 
     assert {pod.node for pod in after.values()} == {jobs.node(n) for n in ("n2", "n3", "n4")}
     assert len(referee.evicted()) == 1
+
+
+def test_a_placeholder_passes_what_its_pod_passes(
+    jobs: E2ENamespace, run_controller: RunController, referee: AuditCrosscheck
+) -> None:
+    per_container = {"max": {"cpu": "2"}, "min": {"cpu": "1"}, "maxLimitRequestRatio": {"cpu": "1"}}
+    limits = [{"type": "Container", **per_container}, {"type": "Pod", "max": {"cpu": "4"}}]
+    head = {"apiVersion": "v1", "kind": "LimitRange"}
+    metadata = {"name": "narrow", "namespace": jobs.namespace}
+    jobs.kubectl.apply({**head, "metadata": metadata, "spec": {"limits": limits}})
+    enforce = "pod-security.kubernetes.io/enforce=restricted"
+    jobs.kubectl.run("label", "namespace", jobs.namespace, enforce)
+    amounts = {"cpu": "1750m", "memory": "64Mi"}
+    container = {
+        "image": "example.invalid/nothing",
+        "resources": {"requests": amounts, "limits": amounts},
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "runAsNonRoot": True,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+    }
+    doomed = web_on_n1(jobs, containers=[{"name": "a", **container}, {"name": "b", **container}])
+    jobs.settings = settings()
+
+    with run_controller():
+        name = create_job(jobs, doomed.name, ttl="5m")
+        assert await_place(jobs, name) == jobs.node("n2")
+        await_phase(jobs, name, "Succeeded")
+        after = jobs.await_healthy("web", 2)
+
+    assert {pod.node for pod in after.values()} == {jobs.node("n1"), jobs.node("n2")}
+    assert len(referee.evicted()) == 1
+    assert placeholders(jobs) == []

@@ -19,11 +19,10 @@ from reactive_desched.model.migration_jobs import (
     PodReference,
 )
 from reactive_desched.model.node_affinity import NodeSelector, NodeSelectorTerm
-from reactive_desched.model.objects import HostPort
 from reactive_desched.policy.migration import PlaceholderSettings
 from reactive_desched.state.kinds.interning import InternTables
 from reactive_desched.state.kinds.pod_migration_job import POD_MIGRATION_JOB
-from reactive_desched.testing.builders import pod, with_spec
+from reactive_desched.testing.builders import pod
 from tests.support.scripted_api import ScriptedApi, ScriptedReply
 
 JOB: dict[str, Any] = {
@@ -109,12 +108,11 @@ def test_a_time_to_live_that_is_none_never_ends(ttl: str, seconds: float) -> Non
 
 def made(
     spec: dict[str, Any],
-    host_ports: tuple[HostPort, ...] = (),
     selectors: tuple[NodeSelector, ...] = (),
+    requests: dict[str, str] | None = None,
     **settings: Any,
 ) -> dict[str, Any]:
-    requests = {"cpu": "1500m", "memory": "1Gi", "example.com/gpu": "1"}
-    moved = with_spec(pod("web-0", on="n1", requests=requests), host_ports=host_ports)
+    moved = pod("web-0", on="n1", requests=requests or {})
     written = {"metadata": {"uid": moved.uid, "labels": {"app": "web"}}, "spec": spec}
     return placeholder(written, read(), moved, selectors, PlaceholderSettings(**settings))
 
@@ -135,34 +133,69 @@ def test_a_placeholder_requests_what_the_pod_does_and_no_service_selects_it() ->
     assert {key: spec[key] for key in kept} == kept
     assert not {"hostNetwork", "volumes", "nodeName"} & spec.keys()
     assert (spec["priorityClassName"], spec["activeDeadlineSeconds"]) == ("low", 300)
-    [container] = spec["containers"]
+
+
+def like(name: str, cpu: str, **fields: Any) -> dict[str, Any]:
+    """Return a container as the API server has it."""
+    return {"name": name, "image": "app", "resources": {"requests": {"cpu": cpu}}, **fields}
+
+
+def requested(containers: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return what each container requests of CPU, and check that none does anything."""
+    assert {each["image"] for each in containers} <= {PlaceholderSettings().image}
+    return {each["name"]: each["resources"]["requests"]["cpu"] for each in containers}
+
+
+def test_a_placeholder_has_the_requests_and_limits_of_each_container() -> None:
     gpu = {"example.com/gpu": "1"}
-    requests = {"cpu": "1500m", "memory": str(2**30), **gpu}
-    assert container["resources"] == {"requests": requests, "limits": gpu}
+    bounded = {"requests": {"cpu": "1", **gpu}, "limits": {"cpu": "2", **gpu}}
+    claims = {"claims": [{"name": "x"}]}
+    written = [{"name": "a", "image": "app", "resources": {**bounded, **claims}}, like("b", "2")]
+
+    found = made({"containers": written}, requests={"cpu": "3"})["spec"]
+
+    assert found["containers"][0]["resources"] == bounded
+    assert requested(found["containers"]) == {"a": "1", "b": "2"}
+    assert "initContainers" not in found
 
 
-def test_a_placeholder_has_the_limits_that_each_container_has_and_none_below_its_requests() -> None:
-    limits = [{"cpu": "1", "memory": "2Gi"}, {"cpu": "250m"}]
-    [container] = made({"containers": [{"resources": {"limits": each}} for each in limits]})[
-        "spec"
-    ]["containers"]
+def test_a_placeholder_has_the_requests_that_a_pod_has_as_a_whole() -> None:
+    whole = {"requests": {"cpu": "3"}}
 
-    assert container["resources"]["limits"] == {"cpu": "1500m", "example.com/gpu": "1"}
+    assert made({"containers": [], "resources": whole})["spec"]["resources"] == whole
 
 
 def test_a_placeholder_leaves_out_the_overhead_that_its_runtime_class_adds() -> None:
-    overhead = {"cpu": "500m", "memory": "1Gi"}
-    [container] = made({"runtimeClassName": "kata", "overhead": overhead})["spec"]["containers"]
+    kata = {"runtimeClassName": "kata", "overhead": {"cpu": "500m"}}
+    written = {"containers": [like("a", "1")], "initContainers": [like("first", "1")], **kata}
 
-    assert container["resources"]["requests"] == {"cpu": "1000m", "example.com/gpu": "1"}
+    spec = made(written, requests={"cpu": "1500m"})["spec"]
+
+    assert requested(spec["containers"]) == {"a": "1"}
+    assert "initContainers" not in spec
+    assert "overhead" not in spec
+
+
+def test_a_placeholder_has_the_sidecars_of_the_pod_and_what_runs_before_where_that_needs_more() -> (
+    None
+):
+    sidecar = like("proxy", "1", restartPolicy="Always")
+    written = {"containers": [like("a", "1")], "initContainers": [sidecar, like("first", "2")]}
+
+    small, large = (made(written, requests={"cpu": cpu})["spec"] for cpu in ("2", "3"))
+
+    assert requested(small["initContainers"]) == {"proxy": "1"}
+    assert small["initContainers"][0]["restartPolicy"] == "Always"
+    assert requested(large["initContainers"]) == {"proxy": "1", "first": "2"}
 
 
 def test_a_placeholder_keeps_the_host_ports_of_the_pod() -> None:
-    [container] = made({}, host_ports=(HostPort(53, "UDP", "10.0.0.1"),))["spec"]["containers"]
+    port = {"containerPort": 53, "hostPort": 53, "protocol": "UDP", "hostIP": "10.0.0.1"}
+    ports = [{"name": "dns", **port}, {"name": "http", "containerPort": 80}]
 
-    assert container["ports"] == [
-        {"containerPort": 53, "hostPort": 53, "protocol": "UDP", "hostIP": "10.0.0.1"}
-    ]
+    [container] = made({"containers": [like("a", "1", ports=ports)]})["spec"]["containers"]
+
+    assert container["ports"] == [port]
 
 
 def test_a_placeholder_keeps_away_from_the_pods_node_by_each_term() -> None:

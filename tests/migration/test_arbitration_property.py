@@ -51,7 +51,7 @@ jobs = st.builds(
     st.booleans(),
 )
 steps = st.lists(
-    st.tuples(pods | jobs, st.sampled_from([False] * 5 + [True])), min_size=6, max_size=16
+    st.tuples(pods | jobs, st.sampled_from([False] * 5 + [True])), min_size=10, max_size=24
 )
 
 

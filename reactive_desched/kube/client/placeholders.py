@@ -1,9 +1,11 @@
 """Placeholders: pods that keep a place for the replacement of a pod until it is evicted.
 
 A placeholder requests what the pod does, host ports included, in its namespace, by its scheduler,
-under the same constraints, and not on the pod's node. It has none of the pod's labels, so that no
-controller and no service takes it for its own. Its owner is the job, with which the garbage
-collector deletes it, and it ends by itself when the job's time to live is over.
+under the same constraints, and not on the pod's node. It does so container by container: a
+LimitRange and a ResourceQuota have let the pod pass, and so let pass what requests the same. It has
+none of the pod's labels, so that no controller and no service takes it for its own. Its owner is
+the job, with which the garbage collector deletes it, and it ends by itself when the job's time to
+live is over.
 """
 
 from collections.abc import Iterable
@@ -25,15 +27,9 @@ from reactive_desched.model.migration_jobs import (
     MigrationJob,
 )
 from reactive_desched.model.node_affinity import NodeSelector, NodeSelectorTerm
-from reactive_desched.model.objects import HostPort, Pod, controller_of
+from reactive_desched.model.objects import Pod, controller_of
 from reactive_desched.model.opt_outs import DO_NOT_EVICT
-from reactive_desched.model.resources import (
-    CPU,
-    MEMORY,
-    ResourceList,
-    parse_resource_list,
-    subtract_resources,
-)
+from reactive_desched.model.resources import add_resources, parse_resource_list
 from reactive_desched.policy.migration import PlaceholderSettings
 
 DEFAULT_DEADLINE_S: Final = 3600
@@ -52,7 +48,7 @@ _NOT_NOMINATED: Final = (
     *(HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT),
     HTTPStatus.UNPROCESSABLE_ENTITY,
 )
-_NATIVE: Final = (CPU, MEMORY, "ephemeral-storage")
+_OF_PORT: Final = ("containerPort", "hostPort", "protocol", "hostIP")
 _JsonObject = dict[str, Any]  # any JSON below the named members
 
 
@@ -149,19 +145,7 @@ def placeholder(
                 "runAsUser": 65535,
                 "seccompProfile": {"type": "RuntimeDefault"},
             },
-            "containers": [
-                {
-                    "name": "place",
-                    "image": settings.image,
-                    "resources": _resources(_own_requests(pod, spec), _limits(spec)),
-                    "ports": [_port(port) for port in pod.spec.host_ports],
-                    "securityContext": {
-                        "allowPrivilegeEscalation": False,
-                        "readOnlyRootFilesystem": True,
-                        "capabilities": {"drop": ["ALL"]},
-                    },
-                }
-            ],
+            **_containers(pod, spec, settings.image),
         },
     }
 
@@ -236,58 +220,49 @@ def _joined(term: _JsonObject, more: _JsonObject) -> _JsonObject:
     return {key: parts for key, parts in joined.items() if parts}
 
 
-def _own_requests(pod: Pod, spec: _JsonObject) -> ResourceList:
-    """Return a pod's requests without the overhead that its runtime class adds again."""
-    requests = dict(pod.spec.requests)
-    if spec.get("runtimeClassName"):
-        subtract_resources(requests, parse_resource_list(spec.get("overhead") or {}))
-    return requests
+def _containers(pod: Pod, spec: _JsonObject, image: str) -> _JsonObject:
+    """Return containers that request what those of a pod do.
 
-
-def _limits(spec: _JsonObject) -> ResourceList:
-    """Sum the limits of a pod's containers, of resources that each of them limits.
-
-    A ResourceQuota or LimitRange may ask for them, and the pod has passed it.
+    A container that runs before the others is among them only where the pod requests more for it.
     """
-    limits = [
-        parse_resource_list((each.get("resources") or {}).get("limits") or {})
-        for each in spec.get("containers") or ()
-    ]
-    limited = set.intersection(*map(set, limits)) if limits else set()
-    return {resource: sum(each[resource] for each in limits) for resource in limited}
-
-
-def _resources(requests: ResourceList, limits: ResourceList) -> _JsonObject:
-    """Return requests as the API takes them; of extended resources the limits must be the same.
-
-    No limit is below the request, which covers init containers as well.
-    """
-    wanted = {resource: amount for resource, amount in requests.items() if amount}
-    extended = {name: amount for name, amount in wanted.items() if name not in _NATIVE}
-    native = {
-        name: max(amount, wanted.get(name, 0)) for name, amount in limits.items() if name in _NATIVE
-    }
-    limited = {**native, **extended}
+    containers, before = spec.get("containers") or (), spec.get("initContainers") or ()
+    sidecars = [each for each in before if each.get("restartPolicy") == "Always"]
+    while_it_runs = parse_resource_list(spec.get("overhead") or {})
+    for each in (*containers, *sidecars):
+        add_resources(while_it_runs, parse_resource_list(_resources(each).get("requests") or {}))
+    has_room = all(
+        amount <= while_it_runs.get(name, 0) for name, amount in pod.spec.requests.items()
+    )
+    kept = sidecars if has_room else before
+    pod_level = _resources(spec)
     return {
-        "requests": _quantities(wanted),
-        **({"limits": _quantities(limited)} if limited else {}),
+        "containers": [_container(each, image) for each in containers],
+        **({"initContainers": [_container(each, image) for each in kept]} if kept else {}),
+        **({"resources": pod_level} if pod_level else {}),
     }
 
 
-def _quantities(amounts: ResourceList) -> dict[str, str]:
+def _container(like: _JsonObject, image: str) -> _JsonObject:
+    """Return a container that does nothing, with the requests, limits and host ports of another."""
+    ports = [port for port in like.get("ports") or () if port.get("hostPort")]
     return {
-        resource: f"{amount}m" if resource == CPU else str(amount)
-        for resource, amount in sorted(amounts.items())
+        "name": like["name"],
+        "image": image,
+        "resources": _resources(like),
+        "ports": [{key: port[key] for key in _OF_PORT if port.get(key)} for port in ports],
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        **{key: like[key] for key in ("restartPolicy",) if like.get(key)},
     }
 
 
-def _port(port: HostPort) -> _JsonObject:
-    return {
-        "containerPort": port.port,
-        "hostPort": port.port,
-        "protocol": port.protocol,
-        "hostIP": port.ip,
-    }
+def _resources(of: _JsonObject) -> _JsonObject:
+    """Return the requests and limits of a container or a pod, without its ResourceClaims."""
+    written = of.get("resources") or {}
+    return {key: written[key] for key in ("requests", "limits") if written.get(key)}
 
 
 def _body(reply: ApiResponse, pod: Pod) -> bytes:
