@@ -8,7 +8,8 @@ from typing import Final
 
 from reactive_desched.api.index import Index
 from reactive_desched.fit.scheduler import SchedulerNodeFit
-from reactive_desched.migration.migrations import NO_PLACE, Migrations
+from reactive_desched.migration.migrations import Migrations
+from reactive_desched.migration.rules import NO_PLACE, PLACE_DOES_NOT_FIT, PLACE_PENDING
 from reactive_desched.model.decisions import Defer, GateReason, Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import Pod
@@ -18,14 +19,6 @@ PLACE_LOST: Final = GateReason(
     NO_PLACE.gate,
     "PlaceLost",
     "The placeholder or Reservation that kept the place for the pod's replacement is gone.",
-)
-PLACE_DOES_NOT_FIT: Final = GateReason(
-    NO_PLACE.gate,
-    "PlaceDoesNotFit",
-    "The pod's replacement would not be scheduled to the node of its placeholder.",
-)
-PLACE_PENDING: Final = GateReason(
-    NO_PLACE.gate, "PlacePending", "Changed nodes are still being evaluated for node fit."
 )
 
 LOOK_AGAIN_S: Final = 5.0
@@ -52,10 +45,12 @@ class KeptPlaceFilter:
         if (job := migrations.job_of(finding)) is None or not migrations.modes.keeps_place(job):
             return None
         if migrations.modes.reserves(job, pod):
-            if migrations.has_reservation(job):
+            if migrations.places.has_reservation(job):
                 return None
             return _lost(finding, f"Reservation {job.reservation} does not keep the place", now)
-        placeholder = migrations.placeholder_of(job)
+        if migrations.places.is_given_up(job.name):
+            return _lost(finding, "another place is looked for", now)
+        placeholder = migrations.places.placeholder_of(job)
         if placeholder is None or not placeholder.is_active or not placeholder.node:
             return _lost(finding, "the placeholder that kept the place is gone", now)
         return self._check_fit(finding, placeholder, now)

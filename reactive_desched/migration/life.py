@@ -16,6 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from reactive_desched.migration import rules as when
+from reactive_desched.migration.rules import PLACE_DOES_NOT_FIT
 from reactive_desched.migration.sight import (
     BOUND_POD_READY,
     EVICTION,
@@ -79,6 +80,7 @@ LIFE: Final = (
     Arrow(BEFORE, FAILED, "MissingPod", when.pod_left_by_itself),
     Arrow((RUNNING,), RUNNING, FAILED_CREATE, when.place_cannot_be_made),
     Arrow((RUNNING,), CREATED, "ReservationCreated", when.place_is_made),
+    Arrow((SCHEDULED,), RUNNING, PLACE_DOES_NOT_FIT.code, when.place_is_given_up),
     Arrow((CREATED, SCHEDULED), FAILED, "MissingReservation", when.place_is_gone),
     Arrow((CREATED,), SUCCEEDED, "Complete", when.pending_pod_has_node),
     Arrow((CREATED, SCHEDULED), FAILED, "ReservationExpired", when.reservation_has_expired),
@@ -172,21 +174,22 @@ _COMES_TRUE: Final[Mapping[Rule, Sequence[str]]] = {
 }
 """The conditions that hold once an arrow is taken."""
 
-_NOT_YET_TRUE: Final[Mapping[Rule, str]] = {
-    when.eviction_is_accepted: EVICTION,
-    when.place_cannot_be_made: RESERVATION_CREATED,
-    when.place_has_no_node_yet: RESERVATION_SCHEDULED,
-    when.pending_pod_waits: POD_SCHEDULED,
-    when.nothing_is_bound_yet: POD_BOUND,
-    when.replacement_is_not_ready: BOUND_POD_READY,
+_NOT_TRUE: Final[Mapping[Rule, Sequence[str]]] = {
+    when.eviction_is_accepted: (EVICTION,),
+    when.place_cannot_be_made: (RESERVATION_CREATED,),
+    when.place_is_given_up: (RESERVATION_CREATED, RESERVATION_SCHEDULED),
+    when.place_has_no_node_yet: (RESERVATION_SCHEDULED,),
+    when.pending_pod_waits: (POD_SCHEDULED,),
+    when.nothing_is_bound_yet: (POD_BOUND,),
+    when.replacement_is_not_ready: (BOUND_POD_READY,),
 }
-"""The condition that does not hold yet, for the reason of an arrow."""
+"""The conditions that do not hold yet, or no more, for the reason of an arrow."""
 
 
 def _status_after(arrow: Arrow, message: str, seen: Sight) -> JobStatus:
     """Return the status once an arrow is taken."""
     status, rule = seen.job.status, arrow.rule
-    if (kind := _NOT_YET_TRUE.get(rule)) is not None:
+    for kind in _NOT_TRUE.get(rule, ()):
         status = status.with_condition(condition(kind, "False", arrow.reason, message, seen.now_s))
     for kind in _COMES_TRUE.get(rule, ()):
         reason = State.EVICTED if kind == EVICTION else kind
@@ -194,6 +197,8 @@ def _status_after(arrow: Arrow, message: str, seen: Sight) -> JobStatus:
     match arrow.target:
         case State.RUNNING if arrow.sources == (PENDING,):
             return replace(status, phase=Phase.RUNNING, reason="", message="")
+        case State.RUNNING:
+            return replace(status, node="")
         case State.SCHEDULED:
             return replace(status, node=when.node_of_place(seen))
         case State.BOUND if status.condition(RESERVATION_BOUND) is None:

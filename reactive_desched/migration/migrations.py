@@ -19,12 +19,11 @@ from reactive_desched.migration.job_queue import JobQueue
 from reactive_desched.migration.life import COMPLETE, WAIT_WRITTEN_AFTER_S
 from reactive_desched.migration.object_limiters import ObjectLimiters
 from reactive_desched.migration.orders import JobOrders, NewJob
-from reactive_desched.migration.place_attempts import PlaceAttempts
-from reactive_desched.migration.rules import no_place_for
+from reactive_desched.migration.places import JobPlaces
+from reactive_desched.migration.rules import NO_PLACE, PLACE_PENDING, no_place_for
 from reactive_desched.migration.settings import arbitration_settings, eviction_options
 from reactive_desched.migration.sight import EVICTION, Modes, Sight, Wait
 from reactive_desched.migration.steps import (
-    KeepPlace,
     MakeRoom,
     Step,
     awaits_arbitration,
@@ -36,10 +35,9 @@ from reactive_desched.migration.volumes import ANYWHERE, reach_of
 from reactive_desched.migration.wakes import WakeOnAnyJob
 from reactive_desched.migration.workload_sizes import INDEXES, workload_size
 from reactive_desched.model.changes import Change, MigrationJobChanged
-from reactive_desched.model.decisions import Defer, GateReason, Refuse
+from reactive_desched.model.decisions import Defer, Refuse
 from reactive_desched.model.findings import Finding, YieldPoint
 from reactive_desched.model.history import PastEviction
-from reactive_desched.model.labels import Requirement
 from reactive_desched.model.migration_jobs import (
     JobOfPod,
     JobStatus,
@@ -48,10 +46,8 @@ from reactive_desched.model.migration_jobs import (
     PodReference,
 )
 from reactive_desched.model.moves import replacing_owner
-from reactive_desched.model.node_affinity import NodeSelector, NodeSelectorTerm
 from reactive_desched.model.objects import Pod, PodKey, controller_of
 from reactive_desched.model.outcomes import COUNTS_AGAINST_LIMITS, POD_LEAVES, Outcome
-from reactive_desched.model.reservations import Reservation
 from reactive_desched.model.wakes import WakeOn, WakeOnPod, WakeOnWorkload
 from reactive_desched.policy.migration import MigrationJobSettings
 from reactive_desched.primitives.token_bucket import TokenRate
@@ -79,10 +75,6 @@ MAX_ENDED: Final = 1_000
 SYNC_AGAIN_S: Final = 0.01
 """When node fit is asked again that still evaluates changed nodes."""
 
-MAX_CLOSED_DOMAINS: Final = 200
-"""So many topology domains a placeholder avoids by name; of more it avoids none, and the last look
-before the eviction decides."""
-
 JOBS: Final = gauge("migration_jobs", "Migration jobs by phase.", "phase")
 ENDED_JOBS: Final = counter(
     "migration_jobs_ended", "Migration jobs that ended, by phase and reason.", "phase", "reason"
@@ -90,13 +82,6 @@ ENDED_JOBS: Final = counter(
 
 PLUGIN: Final = "MigrationJobs"
 """The plugin's name in records of jobs that no plugin of the policy had made."""
-
-NO_PLACE: Final = GateReason(
-    "MigrationPlace",
-    "NoPlaceKept",
-    "No place can be kept for the pod's replacement, which jobs of mode ReservationFirst need.",
-    "defaultJobMode",
-)
 
 JOB_DETAIL: Final = "job"
 """The detail of a finding that names its job."""
@@ -122,8 +107,8 @@ class Migrations:
         self.changed: Final = Wakeup()
         self.queue: Final = JobQueue(wall_clock, self.changed)
         self.orders: Final = JobOrders(wall_clock)
+        self.places: Final = JobPlaces(view, node_fit, wall_clock)
         self._view: Final = view
-        self._node_fit: Final = node_fit
         self._settings: Final = settings
         self.modes: Final = Modes(
             settings.default_job_mode,
@@ -150,13 +135,10 @@ class Migrations:
         self._rejections: Final[dict[str, tuple[Rejection, bool]]] = {}
         self._waits: Final[dict[str, Wait]] = {}
         self._evicted: Final[OrderedDict[PodKey, None]] = OrderedDict()
-        self._place_attempts: Final = PlaceAttempts()
         self._to_evict: Final[dict[str, None]] = {}
         self._decided: Final[set[PodKey]] = set()
         self._ended: Final[dict[str, None]] = {}  # those to keep, the first to go first
         self._surplus: Final[set[str]] = set()
-        self._promised: Final[dict[PodKey, str]] = {}  # the job whose place a pod gets
-        self._promised_by: Final[dict[str, PodKey]] = {}  # and the pod, by the job
         self._endings: Counter[tuple[str, ...]] = Counter()
 
     # --- what is known ---
@@ -188,15 +170,6 @@ class Migrations:
         """Return the job that a finding is about; None for another finding."""
         name = finding.details.get(JOB_DETAIL)
         return self.get(name) if isinstance(name, str) else None
-
-    def placeholder_of(self, job: MigrationJob) -> Pod | None:
-        """Return the placeholder that keeps a job's place."""
-        return self._view.index(JobPods).placeholder_of(job)
-
-    def has_reservation(self, job: MigrationJob) -> bool:
-        """Say whether the Reservation of a job keeps its place."""
-        kept = self._view.store(Reservation).get(job.reservation or job.uid)
-        return kept is not None and kept.keeps_room and not kept.is_terminating
 
     def jobs_of(self, pod: Pod) -> tuple[MigrationJob, ...]:
         """Return the jobs that name a pod, ended ones included."""
@@ -312,7 +285,7 @@ class Migrations:
 
     def _look_for_orphans(self) -> None:
         """Have placeholders without a job be deleted soon, unless the garbage collector does it."""
-        if any(self._view.index(JobPods).orphans()):
+        if any(self.places.orphans()):
             self.queue.add_after(NO_JOB, ORPHAN_GRACE_S)
 
     def _note_evicted(self, uid: PodKey) -> None:
@@ -337,8 +310,7 @@ class Migrations:
             self.queue.remove(name)
             self._ended.pop(name, None)
             self._surplus.discard(name)
-            self._place_attempts.forget(name)
-            self._break_promises(name)
+            self.places.forget(name)
             return
         self._count(job)
         if not awaits_arbitration(job):
@@ -346,8 +318,7 @@ class Migrations:
         if wants_eviction(job, self.modes) and job.pod.uid not in self._evicted:
             self._to_evict[name] = None
         if job.has_ended:
-            self._place_attempts.forget(name)
-            self._break_promises(name)
+            self.places.forget(name)
             self._forget_evicted(job)
             self._note_ended(name)
             if job.phase is not Phase.SUCCEEDED and self.pod_of(job) is not None:
@@ -364,10 +335,6 @@ class Migrations:
             del self._ended[first]
             self._surplus.add(first)
             self.queue.add(first)
-
-    def _break_promises(self, name: str) -> None:
-        if (pod := self._promised_by.pop(name, None)) is not None:
-            self._promised.pop(pod, None)
 
     # --- what is to be evicted: for the plugin and its gate ---
 
@@ -440,6 +407,8 @@ class Migrations:
         if not isinstance(name, str):
             return
         before = self._waits.get(name)
+        if before is not None and decision.reason == PLACE_PENDING.code:
+            return  # that passes at once, and says nothing of the place
         if before is None or before.reason != decision.reason:
             now_s = self._wall_clock()
             self._waits[name] = Wait(decision.reason, decision.message, now_s)
@@ -466,33 +435,16 @@ class Migrations:
             return None
         now_s = self._wall_clock()
         seen = self._sight(job, now_s)
-        step = next_step(seen)
         self.queue.add_at(name, next_change_at(seen))
-        if isinstance(step, MakeRoom) and step.successor is not None:
-            self._break_promises(name)
-            self._promised[step.successor.uid] = name
-            self._promised_by[name] = step.successor.uid
-        return self._with_open_domains(step) if isinstance(step, KeepPlace) else step
-
-    def _with_open_domains(self, step: KeepPlace) -> KeepPlace | None:
-        """Return the step with the domains left out that are closed to the replacement.
-
-        The kube-scheduler would not see that: a placeholder has none of the pod's labels.
-        """
-        if not self._node_fit.sync():
-            self.queue.add_after(step.job.name, SYNC_AGAIN_S)
-            return None
-        closed = self._node_fit.closed_domains(step.pod)
-        selectors = (
-            NodeSelector((NodeSelectorTerm((Requirement(key, "NotIn", tuple(sorted(values))),)),))
-            for key, values in closed.items()
-            if len(values) <= MAX_CLOSED_DOMAINS
-        )
-        return replace(step, selectors=(*step.selectors, *selectors))
+        step = next_step(seen)
+        prepared = self.places.prepare(step, seen)
+        if prepared is None and step is not None:
+            self.queue.add_after(name, SYNC_AGAIN_S)
+        return prepared
 
     def _orphan_step(self) -> Step | None:
         """Return the deletion of a placeholder whose job is gone, one at a time."""
-        orphan = next(self._view.index(JobPods).orphans(), None)
+        orphan = next(self.places.orphans(), None)
         if orphan is None:
             return None
         self.queue.add_after(NO_JOB, ORPHAN_AGAIN_S)
@@ -500,11 +452,9 @@ class Migrations:
 
     def end_attempt(self, name: str, error: str = "") -> None:
         """Take in that a job's placeholder or Reservation was made, or why it could not be."""
+        self.places.end_attempt(name, error)
         if error:
-            self._place_attempts.note_failure(name, error, self._wall_clock())
             self.queue.add(name)
-        else:
-            self._place_attempts.forget(name)
 
     def count_end(self, status: JobStatus) -> None:
         """Count a job that this process ended."""
@@ -512,9 +462,8 @@ class Migrations:
 
     def _sight(self, job: MigrationJob, now_s: float) -> Sight:
         rejection, is_final = self._rejections.get(job.name, (None, False))
-        pods, pod = self._view.index(JobPods), self.pod_of(job)
-        placeholder = pods.placeholder_of(job)
-        kept = self._view.store(Reservation).get(job.reservation or job.uid)
+        pod, places = self.pod_of(job), self.places
+        placeholder, kept = places.placeholder_of(job), places.reservation_of(job)
         return Sight(
             job,
             self.modes,
@@ -522,9 +471,9 @@ class Migrations:
             pod,
             placeholder,
             kept,
-            None if kept is None else pods.taker_of(kept),
-            successor=self._successor_of(job, placeholder),
-            failed_attempt=self._place_attempts.get(job.name),
+            places.taker_of(kept),
+            successor=places.successor_of(job, placeholder),
+            failed_attempt=places.failed_attempt(job.name),
             is_requested=job.pod.uid in self._decided,
             is_evicted=job.pod.uid in self._evicted,
             forbidden=rejection[1] if is_final and rejection is not None else "",
@@ -533,13 +482,6 @@ class Migrations:
             is_surplus=job.name in self._surplus,
             reach=ANYWHERE if pod is None else reach_of(pod, self._view),
         )
-
-    def _successor_of(self, job: MigrationJob, placeholder: Pod | None) -> Pod | None:
-        """Return the pod that is to take the place of a placeholder: no other job's successor."""
-        if placeholder is None:
-            given_to = self._promised_by.get(job.name)
-            return None if given_to is None else self._view.pod(given_to)
-        return self._view.index(JobPods).successor_for(job, placeholder, self._promised)
 
     def _may_wait(self, name: str) -> bool:
         return self._arbitrator.waits(name) or name in self._to_evict

@@ -8,6 +8,7 @@ from typing import Final
 
 from reactive_desched.migration.sight import EVICTION, POD_SCHEDULED, Modes, Sight
 from reactive_desched.migration.volumes import VolumeReach
+from reactive_desched.model.decisions import GateReason
 from reactive_desched.model.migration_jobs import (
     PLACEHOLDER_FOR_KIND,
     JobCondition,
@@ -26,6 +27,24 @@ SUCCESSOR_GRACE_S: Final = 30.0
 
 LAG_GRACE_S: Final = 3.0
 """And so long for a ReplicaSet's, which may be seen a moment after the old one is gone."""
+
+PLACE_GRACE_S: Final = 60.0
+"""So long a placeholder stays whose node would not take the replacement: a cordon may end."""
+
+NO_PLACE: Final = GateReason(
+    "MigrationPlace",
+    "NoPlaceKept",
+    "No place can be kept for the pod's replacement, which jobs of mode ReservationFirst need.",
+    "defaultJobMode",
+)
+PLACE_DOES_NOT_FIT: Final = GateReason(
+    NO_PLACE.gate,
+    "PlaceDoesNotFit",
+    "The pod's replacement would not be scheduled to the node of its placeholder.",
+)
+PLACE_PENDING: Final = GateReason(
+    NO_PLACE.gate, "PlacePending", "Changed nodes are still being evaluated for node fit."
+)
 
 _MAKES_PODS_EARLY: Final = "ReplicaSet"
 
@@ -145,6 +164,14 @@ def place_is_made(seen: Sight) -> str | None:
             return f'placeholder "{placeholder}" keeps a place'
         case _:
             return None
+
+
+def place_is_given_up(seen: Sight) -> str | None:
+    """Say that a placeholder is gone whose node would not take the replacement."""
+    status = seen.job.status
+    if seen.reserves or seen.kept_by is not None or status.reason != PLACE_DOES_NOT_FIT.code:
+        return None
+    return f"another place than on node {status.node} is looked for: {status.message}"
 
 
 def place_is_gone(seen: Sight) -> str | None:
@@ -316,6 +343,14 @@ def replacement_of(seen: Sight) -> PodReference | None:
     """Return the pod that got the placeholder's place."""
     pod = seen.successor
     return None if pod is None else PodReference(pod.namespace, pod.name, pod.uid)
+
+
+def place_fits_no_more(seen: Sight) -> bool:
+    """Say whether the job has waited long, and still does, for its placeholder's node to fit."""
+    wait, code = seen.wait, PLACE_DOES_NOT_FIT.code
+    if wait is None or (wait.reason, seen.job.status.reason) != (code, code):
+        return False
+    return seen.now_s >= wait.since_s + PLACE_GRACE_S and not seen.is_requested
 
 
 def times_out_at(job: MigrationJob) -> float:

@@ -12,8 +12,10 @@ from reactive_desched.migration.life import WAIT_WRITTEN_AFTER_S, next_status
 from reactive_desched.migration.rules import (
     LAG_GRACE_S,
     MISSING_GRACE_S,
+    PLACE_GRACE_S,
     SUCCESSOR_GRACE_S,
     may_be_replaced,
+    place_fits_no_more,
     seconds_of,
     times_out_at,
 )
@@ -135,8 +137,10 @@ def _has_failed(job: MigrationJob) -> bool:
 
 
 def _may_make_room(seen: Sight) -> bool:
-    """Say whether a placeholder serves no more: a replacement wants its place, or none will."""
+    """Say whether a placeholder serves no more: a replacement wants its place, or none can."""
     if seen.job.has_ended or seen.now_s >= deleted_at(seen.job):
+        return True
+    if place_fits_no_more(seen):
         return True
     return seen.is_evicting and (seen.successor is not None or not may_be_replaced(seen))
 
@@ -170,7 +174,8 @@ def next_change_at(seen: Sight) -> float:
     job = seen.job
     times = [job.created_s + MISSING_GRACE_S, times_out_at(job), deleted_at(job)]
     if seen.wait is not None:
-        times.append(seen.wait.since_s + WAIT_WRITTEN_AFTER_S)
+        since_s = seen.wait.since_s
+        times += (since_s + WAIT_WRITTEN_AFTER_S, since_s + PLACE_GRACE_S)
     if seen.failed_attempt is not None:
         times.append(seen.failed_attempt.next_at_s)
     if (evicted := job.status.condition(EVICTION)) is not None and evicted.status == "True":

@@ -109,6 +109,46 @@ async def test_a_pod_waits_while_the_node_of_its_place_would_not_take_the_replac
         assert server.evictions == ["web-0"]
 
 
+async def test_another_place_is_found_where_the_node_of_the_first_has_not_fitted_for_a_minute() -> (
+    None
+):
+    server = served()
+    async with MigratingController(server, RESERVING).running(*NODES) as process:
+        await held_up(process)
+        process.fed.deliver(replace(NODES[2], unschedulable=True))
+        process.fed.deliver(node("n4"))
+        server.free_node = "n4"
+        await anyio.sleep(50)
+        assert server.placeholders == [PLACE]
+        await anyio.sleep(20)
+
+        assert server.placeholders == [PLACE, PLACE]
+        assert server.jobs["web-0"].status.node == "n4"
+        assert server.evictions == ["web-0"]
+        ways = [(phase, reason) for _, phase, reason in server.history]
+        assert (Phase.RUNNING, "PlaceDoesNotFit") in ways
+        assert Phase.FAILED not in {phase for phase, _ in ways}
+
+
+async def test_no_pod_is_evicted_while_its_placeholder_is_being_deleted_for_another_place() -> None:
+    server = served()
+    async with MigratingController(server, RESERVING).running(*NODES) as process:
+        await held_up(process)
+        process.fed.deliver(replace(NODES[2], unschedulable=True))
+
+        async def hold_up_deletion(request: str) -> None:
+            if request == "before MakeRoom" and len(server.placeholders) == 1:
+                process.fed.deliver(NODES[2])
+                await anyio.sleep(4)
+                assert server.evictions == []
+
+        server.on_request = hold_up_deletion
+        await anyio.sleep(80)
+
+        assert server.placeholders == [PLACE, PLACE]
+        assert server.evictions == ["web-0"]
+
+
 async def test_the_room_that_a_placeholder_keeps_counts_as_free_for_its_pod() -> None:
     room = {"cpu": "1"}
     nodes = [node(name, allocatable={**room, "pods": "9"}) for name in ("n1", "n2", "n3")]

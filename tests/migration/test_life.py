@@ -121,6 +121,7 @@ def test_the_state_of_a_job_follows_from_its_status(state: State) -> None:
     assert state_of(job(state)) is state
 
 
+DOES_NOT_FIT = replace(job(SCHEDULED).status, reason="PlaceDoesNotFit", node="n2", message="full")
 ABORT = {"is_to_be_aborted": True}
 ANOTHER = PodReference("shop", "web-2")
 TAKEN_ARROWS = [
@@ -146,6 +147,7 @@ TAKEN_ARROWS = [
     ),
     (sight(job(RUNNING), PLACEHOLDERS, placeholder=PLACEHOLDER), "ReservationCreated"),
     (sight(job(RUNNING), RESERVATIONS, reservation=RESERVATION), "ReservationCreated"),
+    (sight(job(SCHEDULED, status=DOES_NOT_FIT), PLACEHOLDERS), "PlaceDoesNotFit"),
     *((sight(job(each), PLACEHOLDERS), "MissingReservation") for each in (CREATED, SCHEDULED)),
     (
         sight(

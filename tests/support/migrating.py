@@ -83,6 +83,7 @@ class JobServer:
         self.history: list[tuple[str, Phase, str]] = []
         self.is_down = False
         self.has_room = True
+        self.free_node = "n3"
         self.makes_after_s = 0.005
         self.placeholders: list[str] = []
         self.reservations: dict[str, Reservation] = {}
@@ -346,7 +347,12 @@ class MigratingController:
     async def _place(self, job: MigrationJob, pod: Pod) -> None:
         """Let a placeholder appear, and half a second later have a node, where one has room."""
         made = placeholder_of(job, pod)
-        if made.uid in self.server.pods or job.name not in self.server.jobs:
+        if (earlier := self.server.placeholders.count(made.name)) > 0:
+            made = replace(made, uid=f"{made.name}-{earlier}")
+        if (
+            made.name in {each.name for each in self.server.pods.values()}
+            or job.name not in self.server.jobs
+        ):
             return  # without its owner it is collected as garbage at once
         self.server.pods[made.uid] = made
         self.server.placeholders.append(made.name)
@@ -360,7 +366,7 @@ class MigratingController:
             await anyio.sleep(0.5)
         if pod.uid not in self.server.pods:
             return
-        bound = replace(pod, node="n3", status=READY)
+        bound = replace(pod, node=self.server.free_node, status=READY)
         kept = (name for name, each in self.server.reservations.items() if each.keeps_room)
         if PLACEHOLDER_OF not in pod.labels and (name := next(kept, "")):
             await self.bind(name, bound)

@@ -1,0 +1,126 @@
+"""The places that jobs keep: by what, whether it can be made, and who gets it.
+
+A placeholder's place is promised to one pod, so that no other job counts on that pod; what was
+promised is remembered until the pod has a node.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from msgspec.structs import replace
+
+from reactive_desched.fit.scheduler import SchedulerNodeFit
+from reactive_desched.migration.place_attempts import FailedAttempt, PlaceAttempts
+from reactive_desched.migration.sight import Sight
+from reactive_desched.migration.steps import KeepPlace, MakeRoom, Step
+from reactive_desched.model.labels import Requirement
+from reactive_desched.model.migration_jobs import MigrationJob
+from reactive_desched.model.node_affinity import NodeSelector, NodeSelectorTerm
+from reactive_desched.model.objects import Pod, PodKey
+from reactive_desched.model.reservations import Reservation
+from reactive_desched.state.indexes.job_pods import JobPods
+from reactive_desched.state.view import ClusterView
+
+MAX_CLOSED_DOMAINS: Final = 200
+"""So many topology domains a placeholder avoids by name; of more it avoids none, and the last look
+before the eviction decides."""
+
+
+class JobPlaces:
+    """The places of all jobs; it remembers of a job at most one promise and one failed attempt."""
+
+    def __init__(
+        self, view: ClusterView, node_fit: SchedulerNodeFit, wall_clock: Callable[[], float]
+    ) -> None:
+        self._view: Final = view
+        self._node_fit: Final = node_fit
+        self._wall_clock: Final = wall_clock
+        self._attempts: Final = PlaceAttempts()
+        self._promised: Final[dict[PodKey, str]] = {}  # the job whose place a pod gets
+        self._promised_by: Final[dict[str, PodKey]] = {}  # and the pod, by the job
+        self._given_up: Final[set[str]] = set()
+
+    def placeholder_of(self, job: MigrationJob) -> Pod | None:
+        """Return the placeholder that keeps a job's place."""
+        return self._view.index(JobPods).placeholder_of(job)
+
+    def reservation_of(self, job: MigrationJob) -> Reservation | None:
+        """Return the Reservation of a job: the one that it names, or that is named after it."""
+        return self._view.store(Reservation).get(job.reservation or job.uid)
+
+    def has_reservation(self, job: MigrationJob) -> bool:
+        """Say whether the Reservation of a job keeps its place."""
+        kept = self.reservation_of(job)
+        return kept is not None and kept.keeps_room and not kept.is_terminating
+
+    def taker_of(self, kept: Reservation | None) -> Pod | None:
+        """Return the pod that took the place of a Reservation, where it is still there."""
+        return None if kept is None else self._view.index(JobPods).taker_of(kept)
+
+    def successor_of(self, job: MigrationJob, placeholder: Pod | None) -> Pod | None:
+        """Return the pod that is to take the place of a placeholder: no other job's successor."""
+        if placeholder is None:
+            given_to = self._promised_by.get(job.name)
+            return None if given_to is None else self._view.pod(given_to)
+        return self._view.index(JobPods).successor_for(job, placeholder, self._promised)
+
+    def orphans(self) -> Iterator[Pod]:
+        """Return the placeholders whose job is gone."""
+        return self._view.index(JobPods).orphans()
+
+    def is_given_up(self, job: str) -> bool:
+        """Say whether a job's placeholder is being deleted, for another place is to be found."""
+        return job in self._given_up
+
+    # --- what is to be done for a place ---
+
+    def prepare(self, step: Step | None, seen: Sight) -> Step | None:
+        """Return a step as it is to be carried out, and remember what it promises.
+
+        None stands for a placeholder that waits, for changed nodes are still being evaluated.
+        """
+        name = seen.job.name
+        self._given_up.discard(name)
+        if isinstance(step, MakeRoom) and step.successor is not None:
+            self._break_promises(name)
+            self._promised[step.successor.uid] = name
+            self._promised_by[name] = step.successor.uid
+        elif isinstance(step, MakeRoom) and not (seen.is_evicting or seen.job.has_ended):
+            self._given_up.add(name)
+        return self._in_open_domains(step) if isinstance(step, KeepPlace) else step
+
+    def _in_open_domains(self, step: KeepPlace) -> KeepPlace | None:
+        """Return the step with the domains left out that are closed to the replacement.
+
+        The kube-scheduler would not see that: a placeholder has none of the pod's labels.
+        """
+        if not self._node_fit.sync():
+            return None
+        closed = self._node_fit.closed_domains(step.pod)
+        selectors = (
+            NodeSelector((NodeSelectorTerm((Requirement(key, "NotIn", tuple(sorted(values))),)),))
+            for key, values in closed.items()
+            if len(values) <= MAX_CLOSED_DOMAINS
+        )
+        return replace(step, selectors=(*step.selectors, *selectors))
+
+    def failed_attempt(self, job: str) -> FailedAttempt | None:
+        """Return the last attempt to keep a job's place; None where none failed."""
+        return self._attempts.get(job)
+
+    def end_attempt(self, job: str, error: str) -> None:
+        """Take in that a job's place was made, or why it could not be."""
+        if error:
+            self._attempts.note_failure(job, error, self._wall_clock())
+        else:
+            self._attempts.forget(job)
+
+    def forget(self, job: str) -> None:
+        """Take in that a job has ended, or is gone."""
+        self._attempts.forget(job)
+        self._given_up.discard(job)
+        self._break_promises(job)
+
+    def _break_promises(self, job: str) -> None:
+        if (pod := self._promised_by.pop(job, None)) is not None:
+            self._promised.pop(pod, None)
