@@ -25,7 +25,7 @@ def making_gate(
 
     A dry run makes no jobs: it shows the evictions of those that it would make.
     """
-    rules = JobRules(gates.schedules, gates.policy_limits, migrations)
+    rules = JobRules(gates.schedules, gates.rate_limiter, gates.policy_limits, migrations)
     if dry_run:
         return gates.gate(evictor, rules)
     return JobMakingGate(gates.protections(evictor), rules, gates.moves, migrations)

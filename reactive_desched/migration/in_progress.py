@@ -1,6 +1,6 @@
 """The jobs in progress, counted by what the limits go by: cluster, node, namespace, workload."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from itertools import compress
 from typing import Final, TypeVar
 
@@ -91,6 +91,14 @@ class JobsInProgress:
         return frozenset(name for name, uids in moving.items() if uids.keys() != {pod.uid})
 
 
+SCOPES_OF_JOBS: Final[Mapping[str, Callable[[JobsInProgress, Pod], int]]] = {
+    "cluster": JobsInProgress.in_cluster,
+    "namespace": JobsInProgress.in_namespace,
+    "node": JobsInProgress.on_node,
+}
+"""The scopes within which the jobs of other pods are counted."""
+
+
 class JobCounts:
     """Every job, counted by what the limits and the order of arbitration go by.
 
@@ -153,13 +161,7 @@ class JobCounts:
 
     def evictions_to_come(self, pod: Pod, scope: str) -> int:
         """Count the other pods to be evicted in the pod's "cluster", "namespace" or "node"."""
-        jobs = self._to_evict
-        counts = {
-            "cluster": jobs.in_cluster,
-            "namespace": jobs.in_namespace,
-            "node": jobs.on_node,
-        }
-        return counts[scope](pod)
+        return SCOPES_OF_JOBS[scope](self._to_evict, pod)
 
 
 def _counts_alike(one: JobOfPod, other: JobOfPod) -> bool:

@@ -10,6 +10,8 @@ from typing import Final
 from reactive_desched.api.index import Index
 from reactive_desched.gate.gate import GateFilter
 from reactive_desched.gate.policy_limits import PolicyLimits
+from reactive_desched.gate.rate_limits import EvictionRateLimiter
+from reactive_desched.migration.in_progress import SCOPES_OF_JOBS
 from reactive_desched.migration.migrations import Migrations
 from reactive_desched.migration.wakes import WakeOnJob
 from reactive_desched.model.decisions import Decision, Defer, GateReason, Refuse
@@ -32,18 +34,36 @@ JOB_FAILED: Final = GateReason(
     "A PodMigrationJob of the pod has failed, or could not be made; the next one waits.",
 )
 
+RATE_TOO_SLOW: Final = GateReason(
+    JOB_GATE,
+    "RateTooSlowForJob",
+    "A rate of `budgets` lets the pod go so late that its PodMigrationJob might time out before.",
+    "budgets",
+)
+
+SHARE_OF_TTL: Final = 0.5
+"""A job is made when its eviction is due within this share of its time to live; the pod has the
+rest to end."""
+
 
 class JobRules:
     """Refuses a pod of which no job is made now: there is one, one has failed, or a limit forbids.
 
-    No more jobs are made than the policy's `maxNoOfPodsToEvict…` let evict, and none while
-    `schedules` let none go.
+    No more jobs are made than the policy's `maxNoOfPodsToEvict…` let evict, none while `schedules`
+    let none go, and none that would time out before `rates` let its pod go.
     """
 
     name = JOB_GATE
 
-    def __init__(self, schedules: GateFilter, limits: PolicyLimits, migrations: Migrations) -> None:
+    def __init__(
+        self,
+        schedules: GateFilter,
+        rates: EvictionRateLimiter,
+        limits: PolicyLimits,
+        migrations: Migrations,
+    ) -> None:
         self._schedules: Final = schedules
+        self._rates: Final = rates
         self._limits: Final = limits
         self._migrations: Final = migrations
 
@@ -60,11 +80,33 @@ class JobRules:
             setting = f"migration.{reason.setting}" if reason.setting else ""
             wakes = migrations.wakes_of(pod)
             return reason.refuse(finding, message, wakes, setting=setting)
-        for check in (migrations.object_limiters.lacks_token, self._schedules.check):
+        for check in (
+            migrations.object_limiters.lacks_token,
+            self._schedules.check,
+            self._comes_too_late,
+        ):
             if (decision := check(finding, now)) is not None:
                 return decision
         to_come = partial(migrations.evictions_to_come, pod)
         return self._limits.lacks_room(finding, now, to_come, migrations.wakes_of(pod))
+
+    def _comes_too_late(self, finding: Finding, now: float) -> Defer | None:
+        """Defer a pod whose eviction the rates let happen only after its job had timed out.
+
+        The evictions of open jobs come before it, as far as they are known to take the same tokens.
+        """
+        ttl_s = self._migrations.settings.default_job_ttl_s
+        if not ttl_s or (empty := self._rates.peek(finding, now)) is None:
+            return None
+        ahead = 0
+        if empty.scope in SCOPES_OF_JOBS:
+            ahead = self._migrations.evictions_to_come(finding.pod, empty.scope)
+        due = empty.available_at + ahead / empty.rate.per_second
+        until = due - ttl_s * SHARE_OF_TTL
+        if until <= now:
+            return None
+        message = f"{empty.message(now)}, and {ahead} evictions of jobs come before"
+        return RATE_TOO_SLOW.defer(finding, message, until, setting=f"budgets.{empty.scope}")
 
 
 class JobMakingGate:

@@ -31,6 +31,7 @@ from reactive_desched.model.outcomes import EVICTED, DryRun, LeavesLater, PdbRef
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
 from reactive_desched.policy.migration import MigrationJobSettings, PlaceholderSettings
 from reactive_desched.primitives.moments import utc_time
+from reactive_desched.primitives.token_bucket import TokenRate
 from reactive_desched.testing.builders import node, pod
 from reactive_desched.why.explanation import Explainer
 from reactive_desched.why.text import answer_lines
@@ -723,6 +724,23 @@ async def test_no_more_jobs_are_made_than_the_policy_lets_evict(scope: str) -> N
         await anyio.sleep(200)
 
         assert len(server.jobs) == len(server.evictions) == 4, "after five minutes two more"
+
+
+@pytest.mark.parametrize("scope", ["cluster", "node", "namespace"])
+async def test_no_job_is_made_that_would_time_out_before_a_slow_rate_lets_its_pod_go(
+    scope: str,
+) -> None:
+    server = served(*ON_N1[:3])
+    rates = {scope: TokenRate(1 / 600, 1)}
+    process = MigratingController(server, ANY_NUMBER, taints(), rates=rates)
+    async with process.running(*TAINTED):
+        await anyio.sleep(440)
+        assert len(server.jobs) == 3, "all three while there was a token"
+        assert sum(job.phase is Phase.FAILED for job in server.jobs.values()) == 2
+        await anyio.sleep(800)
+        assert len(server.evictions) == 3
+
+    assert [reason for _, _, reason in server.history].count("Timeout") == 2
 
 
 async def test_an_eviction_that_no_longer_counts_makes_room_for_a_job_while_another_waits() -> None:

@@ -55,6 +55,7 @@ from reactive_desched.model.outcomes import (
 )
 from reactive_desched.model.reservations import Reservation, ReservationPhase
 from reactive_desched.policy.migration import MigrationJobSettings
+from reactive_desched.primitives.token_bucket import TokenRate
 from reactive_desched.primitives.wakeup import Wakeup
 from reactive_desched.testing.builders import READY
 from tests.support.flow import FakeEdgesController, FakeEvictor
@@ -207,6 +208,7 @@ class MigratingController:
         settings: MigrationJobSettings | None = None,
         *plugins: AnyPlugin,
         limits: Mapping[str, int | None] | None = None,
+        rates: Mapping[str, TokenRate | None] | None = None,
     ) -> None:
         self.server = server
         self.evictor = EvictionEndpoint(server)
@@ -216,6 +218,7 @@ class MigratingController:
             evictor=self.evictor,
             makes_jobs=bool(plugins),
             limits=limits,
+            rates=rates,
         )
         self.events: list[KubeEvent] = []
         self.kept_places: list[KeepPlace] = []
