@@ -30,6 +30,8 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("deep" if os.environ.get("TIER") == "deep" else "default")
 
+pytest_plugins = ["tests.support.golden"]
+
 TMPFS = Path("/dev/shm")  # journals are synced to disk: on a RAM disk that is cheap
 
 WAITING = ("system", "examples")

@@ -16,6 +16,7 @@ from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.diagnostics import PolicyErrors
 from reactive_desched.policy.documents import SourceText
 from reactive_desched.policy.load import check_source, load_sources
+from tests.support.golden import golden_parts
 from tests.support.koordinator_files import KOORDINATOR_HEAD, migration_controller
 from tests.support.legacy_policies import LEGACY_HEADER, TAINTS
 from tests.support.small_plugins import HEAD, REGISTRY, policy_with_args
@@ -41,7 +42,6 @@ TOPICS: Final[dict[str, Callable[[str], str]]] = {
 KOORDINATORS: Final = ("koordinator", "migration-controller")
 """The files of which it is also said what keeps a valid text from running."""
 
-_NAME: Final = "=== "
 _MESSAGE: Final = "--> "
 
 
@@ -55,9 +55,8 @@ class MessageCase(Struct, frozen=True):
 
 def cases(topic: str) -> Iterator[MessageCase]:
     """Yield the cases of a file, in its order."""
-    written = (FOLDER / f"{topic}.txt").read_text(encoding="utf-8")
-    for part in f"\n{written}".split(f"\n{_NAME}")[1:]:
-        name, *lines = part.split("\n")
+    for name, part in golden_parts(FOLDER / f"{topic}.txt"):
+        lines = part.split("\n")
         messages = [line.removeprefix(_MESSAGE) for line in lines if line.startswith(_MESSAGE)]
         text = [line for line in lines if not line.startswith(_MESSAGE)]
         yield MessageCase(name, "\n".join(text).rstrip("\n") + "\n", tuple(messages))
@@ -80,7 +79,7 @@ def said_of(topic: str, text: str) -> tuple[str, ...]:
 def with_messages(topic: str, of: Sequence[MessageCase]) -> str:
     """Return the text of a file with the messages as they are now."""
     parts = [
-        f"{_NAME}{each.name}\n{each.text}"
+        f"=== {each.name}\n{each.text}"
         + "".join(f"{_MESSAGE}{message}\n" for message in said_of(topic, each.text))
         for each in of
     ]
