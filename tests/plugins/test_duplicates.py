@@ -20,6 +20,7 @@ from reactive_desched.sweep.cycle import Cycle, CycleDecision
 from reactive_desched.testing.builders import affinity, node, pod, tolerations, with_spec
 from reactive_desched.testing.scenario import plugin_from_policy
 from tests.support.configurations import make_policy, make_profile_of
+from tests.support.golden import Golden
 
 NODES = (node("n1"), node("n2"), node("n3"))
 MASTER = "node-role.kubernetes.io/control-plane"
@@ -343,12 +344,10 @@ def test_where_the_limit_of_a_namespace_is_reached_another_namespace_is_evened_o
     ]
 
 
-def test_a_finding_says_the_figures() -> None:
+def test_a_finding_says_the_figures(golden: Golden) -> None:
     [first, *_] = sweep((*NODES, replicas(5, "n1"), replicas(1, "n2")))
 
-    assert first.finding.message == (
-        "n1 has 5 of the 6 pods of ReplicaSet/web, whose even share of 3 possible nodes is 2"
-    )
+    assert first.finding.message == golden()
     assert first.finding.details == {
         "owner": "ReplicaSet/web",
         "podsOnNode": 5,

@@ -10,6 +10,7 @@ from reactive_desched.plugins.failed_pods import FailedPodsArgs, FailedPodsPlugi
 from reactive_desched.testing.aging import HOUR, NOW, scenario_at_now
 from reactive_desched.testing.builders import container, node, pod, pod_status
 from reactive_desched.testing.scenario import Scenario, plugin_from_policy
+from tests.support.golden import Golden
 
 BROKEN = pod_status("Failed", container(ended="Error", code=1))
 FRONT = {"labelSelector": {"matchLabels": {"tier": "front"}}}
@@ -220,19 +221,20 @@ def test_a_finding_says_why_the_pod_failed_and_how_old_it_is(
 
 
 @pytest.mark.parametrize(
-    ("args", "message"),
+    "args",
     [
         pytest.param(
             {"namespaces": {"include": ["a"], "exclude": ["b"]}},
-            "only one of include and exclude can count",
             id="both namespace lists",
         ),
-        pytest.param({"minPodLifetimeSeconds": -1}, "greater than or equal to 0", id="age below 0"),
-        pytest.param({"exitCodes": [2**31]}, "less than or equal to 2147483647", id="33 bits"),
-        pytest.param({"exitCodes": ["one"]}, "valid integer", id="an exit code as text"),
-        pytest.param({"minPodLifeTimeSeconds": 5}, "Extra inputs", id="PodLifeTime's spelling"),
+        pytest.param({"minPodLifetimeSeconds": -1}, id="age below 0"),
+        pytest.param({"exitCodes": [2**31]}, id="33 bits"),
+        pytest.param({"exitCodes": ["one"]}, id="an exit code as text"),
+        pytest.param({"minPodLifeTimeSeconds": 5}, id="PodLifeTime's spelling"),
     ],
 )
-def test_wrong_arguments_are_refused(args: dict[str, object], message: str) -> None:
-    with pytest.raises(ValidationError, match=message):
+def test_wrong_arguments_are_refused(args: dict[str, object], golden: Golden) -> None:
+    with pytest.raises(ValidationError) as caught:
         plugin(**args)
+
+    assert golden() in str(caught.value)

@@ -24,6 +24,7 @@ from reactive_desched.testing.anti_affinity import (
 )
 from reactive_desched.testing.builders import node, pod
 from reactive_desched.testing.scenario import Scenario
+from tests.support.golden import Golden
 
 DB = {"app": "db"}
 
@@ -54,7 +55,7 @@ def test_a_domain_spans_nodes() -> None:
     assert cluster.flagged() == {"web"}
 
 
-def test_on_one_node_pods_are_near_even_if_it_lacks_the_label() -> None:
+def test_on_one_node_pods_are_near_even_if_it_lacks_the_label(golden: Golden) -> None:
     cluster = Scenario(
         plugin(), node("n1"), node("n2"), pod_avoiding_db("web", "n1"), db_pod("far", "n2")
     )
@@ -65,7 +66,7 @@ def test_on_one_node_pods_are_near_even_if_it_lacks_the_label() -> None:
     assert cluster.flagged() == {"web"}
     [found] = cluster.evaluate(PodSubject("web"))
     assert isinstance(found, Finding)
-    assert found.message == "shares node n1 with default/near, which its anti-affinity forbids"
+    assert found.message == golden()
     assert found.details["topologyValue"] == ""
 
 

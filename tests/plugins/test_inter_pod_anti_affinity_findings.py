@@ -17,6 +17,7 @@ from reactive_desched.testing.anti_affinity import (
     pod_avoiding_db,
 )
 from reactive_desched.testing.scenario import Scenario
+from tests.support.golden import Golden
 
 PLUGIN = InterPodAntiAffinityPlugin(InterPodAntiAffinityArgs())
 
@@ -27,7 +28,7 @@ def finding(cluster: Scenario, uid: str) -> Finding:
     return found
 
 
-def test_a_finding_names_the_domain_and_a_pod_and_all_it_conflicts_with() -> None:
+def test_a_finding_names_the_domain_and_a_pod_and_all_it_conflicts_with(golden: Golden) -> None:
     cluster = Scenario(
         PLUGIN,
         main_node("n1"),
@@ -39,7 +40,7 @@ def test_a_finding_names_the_domain_and_a_pod_and_all_it_conflicts_with() -> Non
 
     found = finding(cluster, "web")
 
-    assert found.message == ("shares region=main with default/a, which its anti-affinity forbids")
+    assert found.message == golden()
     assert found.details == {
         "topologyKey": REGION,
         "topologyValue": "main",

@@ -24,6 +24,7 @@ from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.indexes.node_loads import NodeLoads
 from reactive_desched.testing.builders import node, pod
 from reactive_desched.testing.scenario import Scenario, build_view, plugin_from_policy
+from tests.support.golden import verbatim
 
 NOW_S = 1000.0
 EXTENDED = "example.com/unit"
@@ -233,7 +234,7 @@ def test_the_message_has_every_resource_of_which_too_much_is_used() -> None:
     cluster = Scenario(plugin(**BASE), *measured(NODES, FULL), now_s=NOW_S)
     (finding, *_) = (f for f in cluster.evaluate("every pool") if isinstance(f, Finding))
 
-    assert finding.message == (
+    assert finding.message == verbatim(
         "node is overutilized, node cpu usage(80.00%)>threshold(50.00%),"
         " node pods usage(88.89%)>threshold(50.00%)"
     )

@@ -7,6 +7,7 @@ from pydantic import BaseModel
 
 from reactive_desched.draining.load_args import LowNodeLoadArgs
 from reactive_desched.model.labels import LabelSelector
+from tests.support.golden import Golden
 
 Read = Callable[[str, str], BaseModel]
 Ask = Callable[[str, str], list[str]]
@@ -111,100 +112,82 @@ HIGH = "must not be above highThresholds, which has"
 
 
 @pytest.mark.parametrize(
-    ("args", "told"),
+    "args",
     [
         pytest.param(
             "numberOfNodes: -1",
-            "numberOfNodes: must be at least 0, not the number -1",
             id="fewer nodes than none",
         ),
         pytest.param(
             "nodeMetricExpirationSeconds: 0",
-            "nodeMetricExpirationSeconds: must be at least 1, not the number 0",
             id="measurements that are old at once",
         ),
         pytest.param(
             "evictableNamespaces: {include: [a], exclude: [b]}",
-            "evictableNamespaces: only one of include and exclude can count; keep one of them",
             id="both lists of namespaces",
         ),
         pytest.param(
             "highThresholds: {cpu: -1}",
-            "highThresholds.cpu: must be at least 0 per cent, not -1",
             id="no share",
         ),
         pytest.param(
             "highThresholds: {cpu: 65}\nlowThresholds: {cpu: 70, memory: 90}",
-            f"lowThresholds.cpu: {HIGH} 65; lower it from 70",
             id="room above what is too much",
         ),
         pytest.param(
             f"{BOTH}prodHighThresholds: {{cpu: 70}}",
-            f"prodHighThresholds.cpu: {HIGH} 65; lower it from 70",
             id="production above all",
         ),
         pytest.param(
             "prodHighThresholds: {cpu: 30}\nprodLowThresholds: {cpu: 31}",
-            "prodLowThresholds.cpu: must not be above prodHighThresholds, which has 30; "
-            "lower it from 31",
             id="production's room above what is too much",
         ),
         pytest.param(
             f"{BOTH}anomalyCondition: {{consecutiveAbnormalities: 0}}",
-            "anomalyCondition.consecutiveAbnormalities: must be at least 1, not the number 0",
             id="overloaded before it was found so",
         ),
         pytest.param(
             f"{BOTH}anomalyCondition: {{timeout: 60}}",
-            "anomalyCondition.timeout: must be a duration such as 90s or 1h30m; "
-            "write 60s for seconds",
             id="a time without a unit",
         ),
         pytest.param(
             f"{BOTH}detectorCacheTimeout: -1m",
-            'detectorCacheTimeout: must not be negative; got "-1m"',
             id="a time below zero",
         ),
         pytest.param(
             f"{BOTH}nodePools: [{{name: a}}, {{name: b, lowThresholds: {{cpu: 66}}}}]",
-            f"nodePools[1].lowThresholds.cpu: {HIGH} 65; lower it from 66",
             id="a pool's room above what is too much for all",
         ),
         pytest.param(
             f"{BOTH}nodePools: [{{highThresholds: {{cpu: 20}}}}]",
-            f"nodePools[0].lowThresholds.cpu: {HIGH} 20; lower it from 35",
             id="all nodes' room above what is too much for a pool",
         ),
         pytest.param(
             "nodePools: [{highThresholds: {cpu: 20}, lowThresholds: {cpu: 30}}]",
-            f"nodePools[0].lowThresholds.cpu: {HIGH} 20; lower it from 30",
             id="a pool's own thresholds crossed",
         ),
         pytest.param(
             "nodeSelector: pool=a",
-            "nodeSelector: must be a label selector object; write matchLabels: {key: value} "
-            "below it",
             id="a selector as text",
         ),
         pytest.param(
             "podSelectors: [{name: a, selector: {matchLabels: {a: 5}}}]",
-            "podSelectors[0].selector.matchLabels.a: a label value must be text; put it in quotes",
             id="a label that is a number",
         ),
         pytest.param(
             "resourceWeights: {cpu: 1.5}",
-            "resourceWeights.cpu: must be a whole number, not the number 1.5",
             id="half a weight",
         ),
         pytest.param(
             "nodePools: [{highThreshold: {cpu: 5}}]",
-            "nodePools[0].highThreshold: unknown field; did you mean highThresholds?",
             id="a mistyped field of a pool",
         ),
     ],
 )
-def test_wrong_arguments_are_refused_at_their_place(args: str, told: str, refused: Ask) -> None:
-    assert refused(NAME, args) == [told]
+def test_wrong_arguments_are_refused_at_their_place(
+    args: str, golden: Golden, refused: Ask
+) -> None:
+    assert refused(NAME, args) == [golden()]
 
 
 def test_all_errors_are_reported_at_once(refused: Ask) -> None:
@@ -227,69 +210,50 @@ def test_all_errors_are_reported_at_once(refused: Ask) -> None:
 
 
 @pytest.mark.parametrize(
-    ("args", "told"),
+    "args",
     [
         pytest.param(
             "nodeFit: false",
-            ": without thresholds nothing is evicted; write highThresholds and lowThresholds",
             id="no thresholds",
         ),
         pytest.param(
             "highThresholds: {cpu: 65, memory: 70}\nlowThresholds: {cpu: 35}",
-            "highThresholds.memory: has no effect: lowThresholds has no memory; add it there",
             id="too much of what nothing has room for",
         ),
         pytest.param(
             "highThresholds: {cpu: 65}\nlowThresholds: {cpu: 35, memory: 45}",
-            "lowThresholds.memory: highThresholds has no memory, which counts as 0; "
-            "add it there: as it is, nothing is evicted",
             id="room for what is never too much",
         ),
         pytest.param(
             f"{BOTH}nodePools: [{{name: a, highThresholds: {{memory: 70}}}}]",
-            "nodePools[0].highThresholds.memory: has no effect: lowThresholds has no memory; "
-            "add it there\n"
-            "nodePools[0].lowThresholds.cpu: highThresholds has no cpu, which counts as 0; "
-            "add it there: as it is, nothing is evicted",
             id="a pool's threshold for something else than all nodes'",
         ),
         pytest.param(
             f"{BOTH}nodePools: [{{name: a, highThresholds: {{}}}}]",
-            "nodePools[0].lowThresholds.cpu: highThresholds has no cpu, which counts as 0; "
-            "add it there: as it is, nothing is evicted",
             id="an empty map of a pool, which inherits nothing",
         ),
         pytest.param(
             "highThresholds: {cpu: 0.65}\nlowThresholds: {cpu: 0.3}",
-            "highThresholds.cpu: 0.65 is less than one per cent; write 65 for 65 %\n"
-            "lowThresholds.cpu: 0.3 is less than one per cent; write 30 for 30 %",
             id="shares where per cent are read",
         ),
         pytest.param(
             "highThresholds: {cpu: 100}\nlowThresholds: {cpu: 0}",
-            "highThresholds: a node uses hardly ever more than all that pods may request of it; "
-            "write less than 100 for one resource at least\n"
-            "lowThresholds.cpu: no node has room: each uses some cpu for itself; raise it",
             id="thresholds that no node meets",
         ),
         pytest.param(
             "highThresholds: {pods: 90}\nlowThresholds: {pods: 0}",
-            "lowThresholds.pods: only a node without a single pod has room, and few are without "
-            "DaemonSets; raise it",
             id="room where there is no pod",
         ),
         pytest.param(
             f"{BOTH}nodePools: [{{name: a, lowThresholds: {{cpu: 0}}}}]",
-            "nodePools[0].lowThresholds.cpu: no node has room: each uses some cpu for itself; "
-            "raise it",
             id="thresholds of a pool that no node meets",
         ),
     ],
 )
 def test_what_does_nothing_or_stops_everything_is_reported(
-    args: str, told: str, warned: Ask
+    args: str, golden: Golden, warned: Ask
 ) -> None:
-    assert sorted(warned(NAME, args)) == told.splitlines()
+    assert sorted(warned(NAME, args)) == golden().splitlines()
 
 
 @pytest.mark.parametrize(

@@ -1,3 +1,4 @@
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -15,6 +16,7 @@ from reactive_desched.plugins.node_affinity import (
 )
 from reactive_desched.testing.builders import node, pod
 from reactive_desched.testing.scenario import Scenario
+from tests.support.golden import Golden
 
 
 def plugin(*types: str) -> NodeAffinityPlugin:
@@ -193,7 +195,7 @@ def test_only_the_configured_types_count(types: tuple[str, ...], flagged: set[st
     assert cluster.flagged() == flagged
 
 
-def test_a_pod_that_fails_in_both_types_is_flagged_once_for_the_first() -> None:
+def test_a_pod_that_fails_in_both_types_is_flagged_once_for_the_first(golden: Golden) -> None:
     both = plugin(REQUIRED, PREFERRED)
     cluster = Scenario(
         both,
@@ -203,11 +205,11 @@ def test_a_pod_that_fails_in_both_types_is_flagged_once_for_the_first() -> None:
     )
 
     [finding] = both.judge(PodSubject("db"), cluster.view)
-    assert finding.message == "required node affinity does not match n1"
+    assert finding.message == golden()
     assert finding.details == {"affinityType": REQUIRED}
 
 
-def test_a_finding_says_how_much_better_the_best_node_is() -> None:
+def test_a_finding_says_how_much_better_the_best_node_is(golden: Golden) -> None:
     cluster = Scenario(
         plugin(PREFERRED),
         node("n1", labels={"gpu": "a"}),
@@ -217,7 +219,7 @@ def test_a_finding_says_how_much_better_the_best_node_is() -> None:
 
     [finding] = plugin(PREFERRED).judge(PodSubject("db"), cluster.view)
 
-    assert finding.message == "prefers another node: weight 3 on n1, best is 10"
+    assert finding.message == golden()
     assert finding.details == {"affinityType": PREFERRED, "weight": 3, "bestWeight": 10}
 
 
@@ -238,8 +240,8 @@ def test_a_sweep_judges_everything_for_one_type_and_then_for_the_next() -> None:
     assert [portion for portion in portions if portion] == [["wishes"], ["needs"]]
 
 
-def test_the_type_must_be_given() -> None:
-    with pytest.raises(ValueError, match="no kind of affinity is listed"):
+def test_the_type_must_be_given(golden: Golden) -> None:
+    with pytest.raises(ValueError, match=re.escape(golden())):
         plugin()
 
 

@@ -22,6 +22,7 @@ from reactive_desched.plugins.low_node_utilization import (
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.testing.builders import node, pod
 from reactive_desched.testing.scenario import Scenario, plugin_from_policy
+from tests.support.golden import Golden
 
 
 def low(**args: Any) -> LowNodeUtilizationPlugin:
@@ -186,7 +187,7 @@ def test_a_node_is_emptied_only_onto_nodes_that_hold_its_pods() -> None:
     assert cluster.flagged() == {"n1-0"}
 
 
-def test_a_finding_names_the_destinations_asks_for_fit_and_says_why() -> None:
+def test_a_finding_names_the_destinations_asks_for_fit_and_says_why(golden: Golden) -> None:
     cluster = Scenario(low(evictionLimits={"node": 7}), N1, N2, N3, *tenths(6, "n1"))
 
     [finding] = cluster.evaluate(POOL)
@@ -197,23 +198,17 @@ def test_a_finding_names_the_destinations_asks_for_fit_and_says_why() -> None:
         True,
         7,
     )
-    assert finding.message == (
-        "node n1 is overutilized: the requests of its pods come to 60.0 % of its cpu, "
-        "above its target of 50 %"
-    )
+    assert finding.message == golden()
     assert finding.details == {"resource": "cpu", "usedPercent": 60, "targetPercent": 50}
 
 
-def test_the_message_for_an_underutilized_node() -> None:
+def test_the_message_for_an_underutilized_node(golden: Golden) -> None:
     cluster = Scenario(high(), N1, N2, *tenths(1, "n1"), *tenths(6, "n2"))
 
     [finding] = cluster.evaluate(POOL)
 
     assert isinstance(finding, Finding)
-    assert finding.message == (
-        "node n1 is underutilized: the requests of its pods come to 10.0 % of its cpu, "
-        "and thresholds allows 30 %"
-    )
+    assert finding.message == golden()
 
 
 @pytest.mark.parametrize(

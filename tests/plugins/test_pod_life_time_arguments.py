@@ -7,6 +7,7 @@ from reactive_desched.policy.diagnostics import PolicyErrors
 from reactive_desched.policy.documents import SourceText
 from reactive_desched.policy.load import load_sources
 from reactive_desched.testing.scenario import plugin_from_policy
+from tests.support.golden import Golden
 
 MAX: dict[str, object] = {"maxPodLifeTimeSeconds": 600}
 
@@ -15,43 +16,38 @@ def plugin(**args: object) -> PodLifeTimePlugin:
     return plugin_from_policy(PodLifeTimePlugin, PodLifeTimeArgs, **args)
 
 
-CRITERION = "nothing says which pods are meant"
-
-
 @pytest.mark.parametrize(
-    ("args", "message"),
+    "args",
     [
-        pytest.param({}, CRITERION, id="nothing"),
+        pytest.param({}, id="nothing"),
         pytest.param(
             {"states": [], "conditions": [], "exitCodes": [], "ownerKinds": {"include": ["Job"]}},
-            CRITERION,
             id="no criterion among what is given",
         ),
         pytest.param(
             {**MAX, "namespaces": {"include": ["a"], "exclude": ["b"]}},
-            "only one of include and exclude can count",
             id="both namespace lists",
         ),
         pytest.param(
             {**MAX, "ownerKinds": {"include": ["Job"], "exclude": ["Pod"]}},
-            "only one of include and exclude can count",
             id="both owner lists",
         ),
         pytest.param(
             {"conditions": [{"type": "Ready"}, {}]},
-            "says nothing of the condition that is meant",
             id="an empty condition",
         ),
-        pytest.param({"states": ["Sleeping"]}, "cannot be in states", id="an unknown state"),
-        pytest.param({"maxPodLifeTimeSeconds": -1}, "greater than or equal to 0", id="below 0"),
-        pytest.param({"maxPodLifeTimeSeconds": 2**64}, "less than or equal to", id="65 bits"),
-        pytest.param({"exitCodes": [-(2**31) - 1]}, "greater than or equal to", id="33 bits"),
-        pytest.param({"maxPodLifetimeSeconds": 5}, "Extra inputs", id="nearly the right name"),
+        pytest.param({"states": ["Sleeping"]}, id="an unknown state"),
+        pytest.param({"maxPodLifeTimeSeconds": -1}, id="below 0"),
+        pytest.param({"maxPodLifeTimeSeconds": 2**64}, id="65 bits"),
+        pytest.param({"exitCodes": [-(2**31) - 1]}, id="33 bits"),
+        pytest.param({"maxPodLifetimeSeconds": 5}, id="nearly the right name"),
     ],
 )
-def test_wrong_arguments_are_refused(args: dict[str, object], message: str) -> None:
-    with pytest.raises(ValidationError, match=message):
+def test_wrong_arguments_are_refused(args: dict[str, object], golden: Golden) -> None:
+    with pytest.raises(ValidationError) as caught:
         plugin(**args)
+
+    assert golden() in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -93,11 +89,11 @@ def told(args: str) -> dict[str, str]:
     return {p.path.partition(".args.")[2]: str(p) for p in caught.value.diagnostics}
 
 
-def test_a_missing_criterion_is_reported_beside_what_else_is_wrong() -> None:
+def test_a_missing_criterion_is_reported_beside_what_else_is_wrong(golden: Golden) -> None:
     problems = told("      ownerKinds: {include: [a], exclude: [b]}\n")
 
     assert problems.keys() == {"namespaces", "ownerKinds", "maxPodLifeTimeSeconds"}
-    assert CRITERION in problems["maxPodLifeTimeSeconds"]
+    assert golden() in problems["maxPodLifeTimeSeconds"]
 
 
 def test_all_errors_are_reported_at_once_each_at_its_place() -> None:

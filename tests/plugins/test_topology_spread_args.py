@@ -7,6 +7,7 @@ from pydantic import BaseModel
 
 from reactive_desched.model.labels import LabelSelector
 from reactive_desched.plugins.topology_spread import TopologySpreadArgs
+from tests.support.golden import Golden
 
 Read = Callable[[str, str], BaseModel]
 Ask = Callable[[str, str], list[str]]
@@ -40,35 +41,30 @@ def test_every_argument_is_read(read_args: Read) -> None:
 
 
 @pytest.mark.parametrize(
-    ("args", "told"),
+    "args",
     [
         pytest.param(
             "constraints: [DoNotSchedule, Never]",
-            'constraints[1]: "Never" is not a kind of constraint; write DoNotSchedule or '
-            "ScheduleAnyway",
             id="a kind that does not exist",
         ),
         pytest.param(
             "constraints: [scheduleAnyway]",
-            'constraints[0]: "scheduleAnyway" is not a kind of constraint; '
-            "did you mean ScheduleAnyway?",
             id="a kind in another case",
         ),
         pytest.param(
             "includeSoftConstraints: true",
-            "includeSoftConstraints: does not belong here; in v1alpha2 write constraints: "
-            "[DoNotSchedule, ScheduleAnyway]",
             id="the argument of older releases",
         ),
         pytest.param(
             "namespaces: {include: [a], exclude: [b]}",
-            "namespaces: only one of include and exclude can count; keep one of them",
             id="both lists of namespaces",
         ),
     ],
 )
-def test_wrong_arguments_are_refused_at_their_place(args: str, told: str, refused: Ask) -> None:
-    assert refused(NAME, args) == [told]
+def test_wrong_arguments_are_refused_at_their_place(
+    args: str, golden: Golden, refused: Ask
+) -> None:
+    assert refused(NAME, args) == [golden()]
 
 
 def test_all_errors_are_reported_at_once(refused: Ask) -> None:

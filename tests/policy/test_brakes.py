@@ -5,6 +5,7 @@ from pydantic import ValidationError
 
 from reactive_desched.policy.brakes import BrakeSettings
 from reactive_desched.policy.settings import ReactiveSettings
+from tests.support.golden import Golden
 
 
 def read(brakes: object) -> BrakeSettings:
@@ -44,10 +45,10 @@ def test_null_switches_one_brake_off(brake: str) -> None:
     [(40, 100, 10), (1500, 150, 15), (150_000, 15_000, 1500)],
 )
 def test_thresholds_grow_with_the_cluster_and_are_shown_so(
-    pods: int, storm: int, pending: int
+    pods: int, storm: int, pending: int, golden: Golden
 ) -> None:
     assert BrakeSettings().describe(pods) == {
-        "zone": "from 55 % of a zone's nodes not Ready",
+        "zone": golden(),
         "storm": f"from {storm} pods found within 60 s",
         "pending": f"from {pending} unschedulable pods",
         "pause_file": "none",

@@ -5,6 +5,7 @@ import pytest
 from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.documents import SourceText
 from reactive_desched.policy.rewriting import ConvertOptions, convert_policy
+from tests.support.golden import Golden
 
 HEAD = "apiVersion: descheduler/v1alpha1\nkind: DeschedulerPolicy\n"
 LIFE = f"""\
@@ -15,7 +16,6 @@ LIFE = f"""\
       podLifeTime:
         maxPodLifeTimeSeconds: 5
 """
-HEADING = "# Comments on what this format has no place for:"
 
 
 def lines(text: str, **wishes: bool) -> list[str]:
@@ -292,7 +292,7 @@ def test_what_is_above_and_below_everything_stays_there() -> None:
     assert new[-2:] == ["", "# the end"]
 
 
-def test_comments_on_what_is_dropped_are_kept_at_the_top_with_their_place() -> None:
+def test_comments_on_what_is_dropped_are_kept_at_the_top_with_their_place(golden: Golden) -> None:
     text = f"""\
 # Ours
 {HEAD}evictDaemonSetPods: false # never
@@ -312,7 +312,7 @@ strategies:
     assert lines(text)[:11] == [
         "# Ours",
         "",
-        HEADING,
+        golden(),
         "# - evictDaemonSetPods: never",
         "# - strategies.RemoveDuplicates: later",
         "# - strategies.RemoveDuplicates.enabled: it moves too much,",

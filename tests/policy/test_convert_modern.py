@@ -9,6 +9,7 @@ from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.documents import SourceText
 from reactive_desched.policy.registry import PluginSpec
 from reactive_desched.policy.rewriting import ConvertOptions, ConvertResult, convert_policy
+from tests.support.golden import Golden
 from tests.support.policy_lines import without_codes
 
 HEAD = "apiVersion: descheduler/v1alpha2\nkind: DeschedulerPolicy\n"
@@ -285,15 +286,13 @@ def test_aliases_in_a_policy_that_stays_as_it_is_are_not_reported() -> None:
     assert "anchors and aliases" not in "".join(map(str, convert(text).notices))
 
 
-def test_merging_is_not_for_profiles() -> None:
+def test_merging_is_not_for_profiles(golden: Golden) -> None:
     (notice,) = [each for each in convert(TEXT, merge=True).notices if each.path == "profiles"]
 
-    assert without_codes(notice) == [
-        "p.yaml:6:1: profiles: are not merged; merging is for the strategies of v1alpha1"
-    ]
+    assert without_codes(notice) == [golden()]
 
 
-def test_a_lenient_conversion_makes_a_policy_that_a_strict_reading_takes() -> None:
+def test_a_lenient_conversion_makes_a_policy_that_a_strict_reading_takes(golden: Golden) -> None:
     text = (
         "apiVersion: descheduler/v1alpha2\n"
         "ignorePvcPods: true # protects nothing\n"
@@ -302,13 +301,7 @@ def test_a_lenient_conversion_makes_a_policy_that_a_strict_reading_takes() -> No
     )
     new = converted(text, lenient=True)
 
-    assert new == (
-        "# Comments on what this format has no place for:\n"
-        "# - ignorePvcPods: protects nothing\n"
-        "\n"
-        f"{HEAD}profiles:\n"
-        "- {name: q, plugins: {balance: {enabled: [RemoveDuplicates]}}}\n"
-    )
+    assert new == golden(head=HEAD) + "\n"
     assert not convert(new).is_changed
 
 

@@ -11,6 +11,7 @@ from reactive_desched.policy.decode import Decoder, FieldHints
 from reactive_desched.policy.diagnostics import DiagnosticList, PolicyErrors
 from reactive_desched.policy.reader import read_documents
 from reactive_desched.policy.source_location import SourceLocation
+from tests.support.golden import Golden
 from tests.support.policy_lines import without_codes
 
 
@@ -73,20 +74,20 @@ def test_models_inside_mappings_lists_and_options_are_decoded() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "line"),
+    "text",
     [
-        ("{siz: 1}", "p.yaml:1:2: siz: unknown field"),
-        ("{by_name: {a: {siz: 1}}}", "p.yaml:1:16: by_name.a.siz: unknown field"),
-        ("{listed: [{}, {siz: 1}]}", "p.yaml:1:16: listed[1].siz: unknown field"),
-        ("{perhaps: {siz: 1}}", "p.yaml:1:12: perhaps.siz: unknown field"),
-        ("{by_name: {'a b': {size: x}}}", 'p.yaml:1:26: by_name["a b"].size: must be a whole'),
-        ("{listed: [{size: '3'}]}", "p.yaml:1:18: listed[0].size: must be a whole number"),
-        ("{listed: {size: 3}}", "p.yaml:1:2: listed: must be a list, not a mapping"),
+        "{siz: 1}",
+        "{by_name: {a: {siz: 1}}}",
+        "{listed: [{}, {siz: 1}]}",
+        "{perhaps: {siz: 1}}",
+        "{by_name: {'a b': {size: x}}}",
+        "{listed: [{size: '3'}]}",
+        "{listed: {size: 3}}",
     ],
 )
-def test_strictness_does_not_depend_on_the_author(text: str, line: str) -> None:
+def test_strictness_does_not_depend_on_the_author(text: str, golden: Golden) -> None:
     (said,) = told(Outer, text)
-    assert said.startswith(line)
+    assert said.startswith(golden())
 
 
 def test_null_means_absent_unless_none_is_a_value_of_the_field() -> None:
@@ -99,10 +100,10 @@ def test_a_model_that_allows_more_gets_more() -> None:
     assert decoded.model_dump() == {"size": 2, "more": [1, {"a": "b"}]}
 
 
-def test_a_validator_may_complain_about_several_places() -> None:
+def test_a_validator_may_complain_about_several_places(golden: Golden) -> None:
     assert told(Outer, "high: 2\nlow: 3") == [
         "p.yaml:1:1: low is above high",
-        "p.yaml:2:6: low: low is above high; lower it",
+        golden(),
     ]
 
 

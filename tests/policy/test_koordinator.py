@@ -22,6 +22,7 @@ from reactive_desched.policy.load import check_source, load_sources
 from reactive_desched.policy.moves import count_of
 from reactive_desched.policy.protections import Protection
 from reactive_desched.policy.rewriting import ConvertOptions, ConvertResult, convert_policy
+from tests.support.golden import Golden
 from tests.support.koordinator_files import KOORDINATOR_HEAD, migration_controller
 
 LOW_NODE_LOAD = """\
@@ -316,13 +317,13 @@ def test_each_profile_has_the_evictor_that_it_enables() -> None:
     assert (evictions.evictor_of("p"), evictions.evictor_of("plain")) == ("migration", "api")
 
 
-def test_what_differs_by_default_is_said_at_the_profile() -> None:
+def test_what_differs_by_default_is_said_at_the_profile(golden: Golden) -> None:
     file = SourceText(KOORDINATOR_HEAD + LOW_NODE_LOAD, "k.yaml")
     found = [str(each) for each in check_source(file, plugin_registry()).warnings]
 
     [said] = [each for each in found if "defaultJobMode" in each]
     assert said.startswith("k.yaml:5:")
-    assert "MigrationController has defaultJobMode by default: a place is kept" in said
+    assert golden() in said
     assert "write EvictDirectly as defaultJobMode in its pluginConfig" in said
 
 

@@ -27,6 +27,7 @@ from reactive_desched.policy.koordinator.migration_controller import (
 )
 from reactive_desched.policy.load import check_source
 from reactive_desched.policy.rewriting import ConvertOptions, convert_policy
+from tests.support.golden import Golden
 
 Fields = Mapping[str, object]
 
@@ -163,10 +164,6 @@ def test_every_field_is_among_them(model: type[BaseModel]) -> None:
             "limits nothing",
         ),
         ({"objectLimiters": {"namespace": {"duration": "0s"}}}, ""),
-        (
-            {"evictQPS": 10},
-            "budgets of the settings hold as well, by default 30 evictions a minute",
-        ),
         ({"evictBurst": 3, "evictQPS": "0.1"}, ""),
         ({"evictQPS": 0.00001}, "is less than migration.evictQPS takes"),
         ({"evictBurst": 2_000_000}, "is more than migration.evictBurst takes"),
@@ -181,3 +178,9 @@ def test_what_has_no_effect_is_said(args: Fields, said: str) -> None:
     _, without = comes_to({}, {})
 
     assert comes_to(args, {})[1] - without == ({said} if said else set())
+
+
+def test_the_budgets_that_hold_beside_a_rate_are_said(golden: Golden) -> None:
+    _, without = comes_to({}, {})
+
+    assert comes_to({"evictQPS": 10}, {})[1] - without == {golden()}

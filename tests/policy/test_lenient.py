@@ -14,6 +14,7 @@ from reactive_desched.policy.load import (
     check_source,
     load_sources,
 )
+from tests.support.golden import Golden
 from tests.support.policy_lines import without_codes
 
 NEW = "apiVersion: descheduler/v1alpha2\nkind: DeschedulerPolicy\n"
@@ -161,23 +162,18 @@ def test_the_first_document_counts_and_settings_wherever_they_are() -> None:
         assert warning.message == "this document is not read"
 
 
-def test_without_a_version_nothing_is_read_as_upstream_reads_nothing() -> None:
+def test_without_a_version_nothing_is_read_as_upstream_reads_nothing(golden: Golden) -> None:
     read = lenient(f"maxNoOfPodsToEvictTotal: 1\nprofiles: [{{{ENABLED}}}]")
     assert read.policy.profiles == ()
     assert read.policy.limits.total is None
-    assert str(read.warnings[0]).startswith(
-        "p.yaml:1:1: apiVersion: is required: without it upstream reads nothing of the document, "
-        "and evicts nothing"
-    )
+    assert str(read.warnings[0]).startswith(golden())
 
 
-def test_types_of_affinity_that_do_not_exist_are_skipped_beside_one_that_does() -> None:
+def test_types_of_affinity_that_do_not_exist_are_skipped_beside_one_that_does(
+    golden: Golden,
+) -> None:
     required = "requiredDuringSchedulingIgnoredDuringExecution"
-    line = (
-        "p.yaml:3:172: profiles[0].pluginConfig[0].args.nodeAffinityType[0]: "
-        f'"{required}s" is not a nodeAffinityType: it is skipped; did you mean {required}? '
-        f"(in profile p, {AFFINITY})"
-    )
+    line = golden(required=required, affinity=AFFINITY)
     both = args(AFFINITY, f"{{nodeAffinityType: [{required}s, {required}]}}")
     none = args(AFFINITY, f"{{nodeAffinityType: [{required}s]}}")
 
@@ -189,25 +185,24 @@ def test_types_of_affinity_that_do_not_exist_are_skipped_beside_one_that_does() 
     assert profile.args[AFFINITY].model_dump()["node_affinity_type"] == (f"{required}s",)
 
 
-def test_strategies_left_behind_run_no_strategy_and_the_warning_says_how_to_keep_them() -> None:
+def test_strategies_left_behind_run_no_strategy_and_the_warning_says_how_to_keep_them(
+    golden: Golden,
+) -> None:
     text = f"{NEW}strategies: {{RemoveDuplicates: {{enabled: true}}}}"
 
     assert lenient(text).policy.profiles == ()
     (left_behind,) = lines(lenient(text).warnings)
-    assert left_behind == (
-        "p.yaml:3:1: strategies: belongs to v1alpha1 and is not read in v1alpha2: 1 strategy does "
-        "not run; `reactive-desched policy convert` writes them as profiles"
-    )
+    assert left_behind == golden()
     assert verdict(text.replace("v1alpha2", "v1alpha1"), lenient=False).errors == ()
 
 
-def test_an_empty_item_is_what_go_makes_of_it() -> None:
+def test_an_empty_item_is_what_go_makes_of_it(golden: Golden) -> None:
     text = args(TAINTS, "{excludedTaints: [null]}")
     (profile,) = lenient(text).policy.profiles
     assert profile.args[TAINTS].model_dump()["excluded_taints"] == ("",)
     (warning,) = lenient(text).warnings
     (line,) = without_codes(warning)
-    assert line.endswith(f'[0]: is empty; it counts as "" (in profile p, {TAINTS})')
+    assert line.endswith(golden(taints=TAINTS))
 
 
 def test_a_plugin_that_needs_no_arguments_needs_no_entry_in_either_reading() -> None:

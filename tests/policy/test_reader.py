@@ -11,6 +11,7 @@ from reactive_desched.policy.reader import (
 )
 from reactive_desched.policy.tree import MappingNode, SourceMark, YamlNode, find, mark_of, to_plain
 from reactive_desched.policy.yaml_text import MAX_TEXT_BYTES
+from tests.support.golden import Golden
 from tests.support.policy_lines import without_codes
 
 
@@ -93,8 +94,8 @@ def test_a_tab_that_means_nothing_does_not_matter(text: str) -> None:
     assert mark_of(tree, ("b",)) == SourceMark(2, 1)
 
 
-def test_a_tab_that_indents_is_refused() -> None:
-    assert refusal("a:\n\tb: 1\n").endswith("indent with spaces: tabs are not allowed in YAML")
+def test_a_tab_that_indents_is_refused(golden: Golden) -> None:
+    assert refusal("a:\n\tb: 1\n").endswith(golden())
 
 
 def test_a_megabyte_of_tabs_is_no_work() -> None:
@@ -113,85 +114,31 @@ def test_bytes_are_utf_8_with_or_without_a_byte_order_mark() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    "text",
     [
-        (b"a: 1\nb: \xff\n", "p.yaml:2:4: the text is not UTF-8; save it as UTF-8"),
-        (
-            "a: 1".encode("utf-16"),
-            "p.yaml:1:1: the text is not UTF-8; it is UTF-16: save it as UTF-8",
-        ),
-        (
-            b"\x1f\x8b\x08\x00",
-            "p.yaml:1:2: the text is not UTF-8; it is compressed by gzip: unpack it",
-        ),
-        (b"\x7fELF\xff\x00", "p.yaml:1:5: the text is not UTF-8; it is no text: is this the file?"),
-        ("a: \x00", "p.yaml:1:4: the character U+0000 is not allowed; remove it"),
-        ('a: "\\ud800"', "p.yaml:1:4: half of a surrogate pair is not a character"),
-        (
-            "a: .inf",
-            'p.yaml:1:4: ".inf" is not a number that can be used; write a number in digits',
-        ),
-        ("a: !!int x", 'p.yaml:1:4: "x" is not what its tag says; remove the tag'),
-        ("a: !mine x", 'p.yaml:1:4: the tag "!mine" is not supported; remove the tag'),
-        (
-            "!!python/object:os.system {}",
-            (
-                'p.yaml:1:1: the tag "tag:yaml.org,2002:python/object:os.system" is not supported; '
-                "remove the tag"
-            ),
-        ),
-        (
-            "a: *x",
-            (
-                'p.yaml:1:4: the alias "*x" has no anchor before it; write &x before '
-                "a value above, or the value itself here"
-            ),
-        ),
-        (
-            "&a [*a]",
-            (
-                'p.yaml:1:5: the alias "*a" has no anchor before it; write &a before '
-                "a value above, or the value itself here"
-            ),
-        ),
-        ("? [a]\n: b", "p.yaml:1:3: a key must be a plain text; write KEY: VALUE"),
-        ("<<: 5", "p.yaml:1:1: a merge key (<<) takes a mapping or a list of mappings"),
-        (
-            "a: {{ .Values.a }}",
-            "p.yaml:1:5: a key must be a plain text; this is a template: render it first",
-        ),
-        (
-            "a:\n\t- b",
-            (
-                "p.yaml:2:1: not valid YAML: a text may not begin with a tab; "
-                "indent with spaces: tabs are not allowed in YAML"
-            ),
-        ),
-        (
-            "a:\n  b: 1\n c: 2",
-            (
-                "p.yaml:3:2: not valid YAML: a key with a colon must be here; "
-                "compare indentation and quotes with the line above"
-            ),
-        ),
-        (
-            "a:\n  b: 1\n  [...]\nc: 2",
-            (
-                "p.yaml:3:3: not valid YAML: this line has no colon after its key; "
-                'remove the "..." that is left from an example'
-            ),
-        ),
-        (
-            "a: b: c",
-            (
-                "p.yaml:1:5: not valid YAML: no second key may begin here; "
-                "quote a text with a colon in it, or look at the indentation"
-            ),
-        ),
+        b"a: 1\nb: \xff\n",
+        "a: 1".encode("utf-16"),
+        b"\x1f\x8b\x08\x00",
+        b"\x7fELF\xff\x00",
+        "a: \x00",
+        'a: "\\ud800"',
+        "a: .inf",
+        "a: !!int x",
+        "a: !mine x",
+        "!!python/object:os.system {}",
+        "a: *x",
+        "&a [*a]",
+        "? [a]\n: b",
+        "<<: 5",
+        "a: {{ .Values.a }}",
+        "a:\n\t- b",
+        "a:\n  b: 1\n c: 2",
+        "a:\n  b: 1\n  [...]\nc: 2",
+        "a: b: c",
     ],
 )
-def test_what_cannot_be_read_is_reported_with_its_place(text: str | bytes, told: str) -> None:
-    assert refusal(text) == told
+def test_what_cannot_be_read_is_reported_with_its_place(text: str | bytes, golden: Golden) -> None:
+    assert refusal(text) == golden()
 
 
 def test_an_error_inside_the_parser_is_a_problem_too() -> None:
@@ -210,19 +157,15 @@ TOO_LARGE = "a policy is never that large: is this the file?"
 
 
 class TestBounds:
-    def test_a_text_may_have_one_mebibyte(self) -> None:
+    def test_a_text_may_have_one_mebibyte(self, golden: Golden) -> None:
         comment = b"#" * (MAX_TEXT_BYTES - 6)
         assert to_plain(only(b"a: 1\n" + comment + b"\n")) == {"a": 1}
-        assert refusal(b"a: 1\n" + comment + b"\n\n") == (
-            "p.yaml: the text is larger than 1 MiB; a policy is a few KiB: is this the file?"
-        )
+        assert refusal(b"a: 1\n" + comment + b"\n\n") == golden()
 
-    def test_nesting_ends_at_forty_levels(self) -> None:
+    def test_nesting_ends_at_forty_levels(self, golden: Golden) -> None:
         assert to_plain(only("[" * MAX_DEPTH + "]" * MAX_DEPTH))
         told = refusal("[" * (MAX_DEPTH + 1) + "]" * (MAX_DEPTH + 1))
-        assert (
-            told == f"p.yaml:1:41: nested deeper than 40 levels, aliases written out; {TOO_LARGE}"
-        )
+        assert told == golden(too_large=TOO_LARGE)
         assert "nested deeper than 40 levels" in refusal("[" * 500_000)
 
     def test_aliases_cannot_nest_deeper(self) -> None:
@@ -238,27 +181,27 @@ class TestBounds:
         steps = "".join(f"t{i}: {{<<: *b}}\n" for i in range(30))
         assert "more than 20,000 keys merged in (<<)" in refusal(base + steps)
 
-    def test_values_are_counted(self) -> None:
+    def test_values_are_counted(self, golden: Golden) -> None:
         told = refusal("- a\n" * (MAX_VALUES + 100))
-        assert told == f"p.yaml:20000:3: more than 20,000 values, aliases written out; {TOO_LARGE}"
+        assert told == golden(too_large=TOO_LARGE)
 
-    def test_documents_are_counted(self) -> None:
+    def test_documents_are_counted(self, golden: Golden) -> None:
         told = refusal("--- a\n" * (MAX_DOCUMENTS + 1))
-        assert told == "p.yaml:21:1: more than 20 documents in one text"
+        assert told == golden()
 
 
 @pytest.mark.parametrize(
-    ("text", "hint"),
+    "text",
     [
-        ("a: *", "put the text in quotes"),
-        ("a: & b", "put the text in quotes"),
-        ("a: @b", "put the text in quotes"),
-        ("a: b: c", "quote a text with a colon in it, or look at the indentation"),
-        ("a: [b", "look at the brackets and braces before it"),
-        ("a: {b: c", "look at the brackets and braces before it"),
-        ("a: 1\n b: 2", "quote a text with a colon in it, or look at the indentation"),
-        ("a:\n  b: 1\n c: 2", "compare indentation and quotes with the line above"),
+        "a: *",
+        "a: & b",
+        "a: @b",
+        "a: b: c",
+        "a: [b",
+        "a: {b: c",
+        "a: 1\n b: 2",
+        "a:\n  b: 1\n c: 2",
     ],
 )
-def test_what_is_no_yaml_comes_with_a_remedy(text: str, hint: str) -> None:
-    assert refusal(text).endswith(f"; {hint}")
+def test_what_is_no_yaml_comes_with_a_remedy(text: str, golden: Golden) -> None:
+    assert refusal(text).endswith(f"; {golden()}")

@@ -9,6 +9,7 @@ from reactive_desched.policy.diagnostics import PolicyErrors
 from reactive_desched.policy.documents import SourceText
 from reactive_desched.policy.load import check_source, load_runnable, load_sources
 from reactive_desched.policy.report import MAX_COLUMNS, Report, error_report
+from tests.support.golden import Golden
 from tests.support.small_plugins import HEAD
 
 
@@ -122,10 +123,10 @@ def test_colours_are_for_terminals() -> None:
     assert "\x1b[1;31m^^^^^\x1b[0m" in coloured[2]
 
 
-def test_a_text_that_was_not_kept_gets_the_remedy_in_its_line() -> None:
+def test_a_text_that_was_not_kept_gets_the_remedy_in_its_line(golden: Golden) -> None:
     (error,) = check_source(SourceText("", "p.yaml"), plugin_registry()).errors
     (line,) = Report({}).lines(error, "error")
-    assert line.startswith("p.yaml: error: there is no DeschedulerPolicy here; begin one with ")
+    assert line.startswith(golden() + " ")
 
 
 def test_no_part_of_a_url_but_its_host_is_shown() -> None:
@@ -144,14 +145,14 @@ def test_no_part_of_a_url_but_its_host_is_shown() -> None:
     assert line[carets.index("^") :].startswith("bogus")
 
 
-def test_the_address_of_a_webhook_is_not_shown_where_it_is_no_url() -> None:
+def test_the_address_of_a_webhook_is_not_shown_where_it_is_no_url(golden: Golden) -> None:
     settings = "apiVersion: reactive-desched/v1alpha1\nkind: ReactiveSettings\n"
     text = f"{settings}sinks: {{webhook: {{url: 'me:hunter2@hooks.example.com'}}}}\n"
     (error,) = check_source(SourceText(text, "s.yaml"), plugin_registry()).errors
 
     (line,) = Report({"s.yaml": text}).lines(error, "error")
 
-    assert line.endswith("is not a URL; write https://host/path, without spaces [RD605]")
+    assert line.endswith(golden())
 
 
 CONFIG_MAP = dedent("""\
@@ -171,19 +172,16 @@ CONFIG_MAP = dedent("""\
     """)
 
 
-def test_a_policy_in_a_config_map_is_shown_with_the_lines_of_the_file() -> None:
+def test_a_policy_in_a_config_map_is_shown_with_the_lines_of_the_file(golden: Golden) -> None:
     assert shown(CONFIG_MAP) == [
-        'p.yaml:2:7: error: kind: "ConfigMap" is not a known kind [RD107]',
+        golden("a ConfigMap"),
         "  2 | kind: ConfigMap",
         "    |       ^^^^^^^^^",
-        (
-            "    = help: give the text inside it, not the ConfigMap around it: it is below"
-            ' data["policy.yaml"]'
-        ),
-        "p.yaml:13:15: error: not valid YAML: no second key may begin here [RD004]",
+        golden("its remedy"),
+        golden("no YAML"),
         "  13 |        plugins: {}",
         "     |               ^",
-        "     = help: quote a text with a colon in it, or look at the indentation",
+        golden("its remedy, too"),
     ]
     sound_yaml = CONFIG_MAP.replace("   plugins", "  plugins")
     assert shown(sound_yaml)[4:7] == [

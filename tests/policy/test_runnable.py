@@ -7,6 +7,7 @@ import pytest
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.diagnostics import PolicyErrors
 from reactive_desched.policy.runnable import require_runnable
+from tests.support.golden import Golden
 from tests.support.policy_lines import without_codes
 
 Read = Callable[[str], Configuration]
@@ -61,17 +62,12 @@ def test_a_plugin_that_is_only_configured_stops_nothing(read: Read, head: str) -
 
 
 def test_the_arguments_of_a_plugin_to_come_are_checked(
-    problems: Callable[[str], list[str]], head: str
+    problems: Callable[[str], list[str]], head: str, golden: Golden
 ) -> None:
     assert problems(
         f"{head}profiles: [{{name: p, pluginConfig: [{{name: PodLifeTime, args: {{maxAge: -1}}}}],"
         " plugins: {deschedule: {enabled: [PodLifeTime]}}}]"
-    ) == [
-        (
-            "p.yaml:3:72: profiles[0].pluginConfig[0].args.maxAge: must be at least 0, not the "
-            "number -1 (in profile p, PodLifeTime)"
-        )
-    ]
+    ) == [golden()]
 
 
 def test_strategies_of_the_legacy_format_are_reported_only_where_they_are_enabled(

@@ -5,6 +5,7 @@ import pytest
 from reactive_desched.policy.diagnostics import PolicyErrors
 from reactive_desched.policy.load import load_settings
 from reactive_desched.policy.recording import WebhookSettings
+from tests.support.golden import Golden
 from tests.support.policy_lines import without_codes
 
 HEAD = "apiVersion: reactive-desched/v1alpha1\nkind: ReactiveSettings\nsinks:\n  webhook:\n"
@@ -32,36 +33,40 @@ def test_a_webhook_is_reached_over_tls_or_is_on_this_machine(url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "says"),
+    "url",
     [
-        pytest.param("canary", "is not a URL; write https://host", id="a word"),
-        pytest.param("ftp://u:canary@host/", "is not a URL; write https://host", id="scheme"),
-        pytest.param("https:///canary", "is not a URL; write https://host", id="no host"),
-        pytest.param("https://host:canary/", "is not a URL; write https://host", id="no port"),
-        pytest.param("https://[canary/", "is not a URL; write https://host", id="half an address"),
-        pytest.param("https://host/can ary", "is not a URL; write https://host", id="a space"),
-        pytest.param("https://host/\\tcanary", "is not a URL; write https://host", id="a tab"),
-        pytest.param("https://u:canary@host/", "must not hold a password; put a", id="password"),
-        pytest.param("https://canary@host/", "must not hold a password; put a", id="user"),
-        pytest.param("https://u:can/ary@host/", "is not a URL; write https://host", id="odd one"),
-        pytest.param("https://host/#canary", "behind # is never sent; leave it out", id="fragment"),
-        pytest.param("http://host/canary", "http to host sends every event", id="in the clear"),
-        pytest.param("http://10.0.0.7/canary", "http to 10.0.0.7 sends every event", id="inside"),
-        pytest.param("http://127.0.0.1.nip.io/canary", "http to 127.0.0.1.nip", id="looks near"),
-        pytest.param("http://localhost.host/canary", "http to localhost.host", id="a longer name"),
+        pytest.param("canary", id="a word"),
+        pytest.param("ftp://u:canary@host/", id="scheme"),
+        pytest.param("https:///canary", id="no host"),
+        pytest.param("https://host:canary/", id="no port"),
+        pytest.param("https://[canary/", id="half an address"),
+        pytest.param("https://host/can ary", id="a space"),
+        pytest.param("https://host/\\tcanary", id="a tab"),
+        pytest.param("https://u:canary@host/", id="password"),
+        pytest.param("https://canary@host/", id="user"),
+        pytest.param("https://u:can/ary@host/", id="odd one"),
+        pytest.param("https://host/#canary", id="fragment"),
+        pytest.param("http://host/canary", id="in the clear"),
+        pytest.param("http://10.0.0.7/canary", id="inside"),
+        pytest.param("http://127.0.0.1.nip.io/canary", id="looks near"),
+        pytest.param("http://localhost.host/canary", id="a longer name"),
     ],
 )
-def test_another_address_is_refused_with_its_place_and_never_repeated(url: str, says: str) -> None:
+def test_another_address_is_refused_with_its_place_and_never_repeated(
+    url: str, golden: Golden
+) -> None:
     with pytest.raises(PolicyErrors) as caught:
         webhook(f'url: "{url}"')
 
     (text,) = without_codes(caught.value)
     assert text.startswith("s.yaml:5:10: sinks.webhook.url: ")
-    assert says in text
+    assert golden() in text
     assert "canary" not in text
     assert "can ary" not in text
 
 
-def test_a_request_without_a_time_limit_is_refused() -> None:
-    with pytest.raises(PolicyErrors, match=r"timeout: must be longer than 0s; write for example"):
+def test_a_request_without_a_time_limit_is_refused(golden: Golden) -> None:
+    with pytest.raises(PolicyErrors) as caught:
         webhook("url: https://host\n    timeout: 0s")
+
+    assert golden() in str(caught.value)
