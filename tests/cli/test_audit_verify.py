@@ -11,6 +11,7 @@ from reactive_desched.cli import main
 from reactive_desched.journal.records import JournalRecord, digest
 from reactive_desched.journal.segments import list_segments
 from reactive_desched.journal.signing.signer import open_signer
+from tests.support.golden import Golden
 from tests.support.journals import SOURCE, new_signer, some_events, write_journal
 
 
@@ -37,19 +38,19 @@ def damage(journal: Path, records: list[JournalRecord], seq: int) -> None:
 
 
 def test_a_whole_journal_is_reported_with_what_no_signature_covers(
-    journal: Path, records: list[JournalRecord], capsys: pytest.CaptureFixture[str]
+    journal: Path, records: list[JournalRecord], capsys: pytest.CaptureFixture[str], golden: Golden
 ) -> None:
     assert main(["audit", "verify", "--journal", str(journal)]) == 0
 
     said = capsys.readouterr().out
     assert said.startswith(f"whole: {journal}\n")
     assert "\n11 records in 2 files\n" in said
-    assert "no record is known to be missing" in said  # at the change of epoch
+    assert golden("records") in said  # at the change of epoch
     assert "from 1 of 2026-03-29T01:30:01.000000Z to 11 of 2026-03-29T01:30:11.000000Z" in said
-    assert "3 checkpoints verified, in records 1 to 8, signed by kubernetes/" in said
-    assert f"keys trusted: {journal / 'checkpoint.pub'} (who can change the journal" in said
-    assert "not covered by a signature yet: 4 records, 8 to 11" in said
-    assert "whether the end was cut off" in said
+    assert golden("checkpoints") in said
+    assert golden("keys", key=journal / "checkpoint.pub") in said
+    assert golden("not covered") in said
+    assert golden("the end") in said
 
 
 def test_the_first_bad_record_is_reported_and_the_status_is_1(
@@ -146,7 +147,11 @@ def test_a_given_key_is_trusted_instead_of_the_one_beside_the_journal(
 
 
 def test_a_key_that_signed_nothing_proves_nothing(
-    journal: Path, records: list[JournalRecord], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    journal: Path,
+    records: list[JournalRecord],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    golden: Golden,
 ) -> None:
     other = new_signer(tmp_path / "other").public_key
     words = ["audit", "verify", "--journal", str(journal), "--key", other]
@@ -155,7 +160,7 @@ def test_a_key_that_signed_nothing_proves_nothing(
 
     said = capsys.readouterr().out
     assert "3 checkpoints NOT verified" in said
-    assert "add the other public key with --key" in said
+    assert golden() in said
     ours = (journal / "checkpoint.pub").read_text().strip()
     assert main([*words, "--key", ours]) == 0
 
@@ -172,16 +177,13 @@ def test_after_a_change_of_keys_the_keys_beside_the_journal_do(
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    "words",
     [
-        (["--key", "nobody+x+y"], "is not an Ed25519 key"),
-        (["--key", "/nowhere/key.pub"], "/nowhere/key.pub: cannot read it: No such file"),
-        (["--checkpoint", "/nowhere/kept"], "/nowhere/kept: cannot read it"),
-        (["--checkpoint", "5:0123"], "SIZE:HEX"),
-        (
-            ["--journal", "/nowhere"],
-            "/nowhere: there is no such folder; name the journal's folder with --journal",
-        ),
+        pytest.param(["--key", "nobody+x+y"], id="--key nobody+x+y"),
+        pytest.param(["--key", "/nowhere/key.pub"], id="--key /nowhere/key.pub"),
+        pytest.param(["--checkpoint", "/nowhere/kept"], id="--checkpoint /nowhere/kept"),
+        pytest.param(["--checkpoint", "5:0123"], id="--checkpoint 5:0123"),
+        pytest.param(["--journal", "/nowhere"], id="--journal /nowhere"),
     ],
 )
 def test_wrong_arguments_have_status_2_and_are_named(
@@ -189,45 +191,45 @@ def test_wrong_arguments_have_status_2_and_are_named(
     records: list[JournalRecord],
     capsys: pytest.CaptureFixture[str],
     words: list[str],
-    said: str,
+    golden: Golden,
 ) -> None:
     assert main(["audit", "verify", "--journal", str(journal), *words]) == 2
 
-    assert said in capsys.readouterr().err
+    assert golden() in capsys.readouterr().err
 
 
 def test_a_journal_without_its_public_key_asks_for_one(
-    journal: Path, records: list[JournalRecord], capsys: pytest.CaptureFixture[str]
+    journal: Path, records: list[JournalRecord], capsys: pytest.CaptureFixture[str], golden: Golden
 ) -> None:
     (journal / "checkpoint.pub").unlink()
 
     assert main(["audit", "verify", "--journal", str(journal)]) == 2
 
-    assert "name the journal's public key with --key" in capsys.readouterr().err
+    assert golden() in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["", "readme.txt", "journal-2026.jsonl"])
 def test_a_folder_without_a_journal_is_reported_before_any_key_is_asked_for(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, golden: Golden
 ) -> None:
     if name:
         (tmp_path / name).write_text("hello")
 
     assert main(["audit", "verify", "--journal", str(tmp_path)]) == 2
 
-    told = "there is no journal here; name the journal's folder with --journal DIR"
+    told = golden()
     assert capsys.readouterr().err == f"{tmp_path}: {told}\n"
 
 
 def test_files_of_another_program_are_named_before_any_key_is_asked_for(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], golden: Golden
 ) -> None:
     path = tmp_path / "journal-00000000000000000001.jsonl"
     path.write_text("hello\n")
 
     assert main(["audit", "verify", "--journal", str(tmp_path)]) == 1
 
-    assert f"{path}: line 1 is not a whole record" in capsys.readouterr().err
+    assert golden(path=path) in capsys.readouterr().err
 
 
 def test_with_its_key_beside_it_a_journal_of_which_nothing_is_left_is_judged(
@@ -254,7 +256,7 @@ def test_an_end_that_is_gone_with_every_file_is_proved_by_a_kept_checkpoint(
 
 
 def test_one_of_something_is_written_in_the_singular(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], golden: Golden
 ) -> None:
     write_journal(tmp_path, some_events(1), per_segment=5)
 
@@ -262,7 +264,7 @@ def test_one_of_something_is_written_in_the_singular(
 
     said = capsys.readouterr().out
     assert "\n2 records in 1 file\n" in said
-    assert "\n  1 checkpoint verified, in record 1, signed by" in said
+    assert "\n" + golden() in said
 
 
 def test_a_file_that_holds_no_key_is_named(

@@ -17,6 +17,7 @@ from reactive_desched.demo import DemoOptions
 from reactive_desched.errors import ConfigError, JournalUnavailable, RequestRejected, SelectorError
 from reactive_desched.sim import command as sim
 from reactive_desched.sim.command import SimulationOptions
+from tests.support.golden import Golden
 
 RUN = ("run", "--policy", "policy.yaml")
 Doing = Callable[..., list[Any]]
@@ -166,23 +167,25 @@ def test_a_bug_is_not_explained_away(doing: Doing, error: Exception) -> None:
         main(RUN)
 
 
-def test_an_address_that_is_none_is_wrong_input(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_address_that_is_none_is_wrong_input(
+    capsys: pytest.CaptureFixture[str], golden: Golden
+) -> None:
     assert main(["sim", "--listen", "nowhere"]) == 2
-    assert "'nowhere' is not an address to listen on" in capsys.readouterr().err
+    assert golden() in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    "words",
     [
-        pytest.param([], "COMMAND", id="no command"),
-        pytest.param(["fly"], "there is no command fly; there are run, ", id="no such command"),
-        pytest.param([*RUN, "--log-format", "xml"], '"xml"', id="no such format"),
-        pytest.param([*RUN, "--log-level", "loud"], '"loud"', id="no such level"),
-        pytest.param(["sim", "--nodes", "many"], '"many"', id="no number"),
+        pytest.param([], id="no command"),
+        pytest.param(["fly"], id="no such command"),
+        pytest.param([*RUN, "--log-format", "xml"], id="no such format"),
+        pytest.param([*RUN, "--log-level", "loud"], id="no such level"),
+        pytest.param(["sim", "--nodes", "many"], id="no number"),
     ],
 )
 def test_words_that_make_no_sense_end_with_status_2_and_usage(
-    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+    words: list[str], golden: Golden, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as ended:
         main(words)
@@ -190,7 +193,7 @@ def test_words_that_make_no_sense_end_with_status_2_and_usage(
     assert ended.value.code == 2
     written = capsys.readouterr().err
     assert "usage: reactive-desched" in written
-    assert said in written
+    assert golden() in written
 
 
 def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:

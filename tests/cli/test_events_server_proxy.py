@@ -12,6 +12,7 @@ from anyio import to_thread
 
 from reactive_desched.cli import main
 from reactive_desched.journal.records import JournalRecord
+from tests.support.golden import Golden
 from tests.support.served_journal import to_sse_event
 
 pytestmark = pytest.mark.anyio
@@ -71,7 +72,10 @@ async def test_whatever_a_proxy_says_meanwhile_it_is_tried_again(
 
 @pytest.mark.parametrize("status", [HTTPStatus.NOT_FOUND, HTTPStatus.BAD_GATEWAY])
 async def test_where_no_controller_ever_was_none_is_waited_for(
-    records: list[JournalRecord], capfd: pytest.CaptureFixture[str], status: HTTPStatus
+    records: list[JournalRecord],
+    capfd: pytest.CaptureFixture[str],
+    status: HTTPStatus,
+    golden: Golden,
 ) -> None:
     proxy = Proxy(records)
     proxy.script += [status]
@@ -79,7 +83,5 @@ async def test_where_no_controller_ever_was_none_is_waited_for(
         words = ["events", "tail", "-f", "--server", url, "--from", "0"]
         assert await to_thread.run_sync(main, words) == 1
 
-    assert (
-        f"answers {status.value} {status.phrase}, which is not a stream" in capfd.readouterr().err
-    )
+    assert golden(status=status.value, phrase=status.phrase) in capfd.readouterr().err
     assert proxy.asked == 1

@@ -12,6 +12,7 @@ import pytest
 
 from reactive_desched.journal.records import JournalRecord
 from reactive_desched.journal.segments import segment_at
+from tests.support.golden import Golden
 from tests.support.journals import some_events, write_journal
 
 Started = Callable[..., subprocess.Popen[bytes]]
@@ -79,7 +80,7 @@ def test_following_continues_behind_the_last_ones_shown(
 
 
 def test_following_a_folder_without_a_journal_waits_for_one_and_says_so(
-    folder: Path, started: Started, next_lines: NextLines
+    folder: Path, started: Started, next_lines: NextLines, golden: Golden
 ) -> None:
     folder.mkdir()
     tail = started("-f", "--journal", str(folder), "-o", "json")
@@ -88,7 +89,7 @@ def test_following_a_folder_without_a_journal_waits_for_one_and_says_so(
     said = tail.stderr.readline().decode()
     records = write_journal(folder, some_events(5))
 
-    assert said.endswith(f"{folder}: there is no journal here yet; waiting for it\n")
+    assert said.endswith(golden(folder=folder) + "\n")
     assert next_lines(tail, len(records)) == raw(records)
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from reactive_desched.cli import controller_client, main, parser
 from reactive_desched.cli.commands import CommandParser
+from tests.support.golden import Golden
 
 
 def leaves(of: CommandParser, *words: str) -> Iterator[tuple[tuple[str, ...], CommandParser]]:
@@ -90,70 +91,60 @@ def test_a_flag_means_the_same_in_every_command(
 
 
 @pytest.mark.parametrize(
-    ("words", "usage", "said"),
+    ("words", "usage"),
     [
-        pytest.param(["plna"], "", "there is no command plna; did you mean plan?", id="a command"),
+        pytest.param(["plna"], "", id="a command"),
         pytest.param(
             ["audit", "qurey"],
             " audit",
-            "there is no command qurey; did you mean query?",
             id="a command below another",
         ),
         pytest.param(
             ["bogus"],
             "",
-            "there is no command bogus; there are run, plan, nodes, ",
             id="no command",
         ),
         pytest.param(
             ["audit", "query", "--outcom", "x"],
             " audit query",
-            "there is no flag --outcom; did you mean --outcome?",
             id="a flag",
         ),
         pytest.param(
             ["run", "--polcy", "p.yaml"],
             " run",
-            "there is no flag --polcy; did you mean --policy?",
             id="a flag that is required",
         ),
-        pytest.param(
-            ["version", "now"], " version", 'unexpected argument "now"', id="one word too many"
-        ),
-        pytest.param(["--hepl"], "", "there is no flag --hepl; did you mean --help?", id="first"),
+        pytest.param(["version", "now"], " version", id="one word too many"),
+        pytest.param(["--hepl"], "", id="first"),
         pytest.param(
             ["--policy-config-fil", "p.yaml"],
             "",
-            "there is no flag --policy-config-fil; did you mean --policy-config-file?",
             id="first, as the SIG descheduler has it",
         ),
         pytest.param(
             ["audit", "status", "-o", "jsn"],
             " audit status",
-            'argument -o/--output: "jsn" is unknown; did you mean json? it is one of text, json',
             id="a word of a closed set",
         ),
         pytest.param(
             ["sim", "--seed", "x"],
             " sim",
-            'argument --seed: "x" is not a whole number',
             id="number",
         ),
         pytest.param(
             ["policy", "convert", "p.yaml", "-o", "new.yaml"],
             " policy convert",
-            "argument -o/--output: is a format in every command: write --out FILE",
             id="a file for a format",
         ),
     ],
 )
 def test_a_mistake_shows_the_usage_of_its_command_and_what_may_be_meant(
-    capsys: pytest.CaptureFixture[str], words: list[str], usage: str, said: str
+    capsys: pytest.CaptureFixture[str], words: list[str], usage: str, golden: Golden
 ) -> None:
     lines = refused(capsys, *words)
 
     assert lines[0].startswith(f"usage: reactive-desched{usage} ")
-    assert lines[-1].startswith(f"reactive-desched{usage}: error: {said}")
+    assert lines[-1].startswith(f"reactive-desched{usage}: error: {golden()}")
 
 
 @pytest.mark.parametrize(
@@ -170,13 +161,11 @@ def test_a_mistake_shows_the_usage_of_its_command_and_what_may_be_meant(
     ids=lambda words: words[-2],
 )
 def test_a_negative_number_is_refused_in_the_same_words(
-    capsys: pytest.CaptureFixture[str], words: list[str]
+    capsys: pytest.CaptureFixture[str], words: list[str], golden: Golden
 ) -> None:
     last = refused(capsys, *words)[-1]
 
-    assert last.partition(f"argument {words[-2]}: ")[2].startswith(
-        '"-3" is not a whole number from '
-    )
+    assert last.partition(f"argument {words[-2]}: ")[2].startswith(golden() + " ")
 
 
 def test_a_simulated_cluster_may_be_empty_as_that_of_the_demo_is() -> None:
@@ -188,11 +177,11 @@ def test_a_simulated_cluster_may_be_empty_as_that_of_the_demo_is() -> None:
 @pytest.mark.parametrize("flag", ["--outcome", "--type", "--plugin", "--reason"])
 @pytest.mark.parametrize("command", [("audit", "query"), ("audit", "export"), ("events", "tail")])
 def test_a_word_of_a_closed_set_is_checked_whatever_the_journal_holds(
-    capsys: pytest.CaptureFixture[str], command: tuple[str, ...], flag: str
+    capsys: pytest.CaptureFixture[str], command: tuple[str, ...], flag: str, golden: Golden
 ) -> None:
     assert main([*command, flag, "bogus"]) == 2
 
-    assert capsys.readouterr().err.startswith(f'{flag} "bogus" is unknown; it is one of ')
+    assert capsys.readouterr().err.startswith(golden(flag=flag) + " ")
 
 
 def test_pause_until_a_time_pauses_for_as_long_as_is_left(
@@ -263,11 +252,9 @@ def test_bash_completes_a_command_and_its_flags(capsys: pytest.CaptureFixture[st
 
 @pytest.mark.parametrize(("typed", "meant"), [("rnu", "run"), ("plna", "plan"), ("ausit", "audit")])
 def test_a_command_with_two_letters_swapped_or_one_wrong_is_recognised(
-    capsys: pytest.CaptureFixture[str], typed: str, meant: str
+    capsys: pytest.CaptureFixture[str], typed: str, meant: str, golden: Golden
 ) -> None:
-    assert refused(capsys, typed)[-1].endswith(
-        f"there is no command {typed}; did you mean {meant}?"
-    )
+    assert refused(capsys, typed)[-1].endswith(golden(typed=typed, meant=meant))
 
 
 @pytest.mark.parametrize("value", ["-1s", "-5", "-.5h"])

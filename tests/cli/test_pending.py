@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from reactive_desched.cli import controller_client, main
+from tests.support.golden import Golden
 
 
 def finding(pod: str, waits_for: list[str], until: str | None = None) -> dict[str, Any]:
@@ -23,7 +24,7 @@ def finding(pod: str, waits_for: list[str], until: str | None = None) -> dict[st
 
 
 def test_each_finding_says_when_it_is_looked_at_again_and_what_it_waits_for(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], golden: Golden
 ) -> None:
     soon = (datetime.now(UTC) + timedelta(days=4.5)).isoformat()
     waits_for = ["a change of the pod", "room on a node"]
@@ -46,12 +47,10 @@ def test_each_finding_says_when_it_is_looked_at_again_and_what_it_waits_for(
     assert head.split("  ")[0] == "POD"
     assert "NEXT LOOK" in head
     assert "at a change" in first
-    assert first.endswith("allows none [waits for a change of the pod or room on a node]")
+    assert first.endswith(golden("a budget"))
     assert "in 4d" in second
     assert "waits for" not in second
-    assert third.endswith(
-        "[waits for time or a change of the pod or room on a node; setting: budgets.node]"
-    )
+    assert third.endswith(golden())
 
 
 @pytest.mark.parametrize(

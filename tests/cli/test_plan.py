@@ -32,6 +32,7 @@ from reactive_desched.state.resources import (
     RESOURCES,
     STORAGE_RESOURCES,
 )
+from tests.support.golden import Golden
 
 NOW = "2026-05-01T12:00:00Z"
 POLICY = """\
@@ -114,11 +115,13 @@ def gone(output: str) -> list[str]:
     return [each["pod"]["name"] for each in decisions if each["action"] == "Evict"]
 
 
-def test_what_would_go_is_printed_and_the_status_is_0(plan: Plan, cluster: Path) -> None:
+def test_what_would_go_is_printed_and_the_status_is_0(
+    plan: Plan, cluster: Path, golden: Golden
+) -> None:
     status, output, errors = plan("-f", str(cluster))
 
     assert status == 0
-    assert output.startswith("2 of 3 pods would be evicted by `run` within 1h, in this order:\n")
+    assert output.startswith(golden() + "\n")
     assert errors == ""
 
 
@@ -174,44 +177,39 @@ def test_nothing_to_evict_is_status_0_as_well(plan: Plan, tmp_path: Path) -> Non
     assert output.startswith("Nothing would be evicted")
 
 
-def test_what_was_left_out_is_warned_of_and_marked(plan: Plan, tmp_path: Path) -> None:
+def test_what_was_left_out_is_warned_of_and_marked(
+    plan: Plan, tmp_path: Path, golden: Golden
+) -> None:
     path = tmp_path / "torn.json"
     torn = {**pod("torn", "n1"), "status": 7}
     path.write_text(json.dumps([*CLUSTER["items"], torn]), encoding="utf-8")
     status, output, errors = plan("-f", str(path), "-o", "json")
 
     assert (status, gone(output)) == (0, ["a", "b"])
-    assert "warning: Pod shop/torn cannot be read and was left out: " in errors
+    assert golden() + " " in errors
     assert json.loads(output)["lookedAt"]["whole"] is False
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    "words",
     [
-        pytest.param(["-f", "none.json"], "none.json: cannot be read: No such file", id="no file"),
-        pytest.param(["-f", "{empty}"], "there are no nodes in here", id="no objects"),
-        pytest.param(["-f", "{torn}"], "not valid JSON at byte 11: the text ends", id="cut short"),
-        pytest.param(["-f", "{cluster}", "--now", "noon"], '--now: "noon" is no RFC', id="no time"),
+        pytest.param(["-f", "none.json"], id="no file"),
+        pytest.param(["-f", "{empty}"], id="no objects"),
+        pytest.param(["-f", "{torn}"], id="cut short"),
+        pytest.param(["-f", "{cluster}", "--now", "noon"], id="no time"),
         pytest.param(
             ["-f", "{cluster}", "--kubeconfig", "k"],
-            "--kubeconfig and --context mean nothing with -f",
             id="a file and a cluster",
         ),
-        pytest.param(["-f", "{cluster}", "--profile", "x"], 'no profile "x"', id="no such profile"),
-        pytest.param(
-            ["-f", "{cluster}", "--settings", "none.yaml"], "none.yaml", id="no such settings"
-        ),
-        pytest.param([], "no kubeconfig found: --kubeconfig is not given", id="nowhere to look"),
-        pytest.param(
-            [], "or pass -f FILE with what kubectl get csinodes,deployments,", id="and what to do"
-        ),
-        pytest.param(
-            ["--kubeconfig", "none"], "kubeconfig none does not exist", id="no kubeconfig"
-        ),
+        pytest.param(["-f", "{cluster}", "--profile", "x"], id="no such profile"),
+        pytest.param(["-f", "{cluster}", "--settings", "none.yaml"], id="no such settings"),
+        pytest.param([], id="nowhere to look"),
+        pytest.param([], id="and what to do"),
+        pytest.param(["--kubeconfig", "none"], id="no kubeconfig"),
     ],
 )
 def test_wrong_input_is_status_2_and_says_what_to_do(
-    plan: Plan, tmp_path: Path, cluster: Path, words: list[str], said: str
+    plan: Plan, tmp_path: Path, cluster: Path, words: list[str], golden: Golden
 ) -> None:
     files = {"cluster": cluster, "empty": tmp_path / "empty", "torn": tmp_path / "torn"}
     files["empty"].write_text('{"kind": "List", "items": []}', encoding="utf-8")
@@ -219,7 +217,7 @@ def test_wrong_input_is_status_2_and_says_what_to_do(
     status, output, errors = plan(*(word.format(**files) for word in words))
 
     assert (status, output) == (2, "")
-    assert said in errors
+    assert golden() in errors
 
 
 def test_a_policy_that_cannot_run_is_status_2(plan: Plan, tmp_path: Path, cluster: Path) -> None:
@@ -231,16 +229,16 @@ def test_a_policy_that_cannot_run_is_status_2(plan: Plan, tmp_path: Path, cluste
 
 
 def test_a_plugin_that_the_policy_does_not_enable_is_named_before_anything_is_read(
-    plan: Plan, tmp_path: Path
+    plan: Plan, tmp_path: Path, golden: Golden
 ) -> None:
     status, output, errors = plan("-f", str(tmp_path / "nowhere"), "--plugin", "NodeTaints")
 
     assert (status, output) == (2, "")
-    assert '--plugin "NodeTaints" is unknown; it is one of RemovePodsViolatingNodeTaints' in errors
+    assert golden() in errors
 
 
 def test_a_plugin_that_is_not_built_yet_is_status_2(
-    plan: Plan, tmp_path: Path, cluster: Path, monkeypatch: pytest.MonkeyPatch
+    plan: Plan, tmp_path: Path, cluster: Path, monkeypatch: pytest.MonkeyPatch, golden: Golden
 ) -> None:
     later = PluginSpec(PluginArgs, frozenset({"deschedule"}), is_implemented=False)
     monkeypatch.setattr(command, "plugin_registry", lambda: {**plugin_registry(), "Later": later})
@@ -248,7 +246,7 @@ def test_a_plugin_that_is_not_built_yet_is_status_2(
     status, output, errors = plan("-f", str(cluster))
 
     assert (status, output) == (2, "")
-    assert "this version cannot run Later yet" in errors
+    assert golden() in errors
 
 
 @pytest.mark.parametrize(
@@ -308,7 +306,7 @@ def test_what_no_decision_asks_about_is_not_listed(
 
 
 def test_a_cluster_that_is_not_there_is_status_1(
-    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, golden: Golden
 ) -> None:
     monkeypatch.setattr("reactive_desched.plan.live.MAX_ATTEMPTS", 1)
     kubeconfig = tmp_path / "kubeconfig"
@@ -321,7 +319,7 @@ def test_a_cluster_that_is_not_there_is_status_1(
     status, output, errors = plan("--kubeconfig", str(kubeconfig))
 
     assert (status, output) == (1, "")
-    assert "the cluster cannot be read completely" in errors
+    assert golden() in errors
     assert "check that the API server runs" in errors
     assert "the right to list" not in errors
     assert "csinodes: GET /apis/storage.k8s.io/v1/csinodes: " in errors
@@ -337,7 +335,9 @@ class WebSite(http.server.BaseHTTPRequestHandler):
         """Say nothing."""
 
 
-def test_a_server_that_is_no_api_server_is_no_matter_of_rights(plan: Plan, tmp_path: Path) -> None:
+def test_a_server_that_is_no_api_server_is_no_matter_of_rights(
+    plan: Plan, tmp_path: Path, golden: Golden
+) -> None:
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), WebSite) as site:
         threading.Thread(target=site.serve_forever, daemon=True).start()
         kubeconfig = tmp_path / "kubeconfig"
@@ -352,7 +352,7 @@ def test_a_server_that_is_no_api_server_is_no_matter_of_rights(plan: Plan, tmp_p
 
     assert (status, output) == (1, "")
     assert "404 a web page (HTML) came back" in errors
-    assert "check that the kubeconfig names the address of the API server itself" in errors
+    assert golden() in errors
     assert "the right to list" not in errors
 
 
@@ -413,31 +413,29 @@ def test_every_flag_arrives(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    "words",
     [
-        pytest.param(["plan"], "--policy", id="no policy"),
-        pytest.param(["plan", "--policy", "p", "-o", "xml"], '"xml"', id="no such form"),
+        pytest.param(["plan"], id="no policy"),
+        pytest.param(["plan", "--policy", "p", "-o", "xml"], id="no such form"),
         pytest.param(
             ["plan", "--policy", "p", "--passes", "0"],
-            '"0" is not a whole number from 1',
             id="no pass",
         ),
-        pytest.param(["plan", "--policy", "p", "--as", "x"], '"x"', id="no such mode"),
+        pytest.param(["plan", "--policy", "p", "--as", "x"], id="no such mode"),
         pytest.param(
             ["plan", "--policy", "p", "--max-evictions", "0"],
-            '"0" is not a whole number from 1',
             id="no evictions",
         ),
     ],
 )
 def test_words_that_make_no_sense_are_status_2(
-    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+    words: list[str], golden: Golden, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as ended:
         main(words)
 
     assert ended.value.code == 2
-    assert said in capsys.readouterr().err
+    assert golden() in capsys.readouterr().err
 
 
 def test_the_evictions_of_a_journal_count(
@@ -487,12 +485,12 @@ def test_a_journal_that_is_not_there_is_wrong_input(
 )
 @pytest.mark.parametrize("form", ["json", "yaml"])
 def test_whose_decisions_they_are_stands_in_the_heading_and_in_json_and_yaml(
-    plan: Plan, cluster: Path, words: list[str], mode: str, form: str
+    plan: Plan, cluster: Path, words: list[str], mode: str, form: str, golden: Golden
 ) -> None:
     actor = {
         "run": "`run`",
         "once": "`run --once`",
-        "upstream": "a dry run of the SIG descheduler",
+        "upstream": golden(),
     }[mode]
 
     assert f"would be evicted by {actor}" in plan("-f", str(cluster), *words)[1].splitlines()[0]

@@ -4,6 +4,7 @@ import pytest
 
 from reactive_desched.cli.sse import ServerSentEvent, SseReader
 from reactive_desched.errors import StreamFailed
+from tests.support.golden import Golden
 
 TEXT = (
     b'retry: 3000\r\n\r\n: hello\nid: a.1\nevent: finding.made\ndata: {"x":1}\n\n'
@@ -68,10 +69,12 @@ def test_an_event_that_ends_with_cr_is_there_at_once() -> None:
         pytest.param(b"data:\n" * 101, "an event", id="an event of empty lines"),
     ],
 )
-def test_what_has_no_end_is_not_gathered(text: bytes, what: str) -> None:
+def test_what_has_no_end_is_not_gathered(text: bytes, what: str, golden: Golden) -> None:
     for pieces in ([text], single(text)):
-        with pytest.raises(StreamFailed, match=f"{what} of the stream is longer than 100 bytes"):
+        with pytest.raises(StreamFailed) as caught:
             read(*pieces, longest=100)
+
+        assert golden(what=what) in str(caught.value)
 
 
 def test_what_is_as_long_as_may_be_is_taken() -> None:

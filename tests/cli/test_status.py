@@ -6,6 +6,7 @@ import pytest
 from reactive_desched.audit.layout import TextLayout
 from reactive_desched.cli import main
 from reactive_desched.cli.status import MAX_ROWS, StatusScreen
+from tests.support.golden import Golden
 
 T0 = "2026-05-01T12:00:00Z"
 QUIET: dict[str, Any] = {
@@ -144,10 +145,10 @@ def screen(answer: dict[str, Any], width: int | None = None) -> list[str]:
     return list(StatusScreen(answer, TextLayout(width=width)).lines())
 
 
-def test_a_controller_with_nothing_to_do_fits_on_a_few_lines() -> None:
+def test_a_controller_with_nothing_to_do_fits_on_a_few_lines(golden: Golden) -> None:
     assert screen(QUIET) == [
         "controller      1.2.3 on controller-0, up 3h",
-        "cluster         prod: 50 nodes that the policy selects, 1,000 pods",
+        golden(),
         "mode            live: evicts pods; leader",
         "policy          policy.yaml revision abc, profiles: default",
         "state           evaluating changes",
@@ -269,15 +270,15 @@ def test_top_needs_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("server", "status", "message"),
+    ("server", "status"),
     [
-        ("http://127.0.0.1:1", 1, "is a controller running there?"),
-        ("ftp://there", 2, "is not the address of a controller"),
-        ("127.0.0.1:x", 2, "is not the address of a controller"),
+        ("http://127.0.0.1:1", 1),
+        ("ftp://there", 2),
+        ("127.0.0.1:x", 2),
     ],
 )
 def test_without_a_controller_the_error_names_the_place(
-    server: str, status: int, message: str, capsys: pytest.CaptureFixture[str]
+    server: str, status: int, golden: Golden, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["pending", "--server", server]) == status
-    assert message in capsys.readouterr().err
+    assert golden() in capsys.readouterr().err

@@ -10,6 +10,7 @@ from reactive_desched.app.options import Options
 from reactive_desched.app.overrides import FlagOverrides
 from reactive_desched.cli import main, parser, upstream_flags
 from reactive_desched.model.labels import parse_selector
+from tests.support.golden import Golden
 
 PAGE = Path(__file__).parents[2] / "docs" / "howto" / "from-the-sig-descheduler.md"
 RUN = ("run", "--policy", "p.yaml")
@@ -162,33 +163,29 @@ def test_each_flag_that_does_nothing_is_reported_once_with_its_reason(
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    "words",
     [
-        pytest.param(("--dry-run=maybe",), '"maybe" is neither true nor false', id="truth"),
-        pytest.param(("--leader-elect=2",), '"2" is neither true nor false', id="leader truth"),
-        pytest.param(("--enable-http2=2",), '"2" is neither true nor false', id="idle truth"),
-        pytest.param(("--descheduling-interval=5",), "write 5s for seconds", id="no unit"),
-        pytest.param(("--descheduling-interval=-5m",), "is negative", id="negative"),
-        pytest.param(("--node-selector=a=b=c",), "--node-selector", id="labels"),
-        pytest.param(("--client-connection-qps=-1",), "from 0 to 10000", id="rate"),
-        pytest.param(("--client-connection-qps=nan",), "from 0 to 10000", id="no number"),
-        pytest.param(("--client-connection-burst=2.5",), "not a whole number", id="burst"),
-        pytest.param(("--secure-port=70000",), "from 0 to 65535", id="port"),
-        pytest.param(("--logging-format=xml",), "neither text nor json", id="format"),
-        pytest.param(("-v", "loud"), "not a whole number", id="verbosity"),
-        pytest.param(
-            ("--max-pods-to-evict-per-node=2",), "write maxNoOfPodsToEvictPerNode", id="a limit"
-        ),
-        pytest.param(
-            ("--evict-local-storage-pods",), "set evictLocalStoragePods", id="a protection"
-        ),
-        pytest.param(("--leader",), "there is no flag --leader", id="an abbreviation"),
+        pytest.param(("--dry-run=maybe",), id="truth"),
+        pytest.param(("--leader-elect=2",), id="leader truth"),
+        pytest.param(("--enable-http2=2",), id="idle truth"),
+        pytest.param(("--descheduling-interval=5",), id="no unit"),
+        pytest.param(("--descheduling-interval=-5m",), id="negative"),
+        pytest.param(("--node-selector=a=b=c",), id="labels"),
+        pytest.param(("--client-connection-qps=-1",), id="rate"),
+        pytest.param(("--client-connection-qps=nan",), id="no number"),
+        pytest.param(("--client-connection-burst=2.5",), id="burst"),
+        pytest.param(("--secure-port=70000",), id="port"),
+        pytest.param(("--logging-format=xml",), id="format"),
+        pytest.param(("-v", "loud"), id="verbosity"),
+        pytest.param(("--max-pods-to-evict-per-node=2",), id="a limit"),
+        pytest.param(("--evict-local-storage-pods",), id="a protection"),
+        pytest.param(("--leader",), id="an abbreviation"),
     ],
 )
 def test_what_makes_no_sense_is_refused_with_a_remedy(
-    capsys: pytest.CaptureFixture[str], words: tuple[str, ...], said: str
+    capsys: pytest.CaptureFixture[str], words: tuple[str, ...], golden: Golden
 ) -> None:
-    assert said in refused(capsys, *RUN, *words)
+    assert golden() in refused(capsys, *RUN, *words)
 
 
 def test_without_a_policy_both_names_of_its_flag_are_reported(

@@ -10,6 +10,7 @@ import pytest
 from reactive_desched.app.options import Options
 from reactive_desched.app.overrides import FlagOverrides
 from reactive_desched.cli import commands, main, parser, upstream_form
+from tests.support.golden import Golden
 
 RUN = ("run", "--policy", "p.yaml")
 BARE = ("--policy-config-file", "p.yaml")
@@ -66,7 +67,9 @@ def test_help_alone_is_about_all_commands(word: str, capsys: pytest.CaptureFixtu
     assert "COMMAND" in capsys.readouterr().out
 
 
-def test_a_command_line_that_only_changes_its_image_is_taken_whole(asked: Asked) -> None:
+def test_a_command_line_that_only_changes_its_image_is_taken_whole(
+    asked: Asked, golden: Golden
+) -> None:
     # As the Helm chart renders it: a Deployment with two values of cmdOptions.
     options = asked(
         "--policy-config-file=/policy-dir/policy.yaml",
@@ -83,7 +86,7 @@ def test_a_command_line_that_only_changes_its_image_is_taken_whole(asked: Asked)
         overrides=FlagOverrides(
             default_listen="0.0.0.0:10258", leader_election={"leader_elect": True}
         ),
-        warnings=("--descheduling-interval does nothing here: changes are acted on as they come",),
+        warnings=(golden(),),
     )
 
 

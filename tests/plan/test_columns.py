@@ -1,14 +1,15 @@
 import pytest
 
 from reactive_desched.plan.columns import align
+from tests.support.golden import Golden
 
 ROWS = [["POD", "NODE", "REASON"], ["shop/cart", "n1", "one two three four five six seven eight"]]
 
 
-def test_columns_line_up_and_rows_keep_to_one_line_without_a_width() -> None:
+def test_columns_line_up_and_rows_keep_to_one_line_without_a_width(golden: Golden) -> None:
     assert list(align(ROWS)) == [
         "  POD        NODE  REASON",
-        "  shop/cart  n1    one two three four five six seven eight",
+        golden(),
     ]
 
 
@@ -22,17 +23,17 @@ def test_numbers_stand_to_the_right() -> None:
     ]
 
 
-def test_a_long_last_column_is_folded_in_its_place() -> None:
+def test_a_long_last_column_is_folded_in_its_place(golden: Golden) -> None:
     assert list(align(ROWS, width=52))[1:] == [
-        "  shop/cart  n1    one two three four five six seven",
+        golden(),
         "                   eight",
     ]
 
 
-def test_where_there_is_no_room_it_goes_below_its_row() -> None:
+def test_where_there_is_no_room_it_goes_below_its_row(golden: Golden) -> None:
     assert list(align(ROWS, width=30))[1:] == [
         "  shop/cart  n1",
-        "      one two three four five six seven eight",
+        golden(),
     ]
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from reactive_desched.errors import ConfigError
 from reactive_desched.plan import json_text
 from reactive_desched.plan.json_text import JsonText
+from tests.support.golden import Golden
 
 scalars = (
     st.none()
@@ -83,25 +84,25 @@ def test_a_byte_order_mark_is_passed_over() -> None:
 
 
 @pytest.mark.parametrize(
-    ("written", "said"),
+    "written",
     [
-        pytest.param(b'{"a" 1}', "byte 1: the name of a member", id="no colon"),
-        pytest.param(b'{"a": 1 "b": 2}', "byte 8: a comma or } is expected", id="no comma"),
-        pytest.param(b'{"a": [1, 2', "byte 6: the text ends in the middle", id="cut short"),
-        pytest.param(b'{"a": tru}', "byte 7: invalid character", id="no word of JSON"),
-        pytest.param(b'{"a": 1,}', "byte 8: no } may follow a comma", id="a comma too many"),
-        pytest.param(b'{"a": ' + b"[" * 200_000, "nested too deeply", id="too deep"),
-        pytest.param(b'{"a\xff": 1}', "byte 1: the name of a member cannot", id="not UTF-8"),
+        pytest.param(b'{"a" 1}', id="no colon"),
+        pytest.param(b'{"a": 1 "b": 2}', id="no comma"),
+        pytest.param(b'{"a": [1, 2', id="cut short"),
+        pytest.param(b'{"a": tru}', id="no word of JSON"),
+        pytest.param(b'{"a": 1,}', id="a comma too many"),
+        pytest.param(b'{"a": ' + b"[" * 200_000, id="too deep"),
+        pytest.param(b'{"a\xff": 1}', id="not UTF-8"),
     ],
 )
-def test_what_is_no_json_is_named_with_its_byte(written: bytes, said: str) -> None:
+def test_what_is_no_json_is_named_with_its_byte(written: bytes, golden: Golden) -> None:
     text = JsonText(written, "cluster.json", window=4)
     text.next()
     with pytest.raises(ConfigError) as caught:
         walk(text)
 
     assert str(caught.value).startswith("cluster.json: not valid JSON at byte ")
-    assert said in str(caught.value)
+    assert golden() in str(caught.value)
 
 
 def test_a_mapped_file_is_given_back_to_the_system_behind_the_reader(
@@ -135,7 +136,9 @@ class Remembering(mmap.mmap):
         super().madvise(option, start, length)
 
 
-def test_a_comma_before_the_end_of_an_array_is_named() -> None:
+def test_a_comma_before_the_end_of_an_array_is_named(golden: Golden) -> None:
     array = JsonText(b"[1, 2, ]", "it")
-    with pytest.raises(ConfigError, match="at byte 7: no ] may follow a comma; remove the comma"):
+    with pytest.raises(ConfigError) as caught:
         _ = [array.read_value() for _ in array.elements()]
+
+    assert str(caught.value) == golden()

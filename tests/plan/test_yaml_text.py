@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from reactive_desched.errors import ConfigError
 from reactive_desched.plan import yaml_text
 from reactive_desched.plan.yaml_text import yaml_to_json
+from tests.support.golden import Golden
 
 
 def read(text: str | bytes) -> list[Any]:
@@ -102,26 +103,27 @@ def test_what_was_written_is_read(documents: list[Any], flow: bool) -> None:  # 
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    "text",
     [
         pytest.param(
             "a: 1\n b: 2\n",
-            "it.yaml:2:3: not valid YAML: no second key",
             id="indented",
         ),
-        pytest.param("a: [1\n", "it.yaml:2:1: not valid YAML: ", id="never closed"),
-        pytest.param("a: &x 1\nb: *x\n", "it.yaml:2:4: the alias *x is not ", id="an alias"),
-        pytest.param("a: !!binary aGk=\n", "it.yaml:1:4: the tag tag:yaml.org", id="a tag"),
-        pytest.param("a: !mine {b: 1}\n", "it.yaml:1:4: the tag !mine", id="a tag of one's own"),
-        pytest.param("[a]: 1\n", "it.yaml:1:1: a key must be a text", id="a list as a key"),
-        pytest.param(b"a: \xff\n", "it.yaml: not valid YAML: ", id="not UTF-8"),
+        pytest.param("a: [1\n", id="never closed"),
+        pytest.param("a: &x 1\nb: *x\n", id="an alias"),
+        pytest.param("a: !!binary aGk=\n", id="a tag"),
+        pytest.param("a: !mine {b: 1}\n", id="a tag of one's own"),
+        pytest.param("[a]: 1\n", id="a list as a key"),
+        pytest.param(b"a: \xff\n", id="not UTF-8"),
     ],
 )
-def test_what_cannot_be_read_is_named_with_line_and_column(text: str | bytes, said: str) -> None:
+def test_what_cannot_be_read_is_named_with_line_and_column(
+    text: str | bytes, golden: Golden
+) -> None:
     with pytest.raises(ConfigError) as caught:
         read(text)
 
-    assert str(caught.value).startswith(said)
+    assert str(caught.value).startswith(golden())
 
 
 def test_a_long_text_is_written_in_parts_and_progress_is_shown(
@@ -147,6 +149,8 @@ def test_what_is_remembered_of_scalars_is_bounded(monkeypatch: pytest.MonkeyPatc
     assert len(writer._scalar_cache) <= 2
 
 
-def test_a_merge_conflict_is_named_with_its_line() -> None:
-    with pytest.raises(ConfigError, match=r"^it.yaml:2:1: not valid YAML: a merge conflict is"):
+def test_a_merge_conflict_is_named_with_its_line(golden: Golden) -> None:
+    with pytest.raises(ConfigError) as caught:
         read("a: 1\n<<<<<<< HEAD\nb: 2\n=======\nb: 3\n>>>>>>> theirs\n")
+
+    assert str(caught.value) == golden()

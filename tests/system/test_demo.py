@@ -6,6 +6,8 @@ import time
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from tests.support.golden import Golden
+
 
 def typed(*words: str) -> subprocess.CompletedProcess[str]:
     """Run a command line of ours to its end."""
@@ -54,12 +56,12 @@ def test_the_demo_ends_well_reads_well_in_a_pipe_and_prints_commands_that_work(
             assert again.stdout.split("\n", 1)[0] in played.stdout
 
 
-def test_the_demo_keeps_its_journal_in_a_new_folder_alone(tmp_path: Path) -> None:
+def test_the_demo_keeps_its_journal_in_a_new_folder_alone(tmp_path: Path, golden: Golden) -> None:
     (tmp_path / "mine").write_text("x", encoding="utf-8")
     refused = typed("demo", "--keep", str(tmp_path))
 
     assert (refused.returncode, refused.stdout) == (2, "")
-    assert "is not empty: --keep takes a new folder" in refused.stderr
+    assert golden() in refused.stderr
 
 
 HOLD = """\

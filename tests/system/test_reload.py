@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.golden import Golden
 from tests.support.limits import UNLIMITED
 
 NODE = "node-1"
@@ -136,7 +137,7 @@ def test_a_policy_that_changes_is_acted_on_and_a_bad_one_is_not(
 
 
 def test_evictions_and_policies_are_kubernetes_events(
-    cluster: Any, follow: Callable[..., Any], mount: Mount
+    cluster: Any, follow: Callable[..., Any], mount: Mount, golden: Golden
 ) -> None:
     program = follow()
     page = Page(program)
@@ -163,7 +164,7 @@ def test_evictions_and_policies_are_kubernetes_events(
     for event in moved:
         assert event["reason"] == "RemovePodsViolatingNodeTaints"
         assert event["action"] == "Descheduled"
-        assert f"pod eviction from {NODE} node by reactive-desched" in event["note"]
+        assert golden(node=NODE) in event["note"]
     assert len(owners) == len(moved)
     assert {event["reason"] for event in owners} == {"PodEvicted"}
     assert "Deployment" in {event["regarding"]["kind"] for event in owners}

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from reactive_desched.cli import main
+from tests.support.golden import Golden
 from tests.support.limits import UNLIMITED
 from tests.system.conftest import wait_until
 
@@ -24,7 +25,7 @@ def settings() -> str:
 
 
 def test_status_why_and_pending_show_what_a_running_controller_did_and_what_waits(
-    cluster: Any, controller: Callable[..., Any], capsys: pytest.CaptureFixture[str]
+    cluster: Any, controller: Callable[..., Any], capsys: pytest.CaptureFixture[str], golden: Golden
 ) -> None:
     program = controller("--log-format", "json")
     program.wait_for('"synced"')
@@ -45,7 +46,7 @@ def test_status_why_and_pending_show_what_a_running_controller_did_and_what_wait
     assert "there is no pod" in capsys.readouterr().err
     assert main(["status", "--server", "http://127.0.0.1:1"]) == 1
     assert main(["status", "--server", program.url.replace("http:", "https:")]) == 1
-    assert "does it serve plain HTTP? Then write http://" in capsys.readouterr().err
+    assert golden() in capsys.readouterr().err
 
 
 def check_status(program: Any, ask: Callable[..., str], waiting: int) -> None:
