@@ -10,6 +10,7 @@ import pytest
 
 from reactive_desched.audit import index
 from reactive_desched.audit.opening import open_catalogue
+from tests.support.golden import Golden
 from tests.support.journals import some_events, write_journal
 
 
@@ -33,12 +34,12 @@ def said(folder: Path, cache: Path, *, step_s: float, is_writable: bool = True) 
         return lines
 
 
-def test_after_a_second_the_amount_to_read_is_reported_once(tmp_path: Path) -> None:
+def test_after_a_second_the_amount_to_read_is_reported_once(tmp_path: Path, golden: Golden) -> None:
     records = write_journal(tmp_path, some_events(60), per_segment=20)
 
     told = said(tmp_path, tmp_path, step_s=0.5)
 
-    assert told == [f"reading {len(records)} records into the index, once"]
+    assert told == [golden(len=len(records))]
 
 
 def test_a_short_read_reports_nothing(tmp_path: Path) -> None:
@@ -47,37 +48,41 @@ def test_a_short_read_reports_nothing(tmp_path: Path) -> None:
     assert said(tmp_path, tmp_path, step_s=0.01) == []
 
 
-def test_what_the_index_has_already_is_not_read_again(tmp_path: Path) -> None:
+def test_what_the_index_has_already_is_not_read_again(tmp_path: Path, golden: Golden) -> None:
     before = write_journal(tmp_path, some_events(60), per_segment=20)
     assert said(tmp_path, tmp_path, step_s=0.0) == []
     records = write_journal(tmp_path, some_events(90), per_segment=20)
 
     told = said(tmp_path, tmp_path, step_s=2.0)
 
-    assert told == [f"reading {len(records) - len(before)} records into the index, once"]
+    assert told == [golden(count=len(records) - len(before))]
     assert said(tmp_path, tmp_path, step_s=2.0) == []
 
 
-def test_of_a_journal_whose_beginning_is_gone_the_rest_is_counted(tmp_path: Path) -> None:
+def test_of_a_journal_whose_beginning_is_gone_the_rest_is_counted(
+    tmp_path: Path, golden: Golden
+) -> None:
     records = write_journal(tmp_path, some_events(60), per_segment=20)
     min(tmp_path.glob("journal-*")).unlink()
 
     told = said(tmp_path, tmp_path, step_s=2.0)
 
-    assert told == [f"reading {len(records) - 21} records into the index, once"]
+    assert told == [golden(count=len(records) - 21)]
 
 
-def test_where_no_index_can_be_kept_the_notice_promises_none(tmp_path: Path) -> None:
+def test_where_no_index_can_be_kept_the_notice_promises_none(
+    tmp_path: Path, golden: Golden
+) -> None:
     journal, cache = tmp_path / "journal", tmp_path / "a-file"
     records = write_journal(journal, some_events(60))
     cache.touch()
 
     told = said(journal, cache, step_s=2.0, is_writable=False)
 
-    assert told == [f"reading {len(records)} records into memory: no index can be kept"]
+    assert told == [golden(len=len(records))]
 
 
-def test_the_commands_say_it_on_standard_error(tmp_path: Path) -> None:
+def test_the_commands_say_it_on_standard_error(tmp_path: Path, golden: Golden) -> None:
     write_journal(tmp_path, some_events(20))
     code = (
         "import sys\n"
@@ -88,5 +93,5 @@ def test_the_commands_say_it_on_standard_error(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
 
-    assert done.stderr == "reactive-desched: reading 21 records into the index, once\n"
+    assert done.stderr == golden() + "\n"
     assert done.stdout.startswith("[\n{")

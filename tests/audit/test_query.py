@@ -12,6 +12,7 @@ from reactive_desched.audit.rows import micros
 from reactive_desched.errors import ConfigError
 from reactive_desched.journal.segments import list_segments
 from reactive_desched.journal.summary import EventFilter, parse_summary
+from tests.support.golden import Golden
 from tests.support.journals import some_events, write_journal
 
 NOW = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
@@ -87,15 +88,17 @@ def test_a_moment_is_written_as(text: str, moment: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("since", "until", "told"),
+    ("since", "until"),
     [
-        pytest.param("soon", "", '--since "soon" is not a time: write an RFC 3339', id="no time"),
-        pytest.param("5y", "", '"5y" is not a time: write .* such as 10m, 72h or 7d$', id="years"),
-        pytest.param("-1d", "", '--since "-1d" is not a time: write', id="how long ahead"),
-        pytest.param("", "2026-13-01", '--until "2026-13-01" is not a time: write', id="no month"),
-        pytest.param("10m", "20m", "--until 20m is not later than --since 10m", id="backwards"),
+        pytest.param("soon", "", id="no time"),
+        pytest.param("5y", "", id="years"),
+        pytest.param("-1d", "", id="how long ahead"),
+        pytest.param("", "2026-13-01", id="no month"),
+        pytest.param("10m", "20m", id="backwards"),
     ],
 )
-def test_a_wrong_moment_is_refused_with_a_remedy(since: str, until: str, told: str) -> None:
-    with pytest.raises(ConfigError, match=told):
+def test_a_wrong_moment_is_refused_with_a_remedy(since: str, until: str, golden: Golden) -> None:
+    with pytest.raises(ConfigError) as caught:
         query_args.parse_query(EventFilter(), since, until, NOW)
+
+    assert str(caught.value) == golden()

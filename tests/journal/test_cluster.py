@@ -13,6 +13,7 @@ from reactive_desched.journal.cluster import (
     mark_cluster,
 )
 from reactive_desched.journal.paths import default_journal_directory, journal_directory_of
+from tests.support.golden import Golden
 
 PROD = ClusterIdentity("prod", "uid-1", is_named=True)
 OTHER = ClusterIdentity("uid-2", "uid-2", seen_as="context kind, https://10.0.0.1")
@@ -134,15 +135,11 @@ def test_a_reader_finds_the_only_journal(tmp_path: Path) -> None:
     assert default_journal_directory(environ) == only
 
 
-def test_of_several_journals_a_reader_has_to_name_one(tmp_path: Path) -> None:
+def test_of_several_journals_a_reader_has_to_name_one(tmp_path: Path, golden: Golden) -> None:
     environ = {"XDG_STATE_HOME": str(tmp_path)}
     folders = [begin(journal_directory_of(environ, each), each) for each in (PROD, OTHER)]
 
     with pytest.raises(ConfigError) as asked:
         default_journal_directory(environ)
 
-    assert str(asked.value) == (
-        "there are journals of 2 clusters: name one\n"
-        f"  --journal {folders[0]}  # cluster prod (uid uid-1)\n"
-        f"  --journal {folders[1]}  # cluster uid-2 (context kind, https://10.0.0.1)"
-    )
+    assert str(asked.value) == golden(folders=folders[0], folders2=folders[1])

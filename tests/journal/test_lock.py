@@ -10,6 +10,7 @@ from reactive_desched.journal.journal import Journal
 from reactive_desched.journal.lock import DirectoryLock
 from reactive_desched.journal.log import Rotation
 from reactive_desched.journal.opened import JournalConfig
+from tests.support.golden import Golden
 
 OTHER_PROCESS = """
 import sys
@@ -23,7 +24,9 @@ except JournalError as error:
 """
 
 
-def test_a_second_process_learns_which_process_has_the_directory(tmp_path: Path) -> None:
+def test_a_second_process_learns_which_process_has_the_directory(
+    tmp_path: Path, golden: Golden
+) -> None:
     lock = DirectoryLock(tmp_path)
 
     other = subprocess.run(
@@ -35,8 +38,8 @@ def test_a_second_process_learns_which_process_has_the_directory(tmp_path: Path)
     )
 
     lock.close()
-    assert f"{tmp_path}: the journal is in use by process {os.getpid()} on" in other.stdout
-    assert "give this one a directory of its own" in other.stdout
+    assert golden("in use", tmp_path=tmp_path, getpid=os.getpid()) in other.stdout
+    assert golden("remedy") in other.stdout
 
 
 def test_a_second_journal_in_the_same_process_is_refused_too(tmp_path: Path) -> None:
@@ -60,10 +63,12 @@ def test_a_closed_lock_can_be_taken_again(tmp_path: Path) -> None:
 
 @pytest.mark.anyio
 async def test_a_directory_that_cannot_be_made_is_named_with_the_remedy(
-    tmp_path: Path, clock: object
+    tmp_path: Path, clock: object, golden: Golden
 ) -> None:
     file = tmp_path / "file"
     file.touch()
 
-    with pytest.raises(JournalError, match="Not a directory; name a directory that"):
+    with pytest.raises(JournalError) as caught:
         await Journal.open(file / "journal", JournalConfig(Rotation(1, 1)), clock=clock)  # type: ignore[arg-type]  # never asked
+
+    assert golden() in str(caught.value)

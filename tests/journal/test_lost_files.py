@@ -19,6 +19,7 @@ from reactive_desched.journal.records import AnyEvent, encode
 from reactive_desched.journal.recovery import recover
 from reactive_desched.journal.segments import list_segments
 from reactive_desched.journal.signing.checkpointer import CheckpointContext
+from tests.support.golden import Golden
 from tests.support.journals import some_events, write_journal
 from tests.support.manual_clock import wait_until
 
@@ -116,15 +117,17 @@ def test_a_damaged_compressed_file_is_named_and_stepped_over(tmp_path: Path) -> 
     ids=["not compressed", "cut short"],
 )
 def test_when_the_last_link_is_in_a_damaged_file_the_remedy_is_reported(
-    tmp_path: Path, raw: bytes
+    tmp_path: Path, raw: bytes, golden: Golden
 ) -> None:
     write_journal(tmp_path, some_events(60), per_segment=20, compress=True)
     os.truncate(list_segments(tmp_path)[-1].path, 0)
     path = list_segments(tmp_path)[-2].path
     path.write_bytes(raw)
 
-    with pytest.raises(JournalError, match="restore it, or move this journal away") as told:
+    with pytest.raises(JournalError) as told:
         recover(tmp_path)
+
+    assert golden() in str(told.value)
     assert str(path) in str(told.value)
 
 
