@@ -18,6 +18,7 @@ from reactive_desched.model.labels import EVERYTHING, Requirement
 from reactive_desched.model.objects import Node, Pod
 from reactive_desched.model.taints import Toleration
 from reactive_desched.testing.builders import node, pod
+from tests.support.golden import Golden
 
 
 @given(st.sets(st.integers(0, 300)))
@@ -151,14 +152,14 @@ def test_many_nodes_are_looked_through_in_several_turns(place: Callable[..., Any
     assert [here.fit.sync() for _ in range(4)] == [False, False, True, True]
 
 
-def test_meanwhile_findings_are_put_off_to_the_next_turn(place: Callable[..., Any]) -> None:
+def test_meanwhile_findings_are_put_off_to_the_next_turn(
+    place: Callable[..., Any], golden: Golden
+) -> None:
     finding = Finding(pod("mover", on="n1"), "Test", "why")
     here = place(*(node(f"n{number}") for number in range(450)))
     gate = NodeFitFilter(here.fit, EVERYTHING, evictor_requires=True)
 
-    assert gate.check(finding, 7) == Defer(
-        finding, "NodeFit", "NodeFitPending", "changed nodes are still being evaluated", 7
-    )
+    assert gate.check(finding, 7) == Defer(finding, "NodeFit", "NodeFitPending", golden(), 7)
     assert isinstance(gate.check(finding, 7), Defer)
     assert gate.check(finding, 7) is None
 

@@ -20,6 +20,7 @@ from reactive_desched.model.objects import (
 from reactive_desched.testing.anti_affinity import anti_affinity_term, with_anti_affinity
 from reactive_desched.testing.builders import node, pod, with_spec
 from tests.support.all_nodes import fitting_nodes
+from tests.support.golden import Golden, verbatim
 
 WEB = {"app": "web"}
 MOVER = pod("mover", on="n1", labels=WEB, requests={"cpu": "1"})
@@ -108,6 +109,7 @@ def test_of_the_nodes_that_fit_the_one_with_most_room_is_named(place: Callable[.
 
 def test_why_not_counts_each_node_once_but_for_several_shortages(
     place: Callable[..., Any],
+    golden: Golden,
 ) -> None:
     nodes = [
         node("n1"),
@@ -120,10 +122,10 @@ def test_why_not_counts_each_node_once_but_for_several_shortages(
 
     found = here.fit.diagnose_other_nodes(MOVER, EVERYTHING)
 
-    assert str(found.diagnosis) == (
+    assert str(found.diagnosis) == verbatim(
         "0/3 nodes are available: 1 Too many pods, 1 node(s) were unschedulable, 2 Insufficient cpu"
     )
-    assert found.message == f"no other node fits the pod: {found.diagnosis}"
+    assert found.message == golden(diagnosis=found.diagnosis)
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from reactive_desched.model.objects import (
 )
 from reactive_desched.model.reservations import Reservation, ReservationPhase
 from reactive_desched.testing.builders import node, pod
+from tests.support.golden import verbatim
 
 HOST = "kubernetes.io/hostname"
 ONE_PLACE = {"cpu": "4", "memory": "8Gi", "pods": "1"}
@@ -64,7 +65,7 @@ def test_a_place_that_koordinator_keeps_is_no_room_until_a_pod_takes_it(
         pytest.param({"requests": {"cpu": 3000}}, "Insufficient cpu", id="requests"),
         pytest.param(
             {"host_ports": (HostPort(80),)},
-            "node(s) didn't have free ports for the requested pod ports",
+            verbatim("node(s) didn't have free ports for the requested pod ports"),
             id="host ports",
         ),
         pytest.param(

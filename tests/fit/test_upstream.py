@@ -10,6 +10,7 @@ from reactive_desched.model.objects import ClusterObject, Node, Pod, PodAffinity
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.view import ClusterView
 from reactive_desched.testing.builders import node, pod
+from tests.support.golden import Golden, verbatim
 
 REPELS = (PodAffinityTerm("kubernetes.io/hostname", LabelSelector({"app": "db"})),)
 
@@ -48,21 +49,21 @@ WEB = pod("web", on="n1", requests={"cpu": "500m"})
             with_spec(WEB, node_selector={"disk": "ssd"}),
             node("n2"),
             [],
-            "pod node selector does not match the node label",
+            verbatim("pod node selector does not match the node label"),
             id="node selector",
         ),
         pytest.param(
             pod("web", on="n1", requires="disk=ssd"),
             node("n2"),
             [],
-            "pod node selector does not match the node label",
+            verbatim("pod node selector does not match the node label"),
             id="required affinity",
         ),
         pytest.param(
             WEB,
             node("n2", "a:NoExecute"),
             [],
-            "pod does not tolerate taints on the node",
+            verbatim("pod does not tolerate taints on the node"),
             id="a NoExecute taint",
         ),
         pytest.param(WEB, node("n2", "a:PreferNoSchedule"), [], None, id="a soft taint"),
@@ -73,7 +74,7 @@ WEB = pod("web", on="n1", requests={"cpu": "500m"})
             with_spec(WEB, anti_affinity=REPELS),
             node("n2"),
             [pod("db", on="n2", labels={"app": "db"})],
-            "pod matches inter-pod anti-affinity rule of other pod on node",
+            verbatim("pod matches inter-pod anti-affinity rule of other pod on node"),
             id="anti-affinity to a resident",
         ),
         pytest.param(
@@ -170,7 +171,7 @@ def test_the_node_found_is_named() -> None:
     assert fit.find_any_node(WEB) == "n1"
 
 
-def test_why_nothing_was_found_is_counted_by_the_first_reason_of_each_node() -> None:
+def test_why_nothing_was_found_is_counted_by_the_first_reason_of_each_node(golden: Golden) -> None:
     cordoned = node("n3", "a:NoSchedule", unschedulable=True)
     fit = search(node("n1"), node("n2", "a:NoSchedule"), cordoned, node("n4", "b:NoExecute"))
     sibling = msgspec.structs.replace(WEB, uid="sibling")
@@ -178,8 +179,8 @@ def test_why_nothing_was_found_is_counted_by_the_first_reason_of_each_node() -> 
     for candidate in (WEB, sibling):
         assert fit.find_other_node(candidate, EVERYTHING) is None
         found = fit.diagnose_other_nodes(candidate, EVERYTHING)
-        assert found.message == f"no other node fits the pod: {found.diagnosis}"
-        assert str(found.diagnosis) == (
+        assert found.message == golden(diagnosis=found.diagnosis)
+        assert str(found.diagnosis) == verbatim(
             "0/3 nodes are available: "
             "1 node is not schedulable, 2 pod does not tolerate taints on the node"
         )

@@ -22,6 +22,7 @@ from reactive_desched.model.volumes import (
     VOLUME_ZONE_CONFLICT,
 )
 from reactive_desched.testing.builders import node, pod, term
+from tests.support.golden import verbatim
 
 KeptOff = Callable[..., str | None]
 OLD_ZONE_LABEL = "failure-domain.beta.kubernetes.io/zone"
@@ -53,7 +54,7 @@ def volume(name: str = "data", **fields: Any) -> PersistentVolume:  # any field 
         ),
         pytest.param(
             [node("n2"), claim(phase="Lost"), volume()],
-            'persistentvolumeclaim "data" bound to non-existent persistentvolume',
+            verbatim('persistentvolumeclaim "data" bound to non-existent persistentvolume'),
             id="a claim that lost its volume",
         ),
         pytest.param([node("n2"), claim(volume_name="")], None, id="a claim not bound yet"),

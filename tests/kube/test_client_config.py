@@ -15,6 +15,7 @@ from reactive_desched.errors import ConfigError
 from reactive_desched.kube.auth.cancellable import CancellableRunner
 from reactive_desched.kube.auth.client_config import ClientConfigLoader
 from reactive_desched.kube.auth.kubeconfig import InCluster, KubeconfigFiles
+from tests.support.golden import Golden
 
 
 def kubeconfig(
@@ -151,22 +152,20 @@ def test_a_plugin_that_fails_is_named_without_its_words(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("user", "told"),
+    "user",
     [
         pytest.param(
             {"exec": {"apiVersion": "v1", "command": "get-token"}},
-            "no answer in 60 s from its credential plugin 'get-token': run it by hand",
             id="a plugin",
         ),
         pytest.param(
             {"auth-provider": {"name": "oidc", "config": {}}},
-            "no answer in 60 s: see whether what the user's auth-provider names can be reached",
             id="none",
         ),
     ],
 )
 def test_a_plugin_is_blamed_for_a_missing_answer_only_where_there_is_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, user: dict[str, Any], told: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, user: dict[str, Any], golden: Golden
 ) -> None:
     def too_long(
         _waits: CancellableRunner, work: Coroutine[None, None, None], _limit_s: float
@@ -178,15 +177,17 @@ def test_a_plugin_is_blamed_for_a_missing_answer_only_where_there_is_one(
     path = kubeconfig(tmp_path, user)
     with pytest.raises(ConfigError) as caught:
         reader(path).load()
-    assert str(caught.value).startswith(f"kubeconfig {path}: {told}")
+    assert str(caught.value).startswith(f"kubeconfig {path}: {golden()}")
 
 
 def test_a_plugin_that_fails_is_not_logged_as_well(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, golden: Golden
 ) -> None:
     user = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "false"}}
-    with pytest.raises(ConfigError, match="its credential plugin 'false' ended with exit status 1"):
+    with pytest.raises(ConfigError) as caught:
         reader(kubeconfig(tmp_path, user), **os.environ).load()
+
+    assert golden() in str(caught.value)
     assert caplog.messages == []
 
 
@@ -209,13 +210,15 @@ def test_a_token_with_a_control_character_is_refused_and_not_quoted(
 
 
 def test_a_service_accounts_token_with_a_line_break_is_refused(
-    tmp_path: Path, ca_file: Path
+    tmp_path: Path, ca_file: Path, golden: Golden
 ) -> None:
     (tmp_path / "token").write_text("first\nsecond\n")
     (tmp_path / "ca.crt").write_bytes(ca_file.read_bytes())
     environ = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
-    with pytest.raises(ConfigError, match=f"the service account in {tmp_path}: the token"):
+    with pytest.raises(ConfigError) as caught:
         ClientConfigLoader(InCluster(tmp_path), environ).load()
+
+    assert golden(tmp_path=tmp_path) in str(caught.value)
 
 
 NO_ADDRESSES = [
@@ -234,30 +237,34 @@ NO_ADDRESSES = [
 
 @pytest.mark.parametrize("server", NO_ADDRESSES)
 def test_a_server_that_is_no_http_address_is_refused_and_quoted(
-    tmp_path: Path, server: str
+    tmp_path: Path, server: str, golden: Golden
 ) -> None:
     path = kubeconfig(tmp_path, cluster={"server": server})
     with pytest.raises(ConfigError) as caught:
         reader(path).load()
     server = server.rstrip("/")
-    told = (
-        f"kubeconfig {path}: the server {server!r} is not a http address: write https://HOST:PORT"
-    )
+    told = golden(path=path, server=f"{server!r}")
     assert str(caught.value) == told
 
 
-def test_a_cluster_without_a_server_is_refused(tmp_path: Path) -> None:
+def test_a_cluster_without_a_server_is_refused(tmp_path: Path, golden: Golden) -> None:
     path = kubeconfig(tmp_path)
     path.write_text(path.read_text().replace('"server"', '"elsewhere"'))
-    with pytest.raises(ConfigError, match="the server '' is not a http address"):
+    with pytest.raises(ConfigError) as caught:
         reader(path).load()
+
+    assert golden() in str(caught.value)
 
 
 @pytest.mark.parametrize("proxy", ["p:1", "socks5://p:1"])
-def test_a_proxy_that_is_no_http_address_is_refused(tmp_path: Path, proxy: str) -> None:
+def test_a_proxy_that_is_no_http_address_is_refused(
+    tmp_path: Path, proxy: str, golden: Golden
+) -> None:
     path = kubeconfig(tmp_path, cluster={"server": "https://api.example"})
-    with pytest.raises(ConfigError, match=f"the proxy '{proxy}' is not a http address"):
+    with pytest.raises(ConfigError) as caught:
         reader(path, HTTPS_PROXY=proxy).load()
+
+    assert golden(proxy=proxy) in str(caught.value)
 
 
 def test_the_password_of_an_address_that_is_refused_is_not_shown(tmp_path: Path) -> None:
@@ -289,10 +296,12 @@ def test_the_first_of_several_files_that_has_a_name_wins(tmp_path: Path) -> None
     assert access.headers == {"Authorization": "Bearer one"}
 
 
-def test_an_unknown_context_lists_the_known_ones(tmp_path: Path) -> None:
+def test_an_unknown_context_lists_the_known_ones(tmp_path: Path, golden: Golden) -> None:
     path = kubeconfig(tmp_path, context="blue")
-    with pytest.raises(ConfigError, match=f"{path} has no context 'red': it has blue"):
+    with pytest.raises(ConfigError) as caught:
         reader(path, context="red").load()
+
+    assert golden(path=path) in str(caught.value)
 
 
 def test_no_context_at_all_says_how_to_name_one(tmp_path: Path) -> None:

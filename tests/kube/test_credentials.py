@@ -12,6 +12,7 @@ from reactive_desched.errors import Unreachable
 from reactive_desched.kube.auth.credentials import Credentials
 from reactive_desched.kube.auth.kubeconfig import KubeconfigFiles, KubeConfigOptions
 from reactive_desched.kube.client.session import open_session
+from tests.support.golden import Golden
 from tests.support.manual_clock import ManualClock, wait_until
 from tests.support.scripted_api import ScriptedApi
 
@@ -31,7 +32,7 @@ Write = Callable[..., Path]
     ],
 )
 async def test_a_token_file_that_goes_bad_keeps_the_old_token_and_is_reported_without_the_new_one(
-    bad: str, kubeconfig: Write, tmp_path: Path, clock: ManualClock
+    bad: str, kubeconfig: Write, tmp_path: Path, clock: ManualClock, golden: Golden
 ) -> None:
     token = tmp_path / "token"
     token.write_text("first")
@@ -47,13 +48,17 @@ async def test_a_token_file_that_goes_bad_keeps_the_old_token_and_is_reported_wi
         await wait_until(lambda: credentials.last_error is not None)
         group.cancel_scope.cancel()
 
-    assert f"kubeconfig {path}: the token holds a line break" in str(credentials.last_error)
+    assert golden(path=path) in str(credentials.last_error)
     assert SECRET not in str(credentials.last_error)
     assert credentials.config.headers == {"Authorization": "Bearer first"}
 
 
 async def test_an_unexpected_error_of_a_reload_is_reported_without_its_words_and_tried_again(
-    kubeconfig: Write, tmp_path: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+    kubeconfig: Write,
+    tmp_path: Path,
+    clock: ManualClock,
+    monkeypatch: pytest.MonkeyPatch,
+    golden: Golden,
 ) -> None:
     async def no_thread(*_: object, **__: object) -> None:
         raise RuntimeError(SECRET)
@@ -72,7 +77,7 @@ async def test_an_unexpected_error_of_a_reload_is_reported_without_its_words_and
             patched.setattr(anyio.to_thread, "run_sync", no_thread)
             clock.advance(60)
             await wait_until(lambda: credentials.last_error is not None)
-        told = f"kubeconfig {path} cannot be read: RuntimeError; it is tried again"
+        told = golden(path=path)
         assert credentials.last_error == told
         assert credentials.config.headers == {"Authorization": "Bearer first"}
         await wait_until(lambda: clock.pending_waits_s == [60.0])

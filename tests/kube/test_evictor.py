@@ -31,6 +31,7 @@ from reactive_desched.model.outcomes import (
     ServerError,
     TooManyRequests,
 )
+from tests.support.golden import verbatim
 from tests.support.manual_clock import ManualClock
 from tests.support.scripted_api import ScriptedApi, ScriptedReply, status
 
@@ -162,7 +163,7 @@ async def test_without_a_reason_a_soft_eviction_says_that_none_was_set(
 async def test_kubevirts_webhook_moves_the_pod_in_the_background(
     api: ScriptedApi, session: Session
 ) -> None:
-    said = (
+    said = verbatim(
         'admission webhook "virt-launcher-eviction-interceptor.kubevirt.io" denied the request: '
         'Eviction triggered evacuation of VMI "default/vm"'
     )
@@ -180,7 +181,7 @@ async def test_any_success_is_accepted(api: ScriptedApi, session: Session, code:
     [
         pytest.param(
             ScriptedReply(429, refusal(429, "TooManyRequests", "Cannot evict.", causes=budget())),
-            PdbRefused("The disruption budget web needs 2 healthy pods and has 2"),
+            PdbRefused(verbatim("The disruption budget web needs 2 healthy pods and has 2")),
             id="a budget with nothing left",
         ),
         pytest.param(
@@ -211,7 +212,9 @@ async def test_any_success_is_accepted(api: ScriptedApi, session: Session, code:
         ),
         pytest.param(
             ScriptedReply(503, b"upstream connect error or disconnect/reset before headers"),
-            EffectUnknown("503: upstream connect error or disconnect/reset before headers"),
+            EffectUnknown(
+                verbatim("503: upstream connect error or disconnect/reset before headers")
+            ),
             id="of a proxy that lost the API server",
         ),
         pytest.param(ScriptedReply(404, refusal(404, "NotFound", "no pod")), NotFound(), id="gone"),

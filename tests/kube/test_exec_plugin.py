@@ -13,6 +13,7 @@ import pytest
 
 from reactive_desched.kube.auth import exec_plugin
 from reactive_desched.kube.auth.exec_plugin import ExecPlugin
+from tests.support.golden import Golden
 from tests.support.manual_clock import wait_until
 
 pytestmark = pytest.mark.timeout(60)
@@ -74,12 +75,12 @@ def test_it_receives_what_is_asked_of_it_and_the_variables_of_the_kubeconfig(
     ],
 )
 def test_one_that_fails_is_reported_with_its_exit_status_and_no_word_of_its_own(
-    said: str, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+    said: str, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str], golden: Golden
 ) -> None:
     caplog.set_level(logging.DEBUG)
     told = refusal(make(f"import sys; print({said!r}); print({said!r}, file=sys.stderr); exit(3)"))
     name = f"its credential plugin {sys.executable!r}"
-    assert told == f"{name} ended with exit status 3; run it by hand to see why"
+    assert told == golden(name=name)
     assert SECRET not in caplog.text
     assert SECRET not in "".join(capfd.readouterr())
 
@@ -114,56 +115,47 @@ def test_a_variable_without_a_value_is_empty() -> None:
     ],
 )
 def test_what_no_process_can_be_given_is_reported_with_the_plugin_and_the_remedy(
-    more: dict[str, Any], told: str
+    more: dict[str, Any], told: str, golden: Golden
 ) -> None:
     words = refusal(make("", **more))
-    assert words.startswith(f"its credential plugin {sys.executable!r} cannot be run: {told}; ")
+    assert words.startswith(golden(executable=f"{sys.executable!r}", told=told) + " ")
     assert words.endswith("correct exec.command, exec.args or exec.env")
 
 
 @pytest.mark.parametrize(
-    ("plugin", "told"),
+    "plugin",
     [
-        pytest.param(make(f"print('{SECRET}')"), "gave no ExecCredential", id="no JSON"),
-        pytest.param(
-            answering({"token": [SECRET]}), r"Expected `str | null`, got `array`", id="no text"
-        ),
-        pytest.param(answering({}), "neither a token nor a certificate", id="nothing"),
+        pytest.param(make(f"print('{SECRET}')"), id="no JSON"),
+        pytest.param(answering({"token": [SECRET]}), id="no text"),
+        pytest.param(answering({}), id="nothing"),
         pytest.param(
             answering({"clientCertificateData": SECRET}),
-            "nor a certificate with its key",
             id="half",
         ),
-        pytest.param(
-            answering({"token": SECRET}, SECRET), f"another version than '{VERSION}'", id="version"
-        ),
+        pytest.param(answering({"token": SECRET}, SECRET), id="version"),
         pytest.param(
             answering({"token": SECRET, "expirationTimestamp": SECRET}),
-            "Invalid RFC3339 encoded datetime - at `$.status.expirationTimestamp`",
             id="no time",
         ),
         pytest.param(
             make(f'import sys; sys.stdout.buffer.write(b\'{{"apiVersion": "{SECRET}\\xff"}}\')'),
-            "gave an answer that is not UTF-8",
             id="not UTF-8",
         ),
-        pytest.param(
-            make("import sys; sys.stdout.write('x' * 2**21)"), "more than 1048576", id="endless"
-        ),
+        pytest.param(make("import sys; sys.stdout.write('x' * 2**21)"), id="endless"),
     ],
 )
 def test_an_answer_that_cannot_be_used_is_described_and_not_repeated(
-    plugin: ExecPlugin, told: str
+    plugin: ExecPlugin, golden: Golden
 ) -> None:
     words = refusal(plugin)
-    assert told in words
+    assert golden() in words
     assert SECRET not in words
 
 
-def test_one_that_is_not_there_is_named_with_the_remedy() -> None:
+def test_one_that_is_not_there_is_named_with_the_remedy(golden: Golden) -> None:
     plugin = ExecPlugin(SimpleNamespace(value={"apiVersion": VERSION, "command": "/no/such"}))
     told = refusal(plugin)
-    assert "'/no/such' cannot be run: No such file or directory; install it" in told
+    assert golden() in told
 
 
 def test_one_that_is_waited_for_is_reported(

@@ -4,6 +4,7 @@ import pytest
 
 from reactive_desched.errors import ConfigError
 from reactive_desched.kube.auth.kubeconfig_shape import validate_kubeconfig
+from tests.support.golden import Golden
 
 SECRET = "c4n4ry"
 
@@ -17,41 +18,34 @@ def refusal(folder: Path, text: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    "text",
     [
-        pytest.param("just words", "it is not a mapping of fields", id="a text"),
+        pytest.param("just words", id="a text"),
         pytest.param(
             "kind: DeschedulerPolicy\n---\nkind: ReactiveSettings\n",
-            "it holds more than one YAML document",
             id="a policy and settings",
         ),
-        pytest.param("[1, 2]", "it is not a mapping of fields", id="a list"),
-        pytest.param(
-            "clusters: 7", "Expected `array | null`, got `int` - at `$.clusters`", id="a number"
-        ),
-        pytest.param(
-            "users: [{user: {}}]", "required field `name` - at `$.users[0]`", id="no name"
-        ),
+        pytest.param("[1, 2]", id="a list"),
+        pytest.param("clusters: 7", id="a number"),
+        pytest.param("users: [{user: {}}]", id="no name"),
         pytest.param(
             f"users: [{{name: u, user: {SECRET}}}]",
-            "got `str` - at `$.users[0].user`",
             id="no user",
         ),
         pytest.param(
             f"users: [{{name: u, user: {{token: [{SECRET}]}}}}]",
-            "got `array` - at `$.users[0].user.token`",
             id="no token",
         ),
     ],
 )
 def test_what_is_not_of_the_shape_is_reported_with_its_place_on_one_line(
-    tmp_path: Path, text: str, told: str
+    tmp_path: Path, text: str, golden: Golden
 ) -> None:
     words = refusal(tmp_path, text)
     assert words.startswith(
-        "kubeconfig FILE cannot be used: " if "$" in told else "FILE is not a kubeconfig: "
+        "kubeconfig FILE cannot be used: " if "$" in golden() else "FILE is not a kubeconfig: "
     )
-    assert told in words
+    assert golden() in words
     assert "--kubeconfig" in words
     assert "\n" not in words
     assert SECRET not in words
@@ -80,10 +74,10 @@ def test_what_is_no_yaml_is_reported_with_line_and_column_on_one_line(
     "value", ["0x_", "2026-13-45", f"!!bool {SECRET}", f"!!timestamp {SECRET}", f"!!int {SECRET}"]
 )
 def test_a_value_that_the_yaml_loader_stumbles_over_is_reported_with_the_remedy(
-    tmp_path: Path, value: str
+    tmp_path: Path, value: str, golden: Golden
 ) -> None:
     words = refusal(tmp_path, f"users: [{{name: u, user: {{token: {value}}}}}]")
-    assert words.startswith("kubeconfig FILE holds a number, date or tag that YAML cannot read: ")
+    assert words.startswith(golden() + " ")
     assert "in quotes" in words
     assert SECRET not in words
 
@@ -92,9 +86,13 @@ def test_an_empty_file_is_reported(tmp_path: Path) -> None:
     assert refusal(tmp_path, "# nothing\n").startswith("kubeconfig FILE is empty: pass another")
 
 
-def test_a_file_that_cannot_be_read_is_reported_with_the_reason(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"cannot be read: Is a directory: let this process"):
+def test_a_file_that_cannot_be_read_is_reported_with_the_reason(
+    tmp_path: Path, golden: Golden
+) -> None:
+    with pytest.raises(ConfigError) as caught:
         validate_kubeconfig(str(tmp_path))
+
+    assert golden() in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import pytest
 
 from reactive_desched.kube.client.session import KubeConfigOptions, open_session
 from reactive_desched.kube.watch.reflector import SYNCED
+from tests.support.golden import verbatim
 from tests.support.manual_clock import ManualClock, wait_until
 from tests.support.reflector_harness import ReflectorHarness
 from tests.support.scripted_api import ScriptedApi, ScriptedReply, failing, status
@@ -20,7 +21,7 @@ pytestmark = pytest.mark.anyio
 async def test_a_forbidden_resource_names_itself_and_is_asked_for_seldom(
     api: ScriptedApi, mirror: ReflectorHarness
 ) -> None:
-    why = 'things is forbidden: User "x" cannot list resource "things"'
+    why = verbatim('things is forbidden: User "x" cannot list resource "things"')
     body = msgspec.json.encode(status("Forbidden", 403, why))
     for _ in range(5):
         api.answer_next("list", ScriptedReply(403, body))

@@ -11,7 +11,7 @@ from tests.support.scripted_api import ScriptedApi
 
 pytestmark = pytest.mark.anyio
 
-ASLEEP = "the process was suspended for 40 s"
+ASLEEP = "suspended for 40 s"
 
 
 async def test_a_picture_is_distrusted_at_once_and_trusted_when_a_new_watch_has_settled(

@@ -13,6 +13,7 @@ from reactive_desched.kube.client.responses import ApiResponse, parse_status
 from reactive_desched.kube.codec import make_codecs
 from reactive_desched.kube.watch.initial_list import list_once
 from reactive_desched.state.kinds.interning import InternTables
+from tests.support.golden import Golden
 
 PAGE = b"<!DOCTYPE html>\n<html><head><title>Sign in</title></head></html>"
 KEY = ConnectionKey("api.example", 6443, True, True, None, None, None)
@@ -45,9 +46,11 @@ def test_an_error_that_is_a_web_page_repeats_nothing_of_it() -> None:
     assert parse_status(PAGE, 502).message.startswith("a web page (HTML) came back")
 
 
-def test_a_name_that_cannot_be_resolved_and_a_server_without_tls_are_said_plainly() -> None:
+def test_a_name_that_cannot_be_resolved_and_a_server_without_tls_are_said_plainly(
+    golden: Golden,
+) -> None:
     unknown = ClientConnectorDNSError(KEY, socket.gaierror(-2, "Name or service not known"))
     plain = ClientConnectorSSLError(KEY, OSError(1, "[SSL: WRONG_VERSION_NUMBER]"))
 
-    assert describe_error(unknown) == "the name of the server cannot be resolved: api.example"
+    assert describe_error(unknown) == golden()
     assert describe_error(plain).startswith("cannot speak TLS with api.example:6443: ")

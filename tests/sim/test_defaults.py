@@ -8,6 +8,7 @@ from reactive_desched.sim.pod_defaults import qos_class
 from reactive_desched.sim.seed import seed
 from reactive_desched.sim.status import StatusError
 from reactive_desched.sim.store import Store
+from tests.support.golden import verbatim
 
 
 @pytest.fixture
@@ -141,7 +142,9 @@ def test_the_lowest_global_default_applies_to_pods_without_a_class(store: Store)
 
 
 def test_an_unknown_priority_class_is_forbidden(store: Store) -> None:
-    with pytest.raises(StatusError, match="no PriorityClass with name vip was found") as refused:
+    with pytest.raises(
+        StatusError, match=verbatim("no PriorityClass with name vip was found")
+    ) as refused:
         create_pod(store, priorityClassName="vip")
     assert refused.value.code == 403
 

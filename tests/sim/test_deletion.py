@@ -7,6 +7,7 @@ from reactive_desched.sim.clock import VirtualClock
 from reactive_desched.sim.seed import seed
 from reactive_desched.sim.status import StatusError
 from reactive_desched.sim.store import DeleteOptions, Store
+from tests.support.golden import verbatim
 
 START = 1_800_000_000.0
 
@@ -165,6 +166,6 @@ def test_a_deletion_cannot_be_taken_back(store: Store) -> None:
 
 @pytest.mark.parametrize("name", ["default", "kube-system", "kube-public"])
 def test_the_namespaces_every_cluster_needs_stay(store: Store, name: str) -> None:
-    with pytest.raises(StatusError, match="this namespace may not be deleted") as refused:
+    with pytest.raises(StatusError, match=verbatim("this namespace may not be deleted")) as refused:
         store.delete("namespaces", "", name)
     assert (refused.value.code, refused.value.reason) == (403, "Forbidden")

@@ -11,6 +11,7 @@ from reactive_desched.sim.eviction import evict
 from reactive_desched.sim.seed import seed
 from reactive_desched.sim.status import StatusError
 from reactive_desched.sim.store import DeleteOptions, Event, Store
+from tests.support.golden import verbatim
 
 START = 1_800_000_000.0
 
@@ -164,8 +165,10 @@ def test_an_exhausted_budget_is_429_without_retry_after(world: World) -> None:
     world.budget(disruptionsAllowed=0, currentHealthy=1, desiredHealthy=1)
     error = world.refusal()
     assert (error.code, error.reason, error.retry_after) == (429, "TooManyRequests", 0)
-    assert error.message == "Cannot evict pod as it would violate the pod's disruption budget."
-    text = "The disruption budget b needs 1 healthy pods and has 1 currently"
+    assert error.message == verbatim(
+        "Cannot evict pod as it would violate the pod's disruption budget."
+    )
+    text = verbatim("The disruption budget b needs 1 healthy pods and has 1 currently")
     assert causes(error) == [("DisruptionBudget", text)]
 
 
@@ -174,7 +177,7 @@ def test_a_stale_budget_is_429_with_retry_after_ten(world: World) -> None:
     world.budget(observedGeneration=0)
     error = world.refusal()
     assert (error.code, error.retry_after) == (429, 10)
-    text = "The disruption budget b is still being processed by the server."
+    text = verbatim("The disruption budget b is still being processed by the server.")
     assert causes(error) == [("DisruptionBudget", text)]
 
 
@@ -183,19 +186,23 @@ def test_a_stale_budget_is_429_with_retry_after_ten(world: World) -> None:
     [
         pytest.param(
             {"reason": "SyncFailed", "message": "no scale"},
-            "The disruption budget b does not allow evicting pods currently because it failed"
-            " sync: no scale",
+            verbatim(
+                "The disruption budget b does not allow evicting pods currently because it failed"
+                " sync: no scale"
+            ),
             id="the controller could not compute it",
         ),
         pytest.param(
             {"reason": "InsufficientPods", "message": "wait"},
-            "The disruption budget b does not allow evicting pods currently (InsufficientPods):"
-            " wait",
+            verbatim(
+                "The disruption budget b does not allow evicting pods currently (InsufficientPods):"
+                " wait"
+            ),
             id="the controller said why",
         ),
         pytest.param(
             {"reason": "InsufficientPods"},
-            "The disruption budget b does not allow evicting pods currently",
+            verbatim("The disruption budget b does not allow evicting pods currently"),
             id="nobody said why",
         ),
     ],
@@ -230,7 +237,7 @@ def test_two_budgets_over_one_pod_are_500_without_a_reason(world: World) -> None
     error = world.refusal()
     assert (error.code, error.reason) == (500, "")
     assert "reason" not in error.body()
-    assert error.message.startswith("This pod has more than one PodDisruptionBudget")
+    assert error.message.startswith(verbatim("This pod has more than one PodDisruptionBudget"))
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed", "Pending"])

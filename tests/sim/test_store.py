@@ -7,6 +7,7 @@ from reactive_desched.sim.clock import VirtualClock
 from reactive_desched.sim.seed import seed
 from reactive_desched.sim.status import Expired, StatusError
 from reactive_desched.sim.store import Event, Store
+from tests.support.golden import verbatim
 
 START = 1_800_000_000.0
 
@@ -150,7 +151,7 @@ def test_an_update_without_a_version_overwrites_where_that_is_allowed(store: Sto
 @pytest.mark.parametrize("resource", ["leases", "poddisruptionbudgets"])
 def test_an_update_without_a_version_is_refused_for(store: Store, resource: str) -> None:
     store.create(resource, config("a"))
-    with pytest.raises(StatusError, match="must be specified for an update") as refused:
+    with pytest.raises(StatusError, match=verbatim("must be specified for an update")) as refused:
         store.update(resource, config("a", spec={"x": 1}))
     assert refused.value.code == 422
 

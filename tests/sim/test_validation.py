@@ -7,6 +7,7 @@ from reactive_desched.sim.clock import VirtualClock
 from reactive_desched.sim.seed import seed
 from reactive_desched.sim.status import StatusError
 from reactive_desched.sim.store import Store
+from tests.support.golden import verbatim
 
 
 @pytest.fixture
@@ -197,7 +198,7 @@ def change_pod(store: Store, **spec: Any) -> None:
     ],
 )
 def test_a_plain_update_of_a_pod_cannot_touch(store: Store, spec: dict[str, Any]) -> None:
-    with pytest.raises(StatusError, match="pod updates may not change fields") as refused:
+    with pytest.raises(StatusError, match=verbatim("pod updates may not change fields")) as refused:
         change_pod(store, **spec)
     assert refused.value.code == 422
 
@@ -228,5 +229,5 @@ def test_the_selector_of_a_deployment_is_immutable(store: Store) -> None:
 
 def test_the_value_of_a_priority_class_is_immutable(store: Store) -> None:
     made = store.create("priorityclasses", {"metadata": {"name": "a"}, "value": 1})
-    with pytest.raises(StatusError, match="may not be changed in an update"):
+    with pytest.raises(StatusError, match=verbatim("may not be changed in an update")):
         store.update("priorityclasses", {**made, "value": 2})

@@ -13,6 +13,7 @@ from reactive_desched.sim.pods import is_ready, node_of
 from reactive_desched.sim.seed import seed
 from reactive_desched.sim.store import Store
 from reactive_desched.sim.workloads import populate
+from tests.support.golden import Golden
 from tests.support.sim_world import START_S, ZONE
 
 
@@ -71,9 +72,13 @@ def test_the_same_seed_makes_the_same_landscape_and_another_seed_another() -> No
 
 
 @pytest.mark.parametrize(("nodes", "pods", "zones"), [(0, 1, 1), (1, -1, 1), (1, 1, 0)])
-def test_numbers_that_make_no_sense_are_named(nodes: int, pods: int, zones: int) -> None:
-    with pytest.raises(ConfigError, match="nodes and zones start at 1, pods at 0"):
+def test_numbers_that_make_no_sense_are_named(
+    nodes: int, pods: int, zones: int, golden: Golden
+) -> None:
+    with pytest.raises(ConfigError) as caught:
         populate(store(), nodes=nodes, pods=pods, zones=zones)
+
+    assert golden() in str(caught.value)
 
 
 def test_agents_leave_at_least_half_of_the_pods_to_others() -> None:

@@ -13,6 +13,7 @@ import structlog
 
 from reactive_desched.errors import ConfigError
 from reactive_desched.telemetry import logs
+from tests.support.golden import Golden
 
 CANARY = "c4n4ry-s3cr3t-v4lue"
 
@@ -372,12 +373,16 @@ def test_a_secret_is_found_in_small_and_in_capital_letters(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("level", "style", "said"),
+    ("level", "style"),
     [
-        ("loud", "json", "log level 'loud' is unknown: choose one of debug, info, warning, error"),
-        ("info", "xml", "log format 'xml' is unknown: choose one of console, json"),
+        ("loud", "json"),
+        ("info", "xml"),
     ],
 )
-def test_unknown_settings_are_refused_with_the_choices(level: str, style: str, said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
+def test_unknown_settings_are_refused_with_the_choices(
+    level: str, style: str, golden: Golden
+) -> None:
+    with pytest.raises(ConfigError) as caught:
         logs.configure(level, style, io.StringIO())
+
+    assert golden() in str(caught.value)

@@ -15,6 +15,7 @@ from reactive_desched.telemetry.registry import MetricsRegistry
 from reactive_desched.telemetry.sig_compat import FAMILIES, MAX_SERIES, UpstreamMetrics
 from reactive_desched.testing.builders import pod
 from reactive_desched.web.health import EventLoopPulse, Heartbeat
+from tests.support.golden import verbatim
 
 ROOT = Path(__file__).parents[2]
 WEB = pod("web", on="n1", namespace="shop")
@@ -144,9 +145,9 @@ def test_our_own_metrics_stand_beside_them(how: str) -> None:
 
 def test_the_texts_of_the_limits_are_the_sig_deschedulers() -> None:
     assert {upstream.TOTAL_REACHED, upstream.NODE_REACHED, upstream.NAMESPACE_REACHED} == {
-        "maximum number of evicted pods per a descheduling cycle reached",
-        "maximum number of evicted pods per node reached",
-        "maximum number of evicted pods per namespace reached",
+        verbatim("maximum number of evicted pods per a descheduling cycle reached"),
+        verbatim("maximum number of evicted pods per node reached"),
+        verbatim("maximum number of evicted pods per namespace reached"),
     }
 
 

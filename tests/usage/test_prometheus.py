@@ -23,6 +23,7 @@ from reactive_desched.usage.prometheus import (
     open_prometheus,
 )
 from tests.support.authority import CertificateAuthority
+from tests.support.golden import verbatim
 
 pytestmark = pytest.mark.anyio
 
@@ -127,42 +128,48 @@ async def test_the_query_is_posted_below_the_address(server: Server, path: str) 
     [
         pytest.param(
             {"status": "error", "errorType": "bad_data", "error": "parse error"},
-            "unable to capture prometheus metrics: bad_data: parse error",
+            verbatim("unable to capture prometheus metrics: bad_data: parse error"),
             id="a refused query",
         ),
         pytest.param(
             {"status": "success", "data": {"resultType": "scalar", "result": [1.0, "1"]}},
-            'expected query results to be of type "vector", got "scalar" instead',
+            verbatim('expected query results to be of type "vector", got "scalar" instead'),
             id="a scalar",
         ),
         pytest.param(
             vector(("n1", "0.5"), (None, "0.5")),
-            "the collected metrics sample is missing 'instance' key",
+            verbatim("the collected metrics sample is missing 'instance' key"),
             id="no instance",
         ),
         pytest.param(
             vector(("n1", "0.5"), ("n2", "1.2038")),
-            'the collected metrics sample for "n2" has value 1.2038 outside of <0; 1> interval',
+            verbatim(
+                'the collected metrics sample for "n2" has value 1.2038 outside of <0; 1> interval'
+            ),
             id="too much",
         ),
         pytest.param(
             vector(("n1", "NaN")),
-            'the collected metrics sample for "n1" has value NaN outside of <0; 1> interval',
+            verbatim(
+                'the collected metrics sample for "n1" has value NaN outside of <0; 1> interval'
+            ),
             id="no number",
         ),
         pytest.param(
             vector(("n1", "-0.1")),
-            'the collected metrics sample for "n1" has value -0.1 outside of <0; 1> interval',
+            verbatim(
+                'the collected metrics sample for "n1" has value -0.1 outside of <0; 1> interval'
+            ),
             id="less than nothing",
         ),
         pytest.param(
             b"<html>",
-            "unable to capture prometheus metrics: the answer is not Prometheus's",
+            verbatim("unable to capture prometheus metrics: ") + "the answer is not Prometheus's",
             id="something else",
         ),
         pytest.param(
             {"status": "success", "data": {"resultType": "vector", "result": [7]}},
-            "unable to capture prometheus metrics: the answer is not Prometheus's",
+            verbatim("unable to capture prometheus metrics: ") + "the answer is not Prometheus's",
             id="no series",
         ),
     ],
@@ -266,7 +273,7 @@ async def test_a_rotated_token_is_shown_with_the_next_query(server: Server) -> N
     [
         pytest.param(
             ApiResponse(404, {}, b'{"code":404,"message":"secrets \\"prom\\" not found"}'),
-            'unable to get monitoring/prom secret: 404 secrets "prom" not found',
+            verbatim('unable to get monitoring/prom secret: 404 secrets "prom" not found'),
             id="not there",
         ),
         pytest.param(
@@ -276,17 +283,23 @@ async def test_a_rotated_token_is_shown_with_the_next_query(server: Server) -> N
         ),
         pytest.param(
             secret(other="s3cret"),
-            'prometheus authentication token secret missing "prometheusAuthToken" data or empty',
+            verbatim(
+                'prometheus authentication token secret missing "prometheusAuthToken" data or empty'
+            ),
             id="another key",
         ),
         pytest.param(
             secret(prometheusAuthToken=""),
-            'prometheus authentication token secret missing "prometheusAuthToken" data or empty',
+            verbatim(
+                'prometheus authentication token secret missing "prometheusAuthToken" data or empty'
+            ),
             id="empty",
         ),
         pytest.param(
             ApiResponse(200, {}, b'{"data": {"prometheusAuthToken": "no base64!"}}'),
-            'prometheus authentication token secret missing "prometheusAuthToken" data or empty',
+            verbatim(
+                'prometheus authentication token secret missing "prometheusAuthToken" data or empty'
+            ),
             id="no base64",
         ),
     ],
@@ -331,5 +344,7 @@ async def test_a_token_that_cannot_be_read_is_reported(tmp_path: Path) -> None:
     (tmp_path / "token").mkdir()
     async with Server().serving() as server:
         server.url = server.url.replace("http://", "https://")
-        with pytest.raises(UsageUnavailable, match="unexpected error when reading in cluster"):
+        with pytest.raises(
+            UsageUnavailable, match=verbatim("unexpected error when reading in cluster")
+        ):
             await measure(server, ServiceAccountToken(tmp_path))

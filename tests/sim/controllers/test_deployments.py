@@ -2,6 +2,7 @@
 
 from reactive_desched.sim.objects import name_of
 from reactive_desched.sim.pods import is_ready
+from tests.support.golden import verbatim
 from tests.support.sim_world import SimulatedCluster, pod_template
 
 REVISION = "deployment.kubernetes.io/revision"
@@ -131,9 +132,9 @@ def test_every_change_of_size_is_an_event() -> None:
     (second,) = {name_of(rs) for rs in world.store.list("replicasets")} - {first}
 
     assert world.events("ScalingReplicaSet") == [
-        f"Scaled up replica set {first} from 0 to 2",
-        f"Scaled down replica set {first} from 2 to 1",
-        f"Scaled up replica set {second} from 0 to 1",
-        f"Scaled down replica set {first} from 1 to 0",
+        verbatim(f"Scaled up replica set {first} from 0 to 2"),
+        verbatim(f"Scaled down replica set {first} from 2 to 1"),
+        verbatim(f"Scaled up replica set {second} from 0 to 1"),
+        verbatim(f"Scaled down replica set {first} from 1 to 0"),
     ]
     assert set(world.events("SuccessfulCreate")) >= {f"Created pod: {n}" for n in world.names()}

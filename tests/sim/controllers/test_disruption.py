@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from reactive_desched.sim.status import StatusError
+from tests.support.golden import verbatim
 from tests.support.sim_world import SimulatedCluster, pod_template
 
 
@@ -104,7 +105,9 @@ def test_daemon_sets_have_no_scale_so_a_percentage_fails_to_sync() -> None:
 
     assert reason(world) == ("False", "SyncFailed")
     (condition,) = world.status("poddisruptionbudgets", "web")["conditions"]
-    assert condition["message"] == "daemonsets.apps does not implement the scale subresource"
+    assert condition["message"] == verbatim(
+        "daemonsets.apps does not implement the scale subresource"
+    )
     assert world.status("poddisruptionbudgets", "web")["disruptionsAllowed"] == 0
     assert numbers(world, "count") == (1, 1, 0, 1)
 

@@ -10,6 +10,7 @@ from reactive_desched.sim.http import openapi
 from reactive_desched.sim.http.schema import named_fields
 from reactive_desched.sim.server import Settings
 from reactive_desched.sim.status import too_large_version
+from tests.support.golden import verbatim
 
 pytestmark = pytest.mark.anyio
 
@@ -49,7 +50,7 @@ async def test_an_unknown_kind_of_a_known_group_is_a_status(
 ) -> None:
     status, body = await api.ask(method, path, {})
     assert (status, body["reason"]) == (404, "NotFound")
-    assert body["message"] == "the server could not find the requested resource"
+    assert body["message"] == verbatim("the server could not find the requested resource")
     assert body["details"]["kind"] in ("widgets", "nodes", "pods")
 
 

@@ -10,6 +10,7 @@ from reactive_desched.sim.resources import RESOURCES
 from reactive_desched.sim.seed import seed
 from reactive_desched.sim.store import Store
 from reactive_desched.sim.workloads import populate
+from tests.support.golden import verbatim
 
 CONTAINER = {"name": "c", "image": "app:1"}
 
@@ -51,19 +52,23 @@ def test_null_is_like_absent_but_for_times() -> None:
 @pytest.mark.parametrize(
     ("spec", "complaint"),
     [
-        pytest.param({"replicas": "3"}, "string into field spec.replicas of type int", id="text"),
+        pytest.param(
+            {"replicas": "3"}, verbatim("string into field spec.replicas of type int"), id="text"
+        ),
         pytest.param({"replicas": 1.5}, "number into field spec.replicas", id="a fraction"),
         pytest.param({"replicas": True}, "bool into field spec.replicas", id="a truth"),
-        pytest.param({"paused": "no"}, "string into field spec.paused of type bool", id="no flag"),
+        pytest.param(
+            {"paused": "no"}, verbatim("string into field spec.paused of type bool"), id="no flag"
+        ),
         pytest.param({"selector": []}, "array into field spec.selector", id="no object"),
         pytest.param(
             {"template": {"spec": {"containers": {}}}},
-            "object into field spec.template.spec.containers of type array",
+            verbatim("object into field spec.template.spec.containers of type array"),
             id="no list",
         ),
         pytest.param(
             {"template": {"metadata": {"labels": {"a": 1}}}},
-            "number into field spec.template.metadata.labels.a of type string",
+            verbatim("number into field spec.template.metadata.labels.a of type string"),
             id="a number as a label",
         ),
         pytest.param(

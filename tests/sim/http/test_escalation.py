@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from tests.sim.http.test_access import READ, account, as_user, grant
+from tests.support.golden import verbatim
 
 pytestmark = pytest.mark.anyio
 
@@ -74,10 +75,10 @@ async def test_the_refusal_lists_the_missing_rights_as_the_api_server_does(api: 
 
     _, answer = await written(api, rule("secrets", "pods", verbs=("get", "delete")))
 
-    assert answer["message"] == (
+    assert answer["message"] == verbatim(
         'roles.rbac.authorization.k8s.io "new" is forbidden: user "jane"'
-        ' (groups=["system:authenticated"]) is attempting to grant RBAC permissions not currently'
-        ' held:\n{APIGroups:[""], Resources:["pods"], Verbs:["delete"]}'
+        ' (groups=["system:authenticated"]) is attempting to grant RBAC permissions not'
+        ' currently held:\n{APIGroups:[""], Resources:["pods"], Verbs:["delete"]}'
         '\n{APIGroups:[""], Resources:["secrets"], Verbs:["get" "delete"]}'
     )
     assert (answer["reason"], answer["code"]) == ("Forbidden", 403)

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from reactive_desched.sim.server import Settings
+from tests.support.golden import verbatim
 
 pytestmark = pytest.mark.anyio
 
@@ -62,7 +63,7 @@ async def test_an_unknown_field_is_refused_if_the_client_is_strict(
     complaint = 'strict decoding error: unknown field "spec.replica"'
     status, body = await api.ask("POST", path, misspelt)
     assert (status, body["reason"]) == (400, "BadRequest")
-    assert body["message"].endswith(f"cannot be handled as a Deployment: {complaint}")
+    assert body["message"].endswith(verbatim(f"cannot be handled as a Deployment: {complaint}"))
 
     await api.ask("POST", DEPLOYMENTS, deployment)
     change = {"spec": {"replica": 3}}

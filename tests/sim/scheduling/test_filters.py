@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.golden import verbatim
 from tests.support.sim_world import SimulatedCluster
 
 CORDON = "node.kubernetes.io/unschedulable"
@@ -203,6 +204,6 @@ def test_a_node_named_in_advance_is_the_only_one() -> None:
     world = SimulatedCluster().nodes("n1", "n2")
 
     assert verdicts(world, nodeName="n2") == {
-        "n1": ("node(s) didn't match the requested node name",),
+        "n1": (verbatim("node(s) didn't match the requested node name"),),
         "n2": (),
     }
