@@ -24,6 +24,7 @@ from reactive_desched.model.outcomes import (
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
 from reactive_desched.testing.builders import node, pod
 from tests.support.flow import FakeEdgesController
+from tests.support.golden import Golden
 
 pytestmark = pytest.mark.anyio
 
@@ -256,7 +257,9 @@ async def test_a_pod_that_an_earlier_process_evicted_after_all_is_not_evicted_ag
         group.cancel_scope.cancel()
 
 
-async def test_a_start_says_what_runs_what_was_synced_the_limits_and_what_was_found() -> None:
+async def test_a_start_says_what_runs_what_was_synced_the_limits_and_what_was_found(
+    golden: Golden,
+) -> None:
     log, flow = Log(), whole_flow()
     log_identity(flow.config.policy, log, dry_run=True)
     async with flow.running(), anyio.create_task_group() as group:
@@ -265,7 +268,7 @@ async def test_a_start_says_what_runs_what_was_synced_the_limits_and_what_was_fo
         said = [event for event, _ in log.lines]
         assert said == [
             "reactive-desched starts",
-            "dry run: sends no eviction request",
+            golden(),
             "policy in force",
         ]
 

@@ -10,6 +10,7 @@ from reactive_desched.controller.worker import check_for_suspend
 from reactive_desched.gate.rate_limits import TokenRate
 from reactive_desched.testing.builders import node, pod
 from tests.support.assembly_bench import TAINTED, ControllerBench
+from tests.support.golden import Golden
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
@@ -65,14 +66,16 @@ async def test_a_pod_that_waited_for_a_token_is_not_evicted_on_the_old_state() -
     assert len(bench.evicted_names) == 1
 
 
-async def test_every_resource_is_paused_and_every_reflector_begins_a_new_epoch() -> None:
+async def test_every_resource_is_paused_and_every_reflector_begins_a_new_epoch(
+    golden: Golden,
+) -> None:
     bench, clock = suspendable()
     async with bench.running():
         bench.sync_and_resume(node("n1"), node("n2"))
         assert bench.controller.pauses.check() == ""
         clock.now += SUSPENDED_S
 
-        reason = "the process was suspended for 100 s"
+        reason = golden()
         assert bench.controller.pauses.check().endswith(reason)
         synced = [name for name in bench.readiness.pauses if name.startswith("sync/")]
         assert [bench.readiness.pauses[name].reason for name in synced] == [reason] * len(synced)

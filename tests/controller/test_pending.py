@@ -16,6 +16,7 @@ from reactive_desched.model.findings import Finding
 from reactive_desched.model.triggers import Trigger
 from reactive_desched.model.wakes import WakeOnCapacity, WakeOnPdb, WakeOnPod
 from reactive_desched.testing.builders import pod
+from tests.support.golden import Golden
 
 WALL_AHEAD = 1_000_000.0
 
@@ -34,6 +35,7 @@ def pending(bench: Any, now: float, **query: str) -> PendingList:
 
 def test_a_blocked_finding_is_listed_with_what_it_waits_for_and_since_when(
     make_bench: Any,
+    golden: Golden,
 ) -> None:
     bench = make_bench().start("a", "b")
     bench.gate.refuse("a", WakeOnPdb("default"), WakeOnPod("a"), until=60)
@@ -48,7 +50,7 @@ def test_a_blocked_finding_is_listed_with_what_it_waits_for_and_since_when(
     assert (first.namespace, first.pod, first.node, first.plugin) == ("default", "a", "n1", "Wrong")
     assert (first.gate, first.reason, first.message) == ("Gate", "No", "a message")
     assert first.waits_for == (
-        "a change of a PodDisruptionBudget in namespace default",
+        golden(),
         "a change of the pod",
     )
     assert first.trigger == "NodeTaintsChanged node n1"

@@ -15,6 +15,7 @@ from reactive_desched.controller.readiness import (
 )
 from reactive_desched.model.observer import Observer
 from reactive_desched.primitives.wakeup import Wakeup
+from tests.support.golden import Golden
 
 pytestmark = pytest.mark.anyio
 
@@ -118,13 +119,15 @@ async def test_work_is_available_when_the_last_pause_ends() -> None:
         bench.readiness.resume(BRAKE)
 
 
-def test_a_doubt_about_the_sync_pauses_what_was_in_sync_and_advances_the_epoch() -> None:
+def test_a_doubt_about_the_sync_pauses_what_was_in_sync_and_advances_the_epoch(
+    golden: Golden,
+) -> None:
     bench = Bench()
     bench.readiness.resume("sync/nodes", "not watched: 403")
     bench.readiness.pause_sync("the process was suspended for 40 s")
 
     assert bench.readiness.pauses["sync/nodes"] == PauseStatus(note="not watched: 403")
-    assert bench.readiness.reason == "sync/pods: the process was suspended for 40 s"
+    assert bench.readiness.reason == golden()
     assert bench.readiness.epoch.number == 1
 
 

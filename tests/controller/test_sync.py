@@ -31,6 +31,7 @@ from reactive_desched.state.resources import RESOURCES, RESOURCES_TO_SYNC
 from reactive_desched.testing.builders import node, pod
 from tests.support.assembly_bench import make_config
 from tests.support.flow import MemoryIntentStore, never_suspended
+from tests.support.golden import Golden
 
 ABOVE = OwnerReference("Deployment", "web", "d", controller=True)
 
@@ -278,16 +279,18 @@ def test_what_a_new_list_lacks_is_removed_in_steps(resource: str) -> None:
     assert sorted(bench.state.keys(resource)) == sorted(each.key for each in kept)
 
 
-def test_a_resource_is_in_sync_while_its_list_is_complete_and_a_watch_is_open() -> None:
+def test_a_resource_is_in_sync_while_its_list_is_complete_and_a_watch_is_open(
+    golden: Golden,
+) -> None:
     bench = Bench()
-    assert bench.reason("nodes") == "its first list is not complete"
+    assert bench.reason("nodes") == golden("first list")
     bench.nodes.mark_synced()
-    assert bench.reason("nodes") == "its first list is not complete", "a watch without any list"
+    assert bench.reason("nodes") == golden("first list"), "a watch without any list"
 
     bench.nodes.begin_replace()
-    assert bench.reason("nodes") == "a new list is being applied"
+    assert bench.reason("nodes") == golden("new list")
     bench.nodes.mark_synced()
-    assert bench.reason("nodes") == "a new list is being applied", "the list is not complete"
+    assert bench.reason("nodes") == golden("new list"), "the list is not complete"
     bench.nodes.end_replace()
     assert bench.reason("nodes") == "waiting for a watch"
     bench.nodes.mark_synced()
@@ -334,12 +337,12 @@ def test_an_optional_resource_that_is_denied_holds_nothing_until_it_can_be_read(
     assert bench.reason("persistentvolumes") == "lost"
 
 
-def test_a_resource_that_is_needed_is_waited_for_however_often_it_is_denied() -> None:
+def test_a_resource_that_is_needed_is_waited_for_however_often_it_is_denied(golden: Golden) -> None:
     bench = Bench()
     bench.handlers["pods"].mark_denied("403")
 
     assert bench.missing == []
-    assert bench.reason("pods") == "its first list is not complete"
+    assert bench.reason("pods") == golden()
 
 
 def test_an_object_that_cannot_be_read_is_reported_with_its_resource() -> None:

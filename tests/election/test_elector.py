@@ -10,6 +10,7 @@ from reactive_desched.election.lease import LeaseRecord, micro_time
 from reactive_desched.errors import LeadershipLost
 from reactive_desched.policy.leader_election import JITTER_FACTOR
 from tests.support.candidates import TIMING, Candidate, LeaseServer, held_by, renewed
+from tests.support.golden import Golden
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
@@ -201,7 +202,9 @@ async def test_a_term_counts_from_when_the_renewal_was_sent(world: World) -> Non
     assert 1 < world.acts[-1][0] - last_sent < TIMING.renew_deadline_s
 
 
-async def test_another_holder_in_the_lease_ends_the_term_at_once(world: World) -> None:
+async def test_another_holder_in_the_lease_ends_the_term_at_once(
+    world: World, golden: Golden
+) -> None:
     leader = world.candidate("a")
     async with anyio.create_task_group() as group:
         group.start_soon(leader.run)
@@ -211,11 +214,13 @@ async def test_another_holder_in_the_lease_ends_the_term_at_once(world: World) -
         group.cancel_scope.cancel()
 
     assert world.acts[-1][0] <= 6.3
-    assert leader.ended == "leadership is lost: thief holds the Lease"
+    assert leader.ended == golden()
     assert world.held().holder == "thief"
 
 
-async def test_a_lease_that_was_emptied_by_hand_ends_the_term_too(world: World) -> None:
+async def test_a_lease_that_was_emptied_by_hand_ends_the_term_too(
+    world: World, golden: Golden
+) -> None:
     leader = world.candidate("a")
     async with anyio.create_task_group() as group:
         group.start_soon(leader.run)
@@ -224,7 +229,7 @@ async def test_a_lease_that_was_emptied_by_hand_ends_the_term_too(world: World) 
         await anyio.sleep(5)
         group.cancel_scope.cancel()
 
-    assert leader.ended == "leadership is lost: no process holds the Lease"
+    assert leader.ended == golden()
 
 
 async def test_a_label_that_another_client_writes_meanwhile_does_not_end_the_term(
@@ -279,7 +284,9 @@ async def test_a_short_pause_ends_nothing(world: World) -> None:
     assert world.acts[-1][0] > 24.5
 
 
-async def test_a_term_begins_only_if_the_lease_is_still_its_own(world: World) -> None:
+async def test_a_term_begins_only_if_the_lease_is_still_its_own(
+    world: World, golden: Golden
+) -> None:
     leader = world.candidate("a")
     leader.opening_s = 1.0
     async with anyio.create_task_group() as group:
@@ -290,7 +297,7 @@ async def test_a_term_begins_only_if_the_lease_is_still_its_own(world: World) ->
         group.cancel_scope.cancel()
 
     assert world.acts == []
-    assert leader.ended == "leadership is lost: thief holds the Lease"
+    assert leader.ended == golden()
 
 
 async def test_nothing_acts_before_the_term_begins_though_the_lease_is_held(world: World) -> None:

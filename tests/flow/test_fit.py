@@ -12,6 +12,7 @@ from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugi
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.testing.builders import node, pod
 from tests.support.flow import FakeEdgesController
+from tests.support.golden import Golden
 
 pytestmark = pytest.mark.anyio
 
@@ -155,7 +156,7 @@ async def test_another_plan_leaves_what_is_booked() -> None:
         assert flow.evicted_names == ["a"]
 
 
-async def test_a_refusal_has_a_code_and_the_numbers_in_its_message() -> None:
+async def test_a_refusal_has_a_code_and_the_numbers_in_its_message(golden: Golden) -> None:
     async with fitting().running() as flow:
         flow.sync_and_resume(
             TAINTED, node("n2", allocatable={**ONE_PLACE, "cpu": "0"}), node("n3", "x:NoExecute"), A
@@ -165,7 +166,4 @@ async def test_a_refusal_has_a_code_and_the_numbers_in_its_message() -> None:
     [judgement] = flow.observer.evaluations
     assert isinstance(judgement.decision, Refuse)
     assert judgement.decision.reason == "NoOtherNodeFits"
-    assert judgement.decision.message == (
-        "no other node fits the pod: "
-        "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint(s)"
-    )
+    assert judgement.decision.message == golden()

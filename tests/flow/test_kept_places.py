@@ -22,6 +22,7 @@ from reactive_desched.model.outcomes import PdbRefused
 from reactive_desched.model.reservations import ReservationPhase
 from reactive_desched.policy.migration import MigrationJobSettings, PlaceholderSettings
 from reactive_desched.testing.builders import affinity, node, pod, with_spec
+from tests.support.golden import Golden
 from tests.support.migrating import JobServer, MigratingController, job_on
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -208,7 +209,9 @@ async def test_a_pod_with_a_volume_waits_while_the_volume_cannot_be_reached_from
         assert server.jobs["web-0"].status.reason == "PlaceDoesNotFit"
 
 
-async def test_the_job_says_that_its_placeholder_finds_no_node_and_goes_on_when_it_does() -> None:
+async def test_the_job_says_that_its_placeholder_finds_no_node_and_goes_on_when_it_does(
+    golden: Golden,
+) -> None:
     server = served()
     server.has_room = False
     async with MigratingController(server, RESERVING).running(*NODES) as process:
@@ -218,7 +221,7 @@ async def test_the_job_says_that_its_placeholder_finds_no_node_and_goes_on_when_
         await anyio.sleep(1)
         waiting = server.jobs["web-0"].status
         assert (waiting.phase, waiting.reason) == (Phase.RUNNING, "Unschedulable")
-        assert waiting.message.startswith(f'no node can take placeholder "default/{PLACE}" yet')
+        assert waiting.message.startswith(golden(place=PLACE))
         server.has_room = True
         await anyio.sleep(2)
 

@@ -20,6 +20,7 @@ from reactive_desched.policy.moves import MoveSettings
 from reactive_desched.testing.builders import node, pod
 from tests.support.configurations import UNLIMITED_MOVES, make_configuration, make_profile_of
 from tests.support.flow import FakeEdgesController
+from tests.support.golden import Golden
 
 pytestmark = pytest.mark.anyio
 
@@ -85,7 +86,7 @@ class Returning(FakeEdgesController):
         return decision
 
 
-async def test_a_futile_move_is_repeated_ever_later_and_then_not_at_all() -> None:
+async def test_a_futile_move_is_repeated_ever_later_and_then_not_at_all(golden: Golden) -> None:
     async with Returning(FUTILE).running() as flow:
         flow.sync_and_resume(TAINTED, node("n2"), node("n3"))
         flow.create("web")
@@ -93,7 +94,7 @@ async def test_a_futile_move_is_repeated_ever_later_and_then_not_at_all() -> Non
 
     assert flow.times == [0, 5, 15]
     assert flow.blocked().reason == "Futile"
-    assert "3 moves in a row were futile for default/ReplicaSet/web" in flow.blocked().message
+    assert golden() in flow.blocked().message
 
 
 async def test_after_a_futile_move_every_pod_of_the_owner_rests() -> None:

@@ -36,6 +36,7 @@ from reactive_desched.testing.builders import node, pod
 from reactive_desched.why.explanation import Explainer
 from reactive_desched.why.text import answer_lines
 from tests.support.flow import FakeEdgesController
+from tests.support.golden import Golden
 from tests.support.migrating import EFFECT_TIMEOUT_S, JobServer, MigratingController, job_on
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -332,7 +333,7 @@ def reasons(server: JobServer, name: str) -> list[tuple[Phase, str]]:
     return [(phase, reason) for of, phase, reason in server.history if of == name]
 
 
-async def test_the_status_of_a_job_says_once_what_it_waits_for() -> None:
+async def test_the_status_of_a_job_says_once_what_it_waits_for(golden: Golden) -> None:
     server = served()
     server.ends_after_s = 30.0
     settings = MigrationJobSettings(max_migrating_globally=1, max_migrating_per_node=0)
@@ -344,7 +345,7 @@ async def test_the_status_of_a_job_says_once_what_it_waits_for() -> None:
         await anyio.sleep(20)
 
         waiting = server.jobs["web-1"].status
-        assert waiting.message == "1 migration job is in progress, and maxMigratingGlobally is 1"
+        assert waiting.message == golden()
         await anyio.sleep(60)
         assert reasons(server, "web-1") == [
             (Phase.NONE, ""),
@@ -863,7 +864,9 @@ def steps(server: JobServer, name: str) -> list[tuple[str, str]]:
     return [(each.type, each.status) for each in server.jobs[name].status.conditions]
 
 
-async def test_a_pod_is_evicted_once_a_placeholder_has_a_node_and_its_place_is_given_away() -> None:
+async def test_a_pod_is_evicted_once_a_placeholder_has_a_node_and_its_place_is_given_away(
+    golden: Golden,
+) -> None:
     server = served()
     async with MigratingController(server, RESERVING).running(*NODES) as process:
         process.fed.deliver(server.put(job_on(WEB[0])))
@@ -882,7 +885,7 @@ async def test_a_pod_is_evicted_once_a_placeholder_has_a_node_and_its_place_is_g
         status, following = server.jobs["web-0"].status, successor(WEB[0])
         assert status.node == "n3"
         assert status.replacement == PodReference("default", following.name, following.uid)
-        assert status.message.endswith(f'on node n3 is meant for Pod "{following}"')
+        assert status.message.endswith(golden(following=following))
         assert steps(server, "web-0") == [
             ("ReservationCreated", "True"),
             ("ReservationScheduled", "True"),
@@ -891,10 +894,12 @@ async def test_a_pod_is_evicted_once_a_placeholder_has_a_node_and_its_place_is_g
 
 
 @pytest.mark.parametrize(
-    ("node", "words"),
-    [("n3", "took the place on node n3"), ("n2", "is on node n2, not on node n3")],
+    "node",
+    ["n3", "n2"],
 )
-async def test_the_job_says_whether_the_replacement_took_the_place(node: str, words: str) -> None:
+async def test_the_job_says_whether_the_replacement_took_the_place(
+    node: str, golden: Golden
+) -> None:
     server = served()
     following = successor(WEB[0])
     async with MigratingController(server, RESERVING).running(*NODES) as process:
@@ -906,7 +911,7 @@ async def test_the_job_says_whether_the_replacement_took_the_place(node: str, wo
         await anyio.sleep(5)
 
         assert ending(server, "web-0") == (Phase.SUCCEEDED, "")
-        assert server.jobs["web-0"].status.message.endswith(f'Pod "{following}" {words}')
+        assert server.jobs["web-0"].status.message.endswith(f'Pod "{following}" {golden()}')
 
 
 DB = [pod(f"db-{number}", on=f"n{number % 3 + 1}", owner="StatefulSet/db") for number in range(9)]

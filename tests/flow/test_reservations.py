@@ -14,6 +14,7 @@ from reactive_desched.model.reservations import Reservation, ReservationPhase
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
 from reactive_desched.policy.migration import MigrationJobSettings, PlaceholderSettings
 from reactive_desched.testing.builders import node, pod
+from tests.support.golden import Golden
 from tests.support.migrating import JobServer, MigratingController, available, job_on
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -166,6 +167,7 @@ BOTH = RESERVING.model_copy(update={"placeholder": PlaceholderSettings()})
 @PLACES
 async def test_a_place_that_cannot_be_made_is_said_in_the_job_and_tried_at_longer_and_longer_waits(
     spec: PodSpec,
+    golden: Golden,
 ) -> None:
     first = replace(WEB[0], spec=spec)
     server = served(first, *WEB[1:])
@@ -180,7 +182,7 @@ async def test_a_place_that_cannot_be_made_is_said_in_the_job_and_tried_at_longe
         failed = ("ReservationCreated", "False", "FailedCreateReservation")
         assert conditions(server) == [failed]
         assert server.jobs["web-0"].phase is Phase.RUNNING
-        assert server.jobs["web-0"].status.message == "reservations: 403 no right to make them"
+        assert server.jobs["web-0"].status.message == golden()
         warnings = [each.reason for each in process.events if each.is_warning]
         assert warnings == ["FailedCreateReservation"], "once, as long as the words are the same"
 

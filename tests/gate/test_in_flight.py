@@ -7,6 +7,7 @@ from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import Annotations
 from reactive_desched.model.wakes import WakeOnEviction, WakeOnPod
 from reactive_desched.testing.builders import pod
+from tests.support.golden import Golden
 
 
 class Clock:
@@ -22,7 +23,9 @@ class Clock:
 WEB = Finding(pod("web", on="n1"), "Test", "why")
 
 
-def test_a_pod_is_refused_from_its_decision_to_its_end_and_waits_for_that_end() -> None:
+def test_a_pod_is_refused_from_its_decision_to_its_end_and_waits_for_that_end(
+    golden: Golden,
+) -> None:
     memory = InFlightEvictions(Clock())
     assert memory.check(WEB, 0) is None
 
@@ -32,7 +35,7 @@ def test_a_pod_is_refused_from_its_decision_to_its_end_and_waits_for_that_end() 
         WEB,
         "InFlight",
         "EvictionInProgress",
-        "an eviction of the pod is under way",
+        golden(),
         (WakeOnPod("web"), WakeOnEviction("web")),
         pod_leaves=True,
     )
@@ -102,7 +105,9 @@ MOVING = msgspec.structs.replace(
 )
 
 
-def test_a_pod_that_another_program_was_asked_to_move_has_ten_minutes_to_begin() -> None:
+def test_a_pod_that_another_program_was_asked_to_move_has_ten_minutes_to_begin(
+    golden: Golden,
+) -> None:
     clock = Clock()
     memory = InFlightEvictions(clock)
     memory.reserve(LAUNCHER)
@@ -112,7 +117,7 @@ def test_a_pod_that_another_program_was_asked_to_move_has_ten_minutes_to_begin()
     refusal = memory.check(Finding(LAUNCHER, "Test", "why"), clock.now)
     assert refusal is not None
     assert (refusal.reason, refusal.retry_at_s) == ("EvictionInBackground", clock.now + 1)
-    assert refusal.message == "another program was asked to move the pod, and has 1 s to begin"
+    assert refusal.message == golden()
     assert refusal.pod_leaves
     clock.now += 1.1
     assert memory.check(Finding(LAUNCHER, "Test", "why"), clock.now) is None

@@ -19,6 +19,7 @@ from reactive_desched.policy.limits import EvictionRateLimits, WarmUpSettings
 from reactive_desched.primitives.token_bucket import MAX_WAIT_S
 from reactive_desched.testing.builders import pod
 from tests.support.configurations import make_rate_limits
+from tests.support.golden import Golden
 from tests.support.limits import make_rate_limiter, name_scopes
 
 
@@ -81,7 +82,7 @@ def test_each_name_of_a_scope_has_its_own_bucket_which_the_refusal_names(
     assert evict(budgets, other, 0) is None
 
 
-def test_a_refusal_says_the_limit_its_use_and_the_earliest_time() -> None:
+def test_a_refusal_says_the_limit_its_use_and_the_earliest_time(golden: Golden) -> None:
     budgets = limiter({"node": TokenRate(0.1, 3)})
     evict(budgets, finding("a", on="n1"), 0)
     evict(budgets, finding("b", on="n1"), 0)
@@ -90,10 +91,7 @@ def test_a_refusal_says_the_limit_its_use_and_the_earliest_time() -> None:
     refusal = budgets.reserve(WEB, 5)
 
     assert refusal is not None
-    assert refusal.message(5) == (
-        "the eviction rate limit of node n1 has no token left: 6 a minute, 3 at once; 1.5 spent,"
-        " 1 held by evictions under way; the next is free in 5.0 s"
-    )
+    assert refusal.message(5) == golden()
 
 
 def test_of_several_empty_buckets_the_one_that_is_empty_for_longest_says_when() -> None:
@@ -464,7 +462,9 @@ def test_rates_begin_low_and_are_full_after_the_warm_up() -> None:
     assert budgets.rates(1000)["node"] == TokenRate(0.2, 1)
 
 
-def test_in_the_warm_up_a_refusal_says_so_and_growing_bursts_give_no_tokens_at_once() -> None:
+def test_in_the_warm_up_a_refusal_says_so_and_growing_bursts_give_no_tokens_at_once(
+    golden: Golden,
+) -> None:
     warm_up = WarmUpSettings(duration_s=100, from_percent=20)
     budgets = limiter({"cluster": TokenRate(1, 10)}, warm_up=warm_up)
     budgets.begin_warm_up(0)
@@ -473,9 +473,7 @@ def test_in_the_warm_up_a_refusal_says_so_and_growing_bursts_give_no_tokens_at_o
     refusal = budgets.reserve(WEB, 0)
 
     assert refusal is not None
-    assert "12 a minute, 2 at once, 20% of the limit in the warm-up; 2.0 spent" in refusal.message(
-        0
-    )
+    assert golden() in refusal.message(0)
     assert spent(budgets, WEB, 100) <= 2 + 1 + 100 * 0.6
     assert spent(budgets, WEB, 200) == 10
 

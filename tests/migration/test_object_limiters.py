@@ -13,6 +13,7 @@ from reactive_desched.model.history import PastEviction
 from reactive_desched.model.objects import OwnerReference, Pod
 from reactive_desched.model.outcomes import CONFLICT, EVICTED
 from reactive_desched.policy.migration import MigrationJobSettings
+from tests.support.golden import Golden
 
 DEFAULT = {"workload": {"duration": "5m"}}
 TEN_A_SECOND = {"workload": {"duration": "1s", "maxMigrating": 10}}
@@ -68,7 +69,7 @@ def test_after_an_eviction_the_next_one_waits_for_a_token(
     assert limited.check(finding(pod("c", "db", "other")), after_s) is None
 
 
-def test_default_arguments_space_the_pods_of_ten_replicas_by_150_seconds() -> None:
+def test_default_arguments_space_the_pods_of_ten_replicas_by_150_seconds(golden: Golden) -> None:
     limited = limiters(DEFAULT)
     evict(limited, pod("a"), 0.0)
 
@@ -76,7 +77,7 @@ def test_default_arguments_space_the_pods_of_ten_replicas_by_150_seconds() -> No
     assert decision is not None
     assert decision.retry_at_s == 150.0
     assert decision.setting == "migration.objectLimiters.workload"
-    assert decision.message == "its workload may move 24 an hour, 1 at once; the next in 120 s"
+    assert decision.message == golden()
     assert limited.check(finding(pod("b")), 150.0) is None
 
 

@@ -14,6 +14,7 @@ from reactive_desched.model.labels import (
     label_value_error,
     parse_selector,
 )
+from tests.support.golden import Golden
 
 
 @pytest.mark.parametrize(
@@ -100,30 +101,22 @@ def test_every_part_of_a_label_selector_must_hold(
 
 
 @pytest.mark.parametrize(
-    ("selector", "problem"),
+    "selector",
     [
-        pytest.param(LabelSelector({"a b": "c"}), "'a b' is not a label key", id="a key"),
-        pytest.param(LabelSelector({"a": "b c"}), "'b c' is not a label value", id="a value"),
-        pytest.param(
-            LabelSelector({}, (Requirement("a", "In"),)), "at least one value", id="In of nothing"
-        ),
-        pytest.param(
-            LabelSelector({}, (Requirement("a", "Exists", ("b",)),)), "no values", id="Exists of b"
-        ),
-        pytest.param(
-            LabelSelector({}, (Requirement("a", "Gt", ("1",)),)), "'Gt' is not a valid", id="Gt"
-        ),
-        pytest.param(
-            LabelSelector({}, (Requirement("a", "Near"),)), "'Near' is not a valid", id="unknown"
-        ),
+        pytest.param(LabelSelector({"a b": "c"}), id="a key"),
+        pytest.param(LabelSelector({"a": "b c"}), id="a value"),
+        pytest.param(LabelSelector({}, (Requirement("a", "In"),)), id="In of nothing"),
+        pytest.param(LabelSelector({}, (Requirement("a", "Exists", ("b",)),)), id="Exists of b"),
+        pytest.param(LabelSelector({}, (Requirement("a", "Gt", ("1",)),)), id="Gt"),
+        pytest.param(LabelSelector({}, (Requirement("a", "Near"),)), id="unknown"),
     ],
 )
 def test_an_invalid_label_selector_says_what_is_wrong(
-    selector: LabelSelector, problem: str
+    selector: LabelSelector, golden: Golden
 ) -> None:
     (found,) = selector.validation_errors()
 
-    assert problem in found
+    assert golden() in found
 
 
 def test_a_valid_label_selector_has_no_problems() -> None:

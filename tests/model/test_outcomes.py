@@ -33,6 +33,7 @@ from reactive_desched.model.outcomes import (
     outcome_from_lookup,
     outcome_from_response,
 )
+from tests.support.golden import Golden
 
 
 @pytest.mark.parametrize(
@@ -59,7 +60,6 @@ from reactive_desched.model.outcomes import (
             SOFT_EVICTION_REQUESTED.outcome("annotated"),
             id="2xx of a soft eviction",
         ),
-        pytest.param(NotFound(), POD_NOT_FOUND.outcome("the pod did not exist any more"), id="404"),
         pytest.param(
             Conflict("the uid differs"), POD_CONFLICT.outcome("the uid differs"), id="409"
         ),
@@ -77,6 +77,10 @@ from reactive_desched.model.outcomes import (
 )
 def test_each_answer_has_its_outcome(answer: EvictionResponse, outcome: Outcome | None) -> None:
     assert outcome_from_response(answer) == outcome
+
+
+def test_a_pod_that_did_not_exist_any_more_is_not_found(golden: Golden) -> None:
+    assert outcome_from_response(NotFound()) == POD_NOT_FOUND.outcome(golden())
 
 
 def test_no_answer_is_without_a_row_above() -> None:
