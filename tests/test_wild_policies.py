@@ -24,6 +24,7 @@ from reactive_desched.policy.load import check_source, load_runnable
 from reactive_desched.sim.objects import Obj, name_of
 from reactive_desched.sim.profiles import PREFIX
 from tests.support.descheduled import DescheduledCluster
+from tests.support.golden import Golden
 from tests.support.sim_world import HOSTNAME, ZONE, SimulatedCluster
 
 FOLDER = Path(__file__).parent.parent.parent / "shared" / "policies-in-the-wild"
@@ -66,10 +67,15 @@ def test_a_lenient_reading_takes_what_a_release_of_upstream_takes(entry: Judged)
 @pytest.mark.parametrize("lenient", [False, True], ids=["strict", "lenient"])
 @pytest.mark.parametrize("entry", tuple(collection()))
 def test_the_check_fails_for_exactly_the_policies_that_run_refuses(
-    entry: Judged, tmp_path: Path, capsys: pytest.CaptureFixture[str], *, lenient: bool
+    entry: Judged,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    golden: Golden,
+    *,
+    lenient: bool,
 ) -> None:
     policy, flags = str(FOLDER / entry["file"]), ["--lenient-policy"] if lenient else []
-    no_cluster = f"kubeconfig {tmp_path / 'none'} does not exist: check the path given\n"
+    no_cluster = golden(path=tmp_path / "none") + "\n"
 
     checked = main(["policy", "check", policy, *flags])
     said = capsys.readouterr().out

@@ -4,6 +4,7 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from reactive_desched.api.args import AnyOf, FieldErrors
+from tests.support.golden import Golden
 
 
 class Meal(BaseModel):
@@ -24,14 +25,14 @@ def test_words_that_are_allowed_are_taken_as_they_are() -> None:
     assert Meal(fruits=("Pear", "Apple", "Pear")).fruits == ("Pear", "Apple", "Pear")
 
 
-def test_every_other_word_is_reported_at_its_line_with_what_may_be_there() -> None:
+def test_every_other_word_is_reported_at_its_line_with_what_may_be_there(golden: Golden) -> None:
     assert complaints("aple", "Pear", "Brick") == [
         (
             '"aple" cannot be in fruits',
-            "did you mean Apple? fruits must be one of [Apple Pear]",
+            golden("did you mean"),
             (0,),
         ),
-        ('"Brick" cannot be in fruits', "fruits must be one of [Apple Pear]", (2,)),
+        ('"Brick" cannot be in fruits', golden("without a hint"), (2,)),
     ]
 
 

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reactive_desched.primitives.cron import CronError, CronSchedule, check_cron, parse_time_zone
+from tests.support.golden import Golden
 
 
 def utc(text: str) -> float:
@@ -87,21 +88,21 @@ def test_starts_come_in_order_through_a_whole_year() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    "text",
     [
-        ("0 9 * *", '"0 9 * *" is not a schedule of five fields'),
-        ("0 0 9 * * mon-fri", '"0 0 9 * * mon-fri" is not a schedule of five fields'),
-        ("@daily", '"@daily" is not a schedule of five fields'),
-        ("61 9 * * *", '"61 9 * * *" is not a schedule: wrong minute'),
-        ("0 9 * * mo-fr", '"0 9 * * mo-fr" is not a schedule: wrong day-of-week'),
-        ("0 0 30 feb *", '"0 0 30 feb *" is not a schedule: wrong day-of-month'),
-        ("0 0 */20 * 1L", '"0 0 */20 * 1L" never comes'),
+        "0 9 * *",
+        "0 0 9 * * mon-fri",
+        "@daily",
+        "61 9 * * *",
+        "0 9 * * mo-fr",
+        "0 0 30 feb *",
+        "0 0 */20 * 1L",
     ],
 )
-def test_a_text_that_is_no_schedule_is_refused(text: str, message: str) -> None:
+def test_a_text_that_is_no_schedule_is_refused(text: str, golden: Golden) -> None:
     with pytest.raises(CronError) as refused:
         check_cron(text)
-    assert str(refused.value) == message
+    assert str(refused.value) == golden()
     assert refused.value.hint
 
 

@@ -36,6 +36,7 @@ from reactive_desched.sinks.kube_events import (
 )
 from reactive_desched.sinks.sink import Sink
 from tests.support.entries import REASONS, WEB, decision_data, entry, outcome_data
+from tests.support.golden import Golden
 
 pytestmark = pytest.mark.anyio
 
@@ -45,20 +46,20 @@ ABOUT_WEB = Regarding("Pod", "shop", "web", "uid-1")
 DEPLOYMENT = Regarding("Deployment", "shop", "web", "uid-top", "apps/v1")
 OURSELVES = Regarding("Pod", "ops", "controller-1", "uid-9")
 WHY = "RemovePodsViolatingNodeTaints of profile day: does not tolerate gpu"
-DONE = KubeEvent(
-    ABOUT_WEB, TAINTS, "Descheduled", f"pod eviction from n1 node by reactive-desched: {WHY}"
-)
-DONE_TO_OWNER = KubeEvent(
-    DEPLOYMENT,
-    "PodEvicted",
-    "Descheduled",
-    f"pod web evicted from n1 node by reactive-desched: {WHY}",
-)
 BARE = msgspec.structs.replace(WEB, owners=())
 TYPES = {
     EVICTED: api.EVICTION_SUCCEEDED,
     UNKNOWN: api.EVICTION_UNKNOWN,
 }
+
+
+def done(golden: Golden) -> KubeEvent:
+    return KubeEvent(ABOUT_WEB, TAINTS, "Descheduled", golden.shared("of the pod", why=WHY))
+
+
+def done_to_owner(golden: Golden) -> KubeEvent:
+    note = golden.shared("of its owner", why=WHY)
+    return KubeEvent(DEPLOYMENT, "PodEvicted", "Descheduled", note)
 
 
 def failure(detail: str) -> KubeEvent:
@@ -140,7 +141,7 @@ async def test_it_is_a_sink_that_begins_with_what_comes_next() -> None:
 
 @pytest.mark.parametrize("failures", [False, True])
 async def test_an_eviction_is_an_event_on_the_pod_and_on_its_topmost_owner(
-    *, failures: bool
+    golden: Golden, *, failures: bool
 ) -> None:
     bench = Bench(failures=failures)
     before = (
@@ -150,27 +151,27 @@ async def test_an_eviction_is_an_event_on_the_pod_and_on_its_topmost_owner(
     )
 
     assert await bench.hand(*before) == []
-    assert await bench.hand(outcome(EVICTED, "settled by reading")) == [DONE, DONE_TO_OWNER]
+    assert await bench.hand(outcome(EVICTED, "settled by reading")) == [
+        done(golden),
+        done_to_owner(golden),
+    ]
 
 
-async def test_an_eviction_of_a_pod_without_an_owner_is_one_event() -> None:
-    assert await Bench().hand(outcome(EVICTED, pod=BARE)) == [DONE]
+async def test_an_eviction_of_a_pod_without_an_owner_is_one_event(golden: Golden) -> None:
+    assert await Bench().hand(outcome(EVICTED, pod=BARE)) == [done(golden)]
 
 
-async def test_a_pod_that_left_for_a_reason_unknown_is_reported_as_such() -> None:
+async def test_a_pod_that_left_for_a_reason_unknown_is_reported_as_such(golden: Golden) -> None:
     beside_pod, beside_owner = await Bench().hand(outcome(UNKNOWN))
 
     assert beside_pod == KubeEvent(
         ABOUT_WEB,
         TAINTS,
         "Descheduled",
-        "pod eviction from n1 node by reactive-desched left; whether by this eviction is not"
-        f" known: {WHY}",
+        golden("pod", why=WHY),
     )
     assert (beside_owner.regarding, beside_owner.reason) == (DEPLOYMENT, "PodEvicted")
-    assert beside_owner.note == (
-        f"pod web left n1 node; whether by the eviction of reactive-desched is not known: {WHY}"
-    )
+    assert beside_owner.note == golden("owner", why=WHY)
 
 
 @pytest.mark.parametrize("result", [PDB_REFUSED, TOO_MANY_REQUESTS, DENIED, FAILED])
@@ -326,21 +327,21 @@ async def test_at_the_bound_the_owner_not_seen_for_longest_is_forgotten() -> Non
     ("after_s", "is_told"), [(-600.0, True), (-600.1, False), (-86_400.0, False), (5.0, True)]
 )
 async def test_what_happened_more_than_ten_minutes_ago_is_passed_over(
-    after_s: float, *, is_told: bool
+    after_s: float, golden: Golden, *, is_told: bool
 ) -> None:
     told = await Bench().hand(outcome(EVICTED, pod=BARE), after_s=after_s)
 
-    assert told == ([DONE] if is_told else [])
+    assert told == ([done(golden)] if is_told else [])
 
 
-async def test_what_cannot_be_read_or_is_of_a_later_version_is_passed_over() -> None:
+async def test_what_cannot_be_read_or_is_of_a_later_version_is_passed_over(golden: Golden) -> None:
     bench = Bench()
     later = entry(api.EVICTION_SUCCEEDED, outcome_data(EVICTED), 2, time=bench.now)
     later = JournalRecord(2, later.raw.replace(b"succeeded.v1", b"succeeded.v2"))
     good = entry(api.EVICTION_SUCCEEDED, outcome_data(EVICTED, pod=BARE), 3, time=bench.now)
     odd = JournalRecord(4, good.raw.replace(b'"who":{', b'"who":7,"x":{'))
 
-    assert await bench.hand_all([JournalRecord(1, b"{"), later, odd, good]) == [DONE]
+    assert await bench.hand_all([JournalRecord(1, b"{"), later, odd, good]) == [done(golden)]
 
 
 async def test_no_more_than_a_portion_is_read_in_one_go() -> None:
@@ -363,7 +364,7 @@ async def test_records_gather_between_two_small_batches_and_never_wait_in_large_
 # --- policies ---
 
 
-async def test_a_policy_is_an_event_on_our_own_pod() -> None:
+async def test_a_policy_is_an_event_on_our_own_pod(golden: Golden) -> None:
     bench = Bench()
 
     assert await bench.hand(loaded("r2"), loaded("r3"), rejected("p.yaml:1:1: bad", "more")) == [
@@ -371,13 +372,13 @@ async def test_a_policy_is_an_event_on_our_own_pod() -> None:
             OURSELVES,
             "PolicyReloaded",
             "ReloadPolicy",
-            f"revision r2 of p.yaml is in force, after revision {bench.revision}",
+            golden("r2", revision=bench.revision),
         ),
         KubeEvent(
             OURSELVES,
             "PolicyReloaded",
             "ReloadPolicy",
-            "revision r3 of p.yaml is in force, after revision r2",
+            golden("r3"),
         ),
         KubeEvent(
             OURSELVES,
@@ -403,7 +404,7 @@ async def test_policies_of_the_previous_process_are_no_events() -> None:
     assert event.note.endswith(f"after revision {bench.revision}")
 
 
-async def test_a_brake_is_announced_beside_our_own_pod() -> None:
+async def test_a_brake_is_announced_beside_our_own_pod(golden: Golden) -> None:
     about: dict[str, Any] = {"brake": "storm", "scope": "cluster", "mode": api.MODE_LIVE}
     engaged = api.BrakeEngaged(message="120 pods were found", **about)
     released = api.BrakeReleased(message="it was meant", by="ann", **about)
@@ -413,12 +414,10 @@ async def test_a_brake_is_announced_beside_our_own_pod() -> None:
             OURSELVES,
             "BrakeEngaged",
             "Brake",
-            "storm brake of cluster: 120 pods were found",
+            golden("engaged"),
             is_warning=True,
         ),
-        KubeEvent(
-            OURSELVES, "BrakeReleased", "Brake", "storm brake of cluster: it was meant (by ann)"
-        ),
+        KubeEvent(OURSELVES, "BrakeReleased", "Brake", golden("released")),
     ]
     assert await Bench(pod=None).hand((api.BRAKE_ENGAGED, engaged)) == []
     dry_run = msgspec.structs.replace(engaged, mode=api.MODE_DRY_RUN)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import anyio
 import pytest
 
+from tests.support.golden import Golden
 from tests.support.scripted_sink import SinkRunnerHarness
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -39,7 +40,7 @@ async def test_a_position_that_cannot_be_looked_up_is_looked_for_again(
 
 
 async def test_meanwhile_the_trouble_is_reported(
-    here: SinkRunnerHarness, monkeypatch: pytest.MonkeyPatch
+    here: SinkRunnerHarness, monkeypatch: pytest.MonkeyPatch, golden: Golden
 ) -> None:
     monkeypatch.setattr(here.cursors, "exists", failing(1_000_000))
     here.record(2)
@@ -48,6 +49,6 @@ async def test_meanwhile_the_trouble_is_reported(
         await anyio.sleep(1)
         trouble = here.runner.error
 
-    assert trouble == "the sink's position cannot be looked up: [Errno 5] Input/output error"
+    assert trouble == golden()
     assert here.sink.delivered == []
     assert here.cursors.saved == []

@@ -8,6 +8,7 @@ import anyio
 import pytest
 
 from reactive_desched.errors import SinkUnavailable
+from tests.support.golden import Golden
 from tests.support.scripted_sink import ScriptedSink, SinkRunnerHarness, wait_until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -88,15 +89,15 @@ async def test_when_its_position_cannot_be_read_a_sink_gets_all_there_is_again(
     assert told == {"sink": "shop", "begins_behind": 0}
 
 
-async def test_where_a_sink_without_a_position_begins_is_logged(tmp_path: Path) -> None:
+async def test_where_a_sink_without_a_position_begins_is_logged(
+    tmp_path: Path, golden: Golden
+) -> None:
     here = SinkRunnerHarness(tmp_path, ScriptedSink(from_start=False))
     here.record(3)
     async with here.running():
         await wait_until(lambda: here.cursors.last_seq == 3)
 
-    assert here.logger.values_of("the sink starts without a saved cursor") == [
-        {"sink": "shop", "begins_behind": 3}
-    ]
+    assert here.logger.values_of(golden()) == [{"sink": "shop", "begins_behind": 3}]
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from reactive_desched.sinks.sink import Sink
 from reactive_desched.sinks.webhook.sink import MAX_BATCH_RECORDS, WebhookSink
 from tests.support.authority import CertificateAuthority
 from tests.support.entries import decision_data, entry, eviction_entries, outcome_data
+from tests.support.golden import Golden
 from tests.support.receiver import (
     EndlessBody,
     ScriptedAnswer,
@@ -136,11 +137,13 @@ async def test_a_record_that_cannot_be_read_is_refused_and_order_continues(
 
 
 async def test_an_id_that_no_header_takes_is_refused(
-    receiver: WebhookReceiver, webhook: WebhookSink
+    receiver: WebhookReceiver, webhook: WebhookSink, golden: Golden
 ) -> None:
     bad = entry(api.EVICTION_SUCCEEDED, outcome_data("evicted"), id_="a\r\nx-evil: 1")
-    with pytest.raises(EventRejected, match="its id cannot stand in a header"):
+    with pytest.raises(EventRejected) as caught:
         await webhook.deliver([bad])
+
+    assert golden() in str(caught.value)
     assert receiver.posts == []
 
 
@@ -192,11 +195,13 @@ async def test_an_answer_that_never_comes_is_not_waited_for(
 
 @pytest.mark.parametrize("end", [close_connection, reset_connection])
 async def test_a_line_that_is_cut_is_reported_and_not_tried_twice(
-    end: ScriptedAnswer, receiver: WebhookReceiver, webhook: WebhookSink
+    end: ScriptedAnswer, receiver: WebhookReceiver, webhook: WebhookSink, golden: Golden
 ) -> None:
     receiver.script.append(end)
-    with pytest.raises(SinkUnavailable, match="it closed the connection without an answer"):
+    with pytest.raises(SinkUnavailable) as caught:
         await webhook.deliver(eviction_entries(1))
+
+    assert golden() in str(caught.value)
     assert len(receiver.posts) == 1
 
 
@@ -260,11 +265,13 @@ async def secure(tmp_path: Path) -> AsyncIterator[tuple[WebhookReceiver, Path]]:
 
 
 async def test_a_certificate_is_checked_and_nothing_is_sent_before(
-    secure: tuple[WebhookReceiver, Path], webhooks: Sinks
+    secure: tuple[WebhookReceiver, Path], webhooks: Sinks, golden: Golden
 ) -> None:
     receiver, _ = secure
-    with pytest.raises(SinkUnavailable, match=r"its certificate is not to be trusted: \w+"):
+    with pytest.raises(SinkUnavailable) as caught:
         await webhooks(WebhookSettings(url=receiver.url)).deliver(eviction_entries(1))
+
+    assert golden() in str(caught.value)
     assert receiver.posts == []
 
 

@@ -9,6 +9,7 @@ import pytest
 from reactive_desched.journal.records import JournalRecord
 from reactive_desched.journal.tail import LiveTail
 from tests.support.event_source import DispatchedEvent, EventSource, read_all_events, take_events
+from tests.support.golden import Golden
 from tests.support.served_journal import EPOCH, ServeStream, to_sse_event
 
 pytestmark = pytest.mark.anyio
@@ -87,17 +88,17 @@ async def test_a_client_that_is_cut_again_and_again_misses_nothing_and_gets_noth
 
 
 @pytest.mark.parametrize(
-    ("place", "reason"),
+    "place",
     [
-        pytest.param(f"{EPOCH}.3", "record 4 was removed", id="removed"),
-        pytest.param("3", "record 4 was removed", id="removed, a bare sequence"),
-        pytest.param("another.15", "that is an id of another journal", id="another journal"),
-        pytest.param(f"{EPOCH}.99", "there is no record 99 yet", id="not there yet"),
-        pytest.param("Grüße".encode().decode("latin-1"), "another journal", id="no id at all"),
+        pytest.param(f"{EPOCH}.3", id="removed"),
+        pytest.param("3", id="removed, a bare sequence"),
+        pytest.param("another.15", id="another journal"),
+        pytest.param(f"{EPOCH}.99", id="not there yet"),
+        pytest.param("Grüße".encode().decode("latin-1"), id="no id at all"),
     ],
 )
 async def test_a_position_that_is_gone_is_reported_once_and_the_oldest_comes_next(
-    serving: ServeStream, place: str, reason: str
+    serving: ServeStream, place: str, golden: Golden
 ) -> None:
     async with serving(20, oldest=11) as served:
         reset, *events = await read_all_events(served.url, **{"Last-Event-ID": place})
@@ -106,7 +107,7 @@ async def test_a_position_that_is_gone_is_reported_once_and_the_oldest_comes_nex
         assert reset.id == f"{EPOCH}.10"
         told = json.loads(reset.data)
         assert (told["oldest"], told["next"]) == (11, 11)
-        assert reason in told["reason"]
+        assert golden() in told["reason"]
         assert events == list(map(to_sse_event, served.records[10:]))
         assert served.stream.clients.counters.resets == 1
         again = await read_all_events(served.url, **{"Last-Event-ID": reset.id})

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.golden import Golden
 from tools.real import chromium
 from tools.real.cache import BuildError
 
@@ -75,9 +76,12 @@ def test_a_browser_that_the_environment_names_is_used_first(
 
 def test_a_named_browser_that_is_not_there_is_an_error_that_names_the_variable(
     env: Mapping[str, str],
+    golden: Golden,
 ) -> None:
-    with pytest.raises(BuildError, match="CHROME_BIN=/nowhere is not a file: correct or unset it"):
+    with pytest.raises(BuildError) as caught:
         chromium.find({**env, "CHROME_BIN": "/nowhere"})
+
+    assert golden() in str(caught.value)
 
 
 def test_root_has_it_installed_without_questions_and_without_extras(
@@ -101,30 +105,34 @@ def test_without_apt_get_the_answer_says_what_to_install(
 
 
 def test_without_root_the_message_says_what_root_would_do(
-    env: Mapping[str, str], calls: Path, monkeypatch: pytest.MonkeyPatch
+    env: Mapping[str, str], calls: Path, monkeypatch: pytest.MonkeyPatch, golden: Golden
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    with pytest.raises(
-        BuildError, match=r"only root may install it: .*apt-get install -y .*chromium"
-    ):
+    with pytest.raises(BuildError) as caught:
         chromium.fetch(env)
+
+    assert str(caught.value) == golden()
 
     assert not calls.exists()
 
 
 def test_an_apt_get_that_fails_is_named(
-    env: Mapping[str, str], folder: Path, calls: Path, root: None
+    env: Mapping[str, str], folder: Path, calls: Path, root: None, golden: Golden
 ) -> None:
     (folder / "fail").touch()
-    with pytest.raises(BuildError, match=r"`apt-get update` failed, see above: .*install it"):
+    with pytest.raises(BuildError) as caught:
         chromium.fetch(env)
+
+    assert str(caught.value) == golden()
 
     assert len(calls.read_text().splitlines()) == 1
 
 
 def test_an_install_that_brings_no_browser_is_an_error(
-    env: Mapping[str, str], folder: Path, calls: Path, root: None
+    env: Mapping[str, str], folder: Path, calls: Path, root: None, golden: Golden
 ) -> None:
     (folder / "empty").touch()
-    with pytest.raises(BuildError, match="none of chromium, chromium-browser, google-chrome is on"):
+    with pytest.raises(BuildError) as caught:
         chromium.fetch(env)
+
+    assert golden() in str(caught.value)
