@@ -39,9 +39,6 @@ WAITING = ("system", "examples")
 PROPERTIES = len(WAITING)
 """The next group: tests with hypothesis, of which some take long. The last has all others."""
 
-GC_THRESHOLDS = (10_000, 10, 20)
-"""Collections that walk all that the tests keep are few: they took seconds of a worker's CPU."""
-
 EXECUTED = "executed: the programs of a system test are new interpreters, not forked ones"
 VIRTUAL_TIME = "virtual_time: on trio, with a clock that jumps ahead whenever every task sleeps"
 
@@ -69,7 +66,6 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
         return (yield)
     finally:
         gc.freeze()
-        gc.set_threshold(*GC_THRESHOLDS)
         gc.enable()
 
 
@@ -110,9 +106,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return
     parts: list[list[pytest.Item]] = [[] for _ in range(workers)]
     for group, of_group in groupby(sorted(items, key=_group), key=_group):
-        takers = parts[: workers // 2] if group < PROPERTIES else parts
-        for _, of_module in groupby(of_group, key=lambda item: item.path):
-            min(takers, key=len).extend(of_module)
+        if group < PROPERTIES:  # one by one, since some modules take minutes
+            for place, item in enumerate(of_group):
+                parts[place % (workers // 2)].append(item)
+        else:
+            for _, of_module in groupby(of_group, key=lambda item: item.path):
+                min(parts, key=len).extend(of_module)
     items[:] = chain.from_iterable(parts)
 
 
