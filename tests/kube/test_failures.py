@@ -32,6 +32,17 @@ KEY = ConnectionKey("10.0.0.1", 443, True, True, None, None, None)
         (ConnectionResetError(104, "reset by peer"), True),
         (aiohttp.ClientError(), True),
     ],
+    ids=[
+        "refused",
+        "certificate",
+        "connection timeout",
+        "timeout",
+        "server timeout",
+        "disconnected",
+        "payload",
+        "reset",
+        "other",
+    ],
 )
 def test_a_failure_is_named_and_known_to_be_before_or_after_sending(
     error: Exception, golden: Golden, *, sent: bool

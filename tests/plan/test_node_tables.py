@@ -229,6 +229,13 @@ def test_high_node_utilization_gives_from_the_underutilized(world: Any) -> None:
             {"thresholds": {"cpu": 80}},
         ),
     ],
+    ids=[
+        "no node is overutilized",
+        "no node is underutilized",
+        "one node is underutilized",
+        "more than there are",
+        "no node is used more",
+    ],
 )
 def test_an_obstacle_says_why_nothing_moves(
     world: Any, plugin: str, args: Any, golden: Golden

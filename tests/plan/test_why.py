@@ -300,6 +300,7 @@ def test_a_pod_is_named_as_kubectl_names_it(why: Callable[..., Any], words: tupl
         PastFollowUp(0.0, "returned", "n1", True, "uid-y"),
         PastFollowUp(0.0, "not_replaced"),
     ],
+    ids=["awaited", "moved", "returned", "not replaced"],
 )
 def test_of_a_pod_that_was_evicted_and_is_gone_it_says_what_became_of_it(
     why: Callable[..., Any],

@@ -116,10 +116,10 @@ def test_bytes_are_utf_8_with_or_without_a_byte_order_mark() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        b"a: 1\nb: \xff\n",
-        "a: 1".encode("utf-16"),
-        b"\x1f\x8b\x08\x00",
-        b"\x7fELF\xff\x00",
+        pytest.param(b"a: 1\nb: \xff\n", id="a byte"),
+        pytest.param("a: 1".encode("utf-16"), id="UTF-16"),
+        pytest.param(b"\x1f\x8b\x08\x00", id="gzip"),
+        pytest.param(b"\x7fELF\xff\x00", id="a program"),
         "a: \x00",
         'a: "\\ud800"',
         "a: .inf",
