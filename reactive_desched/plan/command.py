@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from reactive_desched.errors import ConfigError
 from reactive_desched.model.history import PastEviction
-from reactive_desched.plan.evaluation import PlanResult, run_sweeps
+from reactive_desched.plan.evaluation import PlanResult
 from reactive_desched.plan.missing_inputs import (
     missing_inputs,
     missing_measurements,
@@ -262,6 +262,8 @@ def _decide(
         now_s = moment.timestamp()
         past = _past_evictions(options, configuration, now_s)
         return run_controller(configuration, snapshot, now_s, options.bounds, progress, past)
+    from reactive_desched.plan.sweep_run import run_sweeps
+
     result = run_sweeps(
         configuration.policy,
         snapshot,

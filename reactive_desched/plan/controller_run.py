@@ -34,7 +34,6 @@ from reactive_desched.plan.snapshot import Snapshot
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.primitives.deadline_heap import earliest
 from reactive_desched.primitives.wakeup import Wakeup
-from reactive_desched.sweep.cycle import CycleDecision
 
 if TYPE_CHECKING:
     from reactive_desched.plan.assumed_jobs import AssumedJobs
@@ -250,10 +249,10 @@ class _ControllerRun:
         self._controller.settle(EvictionResult(intent, outcome, self._clock.now))
 
     def _eviction(self, answered_at: float, intent: Intent) -> PlannedDecision:
-        decided = CycleDecision(intent.context.profile, Evict(intent.context.finding))
-        delays = self._recorder.delays.get(_finding_key(intent.context), {})
+        context = intent.context
+        delays = self._recorder.delays.get(_finding_key(context), {})
         return replace(
-            self._formatter.format(decided),
+            self._formatter.format(context.profile, Evict(context.finding)),
             in_seconds=round(answered_at - REQUEST_S, 3),
             delayed_by=tuple(delays.values()),
         )
@@ -263,7 +262,7 @@ class _ControllerRun:
         pending = list(self._controller.evaluator.pending())
         for finding in sorted(pending, key=_by_pod):
             decision = finding.decision
-            formatted = self._formatter.format(CycleDecision(finding.profile, decision))
+            formatted = self._formatter.format(finding.profile, decision)
             until, pod = finding.until, decision.finding.pod.uid
             yield replace(
                 formatted,

@@ -11,8 +11,8 @@ from reactive_desched.fit.upstream import UPSTREAM
 from reactive_desched.model.labels import LabelSelector, Requirement
 from reactive_desched.model.node_affinity import NodeAffinity
 from reactive_desched.model.objects import HOSTNAME_LABEL, ClusterObject
-from reactive_desched.plan.evaluation import run_sweeps
 from reactive_desched.plan.snapshot import Snapshot
+from reactive_desched.plan.sweep_run import run_sweeps
 from reactive_desched.plugins.topology_spread import (
     TopologySpreadArgs,
     TopologySpreadPlugin,

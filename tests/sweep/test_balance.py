@@ -8,8 +8,8 @@ from reactive_desched.fit.scheduler import SchedulerNodeFit
 from reactive_desched.fit.upstream import SCHEDULER, UPSTREAM
 from reactive_desched.model.decisions import Evict
 from reactive_desched.model.objects import ClusterObject, Pod
-from reactive_desched.plan.evaluation import run_sweeps
 from reactive_desched.plan.snapshot import Snapshot
+from reactive_desched.plan.sweep_run import run_sweeps
 from reactive_desched.plugins.duplicates import DuplicatesArgs, DuplicatesPlugin
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.policy.policy import Policy
