@@ -59,16 +59,26 @@ def patterns_on_demand() -> Iterator[None]:
         re.compile = compile_now
 
 
-class _UncheckedDict(dict[str, object]):
-    """Stands for `TypedDict` as a base; it takes and forgets what a class says of its items."""
+class _OneClass(type):
+    """Lets every class that is derived from its instance be that instance itself."""
 
-    def __init_subclass__(cls, **said: object) -> None:
-        super().__init_subclass__()
+    def __new__(cls, name: str, bases: tuple[type, ...], body: dict[str, Any], **_: object) -> type:
+        for base in bases:
+            if isinstance(base, cls):
+                return base
+        return super().__new__(cls, name, bases, body)
+
+    def __init__(cls, name: str, bases: tuple[type, ...], body: dict[str, Any], **_: object):
+        super().__init__(name, bases, body)
+
+
+class _UncheckedDict(dict[str, object], metaclass=_OneClass):
+    """Stands for `TypedDict`, and for each that is defined with it."""
 
 
 @contextmanager
 def unchecked_typed_dicts() -> Iterator[None]:
-    """Let a `TypedDict` that is defined meanwhile be a dict whose annotations are not looked at.
+    """Let each `TypedDict` that is defined meanwhile be one class, whose annotations are forgotten.
 
     pydantic's core defines eighty with seven hundred items, whose annotations are texts: each is
     compiled to see whether it may be a type, a twentieth of the start of `plan`.
