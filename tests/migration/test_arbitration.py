@@ -101,6 +101,16 @@ def test_another_job_of_the_same_pod_does_not_count(limit: str, _: str) -> None:
     assert isinstance(verdicts(replace(OFF, **{limit: 1}), [a], jobs)["again"], Passed)
 
 
+def test_a_job_that_names_its_pod_without_a_uid_counts_as_that_of_another_pod() -> None:
+    a = pod("a")
+    unnamed = replace(job(a, Phase.RUNNING), pod=PodReference("shop", "a"))
+    settings = replace(OFF, max_migrating_per_workload=1)
+
+    found = verdicts(settings, [a], [unnamed, job(a, name="again")])
+
+    assert isinstance(found["again"], Held)
+
+
 @pytest.mark.parametrize(("limit", "_"), LIMITS[1:])
 def test_a_job_elsewhere_does_not_count(limit: str, _: str) -> None:
     elsewhere = pod("a", "other", namespace="bank", node="n2")

@@ -43,3 +43,7 @@ def test_a_limit_is_rounded_down_and_never_above_the_replicas(
 def test_a_text_that_is_no_whole_percentage_is_refused(written: str, golden: Golden) -> None:
     with pytest.raises(ValueError, match=re.escape(golden())):
         workload_limit(10, written)
+
+
+def test_a_share_is_rounded_down() -> None:
+    assert workload_limit(3, "66%") == 1
