@@ -1,11 +1,12 @@
 """What every test shares: the event loop of its async tests, and how hard hypothesis tries."""
 
 import gc
+import logging
 import os
 import shutil
 import signal
 import tempfile
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
@@ -149,6 +150,16 @@ def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
     from trio.testing import MockClock
 
     return "trio", {"clock": MockClock(autojump_threshold=0)}
+
+
+@pytest.fixture(autouse=True)
+def root_logger_kept() -> Iterator[None]:
+    """Undo what a command that a test ran in this process set up: its stream is closed by now."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
