@@ -7,7 +7,7 @@ budgets refused; 1 when it was stopped, or an eviction failed for another reason
 import signal
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from functools import partial
 
@@ -80,6 +80,8 @@ from reactive_desched.web.server import Served
 COMPLETED, NOT_COMPLETED = 0, 1
 MAX_ATTEMPTS = 3
 """So often an API server that does not answer is asked which cluster it is."""
+JOURNAL_TIMEOUT_S = 10.0
+"""How long a disk that takes no records may hold the sweep before it is stopped."""
 EVENT_FLUSH_TIMEOUT_S = 10.0
 """How long the Events of what was done may take to be written at the end."""
 
@@ -140,6 +142,7 @@ async def _until_done(deps: Dependencies) -> int:
             recorder,
             TelemetryObserver(deps.metrics, log, time.time),
             partial(_stopped, stop, journal),
+            partial(_wait_for_disk, journal),
             deps.metrics.upstream,
             node_fit,
         )
@@ -152,7 +155,8 @@ async def _until_done(deps: Dependencies) -> int:
 class OneShotRun:
     """Drives a cycle: logs its decisions, and executes its evictions one after the other.
 
-    Nothing more is begun once `stopped` returns an outcome for what was not done.
+    Each decision waits for `writable`. Nothing more is begun once `stopped` returns an outcome for
+    what was not done.
     """
 
     def __init__(
@@ -162,6 +166,7 @@ class OneShotRun:
         recorder: Recorder,
         observer: Observer,
         stopped: Cancelled,
+        writable: Callable[[], Awaitable[None]],
         timings: UpstreamMetrics,
         node_fit: str = UPSTREAM,
     ) -> None:
@@ -171,6 +176,7 @@ class OneShotRun:
         self._recorder = recorder
         self._observer = observer
         self._stopped = stopped
+        self._writable = writable
         self._timings = timings
         self._results: Counter[str] = Counter()
 
@@ -185,9 +191,8 @@ class OneShotRun:
         cycle = Cycle(self._policy, state, view, fit, plugin_context=self._timed)
         if (skipped := cycle.skip_reason()) is not None:
             log.warning("nothing to do", reason=skipped)
-        await self._run_cycle(cycle, view)
+        stopped = await self._run_cycle(cycle, view)
         self._timings.observe_cycle(time.monotonic() - started_at)
-        stopped = self._stopped()
         counts = {
             _SUMMARY_NAMES.get(result, result): n for result, n in sorted(self._results.items())
         }
@@ -201,13 +206,19 @@ class OneShotRun:
             else COMPLETED
         )
 
-    async def _run_cycle(self, cycle: Cycle, view: ClusterView) -> None:
-        """Carry out each decision; the cycle removes the pods that really left."""
+    async def _run_cycle(self, cycle: Cycle, view: ClusterView) -> Outcome | None:
+        """Carry out each decision, and return why it was stopped; pods that left leave the cycle.
+
+        A reason that has passed by the end, such as a disk that took no records, has stopped it all
+        the same.
+        """
         for decided in cycle.run():
-            if self._stopped() is not None:
-                return
+            await self._writable()
+            if (stopped := self._stopped()) is not None:
+                return stopped
             if await self._execute(decided, view):
                 cycle.confirm(decided)
+        return self._stopped()
 
     async def _execute(self, decided: CycleDecision, view: ClusterView) -> bool:
         """Write down and carry out one decision; returns whether its pod left."""
@@ -258,6 +269,12 @@ def _stopped(stop: _StopSignal, journal: Journal) -> Outcome | None:
     if stop.reason:
         return SHUTTING_DOWN.outcome(stop.reason)
     return JOURNAL_UNAVAILABLE.outcome(journal.reason) if journal.reason else None
+
+
+async def _wait_for_disk(journal: Journal) -> None:
+    """Wait while the disk takes no records, for a moment: one that is busy is no failure."""
+    with anyio.move_on_after(JOURNAL_TIMEOUT_S):
+        await journal.wait_recovered()
 
 
 def _log_snapshot(snapshot: Snapshot, deps: Dependencies, log: Logger) -> None:

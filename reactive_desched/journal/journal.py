@@ -198,6 +198,10 @@ class Journal:
         """Why records cannot be written now; empty when they can."""
         return _CLOSED if self._is_stopping else self._health.reason(self._now)
 
+    async def wait_recovered(self) -> None:
+        """Return when the disk takes records again, at once when it does."""
+        await self._health.wait_recovered(self._now)
+
     @property
     def fault(self) -> str:
         """Why the disk does not take records; empty when it does, also after `finish`."""
@@ -265,7 +269,7 @@ class Journal:
             except JournalUnavailable as error:
                 if self._is_stopping:
                     raise JournalUnavailable(_CLOSED) from error
-                await self._health.wait_recovered(self._now)
+                await self.wait_recovered()
 
     def append_nowait(self, event: AnyEvent) -> None:
         """Queue a record to be written soon, before later appends; no caller waits for it.

@@ -12,6 +12,7 @@ from reactive_desched.fit.upstream import SCHEDULER, UPSTREAM
 from reactive_desched.model.labels import EVERYTHING
 from reactive_desched.model.objects import ClusterObject
 from reactive_desched.model.outcomes import (
+    JOURNAL_UNAVAILABLE,
     SHUTTING_DOWN,
     Conflict,
     Denied,
@@ -70,15 +71,29 @@ class Bench:
         )
         self.log, self.timings = Log(), UpstreamMetrics()
         self._stop_after = stop_after
+        self.unwritable = ""
         evictor = DefaultEvictorArgs.model_validate(evictor_args)
         profile = make_profile_of("night", (NodeTaintsPlugin(NodeTaintsArgs()),), evictor)
         plan = make_policy((profile,), limits={"node": 5})
         means = EvictionExecutor(self.ledger, self.evictor, lambda: 0.0)
         self.sweep = OneShotRun(
-            plan, means, self.ledger, self.diary, self.stopped, self.timings, node_fit
+            plan,
+            means,
+            self.ledger,
+            self.diary,
+            self.stopped,
+            self.writable,
+            self.timings,
+            node_fit,
         )
 
+    async def writable(self) -> None:
+        """Let the disk take records again."""
+        self.unwritable = ""
+
     def stopped(self) -> Outcome | None:
+        if self.unwritable:
+            return JOURNAL_UNAVAILABLE.outcome(self.unwritable)
         is_over = len(self.evictor.calls) >= self._stop_after
         return SHUTTING_DOWN.outcome("asked to stop") if is_over else None
 
@@ -153,6 +168,24 @@ async def test_a_run_that_is_asked_to_stop_begins_nothing_more_and_has_not_compl
     assert await bench.over(FULL) == NOT_COMPLETED
     assert bench.asked == ["a"]
     assert bench.log.lines == [("sweep stopped", {"reason": "asked to stop", "evicted": 1})]
+
+
+async def test_a_disk_that_takes_no_records_for_a_moment_stops_no_sweep() -> None:
+    bench = Bench()
+    bench.unwritable = "a write is under way"
+
+    assert await bench.over(FULL) == COMPLETED
+    assert bench.asked == ["a", "b"]
+
+
+async def test_what_has_stopped_a_sweep_and_has_passed_by_its_end_has_stopped_it() -> None:
+    bench = Bench()
+    reasons = iter([None, None, None, JOURNAL_UNAVAILABLE.outcome("no space"), None, None])
+    bench.sweep._stopped = lambda: next(reasons)
+
+    assert await bench.over(FULL) == NOT_COMPLETED
+    assert bench.asked == ["a"]
+    assert bench.log.lines == [("sweep stopped", {"reason": "no space", "evicted": 1})]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -47,24 +46,6 @@ usage: {prometheus: {interval: 1s}}
 )
 MISSING = "REAL PARTS MISSING"
 KAFKA_USERS = {"desched": "the-first-password"}
-LONGEST = (
-    *("test_kafka.py", "test_leader.py", "test_migration.py"),
-    *("test_kafka_refusals.py", "test_migration_kills.py", "test_migration_places.py"),
-    *("test_outages.py", "test_brakes.py", "test_image.py", "test_limits.py"),
-)
-"""Files with tests that take half a minute and more."""
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the longest files, then those with the most tests: a worker takes whole files.
-
-    One that began a long file last would keep the others waiting for its end.
-    """
-    files = Counter(item.path for item in items)
-    if {path.parent for path in files} == {Path(__file__).parent}:
-        rank = {name: place for place, name in enumerate(LONGEST)}
-        items.sort(key=lambda it: (rank.get(it.path.name, len(rank)), -files[it.path]))
 
 
 @pytest.fixture(scope="session", autouse=True)

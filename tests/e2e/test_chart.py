@@ -321,7 +321,8 @@ def test_the_definition_of_migration_jobs_is_not_installed_over_another(
     kubectl = control_plane.kubectl()
     (definition,) = definitions(render(ROOT / "deploy" / "migration"))
     name = definition["metadata"]["name"]
-    command = ("install", RELEASE, str(CHART), "-n", RELEASE, "--dry-run=server")
+    # a namespace of its own: other tests have the controller's ServiceAccount in the usual one
+    command = ("install", RELEASE, str(CHART), "-n", "chart", "--dry-run=server")
     where = ("--kubeconfig", str(control_plane.admin_kubeconfig))
     values: Values = {"migrationJobs": {"installDefinition": True}}
 
@@ -329,7 +330,7 @@ def test_the_definition_of_migration_jobs_is_not_installed_over_another(
     kubectl.run("create", "-f", "-", stdin=json.dumps(definition))
     try:
         assert name not in helm.run(*command, *where, values=values)
-        owner = {"meta.helm.sh/release-name": RELEASE, "meta.helm.sh/release-namespace": RELEASE}
+        owner = {"meta.helm.sh/release-name": RELEASE, "meta.helm.sh/release-namespace": "chart"}
         marks = {"annotations": owner, "labels": {"app.kubernetes.io/managed-by": "Helm"}}
         patch = json.dumps({"metadata": marks})
         kubectl.run("patch", "crd", name, "--type", "merge", "-p", patch)

@@ -49,6 +49,7 @@ def sweep(cluster: str, policy: Path, evictor: Evictor | None) -> list[tuple[str
         ledger,
         diary,
         lambda: None,
+        anyio.lowlevel.checkpoint,
         UpstreamMetrics(),
         configuration.settings.node_fit,
     )
