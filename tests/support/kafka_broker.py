@@ -145,8 +145,12 @@ class KafkaBroker:
         """Return the last lines it logged."""
         return self._component.tail(lines)
 
-    def console(self, topic: str, *properties: str, silent_s: float = 2) -> list[str]:
-        """Return what Kafka's own console consumer prints of a topic, from its beginning."""
+    def console(self, topic: str, *properties: str, silent_s: float = 10) -> list[str]:
+        """Return what Kafka's own console consumer prints of a topic, from its beginning.
+
+        It ends when nothing has come for `silent_s` seconds, its own start among them, which takes
+        more than two on a slow machine.
+        """
         shown = (part for each in properties for part in ("--formatter-property", each))
         printed = self.tools.run(
             "org.apache.kafka.tools.consumer.ConsoleConsumer",
