@@ -64,9 +64,9 @@ def _all_lines(files: list[Segment]) -> Iterator[bytes]:
 
 def _other_form(segment: Segment) -> Path:
     """Return the path of the compressed form of a plain segment, and the other way round."""
-    name = segment.path.name
-    other = name.removesuffix(GZIP_SUFFIX) if segment.is_compressed else name + GZIP_SUFFIX
-    return segment.path.with_name(other)
+    if not segment.is_compressed:
+        return segment.compressed_path
+    return segment.path.with_name(segment.path.name.removesuffix(GZIP_SUFFIX))
 
 
 def _open_buffered(segment: Segment) -> IO[bytes]:

@@ -35,6 +35,11 @@ class Segment(NamedTuple):
         """Say whether the file is compressed."""
         return self.path.name.endswith(GZIP_SUFFIX)
 
+    @property
+    def compressed_path(self) -> Path:
+        """Where a plain segment is once it is compressed."""
+        return self.path.with_name(self.path.name + GZIP_SUFFIX)
+
     def open(self) -> IO[bytes]:
         """Open it to read its lines, also where it was compressed since it was listed.
 
@@ -45,7 +50,7 @@ class Segment(NamedTuple):
         try:
             return self.path.open("rb")
         except FileNotFoundError:
-            return _open_compressed(self.path.with_name(self.path.name + GZIP_SUFFIX))
+            return _open_compressed(self.compressed_path)
 
 
 def _open_compressed(path: Path) -> IO[bytes]:

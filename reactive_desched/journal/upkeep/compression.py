@@ -22,7 +22,7 @@ def compress(segment: Segment, check_cancelled: Callable[[], None]) -> None:
     The plain file goes only when the other is durable and was read back whole. `check_cancelled` is
     called now and then, and may raise. Raises OSError; then the plain file is still there.
     """
-    final = segment.path.with_name(segment.path.name + GZIP_SUFFIX)
+    final = segment.compressed_path
     temp_path = final.with_name(final.name + TEMP_SUFFIX)
     try:
         digest = _write(segment.path, temp_path, check_cancelled)
@@ -41,7 +41,7 @@ def remove(segment: Segment) -> None:
     A compressed copy that a crash left beside the plain file goes first: it must not come back.
     """
     if not segment.is_compressed:
-        segment.path.with_name(segment.path.name + GZIP_SUFFIX).unlink(missing_ok=True)
+        segment.compressed_path.unlink(missing_ok=True)
     segment.path.unlink()
     sync_directory(segment.path.parent)
 
