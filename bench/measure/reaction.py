@@ -84,7 +84,7 @@ async def after_outage(live: RunningController, back_ns: int) -> Results:
 
 @contextmanager
 def record_evictions_only() -> Iterator[None]:
-    """Leave findings and verdicts out of the record while the block runs."""
+    """Leave findings and decisions out of the record while the block runs."""
     decided, opened = JournalRecorder.record_decision, JournalRecorder._open_case  # noqa: SLF001  # nothing of ours may know this
 
     def skip_decision(self: JournalRecorder, context: DecisionContext, decision: Decision) -> None:

@@ -17,7 +17,7 @@ from reactive_desched.model.triggers import Trigger
 from reactive_desched.testing.builders import pod
 
 RECORDS_EACH = 4
-"""A finding, the verdict on it, the eviction that is asked for, and what came of it."""
+"""A finding, the decision on it, the eviction that is asked for, and what came of it."""
 
 PODS = 50_000
 """Each has its turn; in a million records each is evicted five times."""

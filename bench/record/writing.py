@@ -25,7 +25,7 @@ from reactive_desched.telemetry.registry import MetricsRegistry
 
 _WARM_UP = 500
 _AT_ONCE = ReactiveSettings().evictions.max_in_flight
-_VERDICTS = TokenRate(200.0, 20_000)
+_DECISIONS = TokenRate(200.0, 20_000)
 
 
 class _WriteTimes(Histogram):
@@ -48,7 +48,7 @@ async def write_speed_alone(task: Task) -> Results:
     config = journal_config(ReactiveSettings())
     async with open_journal(task.folder, config, clock=utc_now) as journal:
         writes = _WriteTimes(journal)
-        recorder = JournalRecorder(journal, utc_now, verdict_rate=_VERDICTS)
+        recorder = JournalRecorder(journal, utc_now, decision_rate=_DECISIONS)
         return {"runs": [await _flat_out(recorder, it, writes) for it in _portions(task)]}
 
 

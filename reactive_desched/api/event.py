@@ -123,6 +123,7 @@ class Cause(Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
 class Verdict(Struct, frozen=True, gc=False, kw_only=True, rename="camel", omit_defaults=True):
     """The decision of the gates on a finding."""
 
+    # what is published keeps its name; elsewhere a decision is called a decision
     verdict: Annotated[
         str, _described("evict, defer (evaluated again at a time) or refuse (until a change).")
     ]

@@ -136,13 +136,13 @@ def _build_recording(
     cluster: ClusterIdentity,
     server_time: ReadServerTime,
 ) -> Recording:
-    verdicts = settings.journal.verdicts
-    decision_rate = TokenRate(verdicts.per_second, verdicts.burst)
+    limits = settings.journal.verdicts
+    decision_rate = TokenRate(limits.per_second, limits.burst)
     uptime = machine_uptime()
     recorder = JournalRecorder(
         journal,
         utc_now,
-        verdict_rate=decision_rate,
+        decision_rate=decision_rate,
         dry_run=dry_run,
         cluster=cluster,
         uptime=uptime,

@@ -165,7 +165,7 @@ def _describe_controller_event(event: AnyEvent) -> str:
             return _describe_brake(data)
         case Checkpoint() as data:
             left_out = (
-                f", {format_count(data.unrecorded, 'verdict')} unrecorded"
+                f", {format_count(data.unrecorded, 'decision')} unrecorded"
                 if data.unrecorded
                 else ""
             )

@@ -116,7 +116,7 @@ def _problem_rows(status: JournalStatus) -> Iterator[tuple[str, str]]:
         yield (
             "unrecorded",
             (
-                f"{format_count(checkpoint.verdicts_unrecorded, 'verdict')}, by the bound on "
+                f"{format_count(checkpoint.verdicts_unrecorded, 'decision')}, by the bound on "
                 f"their rate"
             ),
         )

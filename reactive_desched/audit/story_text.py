@@ -261,7 +261,7 @@ def _state_rows(story: Story) -> Iterator[tuple[str, str]]:
     if isinstance(last, EvictionRequested):
         yield "open", _NO_OUTCOME_YET
     elif isinstance(last, DecisionMade) and last.decision.gate:
-        yield "open", "it is looked at again; a record follows when the verdict changes"
+        yield "open", "it is looked at again; a record follows when the decision changes"
     if isinstance(last, PodData):
         yield "policy", event_lines.printable(_policy(last.why.policy_revision, story.policy))
 

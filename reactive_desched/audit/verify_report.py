@@ -9,7 +9,7 @@ from reactive_desched.primitives.counts import format_count
 
 def report_lines(report: VerifyReport) -> Iterator[str]:
     """Yield the lines of the report: the result, the records read, the keys, unsigned records."""
-    yield from _verdict(report)
+    yield from _summary(report)
     yield from map(_epoch, report.epochs)
     yield from _extent(report)
     yield from _keys(report)
@@ -17,7 +17,7 @@ def report_lines(report: VerifyReport) -> Iterator[str]:
     yield from _unproven(report)
 
 
-def _verdict(report: VerifyReport) -> Iterator[str]:
+def _summary(report: VerifyReport) -> Iterator[str]:
     if report.bad is None:
         yield f"{'whole' if report.ok else 'RECORDS MISSING'}: {report.journal}"
         return
@@ -87,10 +87,10 @@ def _pinned_checkpoint(report: VerifyReport) -> Iterator[str]:
     if kept is None:
         return
     signed = f"signed by {kept.key}" if kept.key else "no signature of a trusted key"
-    verdict = {True: "agrees", False: "does NOT agree", None: "was not compared"}[kept.agrees]
+    agreement = {True: "agrees", False: "does NOT agree", None: "was not compared"}[kept.agrees]
     yield (
         f"kept checkpoint ({format_count(kept.size, 'record')}, {kept.root[:12]}, "
-        f"{signed}): {verdict}"
+        f"{signed}): {agreement}"
     )
 
 

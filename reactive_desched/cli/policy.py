@@ -108,7 +108,7 @@ _NO_POLICY: Final = "settings without a policy: give them to `run` with --settin
 
 def _check(arguments: argparse.Namespace) -> int:
     with lean_policy_imports():
-        from reactive_desched.cli import verdicts as forms
+        from reactive_desched.cli import check_results as forms
         from reactive_desched.plugins.registry import plugin_registry
         from reactive_desched.policy.load import check_source
 
@@ -122,28 +122,32 @@ def _check(arguments: argparse.Namespace) -> int:
             if each.corrections:
                 _replace(name, each.text)
         corrections = tuple(one for each in corrected.values() for one in each.corrections)
-        verdicts = {name: each.left for name, each in corrected.items()}
+        results = {name: each.left for name, each in corrected.items()}
         for name, each in corrected.items():
             if each.is_other_policy:
                 print_warning(f"{name}: {_OTHER_POLICY}")
     else:
-        verdicts = {
+        results = {
             name: check_source(_stdin() if name == STDIN else name, plugins, lenient=lenient)
             for name in arguments.files
         }
-    apart = [v.settings for v in verdicts.values() if v.settings is not None and v.policy is None]
-    if len(apart) == len(verdicts):
-        notes: dict[str, tuple[str, ...]] = dict.fromkeys(verdicts, (_NO_POLICY,))
+    apart = [
+        each.settings
+        for each in results.values()
+        if each.settings is not None and each.policy is None
+    ]
+    if len(apart) == len(results):
+        notes: dict[str, tuple[str, ...]] = dict.fromkeys(results, (_NO_POLICY,))
     else:
         common = apart[0] if len(apart) == 1 else None
-        notes = {name: _notes(each, each.settings or common) for name, each in verdicts.items()}
-    found = forms.Findings(verdicts, notes, corrections)
+        notes = {name: _notes(each, each.settings or common) for name, each in results.items()}
+    found = forms.Findings(results, notes, corrections)
     if arguments.output == "text":
         sys.stdout.write(forms.as_text(found, colours=wants_colours(sys.stdout)))
     else:
         write = {"json": forms.as_json, "github": forms.as_github, "sarif": forms.as_sarif}
         sys.stdout.write(write[arguments.output](found))
-    return 0 if forms.has_no_errors(verdicts) else _WRONG_INPUT
+    return 0 if forms.has_no_errors(results) else _WRONG_INPUT
 
 
 def _replace(name: str, text: bytes) -> None:
@@ -199,9 +203,9 @@ def _correct(arguments: argparse.Namespace) -> "Mapping[str, CorrectedText]":
     }
 
 
-def _notes(verdict: "PolicyCheckResult", settings: "ReactiveSettings | None") -> tuple[str, ...]:
+def _notes(result: "PolicyCheckResult", settings: "ReactiveSettings | None") -> tuple[str, ...]:
     """Say what a sound policy does about nodes that others close or empty, and its limits."""
-    policy = verdict.policy
+    policy = result.policy
     if policy is None or not any(profile.plugins for profile in policy.profiles):
         return ()
     from reactive_desched.app.node_mark_notes import node_mark_notes

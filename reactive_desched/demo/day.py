@@ -200,12 +200,12 @@ def _print_intro(console: Console, cluster: DemoCluster, running: RunningControl
 
 def _summary(results: list[SceneResult]) -> Table:
     table = Table(title="The day", title_justify="left")
-    for heading in ("scene", "had to move", "moved", "decision to request", "", "verdict"):
+    for heading in ("scene", "had to move", "moved", "decision to request", "", "result"):
         table.add_column(heading)
     for result in results:
         latency = "-" if result.latency_ms is None else f"{result.latency_ms:.1f} ms (median)"
-        verdict = result.problem or "passed"
+        passed = result.problem or "passed"
         table.add_row(
-            result.title, str(result.expected), str(result.moved), latency, result.remark, verdict
+            result.title, str(result.expected), str(result.moved), latency, result.remark, passed
         )
     return table

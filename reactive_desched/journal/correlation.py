@@ -18,18 +18,18 @@ CaseKey = tuple[str, str, str]
 
 
 class Case:
-    """One story: its id, and how many verdicts and eviction requests it had so far."""
+    """One story: its id, and how many decisions and eviction requests it had so far."""
 
-    __slots__ = ("attempts", "id", "verdicts")
+    __slots__ = ("attempts", "decisions", "id")
 
     def __init__(self, id_: str) -> None:
         self.id = id_
-        self.verdicts = 0
+        self.decisions = 0
         self.attempts = 0
 
-    def begin_verdict(self) -> None:
-        """Count a verdict; `verdict_id` is that of its event from now on."""
-        self.verdicts += 1
+    def begin_decision(self) -> None:
+        """Count a decision; `decision_id` is that of its event from now on."""
+        self.decisions += 1
 
     def begin_attempt(self) -> None:
         """Count an eviction request; `request_id` is that of its event from now on."""
@@ -41,9 +41,9 @@ class Case:
         return f"{self.id}.finding"
 
     @property
-    def verdict_id(self) -> str:
-        """The id of its latest verdict's event; before any, of its finding's."""
-        return f"{self.id}.decision.{self.verdicts}" if self.verdicts else self.finding_id
+    def decision_id(self) -> str:
+        """The id of its latest decision's event; before any, of its finding's."""
+        return f"{self.id}.decision.{self.decisions}" if self.decisions else self.finding_id
 
     @property
     def request_id(self) -> str:

@@ -31,7 +31,7 @@ class Rotation(Struct, frozen=True):
 class CommitResult(NamedTuple):
     """What one commit wrote: all its records, and where those begin that were asked for.
 
-    `unrecorded` counts the verdicts left out, as the checkpoints among them say. `synced_in_s` is
+    `unrecorded` counts the decisions left out, as the checkpoints among them say. `synced_in_s` is
     how long the synced write took.
     """
 

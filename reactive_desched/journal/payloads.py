@@ -165,12 +165,12 @@ def decision_payload(decision: Decision) -> tuple[str, Verdict]:
         case Evict():
             return DECISION_EVICT, Verdict(verdict=EVICT)
         case Defer():
-            return DECISION_DEFER, _verdict("defer", decision)
+            return DECISION_DEFER, _blocked("defer", decision)
         case Refuse():
-            return DECISION_REFUSE, _verdict("refuse", decision)
+            return DECISION_REFUSE, _blocked("refuse", decision)
 
 
-def _verdict(verdict: str, decision: Defer | Refuse) -> Verdict:
+def _blocked(verdict: str, decision: Defer | Refuse) -> Verdict:
     message = truncate(decision.message)
     return Verdict(verdict=verdict, gate=decision.gate, message=message, reason=decision.reason)
 

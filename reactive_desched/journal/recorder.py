@@ -133,7 +133,7 @@ class JournalRecorder:
     """Makes events of what happens and has the journal write them.
 
     Ids follow from what they are about and from the journal's own past, so that the same life
-    gives the same ids. `verdict_rate` bounds how many verdicts other than evictions are written.
+    gives the same ids. `decision_rate` bounds how many decisions other than evictions are written.
     `clock` is the time of day, `uptime` that of the machine, `server_time` the API server's.
     """
 
@@ -142,7 +142,7 @@ class JournalRecorder:
         journal: Journal,
         clock: Callable[[], datetime],
         *,
-        verdict_rate: TokenRate,
+        decision_rate: TokenRate,
         dry_run: bool = False,
         cluster: ClusterIdentity = UNKNOWN_CLUSTER,
         uptime: ReadUptime = no_uptime,
@@ -155,8 +155,8 @@ class JournalRecorder:
         self._mode = MODE_DRY_RUN if dry_run else MODE_LIVE
         self._cluster = cluster
         self._recorded_texts: set[str] = set()
-        self._verdict_bucket: TokenBucket | None = None
-        self._verdict_rate = verdict_rate
+        self._decision_bucket: TokenBucket | None = None
+        self._decision_rate = decision_rate
         self._cases = OpenCases()
         self._start_seq = str(journal.tail.last_seq)
         self._id_counter = 0
@@ -300,17 +300,17 @@ class JournalRecorder:
         The caller does not wait for the disk; an intent recorded later stands behind it. Above
         the rate limit, decisions other than evictions are only counted.
         """
-        if not isinstance(decision, Evict) and not self._take_verdict_token():
+        if not isinstance(decision, Evict) and not self._take_decision_token():
             self._journal.drop()
             return
         case = self._cases.find(context) or self._open_case(context)
-        case.begin_verdict()
+        case.begin_decision()
         type_, payload = decision_payload(decision)
         about = self._about(context)
         data = DecisionMade(decision=payload, **about.pod_data)
         self._journal.append_nowait(
             self._pod_event(
-                type_, case, about, data, id_=case.verdict_id, causation_id=case.finding_id
+                type_, case, about, data, id_=case.decision_id, causation_id=case.finding_id
             )
         )
 
@@ -339,7 +339,7 @@ class JournalRecorder:
             about,
             data,
             id_=case.request_id,
-            causation_id=case.verdict_id,
+            causation_id=case.decision_id,
         )
         try:
             pending: PendingRecord | JournalError = self._journal.begin_append(event)
@@ -399,11 +399,11 @@ class JournalRecorder:
         """Return the intents without outcome: at start, those that a crash cut short."""
         return self._journal.open_intents
 
-    def _take_verdict_token(self) -> bool:
+    def _take_decision_token(self) -> bool:
         now = self._now()
-        if self._verdict_bucket is None:
-            self._verdict_bucket = TokenBucket(self._verdict_rate, now)
-        return self._verdict_bucket.try_acquire(now)
+        if self._decision_bucket is None:
+            self._decision_bucket = TokenBucket(self._decision_rate, now)
+        return self._decision_bucket.try_acquire(now)
 
     def _open_case(self, context: DecisionContext) -> Case:
         """Begin a case, and write down the finding it begins with."""

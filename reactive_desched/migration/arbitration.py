@@ -1,9 +1,9 @@
 """Arbitration: which of the jobs that wait may begin, in which order, and what holds the others.
 
 It follows every job, so that a round looks at the jobs that wait alone. A job that passes is in
-progress at once, so it counts against those after it. What comes of a verdict, such as an
+progress at once, so it counts against those after it. What comes of a result, such as an
 annotation or a condition, is for the caller. A round is interrupted often: a job that differs by
-the time of its verdict is for the next round.
+the time of its result is for the next round.
 """
 
 from collections.abc import Callable, Iterator
@@ -53,11 +53,11 @@ class Forbidden(Struct, frozen=True, gc=False):
     rejection: Rejection
 
 
-Verdict = Passed | Held | Forbidden
+ArbitrationResult = Passed | Held | Forbidden
 
 
 class Arbitrator:
-    """Decides which jobs may begin, by koordinator's rules; equal input has equal verdicts.
+    """Decides which jobs may begin, by koordinator's rules; equal input has equal results.
 
     `follow` is called for each job that appears or differs, and for those whose pod does. A round
     has admitted a job that it lets through (`has_admitted`) until that is written on the job.
@@ -111,10 +111,10 @@ class Arbitrator:
         """Count the other pods to be evicted in the pod's "cluster", "namespace" or "node"."""
         return self._counts.evictions_to_come(pod, scope)
 
-    # --- verdicts ---
+    # --- results ---
 
-    def run_round(self) -> Iterator[Verdict | YieldPoint]:
-        """Yield a verdict on each job that waits, in order."""
+    def run_round(self) -> Iterator[ArbitrationResult | YieldPoint]:
+        """Yield the result for each job that waits, in order."""
         ranked = []
         for number, job in enumerate(tuple(self._waiting.values()), 1):
             ranked.append(RankedJob.of(JobOfPod(job, self._find_pod(job))))
@@ -124,10 +124,10 @@ class Arbitrator:
         for each in in_order(ranked, self._counts.moves):
             if self._waiting.get(each.job.name) is not each.job:
                 continue  # it is gone, or differs, since the round began
-            verdict = self._judge(each, limits)
-            if isinstance(verdict, Passed):
+            result = self._judge(each, limits)
+            if isinstance(result, Passed):
                 self._let_through(each)
-            yield verdict
+            yield result
 
     def _let_through(self, each: JobOfPod) -> None:
         """Count a job as in progress; one whose pod appears after all waits for a round again."""
@@ -143,7 +143,7 @@ class Arbitrator:
         limits = MigrationLimits(self._settings, self._counts.every, self._size_of)
         return self._forbidden(pod, limits) or limits.reached(pod)
 
-    def _judge(self, each: JobOfPod, limits: MigrationLimits) -> Verdict:
+    def _judge(self, each: JobOfPod, limits: MigrationLimits) -> ArbitrationResult:
         """Decide on one job; the pod's evict annotation passes every check."""
         pod = each.pod
         if pod is None or pod.annotations.evict is not None:

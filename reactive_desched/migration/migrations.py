@@ -358,10 +358,10 @@ class Migrations:
             job = self.get(name)
             if job is not None and (pod := self.pod_of(job)) is not None:
                 yield self._finding(job, pod, plugins)
-        for verdict in self._arbitrator.run_round():
-            match verdict:
+        for result in self._arbitrator.run_round():
+            match result:
                 case YieldPoint():
-                    yield verdict
+                    yield result
                 case Passed(job, pod) if pod is not None:
                     self._let_begin(job.name)
                 case Held(job, pod, rejection):

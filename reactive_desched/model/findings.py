@@ -48,7 +48,7 @@ class Finding(Struct, frozen=True, gc=False):
 
 
 class RequeueAfter(Struct, frozen=True, gc=False):
-    """Only time can change the verdict on this subject: judge it again then."""
+    """Only time can change the findings of this subject: judge it again then."""
 
     delay_s: float
 

@@ -50,8 +50,8 @@ def arbitrate_jobs(
     ]
     for job in snapshot.migration_jobs:
         arbitrator.follow(job)
-    for verdict in arbitrator.run_round():
-        match verdict:
+    for result in arbitrator.run_round():
+        match result:
             case Passed(job, pod) if pod is not None:
                 yield _decision("Evict", job, pod, _profile_of(job, moving))
             case Held(job, pod, rejection):

@@ -47,13 +47,13 @@ def _run_sweep(
     fit = _scheduler_fit(view, now_s) if node_fit == SCHEDULER else None
     cycle, formatter = Cycle(policy, state, view, fit), DecisionFormatter(policy.profiles, view)
     endpoint = EvictionEndpoint(state, view) if asks_budgets else None
-    verdicts = []
+    decisions = []
     for decided in cycle.run():
         refusal = None if endpoint is None else _refusal_of_server(decided.decision, endpoint)
         if refusal is None and isinstance(decided.decision, Evict):
             cycle.confirm(decided)
-        verdicts.append(formatter.format(decided.profile, refusal or decided.decision))
-    return PlanResult(tuple(verdicts), cycle.skip_reason(), view)
+        decisions.append(formatter.format(decided.profile, refusal or decided.decision))
+    return PlanResult(tuple(decisions), cycle.skip_reason(), view)
 
 
 def _refusal_of_server(decision: Decision, endpoint: EvictionEndpoint) -> Refuse | None:

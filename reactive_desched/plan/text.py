@@ -100,7 +100,7 @@ def _within(preview: RunPreview) -> str:
 
 def _eviction_tables(report: PlanReport, style: TextStyle) -> Iterator[Iterable[str]]:
     """Yield a table for each turn of a plugin."""
-    leaving = [verdict for verdict in report.decisions if verdict.action == "Evict"]
+    leaving = [decision for decision in report.decisions if decision.action == "Evict"]
     for (profile, plugin), turn in groupby(leaving, lambda each: (each.profile, each.plugin)):
         rows = [
             _columns(style, str(each.pod), each.node, each.owner, each.finding) for each in turn
@@ -132,8 +132,8 @@ def _moment(seconds: float) -> str:
     return "now" if seconds < 1 else format_age(seconds)
 
 
-def _delays(verdict: PlannedDecision) -> str:
-    return ", ".join(each.reason for each in verdict.delayed_by) or "-"
+def _delays(decision: PlannedDecision) -> str:
+    return ", ".join(each.reason for each in decision.delayed_by) or "-"
 
 
 def _waiting_table(report: PlanReport, style: TextStyle) -> Iterator[str]:
@@ -149,21 +149,21 @@ def _waiting_table(report: PlanReport, style: TextStyle) -> Iterator[str]:
         yield f"  {len(waiting) - len(shown)} more, see -o wide"
 
 
-def _wait(verdict: PlannedDecision) -> str:
-    return f"{verdict.reason}: {verdict.rejections[0].message}"
+def _wait(decision: PlannedDecision) -> str:
+    return f"{decision.reason}: {decision.rejections[0].message}"
 
 
 def gate_table(
     decisions: Iterable[PlannedDecision], style: TextStyle, hint: str = ""
 ) -> Iterator[str]:
     """Count blocked findings by gate and reason, with the most common message."""
-    blocked = [verdict for verdict in decisions if verdict.gate is not None]
+    blocked = [decision for decision in decisions if decision.gate is not None]
     if not blocked:
         return
     yield style.heading(f"{format_count(len(blocked), 'finding')} blocked by a gate{hint}:")
     messages: dict[tuple[str, str], Counter[str]] = {}
-    for verdict in blocked:
-        first = verdict.rejections[0]
+    for decision in blocked:
+        first = decision.rejections[0]
         messages.setdefault((first.gate, first.reason), Counter())[first.message] += 1
     rows = [["GATE", "REASON", "COUNT", "MOST COMMON MESSAGE"]]
     rows += [
@@ -176,7 +176,7 @@ def gate_table(
 
 
 def _blocked_table(report: PlanReport, style: TextStyle) -> Iterator[str]:
-    blocked = [verdict for verdict in report.decisions if verdict.gate is not None]
+    blocked = [decision for decision in report.decisions if decision.gate is not None]
     rows = [
         _columns(
             style,
@@ -190,8 +190,8 @@ def _blocked_table(report: PlanReport, style: TextStyle) -> Iterator[str]:
     yield from _table("each of them:", "PLUGIN: REASONS", rows, style)
 
 
-def _rejection_messages(verdict: PlannedDecision) -> str:
-    return "; ".join(f"{each.reason}: {each.message}" for each in verdict.rejections)
+def _rejection_messages(decision: PlannedDecision) -> str:
+    return "; ".join(f"{each.reason}: {each.message}" for each in decision.rejections)
 
 
 def _unaffected_table(unaffected: Sequence[UnaffectedPod], style: TextStyle) -> Iterator[str]:

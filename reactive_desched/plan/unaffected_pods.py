@@ -25,7 +25,7 @@ def unaffected_pods(
     policy: Policy, snapshot: Snapshot, result: PlanResult
 ) -> Iterator[UnaffectedPod]:
     """Yield every pod of the snapshot that has no decision."""
-    decided = {(verdict.pod.namespace, verdict.pod.name) for verdict in result.decisions}
+    decided = {(decision.pod.namespace, decision.pod.name) for decision in result.decisions}
     explain_node = cache(lambda node: node_not_covered(node, result.view))
     plugins = [
         (f"{profile.name}/{plugin.name}", plugin)

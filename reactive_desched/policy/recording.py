@@ -130,8 +130,8 @@ class CheckpointSettings(Section):
     )
 
 
-class VerdictLimitSettings(Section):
-    """How many verdicts other than evictions are recorded; what is beyond is counted."""
+class DecisionLimitSettings(Section):
+    """How many decisions other than evictions are recorded; what is beyond is counted."""
 
     per_second: RecordsPerSecond = Field(default=200.0, description="The steady rate.")
     burst: RecordCount = Field(default=20_000, description="Most at once after a quiet time.")
@@ -161,8 +161,8 @@ class JournalSettings(Section):
     checkpoints: CheckpointSettings = Field(
         default=CheckpointSettings.model_construct(), description="Signing the record."
     )
-    verdicts: VerdictLimitSettings = Field(
-        default=VerdictLimitSettings.model_construct(), description="Bounding what is recorded."
+    verdicts: DecisionLimitSettings = Field(
+        default=DecisionLimitSettings.model_construct(), description="Bounding what is recorded."
     )
 
     @model_validator(mode="after")

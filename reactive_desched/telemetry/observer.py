@@ -155,10 +155,10 @@ class TelemetryObserver(Observer):
                 self._on_blocked(evaluation, decision, "refuse", "refused")
 
     def _on_blocked(
-        self, evaluation: Evaluation, decision: Defer | Refuse, verdict: str, event: str
+        self, evaluation: Evaluation, decision: Defer | Refuse, kind: str, event: str
     ) -> None:
         gate, reason = decision.gate, decision.reason
-        self._decisions[verdict, gate, reason] += 1
+        self._decisions[kind, gate, reason] += 1
         if (result := _LIMIT_RESULTS.get(reason)) is not None:  # as the SIG descheduler counts
             self._count_upstream(evaluation, result)
         until = self._time_of_day(decision.retry_at_s, evaluation.decided_at)

@@ -1,4 +1,4 @@
-"""The answers of `why` as text: a verdict first, then what led to it."""
+"""The answers of `why` as text: its state first, then what led to it."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -35,10 +35,10 @@ class _Text:
         self._layout = layout
 
     def pod(self, answer: Answer) -> Iterator[str]:
-        """Yield the verdict on a pod, and everything it rests on."""
+        """Yield the state of a pod, and everything it rests on."""
         owners = " < ".join(answer["owners"]) or "no owner"
         yield from self._line("pod", f"{self._facts(answer)}, of {owners}")
-        yield from self._verdict(answer["state"], answer["reason"], answer["summary"])
+        yield from self._state(answer["state"], answer["reason"], answer["summary"])
         yield from self._paused(answer)
         yield from self._next(answer)
         yield from self._jobs(answer["jobs"])
@@ -79,18 +79,18 @@ class _Text:
         age = self._age(answer["created"])
         return f"{name} on {answer['node'] or 'no node'}, {answer['phase']}, {age} old"
 
-    def _verdict(self, state: str, reason: str, summary: str) -> Iterator[str]:
+    def _state(self, state: str, reason: str, summary: str) -> Iterator[str]:
         code = f" ({reason})" if reason else ""
-        yield from self._line("verdict", f"{state}{code}: {summary}", _STYLES.get(state, ""))
+        yield from self._line("state", f"{state}{code}: {summary}", _STYLES.get(state, ""))
 
     def _paused(self, answer: Answer) -> Iterator[str]:
         if answer["paused"]:
             yield from self._line("paused", f"nothing is evicted now: {answer['paused']}", _RED)
 
     def _next(self, answer: Answer) -> Iterator[str]:
-        """Say when the pod is evaluated again, and what would change the verdict.
+        """Say when the pod is evaluated again, and what would change that state.
 
-        The gates answer now: another one than that of the verdict may be the first to reject.
+        The gates answer now: another one than that of the decision may be the first to reject.
         """
         if answer["created"] is None:
             show = f"reactive-desched audit show {answer['namespace']}/{answer['name']}"

@@ -196,7 +196,7 @@ def test_without_any_number_that_is_not_empty_there_are_none(show: Shown) -> Non
     assert "  numbers  none\n" in show(told.events, "case")
 
 
-def test_what_triggered_a_later_verdict_stands_before_it_where_it_is_another_change(
+def test_what_triggered_a_later_decision_stands_before_it_where_it_is_another_change(
     show: Shown,
 ) -> None:
     told = Telling().finding("case").verdict("case", "defer", "budgets", "spent")

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.anyio
 async def test_findings_and_verdicts_are_left_out_while_the_block_runs(tmp_path: Path) -> None:
     first, second = decision_contexts(0, 2)
     async with open_journal(tmp_path, journal_config(ReactiveSettings()), clock=utc_now) as journal:
-        recorder = JournalRecorder(journal, utc_now, verdict_rate=TokenRate(10.0, 10))
+        recorder = JournalRecorder(journal, utc_now, decision_rate=TokenRate(10.0, 10))
         with record_evictions_only():
             await record_eviction(recorder, first)
         await record_eviction(recorder, second)

@@ -200,7 +200,7 @@ async def test_while_the_journal_cannot_write_nothing_is_decided_and_all_of_it_a
         assert bench.readiness.pauses[JOURNAL].reason == "disk full"
         await anyio.sleep(60)
         assert (bench.evicted_names, bench.ledger.lines) == ([], [])
-        assert (bench.observer.of_kind("judged"), bench.ledger.verdicts) == ([], [])
+        assert (bench.observer.of_kind("judged"), bench.ledger.decisions) == ([], [])
 
         bench.ledger.fault = ""
         bench.work_available.notify()

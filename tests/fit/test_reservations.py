@@ -112,7 +112,7 @@ def test_a_pod_with_a_reservation_repels_as_if_it_were_there(place: Callable[...
 def test_a_replacement_takes_up_what_was_booked_for_it(
     place: Callable[..., Any],
     news: Pod,
-    is_free: bool,  # noqa: FBT001 -- a row's verdict
+    is_free: bool,  # noqa: FBT001 -- what a row expects
 ) -> None:
     here = place(N1, TIGHT, FIRST, SECOND)
     here.let_go(FIRST)

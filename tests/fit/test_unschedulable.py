@@ -226,7 +226,7 @@ def test_a_waiting_pod_gets_a_hint_of_what_could_help(
     things: list[Any],
     mover: Pod,
     change: Callable[[Any], None],
-    is_told: bool,  # noqa: FBT001 -- a row's verdict
+    is_told: bool,  # noqa: FBT001 -- what a row expects
 ) -> None:
     here = place(N1, *things, mover)
     waits_for = here.park(mover)

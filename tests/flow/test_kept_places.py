@@ -58,7 +58,7 @@ async def held_up(process: MigratingController) -> None:
 
 def reasons(process: MigratingController) -> set[str]:
     """Return the reasons for which pods were not evicted."""
-    decisions = (decision for _, decision in process.fed.intent_store.verdicts)
+    decisions = (decision for _, decision in process.fed.intent_store.decisions)
     return {getattr(decision, "reason", "") for decision in decisions}
 
 

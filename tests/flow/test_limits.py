@@ -151,7 +151,7 @@ async def test_each_scope_alone_paces_a_storm_and_says_which_it_is(scope: str) -
 
         names = {"cluster": 1, "zone": 3, "node": 11, "namespace": 4, "owner": 40, "plugin": 1}
         assert len(bench.evicted_names) == 2 * names[scope]
-        decisions = [decision for _, decision in bench.ledger.verdicts]
+        decisions = [decision for _, decision in bench.ledger.decisions]
         said = {each.message for each in decisions if isinstance(each, Defer)}
         assert all(f"the eviction rate limit of {scope}" in text for text in said)
         assert said

@@ -95,7 +95,7 @@ async def test_the_eviction_is_one_story_in_the_record() -> None:
         await process.make(job_on(WEB[0], "by-hand"))
         await anyio.sleep(5)
 
-        [(context, decision)] = process.fed.intent_store.verdicts
+        [(context, decision)] = process.fed.intent_store.decisions
         assert decision.finding.message == "PodMigrationJob by-hand asks for it"
         assert context.profile == "migration"
         lines = [line[:2] for line in process.fed.intent_store.lines]
@@ -207,7 +207,7 @@ async def test_a_limiter_spaces_the_jobs_of_a_workload_but_for_one_with_the_anno
         assert server.evictions == ["web-0", "web-2"]
         [(_, decision)] = [
             each
-            for each in process.fed.intent_store.verdicts
+            for each in process.fed.intent_store.decisions
             if each[1].finding.pod.name == "web-1"
         ]
         assert isinstance(decision, Defer)
@@ -234,7 +234,7 @@ async def test_jobs_evict_as_fast_as_their_rate_allows() -> None:
         assert len(server.evictions) == 2
         reasons = {
             (decision.reason, decision.setting)
-            for _, decision in process.fed.intent_store.verdicts
+            for _, decision in process.fed.intent_store.decisions
             if isinstance(decision, Defer)
         }
         assert reasons == {("TooManyEvictions", "migration.evictQPS")}
@@ -312,7 +312,7 @@ async def test_jobs_beyond_a_limit_wait_and_are_woken_by_the_end_of_another() ->
         assert server.jobs["web-1"].phase is Phase.NONE
         [(_, decision)] = [
             each
-            for each in process.fed.intent_store.verdicts
+            for each in process.fed.intent_store.decisions
             if each[1].finding.pod.name == "web-1"
         ]
         assert isinstance(decision, Refuse)
@@ -650,7 +650,7 @@ async def test_a_finding_makes_a_job_and_the_job_evicts_the_pod() -> None:
         assert (job.phase, server.evictions) == (Phase.SUCCEEDED, ["web-0"])
         decisions = [
             (each.finding.plugin, getattr(each, "reason", "evict"))
-            for _, each in process.fed.intent_store.verdicts
+            for _, each in process.fed.intent_store.decisions
         ]
         assert decisions == [
             ("RemovePodsViolatingNodeTaints", "MovedByMigrationJob"),
@@ -676,7 +676,7 @@ async def test_a_dry_run_shows_the_evictions_of_the_jobs_that_it_does_not_make()
         assert sorted(fed.evicted_names) == sorted(each.name for each in WEB if each.node == "n1")
         reasons = {
             (decision.finding.pod.name, decision.reason)
-            for _, decision in fed.intent_store.verdicts
+            for _, decision in fed.intent_store.decisions
             if isinstance(decision, Defer | Refuse)
         }
         assert ("lone", "ExpectedReplicas") in reasons
@@ -821,7 +821,7 @@ async def test_a_job_that_cannot_be_made_is_tried_again_a_minute_later() -> None
         await anyio.sleep(10)
         reasons = [
             each.reason
-            for _, each in process.fed.intent_store.verdicts
+            for _, each in process.fed.intent_store.decisions
             if isinstance(each, Refuse | Defer)
         ]
         assert reasons == ["MovedByMigrationJob", "MigrationJobFailed"]

@@ -406,7 +406,7 @@ async def test_no_job_is_made_of_a_finding_for_whose_pod_no_place_can_be_kept() 
         assert "other" not in {job.pod.name for job in server.jobs.values()}
         reasons = {
             getattr(decision, "reason", "")
-            for _, decision in process.fed.intent_store.verdicts
+            for _, decision in process.fed.intent_store.decisions
             if decision.finding.pod.name == "other"
         }
         assert reasons == {"NoPlaceKept"}

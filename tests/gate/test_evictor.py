@@ -67,7 +67,7 @@ def test_nodes_the_policy_leaves_out_do_not_make_two() -> None:
 )
 def test_the_pods_namespace_must_match(
     namespaces: list[Namespace],
-    goes: bool,  # noqa: FBT001 -- a row's verdict
+    goes: bool,  # noqa: FBT001 -- what a row expects
 ) -> None:
     gate = NamespaceFilter(LabelSelector({"env": "prod"}), view(*namespaces))
 

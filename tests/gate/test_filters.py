@@ -36,7 +36,7 @@ def with_spec(thing: Pod, **fields: Any) -> Pod:  # any field of a spec
     return change(thing, spec=msgspec.structs.replace(thing.spec, **fields))
 
 
-def verdict(args: dict[str, Any], candidate: Pod, *others: Any) -> Refuse | None:  # as written
+def decision(args: dict[str, Any], candidate: Pod, *others: Any) -> Refuse | None:  # as written
     state = ClusterState()
     for thing in (candidate, *others):
         state.upsert(thing)
@@ -176,7 +176,7 @@ def classes(*names: str) -> dict[str, Any]:
     ],
 )
 def test_which_pods_are_protected(args: dict[str, Any], candidate: Pod, gate: str | None) -> None:
-    refusal = verdict(args, candidate)
+    refusal = decision(args, candidate)
 
     assert (refusal.gate if refusal else None) == gate
 
@@ -184,8 +184,8 @@ def test_which_pods_are_protected(args: dict[str, Any], candidate: Pod, gate: st
 def test_min_replicas_counts_the_owners_pods_in_any_phase() -> None:
     sibling = pod("web-2", on="n2", status=FAILED)
 
-    assert verdict({"minReplicas": 2}, PLAIN, sibling) is None
-    refusal = verdict({"minReplicas": 3}, PLAIN, sibling)
+    assert decision({"minReplicas": 2}, PLAIN, sibling) is None
+    refusal = decision({"minReplicas": 3}, PLAIN, sibling)
     assert refusal is not None
     assert refusal.reason == "MinReplicas"
     assert "2 pods" in refusal.message
@@ -193,7 +193,7 @@ def test_min_replicas_counts_the_owners_pods_in_any_phase() -> None:
 
 
 def test_min_replicas_lets_pods_of_several_owners_pass() -> None:
-    assert verdict({"minReplicas": 2}, TWO_OWNERS) is None
+    assert decision({"minReplicas": 2}, TWO_OWNERS) is None
 
 
 def test_pods_without_a_budget_are_protected_when_asked() -> None:
@@ -202,8 +202,8 @@ def test_pods_without_a_budget_are_protected_when_asked() -> None:
     selecting_nobody = PodDisruptionBudget("default", "none", selector=None)
     args = {"ignorePodsWithoutPDB": True}
 
-    assert verdict(args, PLAIN, covering) is None
-    refusal = verdict(args, PLAIN, elsewhere, selecting_nobody)
+    assert decision(args, PLAIN, covering) is None
+    refusal = decision(args, PLAIN, elsewhere, selecting_nobody)
     assert refusal is not None
     assert refusal.gate == "PodsWithoutPDB"
     assert WakeOnPdb("default") in refusal.wake_on
@@ -235,7 +235,7 @@ def test_pods_without_a_budget_are_protected_when_asked() -> None:
 def test_protected_storage_classes_narrow_the_protection(
     claim: PersistentVolumeClaim, reason: str | None
 ) -> None:
-    refusal = verdict(classes("fast"), CLAIMING, claim)
+    refusal = decision(classes("fast"), CLAIMING, claim)
 
     assert (refusal.reason if refusal else None) == reason
 
@@ -243,15 +243,15 @@ def test_protected_storage_classes_narrow_the_protection(
 def test_a_threshold_by_name_follows_the_priority_class() -> None:
     args = {"priorityThreshold": {"name": "high"}}
 
-    assert verdict(args, prio(900), PriorityClass("high", value=1000)) is None
-    assert verdict(args, prio(900), PriorityClass("high", value=900)) is not None
-    missing = verdict(args, prio(900))
+    assert decision(args, prio(900), PriorityClass("high", value=1000)) is None
+    assert decision(args, prio(900), PriorityClass("high", value=900)) is not None
+    missing = decision(args, prio(900))
     assert missing is not None
     assert missing.reason == "PriorityClassNotFound"
 
 
 def test_a_young_pod_is_judged_again_when_it_is_old_enough() -> None:
-    refusal = verdict({"minPodAge": "50m"}, started(600))
+    refusal = decision({"minPodAge": "50m"}, started(600))
 
     assert refusal is not None
     assert refusal.retry_at_s == 2400

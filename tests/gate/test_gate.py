@@ -133,7 +133,7 @@ def test_a_spent_budget_takes_no_place_in_the_window_and_reserves_in_no_tracker(
 )
 def test_only_what_happened_costs_and_only_pods_that_left_are_remembered(
     result: str,
-    left: bool,  # noqa: FBT001 -- a row's verdict
+    left: bool,  # noqa: FBT001 -- what a row expects
     costs: bool,  # noqa: FBT001 -- as above
 ) -> None:
     memory = Memory()

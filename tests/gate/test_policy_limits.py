@@ -24,9 +24,9 @@ def test_a_limit_holds_for_any_stretch_of_the_window(golden: Golden) -> None:
     assert windows.check(finding(), 199) is None
     evict(windows, finding(), 200)
 
-    verdict = windows.check(finding(), 250)
+    decision = windows.check(finding(), 250)
 
-    assert verdict == Defer(
+    assert decision == Defer(
         finding(),
         "EvictionLimit",
         "TotalLimitReached",
@@ -44,10 +44,10 @@ def test_the_second_oldest_must_leave_too_when_the_limit_was_overstepped() -> No
     evict(windows, finding(), 0)
     evict(windows, finding(), 100)
 
-    verdict = windows.check(finding(), 150)
+    decision = windows.check(finding(), 150)
 
-    assert isinstance(verdict, Defer)
-    assert verdict.retry_at_s == 400
+    assert isinstance(decision, Defer)
+    assert decision.retry_at_s == 400
 
 
 def test_an_eviction_under_way_counts_already_and_its_window_begins_at_its_end() -> None:
@@ -70,10 +70,10 @@ def test_an_eviction_that_did_not_happen_takes_no_other_ones_time_with_it() -> N
     windows.release(finding("a").pod.uid, 250, evicted=False)
     evict(windows, finding("c"), 260)
 
-    verdict = windows.check(finding("d"), 450)
+    decision = windows.check(finding("d"), 450)
 
-    assert isinstance(verdict, Defer)
-    assert verdict.retry_at_s == 500
+    assert isinstance(decision, Defer)
+    assert decision.retry_at_s == 500
 
 
 def test_an_eviction_that_did_not_happen_does_not_count() -> None:
@@ -89,9 +89,9 @@ def test_each_node_has_its_own_count() -> None:
     evict(windows, finding(), 0)
 
     assert windows.check(finding(on="n2"), 0) is None
-    verdict = windows.check(finding(on="n1", namespace="bank"), 0)
-    assert isinstance(verdict, Defer)
-    assert verdict.reason == "NodeLimitReached"
+    decision = windows.check(finding(on="n1", namespace="bank"), 0)
+    assert isinstance(decision, Defer)
+    assert decision.reason == "NodeLimitReached"
 
 
 def test_each_namespace_has_its_own_count() -> None:
@@ -99,19 +99,19 @@ def test_each_namespace_has_its_own_count() -> None:
     evict(windows, finding(), 0)
 
     assert windows.check(finding(namespace="bank"), 0) is None
-    verdict = windows.check(finding(on="n2"), 0)
-    assert isinstance(verdict, Defer)
-    assert verdict.reason == "NamespaceLimitReached"
-    assert verdict.message.startswith("namespace default had 1 eviction ")
+    decision = windows.check(finding(on="n2"), 0)
+    assert isinstance(decision, Defer)
+    assert decision.reason == "NamespaceLimitReached"
+    assert decision.message.startswith("namespace default had 1 eviction ")
 
 
 def test_a_limit_of_zero_forbids_until_the_pod_is_another() -> None:
-    verdict = PolicyLimits({"namespace": 0}).check(finding(), 0)
+    decision = PolicyLimits({"namespace": 0}).check(finding(), 0)
 
-    assert isinstance(verdict, Refuse)
-    assert verdict.reason == "NamespaceLimitReached"
-    assert verdict.scope_exhausted == "namespace"
-    assert verdict.wake_on == (WakeOnPod("web"),)
+    assert isinstance(decision, Refuse)
+    assert decision.reason == "NamespaceLimitReached"
+    assert decision.scope_exhausted == "namespace"
+    assert decision.wake_on == (WakeOnPod("web"),)
 
 
 def test_no_limit_is_not_zero() -> None:
@@ -160,10 +160,10 @@ def test_other_limits_continue_counting_what_was_counted() -> None:
     evict(windows, finding(), 100)
     windows.reconfigure({"cluster": 1}, 300)
 
-    verdict = windows.check(finding(), 150)
+    decision = windows.check(finding(), 150)
 
-    assert isinstance(verdict, Defer)
-    assert verdict.retry_at_s == 400
+    assert isinstance(decision, Defer)
+    assert decision.retry_at_s == 400
 
 
 def test_a_limit_taken_away_and_set_again_still_knows_the_past() -> None:

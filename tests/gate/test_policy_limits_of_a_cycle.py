@@ -13,13 +13,13 @@ A = pod("a", on="n1", namespace="shop")
 
 def refusal(limits: PolicyLimits, one: Pod) -> str | None:
     finding = Finding(one, "Wrong", "wrong")
-    verdict = limits.check(finding, 0)
-    if verdict is None:
+    decision = limits.check(finding, 0)
+    if decision is None:
         return None
-    assert isinstance(verdict, Refuse)
-    assert verdict.gate == "EvictionLimit"
-    assert verdict.scope_exhausted
-    return verdict.reason
+    assert isinstance(decision, Refuse)
+    assert decision.gate == "EvictionLimit"
+    assert decision.scope_exhausted
+    return decision.reason
 
 
 @pytest.mark.parametrize(

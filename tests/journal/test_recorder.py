@@ -50,9 +50,9 @@ SERVER_TIMES = [datetime(2026, 11, 23, 12, minute, tzinfo=UTC) for minute in (1,
 @pytest.fixture
 def make(clock: Callable[[], datetime]) -> Callable[..., JournalRecorder]:
     def make(
-        journal: Journal, verdicts: TokenRate = PLENTY, *, dry_run: bool = False
+        journal: Journal, decisions: TokenRate = PLENTY, *, dry_run: bool = False
     ) -> JournalRecorder:
-        ledger = JournalRecorder(journal, clock, verdict_rate=verdicts, dry_run=dry_run)
+        ledger = JournalRecorder(journal, clock, decision_rate=decisions, dry_run=dry_run)
         ledger.policy_loaded("policy.yaml", "r1")
         return ledger
 
@@ -155,7 +155,7 @@ async def test_an_eviction_has_the_uptime_of_the_machine_and_the_servers_time_at
         recorder = JournalRecorder(
             journal,
             clock,
-            verdict_rate=PLENTY,
+            decision_rate=PLENTY,
             uptime=lambda: api.Uptime(boot_id="a boot", milliseconds=next(up_ms)),
             server_time=lambda: next(times),
         )
@@ -271,7 +271,7 @@ async def test_an_intent_that_was_left_open_says_how_its_pod_was_asked_to_leave(
         assert [intent.policy for intent in journal.open_intents] == [policy]
 
 
-async def test_beyond_their_rate_verdicts_are_counted_and_evictions_still_recorded(
+async def test_beyond_their_rate_decisions_are_counted_and_evictions_still_recorded(
     running: Running, make: Callable[..., JournalRecorder], tmp_path: Path
 ) -> None:
     async with running() as journal:
@@ -312,7 +312,7 @@ async def test_a_policy_is_recorded_with_its_cluster_and_each_text_once(
     other = api.PolicyFile(name="policy.yaml", sha256="b" * 64, text="profiles: []")
     async with running() as journal:
         cluster = ClusterIdentity("prod", "uid-1", is_named=True)
-        ledger = JournalRecorder(journal, clock, verdict_rate=PLENTY, cluster=cluster)
+        ledger = JournalRecorder(journal, clock, decision_rate=PLENTY, cluster=cluster)
         for file in (first, other, first):
             ledger.policy_loaded("policy.yaml", file.sha256[:12], (file,))
 

@@ -6,7 +6,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from reactive_desched.migration.arbitration import Arbitrator, Forbidden, Held, Passed, Verdict
+from reactive_desched.migration.arbitration import (
+    ArbitrationResult,
+    Arbitrator,
+    Forbidden,
+    Held,
+    Passed,
+)
 from reactive_desched.migration.limits import WorkloadSize
 from reactive_desched.migration.settings import ArbitrationSettings
 from reactive_desched.model.findings import YieldPoint
@@ -52,10 +58,10 @@ def job(of: Pod, phase: Phase = Phase.NONE, *, name: str = "", has_passed: bool 
     )
 
 
-def verdicts(
+def results(
     settings: ArbitrationSettings, pods: Sequence[Pod], jobs: Sequence[MigrationJob]
-) -> dict[str, Verdict]:
-    """Run a round in which every workload wants ten pods; return the verdicts by job."""
+) -> dict[str, ArbitrationResult]:
+    """Run a round in which every workload wants ten pods; return the results by job."""
 
     def find(of: MigrationJob) -> Pod | None:
         named = of.pod.namespace, of.pod.name
@@ -87,7 +93,7 @@ LIMITS = [
 def test_one_other_job_reaches_a_limit_of_one(limit: str, code: str) -> None:
     a, b = pod("a"), pod("b")
 
-    found = verdicts(replace(OFF, **{limit: 1}), [a, b], [job(a, Phase.RUNNING), job(b)])
+    found = results(replace(OFF, **{limit: 1}), [a, b], [job(a, Phase.RUNNING), job(b)])
 
     assert isinstance(found["b"], Held)
     assert found["b"].rejection[0].code == code
@@ -98,7 +104,7 @@ def test_another_job_of_the_same_pod_does_not_count(limit: str, _: str) -> None:
     a = pod("a")
     jobs = [job(a, Phase.RUNNING), job(a, name="again")]
 
-    assert isinstance(verdicts(replace(OFF, **{limit: 1}), [a], jobs)["again"], Passed)
+    assert isinstance(results(replace(OFF, **{limit: 1}), [a], jobs)["again"], Passed)
 
 
 def test_a_job_that_names_its_pod_without_a_uid_counts_as_that_of_another_pod() -> None:
@@ -106,7 +112,7 @@ def test_a_job_that_names_its_pod_without_a_uid_counts_as_that_of_another_pod() 
     unnamed = replace(job(a, Phase.RUNNING), pod=PodReference("shop", "a"))
     settings = replace(OFF, max_migrating_per_workload=1)
 
-    found = verdicts(settings, [a], [unnamed, job(a, name="again")])
+    found = results(settings, [a], [unnamed, job(a, name="again")])
 
     assert isinstance(found["again"], Held)
 
@@ -117,7 +123,7 @@ def test_a_job_elsewhere_does_not_count(limit: str, _: str) -> None:
     b = pod("b")
     jobs = [job(elsewhere, Phase.RUNNING), job(b)]
 
-    assert isinstance(verdicts(replace(OFF, **{limit: 1}), [elsewhere, b], jobs)["b"], Passed)
+    assert isinstance(results(replace(OFF, **{limit: 1}), [elsewhere, b], jobs)["b"], Passed)
 
 
 @pytest.mark.parametrize(("limit", "code"), LIMITS)
@@ -125,14 +131,14 @@ def test_its_gate_leaves_a_limit_out(limit: str, code: str) -> None:
     a, b = pod("a"), pod("b")
     settings = replace(OFF, **{limit: 1}, skip_eviction_gates=frozenset({SkipGate(code)}))
 
-    assert isinstance(verdicts(settings, [a, b], [job(a, Phase.RUNNING), job(b)])["b"], Passed)
+    assert isinstance(results(settings, [a, b], [job(a, Phase.RUNNING), job(b)])["b"], Passed)
 
 
 def test_a_pending_job_counts_from_when_it_passed_and_is_not_decided_again() -> None:
     a, b = pod("a"), pod("b")
     jobs = [job(a, Phase.PENDING, has_passed=True), job(b)]
 
-    found = verdicts(replace(OFF, max_migrating_globally=1), [a, b], jobs)
+    found = results(replace(OFF, max_migrating_globally=1), [a, b], jobs)
 
     assert list(found) == ["b"]
     assert isinstance(found["b"], Held)
@@ -143,7 +149,7 @@ def test_a_job_that_has_ended_does_not_count(phase: Phase) -> None:
     a, b = pod("a"), pod("b")
     jobs = [job(a, phase, has_passed=True), job(b)]
 
-    found = verdicts(replace(OFF, max_migrating_globally=1), [a, b], jobs)
+    found = results(replace(OFF, max_migrating_globally=1), [a, b], jobs)
 
     assert isinstance(found["b"], Passed)
 
@@ -154,7 +160,7 @@ def test_a_job_that_has_ended_does_not_count(phase: Phase) -> None:
     ids=["not Ready", "terminating", "ended"],
 )
 def test_a_pod_that_is_unavailable_counts_for_its_workload(fields: dict[str, Any]) -> None:
-    found = verdicts(
+    found = results(
         replace(OFF, max_unavailable_per_workload=1),
         [pod("a", **fields), pod("b")],
         [job(pod("b"))],
@@ -166,7 +172,7 @@ def test_a_pod_that_is_unavailable_counts_for_its_workload(fields: dict[str, Any
 def test_of_equal_pods_the_newest_is_first() -> None:
     old, new = pod("a", created_s=1), pod("b", created_s=2)
 
-    assert list(verdicts(OFF, [old, new], [job(old), job(new)])) == ["b", "a"]
+    assert list(results(OFF, [old, new], [job(old), job(new)])) == ["b", "a"]
 
 
 PROTECTED: list[tuple[str, dict[str, Any], ArbitrationSettings, SkipGate | None]] = [
@@ -208,16 +214,16 @@ def test_a_protected_pod_is_refused_unless_a_gate_leaves_that_out(
 ) -> None:
     protected = pod("a", **fields)
 
-    found = verdicts(settings, [protected], [job(protected)])["a"]
+    found = results(settings, [protected], [job(protected)])["a"]
 
     assert isinstance(found, Forbidden)
     assert found.rejection[0].code == code
     if gate is not None:
         open_gate = replace(settings, skip_eviction_gates=frozenset({gate}))
-        assert isinstance(verdicts(open_gate, [protected], [job(protected)])["a"], Passed)
+        assert isinstance(results(open_gate, [protected], [job(protected)])["a"], Passed)
 
 
 def test_the_evict_annotation_passes_every_check() -> None:
     marked = pod("a", deletion_s=1, annotations=Annotations(evict=""))
 
-    assert isinstance(verdicts(OFF, [marked], [job(marked)])["a"], Passed)
+    assert isinstance(results(OFF, [marked], [job(marked)])["a"], Passed)

@@ -41,7 +41,7 @@ Decided = tuple[str, str, str]  # the action, the pod, and the job
 
 
 class Round:
-    """One round, by koordinator's rules; `verdicts` are in the order in which they are given."""
+    """One round, by koordinator's rules; `results` are in the order in which they are given."""
 
     def __init__(self, args: Mapping[str, Any], objects: list[Object]) -> None:
         self.args = args
@@ -53,7 +53,7 @@ class Round:
             if it["kind"] in ("ReplicaSet", "Deployment", "StatefulSet")
         }
         self.progress = [it for it in self.jobs if phase(it) == "Running" or has_passed(it)]
-        self.verdicts: list[Decided] = []
+        self.results: list[Decided] = []
         waiting = [it for it in self.jobs if phase(it) in ("", "Pending") and not has_passed(it)]
         for job in self.in_order(waiting):
             pod = self.pod_of(job)
@@ -63,7 +63,7 @@ class Round:
             action = self.judge(pod)
             if action == "Evict":
                 self.progress.append(job)
-            self.verdicts.append((action, pod["metadata"]["name"], job["metadata"]["name"]))
+            self.results.append((action, pod["metadata"]["name"], job["metadata"]["name"]))
 
     def skips(self, gate: str) -> bool:
         return gate in self.args.get("skipEvictionGates", ())
@@ -565,7 +565,7 @@ def test_a_round_decides_by_koordinators_rules(seed: int) -> None:
     maker = Maker(seed)
     args, objects = maker.arguments(), maker.cluster()
 
-    found, expected = decided(args, objects), Round(args, objects).verdicts
+    found, expected = decided(args, objects), Round(args, objects).results
 
     assert sorted(found) == sorted(expected), args
     assert evicted(found) == evicted(expected), args

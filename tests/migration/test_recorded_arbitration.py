@@ -14,7 +14,13 @@ import msgspec
 import pytest
 import yaml  # type: ignore[import-untyped]  # it ships no types
 
-from reactive_desched.migration.arbitration import Arbitrator, Forbidden, Held, Passed, Verdict
+from reactive_desched.migration.arbitration import (
+    ArbitrationResult,
+    Arbitrator,
+    Forbidden,
+    Held,
+    Passed,
+)
 from reactive_desched.migration.limits import WorkloadSize
 from reactive_desched.migration.settings import ArbitrationSettings
 from reactive_desched.model.findings import YieldPoint
@@ -74,7 +80,7 @@ def snapshot_of(case: Case) -> Snapshot:
     return builder.build()
 
 
-def arbitrate(case: Case) -> list[Verdict]:
+def arbitrate(case: Case) -> list[ArbitrationResult]:
     """Run one round over the recorded cluster."""
     snapshot = snapshot_of(case)
     pods = {(pod.namespace, pod.name): pod for pod in snapshot.pods}
@@ -105,9 +111,9 @@ def arbitrate(case: Case) -> list[Verdict]:
     return [each for each in arbitrator.run_round() if not isinstance(each, YieldPoint)]
 
 
-def names(verdicts: list[Verdict], kind: type[Verdict]) -> list[str]:
-    """Name the pods that have a verdict of a kind, in order."""
-    return [str(each.pod) for each in verdicts if isinstance(each, kind) and each.pod is not None]
+def names(results: list[ArbitrationResult], kind: type[ArbitrationResult]) -> list[str]:
+    """Name the pods that have a result of a kind, in order."""
+    return [str(each.pod) for each in results if isinstance(each, kind) and each.pod is not None]
 
 
 def expected(case: Case, which: str) -> list[str]:
@@ -117,11 +123,11 @@ def expected(case: Case, which: str) -> list[str]:
 
 @pytest.mark.parametrize("case", tuple(recorded()))
 def test_a_round_decides_as_koordinator_did(case: Case) -> None:
-    verdicts = arbitrate(case)
+    results = arbitrate(case)
 
-    assert names(verdicts, Passed) == expected(case, "evicted")
-    assert sorted(names(verdicts, Held)) == sorted(expected(case, "deferred"))
-    assert sorted(names(verdicts, Forbidden)) == sorted(expected(case, "refused"))
+    assert names(results, Passed) == expected(case, "evicted")
+    assert sorted(names(results, Held)) == sorted(expected(case, "deferred"))
+    assert sorted(names(results, Forbidden)) == sorted(expected(case, "refused"))
 
 
 @pytest.mark.parametrize("case", tuple(recorded()))

@@ -196,25 +196,25 @@ def test_a_node_and_a_workload_list_the_state_of_each_of_their_pods(
     assert why("--owner", "rs-web") == owner
 
 
-def test_the_text_says_the_verdict_first_and_leaves_out_nothing(
+def test_the_text_says_the_state_first_and_leaves_out_nothing(
     why: Callable[..., Any], golden: Golden
 ) -> None:
     lines = why("shop/c", table=True).splitlines()
     assert lines[0] == "pod       shop/c on n2, Running, 1h old, of ReplicaSet/web"
-    assert lines[1] == golden("verdict")
+    assert lines[1] == golden("state")
     text = "\n".join(lines)
     assert "n2 has no taint" in text
     assert golden("gates") in text
     assert "pass: InFlight, DefaultEvictor, " in text
     texts = [why(f"shop/{name}", table=True).splitlines() for name in "ab"]
-    [waits] = [lines for lines in texts if lines[1].startswith("verdict   waits (")]
+    [waits] = [lines for lines in texts if lines[1].startswith("state     waits (")]
     assert waits[-1].startswith("docs      `reactive-desched policy explain ")
     node = why("--node", "n1", table=True).splitlines()
     assert node[0] == "node      n1, 2 pods, gpu:NoSchedule"
     assert any("shop/a" in line for line in node)
 
 
-def test_what_comes_next_is_said_of_the_verdict_and_not_of_the_gates_as_they_are_by_now(
+def test_what_comes_next_is_said_of_the_decision_and_not_of_the_gates_as_they_are_by_now(
     why: Callable[..., Any],
 ) -> None:
     """Between evaluations another limit may be the first one that has no token left."""
@@ -333,5 +333,5 @@ def test_of_a_pod_that_was_evicted_and_is_gone_it_says_what_became_of_it(
     assert (found["state"], found["phase"], found["node"]) == ("moved", "Gone", "n1")
     assert found["summary"] == f"PodLifeTime had it evicted from n1; {golden('became')}"
     assert lines[0] == "pod       shop/z, gone from n1, of ReplicaSet/web"
-    assert lines[1] == f"verdict   moved: {found['summary']}"
+    assert lines[1] == f"state     moved: {found['summary']}"
     assert lines[2] == golden("next")

@@ -39,7 +39,7 @@ def failed_init(*, ended: str = "", waits: str = "", code: int | None = None) ->
     ("phase", "is_flagged"),
     [("Failed", True), ("Succeeded", False), ("Running", False), ("Pending", False), ("", False)],
 )
-def test_only_failed_pods_are_flagged(phase: str, is_flagged: bool) -> None:  # noqa: FBT001 -- a row's verdict
+def test_only_failed_pods_are_flagged(phase: str, is_flagged: bool) -> None:  # noqa: FBT001 -- what a row expects
     cluster = scenario_at_now(plugin(), pod("job", on="n1", status=pod_status(phase)))
 
     assert cluster.flagged() == ({"job"} if is_flagged else set())
@@ -89,7 +89,7 @@ def test_only_failed_pods_are_flagged(phase: str, is_flagged: bool) -> None:  # 
 def test_which_failed_pods_are_meant(
     args: dict[str, object],
     status: PodStatus,
-    is_flagged: bool,  # noqa: FBT001 -- a row's verdict
+    is_flagged: bool,  # noqa: FBT001 -- what a row expects
 ) -> None:
     cluster = scenario_at_now(plugin(**args), pod("job", on="n1", status=status))
 

@@ -176,7 +176,7 @@ def test_on_a_tainted_node_a_pod_is_flagged_as_soon_as(
         ),
     ],
 )
-def test_which_taints_count(args: dict[str, object], taint: str, flagged: bool) -> None:  # noqa: FBT001 -- a row's verdict
+def test_which_taints_count(args: dict[str, object], taint: str, flagged: bool) -> None:  # noqa: FBT001 -- what a row expects
     cluster = Scenario(plugin(**args), node("n1", taint), pod("web", on="n1"))
 
     assert cluster.flagged() == ({"web"} if flagged else set())

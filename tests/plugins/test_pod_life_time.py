@@ -39,7 +39,7 @@ def test_a_pod_is_flagged_in_the_very_second_it_is_older_than_the_limit() -> Non
 @pytest.mark.parametrize(
     ("age", "is_flagged"), [(595, False), (600, False), (601, True), (605, True), (-5, False)]
 )
-def test_only_pods_older_than_the_limit_are_flagged(age: int, is_flagged: bool) -> None:  # noqa: FBT001 -- a row's verdict
+def test_only_pods_older_than_the_limit_are_flagged(age: int, is_flagged: bool) -> None:  # noqa: FBT001 -- what a row expects
     cluster = scenario_at_now(plugin(**MAX), of_age(age))
 
     assert cluster.flagged() == ({"web"} if is_flagged else set())

@@ -96,7 +96,7 @@ def having(*conditions: PodCondition, **since: int) -> Pod:
 def test_which_conditions_count(
     wanted: list[Wanted],
     web: Pod,
-    is_flagged: bool,  # noqa: FBT001 -- a row's verdict
+    is_flagged: bool,  # noqa: FBT001 -- what a row expects
 ) -> None:
     assert scenario_at_now(plugin(*wanted), web).flagged() == ({"web"} if is_flagged else set())
 

@@ -90,7 +90,7 @@ def states(*names: str, **more: object) -> dict[str, object]:
 def test_which_states_count(
     args: dict[str, object],
     status: PodStatus,
-    is_flagged: bool,  # noqa: FBT001 -- a row's verdict
+    is_flagged: bool,  # noqa: FBT001 -- what a row expects
 ) -> None:
     cluster = scenario_at_now(plugin(**args), pod("web", on="n1", status=status))
 
@@ -138,7 +138,7 @@ def test_which_states_count(
 def test_which_exit_codes_count(
     args: dict[str, object],
     status: PodStatus,
-    is_flagged: bool,  # noqa: FBT001 -- a row's verdict
+    is_flagged: bool,  # noqa: FBT001 -- what a row expects
 ) -> None:
     cluster = scenario_at_now(plugin(exitCodes=[1, 7], **args), pod("web", on="n1", status=status))
 

@@ -43,7 +43,7 @@ CRASHING = pod_status("Running", container(restarts=10, waits="CrashLoopBackOff"
 )
 def test_restarts_of_all_containers_count_from_the_threshold_on(
     counts: tuple[int, ...],
-    is_flagged: bool,  # noqa: FBT001 -- a row's verdict
+    is_flagged: bool,  # noqa: FBT001 -- what a row expects
 ) -> None:
     cluster = Scenario(plugin(), node("n1"), pod("web", on="n1", status=restarted(*counts)))
 
@@ -202,7 +202,7 @@ BACK_OFF: dict[str, object] = {"states": ["CrashLoopBackOff"]}
 def test_which_containers_and_states_count(
     args: dict[str, object],
     status: PodStatus,
-    is_flagged: bool,  # noqa: FBT001 -- a row's verdict
+    is_flagged: bool,  # noqa: FBT001 -- what a row expects
 ) -> None:
     cluster = Scenario(plugin(**args), node("n1"), pod("web", on="n1", status=status))
 

@@ -33,7 +33,7 @@ def lenient(text: str) -> Configuration:
     return load_sources([SourceText(dedent(text), "p.yaml")], plugin_registry(), lenient=True)
 
 
-def verdict(text: str, *, lenient: bool) -> PolicyCheckResult:
+def result(text: str, *, lenient: bool) -> PolicyCheckResult:
     return check_source(SourceText(dedent(text), "p.yaml"), plugin_registry(), lenient=lenient)
 
 
@@ -82,11 +82,11 @@ def args(plugin: str, written: str) -> str:
     ],
 )
 def test_what_upstream_lets_pass_is_refused_strictly_and_warned_of_leniently(text: str) -> None:
-    strict = verdict(text, lenient=False).errors
-    warnings = verdict(text, lenient=True).warnings
+    strict = result(text, lenient=False).errors
+    warnings = result(text, lenient=True).warnings
 
     assert strict
-    assert verdict(text, lenient=True).errors == ()
+    assert result(text, lenient=True).errors == ()
     told = {(it.line, it.path) for it in warnings}
     assert {(it.line, it.path) for it in strict if it.forgivable} <= told
 
@@ -128,7 +128,7 @@ def test_what_upstream_lets_pass_is_refused_strictly_and_warned_of_leniently(tex
     ],
 )
 def test_what_upstream_refuses_is_refused_leniently_too(text: str) -> None:
-    assert verdict(text, lenient=True).errors
+    assert result(text, lenient=True).errors
     with pytest.raises(PolicyErrors):
         lenient(text)
 
@@ -178,9 +178,9 @@ def test_types_of_affinity_that_do_not_exist_are_skipped_beside_one_that_does(
     none = args(AFFINITY, f"{{nodeAffinityType: [{required}s]}}")
 
     for is_lenient in (True, False):
-        assert lines(verdict(both, lenient=is_lenient).warnings) == [line]
-    assert lines(verdict(none, lenient=True).warnings) == [line]
-    assert lines(verdict(none, lenient=False).errors) == [line]
+        assert lines(result(both, lenient=is_lenient).warnings) == [line]
+    assert lines(result(none, lenient=True).warnings) == [line]
+    assert lines(result(none, lenient=False).errors) == [line]
     (profile,) = lenient(none).policy.profiles
     assert profile.args[AFFINITY].model_dump()["node_affinity_type"] == (f"{required}s",)
 
@@ -193,7 +193,7 @@ def test_strategies_left_behind_run_no_strategy_and_the_warning_says_how_to_keep
     assert lenient(text).policy.profiles == ()
     (left_behind,) = lines(lenient(text).warnings)
     assert left_behind == golden()
-    assert verdict(text.replace("v1alpha2", "v1alpha1"), lenient=False).errors == ()
+    assert result(text.replace("v1alpha2", "v1alpha1"), lenient=False).errors == ()
 
 
 def test_an_empty_item_is_what_go_makes_of_it(golden: Golden) -> None:
@@ -208,7 +208,7 @@ def test_an_empty_item_is_what_go_makes_of_it(golden: Golden) -> None:
 def test_a_plugin_that_needs_no_arguments_needs_no_entry_in_either_reading() -> None:
     text = f"{NEW}profiles: [{{name: p, {ENABLED}}}]"
     for lenient in (False, True):
-        found = verdict(text, lenient=lenient)
+        found = result(text, lenient=lenient)
         assert (found.errors, found.warnings, found.complete) == ((), (), True)
 
 

@@ -124,8 +124,8 @@ def fields(model: type[BaseModel]) -> st.SearchStrategy[Json]:
 
 def agrees(document: Mapping[str, Json], name: str) -> None:
     """Check that what the reader takes is valid; settings need a policy beside them to be read."""
-    verdict = check_source(SourceText(json.dumps(document), "p.yaml"), plugin_registry())
-    assert verdict.errors or VALID[name].accepts(document), document
+    result = check_source(SourceText(json.dumps(document), "p.yaml"), plugin_registry())
+    assert result.errors or VALID[name].accepts(document), document
 
 
 def policy(**parts: Json) -> Json:

@@ -76,7 +76,7 @@ START_S: Final = 1_800_000_000.0
 REQUEST_TIMEOUT_S: Final = 60.0
 FAST_S: Final = 0.001
 UNEVEN: Final = Pace(start_s=2.0, ready_s=1.0, shutdown_s=1.0, jitter_s=3.0)
-VERDICTS: Final = TokenRate(1000, 1000)
+DECISIONS: Final = TokenRate(1000, 1000)
 _T = TypeVar("_T")
 
 
@@ -210,7 +210,7 @@ class Life:
                     recorder = JournalRecorder(
                         journal,
                         lambda: datetime.fromtimestamp(world.wall_now(), UTC),
-                        verdict_rate=VERDICTS,
+                        decision_rate=DECISIONS,
                         uptime=world.uptime,
                         server_time=world.server_time,
                     )

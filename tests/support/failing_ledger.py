@@ -31,7 +31,7 @@ class FailingIntentStore:
         self._recovered = recovered
 
     def record_decision(self, context: DecisionContext, decision: Decision) -> None:
-        """Remember no verdicts: nobody waits for them."""
+        """Record no decisions."""
 
     def record_brake(self, notice: BrakeNotice) -> None:
         """Remember no brakes."""

@@ -67,14 +67,14 @@ class MemoryIntentStore:
         self.intents: list[Intent] = []
         self.lines: list[tuple[str, str, str]] = []
         self.brakes: list[BrakeNotice] = []
-        self.verdicts: list[tuple[DecisionContext, Decision]] = []
+        self.decisions: list[tuple[DecisionContext, Decision]] = []
         self.follow_ups: list[MoveEnd] = []
         self.cleared: list[FutileClearing] = []
         self._names: dict[str, str] = {}
 
     def record_decision(self, context: DecisionContext, decision: Decision) -> None:
-        """Write a verdict."""
-        self.verdicts.append((context, decision))
+        """Keep a decision."""
+        self.decisions.append((context, decision))
 
     def record_brake(self, notice: BrakeNotice) -> None:
         """Keep what a brake did."""

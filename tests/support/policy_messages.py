@@ -65,8 +65,8 @@ def cases(topic: str) -> Iterator[MessageCase]:
 def said_of(topic: str, text: str) -> tuple[str, ...]:
     """Return the errors about a text, or else its warnings."""
     if topic in KOORDINATORS:
-        verdict = check_source(SourceText(TOPICS[topic](text), "p.yaml"), plugin_registry())
-        return tuple(map(str, verdict.errors or verdict.warnings))
+        result = check_source(SourceText(TOPICS[topic](text), "p.yaml"), plugin_registry())
+        return tuple(map(str, result.errors or result.warnings))
     is_small = not topic.startswith("v1alpha1")
     registry = REGISTRY if is_small else plugin_registry()
     try:

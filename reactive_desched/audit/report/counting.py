@@ -316,9 +316,9 @@ class PeriodCounts:
 
     def _count_blocked(self, event: _CountedEvent) -> None:
         decision = event.data.decision
-        verdict = "defer" if event.type == DECISION_DEFER else "refuse"
-        self.decisions[verdict] += 1
-        self.refusals.of((verdict, decision.gate, decision.reason)).count += 1
+        kind = "defer" if event.type == DECISION_DEFER else "refuse"
+        self.decisions[kind] += 1
+        self.refusals.of((kind, decision.gate, decision.reason)).count += 1
         if (gate := decision.gate) in LIMIT_GATES:
             limit = self.limits.setdefault(gate, LimitCount())
             limit.decisions += 1

@@ -219,8 +219,8 @@ def _count_of(row: ReasonRow) -> int:
 
 def _refusals(counts: PeriodCounts, limit: int) -> Rows[ReasonRow]:
     rows = [
-        ReasonRow(verdict, gate, reason, found.count, SETTINGS.get(reason, ""))
-        for (verdict, gate, reason), found in counts.refusals.by_key.items()
+        ReasonRow(kind, gate, reason, found.count, SETTINGS.get(reason, ""))
+        for (kind, gate, reason), found in counts.refusals.by_key.items()
     ]
     return _reason_rows(rows, limit, counts.refusals.pooled)
 

@@ -273,7 +273,7 @@ class Sections:
         table = Table(
             "Decisions not to evict, by reason",
             (
-                *(Column("Reason", CODE), Column("Gate", CODE), Column("Verdict")),
+                *(Column("Reason", CODE), Column("Gate", CODE), Column("Decision")),
                 *(Column("Setting that would change it", CODE), Column("Decisions", COUNT)),
             ),
             tuple(

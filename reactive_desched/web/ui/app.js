@@ -396,7 +396,7 @@ function podAnswer(answer) {
   const code = answer.reason ? [" (", reasonLink(answer.reason), ")"] : [];
   const gone = answer.created === null;
   const parts = [make("p", {}, gone ? "Gone from " : `${answer.phase} on `, asks(answer.node || "no node", "node", answer.node), `, of ${answer.owners.join(" < ") || "no owner"}`),
-    make("p", { className: `${style} verdict` }, answer.state, ...code, `: ${answer.summary}`)];
+    make("p", { className: `${style} state` }, answer.state, ...code, `: ${answer.summary}`)];
   if (answer.paused) parts.push(make("p", { className: "bad", textContent: `nothing is evicted now: ${answer.paused}` }));
   for (const each of answer.jobs) {
     const why = [each.reason, each.message].filter(Boolean).join(": ");

@@ -34,7 +34,7 @@ async def write_journal(folder: Path) -> None:
     """Write the records that the programme `alone` writes, into two files."""
     config = journal_config(ReactiveSettings(journal=SMALL))
     async with open_journal(folder, config, clock=utc_now) as journal:
-        recorder = JournalRecorder(journal, utc_now, verdict_rate=TokenRate(200.0, 20_000))
+        recorder = JournalRecorder(journal, utc_now, decision_rate=TokenRate(200.0, 20_000))
         await record_evictions(recorder, decision_contexts(0, RECORDS // RECORDS_EACH), 50)
 
 

@@ -43,7 +43,7 @@ class _RankedDiagnostic(NamedTuple):
 
 def has_no_errors(results: PolicyCheckResults) -> bool:
     """Say whether there is nothing wrong in any file."""
-    return not any(verdict.errors for verdict in results.values())
+    return not any(result.errors for result in results.values())
 
 
 def as_text(found: Findings, *, colours: bool = False) -> str:
@@ -52,7 +52,7 @@ def as_text(found: Findings, *, colours: bool = False) -> str:
     report = Report(_texts(results), colours=colours)
     lines = [*map(str, corrections)]
     lines += [line for ranked in _ranked_diagnostics(results) for line in report.lines(*ranked)]
-    cut = [name for name, verdict in results.items() if not verdict.complete]
+    cut = [name for name, result in results.items() if not result.complete]
     lines += [f"{name}: error: there are more problems than these" for name in cut]
     lines += [f"{name}: note: {text}" for name, texts in notes.items() for text in texts]
     return "\n".join((*lines, _summary(found))) + "\n"
@@ -60,7 +60,7 @@ def as_text(found: Findings, *, colours: bool = False) -> str:
 
 def _texts(results: PolicyCheckResults) -> Mapping[str, str | bytes]:
     """Return the texts that were read, by the names that problems have for them."""
-    sources = (verdict.source for verdict in results.values())
+    sources = (result.source for result in results.values())
     return {source.name: source.text for source in sources if source is not None}
 
 
@@ -156,7 +156,7 @@ def as_json(found: Findings) -> str:
         "ok": has_no_errors(results),
         "errors": sum(severity == "error" for _, severity in ranked),
         "warnings": sum(severity == "warning" for _, severity in ranked),
-        "complete": all(verdict.complete for verdict in results.values()),
+        "complete": all(result.complete for result in results.values()),
     }
     noted = [{"file": name, "message": text} for name, texts in notes.items() for text in texts]
     made = [
@@ -176,14 +176,14 @@ def as_json(found: Findings) -> str:
 
 def _ranked_diagnostics(results: PolicyCheckResults) -> Iterator[_RankedDiagnostic]:
     """Return everything found, file by file in the order of the lines."""
-    for verdict in results.values():
-        yield from _ranked(verdict)
+    for result in results.values():
+        yield from _ranked(result)
 
 
-def _ranked(verdict: PolicyCheckResult) -> list[_RankedDiagnostic]:
+def _ranked(result: PolicyCheckResult) -> list[_RankedDiagnostic]:
     """Return what was found in one file, in the order of the lines."""
-    errors = (_RankedDiagnostic(problem, "error") for problem in verdict.errors)
-    warnings = (_RankedDiagnostic(problem, "warning") for problem in verdict.warnings)
+    errors = (_RankedDiagnostic(problem, "error") for problem in result.errors)
+    warnings = (_RankedDiagnostic(problem, "warning") for problem in result.warnings)
     return sorted((*errors, *warnings), key=_line_and_column)
 
 
