@@ -153,7 +153,7 @@ async def test_a_pod_a_node_and_a_workload_are_explained_by_keyboard_alone(
     )
     await press(page, "Enter")
     await page.wait_for(f"{detail}.includes('RemovePodsViolatingNodeTaints')")
-    assert await page.evaluate("document.querySelector('.verdict').textContent.startsWith('stays')")
+    assert await page.evaluate("document.querySelector('.state').textContent.startsWith('stays')")
 
 
 async def press(page: BrowserTab, key: str) -> None:
@@ -180,13 +180,13 @@ async def test_of_a_pod_that_was_evicted_and_is_gone_the_page_says_what_became_o
     page: BrowserTab, cluster: SimulatorProcess, controller: ControllerProcess
 ) -> None:
     *_, pod = (await have_pods_evicted(cluster, controller, "node-5")).values()
-    verdict = "document.querySelector('.verdict')?.textContent"
+    state = "document.querySelector('.state')?.textContent"
     is_gone = "document.getElementById('detail-body').textContent.startsWith('Gone from node-5')"
     query = "document.getElementById('query')"
     ask = f"({query}.value = {pod!r}, {query}.form.requestSubmit(), false)"
     await page.wait_for(f"{is_gone} || {ask}")  # it may be terminating still
     assert await page.evaluate(
-        f"{verdict}.startsWith('moved: RemovePodsViolatingNodeTaints had it evicted from node-5; ')"
+        f"{state}.startsWith('moved: RemovePodsViolatingNodeTaints had it evicted from node-5; ')"
     )
     assert await page.evaluate("document.querySelectorAll('#detail-body h3').length") <= 1
 

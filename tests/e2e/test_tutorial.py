@@ -50,7 +50,7 @@ def test_the_tutorial_works_and_prints_what_it_shows(terminal: Terminal, tmp_pat
         for name, here in IN_THE_OTHER_CLUSTER.items():
             text = text.replace(name, here)
         if text.startswith("reactive-desched why") and "gpu-" in seen[-1]:
-            await_success(terminal, f"{text} | grep -q 'verdict *stays'")
+            await_success(terminal, f"{text} | grep -q 'state *stays'")
         if text in BEFORE:
             await_success(terminal, BEFORE[text])
         if text == "reactive-desched run --policy policy.yaml":  # the other cluster's

@@ -494,7 +494,8 @@ def test_the_property_fails_for_an_index_without_one_of_its_hooks(
         return False
 
     assert any(map(fails, _sequences())), (
-        f"{kind.__name__}.answers() are the same where {hook} is never called"
+        f"{kind.__name__}.answers() are the same where {hook} is never called: it is not needed, "
+        "or no object of the sequences (LABELS, SPECS, OTHERS, ...) has what the index reads"
     )
 
 
