@@ -1,8 +1,8 @@
 """The jobs in progress, counted by what the limits go by: cluster, node, namespace, workload."""
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping
 from itertools import compress
-from typing import Final, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from reactive_desched.migration.order import MovesByBatchJob
 from reactive_desched.model.migration_jobs import JobOfPod, Phase
@@ -11,9 +11,7 @@ from reactive_desched.model.objects import Pod, controller_of
 PodName = tuple[str, str]
 CountedT = TypeVar("CountedT", bound=Hashable)
 Counts = dict[CountedT, int]
-_CountsIn = tuple[bool, bool, bool, bool]
-"""In which of the four counts a job is."""
-_TO_EVICT: Final = 2
+ValueT = TypeVar("ValueT")
 
 
 class JobsInProgress:
@@ -99,6 +97,15 @@ SCOPES_OF_JOBS: Final[Mapping[str, Callable[[JobsInProgress, Pod], int]]] = {
 """The scopes within which the jobs of other pods are counted."""
 
 
+class _PerCount(NamedTuple, Generic[ValueT]):
+    """A value for each of the counts of `JobCounts`."""
+
+    every: ValueT
+    in_progress: ValueT
+    to_evict: ValueT
+    moves: ValueT
+
+
 class JobCounts:
     """Every job, counted by what the limits and the order of arbitration go by.
 
@@ -112,13 +119,13 @@ class JobCounts:
         self.in_progress: Final = JobsInProgress()
         self.moves: Final = MovesByBatchJob()
         self._to_evict: Final = JobsInProgress()
-        self._counts: Final[Sequence[JobsInProgress | MovesByBatchJob]] = (
-            self.every,
-            self.in_progress,
-            self._to_evict,
-            self.moves,
+        self._counts: Final = _PerCount[JobsInProgress | MovesByBatchJob](
+            every=self.every,
+            in_progress=self.in_progress,
+            to_evict=self._to_evict,
+            moves=self.moves,
         )
-        self._counted: Final[dict[str, tuple[JobOfPod, _CountsIn]]] = {}
+        self._counted: Final[dict[str, tuple[JobOfPod, _PerCount[bool]]]] = {}
 
     def put(
         self, each: JobOfPod, *, is_evicted: bool = False, was_let_through: bool = False
@@ -132,11 +139,11 @@ class JobCounts:
         runs = job.phase is Phase.RUNNING
         has_passed = job.has_passed or was_let_through
         is_open = not job.has_ended
-        counts_in = (
-            is_open,
-            is_open and (runs or has_passed),
-            is_open and not is_evicted,
-            runs or has_passed,
+        counts_in = _PerCount(
+            every=is_open,
+            in_progress=is_open and (runs or has_passed),
+            to_evict=is_open and not is_evicted,
+            moves=runs or has_passed,
         )
         before = self._counted.get(job.name)
         if before is not None and before[1] == counts_in and _counts_alike(before[0], each):
@@ -149,7 +156,7 @@ class JobCounts:
     def let_through(self, each: JobOfPod) -> None:
         """Count a job as one in progress."""
         _, counts_in = self._counted.get(each.job.name, (each, None))
-        is_evicted = counts_in is not None and not counts_in[_TO_EVICT]
+        is_evicted = counts_in is not None and not counts_in.to_evict
         self.put(each, is_evicted=is_evicted, was_let_through=True)
 
     def remove(self, name: str) -> None:

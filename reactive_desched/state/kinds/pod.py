@@ -107,7 +107,9 @@ _decode_update: Final = Decoder(PodUpdateLine).decode
 class PodReader:
     """Turns a pod's JSON into a Pod; a part that another pod has, too, is looked up.
 
-    Each part is looked up in its table first: reading a pod is mostly calls of Python functions.
+    `read` takes the decoded JSON of a whole pod, `read_update` the text of a watch line whose spec
+    need not be decoded; the Pods are equal. Each part is looked up in its table first: reading a
+    pod is mostly calls of Python functions.
     """
 
     def __init__(self, tables: InternTables) -> None:
@@ -122,7 +124,7 @@ class PodReader:
         self._decode_labels: Final = Decoder(dict[str, str]).decode
         self._decode_owners: Final = Decoder(tuple[OwnerReference, ...]).decode
 
-    def record(self, wire: WirePod) -> Pod:
+    def read(self, wire: WirePod) -> Pod:
         """Return the Pod; raises msgspec's or a quantity's error for a part it cannot read."""
         metadata, spec, status = wire.metadata, wire.spec, wire.status
         claims, has_local_storage = self._volumes(spec.volumes)
@@ -259,7 +261,7 @@ POD: Final = WatchedKind(
     namespaced=True,
     record=Pod,
     wire=WirePod,
-    make_reader=lambda tables: PodReader(tables).record,
+    make_reader=lambda tables: PodReader(tables).read,
     make_update_reader=lambda tables: PodReader(tables).read_update,
     read_for="what the plugins judge",
 )
