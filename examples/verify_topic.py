@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Proves that a Kafka topic, or lines on standard input, hold the whole record, unchanged.
 
-Shares no code with reactive-desched: what it knows is the public form. Every event names its place
+Shares no code with reactive-desched: it goes by the public form. Every event names its place
 (`sequence`, contiguous for one `source`) and the SHA-256 of the event before (`prev`). Checkpoints
 (C2SP signed notes) sign that hash, so that nobody can write the chain anew without the key.
 Where a journal had lost its end, a new `source` goes on behind the record that was its last then,
@@ -176,7 +176,9 @@ class Record:
         """Check a checkpoint that somebody kept: it speaks of a record that must be here."""
         here, after = self.links.get(note.size), self.links.get(note.size + 1)
         if here is None and after is None:
-            raise Wrong(f"{self.source}: record {note.size} is missing: a kept checkpoint knows it")
+            raise Wrong(
+                f"{self.source}: record {note.size} is missing: a kept checkpoint covers it"
+            )
         if note.root not in (here and here.digest, after and after.prev):
             raise Wrong(f"{self.source}: record {note.size} is not the one of the kept checkpoint")
 
@@ -233,7 +235,7 @@ class Verifier:
             raise Wrong(f"there are no events from record {since} on")
         for note in kept:
             if (record := self.records.get(f"//{note.origin}")) is None:
-                raise Wrong(f"//{note.origin}: all is missing: a kept checkpoint knows it")
+                raise Wrong(f"//{note.origin}: all is missing: a kept checkpoint covers it")
             record.check_kept(note)
         for record in left:
             record.check_chain(since)

@@ -585,7 +585,7 @@ def test_each_folder_pins_the_image_of_this_version(folder: str) -> None:
         assert image == f"reactive-desched:{version('reactive-desched')}"
 
 
-def test_the_controller_knows_its_own_pod() -> None:
+def test_the_controller_has_the_name_of_its_own_pod() -> None:
     told = {
         variable["name"]: variable["valueFrom"]["fieldRef"]["fieldPath"]
         for variable in container_of("controller")["env"]

@@ -19,6 +19,7 @@ PAGES = [
 GLOSSARY = ROOT / "docs" / "explain" / "glossary.md"
 BANNED_WORDS = (
     *("told", "untold", "tell", "tells", "telling", "hear", "hears", "heard", "poke", "pokes"),
+    "knows",
     *("nobody", "anybody", "somebody", "someone", "everybody", "everyone", "whoever"),
     *("thing", "things", "news", "dust", "mother", "hold back", "holds back", "held back"),
     "holding back",

@@ -1,4 +1,4 @@
-"""`migrations`: the migration jobs that a running controller knows, and what each waits for."""
+"""`migrations`: the migration jobs that a running controller watches, and what each waits for."""
 
 import argparse
 import json

@@ -9,7 +9,7 @@ from reactive_desched.cli.commands import Commands
 
 FORMATS: Final = ("any", "v1alpha2", "v1alpha1", "settings")
 _DESCRIPTION = """\
-Print a JSON Schema (draft 07). An editor that knows it completes names, explains fields and marks
+Print a JSON Schema (draft 07). An editor that has it completes names, explains fields and marks
 mistakes while a policy is written; what it cannot know, `policy check` says."""
 
 

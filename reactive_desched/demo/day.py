@@ -193,7 +193,7 @@ def _print_intro(console: Console, cluster: DemoCluster, running: RunningControl
         f"A simulated cluster serves {cluster.url}; the controller watches it over HTTP "
         f"and serves\n"
         f"{running.url} (/readyz?verbose, /metrics, /events). "
-        f"It knows {size['nodes']} nodes and {size['pods']} pods.\n"
+        f"It watches {size['nodes']} nodes and {size['pods']} pods.\n"
         "Debounce is 200 ms; the token bucket lets 6 evictions go at once and 4 a second after."
     )
 

@@ -44,7 +44,7 @@ SINGLE_TIMEOUT_S: Final = 300.0
 
 RESTORED_RECHECK_S: Final = 10.0
 """How often a single-replica workload that an earlier process moved is looked at again: of its own
-controller, whose Ready pods would say when, the record knows nothing."""
+controller, whose Ready pods would say when, the record has nothing."""
 
 LEAVING_TIMEOUT_S: Final = 120.0
 """How long a pod whose eviction was decided counts as leaving while the watch shows it unchanged,

@@ -1,1 +1,1 @@
-"""The nouns of the project and the pure rules over them; knows nothing else."""
+"""The nouns of the project and the pure rules over them: imports no room but those below."""

@@ -54,7 +54,7 @@ class FieldAdvice(Struct, frozen=True):
 
 
 class FieldHints:
-    """Hints that need to know the kind of document; the base knows only names.
+    """Hints that need to know the kind of document; the base has only names.
 
     `allows_lenient` says that there is a lenient reading: for what upstream defines alone.
     """

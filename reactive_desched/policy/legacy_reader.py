@@ -148,7 +148,7 @@ def _pod_life_time_errors(params: SourceLocation) -> Iterator[Diagnostic]:
                     or f"known are {', '.join(_V1ALPHA1_STATES)}"
                 )
                 yield at.diagnostic(
-                    f"{quote(state)} is not a state v1alpha1 knows",
+                    f"{quote(state)} is no state of v1alpha1",
                     hint,
                     rule=Rule.UNKNOWN_VALUE,
                     fix=fix_to(sole_near_name(state, _V1ALPHA1_STATES)),

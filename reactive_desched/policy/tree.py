@@ -1,4 +1,4 @@
-"""A parsed document that still knows the line and column of every key and value."""
+"""A parsed document with the line and column of every key and value."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""The kinds this API server knows, in one table that discovery, storage and routes share."""
+"""The kinds that this API server serves, in one table that discovery, storage and routes share."""
 
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType

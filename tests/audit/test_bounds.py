@@ -33,7 +33,7 @@ def test_of_many_journals_that_cannot_be_written_to_the_last_used_have_an_index(
     assert set(cache.glob("index-*.sqlite")) == set(made[-2:])
 
 
-def test_an_index_that_knows_nothing_by_heart_answers_the_same(
+def test_an_index_that_caches_nothing_answers_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rows, "MAX_CACHED", 1)

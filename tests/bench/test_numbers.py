@@ -47,7 +47,7 @@ def test_nothing_measured_is_no_error() -> None:
         pytest.param(Row("sync", 5, goal=6, invalid="it did not end"), "invalid", id="invalid"),
     ],
 )
-def test_a_verdict_knows_which_way_is_better(row: Row, verdict: str) -> None:
+def test_a_row_says_whether_its_goal_is_met_whichever_way_is_better(row: Row, verdict: str) -> None:
     assert row.verdict == verdict
 
 

@@ -219,7 +219,7 @@ def test_help_prints_what_the_flag_prints(capsys: pytest.CaptureFixture[str]) ->
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish", "powershell", "tcsh"])
-def test_completion_knows_commands_flags_and_their_words(
+def test_completion_has_commands_flags_and_their_words(
     capsys: pytest.CaptureFixture[str], shell: str
 ) -> None:
     assert main(["completion", shell]) == 0

@@ -150,7 +150,7 @@ def test_a_drain_waits_for_the_disruption_budget_and_then_succeeds(
     kubectl.run("uncordon", node)
 
 
-def test_apply_creates_changes_and_knows_when_there_is_nothing_to_do(kubectl: Kubectl) -> None:
+def test_apply_creates_changes_and_leaves_alone_what_is_equal(kubectl: Kubectl) -> None:
     def applied(*objects: Object, how: tuple[str, ...] = ()) -> str:
         listed = {"apiVersion": "v1", "kind": "List", "items": objects}
         return kubectl.run("apply", "-f", "-", *how, stdin=json.dumps(listed))

@@ -70,7 +70,7 @@ def test_the_first_refusal_is_the_decision_and_no_later_filter_is_asked() -> Non
     assert memory.told == []
 
 
-def test_when_no_filter_refuses_the_pod_is_evicted_and_every_tracker_knows() -> None:
+def test_when_no_filter_refuses_the_pod_is_evicted_and_every_tracker_counts_it() -> None:
     first, second = Memory(), Memory()
 
     assert gate(Fixed("A"), memories=(first, second)).decide(WEB, 0) == Evict(WEB)

@@ -166,7 +166,7 @@ def test_other_limits_continue_counting_what_was_counted() -> None:
     assert decision.retry_at_s == 400
 
 
-def test_a_limit_taken_away_and_set_again_still_knows_the_past() -> None:
+def test_a_limit_taken_away_and_set_again_still_counts_the_past() -> None:
     windows = PolicyLimits({"cluster": 1}, window_s=300)
     evict(windows, finding(), 0)
     windows.reconfigure({"cluster": None}, 300)

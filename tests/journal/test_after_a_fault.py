@@ -104,7 +104,7 @@ async def test_a_stop_amid_a_fault_asks_the_disk_once_more_and_claims_nothing(
     assert recover(tmp_path).next_seq == claimed + 1
 
 
-async def test_a_checkpoint_knows_of_intents_that_reach_the_disk_with_it(
+async def test_a_checkpoint_counts_intents_that_reach_the_disk_with_it(
     tmp_path: Path,
     running: Running,
     intent: Callable[[str], AnyEvent],

@@ -121,7 +121,7 @@ ARGS = ("profiles", 1, "pluginConfig", 1, "args")
     ],
     ids=lambda path: ".".join(map(str, path)),
 )
-def test_every_part_knows_where_it_was_written(path: Path, written: Path) -> None:
+def test_every_part_has_the_place_where_it_was_written(path: Path, written: Path) -> None:
     assert converted(TEXT).origin.original_path(path) == written
 
 

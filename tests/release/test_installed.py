@@ -54,7 +54,7 @@ def test_it_plays_the_demo(bin_: Path, tmp_path: Path) -> None:
     assert "<style>" in report
 
 
-def test_it_knows_every_plugin_the_schemas_and_the_rules(bin_: Path, tmp_path: Path) -> None:
+def test_it_has_every_plugin_the_schemas_and_the_rules(bin_: Path, tmp_path: Path) -> None:
     program = bin_ / "reactive-desched"
     ran(program, "init", "--aim", "spread", "--out", "policy.yaml", cwd=tmp_path)
     checked = ran(program, "policy", "check", "policy.yaml", "-o", "sarif", cwd=tmp_path)

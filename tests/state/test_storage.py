@@ -146,7 +146,7 @@ def test_followers_learn_of_what_is_gone() -> None:
         assert set(seen.names) == ({"n2"} if thing.name == "n2" else {"n1", "n2"})
 
 
-def test_a_node_knows_which_pods_use_its_host_ports() -> None:
+def test_a_node_lists_which_pods_use_its_host_ports() -> None:
     web = msgspec.structs.replace(pod("web", on="n1"), spec=_listening(pod("web")))
     state, _ = followed(web, pod("db", on="n1"))
     entry = state.nodes.record("n1")

@@ -88,7 +88,7 @@ def parse_list_options(
 
 
 def dry_run_asked(values: list[str]) -> bool:
-    """Read `dryRun`, which only knows the value All."""
+    """Read `dryRun`, whose only value is All."""
     if any(value not in ("", "All") for value in values):
         raise _invalid([_fault("dryRun", f'Unsupported value: "{values[0]}": supported: "All"')])
     return "All" in values

@@ -79,7 +79,7 @@ class Pages:
             return self._next(resource, _read(options.token), options)
         exact = options.match == "Exact" or (options.limit and options.rv and not options.match)
         rv = options.rv if exact else self._store.rv
-        # Reads at "any" version come from the watch cache, which knows no limit.
+        # Reads at "any" version come from the watch cache, which has no limit.
         limit = 0 if options.version == "0" else options.limit
         if not limit and rv == self._store.rv:
             found = self._store.list(resource, options.wanted.namespace or None)

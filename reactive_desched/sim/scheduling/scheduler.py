@@ -1,7 +1,7 @@
 """Finds every pending pod a node, one pod at a time, as the kube-scheduler would.
 
-It stands for koordinator's scheduler, too, which knows Reservations. There is no preemption: a pod
-waits until room appears, however high its priority.
+It stands for koordinator's scheduler, too, which supports Reservations. There is no preemption: a
+pod waits until room appears, however high its priority.
 """
 
 import random

@@ -144,7 +144,7 @@ class PodReader:
     def read_update(self, line: bytes, find: Callable[[str], Pod | None]) -> tuple[Pod, str] | None:
         """Read a watch line without the spec, where the pod's known one is still its spec.
 
-        That is so when `find` knows the pod by its uid with the same generation, which the API
+        That is so when `find` returns the pod of its uid with the same generation, which the API
         server raises with every change of the spec. Returns the pod and its resourceVersion; None
         for any other line, which is to be read as a whole. Raises a decode error for a line that
         is cut wrongly: its brackets do not match.

@@ -52,7 +52,7 @@ async function read(path) {
 
 // --- the login, where the controller requires a token ---
 
-// The token is in a cookie that no script can read; the page only knows whether it was accepted.
+// The token is in a cookie that no script can read; the page only has whether it was accepted.
 async function logIn(token) {
   const answer = await fetch("login", { method: "POST", body: JSON.stringify({ token }) });
   $("login-error").textContent = answer.ok ? "" : (await answer.text()).trim();
