@@ -16,6 +16,8 @@ from typing import Any
 
 import hypothesis
 import pytest
+from _pytest.runner import runtestprotocol
+from hypothesis.internal.conjecture import providers
 
 from reactive_desched.app.event_loop import loop_options
 
@@ -29,7 +31,8 @@ hypothesis.settings.register_profile("default", PATIENT, derandomize=True, max_e
 hypothesis.settings.register_profile(
     "deep", PATIENT, max_examples=int(os.environ.get("EXAMPLES", "500"))
 )
-hypothesis.settings.load_profile("deep" if os.environ.get("TIER") == "deep" else "default")
+IS_DEEP = os.environ.get("TIER") == "deep"
+hypothesis.settings.load_profile("deep" if IS_DEEP else "default")
 
 pytest_plugins = ["tests.support.golden"]
 
@@ -41,6 +44,8 @@ PROPERTIES = len(WAITING)
 """The next group: tests with hypothesis, of which some take long. The last has all others."""
 
 EXECUTED = "executed: the programs of a system test are new interpreters, not forked ones"
+SLOW_S = 0.5
+"""From here on the start or the end of a test is worth a line among the slowest."""
 VIRTUAL_TIME = "virtual_time: on trio, with a clock that jumps ahead whenever every task sleeps"
 
 
@@ -48,6 +53,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", EXECUTED)
     config.addinivalue_line("markers", VIRTUAL_TIME)
     _let_children_be_interrupted()
+    if not IS_DEEP:
+        _draw_no_constants_of_the_code()
     if config.option.basetemp is None and os.access(TMPFS, os.W_OK):
         folder = tempfile.mkdtemp(prefix="reactive-desched-tests-", dir=TMPFS)
         config.add_cleanup(partial(shutil.rmtree, folder, ignore_errors=True))
@@ -127,6 +134,31 @@ def _worker(config: pytest.Config) -> tuple[int, int]:
     """Return the number of this worker of pytest-xdist, and how many there are."""
     its: dict[str, Any] = getattr(config, "workerinput", {"workerid": "gw0", "workercount": 1})
     return int(its["workerid"].removeprefix("gw")), int(its["workercount"])
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    """Send one report of a test that passes, not six messages, from a worker of pytest-xdist.
+
+    Sending, reading and counting them takes longer than most tests.
+    """
+    if not hasattr(item.config, "workerinput"):
+        return None
+    for report in runtestprotocol(item, log=False, nextitem=nextitem):
+        if report.when == "call" or not report.passed or report.duration > SLOW_S:
+            if report.passed:
+                report.keywords = {}  # which only selections read, before a test runs
+            item.ihook.pytest_runtest_logreport(report=report)
+    return True
+
+
+def _draw_no_constants_of_the_code() -> None:
+    """Have hypothesis draw the same examples whatever else is loaded, and read no source for it.
+
+    It would parse all modules of ours in each worker, and now and then draw a constant that
+    stands there: other ones with each change of the code.
+    """
+    providers._get_local_constants = lambda: providers._local_constants
 
 
 def _let_children_be_interrupted() -> None:

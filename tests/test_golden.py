@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -167,17 +168,38 @@ def sentences(tree: ast.Module) -> set[tuple[int, str]]:
     }
 
 
+class ReadModule(NamedTuple):
+    """What is asked of a module of tests."""
+
+    sentences: set[tuple[int, str]]
+    titles: set[str]
+    """What the titles of its golden file may begin with."""
+
+
 @cache
-def parsed_modules() -> dict[Path, ast.Module]:
-    """Parse every module of tests and of their support."""
-    return {path: ast.parse(path.read_bytes()) for path in sorted(TESTS.rglob("*.py"))}
+def read_modules() -> dict[Path, ReadModule]:
+    """Read every module of tests and of their support.
+
+    No syntax tree is kept: a hundred thousand lines of them take the garbage collector seconds.
+    """
+    found = {}
+    for path in sorted(TESTS.rglob("*.py")):
+        source = path.read_bytes()
+        found[path] = ReadModule(sentences(ast.parse(source)), titles_of(source.decode()))
+    return found
+
+
+def titles_of(source: str) -> set[str]:
+    names = re.findall(r"^ *(?:async )?def (\w+)", source, re.MULTILINE)
+    shared = re.findall(r"golden\.shared\(\s*['\"]([^'\"]+)['\"]", source)
+    return {name.removeprefix("test_").replace("_", " ") for name in names} | set(shared)
 
 
 def test_sentences_are_expected_in_golden_files_alone() -> None:
     found = [
         f"{path.relative_to(TESTS)}:{line}: {text}"
-        for path, tree in parsed_modules().items()
-        for line, text in sorted(sentences(tree))
+        for path, module in read_modules().items()
+        for line, text in sorted(module.sentences)
         if path != Path(__file__)  # whose samples are sentences
     ]
 
@@ -250,19 +272,12 @@ def test_a_list_of_names_and_five_words_are_no_sentence() -> None:
 # --- golden files -------------------------------------------------------------------------------
 
 
-def titles_of(tree: ast.Module) -> set[str]:
-    """Return what the titles of a module's golden file may begin with."""
-    names = {node.name for node in ast.walk(tree) if isinstance(node, Function)}
-    shared = re.findall(r"golden\.shared\(['\"]([^'\"]+)['\"]", ast.unparse(tree))
-    return {name.removeprefix("test_").replace("_", " ") for name in names} | set(shared)
-
-
 def test_each_part_of_a_golden_file_belongs_to_a_test_of_its_module() -> None:
     files = sorted(TESTS.rglob("golden/*.txt"))
     stray: list[str] = []
     for file in files:
-        tree = parsed_modules().get(file.parents[1] / f"test_{file.stem}.py", ast.Module([], []))
-        known = titles_of(tree)
+        module = read_modules().get(file.parents[1] / f"test_{file.stem}.py")
+        known = module.titles if module else set()
         titles = [re.split(r" \[|: ", title)[0] for title, _ in golden_parts(file)]
         stray += [f"{file.relative_to(TESTS)}: {title}" for title in titles if title not in known]
 

@@ -11,6 +11,7 @@ from hypothesis import settings as profile
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
+from reactive_desched.cli.policy_schema import FORMATS, text
 from reactive_desched.model.labels import LabelSelector, Selector
 from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.decode import fields_by_key
@@ -22,11 +23,10 @@ from reactive_desched.policy.settings import ReactiveSettings
 from reactive_desched.policy.strategies import STRATEGIES
 from reactive_desched.policy.v1alpha1 import LegacyPolicy, StrategyParameters
 from tests.support.json_schema import JsonSchema
-from tools.write_schemas import schemas
 
 Json = Any  # JSON is whatever it is
 
-VALID = {name: JsonSchema(json.loads(text)) for name, text in schemas().items()}
+VALID = {name: JsonSchema(json.loads(text(name))) for name in FORMATS}
 PLUGINS = with_evictor(plugin_registry())
 SLOW = profile(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 

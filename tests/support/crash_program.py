@@ -5,6 +5,7 @@ forked for it, and prints that process's id and then how it ended. All that take
 loaded once, so that hundreds of runs fit into a minute.
 """
 
+import gc
 import os
 import sys
 import traceback
@@ -177,6 +178,14 @@ def _shorten_intervals() -> None:
     monkeypatch(RetentionWorker, "run", lambda keeper: run(keeper, CLEANUP_INTERVAL_S))
 
 
+def _build_models() -> None:
+    """Have pydantic build what reads the settings, which it puts off to the first use: once."""
+    some_run = CrashRun(
+        number=0, journal="", acknowledged="", world="", log="", brokers=("kafka:9092",), topic="t"
+    )
+    settings(some_run)
+
+
 def _run_child(crash_run: CrashRun) -> None:
     os.dup2(os.open(crash_run.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o640), 2)
     try:
@@ -194,6 +203,9 @@ def main() -> None:
     """Carry out the runs on standard input, one after the other."""
     producer.import_client()
     _shorten_intervals()
+    _build_models()
+    gc.collect()
+    gc.freeze()  # else each run's collector walks, and so copies, all that is loaded here
     for line in sys.stdin:
         crash_run = msgspec.json.decode(line, type=CrashRun)
         if not (pid := os.fork()):

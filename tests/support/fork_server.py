@@ -18,6 +18,10 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from typing import BinaryIO, Final, NoReturn, Self
 
+from reactive_desched.plugins.registry import plugin_registry
+from reactive_desched.policy.documents import SourceText
+from reactive_desched.policy.load import check_source
+
 __all__ = ["ForkServer", "ForkedProgram"]
 
 _PRELOADED: Final = (
@@ -34,7 +38,20 @@ _PRELOADED: Final = (
     "reactive_desched.plugins.node_taints",
     "reactive_desched.sim.command",
     "structlog",
+    "uvloop",
 )
+_POLICY: Final = b"""\
+apiVersion: descheduler/v1alpha2
+kind: DeschedulerPolicy
+profiles:
+- name: test
+  pluginConfig:
+  - {name: DefaultEvictor, args: {nodeFit: true}}
+  plugins: {deschedule: {enabled: [RemovePodsViolatingNodeTaints]}}
+---
+apiVersion: reactive-desched/v1alpha1
+kind: ReactiveSettings
+"""
 _MOST_BYTES: Final = 1 << 17  # of arguments and environment
 
 
@@ -165,6 +182,7 @@ def main() -> None:
     """Load the modules, and become each program that is asked for, in a process forked for it."""
     for module in _PRELOADED:
         importlib.import_module(module)
+    check_source(SourceText(_POLICY, "policy"), plugin_registry())  # pydantic builds its models
     gc.collect()
     gc.freeze()
     module, *sys.argv[1:] = _serve(socket.socket(fileno=int(sys.argv[1])))
