@@ -1,1 +1,1 @@
-"""The composition root: what a command line and files say becomes a running controller."""
+"""The composition root: command line and files to a running controller."""

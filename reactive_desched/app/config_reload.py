@@ -118,7 +118,7 @@ class ActiveConfig:
         return self.configuration.policy
 
     def status_message(self) -> str:
-        """Say on one line which policy counts, and why it is not the newest."""
+        """Return one line: which policy is in force, and why newer files were rejected."""
         if self.problems:
             return f"kept revision {self.policy.revision}: file rejected: {self.problems[0]}"
         return f"revision {self.policy.revision} of {self.policy.source}"

@@ -96,7 +96,7 @@ class Campaign:
         self._lost: LeadershipLost | None = None
 
     def stop(self) -> None:
-        """Have `lead` end: at once while it waits for the Lease, else with the term closed."""
+        """End `lead`: at once while it waits for the Lease, else after the term is closed."""
         self._acquiring.cancel()
         self._ending.set()
 

@@ -131,7 +131,7 @@ class MigrationRunner:
                 await self._migrations.changed.wait()
 
     async def _make(self, order: NewJob) -> None:
-        """Make a job; where it cannot be, the finding that asked for it is looked at again."""
+        """Create a job; where the API server refuses it, its finding is evaluated again."""
         try:
             job = await self._writer.create(order)
         except (ClusterError, Malformed) as error:

@@ -86,7 +86,7 @@ class Pausing:
         )
 
     async def restore(self, directory: Path) -> None:
-        """Go on with the pause and the storm of an earlier process, and read the pause file.
+        """Restore the pause and the storm brake of an earlier process, and read the pause file.
 
         They are in the journal's directory.
 

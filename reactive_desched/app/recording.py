@@ -1,4 +1,4 @@
-"""Opens the journal and has it kept and followed: what becomes of a record is arranged here."""
+"""Opens the journal, its retention and its sinks."""
 
 import os
 import socket
@@ -294,7 +294,7 @@ async def log_transitions(
 
 
 def journal_config(settings: ReactiveSettings, cluster: str = UNNAMED) -> JournalConfig:
-    """Say how a journal is kept; the cluster's name stands in the source of one that begins."""
+    """Return how the journal is kept; the source of a new one has the cluster's name."""
     journal = settings.journal
     return JournalConfig(
         Rotation(journal.max_segment_bytes, journal.max_segment_age_s),

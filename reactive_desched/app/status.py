@@ -147,7 +147,7 @@ class StatusPage:
         return DebugPage("status", "what the controller does now", self._read)
 
     def set_cluster(self, cluster: ClusterIdentity) -> None:
-        """Take in which cluster it is, once the API server has answered."""
+        """Set the cluster, once the API server has named it."""
         self._cluster = cluster
 
     @contextmanager

@@ -164,7 +164,7 @@ class UsagePolling:
 async def watch_while_followed(
     reflector: Reflector[Any], followed: Callable[[], bool], clock: Clock
 ) -> None:
-    """Watch a kind of measured use while a plugin in force goes by it; drop its objects after.
+    """Watch a kind of measured use while an enabled plugin reads it; drop its objects after.
 
     Agents report use every minute for each node: without a plugin that is traffic for nothing.
     """

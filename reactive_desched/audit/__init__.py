@@ -1,1 +1,1 @@
-"""Searching the record and proving it: what an auditor does with a journal, live or long after."""
+"""Searches a journal and proves it whole, while it is written or long after."""

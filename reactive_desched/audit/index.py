@@ -140,7 +140,7 @@ class AuditIndex:
         last_seq: int = MAX_SQLITE_INT,
         pause: Callable[[], None] = lambda: None,
     ) -> int:
-        """Take in at most so many lines; return how many there were, 0 when it is up to date.
+        """Index at most so many lines; return how many there were, 0 when it is up to date.
 
         `pause` is called after every LINES_PER_PAUSE lines.
 
@@ -163,7 +163,7 @@ class AuditIndex:
         return 0 if batch is None else max(len(batch.lines), 1)
 
     def index_all(self, after_batch: Callable[[], None] = lambda: None) -> int:
-        """Take in everything there is; return how many lines it was.
+        """Index every line that is not indexed yet; return how many there were.
 
         `after_batch` is called after each batch.
         """
@@ -184,7 +184,7 @@ class AuditIndex:
         return total
 
     def _bulk_index(self, after_batch: Callable[[], None]) -> int:
-        """Take in a whole journal: sorted at its end, and not all the way."""
+        """Index a whole journal, and sort its rows once at the end."""
         with self._transaction():
             schema.drop_indexes(self.connection)
         try:
@@ -195,7 +195,7 @@ class AuditIndex:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        """Hold the pen: what is done within is kept whole, or not at all."""
+        """Write in one transaction: everything within the block is stored, or nothing."""
         self.connection.execute("BEGIN IMMEDIATE")
         try:
             yield
@@ -215,7 +215,7 @@ class AuditIndex:
                 schema.create_tables(self.connection)
 
     def _verified_cursor(self) -> IndexCursor:
-        """Return the place to go on from: another process may have been here since the last time.
+        """Return where indexing continues: another process may have indexed since the last time.
 
         What was not stored here must be read again before it is relied upon.
         """

@@ -110,7 +110,7 @@ class IndexSink:
 
 
 def _let_event_loop_run() -> None:
-    """Give up the interpreter's lock, and come back when the event loop has had time to take it.
+    """Release the interpreter's lock for long enough that the event loop can take it.
 
     A thread that computes keeps the lock for five milliseconds.
     """

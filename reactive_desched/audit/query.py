@@ -24,7 +24,7 @@ def search(catalogue: IndexCatalogue, query: RecordQuery, limit: int) -> SearchR
 
 
 def filter_records(entries: Iterable[JournalRecord], query: RecordQuery) -> Iterator[JournalRecord]:
-    """Let through what is wanted indeed: the journal has the last word, not its index."""
+    """Yield the records that match the query by their own text: the index may be outdated."""
     for entry in entries:
         found = parse_summary(entry.raw)
         if found is not None and query.filter.matches(found):

@@ -1,4 +1,4 @@
-"""What a person wants to know of the record, read from the words of the command line."""
+"""Parses the arguments of a query of the record."""
 
 from datetime import datetime
 from typing import Final

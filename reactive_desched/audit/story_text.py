@@ -143,7 +143,7 @@ def _cluster(story: Story) -> str:
 
 
 def _trigger_lines(trigger: Cause, layout: TextLayout) -> Iterator[str]:
-    """Say what made us look: a change has no record of its own."""
+    """Yield the change that led to the evaluation: a change has no record of its own."""
     version = f", resourceVersion {trigger.resource_version}" if trigger.resource_version else ""
     is_start = trigger.change == Resynced().kind
     about = trigger.object or ("anything may have changed" if is_start else "")

@@ -73,7 +73,7 @@ def _keys(report: VerifyReport) -> Iterator[str]:
 
 
 def _trust_remark(report: VerifyReport) -> str:
-    """Say what a key is worth that lies where the journal does."""
+    """Say that a key beside the journal proves little: who can change one can change both."""
     return "" if report.keys_from == "--key" else " (who can change the journal can change it too)"
 
 

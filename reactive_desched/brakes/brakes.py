@@ -50,7 +50,7 @@ class Brakes:
     A brake engages and is released in `update`, which is to be called when `is_due` says so. What
     it held is evaluated again by the BrakeLifted that `update` returns. `next_due` is when time
     alone engages or releases one, as of the last update; None where it does not. `changed` wakes
-    who waits for one to engage or to be released.
+    tasks that wait for one to engage or to be released.
     """
 
     reacts_to = (ZoneDisruptionChanged, PodUnschedulableChanged)
@@ -95,7 +95,7 @@ class Brakes:
         self._due = _NOW
 
     def restore(self, saved: SavedBrakes) -> None:
-        """Go on as the process before did."""
+        """Restore the brakes that an earlier process saved."""
         now = self._clock()
         if saved.pause is not None:
             self.pause.restore(saved.pause, now, self._view.now_s)
@@ -112,7 +112,7 @@ class Brakes:
         self._kept = kept
 
     def start(self, now: float) -> None:
-        """Take in the cluster as it is at the end of the initial sync."""
+        """Read the nodes and pods as they are at the end of the initial sync."""
         self.pending.start(now)
         self._due = _NOW
 
@@ -161,7 +161,7 @@ class Brakes:
         self._take_in(self.storm.release(message, by))
 
     def set_pause_file(self, text: str) -> None:
-        """Take in what the pause file says."""
+        """Apply the content of the pause file."""
         self.pause.set_file(text)
         self._due = _NOW
 

@@ -83,14 +83,14 @@ class ManualPause:
             yield BrakeNotice(MANUAL, CLUSTER, engaged=False, message=message, by=by)
 
     def restore(self, saved: SavedPause, now: float, wall_s: float) -> None:
-        """Go on with the pause of an earlier process, for no longer than it was to last in all."""
+        """Restore the pause of an earlier process; it lasts no longer than its whole length."""
         self._command = saved
         if saved.until_s is not None:
             left_s = min(saved.until_s - wall_s, saved.until_s - saved.since_s)
             self._ends_at = now + max(0.0, left_s)
 
     def set_file(self, text: str) -> None:
-        """Take in what the pause file says."""
+        """Apply the content of the pause file."""
         if text != self._file_text:
             self._file_text, self._file = text, parse_pause(text)
 

@@ -59,7 +59,7 @@ class PendingBrake:
         self.start(now)
 
     def start(self, now: float) -> None:
-        """Take in the pods that are unschedulable already, with the time they have been so."""
+        """Count the pods that are unschedulable already, since when they are."""
         self._waiting, self._counted = Timers(), set()
         if self._settings is not None:
             for uid in self._view.index(UnschedulablePods).since_s:

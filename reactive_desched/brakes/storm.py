@@ -121,14 +121,14 @@ class StormBrake:
             yield from self.release("it has been quiet for long enough")
 
     def release(self, message: str, by: str = "") -> Iterator[BrakeNotice]:
-        """Let findings pass again; those that wait are no new storm."""
+        """Release the brake; the findings that wait do not count as another storm."""
         if self._message:
             self._message = ""
             self._forget()
             yield BrakeNotice(STORM, CLUSTER, engaged=False, message=message, by=by)
 
     def restore(self, message: str, now: float) -> None:
-        """Go on with the storm of an earlier process; the quiet time begins anew."""
+        """Restore the storm of an earlier process; the quiet time begins anew."""
         self._message = message
         if self._settings is not None:
             self._set_busy(now, self._settings)

@@ -94,7 +94,7 @@ class ZoneBrake:
         return ZONE_SLOWED.refuse(finding, message, wakes, at, scope_exhausted="node")
 
     def reason_to_keep(self, pod: Pod) -> str:
-        """Say why the pod may not be evicted, be there a token or not; empty where it may."""
+        """Return why the pod's zone forbids its eviction, whatever tokens there are; else empty."""
         disrupted = self._disrupted_zone(pod)
         if disrupted is None or _is_slowed(disrupted[1]):
             return ""

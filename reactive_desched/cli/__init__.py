@@ -74,7 +74,7 @@ def _require_flag_of_run(word: str) -> None:
 
 
 def _discard_stdout() -> None:
-    """Have the interpreter's last flush go nowhere instead of failing."""
+    """Redirect stdout to the null device, so that the interpreter's last flush cannot fail."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

@@ -39,7 +39,7 @@ def _print(arguments: argparse.Namespace) -> int:
 
 
 def _prepare(parser: CommandParser, file: object, directory: object) -> None:
-    """Have names of files completed where one is meant, and a sentence shown for each command."""
+    """Complete file names where a flag takes a file, and describe each command."""
     parser.describe((parser.description or "").partition(". ")[0].partition(".\n")[0])
     for argument in parser.arguments():
         if argument.metavar in ("FILE", "DIR"):

@@ -56,7 +56,7 @@ class ControllerClient(NamedTuple):
         return self._request("GET", f"/debug/{page}" + (f"?{urlencode(query)}" if query else ""))
 
     def send_order(self, order: str, body: Mapping[str, Any]) -> Any:
-        """Have the controller carry out an order, and return its answer; raises as `read_page`."""
+        """Post an order to the controller and return its answer; raises as `read_page`."""
         return self._request("POST", f"/operator/{order}", json.dumps(body))
 
     def headers(self) -> dict[str, str]:

@@ -262,7 +262,7 @@ def add(command: argparse.ArgumentParser) -> None:
 
 
 def ignored_flag_notices(names: Sequence[str]) -> Iterator[str]:
-    """Say of each given flag that does nothing here that it does not, and why."""
+    """Yield a warning for each given flag that has no effect here, with the reason."""
     reasons = {
         name: each.message for each in IGNORED_FLAGS for name in (*each.switches, *each.valued)
     }

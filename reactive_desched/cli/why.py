@@ -82,7 +82,7 @@ def _call(arguments: argparse.Namespace) -> int:
 
 
 def _question(arguments: argparse.Namespace) -> dict[str, str]:
-    """Return what is asked, as the controller's page takes it; raises ConfigError."""
+    """Return the query for the controller's page; raises ConfigError."""
     if not arguments.pod:
         if arguments.namespace is not None:
             raise ConfigError("-n is the namespace of POD: leave it out with --node and --owner")

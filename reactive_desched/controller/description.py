@@ -1,4 +1,4 @@
-"""What a controller says of itself to those who ask: pages, logs, metrics and probes."""
+"""Describes a controller for pages, logs, metrics and probes."""
 
 from collections.abc import Callable, Iterator
 

@@ -38,7 +38,7 @@ class RunningLoads:
         self._used: dict[tuple[Level, str], list[int]] = {}
 
     def stop_at(self, exhausted: str) -> None:
-        """Go on with other nodes where the limit of one is used up; else with none."""
+        """End the plan unless the exhausted limit is that of a single node."""
         self.may_go_on = exhausted == "node"
 
     def used(self, level: Level, node: Standing) -> list[int]:
@@ -75,7 +75,7 @@ class LoadMoves:
                     yield from self._relieve(source)
 
     def _relieve(self, source: Standing) -> Plan:
-        """Let pods leave a node until it is not overloaded, or a resource has no room left."""
+        """Propose pods of a node until it is not overloaded, or a resource has no room left."""
         used, needs_place = self._running.used(self._level, source), self._needs_place_when_leaving
         for pod in self._candidates(source):
             if not exceeds(used, source.limits.high(self._level)):

@@ -46,17 +46,17 @@ class Leadership:
             self._reason = reason
 
     def renew(self, until: float) -> None:
-        """Let a term last until this time of the clock, unless it has lapsed."""
+        """Extend the term to this time of the clock, unless it has lapsed."""
         if not self.has_lapsed():
             self._until = until
 
     def begin(self) -> None:
-        """Let this process act, until the time of the last renewal."""
+        """Begin the term, which lasts until the time of the last renewal."""
         if not self._is_over:
             self._reason = ""
 
     def end(self, reason: str) -> None:
-        """Let this process act no more."""
+        """End the term."""
         if not self._is_over:
             self._reason, self._is_over = reason, True
 

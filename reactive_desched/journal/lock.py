@@ -22,7 +22,7 @@ class DirectoryLock:
             raise
 
     def close(self) -> None:
-        """Let the directory go; again does nothing."""
+        """Release the directory; a second call does nothing."""
         if self._lock_file_fd is not None:
             os.close(self._lock_file_fd)
             self._lock_file_fd = None

@@ -1,4 +1,4 @@
-"""All migration jobs: who may begin, what each waits for, and what is to be written next.
+"""All migration jobs: which may begin, what each waits for, and what to write next.
 
 Between the cluster state and the API server's copy of the jobs: changes come in, a plugin takes the
 pods that are to be evicted, and its queue has the jobs of which something may have to be written.

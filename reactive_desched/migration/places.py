@@ -1,4 +1,4 @@
-"""The places that jobs keep: by what, whether it can be made, and who gets it.
+"""The places that jobs keep: by which object, whether it can be made, and for which pod.
 
 A placeholder's place is promised to one pod, so that no other job counts on that pod; what was
 promised is remembered until the pod has a node.

@@ -1,4 +1,4 @@
-"""Where and to whom the controller serves health, metrics, events and the live page."""
+"""The addresses that the controller serves, and the access rules of each."""
 
 from typing import Final
 

@@ -66,7 +66,7 @@ class ClientSettings(Section):
 
 
 class LoggingSettings(Section):
-    """What we say while running, and how."""
+    """The format and the level of log lines."""
 
     format: Literal["console", "json"] = Field(
         default="console", description="console for people, json for machines."
@@ -77,13 +77,14 @@ class LoggingSettings(Section):
 
 
 class ReactiveSettings(ControllerSettings):
-    """All settings: those that decide, and how the process talks, serves, records and reports."""
+    """All settings: those that decide, and those of requests, serving, recording and logging."""
 
     client: Annotated[ClientSettings, NEEDS_RESTART] = Field(
         default=ClientSettings.model_construct(), description="Requests to the API server."
     )
     server: Annotated[ServerSettings, NEEDS_RESTART] = Field(
-        default=ServerSettings.model_construct(), description="What we serve."
+        default=ServerSettings.model_construct(),
+        description="Addresses, TLS and access of the HTTP server.",
     )
     leader_election: Annotated[LeaderElectionSettings, NEEDS_RESTART] = Field(
         default=LeaderElectionSettings.model_construct(), description="Which replica acts."
@@ -92,13 +93,14 @@ class ReactiveSettings(ControllerSettings):
         default=JournalSettings.model_construct(), description="The durable record."
     )
     logging: Annotated[LoggingSettings, NEEDS_RESTART] = Field(
-        default=LoggingSettings.model_construct(), description="What we say while running."
+        default=LoggingSettings.model_construct(), description="Log lines: their format and level."
     )
     events: EventSettings = Field(
-        default=EventSettings.model_construct(), description="Saying what was done."
+        default=EventSettings.model_construct(),
+        description="Kubernetes Events, and the name of the cluster.",
     )
     sinks: Annotated[SinkSettings, NEEDS_RESTART] = Field(
-        default=SinkSettings.model_construct(), description="Who follows the journal."
+        default=SinkSettings.model_construct(), description="The sinks that follow the journal."
     )
 
 

@@ -1,4 +1,4 @@
-"""A document that is to be written: its values as text, each knowing where it was before."""
+"""A document that is to be written: its values as text, each with its place before."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""What is known of the terminal: whether it shows colours, and how wide it is."""
+"""Whether the terminal shows colours, and how wide it is."""
 
 import os
 import sys

@@ -41,7 +41,7 @@ class Latch:
         self._changed = Wakeup()
 
     def set(self) -> None:
-        """Let all who wait go on, now and later."""
+        """Wake all tasks that wait; later waits return at once."""
         self._is_set = True
         self._changed.notify()
 

@@ -33,5 +33,5 @@ class Sink(Protocol):
         ...
 
     async def close(self) -> None:
-        """Let go of connections; never raises, and ends within seconds."""
+        """Close connections; never raises, and ends within seconds."""
         ...

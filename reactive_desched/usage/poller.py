@@ -48,7 +48,7 @@ class PollTimes(Struct, frozen=True):
 
 
 class UsagePoller:
-    """Asks one source for ever.
+    """Polls one source until cancelled.
 
     A failed poll keeps the samples that are not too old; it is logged when its reason changes.
     """

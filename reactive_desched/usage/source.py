@@ -1,4 +1,4 @@
-"""What every source of measured use has in common: it is asked, and gives samples of nodes."""
+"""The contract of a source of measured use: a query returns samples of nodes."""
 
 from collections.abc import Iterable
 from typing import Protocol

@@ -45,7 +45,7 @@ COOKIE: Final = "reactive-desched-token"
 """Holds the token of the live page, out of reach of scripts; it counts for reading alone."""
 
 PAGE_PATH: Final = "/debug/status"
-"""Who may read this may log in."""
+"""The path that a user must be allowed to read in order to log in."""
 
 _OPERATOR_PATHS: Final = ("/debug/", "/operator/")
 _REASONS: Final = ("Unauthorized", "Forbidden", "ReviewFailed")

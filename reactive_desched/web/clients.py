@@ -59,7 +59,7 @@ class StreamClients:
 
     @property
     def has_capacity(self) -> bool:
-        """Say whether one more is let in; no counts as turned away."""
+        """Return whether one more client is accepted; count it as turned away if not."""
         has_capacity = not self._is_closed and len(self._scopes) < self.limit
         self.counters.turned_away += not has_capacity
         return has_capacity

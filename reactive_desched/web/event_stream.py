@@ -180,7 +180,7 @@ class EventStream:
         return await self._pages.chunk(*position)
 
     async def _send_heartbeat_if_due(self, client: "_Client") -> None:
-        """Give a sign of life when one is due, at first at once."""
+        """Send a heartbeat when one is due, the first one at once."""
         client.connection.check_progress()
         if anyio.current_time() >= client.heartbeat_at:
             client.heartbeat_at = anyio.current_time() + self._heartbeat_s

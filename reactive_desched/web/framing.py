@@ -45,7 +45,7 @@ class Framing(Protocol):
         ...
 
     def goodbye(self, seq: int, message: str) -> bytes:
-        """Return the last words to a client that is cut behind this place."""
+        """Return the closing comment for a client that is disconnected after this record."""
         ...
 
 

@@ -137,14 +137,14 @@ class LiveBuffer:
         return self._seq
 
     def add_client(self) -> None:
-        """Have it follow the journal from now on, for one client more."""
+        """Count one more client; follow the journal while there is any."""
         if not self._clients:
             self._restart_at(self._source.last_seq)
             self._has_clients.notify()
         self._clients += 1
 
     def remove_client(self) -> None:
-        """Let it rest when this was the last client."""
+        """Count one client less; stop following the journal when this was the last."""
         self._clients -= 1
 
     async def run(self) -> None:

@@ -241,7 +241,7 @@ class Explainer:
         return tuple(job_rows(migrations.jobs_of(pod), migrations, waiting))
 
     def brief(self, pod: Pod) -> PodState:
-        """Return the state of a pod, and what it is in for."""
+        """Return the state of a pod, with the finding or the outcome behind it."""
         waiting = self._pending.get(pod.uid, [])
         return PodState(
             pod.namespace, pod.name, pod.node, *self._state(pod, waiting, self._not_covered(pod))

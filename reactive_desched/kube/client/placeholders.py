@@ -151,7 +151,7 @@ def placeholder(
 
 
 def _metadata(job: MigrationJob, pod: Pod) -> _JsonObject:
-    """Return the metadata of a job's placeholder: the job owns it, labels name whom it is for."""
+    """Return the metadata of a placeholder: the job owns it, labels name the pod it is for."""
     owner = {"apiVersion": API_VERSION, "kind": KIND, "name": job.name, "uid": job.uid}
     controller = controller_of(pod.owners)
     return {

@@ -52,7 +52,7 @@ class KafkaSink:
             self._raise_failure(first)
 
     async def close(self) -> None:
-        """Let go of the producer."""
+        """Close the producer."""
         await self._abort_producer()
         self._client_log.close()
 

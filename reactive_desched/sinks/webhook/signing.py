@@ -1,4 +1,4 @@
-"""Proves to a webhook that a request is ours and as we sent it: Standard Webhooks 1.0, and a token.
+"""Signs requests to a webhook (Standard Webhooks 1.0), or adds a token.
 
 Secrets are read from their files for each request and kept nowhere: a new one counts at once, and
 nothing that is logged or shown can hold one.

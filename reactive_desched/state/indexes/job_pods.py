@@ -227,7 +227,7 @@ class JobPods(Index):
             yield from self._jobs_keeping(reservation)
 
     def answers(self) -> object:
-        """Return the pod of each name, its jobs, who is unavailable, and who keeps a place."""
+        """Return the pod of each name, its jobs, the unavailable pods, and the placeholders."""
         grouped = (
             *(self._names, self._unavailable, self._unbound, self._holders),
             *(self._reserving, self._takers),
