@@ -53,9 +53,9 @@ ThresholdMaps = Mapping[str, Percentages | None]
 
 
 class AnomalyCondition(Section):
-    """How often a node must be found overloaded before it is believed."""
+    """How often a node must be found overloaded before it counts as such."""
 
-    timeout_s: Seconds = Field(default=60.0, description="How long an overload is believed.")
+    timeout_s: Seconds = Field(default=60.0, description="How long a confirmed overload counts.")
     consecutive_abnormalities: int = Field(
         default=5,
         ge=1,
@@ -75,7 +75,7 @@ class AnomalyCondition(Section):
 class PoolAnomalyCondition(Section):
     """The same for one pool of nodes; what is left out is as for all, but for the timeout."""
 
-    timeout_s: Seconds = Field(default=60.0, description="How long an overload is believed.")
+    timeout_s: Seconds = Field(default=60.0, description="How long a confirmed overload counts.")
     consecutive_abnormalities: int | None = Field(
         default=None, ge=1, le=UINT32_MAX, description="As for all nodes when left out."
     )
@@ -158,7 +158,7 @@ class LowNodeLoadArgs(LoadThresholds):
         default=0, ge=0, le=2**31 - 1, description="Act only when more nodes than this have room."
     )
     node_metric_expiration_seconds: int = Field(
-        default=180, ge=1, le=INT64_MAX, description="A measurement this old is not believed."
+        default=180, ge=1, le=INT64_MAX, description="A measurement this old is ignored."
     )
     evictable_namespaces: Namespaces = Field(
         default=Namespaces(),

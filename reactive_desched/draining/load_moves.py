@@ -19,7 +19,7 @@ from reactive_desched.model.objects import Pod
 from reactive_desched.model.resources import PODS, ResourceList
 from reactive_desched.model.subjects import NodeSubject
 from reactive_desched.state.indexes.node_loads import (
-    Standing,
+    LoadedNode,
 )
 
 
@@ -41,7 +41,7 @@ class RunningLoads:
         """End the plan unless the exhausted limit is that of a single node."""
         self.may_go_on = exhausted == "node"
 
-    def used(self, level: Level, node: Standing) -> list[int]:
+    def used(self, level: Level, node: LoadedNode) -> list[int]:
         """Return a node's use by now, for changing."""
         key = level, node.load.name
         if (found := self._used.get(key)) is None:
@@ -54,7 +54,7 @@ class LoadMoves:
     """Moves pods from the overloaded nodes of a level to nodes with room, while there is any."""
 
     def __init__(
-        self, running: RunningLoads, level: Level, targets: Sequence[Standing], room: list[int]
+        self, running: RunningLoads, level: Level, targets: Sequence[LoadedNode], room: list[int]
     ) -> None:
         self._running = running
         self._args = running.args
@@ -66,7 +66,7 @@ class LoadMoves:
         self._target_names = frozenset(self._targets)
         self._room = room
 
-    def plan(self, sources: Iterable[Standing]) -> Plan:
+    def plan(self, sources: Iterable[LoadedNode]) -> Plan:
         """Plan the sources in turn, the most loaded first."""
         weights, level = self._pool.weights, self._level
         if self._targets:
@@ -74,7 +74,7 @@ class LoadMoves:
                 if self._running.may_go_on:
                     yield from self._relieve(source)
 
-    def _relieve(self, source: Standing) -> Plan:
+    def _relieve(self, source: LoadedNode) -> Plan:
         """Propose pods of a node until it is not overloaded, or a resource has no room left."""
         used, needs_place = self._running.used(self._level, source), self._needs_place_when_leaving
         for pod in self._candidates(source):
@@ -105,7 +105,7 @@ class LoadMoves:
         """
         return self._args.node_fit and not self._running.look.is_sweep
 
-    def _candidates(self, source: Standing) -> list[Pod]:
+    def _candidates(self, source: LoadedNode) -> list[Pod]:
         """Return the pods of a node that may leave, those first that should leave first.
 
         Those that are leaving already are taken out of the node's use first.
@@ -125,13 +125,13 @@ class LoadMoves:
             candidates = [pod for pod in candidates if self._is_placed(pod, source)]
         return sorted(candidates, key=partial(self._order, source, self._excess(source)))
 
-    def _is_placed(self, pod: Pod, source: Standing) -> bool:
+    def _is_placed(self, pod: Pod, source: LoadedNode) -> bool:
         """Find a place for a pod and keep it for the rest of the plan, if there is one."""
         if (place := self._find_place(pod, source)) is not None:
             self._add_to(place, pod, source)
         return place is not None
 
-    def _find_place(self, pod: Pod, source: Standing) -> Standing | None:
+    def _find_place(self, pod: Pod, source: LoadedNode) -> LoadedNode | None:
         """Return a target that fits the pod and is not overloaded with it, as it was measured."""
         if str(pod) not in source.load.pods:
             return None
@@ -146,14 +146,14 @@ class LoadMoves:
         name = self._view.find_node_among(pod, with_room) if with_room else None
         return None if name is None else self._targets[name]
 
-    def _use_of(self, pod: Pod, source: Standing) -> list[int]:
+    def _use_of(self, pod: Pod, source: LoadedNode) -> list[int]:
         measured = source.load.pods[str(pod)]
         return [measured.get(resource, 0) for resource in self._resources]
 
-    def _add_to(self, target: Standing, pod: Pod, source: Standing) -> None:
+    def _add_to(self, target: LoadedNode, pod: Pod, source: LoadedNode) -> None:
         _add(self._running.used(self._level, target), self._use_of(pod, source))
 
-    def _subtract(self, pod: Pod, source: Standing) -> None:
+    def _subtract(self, pod: Pod, source: LoadedNode) -> None:
         """Take a pod out of its node's use, and what it used out of the room; all if measured."""
         if (measured := source.load.pods.get(str(pod))) is None:
             return
@@ -163,13 +163,13 @@ class LoadMoves:
         if self._level is Level.PROD:
             _add(self._running.used(Level.PROD, source), less)
 
-    def _excess(self, source: Standing) -> dict[str, int]:
+    def _excess(self, source: LoadedNode) -> dict[str, int]:
         """Return by how much a node's use is above its thresholds, of resources where it is."""
         used, limits = self._running.used(self._level, source), source.limits.high(self._level)
         pairs = zip(self._resources, map(sub, used, limits), strict=True)
         return {resource: amount for resource, amount in pairs if amount > 0}
 
-    def _order(self, source: Standing, excess: ResourceList, pod: Pod) -> tuple[object, ...]:
+    def _order(self, source: LoadedNode, excess: ResourceList, pod: Pod) -> tuple[object, ...]:
         """Return the key by which the pods of a node leave.
 
         By what koordinator's labels and annotations say; then those whose use comes closest to what
@@ -180,7 +180,7 @@ class LoadMoves:
         by_use = measured is None, -relief
         return *eviction_order(pod), *by_use, -pod.created_s, pod.namespace, pod.name
 
-    def _finding(self, pod: Pod, source: Standing) -> Finding:
+    def _finding(self, pod: Pod, source: LoadedNode) -> Finding:
         level, load, high = self._level, source.load, self._pool.high[self._level]
         used, parts = dict(zip(self._resources, self._running.used(level, source), strict=True)), []
         for resource in self._excess(source):
@@ -201,7 +201,7 @@ class LoadMoves:
         )
 
 
-def room_of(rule: LoadRule, level: Level, nodes: Iterable[Standing]) -> list[int]:
+def room_of(rule: LoadRule, level: Level, nodes: Iterable[LoadedNode]) -> list[int]:
     """Return what nodes can take of each resource until they are overloaded."""
     room = [0] * len(rule.resources)
     for node in nodes:

@@ -26,7 +26,7 @@ from reactive_desched.model.node_load import (
 from reactive_desched.model.objects import Pod
 from reactive_desched.model.resources import CPU, MEMORY, ResourceList
 from reactive_desched.state.indexes.node_loads import (
-    Standing,
+    LoadedNode,
 )
 
 DEFAULT_POOL: Final = "__default_node_pool__"
@@ -53,11 +53,11 @@ class LoadView(Struct, frozen=True):
         """Return the rule by which the loads of a pool's nodes are kept."""
         return pool.rule_for_sweeps if self.is_sweep else pool.rule
 
-    def evidence(self, node: Standing) -> float:
+    def evidence(self, node: LoadedNode) -> float:
         """Return what distinguishes an observation of a node from the one before."""
         return node.load.sampled_s if self.sweep_pass is None else self.sweep_pass
 
-    def with_reserved(self, target: Standing) -> Standing:
+    def with_reserved(self, target: LoadedNode) -> LoadedNode:
         """Add to the use of a node with room what replacements are expected to use of it."""
         if (reserved := self.reserved.get(target.load.name)) is None:
             return target
@@ -103,10 +103,12 @@ class LoadPool:
 
     @property
     def abnormalities(self) -> int:
-        """How often a node may be found overloaded in succession and still not be believed."""
+        """How often a node may be found overloaded in succession before it counts as overloaded."""
         return 0 if self._condition.is_immediate else self._condition.abnormalities
 
-    def believed(self, level: Level, nodes: Iterable[Standing], look: LoadView) -> list[Standing]:
+    def confirmed(
+        self, level: Level, nodes: Iterable[LoadedNode], look: LoadView
+    ) -> list[LoadedNode]:
         """Return the nodes that were found overloaded often enough."""
         detectors = self._detectors[level]
         detectors.begin(look.view.now_s)
@@ -116,12 +118,12 @@ class LoadPool:
             if detectors.observe_abnormal(node.load.name, self._condition, look.evidence(node))
         ]
 
-    def relieve(self, level: Level, nodes: Iterable[Standing]) -> None:
+    def relieve(self, level: Level, nodes: Iterable[LoadedNode]) -> None:
         """Begin anew to count how often these nodes are found overloaded, if they were."""
         for node in nodes:
             self._detectors[level].relieve(node.load.name)
 
-    def observe_normal(self, level: Level, nodes: Iterable[Standing]) -> None:
+    def observe_normal(self, level: Level, nodes: Iterable[LoadedNode]) -> None:
         """Count what follows a plan: its nodes are taken to be relieved."""
         for node in nodes:
             self._detectors[level].observe_normal(node.load.name)

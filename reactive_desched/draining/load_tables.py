@@ -13,7 +13,7 @@ from reactive_desched.model.node_load import (
 )
 from reactive_desched.model.node_table import ClassifiedNode, NodeRole, NodeRows, NodeTable
 from reactive_desched.model.utilization import NodeClass
-from reactive_desched.state.indexes.node_loads import NodeLoads, PoolStandings, Standing
+from reactive_desched.state.indexes.node_loads import LoadedNode, NodeLoads, PoolClasses
 
 _COUNTS = {
     Level.NODE: "use measured by koordinator's agents",
@@ -33,13 +33,13 @@ def load_tables(
 
     A node measured at `fresh_after_s` or before, in seconds since the epoch, is unknown.
     """
-    standings = loads.standings(fresh_after_s)
-    by_name = {each.load.name: each for each in standings.of(*LoadClass)}
+    classes = loads.classes(fresh_after_s)
+    by_name = {each.load.name: each for each in classes.of(*LoadClass)}
     for level in Level:
         written = rule.written(level)
         if not written.low:
             continue
-        means = standings.means
+        means = classes.means
         yield NodeTable(
             counts=_COUNTS[level],
             resources=rule.resources,
@@ -51,30 +51,30 @@ def load_tables(
             ),
             means=None if means is None else rule.means(level, means),
             pool=pool,
-            obstacles=tuple(_obstacles(standings, number_of_nodes)),
+            obstacles=tuple(_obstacles(classes, number_of_nodes)),
         )
 
 
-def _classified(row: tuple[str, Standing | None], rule: LoadRule, level: Level) -> ClassifiedNode:
-    name, standing = row
-    if standing is None:
+def _classified(row: tuple[str, LoadedNode | None], rule: LoadRule, level: Level) -> ClassifiedNode:
+    name, loaded = row
+    if loaded is None:
         return ClassifiedNode(name, NodeClass.UNKNOWN, NodeRole.NONE, {}, {}, {})
-    load = standing.load
+    load = loaded.load
     return ClassifiedNode(
         name=name,
-        node_class=_class(standing, rule, level),
-        role=_role(standing.load_class, level),
+        node_class=_class(loaded, rule, level),
+        role=_role(loaded.load_class, level),
         capacity=load.capacity,
         used=load.used(level),
         percent={r: load.percent(level, r) for r in rule.resources if load.capacity.get(r)},
     )
 
 
-def _class(standing: Standing, rule: LoadRule, level: Level) -> NodeClass:
-    used = used_amounts(rule, standing.load, level)
-    if not exceeds(used, standing.limits.low(level)):
+def _class(loaded: LoadedNode, rule: LoadRule, level: Level) -> NodeClass:
+    used = used_amounts(rule, loaded.load, level)
+    if not exceeds(used, loaded.limits.low(level)):
         return NodeClass.UNDERUTILIZED
-    if exceeds(used, standing.limits.high(level)):
+    if exceeds(used, loaded.limits.high(level)):
         return NodeClass.OVERUTILIZED
     return NodeClass.APPROPRIATELY_UTILIZED
 
@@ -85,18 +85,18 @@ def _role(load_class: LoadClass, level: Level) -> NodeRole:
     return NodeRole.TAKES if load_class in _TAKING[level] else NodeRole.NONE
 
 
-def _obstacles(standings: PoolStandings, number_of_nodes: int) -> Iterator[str]:
+def _obstacles(classes: PoolClasses, number_of_nodes: int) -> Iterator[str]:
     """Say why nothing moves in the pool, whatever the pods are."""
-    with_room = len(standings.of(*TARGETS))
-    measured = sum(map(len, standings.by_class.values()))
-    if measured < standings.selected:
-        count = standings.selected - measured
-        yield f"{count} of {standings.selected} nodes have no recent measurement: they are left out"
-    if not standings.of(*_GIVING.values()):
+    with_room = len(classes.of(*TARGETS))
+    measured = sum(map(len, classes.by_class.values()))
+    if measured < classes.selected:
+        count = classes.selected - measured
+        yield f"{count} of {classes.selected} nodes have no recent measurement: they are left out"
+    if not classes.of(*_GIVING.values()):
         yield "no node gives pods away: that takes one that is overutilized"
     if not with_room:
         yield "no node takes pods: that takes one that is underutilized and not cordoned"
     elif with_room <= number_of_nodes:
         yield f"numberOfNodes is {number_of_nodes}: no more nodes than that have room"
-    elif with_room >= standings.selected:
+    elif with_room >= classes.selected:
         yield "every node of the pool has room"

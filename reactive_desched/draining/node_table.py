@@ -6,7 +6,7 @@ from typing import Final
 from reactive_desched.draining.room import left_on
 from reactive_desched.model.node_table import ClassifiedNode, NodeRole, NodeRows, NodeTable
 from reactive_desched.model.resources import add_resources
-from reactive_desched.model.utilization import REQUESTS, NodeStanding, capacity_of
+from reactive_desched.model.utilization import REQUESTS, NodeUse, capacity_of
 from reactive_desched.state.indexes.node_utilization import NodeUtilization
 
 REQUESTS_OF_PODS: Final = "requests of pods"
@@ -16,29 +16,29 @@ _MAX_NAMED: Final = 3
 def node_table(pool: NodeUtilization) -> NodeTable:
     """Return how each eligible node stands now, and why no pod moves, if none can."""
     rule = pool.rule
-    standings = [standing for _, standing in sorted(pool.standings().items())]
+    uses = [use for _, use in sorted(pool.uses().items())]
     return NodeTable(
         counts=REQUESTS_OF_PODS if rule.source == REQUESTS else f"use measured by {rule.source}",
         resources=rule.tracked,
         written=rule.thresholds,
         thresholds=pool.thresholds,
-        nodes=NodeRows(standings, lambda standing: _classified(standing, pool)),
+        nodes=NodeRows(uses, lambda use: _classified(use, pool)),
         means=pool.means,
         obstacles=tuple(_obstacles(pool)),
         counts_requests=rule.source == REQUESTS,
     )
 
 
-def _classified(standing: NodeStanding, pool: NodeUtilization) -> ClassifiedNode:
-    capacity = {r: capacity_of(standing.node, r) for r in pool.rule.tracked}
+def _classified(use: NodeUse, pool: NodeUtilization) -> ClassifiedNode:
+    capacity = {r: capacity_of(use.node, r) for r in pool.rule.tracked}
     return ClassifiedNode(
-        name=standing.name,
-        node_class=standing.node_class,
-        role=_role(standing.name, pool),
+        name=use.name,
+        node_class=use.node_class,
+        role=_role(use.name, pool),
         capacity={r: amount for r, amount in capacity.items() if amount is not None},
-        used=standing.used,
-        percent=standing.percent,
-        sample=standing.sample,
+        used=use.used,
+        percent=use.percent,
+        sample=use.sample,
     )
 
 
@@ -60,7 +60,7 @@ def _obstacles(pool: NodeUtilization) -> Iterator[str]:
         yield f"no node gives pods away: that takes one that is {rule.gives}"
     if not destinations:
         yield f"no node takes pods: that takes one that is {rule.takes}"
-    eligible = len(pool.standings())
+    eligible = len(pool.uses())
     if rule.number_of_nodes >= eligible - 1:
         yield (
             f"numberOfNodes is {rule.number_of_nodes}: nothing can ever move, with {eligible} nodes"
@@ -77,8 +77,8 @@ def _obstacles(pool: NodeUtilization) -> Iterator[str]:
 
 def _room(pool: NodeUtilization) -> dict[str, int]:
     total = dict.fromkeys(pool.rule.tracked, 0)
-    for standing in pool.destinations().values():
-        add_resources(total, left_on(standing, pool.thresholds))
+    for use in pool.destinations().values():
+        add_resources(total, left_on(use, pool.thresholds))
     return total
 
 

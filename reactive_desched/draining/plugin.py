@@ -29,7 +29,7 @@ from reactive_desched.model.pod_importance import pod_importance
 from reactive_desched.model.resources import ResourceList
 from reactive_desched.model.utilization import (
     REQUESTS,
-    NodeStanding,
+    NodeUse,
     Thresholds,
     UtilizationRule,
 )
@@ -82,7 +82,7 @@ class DrainingPlugin(BalancePlugin[str, ArgsT]):
     # --- what a plugin says ---
 
     @abstractmethod
-    def order(self, source: NodeStanding) -> int:
+    def order(self, source: NodeUse) -> int:
         """Return a number by which sources give pods away, the lowest first; names decide ties."""
 
     @abstractmethod
@@ -95,7 +95,7 @@ class DrainingPlugin(BalancePlugin[str, ArgsT]):
 
     @abstractmethod
     def explain(
-        self, source: NodeStanding, thresholds: Thresholds
+        self, source: NodeUse, thresholds: Thresholds
     ) -> tuple[str, Mapping[str, int | str]]:
         """Return why pods should leave a source: a message, and the figures behind it."""
 
@@ -168,7 +168,7 @@ class DrainingPlugin(BalancePlugin[str, ArgsT]):
         yield from pauses_between(pool.catch_up())
         room = make_room(pool, view)
         yield from pauses_between(room.count())
-        sources: list[tuple[int, str, NodeStanding]] = []
+        sources: list[tuple[int, str, NodeUse]] = []
         for name, source in list(pool.sources().items()):
             sources.append((self.order(source), name, source))
             if len(sources) % NODES_PER_SLICE == 0:
@@ -183,7 +183,7 @@ class DrainingPlugin(BalancePlugin[str, ArgsT]):
         if room.is_promised:
             yield RequeueAfter(RESERVED_RECHECK_S)
 
-    def _drain_node(self, source: NodeStanding, view: View, room: SharedRoom) -> NodePlan:
+    def _drain_node(self, source: NodeUse, view: View, room: SharedRoom) -> NodePlan:
         """Propose the pods of a source, least important first, until it has given enough."""
         allowed = room.allowed_on(source)
         used, pods = room.begin(source)

@@ -13,7 +13,7 @@ from reactive_desched.model.objects import Pod
 from reactive_desched.model.resources import ResourceList, add_resources
 from reactive_desched.model.subjects import NodeSubject
 from reactive_desched.model.taints import Taint, Tolerations, untolerated
-from reactive_desched.model.utilization import NodeStanding, Percentages, Thresholds, percentages
+from reactive_desched.model.utilization import NodeUse, Percentages, Thresholds, percentages
 from reactive_desched.state.indexes.node_utilization import NodeUtilization
 
 MAX_TRIED: Final = 64
@@ -30,17 +30,17 @@ class SharedRoom:
         self.thresholds = pool.thresholds
         self.targets = pool.destination_names()
         self._view = view
-        self._standings = dict(pool.destinations())
+        self._uses = dict(pool.destinations())
         self._left = dict.fromkeys(pool.rule.tracked, 0)
         self._taints: set[tuple[Taint, ...]] = set()
         self._tolerated: dict[Tolerations, bool] = {}
 
-    def count(self) -> Iterator[NodeStanding]:
+    def count(self) -> Iterator[NodeUse]:
         """Count what each destination has left; yield it then, since there may be thousands."""
-        for standing in self._standings.values():
-            self._taints.add(standing.node.taints)
-            add_resources(self._left, left_on(standing, self.thresholds))
-            yield standing
+        for use in self._uses.values():
+            self._taints.add(use.node.taints)
+            add_resources(self._left, left_on(use, self.thresholds))
+            yield use
 
     @property
     def is_left(self) -> bool:
@@ -52,11 +52,11 @@ class SharedRoom:
         """Whether something is kept for pods that were evicted earlier."""
         return False
 
-    def allowed_on(self, standing: NodeStanding) -> dict[str, int]:
+    def allowed_on(self, use: NodeUse) -> dict[str, int]:
         """Return the amounts up to which a node is not overutilized, as the plan began."""
-        return self.thresholds.allowed_on(standing.node, standing.used)
+        return self.thresholds.allowed_on(use.node, use.used)
 
-    def begin(self, source: NodeStanding) -> tuple[dict[str, int], list[Pod]]:
+    def begin(self, source: NodeUse) -> tuple[dict[str, int], list[Pod]]:
         """Return what is used of a source, and its pods."""
         return dict(source.used), self._pods_on(source)
 
@@ -78,7 +78,7 @@ class SharedRoom:
         """Count a pod that moves; it is the one admitted last."""
         subtract(self._left, amounts)
 
-    def _pods_on(self, source: NodeStanding) -> list[Pod]:
+    def _pods_on(self, source: NodeUse) -> list[Pod]:
         node_and_pods = self._view.pods_of(NodeSubject(source.name))
         return [] if node_and_pods is None else list(node_and_pods[1])
 
@@ -104,22 +104,22 @@ class BookedRoom(SharedRoom):
         self._emptiest: list[tuple[float, str]] = []
         self._admitted = ""
 
-    def count(self) -> Iterator[NodeStanding]:
+    def count(self) -> Iterator[NodeUse]:
         """Count what each destination has left beside what is promised there."""
-        for standing in super().count():
-            if (promised := self._promised.get(standing.name)) is not None:
+        for use in super().count():
+            if (promised := self._promised.get(use.name)) is not None:
                 counted = {r: amount for r, amount in promised.items() if r in self._left}
                 subtract(self._left, counted)
-                self._book(standing.name, counted)
-            heappush(self._emptiest, (_fullness(standing.percent), standing.name))
-            yield standing
+                self._book(use.name, counted)
+            heappush(self._emptiest, (_fullness(use.percent), use.name))
+            yield use
 
     @property
     def is_promised(self) -> bool:
         """Whether something is kept for pods that were evicted earlier."""
         return bool(self._promised)
 
-    def begin(self, source: NodeStanding) -> tuple[dict[str, int], list[Pod]]:
+    def begin(self, source: NodeUse) -> tuple[dict[str, int], list[Pod]]:
         """Return what is used of a source by the pods that stay, and these pods."""
         used, staying = dict(source.used), []
         subtract(used, self.pool.left_since(source))
@@ -146,7 +146,7 @@ class BookedRoom(SharedRoom):
                 heappush(self._emptiest, (now, name))
                 continue
             tried.append((fullness, name))
-            if self._fits_on(self._standings[name], pod, amounts):
+            if self._fits_on(self._uses[name], pod, amounts):
                 self._admitted = name
         for entry in tried:
             heappush(self._emptiest, entry)
@@ -157,31 +157,31 @@ class BookedRoom(SharedRoom):
         super().take(amounts)
         self._book(self._admitted, amounts)
 
-    def _fits_on(self, standing: NodeStanding, pod: Pod, amounts: ResourceList) -> bool:
-        if not tolerates(pod.spec.tolerations, standing.node.taints):
+    def _fits_on(self, use: NodeUse, pod: Pod, amounts: ResourceList) -> bool:
+        if not tolerates(pod.spec.tolerations, use.node.taints):
             return False
-        used, allowed = self._used_on(standing), self.allowed_on(standing)
+        used, allowed = self._used_on(use), self.allowed_on(use)
         return all(used[r] + amount <= allowed[r] for r, amount in amounts.items() if amount)
 
-    def _used_on(self, standing: NodeStanding) -> dict[str, int]:
-        used = self._used.get(standing.name)
+    def _used_on(self, use: NodeUse) -> dict[str, int]:
+        used = self._used.get(use.name)
         if used is None:
-            used = self._used[standing.name] = dict(standing.used)
-            add_resources(used, self.pool.came_since(standing))
+            used = self._used[use.name] = dict(use.used)
+            add_resources(used, self.pool.came_since(use))
         return used
 
     def _book(self, name: str, amounts: ResourceList) -> None:
-        standing = self._standings[name]
-        used = self._used_on(standing)
+        use = self._uses[name]
+        used = self._used_on(use)
         add_resources(used, amounts)
-        percent = percentages(used, standing.node, standing.percent)
+        percent = percentages(used, use.node, use.percent)
         self._fullness[name] = _fullness(percent)
 
 
-def left_on(standing: NodeStanding, thresholds: Thresholds) -> dict[str, int]:
+def left_on(use: NodeUse, thresholds: Thresholds) -> dict[str, int]:
     """Return what a node has left below its limits; negative where it is above one."""
-    allowed = thresholds.allowed_on(standing.node, standing.used)
-    return {resource: allowed[resource] - amount for resource, amount in standing.used.items()}
+    allowed = thresholds.allowed_on(use.node, use.used)
+    return {resource: allowed[resource] - amount for resource, amount in use.used.items()}
 
 
 def tolerates(tolerations: Tolerations, taints: tuple[Taint, ...]) -> bool:

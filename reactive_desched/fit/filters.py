@@ -128,13 +128,13 @@ class NodeFilters:
     # --- the filters ---
 
     def _rejections(self, pod: Pod, held: Pod | None = None) -> Iterator[Rejections]:
-        standing = pod if held is None else replace(pod, uid=held.uid, node=held.node)
+        counted = pod if held is None else replace(pod, uid=held.uid, node=held.node)
         if (prefiltered := self.volumes.prefilter(pod)) is not None:
             yield [(prefiltered, self._nodes.existing)]
         for rejection in self._static_rejections(pod):
             yield [rejection]
-        yield self._port_rejections(standing)
-        yield self._resource_rejections(standing)
+        yield self._port_rejections(counted)
+        yield self._resource_rejections(counted)
         for rejection in self.volumes.rejections(pod):
             yield [rejection]
         for rejection in self.topology_spread.rejections(pod):

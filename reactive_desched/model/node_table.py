@@ -35,21 +35,21 @@ class ClassifiedNode(Struct, frozen=True, gc=False):
     sample: NodeUsage | None = None
 
 
-_Standing = TypeVar("_Standing")
+_NodeT = TypeVar("_NodeT")
 
 
-class NodeRows(Sequence[ClassifiedNode], Generic[_Standing]):
+class NodeRows(Sequence[ClassifiedNode], Generic[_NodeT]):
     """Rows that are made when they are read: a table of 5,000 nodes costs nothing to return."""
 
     def __init__(
-        self, standings: Sequence[_Standing], classify: Callable[[_Standing], ClassifiedNode]
+        self, nodes: Sequence[_NodeT], classify: Callable[[_NodeT], ClassifiedNode]
     ) -> None:
-        self._standings = standings
+        self._nodes = nodes
         self._classify = classify
 
     def __len__(self) -> int:
         """Return how many nodes there are."""
-        return len(self._standings)
+        return len(self._nodes)
 
     @overload
     def __getitem__(self, index: int) -> ClassifiedNode: ...
@@ -60,8 +60,8 @@ class NodeRows(Sequence[ClassifiedNode], Generic[_Standing]):
     def __getitem__(self, index: int | slice) -> ClassifiedNode | Sequence[ClassifiedNode]:
         """Make a row, or the rows of a slice when they are read."""
         if isinstance(index, slice):
-            return NodeRows(self._standings[index], self._classify)
-        return self._classify(self._standings[index])
+            return NodeRows(self._nodes[index], self._classify)
+        return self._classify(self._nodes[index])
 
 
 class NodeTable(Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""The order in which pods of equal standing leave: least important first."""
+"""The order in which pods leave that nothing else ranks: least important first."""
 
 from typing import Final
 

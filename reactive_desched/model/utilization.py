@@ -198,7 +198,7 @@ class UtilizationRule(Struct, frozen=True):
         return tuple(dict.fromkeys((*own, CPU, MEMORY, PODS)))
 
 
-class NodeStanding(Struct, frozen=True, gc=False):
+class NodeUse(Struct, frozen=True, gc=False):
     """The use of one node, in amounts and per cent, and its class.
 
     `percent` has the resources with thresholds. Where no use is known both are empty. `sample` is

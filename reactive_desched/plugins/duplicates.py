@@ -90,7 +90,7 @@ class DuplicatesPlugin(BalancePlugin[ReplicaGroup, DuplicatesArgs]):
             if count > 1:
                 for pod in node_and_pods[1]:
                     if subject in replica_groups(pod) and not pod.is_terminating:
-                        replicas.add(pod, self._standing(pod, view))
+                        replicas.add(pod, self._evictability(pod, view))
         if awaited := _awaited_pods(subject, replicas, view):
             replicas.total += awaited
             yield RequeueAfter(_LOOK_AGAIN_S)
@@ -122,7 +122,7 @@ class DuplicatesPlugin(BalancePlugin[ReplicaGroup, DuplicatesArgs]):
                     for group in groups:
                         replicas = found.setdefault(group, _Replicas())
                         replicas.count(node.name, 1)
-                        replicas.add(pod, _Standing.MAY_LEAVE)
+                        replicas.add(pod, _Evictability.MAY_LEAVE)
         for group, replicas in sorted(found.items(), key=itemgetter(0)):
             if (yield from self._even_out(group, replicas, view)) == "cluster":
                 return
@@ -130,10 +130,10 @@ class DuplicatesPlugin(BalancePlugin[ReplicaGroup, DuplicatesArgs]):
     def _may_leave_now(self, pod: Pod, view: View) -> bool:
         return self.args.covers(pod) and view.evictable(pod) and view.passes_pre_eviction(pod)
 
-    def _standing(self, pod: Pod, view: View) -> "_Standing":
+    def _evictability(self, pod: Pod, view: View) -> "_Evictability":
         if not (self.args.covers(pod) and view.evictable(pod)):
-            return _Standing.PROTECTED
-        return _Standing.LEAVES if view.is_leaving(pod) else _Standing.MAY_LEAVE
+            return _Evictability.PROTECTED
+        return _Evictability.LEAVES if view.is_leaving(pod) else _Evictability.MAY_LEAVE
 
     def _even_out(
         self, group: ReplicaGroup, replicas: "_Replicas", view: View
@@ -182,7 +182,7 @@ _LOOK_AGAIN_S: Final = 60.0
 """How long until a group is looked at again of which a replacement is awaited: none may come."""
 
 
-class _Standing(IntEnum):
+class _Evictability(IntEnum):
     """Which of the replicas on a node stay: those that cannot leave first, those that do last."""
 
     PROTECTED = 0
@@ -205,16 +205,16 @@ class _Replicas:
         self.unscheduled = unscheduled
         self.total = unscheduled
         self.on_node: Counter[str] = Counter()
-        self._pods: dict[str, list[tuple[_Standing, Pod]]] = {}
+        self._pods: dict[str, list[tuple[_Evictability, Pod]]] = {}
 
     def count(self, node: str, pods: int) -> None:
         """Count pods on a node."""
         self.on_node[node] += pods
         self.total += pods
 
-    def add(self, pod: Pod, standing: _Standing) -> None:
+    def add(self, pod: Pod, evictability: _Evictability) -> None:
         """Add a pod, counted already, that may be a duplicate."""
-        self._pods.setdefault(pod.node, []).append((standing, pod))
+        self._pods.setdefault(pod.node, []).append((evictability, pod))
 
     def owner_uids(self, group: ReplicaGroup) -> set[str]:
         """Return the uids of the owner, of which several may have had its name."""
@@ -231,25 +231,27 @@ class _Replicas:
         return [_crowd(node, pods) for node, pods in sorted(self._pods.items())]
 
 
-def _crowd(node: str, replicas: Iterable[tuple[_Standing, Pod]]) -> _Crowd:
+def _crowd(node: str, replicas: Iterable[tuple[_Evictability, Pod]]) -> _Crowd:
     """Let the first of the replicas stay, and the first with other owners; the rest are duplicates.
 
     Pods that cannot leave come first, then the oldest.
     """
     first: set[tuple[tuple[str, str], ...]] = set()
-    duplicates: list[tuple[_Standing, Pod]] = []
-    for standing, pod in sorted(replicas, key=_rank):
+    duplicates: list[tuple[_Evictability, Pod]] = []
+    for evictability, pod in sorted(replicas, key=_rank):
         owners = tuple(sorted((owner.kind, owner.name) for owner in pod.owners))
         if owners in first:
-            duplicates.append((standing, pod))
+            duplicates.append((evictability, pod))
         first.add(owners)
-    movable = [pod for standing, pod in duplicates if standing is not _Standing.PROTECTED]
+    movable = [
+        pod for evictability, pod in duplicates if evictability is not _Evictability.PROTECTED
+    ]
     return _Crowd(node, len(duplicates), movable[::-1])
 
 
-def _rank(replica: tuple[_Standing, Pod]) -> tuple[_Standing, int, str]:
-    standing, pod = replica
-    return standing, pod.created_s, pod.name
+def _rank(replica: tuple[_Evictability, Pod]) -> tuple[_Evictability, int, str]:
+    evictability, pod = replica
+    return evictability, pod.created_s, pod.name
 
 
 def _awaited_pods(group: ReplicaGroup, replicas: "_Replicas", view: View) -> int:

@@ -24,7 +24,7 @@ from reactive_desched.model.resources import PODS, ResourceList
 from reactive_desched.model.utilization import (
     ALL,
     NodeClass,
-    NodeStanding,
+    NodeUse,
     Thresholds,
     UtilizationRule,
     as_limits,
@@ -139,7 +139,7 @@ class HighNodeUtilizationPlugin(DrainingPlugin[HighNodeUtilizationArgs]):
         rule = PackRule(as_limits(args.thresholds), number_of_nodes=args.number_of_nodes)
         super().__init__(args, rule)
 
-    def order(self, source: NodeStanding) -> int:
+    def order(self, source: NodeUse) -> int:
         """Begin with the node that uses least, by upstream's sum over all units."""
         return sum(source.used.values())
 
@@ -156,9 +156,7 @@ class HighNodeUtilizationPlugin(DrainingPlugin[HighNodeUtilizationArgs]):
             return True
         return any(map(pod.spec.is_requested_by_container, self.args.thresholds))
 
-    def explain(
-        self, source: NodeStanding, thresholds: Thresholds
-    ) -> tuple[str, dict[str, int | str]]:
+    def explain(self, source: NodeUse, thresholds: Thresholds) -> tuple[str, dict[str, int | str]]:
         """Name the resource that is used most, beside its threshold."""
         low = thresholds.low
         resource, percent = source.most_beyond(low)

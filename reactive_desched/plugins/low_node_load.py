@@ -33,7 +33,7 @@ from reactive_desched.state.indexes.node_loads import (
     SOURCES,
     NodeLoadChanged,
     NodeLoads,
-    PoolStandings,
+    PoolClasses,
 )
 
 EVERY_POOL: Final = "every pool"
@@ -49,7 +49,7 @@ class LowNodeLoadPlugin(BalancePlugin[str, LowNodeLoadArgs]):
 
     Pools are balanced one after the other: the default one, then those under nodePools. In each,
     pods leave overloaded nodes for nodes with room, and then production pods leave nodes where
-    these use too much for nodes with room for them. A node is believed to be overloaded when it was
+    these use too much for nodes with room for them. A node counts as overloaded when it was
     found so often enough (`anomalyCondition`): once per measurement, in a sweep once per pass.
     Nodes without a recent measurement neither give nor take pods.
     """
@@ -105,7 +105,7 @@ class LowNodeLoadPlugin(BalancePlugin[str, LowNodeLoadArgs]):
         return any(
             pod.node == each.load.name
             for pool in self._pools
-            for each in cluster.index(NodeLoads, pool.rule).standings(fresh_after_s).of(*overloaded)
+            for each in cluster.index(NodeLoads, pool.rule).classes(fresh_after_s).of(*overloaded)
         )
 
     def node_tables(self, cluster: Cluster, now_s: float) -> Iterator[NodeTable]:
@@ -140,25 +140,25 @@ class LowNodeLoadPlugin(BalancePlugin[str, LowNodeLoadArgs]):
             loads = look.view.index(NodeLoads, look.rule(pool))
             yield from pauses_between(loads.catch_up())
             left_out = () if pool.takes_every_node else tuple(handled)
-            standings = loads.standings(fresh_after_s, left_out)
-            if standings.of(*SOURCES) or pool.rule.deviation:
+            classes = loads.classes(fresh_after_s, left_out)
+            if classes.of(*SOURCES) or pool.rule.deviation:
                 yield from _until_too_old(loads, fresh_after_s)
-            handled.update((yield from self._balance_pool(pool, standings, look)))
+            handled.update((yield from self._balance_pool(pool, classes, look)))
 
     def _balance_pool(
-        self, pool: LoadPool, standings: PoolStandings, look: LoadView
+        self, pool: LoadPool, classes: PoolClasses, look: LoadView
     ) -> Generator[Finding | RequeueAfter | YieldPoint, Decision, Sequence[str]]:
         """Plan one pool; return the overloaded nodes that it has dealt with."""
-        high, prod_high = map(standings.of, SOURCES)
-        sources = pool.believed(Level.NODE, high, look)
-        prod_sources = pool.believed(Level.PROD, prod_high, look)
-        low, both_low, prod_low = map(standings.of, TARGETS)
+        high, prod_high = map(classes.of, SOURCES)
+        sources = pool.confirmed(Level.NODE, high, look)
+        prod_sources = pool.confirmed(Level.PROD, prod_high, look)
+        low, both_low, prod_low = map(classes.of, TARGETS)
         with_room = len(low) + len(both_low) + len(prod_low)
         if not (with_room and (sources or prod_sources)):
             return ()
         pool.relieve(Level.NODE, [*low, *both_low])
         pool.relieve(Level.PROD, prod_low)
-        if not self.args.number_of_nodes < with_room < standings.selected:
+        if not self.args.number_of_nodes < with_room < classes.selected:
             return ()
         low, both_low, prod_low = (
             [look.with_reserved(node) for node in nodes] for nodes in (low, both_low, prod_low)

@@ -29,7 +29,7 @@ from reactive_desched.model.utilization import (
     METRIC_RESOURCE,
     REQUESTS,
     NodeClass,
-    NodeStanding,
+    NodeUse,
     Thresholds,
     UtilizationRule,
     as_limits,
@@ -222,7 +222,7 @@ class LowNodeUtilizationPlugin(DrainingPlugin[LowNodeUtilizationArgs]):
         )
         super().__init__(args, rule)
 
-    def order(self, source: NodeStanding) -> int:
+    def order(self, source: NodeUse) -> int:
         """Begin with the node that uses most, by upstream's sum over all units."""
         return -sum(source.used.values())
 
@@ -240,9 +240,7 @@ class LowNodeUtilizationPlugin(DrainingPlugin[LowNodeUtilizationArgs]):
         limit = self.args.eviction_limits.node
         return 1 if limit is None and self.rule.tracked == (METRIC_RESOURCE,) else limit
 
-    def explain(
-        self, source: NodeStanding, thresholds: Thresholds
-    ) -> tuple[str, dict[str, int | str]]:
+    def explain(self, source: NodeUse, thresholds: Thresholds) -> tuple[str, dict[str, int | str]]:
         """Name the resource that is used most beyond its target."""
         target = thresholds.high
         resource, percent = source.most_beyond(target)

@@ -140,7 +140,7 @@ def _explain_node(
     assert info.node is not None, "its pods were found"
     why = node_not_covered(name, controller.view)
     not_covered = "" if why is None else why.message
-    texts = dict.fromkeys(_standings(controller, name))
+    texts = dict.fromkeys(_comparisons(controller, name))
     summary = not_covered or "; ".join(texts) or "plugins look at its pods"
     states = tuple(map(explainer.brief, pods[:MAX_LISTED]))
     return NodeExplanation(
@@ -155,7 +155,7 @@ def _explain_node(
     )
 
 
-def _standings(controller: Controller, node: str) -> Iterator[str]:
+def _comparisons(controller: Controller, node: str) -> Iterator[str]:
     """Yield how the node stands beside the thresholds of each plugin that has some."""
     for instance in controller.evaluator.instances:
         if isinstance(plugin := instance.plugin, BalancePlugin):

@@ -304,7 +304,7 @@ def test_while_no_node_gives_pods_away_one_that_comes_or_goes_wakes_no_one() -> 
     assert cluster.subjects_evaluated(HOT[5]) == set()
 
     (rule,) = {rule for _, rule in judging.required_indexes}
-    n1, _ = cluster.view.index(NodeLoads, rule).standings(0.0).of(*LoadClass)
+    n1, _ = cluster.view.index(NodeLoads, rule).classes(0.0).of(*LoadClass)
     assert n1.load.used(Level.NODE) == {"cpu": 5 * 400, "memory": 0, "pods": 5}
     assert cluster.subjects_evaluated(small("again")) == {"every pool"}
 

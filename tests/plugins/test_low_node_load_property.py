@@ -186,7 +186,7 @@ def test_once_a_plan_is_carried_out_and_measured_nothing_is_found(
     assert not any(name.endswith("rr") for name in placed), "no pod moves twice"
     (rule,) = {rule for _, rule in plugin.required_indexes}
     assert isinstance(rule, LoadRule)
-    standings = cluster.view.index(NodeLoads, rule).standings(0.0)
-    for standing in standings.of(*SOURCES):
-        assert standing.load_class is LoadClass.HIGH
-        assert standing.load.name == "n1", "a target is not made a source"
+    classes = cluster.view.index(NodeLoads, rule).classes(0.0)
+    for loaded in classes.of(*SOURCES):
+        assert loaded.load_class is LoadClass.HIGH
+        assert loaded.load.name == "n1", "a target is not made a source"

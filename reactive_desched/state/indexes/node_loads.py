@@ -35,7 +35,7 @@ class NodeLoadChanged(NodeChange, frozen=True, gc=False):
     """The load of this node changed, so that other pods of its pool may have to move."""
 
 
-class Standing(Struct, frozen=True, gc=False):
+class LoadedNode(Struct, frozen=True, gc=False):
     """One node of a pool: its load, its thresholds as amounts, and its class."""
 
     load: NodeLoad
@@ -43,14 +43,14 @@ class Standing(Struct, frozen=True, gc=False):
     load_class: LoadClass
 
 
-class PoolStandings(Struct, frozen=True):
-    """How the nodes of a pool stand; `selected` counts those that were not measured as well."""
+class PoolClasses(Struct, frozen=True):
+    """The nodes of a pool by class; `selected` counts those that were not measured as well."""
 
     selected: int
-    by_class: Mapping[LoadClass, Collection[Standing]]
+    by_class: Mapping[LoadClass, Collection[LoadedNode]]
     means: Means | None = None
 
-    def of(self, *classes: LoadClass) -> list[Standing]:
+    def of(self, *classes: LoadClass) -> list[LoadedNode]:
         """Return the nodes of some classes, by name."""
         found = [each for of in classes for each in self.by_class.get(of, ())]
         return sorted(found, key=lambda each: each.load.name)
@@ -75,8 +75,10 @@ class NodeLoads(Index):
         self._no_means = Means(zeros, zeros) if self._rule.deviation else None
         self._metrics = cluster.store(NodeMetric)
         self._selected: set[str] = set()
-        self._standings: dict[str, Standing] = {}
-        self._running: dict[str, RunningUse] = {}  # of nodes whose standing is older than their use
+        self._loaded: dict[str, LoadedNode] = {}
+        self._running: dict[
+            str, RunningUse
+        ] = {}  # of nodes that were classified before their use changed
         self._other_uses: dict[str, PodsUse] = {}  # of nodes whose last sample had just their pods
         self._by_class: dict[LoadClass, dict[str, None]] = {of: {} for of in LoadClass}
         self._has_sources = self._rule.deviation
@@ -90,55 +92,55 @@ class NodeLoads(Index):
         """The names of the pool's nodes, measured or not."""
         return self._selected
 
-    def standings(self, sampled_after_s: float, without: Collection[str] = ()) -> PoolStandings:
-        """Return how the nodes stand that were measured after a time, all but some of them."""
+    def classes(self, sampled_after_s: float, without: Collection[str] = ()) -> PoolClasses:
+        """Return the classes of the nodes measured after a time, but for some."""
         self._catch_up()
         left_out = {name for name in without if name in self._selected}
         selected = len(self._selected) - len(left_out)
         left_out.update(
             name
-            for name, standing in self._standings.items()
-            if standing.load.sampled_s <= sampled_after_s
+            for name, loaded in self._loaded.items()
+            if loaded.load.sampled_s <= sampled_after_s
         )
         if self._rule.deviation:
             return self._around_means(selected, left_out)
         if not left_out:
-            every = self._standings
+            every = self._loaded
             by_class = {of: [every[n] for n in names] for of, names in self._by_class.items()}
-            return PoolStandings(selected, {of: found for of, found in by_class.items() if found})
-        kept = (each for name, each in self._standings.items() if name not in left_out)
-        return PoolStandings(selected, _grouped(kept))
+            return PoolClasses(selected, {of: found for of, found in by_class.items() if found})
+        kept = (each for name, each in self._loaded.items() if name not in left_out)
+        return PoolClasses(selected, _grouped(kept))
 
     def catch_up(self) -> Iterator[None]:
-        """Update the standings of nodes whose use changed, one node per step.
+        """Update the classes of nodes whose use changed, one node per step.
 
         A question does that to all at once; a plan may pause in between.
         """
         while self._running:
             name, running = self._running.popitem()
-            standing = self._standings[name]
-            self._replace(name, standing, _by_now(standing, running), always=False)
+            loaded = self._loaded[name]
+            self._replace(name, loaded, _by_now(loaded, running), always=False)
             yield
 
     def oldest_sample_s(self, sampled_after_s: float) -> float | None:
         """Return when the oldest of the measurements after a time was made; None for none."""
-        times = (standing.load.sampled_s for standing in self._standings.values())
+        times = (loaded.load.sampled_s for loaded in self._loaded.values())
         return min((time for time in times if time > sampled_after_s), default=None)
 
     def loads(self) -> Collection[NodeLoad]:
         """Return the load of each node that was measured, however long ago."""
         self._catch_up()
-        return [standing.load for standing in self._standings.values()]
+        return [loaded.load for loaded in self._loaded.values()]
 
     def is_source(self, node: str) -> bool:
         """Say whether a node gives pods away by its last measurement."""
-        standing = self._standings.get(node)
-        return standing is not None and (self._rule.deviation or standing.load_class in SOURCES)
+        loaded = self._loaded.get(node)
+        return loaded is not None and (self._rule.deviation or loaded.load_class in SOURCES)
 
     def answers(self) -> object:
-        """Return every standing, and which nodes are selected."""
+        """Return every measured node, and which nodes are selected."""
         self._catch_up()
-        return self._selected, self._standings, {k: set(v) for k, v in self._by_class.items()}
+        return self._selected, self._loaded, {k: set(v) for k, v in self._by_class.items()}
 
     # --- what changes ---
 
@@ -165,9 +167,9 @@ class NodeLoads(Index):
         metric = old if new is None else new
         assert isinstance(metric, NodeMetric), "of `kinds`"
         if new is not None and (again := self._sampled_again(metric)) is not None:
-            return self._replace(metric.node, self._standings[metric.node], again, always=True)
+            return self._replace(metric.node, self._loaded[metric.node], again, always=True)
         changes = self._follow(metric.node, always=True)
-        if metric.node in self._standings and (info := self._cluster.node_info(metric.node)):
+        if metric.node in self._loaded and (info := self._cluster.node_info(metric.node)):
             pick_others = other_use(info.active.values(), metric)
             if pick_others is not None:
                 self._other_uses[metric.node] = pick_others
@@ -177,7 +179,7 @@ class NodeLoads(Index):
 
     def _follow(self, name: str, *, always: bool = False) -> Iterable[Change]:
         """Measure a node again, and announce it where pods may move, or could until now."""
-        old, was_selected = self._standings.get(name), name in self._selected
+        old, was_selected = self._loaded.get(name), name in self._selected
         self._other_uses.pop(name, None)
         self._running.pop(name, None)
         new = self._measure(name)
@@ -186,52 +188,52 @@ class NodeLoads(Index):
             return self._replace(name, old, new, always=always)
         return ()
 
-    def _sampled_again(self, metric: NodeMetric) -> Standing | None:
-        """Return a node's standing by a new sample; None where other pods were measured."""
+    def _sampled_again(self, metric: NodeMetric) -> LoadedNode | None:
+        """Return a node as loaded by a new sample; None where other pods were measured."""
         if (pick_others := self._other_uses.get(metric.node)) is None:
             return None
-        old = self._standings[metric.node]
+        old = self._loaded[metric.node]
         if old.load.pods.keys() != metric.pods.keys():
             return None
         load, limits = with_new_sample(self._rule, old.load, metric, pick_others), old.limits
-        return Standing(load, limits, classify(load, limits))
+        return LoadedNode(load, limits, classify(load, limits))
 
     def _follow_pod(self, name: str, old: Pod | None, new: Pod | None) -> Iterable[Change]:
         """Take a pod off a node's load and add one, without measuring the others again."""
-        if (standing := self._standings.get(name)) is None:
+        if (loaded := self._loaded.get(name)) is None:
             return ()
         self._other_uses.pop(name, None)
         if (running := self._running.get(name)) is None:
-            running = self._running[name] = RunningUse(self._rule, standing.load)
+            running = self._running[name] = RunningUse(self._rule, loaded.load)
         left = old if old is not None and old.is_active else None
         came = new if new is not None and new.is_active else None
         if left is not None:
             running.count(left, -1)
         if came is not None:
             running.count(came, 1)
-        begins = came is not None and may_be_source(running, standing.limits)
+        begins = came is not None and may_be_source(running, loaded.limits)
         if not (self._has_sources or begins):
             return ()  # a pod that leaves makes no node a source
         always = self._has_sources and (
             self.is_source(name)
-            or (standing.load_class is not LoadClass.BETWEEN and _requests(left) != _requests(came))
+            or (loaded.load_class is not LoadClass.BETWEEN and _requests(left) != _requests(came))
         )
         del self._running[name]
-        return self._replace(name, standing, _by_now(standing, running), always=always)
+        return self._replace(name, loaded, _by_now(loaded, running), always=always)
 
     def _catch_up(self) -> None:
         for _ in self.catch_up():
             pass
 
     def _replace(
-        self, name: str, old: Standing | None, new: Standing | None, *, always: bool
+        self, name: str, old: LoadedNode | None, new: LoadedNode | None, *, always: bool
     ) -> Iterable[Change]:
-        """Replace a node's standing; announce it where pods may move, or could until now."""
+        """Replace a node; announce it where pods may move, or could until now."""
         could_move = self._has_sources
         if new is not None:
-            self._standings[name] = new
+            self._loaded[name] = new
         elif old is not None:
-            del self._standings[name]
+            del self._loaded[name]
         if old is None or new is None or old.load_class is not new.load_class:
             if old is not None:
                 del self._by_class[old.load_class][name]
@@ -242,7 +244,7 @@ class NodeLoads(Index):
             return ()
         return (NodeLoadChanged(name),)
 
-    def _measure(self, name: str) -> Standing | None:
+    def _measure(self, name: str) -> LoadedNode | None:
         info = self._cluster.node_info(name)
         node = None if info is None or not info.eligible else info.node
         if info is None or node is None or not self._rule.selector.matches(node.labels):
@@ -252,31 +254,31 @@ class NodeLoads(Index):
         if (metric := self._metrics.get(name)) is None:
             return None
         load = measure(self._rule, node, info.active.values(), metric)
-        return _standing(self._rule, load, self._no_means)
+        return _classified(self._rule, load, self._no_means)
 
-    def _around_means(self, selected: int, left_out: Collection[str]) -> PoolStandings:
-        loads = [each.load for name, each in self._standings.items() if name not in left_out]
+    def _around_means(self, selected: int, left_out: Collection[str]) -> PoolClasses:
+        loads = [each.load for name, each in self._loaded.items() if name not in left_out]
         means = mean_use(self._rule, loads)
-        standings = (_standing(self._rule, load, means) for load in loads)
-        return PoolStandings(selected, _grouped(standings), means)
+        classes = (_classified(self._rule, load, means) for load in loads)
+        return PoolClasses(selected, _grouped(classes), means)
 
 
 def _requests(pod: Pod | None) -> ResourceList | None:
     return None if pod is None else pod.spec.requests
 
 
-def _by_now(standing: Standing, running: RunningUse) -> Standing:
-    load, limits = running.load(), standing.limits
-    return Standing(load, limits, classify(load, limits))
+def _by_now(loaded: LoadedNode, running: RunningUse) -> LoadedNode:
+    load, limits = running.load(), loaded.limits
+    return LoadedNode(load, limits, classify(load, limits))
 
 
-def _standing(rule: LoadRule, load: NodeLoad, means: Means | None) -> Standing:
+def _classified(rule: LoadRule, load: NodeLoad, means: Means | None) -> LoadedNode:
     limits = ceilings(rule, load, means)
-    return Standing(load, limits, classify(load, limits))
+    return LoadedNode(load, limits, classify(load, limits))
 
 
-def _grouped(standings: Iterable[Standing]) -> dict[LoadClass, list[Standing]]:
-    by_class: dict[LoadClass, list[Standing]] = {}
-    for standing in standings:
-        by_class.setdefault(standing.load_class, []).append(standing)
+def _grouped(classes: Iterable[LoadedNode]) -> dict[LoadClass, list[LoadedNode]]:
+    by_class: dict[LoadClass, list[LoadedNode]] = {}
+    for loaded in classes:
+        by_class.setdefault(loaded.load_class, []).append(loaded)
     return by_class

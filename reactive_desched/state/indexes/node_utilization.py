@@ -17,7 +17,7 @@ from reactive_desched.model.utilization import (
     REQUESTS,
     ClassBounds,
     NodeClass,
-    NodeStanding,
+    NodeUse,
     Percentages,
     Thresholds,
     UtilizationRule,
@@ -55,23 +55,23 @@ class NodeUtilization(Index):
         self.rule = args
         self._tracked = args.tracked
         self._limited = tuple(resource for resource, _ in args.low)
-        self._standings: dict[str, NodeStanding] = {}
+        self._uses: dict[str, NodeUse] = {}
         self._bounds: dict[str, tuple[NodeInfo, ClassBounds]] = {}  # of nodes whose pods changed
-        self._sources: dict[str, NodeStanding] = {}
-        self._destinations: dict[str, NodeStanding] = {}
+        self._sources: dict[str, NodeUse] = {}
+        self._destinations: dict[str, NodeUse] = {}
         self._destination_names: frozenset[str] | None = None
         self._unknown: set[str] = set()
         self._stale: set[str] = set()
         self._means = _Means(self._limited) if args.deviation else None
         self.thresholds = self._written = args.thresholds
         for info in cluster.node_infos():
-            if (standing := self._measure(info)) is not None:
-                self._standings[info.name] = standing
+            if (use := self._measure(info)) is not None:
+                self._uses[info.name] = use
                 if self._means is not None:
-                    self._means.replace(info.name, {}, standing.percent)
+                    self._means.replace(info.name, {}, use.percent)
         self._follow_means()
-        for standing in list(self._standings.values()):
-            self._classify(standing)
+        for use in list(self._uses.values()):
+            self._classify(use)
 
     # --- questions ---
 
@@ -90,17 +90,17 @@ class NodeUtilization(Index):
         """The means that thresholds are distances from; None where they are not."""
         return None if self._means is None else self._means.values()
 
-    def standings(self) -> Mapping[str, NodeStanding]:
+    def uses(self) -> Mapping[str, NodeUse]:
         """Return how each eligible node stands, by name."""
         self._catch_up()
-        return self._standings
+        return self._uses
 
-    def sources(self) -> Mapping[str, NodeStanding]:
+    def sources(self) -> Mapping[str, NodeUse]:
         """Return the nodes that give pods away, by name."""
         self._catch_up()
         return self._sources
 
-    def destinations(self) -> Mapping[str, NodeStanding]:
+    def destinations(self) -> Mapping[str, NodeUse]:
         """Return the nodes that take pods, by name."""
         self._catch_up()
         return self._destinations
@@ -127,10 +127,10 @@ class NodeUtilization(Index):
             return {r: 1 if r == PODS else requests.get(r, 0) for r in self._tracked}
         if PODS not in self._tracked:
             return {}
-        standing = self._standings.get(pod.node)
-        if standing is None or standing.sample is None:
+        use = self._uses.get(pod.node)
+        if use is None or use.sample is None:
             return None
-        if (measured := standing.sample.pods.get(str(pod))) is None:
+        if (measured := use.sample.pods.get(str(pod))) is None:
             return None
         try:
             return {r: 1 if r == PODS else measured[r] for r in self._tracked}
@@ -143,36 +143,36 @@ class NodeUtilization(Index):
         What the sample has under its name is then what another pod used, of which it may be the
         replacement: pods of a StatefulSet keep their names.
         """
-        standing = self._standings.get(pod.node)
-        sample = None if standing is None else standing.sample
+        use = self._uses.get(pod.node)
+        sample = None if use is None else use.sample
         return sample is not None and pod.created_s >= sample.sampled_s
 
-    def left_since(self, standing: NodeStanding) -> ResourceList:
+    def left_since(self, use: NodeUse) -> ResourceList:
         """Return what the node's sample still counts of pods that have left since."""
-        if standing.sample is None or PODS not in self._tracked:
+        if use.sample is None or PODS not in self._tracked:
             return {}
-        present = self._names_of_pods(standing.name)
+        present = self._names_of_pods(use.name)
         total: dict[str, int] = {}
-        for name, amounts in standing.sample.pods.items():
+        for name, amounts in use.sample.pods.items():
             if (pod := present.get(name)) is None or self.came_later(pod):
                 add_resources(total, {r: amounts.get(r, 0) for r in self._tracked if r != PODS})
         return total
 
-    def came_since(self, standing: NodeStanding) -> ResourceList:
+    def came_since(self, use: NodeUse) -> ResourceList:
         """Return what the pods request that the node's sample does not count yet."""
-        if standing.sample is None or PODS not in self._tracked:
+        if use.sample is None or PODS not in self._tracked:
             return {}
         total: dict[str, int] = {}
-        for name, pod in self._names_of_pods(standing.name).items():
-            if name not in standing.sample.pods or self.came_later(pod):
+        for name, pod in self._names_of_pods(use.name).items():
+            if name not in use.sample.pods or self.came_later(pod):
                 requests = pod.spec.requests
                 add_resources(total, {r: requests.get(r, 0) for r in self._tracked if r != PODS})
         return total
 
     def answers(self) -> object:
-        """Return every standing, the thresholds, and which nodes give and take pods."""
+        """Return the use of every node, the thresholds, and which nodes give and take pods."""
         return (
-            self.standings(),
+            self.uses(),
             self.thresholds,
             self.sources(),
             self.destinations(),
@@ -216,17 +216,17 @@ class NodeUtilization(Index):
 
     def _keeps_class(self, name: str) -> bool:
         """Say whether a node is of the same class with the pods that it has now."""
-        standing = self._standings.get(name)
-        if standing is None or self._means is not None:
+        use = self._uses.get(name)
+        if use is None or self._means is not None:
             return False
         if self.rule.source != REQUESTS:
             return PODS not in self._limited
         if (known := self._bounds.get(name)) is None:
             if (info := self._cluster.node_info(name)) is None:
                 return False
-            known = self._bounds[name] = info, self.thresholds.bounds_on(standing.node)
+            known = self._bounds[name] = info, self.thresholds.bounds_on(use.node)
         info, bounds = known
-        return bounds.classify(info.requested) is standing.node_class
+        return bounds.classify(info.requested) is use.node_class
 
     def _follow(self, name: str) -> tuple[Change, ...]:
         """Measure a node again; announce it where pods may move, or could until now."""
@@ -235,7 +235,7 @@ class NodeUtilization(Index):
         parts_before = len(self._sources), len(self._destinations)
         concerned = self._takes_part(name)
         self._stale.discard(name)
-        old, info = self._standings.pop(name, None), self._cluster.node_info(name)
+        old, info = self._uses.pop(name, None), self._cluster.node_info(name)
         new = None if info is None else self._measure(info)
         if self._means is not None:
             before, after = (None if s is None else s.percent for s in (old, new))
@@ -255,7 +255,7 @@ class NodeUtilization(Index):
     def _takes_part(self, name: str) -> bool:
         return name in self._sources or name in self._destinations
 
-    def _measure(self, info: NodeInfo) -> NodeStanding | None:
+    def _measure(self, info: NodeInfo) -> NodeUse | None:
         """Return how an eligible node stands, not classified yet."""
         node = info.node
         if node is None or not info.eligible:
@@ -266,7 +266,7 @@ class NodeUtilization(Index):
         else:
             sample = self._cluster.store(NodeUsage).get(f"{self.rule.source}/{info.name}")
             used = self._measured(sample, requested.get(PODS, 0))
-        return NodeStanding(node, used, percentages(used, node, self._limited), sample=sample)
+        return NodeUse(node, used, percentages(used, node, self._limited), sample=sample)
 
     def _measured(self, sample: NodeUsage | None, pods: int) -> dict[str, int]:
         """Return the amounts used; none where a resource that counts was not measured."""
@@ -284,27 +284,27 @@ class NodeUtilization(Index):
         if old == self.thresholds:
             return False
         for name in self._means.between(old, self.thresholds):
-            if (standing := self._standings.get(name)) is not None:
-                self._classify(standing)
+            if (use := self._uses.get(name)) is not None:
+                self._classify(use)
         return True
 
-    def _classify(self, standing: NodeStanding) -> None:
+    def _classify(self, use: NodeUse) -> None:
         """Give a node its class and its part."""
-        node, percent, node_class = standing.node, standing.percent, NodeClass.UNKNOWN
+        node, percent, node_class = use.node, use.percent, NodeClass.UNKNOWN
         name = node.name
-        if standing.used:
+        if use.used:
             node_class = self.thresholds.classify(percent)
-        if node_class is not standing.node_class:
-            standing = NodeStanding(node, standing.used, percent, node_class, standing.sample)
-        self._standings[name] = standing
+        if node_class is not use.node_class:
+            use = NodeUse(node, use.used, percent, node_class, use.sample)
+        self._uses[name] = use
         if self.rule.is_source(node, node_class):
             self._remove_part(name)
-            self._sources[name] = standing
+            self._sources[name] = use
         elif self.rule.is_destination(node, node_class):
             if name not in self._destinations:
                 self._remove_part(name)
                 self._destination_names = None
-            self._destinations[name] = standing
+            self._destinations[name] = use
         else:
             self._remove_part(name)
             if node_class is NodeClass.UNKNOWN:
