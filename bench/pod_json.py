@@ -33,9 +33,9 @@ FIELDS = (
 """What differs between the pods of one workload, in the order of `PodValues.row`."""
 
 PROBE_TAINT = "bench.example.com/probe"
-"""Tolerated by everybody but the canary."""
+"""Tolerated by every pod but the canary."""
 FLAP_TAINT = "bench.example.com/flap"
-"""Tolerated by everybody: it makes work and no finding."""
+"""Tolerated by every pod: it makes work and no finding."""
 DEDICATED_TAINT = "example.com/dedicated"
 
 _SELF = "metadata.name"

@@ -33,6 +33,6 @@ while :; do
   # Heartbeats come every 15 s: a link that is silent for 60 s is dead. An empty header is not sent.
   curl --silent --show-error --fail --no-buffer --speed-limit 1 --speed-time 60 \
     --header 'Accept: text/event-stream' --header "Last-Event-ID:${last:+ $last}" "$url" \
-    | print_events  # it fails, and ends this, when nobody takes what it prints
+    | print_events  # it fails, and ends this, when what it prints is not read
   sleep 3
 done

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Follows the event stream over HTTP for ever, and goes on where it was after every break.
 
-Needs nothing but Python. The place is kept in a file after an event was handled; whoever is killed
-in between sees that one event again, under the same id.
+Needs nothing but Python. The place is kept in a file after an event was handled; a process
+that is killed in between sees that one event again, under the same id.
 
 usage: sse_consumer.py URL PLACE-FILE, such as 'http://localhost:10258/events?from=oldest' place
 """

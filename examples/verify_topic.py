@@ -3,7 +3,7 @@
 
 Shares no code with reactive-desched: it goes by the public form. Every event names its place
 (`sequence`, contiguous for one `source`) and the SHA-256 of the event before (`prev`). Checkpoints
-(C2SP signed notes) sign that hash, so that nobody can write the chain anew without the key.
+(C2SP signed notes) sign that hash, so that no one can write the chain anew without the key.
 Where a journal had lost its end, a new `source` goes on behind the record that was its last then,
 and `epoch.began` says which records of the source before it are missing there.
 
@@ -173,7 +173,7 @@ class Record:
         return signed
 
     def check_kept(self, note: Note) -> None:
-        """Check a checkpoint that somebody kept: it speaks of a record that must be here."""
+        """Check a checkpoint that was kept elsewhere: it covers a record that must be here."""
         here, after = self.links.get(note.size), self.links.get(note.size + 1)
         if here is None and after is None:
             raise Wrong(
@@ -239,10 +239,10 @@ class Verifier:
             record.check_kept(note)
         for record in left:
             record.check_chain(since)
-            told = f"{record.source}: records {since} to {record.last} are there and unchanged"
+            text = f"{record.source}: records {since} to {record.last} are there and unchanged"
             if keys:
-                told += f", and signed up to {record.check_checkpoints(keys, since)}"
-            yield told
+                text += f", and signed up to {record.check_checkpoints(keys, since)}"
+            yield text
         for source, first, last in self.lost:
             record = self.records.get(source) or Record(source)
             for sequence in range(max(first, since), last + 1):

@@ -24,7 +24,7 @@ NUMBER = re.compile("[0-9]{1,12}")
 
 
 class Refused(Exception):  # noqa: N818 - it is raised as the fact it names
-    """The request does not prove that it comes from whoever holds the secret."""
+    """The request does not prove that it comes from a holder of the secret."""
 
 
 def keys(secrets: bytes) -> list[bytes]:
@@ -53,7 +53,7 @@ def check(secrets: bytes, id_: str, timestamp: str, signatures: str, body: bytes
 class Receiver(BaseHTTPRequestHandler):
     """Answers 204 when an event is safely stored, so that the sender goes on to the next.
 
-    Each connection has a thread, so that nobody waits for another; one that is silent is closed.
+    Each connection has a thread, so that no client waits for another; one that is silent is closed.
     """
 
     protocol_version = "HTTP/1.1"

@@ -15,6 +15,10 @@ PAGES = [
     *(page for page in ROOT.glob("docs/**/*.md") if page.parent.name != "adr"),  # not edited later
     *(page for top in ("changes", "deploy", "examples") for page in ROOT.glob(f"{top}/**/*.md")),
     *PACKAGE.rglob("*.toml"),
+    *(ROOT / "deploy").rglob("*.yaml"),
+    *(ROOT / "deploy").rglob("*.json"),
+    *(page for top in ("bench", "tools") for page in (ROOT / top).rglob("*.py")),
+    *(page for end in ("py", "sh", "html") for page in (ROOT / "examples").rglob(f"*.{end}")),
 ]
 GLOSSARY = ROOT / "docs" / "explain" / "glossary.md"
 BANNED_WORDS = (

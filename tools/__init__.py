@@ -1,1 +1,1 @@
-"""Scripts that build and check things around the package."""
+"""Scripts that build and check what is around the package."""

@@ -19,7 +19,7 @@ _UNITS: Final = ((3600, "h"), (60, "m"), (1, "s"))
 
 
 class _Generator(GenerateJsonSchema):
-    """Knows the one type of ours that is no model; says nothing of defaults that are no JSON."""
+    """Handles the one type of ours that is no model; ignores defaults that are no JSON."""
 
     ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012 - pydantic's name and type
 
@@ -106,7 +106,7 @@ def _model_schema(name: str, schema: Json) -> Json:
 
 
 def _without_titles(node: Json) -> Json:
-    """Drop made-up titles, and bounds that JavaScript's numbers cannot tell from others."""
+    """Drop made-up titles, and bounds that JavaScript's numbers cannot distinguish from others."""
     if node.get("title") == _SELECTOR:
         return ref(_SELECTOR)
     made: Json = {}

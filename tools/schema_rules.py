@@ -78,7 +78,7 @@ LABEL_SELECTOR: Final[Json] = {
     "additionalProperties": False,
     "properties": {
         "matchLabels": {
-            "description": "Labels a thing must have.",
+            "description": "Labels that an object must have.",
             "type": ["object", "null"],
             "propertyNames": _LABEL,
             "additionalProperties": _VALUE,

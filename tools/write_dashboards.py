@@ -620,7 +620,7 @@ def platform_owner() -> list[Row]:
                 Panel(
                     "Moves by whether they helped",
                     "yes: the plugin finds nothing any more; no: the replacement landed where it "
-                    "should leave again; unknown: it was never Ready, or nobody could tell.",
+                    "should leave again; unknown: it was never Ready, or was not followed.",
                     {"{{helped}}": growth(metric("moves"), "helped")},
                     "short",
                     stacked=True,
@@ -661,7 +661,7 @@ def platform_owner() -> list[Row]:
                     "short",
                 ),
                 Panel(
-                    "What limits held back",
+                    "What limits defer or refuse",
                     "Findings that wait now, by gate. `reactive-desched pending` lists the pods.",
                     {"{{gate}}": f"sum by (gate) ({metric('blocked_findings')})"},
                     "short",

@@ -1,7 +1,7 @@
 """Writes the JSON Schemas that ship with the package; a test holds them equal.
 
-Draft 07, because the YAML language server, and with it most editors, knows all of that draft and
-only parts of the later ones.
+Draft 07, because the YAML language server, and with it most editors, supports all of that draft
+and only parts of the later ones.
 """
 
 import json
@@ -122,7 +122,7 @@ def _document(root: Json, definitions_by_name: Definitions, version: str, kind: 
 
 
 def _head(name: str) -> Json:
-    """Name a schema for as long as its format lasts, and the release whose plugins it knows."""
+    """Name a schema for as long as its format lasts, and the release whose plugins it has."""
     return {
         "$schema": DIALECT,
         "$id": f"urn:reactive-desched:schemas:{name}",

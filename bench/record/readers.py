@@ -30,7 +30,7 @@ _RECORDED = b'"recordedtime":"'
 
 
 class StreamReader(asyncio.Protocol):
-    """Reads everything; knows the last sequence it saw, and whether one was left out."""
+    """Reads everything; keeps the last sequence it saw, and whether one was left out."""
 
     def __init__(self, query: str = "") -> None:
         self.seq = 0

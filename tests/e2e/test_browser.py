@@ -199,7 +199,7 @@ async def test_a_page_that_receives_nothing_connects_again_and_misses_nothing(
     await page.navigate(stand.url)
     await stand.have_pods_evicted()
     stand.controller.freeze()
-    await page.wait_for(f"{STATE}.startsWith('nothing was heard')")
+    await page.wait_for(f"{STATE}.startsWith('nothing came')")
     stand.controller.thaw()
     await page.wait_for(f"{STATE} === 'connected'")
     await stand.have_pods_evicted()

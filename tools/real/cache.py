@@ -68,6 +68,6 @@ def write_stamp(folder: Path, names: Iterable[str]) -> None:
 
 
 def log_progress(text: str) -> None:
-    """Tell the person who waits; standard output is kept for `--where`."""
+    """Write a line of progress; standard output is kept for `--where`."""
     sys.stderr.write(f"real-tools: {text}\n")
     sys.stderr.flush()
