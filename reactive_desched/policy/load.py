@@ -88,23 +88,6 @@ def load_runnable(
     return configuration
 
 
-def load_policy(text: str | bytes, source: str, registry: Registry) -> Policy:
-    """Read the policy of one text; settings beside it are checked and left. Raises PolicyErrors."""
-    return load_sources([SourceText(text, source)], registry).policy
-
-
-def load_settings(text: str | bytes, source: str) -> "ReactiveSettings":
-    """Read the settings of one text, whatever policy is beside them. Raises PolicyErrors."""
-    diagnostics = DiagnosticList()
-    documents = DocumentSet(diagnostics)
-    documents.add(SourceText(text, source))
-    settings = _read_settings(documents.settings, diagnostics)
-    diagnostics.raise_if_errors()
-    from reactive_desched.policy.settings import ReactiveSettings
-
-    return ReactiveSettings() if settings is None else settings
-
-
 def check_source(
     file: SourceText | Path | str, registry: Registry, *, lenient: bool = False
 ) -> PolicyCheckResult:

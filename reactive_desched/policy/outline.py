@@ -186,5 +186,5 @@ def _is_empty(event: Event) -> bool:
     return isinstance(event, ScalarEvent) and bool(at.start_mark.index == at.end_mark.index)
 
 
-def _untyped(event: Event) -> Any:  # Any: ruamel's events are not typed
+def _untyped(event: Event) -> Any:  # Any: PyYAML's stubs leave out the marks of events
     return event

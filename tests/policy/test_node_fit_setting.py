@@ -3,7 +3,7 @@
 import pytest
 
 from reactive_desched.policy.diagnostics import PolicyErrors
-from reactive_desched.policy.load import load_settings
+from tests.support.policy_texts import load_settings
 
 HEAD = "apiVersion: reactive-desched/v1alpha1\nkind: ReactiveSettings\n"
 

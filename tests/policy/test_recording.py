@@ -3,9 +3,9 @@ import pytest
 from reactive_desched.api.event import DATA_TYPES
 from reactive_desched.model.event_types import short_type
 from reactive_desched.policy.diagnostics import PolicyErrors
-from reactive_desched.policy.load import load_settings
 from reactive_desched.policy.recording import EVENT_TYPES
 from reactive_desched.policy.settings import ReactiveSettings
+from tests.support.policy_texts import load_settings
 
 HEAD = "apiVersion: reactive-desched/v1alpha1\nkind: ReactiveSettings\n"
 

@@ -10,11 +10,11 @@ from reactive_desched.policy.debounce import DebounceSettings, PluginDebounceSet
 from reactive_desched.policy.diagnostics import PolicyErrors
 from reactive_desched.policy.document import PolicyDocument
 from reactive_desched.policy.evictor import DefaultEvictorArgs
-from reactive_desched.policy.load import load_settings
 from reactive_desched.policy.settings import ReactiveSettings, default_settings
 from reactive_desched.primitives.debounce import DebounceConfig
 from tests.support.golden import Golden
 from tests.support.policy_lines import without_codes
+from tests.support.policy_texts import load_settings
 
 HEAD = "apiVersion: reactive-desched/v1alpha1\nkind: ReactiveSettings\n"
 
@@ -56,7 +56,8 @@ def test_what_holds_without_settings_is_what_validated_defaults_are() -> None:
 def test_every_section_is_read() -> None:
     read = settings(
         """\
-debounce: {quiet: 500ms, maxWait: 1m, perPlugin: {A: {quiet: 2s}, B: {maxWait: 2m}}}
+debounce: {quiet: 500ms, maxWait: 1m,
+  perPlugin: {PodLifeTime: {quiet: 2s}, RemoveDuplicates: {maxWait: 2m}}}
 budgets: {cluster: {evictions: 20, per: 1h, burst: 5}, node: null, namespace: {burst: 1}}
 client: {requestsPerSecond: 2.5, burst: 1, connectTimeout: 1s, readTimeout: 2s, totalTimeout: 3s}
 server: {listen: "[::1]:0"}
@@ -66,9 +67,9 @@ evictions: {maxInFlight: 7, retry: {initial: 1s, max: 1m}}
 events: {kubernetes: false}
 """
     )
-    assert read.debounce.for_plugin("A") == DebounceConfig(2.0, 60.0)
-    assert read.debounce.for_plugin("B") == DebounceConfig(0.5, 120.0)
-    assert read.debounce.for_plugin("C") == DebounceConfig(0.5, 60.0)
+    assert read.debounce.for_plugin("PodLifeTime") == DebounceConfig(2.0, 60.0)
+    assert read.debounce.for_plugin("RemoveDuplicates") == DebounceConfig(0.5, 120.0)
+    assert read.debounce.for_plugin("RemoveFailedPods") == DebounceConfig(0.5, 60.0)
     assert read.budgets.cluster is not None
     assert read.budgets.cluster.rate.per_second == 20 / 3600
     assert read.budgets.cluster.burst == 5
@@ -102,12 +103,12 @@ def test_null_elsewhere_means_that_a_field_is_not_there() -> None:
         "debounce: {quiet_s: 1s}",
         "debounce: {quiet: 1}",
         "debounce: {quiet: 20s}",
-        "debounce: {perPlugin: {A: {quiet: 20s}}}",
+        "debounce: {perPlugin: {PodLifeTime: {quiet: 20s}}}",
         "debounce: {perChange: {NodeAdded: {quiet: 20s}}}",
-        "debounce: {perPlugin: {A: {perChange: {NodeAdded: {quiet: 20s}}}}}",
+        "debounce: {perPlugin: {PodLifeTime: {perChange: {NodeAdded: {quiet: 20s}}}}}",
         "debounce: {flapping: {changes: 1}}",
         "debounce: {flapping: {quiet: 1h}}",
-        "debounce: {perPlugin: {A: {quit: 20s}}}",
+        "debounce: {perPlugin: {PodLifeTime: {quit: 20s}}}",
         "budgets: {cluster: {evictions: 0}}",
         "budgets: {cluster: {per: 0s}}",
         "budgets: {zones: {}}",

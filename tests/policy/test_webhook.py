@@ -3,10 +3,10 @@
 import pytest
 
 from reactive_desched.policy.diagnostics import PolicyErrors
-from reactive_desched.policy.load import load_settings
 from reactive_desched.policy.recording import WebhookSettings
 from tests.support.golden import Golden
 from tests.support.policy_lines import without_codes
+from tests.support.policy_texts import load_settings
 
 HEAD = "apiVersion: reactive-desched/v1alpha1\nkind: ReactiveSettings\nsinks:\n  webhook:\n"
 

@@ -18,7 +18,6 @@ from reactive_desched.journal.cursors import Cursors
 from reactive_desched.journal.records import JournalRecord
 from reactive_desched.journal.tail import LiveTail
 from reactive_desched.policy.diagnostics import PolicyErrors
-from reactive_desched.policy.load import load_settings
 from reactive_desched.policy.recording import (
     KafkaSettings,
     KafkaTlsSettings,
@@ -41,6 +40,7 @@ from tests.support.echo_server import (
     reply_with_status,
 )
 from tests.support.entries import eviction_entries
+from tests.support.policy_texts import load_settings
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
 
