@@ -77,7 +77,7 @@ class PendingRecord:
         self.is_done = False
         self.seq = 0
         self.failure = ""
-        self._done = Wakeup()
+        self._done: Wakeup | None = None
 
     @property
     def is_durable(self) -> bool:
@@ -90,6 +90,7 @@ class PendingRecord:
         The waiting caller may be cancelled; the record may reach the disk all the same.
         """
         assert self.is_awaited, "only an awaited record"
+        self._done = self._done or Wakeup()
         while not self.is_done:
             await self._done.wait()
         if self.failure:
@@ -100,7 +101,8 @@ class PendingRecord:
         """Let the caller go on: the record is on disk, or it is not, for this reason."""
         self.failure = failure
         self.is_done = True
-        self._done.notify()
+        if self._done is not None:
+            self._done.notify()
 
 
 class Journal:
@@ -142,6 +144,7 @@ class Journal:
         self._health = WriteHealth(recovered)
         self._speed = WriteSpeed()
         self._buffer: list[PendingRecord] = []
+        self._unpublished: list[CommitResult] = []
         self._unrecorded = 0
         self._slots = anyio.Semaphore(MAX_BUFFERED, fast_acquire=True)
         self._thread = DiskThread()
@@ -351,6 +354,7 @@ class Journal:
         try:
             with flushing:
                 while not (self._is_stopping and not self._buffer):
+                    self._publish()
                     if self._buffer or self._writer.checkpoint_due():
                         await self._commit(self._take_pending(MAX_BATCH))
                     else:
@@ -360,6 +364,7 @@ class Journal:
                 if self._health.reason(self._now) == "":
                     await self._commit([], force_checkpoint=True)
         finally:
+            self._publish()
             self._fail_batch(self._take_pending(), _CLOSED)
             self._health.notify_waiters()
             self._stopped.set()
@@ -374,16 +379,19 @@ class Journal:
     def _write_at_once(self) -> None:
         """Write all that is queued in this turn of the event loop, if that is short.
 
+        An eviction request waits for it: the journal's task, which was woken, does what can follow.
         What fails stays queued, for the disk's thread to repair the file and try again.
         """
-        if self._is_committing or not self._may_write_here(len(self._buffer)):
+        if self._is_committing:
             return
-        batch = self._take_pending()
         try:
-            self._write_here(batch, self._commit_call(batch))
+            written = self._write_here(self._buffer)
         except OSError:
             self._speed.reset()
-            self._buffer[:0] = batch
+            return
+        if written is not None:
+            batch, self._buffer = self._buffer, []
+            self._end_batch(batch, written)
 
     async def _commit(self, batch: list[PendingRecord], *, force_checkpoint: bool = False) -> None:
         self._is_committing = True
@@ -406,27 +414,21 @@ class Journal:
         A short batch is written in this turn of the event loop while the disk is fast, everything
         else in the disk's thread.
         """
-        commit = self._commit_call(batch, force_checkpoint=force_checkpoint)
-        if self._may_write_here(len(batch)):
-            self._write_here(batch, commit)
+        if not force_checkpoint and (written := self._write_here(batch)) is not None:
+            self._complete_batch(batch, written)
             return
-        began_at = self._now()
-        self._health.write_started(began_at)
+        commit = self._commit_call(batch, force_checkpoint=force_checkpoint)
+        self._health.write_started(self._now())
         try:
             await self._on_disk_thread(commit, partial(self._complete_batch, batch))
         finally:
             self._health.write_finished(self._now())
-        self.write_times.observe(self._now() - began_at)
 
-    def _write_here(self, batch: list[PendingRecord], commit: Callable[[], CommitResult]) -> None:
-        """Write a batch in this turn of the event loop, which therefore sees no write under way."""
-        began_at = self._now()
-        self._complete_batch(batch, commit())
-        self.write_times.observe(self._now() - began_at)
-
-    def _may_write_here(self, records: int) -> bool:
-        """Say whether so many records may be written in the event loop."""
-        return self._speed.is_fast and self._writer.is_brief(records)
+    def _write_here(self, batch: Sequence[PendingRecord]) -> CommitResult | None:
+        """Write a short batch in this turn of the event loop, while the disk is fast; else None."""
+        if not self._speed.is_fast or len(batch) > MAX_BRIEF_RECORDS:
+            return None
+        return self._writer.commit_brief([one.encoded for one in batch])
 
     def _commit_call(
         self, batch: Sequence[PendingRecord], *, force_checkpoint: bool = False
@@ -436,20 +438,32 @@ class Journal:
         return partial(self._writer.commit, encoded, context_for, force_checkpoint=force_checkpoint)
 
     def _complete_batch(self, batch: list[PendingRecord], written: CommitResult) -> None:
-        """Take in that a batch is durable."""
+        """Take in that a batch is durable, and let readers have it."""
+        self._end_batch(batch, written)
+        self._publish()
+
+    def _end_batch(self, batch: list[PendingRecord], written: CommitResult) -> None:
+        """Let the callers go on that wait for a batch, which is durable."""
         if len(batch) <= MAX_BRIEF_RECORDS:
             self._speed.record(written.synced_in_s)
         self._unrecorded -= written.unrecorded_reported
-        self.records_written += len(written.records)
-        if self._segment_first_seq != self._writer.first_seq:
-            self._segment_first_seq = self._writer.first_seq
-            self.segments.advance("a segment was begun")
         for seq, pending in enumerate(batch, written.first_seq):
             pending.seq = seq
             self._intents.committed(pending.event, seq)
-            self._release(pending)  # who waits here goes before who follows the tail
-        if written.records:
-            self.tail.publish(written.records)
+            self._release(pending)
+        self._unpublished.append(written)
+
+    def _publish(self) -> None:
+        """Let those who follow the tail have what is durable; count it."""
+        unpublished, self._unpublished = self._unpublished, []
+        for written in unpublished:
+            if written.records:
+                self.records_written += len(written.records)
+                self.write_times.observe(written.synced_in_s)
+                self.tail.publish(written.records)
+        if self._segment_first_seq != self._writer.first_seq:
+            self._segment_first_seq = self._writer.first_seq
+            self.segments.advance("a segment was begun")
 
     async def _retry_until_recovered(self, error: OSError, refused_before: int) -> None:
         """Try the disk again until it accepts a record of the fault, or until stopped."""

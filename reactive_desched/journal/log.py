@@ -106,15 +106,6 @@ class SegmentWriter:
         """The sequence of the last record written."""
         return self._next_seq - 1
 
-    def is_brief(self, records: int) -> bool:
-        """Say whether a commit of so many records writes their lines and nothing else."""
-        return not (
-            records > MAX_BRIEF_RECORDS
-            or self._must_repair
-            or self._is_full(self._clock())
-            or self._checkpointer.is_due(self._records_since_checkpoint + records)
-        )
-
     def checkpoint_due(self) -> bool:
         """Say whether an empty commit would write a checkpoint."""
         return self._checkpointer.is_due(self._records_since_checkpoint)
@@ -154,6 +145,20 @@ class SegmentWriter:
         if checkpoint_is_due:
             self._checkpoint_written(size, root, context)
         self._records_since_checkpoint = 0 if checkpoint_is_due else since_checkpoint
+        return self._take_result(entries, first)
+
+    def commit_brief(self, events: Sequence[EncodedEvent]) -> CommitResult | None:
+        """Write the events durably if their lines are all there is to write.
+
+        Returns None, and writes nothing, where a file or a checkpoint is due, or a repair.
+        """
+        now, since_checkpoint = self._clock(), self._records_since_checkpoint + len(events)
+        if self._must_repair or self._is_full(now) or self._checkpointer.is_due(since_checkpoint):
+            return None
+        first = self._next_seq
+        entries, root = self._chain_records(events, _recorded_time(now))
+        self._write(entries, root)
+        self._records_since_checkpoint = since_checkpoint
         return self._take_result(entries, first)
 
     def repair(self) -> None:

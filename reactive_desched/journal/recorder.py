@@ -125,8 +125,7 @@ class _Recent(Struct, frozen=True, gc=False):
 
     context: DecisionContext
     pod_data: dict[str, Any]
-    subject: str
-    partition_key: str
+    correlation: Correlation
 
 
 class JournalRecorder:
@@ -306,13 +305,12 @@ class JournalRecorder:
         case = self._cases.find(context) or self._open_case(context)
         case.begin_decision()
         type_, payload = decision_payload(decision)
-        about = self._about(context)
+        about = self._about(context, case)
         data = DecisionMade(decision=payload, **about.pod_data)
-        self._journal.append_nowait(
-            self._pod_event(
-                type_, case, about, data, id_=case.decision_id, causation_id=case.finding_id
-            )
+        event = self._pod_event(
+            type_, about, data, id_=case.decision_id, causation_id=case.finding_id
         )
+        self._journal.append_nowait(event)
 
     def begin_intent(self, intent: Intent) -> "_BegunIntent":
         """Have an intent written; it is awaited for its id, which it has once it is on disk.
@@ -323,7 +321,7 @@ class JournalRecorder:
         context = intent.context
         case = self._cases.find(context) or self._open_case(context)
         case.begin_attempt()
-        what, about = action_payload(intent.options), self._about(context)
+        what, about = action_payload(intent.options), self._about(context, case)
         data = EvictionRequested(
             **{
                 **about.pod_data,
@@ -334,12 +332,7 @@ class JournalRecorder:
             }
         )
         event = self._pod_event(
-            EVICTION_REQUESTED,
-            case,
-            about,
-            data,
-            id_=case.request_id,
-            causation_id=case.decision_id,
+            EVICTION_REQUESTED, about, data, id_=case.request_id, causation_id=case.decision_id
         )
         try:
             pending: PendingRecord | JournalError = self._journal.begin_append(event)
@@ -413,24 +406,16 @@ class JournalRecorder:
         cause = trigger_id(context)
         id_ = digest_id(self._journal.source, *names, cause, number)
         case = self._cases.open(context, id_)
-        about = self._about(context)
+        about = self._about(context, case)
         data = FindingMade(**about.pod_data)
-        self._journal.append_nowait(
-            self._pod_event(
-                FINDING_MADE,
-                case,
-                about,
-                data,
-                id_=case.finding_id,
-                causation_id=cause,
-            )
-        )
+        event = self._pod_event(FINDING_MADE, about, data, id_=case.finding_id, causation_id=cause)
+        self._journal.append_nowait(event)
         return case
 
-    def _about(self, context: DecisionContext) -> "_Recent":
+    def _about(self, context: DecisionContext, case: Case) -> "_Recent":
         """Return what the events on a finding share; they follow upon one another."""
         recent = self._recent
-        if recent is None or recent.context is not context:
+        if recent is None or recent.context is not context or recent.correlation.id != case.id:
             pod_data = {
                 "mode": self._mode,
                 "trigger": trigger_payload(context),
@@ -439,13 +424,13 @@ class JournalRecorder:
                 "why": why_payload(context, self._policy_revision),
             }
             subject, key = pod_subject(context.finding.pod), partition_key(context)
-            recent = self._recent = _Recent(context, pod_data, subject, key)
+            correlation = Correlation(case.id, subject, key)
+            recent = self._recent = _Recent(context, pod_data, correlation)
         return recent
 
     def _pod_event(
         self,
         type_: str,
-        case: Case,
         about: "_Recent",
         data: Any,
         *,
@@ -455,7 +440,7 @@ class JournalRecorder:
         return build_event(
             self._journal.source,
             type_,
-            Correlation(case.id, about.subject, about.partition_key),
+            about.correlation,
             self._clock(),
             data,
             id_=id_,

@@ -10,33 +10,34 @@ STALLED_AFTER_S = 1.0
 FAST_WRITE_S = 0.0003
 """A synced write that takes no longer is fast: memory, or a disk with a protected cache."""
 
-FAST_WRITES = 64
-"""After so many fast writes in a row the next one may hold the event loop."""
+MAX_CREDIT_S = 0.01
+"""So much longer than fast ones, in sum, writes may take before the disk's thread makes them."""
 
 
 class WriteSpeed:
-    """Whether a short write may be made in the event loop itself.
+    """Whether a short write may be made in the event loop itself: `is_fast`.
 
-    Handing a write to another thread and back costs more than a fast write takes. A write that
-    turns out to be slow has held the loop for as long as it took, so the next `FAST_WRITES` are
-    made in the disk's thread again: of slow writes at most one in so many holds the loop.
+    Handing a write to another thread and back costs more than a fast write takes. Each write adds
+    `FAST_WRITE_S` to a credit and takes off what it lasted. The loop makes short writes from when
+    the credit is full, after dozens of fast ones, until it is used up. So a single slow write, as
+    any disk has, changes nothing, and a disk that turns slow holds the loop for `MAX_CREDIT_S` in
+    sum, or for one write that takes longer.
     """
 
     def __init__(self) -> None:
-        self._fast_in_a_row = 0
-
-    @property
-    def is_fast(self) -> bool:
-        """Whether the last `FAST_WRITES` writes were all fast."""
-        return self._fast_in_a_row >= FAST_WRITES
+        self._credit_s = 0.0
+        self.is_fast = False
 
     def record(self, took_s: float) -> None:
-        """Count one short synced write, by the seconds that it took."""
-        self._fast_in_a_row = self._fast_in_a_row + 1 if took_s <= FAST_WRITE_S else 0
+        """Take in one short synced write, by the seconds that it took."""
+        credit_s = self._credit_s + FAST_WRITE_S - took_s
+        self._credit_s = min(MAX_CREDIT_S, max(0.0, credit_s))
+        if self._credit_s in (0.0, MAX_CREDIT_S):
+            self.is_fast = self._credit_s > 0
 
     def reset(self) -> None:
         """Begin anew: a write failed."""
-        self._fast_in_a_row = 0
+        self._credit_s, self.is_fast = 0.0, False
 
 
 class WriteHealth:

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from math import floor, inf
+from math import floor
 from pathlib import Path
 from random import Random
 from typing import Any, Final, TypeVar
@@ -31,7 +31,6 @@ from reactive_desched.eviction.evictor import Evictor
 from reactive_desched.eviction.recorder import RecorderSlot
 from reactive_desched.journal import journal as journal_module
 from reactive_desched.journal import opened as opened_module
-from reactive_desched.journal import write_health as write_health_module
 from reactive_desched.journal.history import read_history
 from reactive_desched.journal.journal import open_journal
 from reactive_desched.journal.lock import DirectoryLock
@@ -402,7 +401,6 @@ class World(Evictor):
         with (
             patch.object(journal_module, "DiskThread", disk),
             patch.object(journal_module, "WriteSpeed", speed),
-            patch.object(write_health_module, "FAST_WRITES", inf),  # every write takes its time
             patch.object(opened_module, "DirectoryLock", lock),
         ):
             yield

@@ -3,6 +3,7 @@
 It sends one request: whether and when to repeat it is decided where the budgets are.
 """
 
+import re
 from collections.abc import Awaitable, Generator
 from datetime import UTC, datetime
 from http import HTTPStatus
@@ -54,6 +55,7 @@ _NO_EFFECT_MESSAGES = ("more than one PodDisruptionBudget", "failed calling webh
 
 
 # KubeVirt's webhook has begun to migrate the virtual machine of the pod.
+_IS_DNS_NAME: Final = re.compile(r"[a-z0-9.-]+").fullmatch
 _IN_BACKGROUND = "Eviction triggered evacuation"
 _MERGE_PATCH = "application/merge-patch+json"
 
@@ -256,7 +258,12 @@ class _Pod(Struct, frozen=True, gc=False):
 
 
 def _pod_path(namespace: str, name: str) -> str:
-    return f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(name, safe='')}"
+    return f"/api/v1/namespaces/{_segment(namespace)}/pods/{_segment(name)}"
+
+
+def _segment(name: str) -> str:
+    """Return a name as a segment of a path; every name that Kubernetes gives a pod is one."""
+    return name if _IS_DNS_NAME(name) else quote(name, safe="")
 
 
 def _eviction_path(request: EvictionRequest) -> str:
