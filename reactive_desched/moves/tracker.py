@@ -304,19 +304,22 @@ class MoveTracker:
         """
         if (key := self._key_awaited(pod)) is None:
             return
+        waiting = self._awaiting[key].values()
+        candidates = [move for move in waiting if self._may_replace(move, pod, is_new=is_new)]
         chain = self._view.index(OwnerIndex).chain(pod)
         controller_uid = chain[0].uid if chain else ""
-        waiting = self._awaiting[key].values()
-        for move in sorted(waiting, key=lambda move: move.controller_uid != controller_uid):
-            if not is_new and pod.uid in move.passed_over:
-                continue
-            is_later = is_new and not move.had_left and self._is_seen_leaving(move)
-            if not is_later and not move.precedes(pod):
-                continue
+        for move in sorted(candidates, key=lambda move: move.controller_uid != controller_uid):
             if self._is_leaving(move):
                 self._replace(move, pod, now)
                 return
             move.passed_over.append(pod.uid)
+
+    def _may_replace(self, move: Move, pod: Pod, *, is_new: bool) -> bool:
+        """Say whether a pod came after the eviction of a move, and was not passed over."""
+        if is_new:
+            seen_leaving = not move.had_left and self._is_seen_leaving(move)
+            return seen_leaving or move.precedes(pod)
+        return move.precedes(pod) and pod.uid not in move.passed_over
 
     def _key_awaited(self, pod: Pod) -> MatchKey | None:
         """Return the key by which moves wait for a pod like this; None where none do.
