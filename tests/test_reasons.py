@@ -43,14 +43,16 @@ class Sources(NamedTuple):
     used: set[str]
     calls: dict[str, list[str]]
     decisions_by_text: list[str]
+    texts_logged_as_reasons: list[str]
 
 
 @cache
 def sources() -> Sources:
-    found = Sources({}, set(), defaultdict(list), [])
+    found = Sources({}, set(), defaultdict(list), [], [])
     for path in SOURCES:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             found.decisions_by_text.extend(decisions_by_text(path, node))
+            found.texts_logged_as_reasons.extend(texts_logged_as_reasons(path, node))
             match node:
                 case ast.AnnAssign(target=ast.Name(id=name), value=ast.Call(func=ast.Name(id=of))):
                     if of in ("GateReason", "OutcomeReason", "FitReason"):
@@ -121,6 +123,26 @@ def decisions_by_text(path: Path, node: ast.AST) -> Iterator[str]:
     for part in (inner for read in reads for inner in ast.walk(read)):
         if isinstance(part, ast.Attribute) and part.attr in TEXT_FIELDS:
             yield f"{path.relative_to(PACKAGE)}:{part.lineno}"
+
+
+def texts_logged_as_reasons(path: Path, node: ast.AST) -> Iterator[str]:
+    match node:
+        case ast.Call(func=ast.Attribute(attr="info" | "warning" | "error" | "debug")):
+            for given in (each.value for each in node.keywords if each.arg == "reason"):
+                parts = given.values if isinstance(given, ast.BoolOp) else [given]
+                match parts[0]:
+                    case ast.Attribute(attr="reason") | ast.Name(id="code"):
+                        pass
+                    case _:
+                        yield f"{path.relative_to(PACKAGE)}:{node.lineno}"
+
+
+def test_a_log_line_has_a_code_as_its_reason_and_a_text_as_its_message() -> None:
+    assert sources().texts_logged_as_reasons == []
+
+    (statement,) = ast.parse('log.warning("stopped", reason=str(error))').body
+    assert isinstance(statement, ast.Expr)
+    assert list(texts_logged_as_reasons(PACKAGE / "x.py", statement.value))
 
 
 def test_the_lint_bites() -> None:

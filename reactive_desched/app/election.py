@@ -140,8 +140,8 @@ class Campaign:
         try:
             await anyio.to_thread.run_sync(durable.replace, file, content)
         except OSError as error:
-            message = "cannot note the term: the next leader begins as if limits were used up"
-            self._log.warning(message, reason=f"{file}: {error.strerror or error}")
+            text = "cannot note the term: the next leader begins as if limits were used up"
+            self._log.warning(text, message=f"{file}: {error.strerror or error}")
         await elector.begin_term()
 
     async def _keep(self) -> None:
@@ -150,7 +150,7 @@ class Campaign:
             await self._elector.keep()
         except LeadershipLost as lost:
             self._lost = lost
-            self._log.warning("stopped leading", reason=str(lost))
+            self._log.warning("stopped leading", message=str(lost))
             self._ending.set()
 
     async def _open_journal(self, stack: AsyncExitStack) -> Recording:

@@ -135,7 +135,9 @@ class MigrationRunner:
         try:
             job = await self._writer.create(order)
         except (ClusterError, Malformed) as error:
-            self._log.warning("a migration job was not made", pod=str(order.pod), reason=str(error))
+            self._log.warning(
+                "a migration job was not made", pod=str(order.pod), message=str(error)
+            )
             self._migrations.end_order(order, made=False)
             self._announce(MigrationJobEnded(order.name))
         else:
@@ -150,11 +152,11 @@ class MigrationRunner:
                 self._store(written)
         except (ClusterError, Malformed) as error:
             if isinstance(step, KeepPlace | Reserve):
-                self._log.warning("a place was not kept", job=job.name, reason=str(error))
+                self._log.warning("a place was not kept", job=job.name, message=str(error))
                 self._migrations.end_attempt(job.name, str(error) or type(error).__name__)
             else:
                 self._log.warning(
-                    "a migration job was not written", job=job.name, reason=str(error)
+                    "a migration job was not written", job=job.name, message=str(error)
                 )
                 self._migrations.queue.add_after(job.name, RETRY_S)
             return
@@ -174,14 +176,14 @@ class MigrationRunner:
         if status.phase in ENDED:
             self._migrations.count_end(status)
         is_failed = status.phase in (Phase.FAILED, Phase.ABORTED) or status.reason == FAILED_CREATE
-        reason = status.reason or status.step or status.phase
+        code = status.reason or status.step or status.phase
         waits = (status.phase, status.step) == (job.phase, job.status.step)
         self._log.info(
             "a migration job waits" if waits else "a migration job went on",
             job=job.name,
             pod=str(job.pod),
             phase=status.phase,
-            reason=reason,
+            reason=code,
             message=status.message,
         )
         about = Regarding(KIND, "", job.name, job.uid, API_VERSION)
@@ -191,9 +193,9 @@ class MigrationRunner:
             if each not in job.status.conditions
         }
         if not steps or (status.reason, status.step) != (job.status.reason, job.status.step):
-            steps[reason] = status.message or f'Pod "{job.pod}" is being migrated'
+            steps[code] = status.message or f'Pod "{job.pod}" is being migrated'
         for passed, note in steps.items():
-            is_warning = is_failed and passed == reason
+            is_warning = is_failed and passed == code
             self._record(KubeEvent(about, passed, "Migrating", note, is_warning=is_warning))
 
 

@@ -163,6 +163,6 @@ def open_kill_timer(log: Logger) -> EndProcessAt:
     try:
         return KillTimer().set
     except OSError as error:
-        message = "no timer of the kernel can end this process when its Lease runs out"
-        log.warning(message, reason=str(error))
+        text = "no timer of the kernel can end this process when its Lease runs out"
+        log.warning(text, message=str(error))
         return _no_kill_timer(log)

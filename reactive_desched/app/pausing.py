@@ -100,7 +100,7 @@ class Pausing:
             pass
         except (OSError, *DECODE_ERRORS) as error:
             reason = f"{path} cannot be read, which may hold a pause: {error}"
-            self._log.warning("paused until resumed", reason=reason)
+            self._log.warning("paused until resumed", message=reason)
             self._kept = SavedBrakes(SavedPause("the controller", reason, 0.0))
         paused_meanwhile = self._controller.pauses.saved_brakes().pause is not None
         self._controller.pauses.restore(
@@ -116,7 +116,7 @@ class Pausing:
             while True:
                 await self._read_pause_file()
                 if not_kept := await self._keep():
-                    self._log.warning("the brakes cannot be kept over a restart", reason=not_kept)
+                    self._log.warning("the brakes cannot be kept over a restart", message=not_kept)
                 with anyio.move_on_after(POLL_INTERVAL_S):
                     await self._controller.pauses.brakes_changed()
         finally:

@@ -106,7 +106,7 @@ async def open_recording(  # noqa: PLR0913 -- parts that a controller, a sweep a
     the records of another cluster, and ConfigError for a key that cannot sign.
     """
     if rebuilt := check_cluster(directory, cluster):
-        log.warning("a cluster of this name was built anew", reason=rebuilt)
+        log.warning("a cluster of this name was built anew", message=rebuilt)
     config = journal_config(settings, cluster.name or UNNAMED)
     async with open_journal(directory, config, clock=utc_now, recovered=work_available) as journal:
         await anyio.to_thread.run_sync(_mark_cluster, directory, cluster, log)
@@ -161,8 +161,8 @@ def _mark_cluster(directory: Path, cluster: ClusterIdentity, log: Logger) -> Non
     try:
         mark_cluster(directory, cluster)
     except OSError as error:
-        message = "cannot keep which cluster the journal is of"
-        log.warning(message, directory=str(directory), reason=os_error_text(error))
+        text = "cannot keep which cluster the journal is of"
+        log.warning(text, directory=str(directory), message=os_error_text(error))
 
 
 @asynccontextmanager
@@ -286,7 +286,7 @@ async def log_transitions(
         reason = get_reason()
         polls, polled = polls + 1 if reason == polled else 1, reason
         if reason and reason != last_reason and polls >= stable_polls:
-            (log.info if is_normal() else log.warning)(fault_message, reason=reason)
+            (log.info if is_normal() else log.warning)(fault_message, message=reason)
             last_reason = reason
         elif last_reason and not reason:
             log.info(recovery_message, after=last_reason)

@@ -190,7 +190,7 @@ class OneShotRun:
         fit = SchedulerNodeFit(view, time.monotonic) if self._node_fit == SCHEDULER else None
         cycle = Cycle(self._policy, state, view, fit, plugin_context=self._timed)
         if (skipped := cycle.skip_reason()) is not None:
-            log.warning("nothing to do", reason=skipped)
+            log.warning("nothing to do", message=skipped)
         stopped = await self._run_cycle(cycle, view)
         self._timings.observe_cycle(time.monotonic() - started_at)
         counts = {
@@ -199,7 +199,7 @@ class OneShotRun:
         if stopped is None:
             log.info("sweep completed", **counts)
         else:
-            log.warning("sweep stopped", reason=stopped.message, **counts)
+            log.warning("sweep stopped", message=stopped.message, **counts)
         return (
             NOT_COMPLETED
             if stopped is not None or self._results.keys() - _BENIGN_OUTCOMES - {"refused"}
@@ -284,7 +284,7 @@ def _log_snapshot(snapshot: Snapshot, deps: Dependencies, log: Logger) -> None:
     for resource, reason in snapshot.forbidden.items():
         effect = WATCHED_KINDS[resource].if_forbidden
         log.warning(
-            "an optional resource cannot be read", resource=resource, effect=effect, reason=reason
+            "an optional resource cannot be read", resource=resource, effect=effect, message=reason
         )
     for problem in dict.fromkeys(snapshot.usage_problems.values()):
         log.warning(problem)
@@ -325,5 +325,5 @@ async def _serve_health(deps: Dependencies, session: Session, log: Logger) -> As
             addresses = await stack.enter_async_context(bound_addresses(deps))
             await stack.enter_async_context(open_server(deps, session, addresses, served))
         except ConfigError as error:
-            log.warning("health and metrics are not served", reason=str(error))
+            log.warning("health and metrics are not served", message=str(error))
         yield

@@ -81,8 +81,8 @@ async def _restore(
     try:
         history = await read_history()
     except OSError as error:
-        message = "cannot read past evictions: limits count from now on, without them"
-        log.warning(message, reason=str(error))
+        text = "cannot read past evictions: limits count from now on, without them"
+        log.warning(text, message=str(error))
         return
     if not history.is_whole:
         log.warning(

@@ -181,7 +181,7 @@ class LeaderElector:
                     await self._client.update(lease, self._released(lease.record))
                     self._log.info("released the lease")
             except ClusterError as error:
-                self._log.warning("the lease could not be released", reason=str(error))
+                self._log.warning("the lease could not be released", message=str(error))
         self._end_process_at(math.inf)
 
     async def _try_acquire_or_renew(self) -> bool:
@@ -287,7 +287,7 @@ class LeaderElector:
 
     def _fail(self, error: ClusterError) -> None:
         if str(error) != self._error:
-            self._log.warning("the lease cannot be read or written", reason=str(error))
+            self._log.warning("the lease cannot be read or written", message=str(error))
         self._error = str(error)
 
     def _lost(self) -> LeadershipLost:

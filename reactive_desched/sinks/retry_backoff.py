@@ -70,7 +70,7 @@ class RetryBackoff:
         self._log.warning(
             "sink is unavailable",
             sink=self._sink,
-            reason=self.current_error,
+            message=self.current_error,
             for_s=round(now - self._since, 1),
             attempts=self._failures,
         )

@@ -262,7 +262,7 @@ class SinkRunner:
                 "the sink rejected an event for good: moved to the dead letters",
                 sink=self._sink.name,
                 sequence=entry.seq,
-                reason=reason,
+                message=reason,
                 oldest_letters_dropped=dropped,
             )
             return
@@ -307,7 +307,7 @@ class SinkRunner:
         ):
             self._save_failure_logged_at = now
             text = "position of a sink cannot be kept: after a crash, more is sent again"
-            self._log.warning(text, sink=self._sink.name, reason=str(error))
+            self._log.warning(text, sink=self._sink.name, message=str(error))
 
     async def _in_thread(self, write: Callable[..., Any], *args: object) -> Any:  # of both keepers
         time = self._wall().astimezone(UTC).isoformat(timespec="milliseconds")

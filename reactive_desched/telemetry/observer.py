@@ -212,7 +212,7 @@ class TelemetryObserver(Observer):
         if not reason:
             self._log.debug("evictions resumed")
         else:
-            self._log.debug("evictions paused", reason=reason)
+            self._log.debug("evictions paused", message=reason)
 
     def on_brake(self, notice: BrakeNotice) -> None:
         """Log a brake."""
@@ -234,7 +234,7 @@ class TelemetryObserver(Observer):
     def on_resource_missing(self, resource: str, effect: str, reason: str) -> None:
         """Log what the controller cannot do without this resource."""
         self._log.warning(
-            "an optional resource cannot be read", resource=resource, effect=effect, reason=reason
+            "an optional resource cannot be read", resource=resource, effect=effect, message=reason
         )
 
     def on_cycle(self, seconds: float) -> None:
@@ -243,7 +243,7 @@ class TelemetryObserver(Observer):
 
     def on_malformed(self, resource: str, error: Malformed) -> None:
         """Log an object that could not be decoded."""
-        self._log.warning("skipped an object", resource=resource, reason=str(error))
+        self._log.warning("skipped an object", resource=resource, message=str(error))
 
     def _count_upstream(self, evaluation: Evaluation, result: str) -> None:
         finding, profile = evaluation.finding, evaluation.profile

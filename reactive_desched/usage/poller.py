@@ -124,6 +124,6 @@ class UsagePoller:
             return
         self._problem = problem
         if problem:
-            self._log.warning("cannot measure", source=self.source.name, reason=problem)
+            self._log.warning("cannot measure", source=self.source.name, message=problem)
         else:
             self._log.info("measuring again", source=self.source.name)

@@ -131,7 +131,7 @@ class EventStream:
             except ConnectionError:
                 pass  # it has gone
             except OSError as error:
-                self._log.warning("the event stream cannot read the journal", reason=str(error))
+                self._log.warning("the event stream cannot read the journal", message=str(error))
                 await connection.disconnect(
                     framing.goodbye(client.seq, "the journal cannot be read")
                 )

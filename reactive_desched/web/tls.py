@@ -65,7 +65,7 @@ class ServerCertificate:
         except (OSError, ssl.SSLError) as error:
             self._log.warning(
                 "the new certificate cannot be used, the old one is served on",
-                reason=self._describe(error),
+                message=self._describe(error),
             )
         else:
             self._log.info("the certificate was read anew", file=self._files[0])

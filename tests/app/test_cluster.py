@@ -96,7 +96,7 @@ async def test_a_controller_waits_for_the_answer_and_says_once_why() -> None:
     found = await wait_for_cluster(server(refused, refused, refused, FOUND), "", "", log)
 
     assert found == BY_UID
-    assert [line.values for line in log.lines] == [{"reason": "GET /: refused"}]
+    assert [line.values for line in log.lines] == [{"message": "GET /: refused"}]
 
 
 async def test_a_sweep_gives_up_after_some_attempts() -> None:

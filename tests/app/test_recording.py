@@ -97,10 +97,10 @@ class TestTelling:
             group.cancel_scope.cancel()
 
         assert log.lines == [
-            "stopped {'reason': 'full'}",
-            "stopped {'reason': 'broken'}",
+            "stopped {'message': 'full'}",
+            "stopped {'message': 'broken'}",
             "resumed {'after': 'broken'}",
-            "stopped {'reason': 'full'}",
+            "stopped {'message': 'full'}",
         ]
 
     async def test_a_reason_that_still_grows_is_reported_after_some_checks(self) -> None:
@@ -118,7 +118,7 @@ class TestTelling:
             await anyio.sleep(12 * POLL_INTERVAL_S)
             group.cancel_scope.cancel()
 
-        assert log.lines == ["stopped {'reason': 'd'}", "resumed {'after': 'd'}"]
+        assert log.lines == ["stopped {'message': 'd'}", "resumed {'after': 'd'}"]
 
     async def test_what_passes_between_two_checks_is_not_reported(self) -> None:
         log, reasons = Lines(), ["its first list is not complete"]
@@ -150,7 +150,7 @@ class TestTelling:
             await anyio.sleep(2 * POLL_INTERVAL_S)
             group.cancel_scope.cancel()
 
-        assert [(line.level, line.values["reason"]) for line in log.lines] == [
+        assert [(line.level, line.values["message"]) for line in log.lines] == [
             ("info", "startup: the controller is starting"),
             ("warning", "sync/pods: 403: no"),
         ]

@@ -167,7 +167,7 @@ async def test_a_run_that_is_asked_to_stop_begins_nothing_more_and_has_not_compl
 
     assert await bench.over(FULL) == NOT_COMPLETED
     assert bench.asked == ["a"]
-    assert bench.log.lines == [("sweep stopped", {"reason": "asked to stop", "evicted": 1})]
+    assert bench.log.lines == [("sweep stopped", {"message": "asked to stop", "evicted": 1})]
 
 
 async def test_a_disk_that_takes_no_records_for_a_moment_stops_no_sweep() -> None:
@@ -185,7 +185,7 @@ async def test_what_has_stopped_a_sweep_and_has_passed_by_its_end_has_stopped_it
 
     assert await bench.over(FULL) == NOT_COMPLETED
     assert bench.asked == ["a"]
-    assert bench.log.lines == [("sweep stopped", {"reason": "no space", "evicted": 1})]
+    assert bench.log.lines == [("sweep stopped", {"message": "no space", "evicted": 1})]
 
 
 @pytest.mark.parametrize(

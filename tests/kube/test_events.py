@@ -262,9 +262,7 @@ async def test_what_the_server_refuses_is_counted_and_reported_and_not_tried_aga
     assert (bench.recorder.sent, bench.recorder.failed) == (0, 1)
     await bench.minute()
     assert bench.recorder._series == {}
-    assert bench.said == [
-        {"object": "shop/web-1", "event_reason": "PodLifeTime", "reason": "403: no"}
-    ]
+    assert bench.said == [{"object": "shop/web-1", "reason": "PodLifeTime", "message": "403: no"}]
     assert not [wait for wait in bench.clock.pending_waits_s if wait == RETRY_AFTER_S]
 
 

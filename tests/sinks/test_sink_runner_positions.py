@@ -133,4 +133,4 @@ async def test_positions_that_cannot_be_kept_stop_nothing_and_are_logged_once_a_
     assert here.sink.delivered == list(range(1, 201))
     assert here.cursors.save_attempts > 20
     assert len(here.logger.values_of(text)) <= 5
-    assert "Input/output error" in here.logger.values_of(text)[0]["reason"]
+    assert "Input/output error" in here.logger.values_of(text)[0]["message"]

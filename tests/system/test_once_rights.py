@@ -65,7 +65,7 @@ async def test_a_sweep_goes_without_replica_sets_and_jobs_and_says_so(
     without = {line["resource"]: line for line in said if "effect" in line}
     assert without.keys() == {"replicasets", "jobs"}
     assert without["jobs"]["effect"] == JOB.if_forbidden
-    assert "403 jobs is forbidden" in without["jobs"]["reason"]
+    assert "403 jobs is forbidden" in without["jobs"]["message"]
 
 
 async def test_a_sweep_does_not_go_without_what_decisions_need(tmp_path: Path) -> None:

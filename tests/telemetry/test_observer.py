@@ -251,7 +251,7 @@ def test_a_short_suspension_is_a_debug_line() -> None:
     bench.reporter.on_pause("")
 
     assert bench.log.lines == [
-        ("debug", "evictions paused", {"reason": "sync/nodes: reset"}),
+        ("debug", "evictions paused", {"message": "sync/nodes: reset"}),
         ("debug", "evictions resumed", {}),
     ]
 
@@ -264,7 +264,7 @@ def test_an_object_that_cannot_be_read_is_a_warning_that_names_it(golden: Golden
     assert (level, event) == ("warning", "skipped an object")
     assert values == {
         "resource": "pods",
-        "reason": golden(),
+        "message": golden(),
     }
 
 

@@ -114,7 +114,7 @@ async def test_a_failed_poll_keeps_what_is_young_and_is_logged_once() -> None:
         assert await bench.poll(UsageUnavailable("down"), later_s) == {"n1": 100}
 
     assert await bench.poll(UsageUnavailable("down"), later_s=31) == {}
-    assert bench.log.values_of("cannot measure") == [{"source": "x", "reason": "down"}]
+    assert bench.log.values_of("cannot measure") == [{"source": "x", "message": "down"}]
 
     await bench.poll({"n1": 1})
     assert bench.log.values_of("measuring again") == [{"source": "x"}]
@@ -146,7 +146,7 @@ async def test_a_source_that_does_not_answer_is_given_up() -> None:
     await bench.poller.poll()
 
     assert bench.log.values_of("cannot measure") == [
-        {"source": "x", "reason": "no answer within 0.01s"}
+        {"source": "x", "message": "no answer within 0.01s"}
     ]
 
 

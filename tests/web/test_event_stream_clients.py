@@ -291,5 +291,5 @@ async def test_a_journal_that_cannot_be_read_ends_that_answer_and_is_logged(
 
         assert b": the journal cannot be read" in text
         (line,) = served.log.values_of("the event stream cannot read the journal")
-        assert "Input/output error" in line["reason"]
+        assert "Input/output error" in line["message"]
         assert served.stream.clients.counters.clients == 0

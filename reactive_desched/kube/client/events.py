@@ -144,8 +144,8 @@ class EventRecorder:
             self._log(
                 "an Event was not written",
                 object=about,
-                event_reason=event.reason,
-                reason=str(error),
+                reason=event.reason,
+                message=str(error),
             )
         else:
             self.sent += 1
