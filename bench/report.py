@@ -42,7 +42,7 @@ def figures(results: Results) -> list[Results]:
     every = list(rows(results))
     if "record" in results:
         every += record.rows(results["record"])
-    return [asdict(row) | {"verdict": row.verdict} for row in every]
+    return [asdict(row) | {"result": row.result} for row in every]
 
 
 def _middle(runs: Sequence[Results], *path: str) -> float:
@@ -286,7 +286,7 @@ def _table(every: Iterable[Row], title: str, *, full: bool) -> Table:
             _amount(row.floor, row.unit),
             "" if row.of_floor is None else f"{row.of_floor:.2f}",
             _goal(row),
-            row.verdict if full or row.invalid else "",
+            row.result if full or row.invalid else "",
         )
     return table
 

@@ -25,14 +25,14 @@ class Row:
     invalid: str = ""
 
     @property
-    def verdict(self) -> str:
+    def result(self) -> str:
         """Say whether the goal is met; nothing fails for it."""
         if self.invalid:
             return "invalid"
         if self.goal_of_floor is not None and self.of_floor is not None:
-            return self._verdict(self.of_floor, self.goal_of_floor)
-        return "" if self.goal is None else self._verdict(self.measured, self.goal)
+            return self._compare(self.of_floor, self.goal_of_floor)
+        return "" if self.goal is None else self._compare(self.measured, self.goal)
 
-    def _verdict(self, value: float, goal: float) -> str:
+    def _compare(self, value: float, goal: float) -> str:
         met = value >= goal if self.at_least else value <= goal
         return "met" if met else "missed"

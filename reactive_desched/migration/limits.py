@@ -122,7 +122,9 @@ class MigrationLimits:
                 lambda pod: f" in namespace {pod.namespace}",
             ),
         }
-        self._counts: Final = [(most, *counts[gate]) for gate, most in settings.job_limits.items()]
+        self._counts: Final = [
+            (limit, *counts[gate]) for gate, limit in settings.job_limits.items()
+        ]
 
     def too_small(self, pod: Pod) -> Rejection | None:
         """Reject for good a pod whose workload is no larger than what may move at a time."""
@@ -137,19 +139,19 @@ class MigrationLimits:
             return None
         if workload.is_gone:
             return TOO_FEW_EXPECTED, f"{controller} does not exist: no pod would be made again"
-        most = max(may_move, workload.may_be_unavailable)
+        limit = max(may_move, workload.may_be_unavailable)
         return TOO_FEW_EXPECTED, (
-            f"{controller} has {format_count(replicas, 'replica')}, and {most} may move at a time"
+            f"{controller} has {format_count(replicas, 'replica')}, and {limit} may move at a time"
         )
 
     def reached(self, pod: Pod) -> Rejection | None:
         """Return the first limit that holds the pod's job back now, or None."""
-        for most, reason, count, where in self._counts:
-            if (moving := count(pod)) >= most:
+        for limit, reason, count, where in self._counts:
+            if (moving := count(pod)) >= limit:
                 jobs = format_count(moving, "migration job", "is", "are")
                 return (
                     reason,
-                    f"{jobs} in progress{where(pod)}, and {reason.setting} is {most}",
+                    f"{jobs} in progress{where(pod)}, and {reason.setting} is {limit}",
                 )
         return self._reached_of_workload(pod)
 
@@ -159,21 +161,21 @@ class MigrationLimits:
             return None
         if (workload := self._workload_of(pod, controller)) is None:
             return WORKLOAD_UNREADABLE, f"{controller} cannot be read"
-        moving, most = self._in_progress.of_workload(pod), workload.may_move
+        moving, limit = self._in_progress.of_workload(pod), workload.may_move
         skipped = settings.skips(SkipGate.MIGRATING_PER_WORKLOAD)
-        if moving and len(moving) >= most and not skipped:
+        if moving and len(moving) >= limit and not skipped:
             return (
                 TOO_MANY_OF_WORKLOAD,
-                f"{len(moving)} pods of {controller} move, at most {most}",
+                f"{len(moving)} pods of {controller} move, at most {limit}",
             )
         if settings.skips(SkipGate.UNAVAILABLE_PER_WORKLOAD):
             return None
-        unavailable, most = moving | workload.unavailable, workload.may_be_unavailable
-        if len(unavailable) < most:
+        unavailable, limit = moving | workload.unavailable, workload.may_be_unavailable
+        if len(unavailable) < limit:
             return None
         return (
             TOO_MANY_UNAVAILABLE,
-            f"{len(unavailable)} pods of {controller} are unavailable or move, at most {most}",
+            f"{len(unavailable)} pods of {controller} are unavailable or move, at most {limit}",
         )
 
     def _workload_of(self, pod: Pod, controller: OwnerReference) -> MovableWorkload | None:

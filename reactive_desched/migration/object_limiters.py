@@ -177,10 +177,10 @@ class ObjectLimiters:
         """Yield what limits a pod, and how many may move in which time; the rate is in seconds."""
         for kind, limiter in self._settings.items():
             name = pod.namespace if kind == "namespace" else self._owner_of(pod)
-            if name and (most := self._most(kind, limiter, pod)) > 0:
-                yield (kind, name), TokenRate(most / limiter.duration_s, limiter.burst or 1)
+            if name and (limit := self._limit(kind, limiter, pod)) > 0:
+                yield (kind, name), TokenRate(limit / limiter.duration_s, limiter.burst or 1)
 
-    def _most(self, kind: LimitedObject, limiter: ObjectLimiterSettings, pod: Pod) -> int:
+    def _limit(self, kind: LimitedObject, limiter: ObjectLimiterSettings, pod: Pod) -> int:
         """Return how many pods may move in the limiter's time; 0 where it limits none."""
         written = limiter.max_migrating
         if kind == "namespace":

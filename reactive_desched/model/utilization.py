@@ -94,13 +94,13 @@ class ClassBounds(Struct, frozen=True, gc=False):
 
     def classify(self, used: ResourceList) -> NodeClass:
         """Return the class of the node by the amounts used; what is not known counts as unused."""
-        for resource, most in self.low:
-            if used.get(resource, 0) > most:
+        for resource, limit in self.low:
+            if used.get(resource, 0) > limit:
                 break
         else:
             return NodeClass.UNDERUTILIZED
-        for resource, most in self.high:
-            if used.get(resource, 0) > most:
+        for resource, limit in self.high:
+            if used.get(resource, 0) > limit:
                 return NodeClass.OVERUTILIZED
         return NodeClass.APPROPRIATELY_UTILIZED
 

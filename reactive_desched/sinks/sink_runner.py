@@ -180,12 +180,10 @@ class SinkRunner:
         elif is_there:
             self._advance(self._oldest_cursor())
             text = "the sink's cursor cannot be read: the whole journal is sent again"
-            self._log.warning(text, sink=name, begins_behind=self.cursor)
+            self._log.warning(text, sink=name, cursor=self.cursor)
         else:
             self._advance(self._initial_cursor())
-            self._log.debug(
-                "the sink starts without a saved cursor", sink=name, begins_behind=self.cursor
-            )
+            self._log.debug("the sink starts without a saved cursor", sink=name, cursor=self.cursor)
 
     def _initial_cursor(self) -> int:
         return self._oldest_cursor() if self._sink.from_start else self._tail.last_seq
@@ -274,7 +272,7 @@ class SinkRunner:
         self._skipped += gone
         name, first = self._sink.name, self.cursor + 1
         text = "records were removed before the sink had them"
-        self._log.warning(text, sink=name, lost=gone, first=first, goes_on_at=oldest)
+        self._log.warning(text, sink=name, lost=gone, first=first, resumes_at=oldest)
         self._advance(oldest - 1)
 
     def _advance(self, cursor: int) -> None:

@@ -28,7 +28,7 @@ def test_nothing_measured_is_no_error() -> None:
 
 
 @pytest.mark.parametrize(
-    ("row", "verdict"),
+    ("row", "result"),
     [
         pytest.param(Row("sync", 5, goal=6), "met", id="less than allowed"),
         pytest.param(Row("sync", 7, goal=6), "missed", id="more than allowed"),
@@ -47,8 +47,8 @@ def test_nothing_measured_is_no_error() -> None:
         pytest.param(Row("sync", 5, goal=6, invalid="it did not end"), "invalid", id="invalid"),
     ],
 )
-def test_a_row_says_whether_its_goal_is_met_whichever_way_is_better(row: Row, verdict: str) -> None:
-    assert row.verdict == verdict
+def test_a_row_says_whether_its_goal_is_met_whichever_way_is_better(row: Row, result: str) -> None:
+    assert row.result == result
 
 
 def test_a_turn_that_holds_the_loop_is_named_and_others_are_counted() -> None:

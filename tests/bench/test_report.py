@@ -62,7 +62,7 @@ def test_a_rate_is_the_middle_run_and_its_ratio_the_middle_one_of_the_pairs() ->
     row = next(rows({"watch": measured_watch()}))
 
     assert (row.measured, row.best, row.floor, row.of_floor) == (1500, 1600, 2000, 0.75)
-    assert row.verdict == "missed"
+    assert row.result == "missed"
 
 
 def test_the_file_has_the_ratio_to_the_floor_of_every_row() -> None:
@@ -103,7 +103,7 @@ def test_a_run_without_any_eviction_has_no_figures_and_breaks_no_table() -> None
     (p50, _) = _requests("a bound pod", [run], [{"change_to_request_us": {"p50": 2.0}}], 1.6)
 
     assert math.isnan(p50.measured)
-    assert p50.verdict == "invalid"
+    assert p50.result == "invalid"
 
 
 def test_a_reaction_stands_beside_the_floor_that_evicts_at_once_and_beside_those_that_record() -> (
@@ -130,7 +130,7 @@ def test_a_reaction_stands_beside_the_floor_that_evicts_at_once_and_beside_those
     found = {row.what: row for row in rows({"react": react})}
 
     bare = found["change to request p50 (a bound pod, 200/s)"]
-    assert (bare.of_floor, bare.verdict) == (2.4, "missed")
+    assert (bare.of_floor, bare.result) == (2.4, "missed")
     assert [row.of_floor for what, row in found.items() if "on uvloop" in what] == [3.0]
     recorded = [row.of_floor for what, row in found.items() if "durable record" in what]
     assert recorded == [2.0, 1.5]

@@ -18,7 +18,7 @@ from reactive_desched.primitives.token_bucket import TokenRate
 pytestmark = pytest.mark.anyio
 
 
-async def test_findings_and_verdicts_are_left_out_while_the_block_runs(tmp_path: Path) -> None:
+async def test_findings_and_decisions_are_left_out_while_the_block_runs(tmp_path: Path) -> None:
     first, second = decision_contexts(0, 2)
     async with open_journal(tmp_path, journal_config(ReactiveSettings()), clock=utc_now) as journal:
         recorder = JournalRecorder(journal, utc_now, decision_rate=TokenRate(10.0, 10))

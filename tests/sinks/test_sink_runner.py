@@ -80,7 +80,7 @@ async def test_records_that_were_removed_are_counted_as_lost(tmp_path: Path) -> 
     assert here.sink.delivered == [21, 22]
     assert here.runner.lost == 16
     (told,) = here.logger.values_of("records were removed before the sink had them")
-    assert (told["first"], told["goes_on_at"]) == (5, 21)
+    assert (told["first"], told["resumes_at"]) == (5, 21)
 
 
 async def test_lag_is_counted_and_timed_from_when_a_record_was_written(

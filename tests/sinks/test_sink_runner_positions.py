@@ -86,7 +86,7 @@ async def test_when_its_position_cannot_be_read_a_sink_gets_all_there_is_again(
 
     assert here.sink.delivered == [1, 2, 3]
     [told] = [line.values for line in here.logger.lines if "cannot be read" in line.event]
-    assert told == {"sink": "shop", "begins_behind": 0}
+    assert told == {"sink": "shop", "cursor": 0}
 
 
 async def test_where_a_sink_without_a_position_begins_is_logged(
@@ -97,7 +97,7 @@ async def test_where_a_sink_without_a_position_begins_is_logged(
     async with here.running():
         await wait_until(lambda: here.cursors.last_seq == 3)
 
-    assert here.logger.values_of(golden()) == [{"sink": "shop", "begins_behind": 3}]
+    assert here.logger.values_of(golden()) == [{"sink": "shop", "cursor": 3}]
 
 
 @pytest.mark.parametrize(

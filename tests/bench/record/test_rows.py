@@ -74,11 +74,11 @@ def test_of_several_runs_the_median_counts_and_the_best_is_reported(
 ) -> None:
     (row,) = (row for row in rows(record) if row.what == "journal on disk")
 
-    assert (row.measured, row.best, row.verdict) == (25_000, 30_000, "met")
+    assert (row.measured, row.best, row.result) == (25_000, 30_000, "met")
 
 
 def test_goals_that_are_missed_are_reported(record: dict[str, Any], golden: Golden) -> None:
-    missed = [row.what for row in rows(record) if row.verdict == "missed"]
+    missed = [row.what for row in rows(record) if row.result == "missed"]
 
     assert missed == [golden()]
 
