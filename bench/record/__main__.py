@@ -46,11 +46,12 @@ def main() -> None:
     args = vars(parser.parse_args())
     programme, profile = args.pop("programme"), args.pop("profile")
     with sampling(phase=profile):
-        results = _run(programme, Task(**args | {"topics": tuple(args["topics"])}))
+        results = run(programme, Task(**args | {"topics": tuple(args["topics"])}))
     sys.stdout.write(json.dumps(results) + "\n")
 
 
-def _run(programme: str, task: Task) -> Results:
+def run(programme: str, task: Task) -> Results:
+    """Run one programme in this process; return what it found."""
     if programme in SYNC_PROGRAMMES:
         return SYNC_PROGRAMMES[programme](task)
     return anyio.run(ASYNC_PROGRAMMES[programme], task)

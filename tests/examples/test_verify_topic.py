@@ -11,6 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from reactive_desched.journal.records import GENESIS
 from reactive_desched.journal.signing.signed_note import PublicKey, checkpoint_text, format_note
+from tests.support.example_programs import ExampleResult, run_in_process
 from tests.support.golden import Golden
 from tests.support.journals import SOURCE, new_signer, some_events, write_journal
 
@@ -18,18 +19,10 @@ SOUND, NOT_SOUND, CANNOT = 0, 1, 2
 
 
 @dataclass
-class Told:
-    status: int
-    said: str
-    complained: str
-
-
-@dataclass
 class Evidence:
-    """A journal's lines, its public key, and the verifier as a program."""
+    """A journal's lines, its public key, and the verifier."""
 
     folder: Path
-    program: Path
     lines: list[bytes] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -52,20 +45,17 @@ class Evidence:
         path.write_text(json.loads(self.at(sequence))["data"]["note"])
         return path
 
-    def verify(self, lines: Sequence[bytes], *options: str) -> Told:
-        done = subprocess.run(
-            (sys.executable, str(self.program), *options),
-            input=b"".join(line + b"\n" for line in lines),
-            capture_output=True,
-            check=False,
-            timeout=30,
-        )
-        return Told(done.returncode, done.stdout.decode(), done.stderr.decode())
+    def verify(self, lines: Sequence[bytes], *options: str) -> ExampleResult:
+        return run_in_process("verify_topic.py", joined(lines), *options)
+
+
+def joined(lines: Sequence[bytes]) -> bytes:
+    return b"".join(line + b"\n" for line in lines)
 
 
 @pytest.fixture
-def evidence(tmp_path: Path, examples: Path) -> Evidence:
-    return Evidence(tmp_path / "journal", examples / "verify_topic.py")
+def evidence(tmp_path: Path) -> Evidence:
+    return Evidence(tmp_path / "journal")
 
 
 def changed(line: bytes) -> bytes:
@@ -98,9 +88,9 @@ def test_a_whole_record_is_sound_whatever_the_order_and_however_often_it_comes(
     told = evidence.verify(shuffled, *evidence.key)
 
     last = len(evidence.lines)
-    assert (told.status, told.complained) == (SOUND, "")
-    assert told.said.startswith(golden(source=SOURCE, last=last))
-    assert told.said.endswith(f"signed up to {evidence.checkpoints()[-1] - 1}\n")
+    assert (told.status, told.errors) == (SOUND, "")
+    assert told.output.startswith(golden(source=SOURCE, last=last))
+    assert told.output.endswith(f"signed up to {evidence.checkpoints()[-1] - 1}\n")
 
 
 def test_the_first_missing_record_is_named(evidence: Evidence) -> None:
@@ -109,7 +99,7 @@ def test_the_first_missing_record_is_named(evidence: Evidence) -> None:
     told = evidence.verify(lines)
 
     assert told.status == NOT_SOUND
-    assert "record 17 is missing" in told.said
+    assert "record 17 is missing" in told.output
 
 
 @pytest.mark.parametrize("sequence", [1, 2, 30, 61], ids=lambda n: f"record {n}")
@@ -120,7 +110,7 @@ def test_a_changed_record_is_named(evidence: Evidence, sequence: int) -> None:
     told = evidence.verify(lines)
 
     assert told.status == NOT_SOUND
-    assert f"record {sequence} was changed" in told.said
+    assert f"record {sequence} was changed" in told.output
 
 
 def test_a_record_whose_hash_of_the_one_before_was_changed_is_the_one_named(
@@ -130,7 +120,7 @@ def test_a_record_whose_hash_of_the_one_before_was_changed_is_the_one_named(
     prev = json.loads(evidence.at(30))["prev"].encode()
     lines[29] = evidence.at(30).replace(prev, b"f" * 64)
 
-    assert "record 30 was changed" in evidence.verify(lines).said
+    assert "record 30 was changed" in evidence.verify(lines).output
 
 
 def test_a_record_that_does_not_begin_with_the_first_event_there_was_is_not_sound(
@@ -138,14 +128,14 @@ def test_a_record_that_does_not_begin_with_the_first_event_there_was_is_not_soun
 ) -> None:
     lines = chained_anew(evidence.lines, behind="f" * 64)
 
-    assert "record 1 was changed" in evidence.verify(lines).said
+    assert "record 1 was changed" in evidence.verify(lines).output
 
 
 def test_one_sequence_with_two_contents_is_not_sound(evidence: Evidence, golden: Golden) -> None:
     told = evidence.verify([*evidence.lines, changed(evidence.at(12))])
 
     assert told.status == NOT_SOUND
-    assert golden() in told.said
+    assert golden() in told.output
 
 
 def test_a_chain_that_was_written_anew_is_found_by_its_signatures_alone(
@@ -160,7 +150,7 @@ def test_a_chain_that_was_written_anew_is_found_by_its_signatures_alone(
     told = evidence.verify(forged, *evidence.key)
     assert told.status == NOT_SOUND
     behind = next(n for n in evidence.checkpoints() if n > 10)
-    assert golden(behind=behind) in told.said
+    assert golden(behind=behind) in told.output
 
 
 def test_a_checkpoint_that_the_key_did_not_sign_is_named(evidence: Evidence) -> None:
@@ -174,7 +164,7 @@ def test_a_checkpoint_that_the_key_did_not_sign_is_named(evidence: Evidence) -> 
     told = evidence.verify(chained_anew(lines), *evidence.key)
 
     assert told.status == NOT_SOUND
-    assert f"checkpoint {at}: its signature is forged" in told.said
+    assert f"checkpoint {at}: its signature is forged" in told.output
 
 
 def test_another_key_of_the_same_name_is_not_enough(
@@ -185,7 +175,7 @@ def test_another_key_of_the_same_name_is_not_enough(
     told = evidence.verify(evidence.lines, "--key", str(tmp_path / "other" / "checkpoint.pub"))
 
     assert told.status == NOT_SOUND
-    assert golden() in told.said
+    assert golden() in told.output
 
 
 def test_a_kept_checkpoint_finds_a_record_that_was_cut_short(
@@ -199,7 +189,7 @@ def test_a_kept_checkpoint_finds_a_record_that_was_cut_short(
     assert evidence.verify(short, *evidence.key).status == SOUND
     told = evidence.verify(short, *kept)
     assert told.status == NOT_SOUND
-    assert golden(missing=at - 1) in told.said
+    assert golden(missing=at - 1) in told.output
 
 
 def test_what_was_removed_in_front_is_missing_unless_one_says_since_when(
@@ -207,10 +197,10 @@ def test_what_was_removed_in_front_is_missing_unless_one_says_since_when(
 ) -> None:
     rest = evidence.lines[10:]
 
-    assert "record 1 is missing" in evidence.verify(rest).said
+    assert "record 1 is missing" in evidence.verify(rest).output
     told = evidence.verify(rest, "--since", "11", *evidence.key)
     assert told.status == SOUND
-    assert "records 11 to" in told.said
+    assert "records 11 to" in told.output
 
 
 def test_a_source_that_ended_before_what_is_asked_for_is_left_out(
@@ -222,10 +212,10 @@ def test_a_source_that_ended_before_what_is_asked_for_is_left_out(
     both = [*evidence.lines[10:], records[-1].raw]
 
     told = evidence.verify(both, "--since", "11", *evidence.key)
-    assert (told.status, told.said.count("\n")) == (SOUND, 1)
-    assert "records 11 to" in told.said
+    assert (told.status, told.output.count("\n")) == (SOUND, 1)
+    assert "records 11 to" in told.output
     told = evidence.verify(both, "--since", "1000", *evidence.key)
-    assert (told.status, told.said) == (
+    assert (told.status, told.output) == (
         NOT_SOUND,
         golden() + "\n",
     )
@@ -242,10 +232,10 @@ def test_each_source_is_a_record_of_its_own_and_needs_its_own_key(
     told = evidence.verify(both, *evidence.key, "--key", signer.public_key)
 
     assert told.status == SOUND
-    assert [line.split(": ")[0] for line in told.said.splitlines()] == [SOURCE, other]
+    assert [line.split(": ")[0] for line in told.output.splitlines()] == [SOURCE, other]
     told = evidence.verify(both, *evidence.key)
     assert told.status == NOT_SOUND
-    assert golden(other=other) in told.said
+    assert golden(other=other) in told.output
 
 
 def test_a_key_does_not_vouch_for_another_source(evidence: Evidence, golden: Golden) -> None:
@@ -258,14 +248,14 @@ def test_a_key_does_not_vouch_for_another_source(evidence: Evidence, golden: Gol
     told = evidence.verify([canonical(event)], "--key", key.encoded)
 
     assert told.status == NOT_SOUND
-    assert golden() in told.said
+    assert golden() in told.output
 
 
 def test_without_checkpoints_nothing_is_signed(evidence: Evidence) -> None:
     told = evidence.verify(evidence.lines[1:5], "--since", "2", *evidence.key)
 
     assert told.status == NOT_SOUND
-    assert "there is no checkpoint" in told.said
+    assert "there is no checkpoint" in told.output
 
 
 @pytest.mark.parametrize(
@@ -299,7 +289,7 @@ def test_what_is_no_event_is_named_by_its_place(
     told = evidence.verify(lines)
 
     assert told.status == NOT_SOUND
-    assert told.said == f"NOT SOUND: {place}: no event of reactive-desched\n"
+    assert told.output == f"NOT SOUND: {place}: no event of reactive-desched\n"
 
 
 def test_nothing_at_all_is_not_sound(evidence: Evidence) -> None:
@@ -309,8 +299,8 @@ def test_nothing_at_all_is_not_sound(evidence: Evidence) -> None:
 def test_a_key_that_is_none_is_no_verdict(evidence: Evidence) -> None:
     told = evidence.verify(evidence.lines, "--key", "name+00000000+AAAA")
 
-    assert (told.status, told.said) == (CANNOT, "")
-    assert "cannot verify" in told.complained
+    assert (told.status, told.output) == (CANNOT, "")
+    assert "cannot verify" in told.errors
 
 
 def test_a_file_without_a_key_is_no_verdict(evidence: Evidence, tmp_path: Path) -> None:
@@ -318,8 +308,8 @@ def test_a_file_without_a_key_is_no_verdict(evidence: Evidence, tmp_path: Path) 
 
     told = evidence.verify(evidence.lines, "--key", str(tmp_path / "empty.pub"))
 
-    assert (told.status, told.said) == (CANNOT, "")
-    assert "there is no key" in told.complained
+    assert (told.status, told.output) == (CANNOT, "")
+    assert "there is no key" in told.errors
 
 
 def note_of(line: bytes) -> str:
@@ -347,7 +337,7 @@ def test_a_kept_checkpoint_is_taken_in_every_form(
 
     assert evidence.verify(evidence.lines, *options).status == SOUND
     told = evidence.verify(evidence.lines[: at - 2], *options)
-    assert golden(missing=at - 1) in told.said
+    assert golden(missing=at - 1) in told.output
 
 
 @pytest.mark.parametrize(
@@ -369,8 +359,23 @@ def test_what_is_no_kept_checkpoint_is_no_verdict(
 
     told = evidence.verify(evidence.lines, "--kept", str(kept), *evidence.key)
 
-    assert (told.status, told.said) == (CANNOT, "")
-    assert why in told.complained
+    assert (told.status, told.output) == (CANNOT, "")
+    assert why in told.errors
+
+
+def test_as_a_program_it_reads_standard_input_and_ends_with_its_verdict(
+    evidence: Evidence, examples: Path
+) -> None:
+    program = (sys.executable, str(examples / "verify_topic.py"), *evidence.key)
+    for lines, status in ((evidence.lines, SOUND), (evidence.lines[1:], NOT_SOUND)):
+        done = subprocess.run(
+            program, input=joined(lines), stdout=subprocess.PIPE, check=False, timeout=30
+        )
+
+        assert (done.returncode, done.stdout.decode()) == (
+            status,
+            evidence.verify(lines, *evidence.key).output,
+        )
 
 
 def test_topics_without_brokers_are_a_wrong_call(evidence: Evidence) -> None:

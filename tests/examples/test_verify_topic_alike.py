@@ -5,13 +5,12 @@ records that come again.
 """
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
+import anyio
 import msgspec
 import pytest
 
@@ -25,6 +24,7 @@ from reactive_desched.journal.opened import JournalConfig
 from reactive_desched.journal.records import GENESIS, digest
 from reactive_desched.journal.signing.signed_note import parse_key
 from reactive_desched.journal.signing.signer import Ed25519Signer
+from tests.support.example_programs import ExampleResult, run_in_process
 from tests.support.journals import new_signer, some_events
 from tests.support.tampering import (
     SampleJournal,
@@ -170,42 +170,36 @@ ALIKE: dict[str, tuple[bool, Callable[[Workshop], Judged]]] = {
 }
 
 
-def asked(examples: Path, text: bytes, *options: str) -> subprocess.CompletedProcess[bytes]:
+def asked(text: bytes, *options: str) -> ExampleResult:
     """Let the example judge these lines."""
-    done = subprocess.run(
-        (sys.executable, str(examples / "verify_topic.py"), *options),
-        input=text,
-        capture_output=True,
-        check=False,
-        timeout=30,
-    )
-    assert done.returncode in (0, 1), done.stderr
+    done = run_in_process("verify_topic.py", text, *options)
+    assert done.status in (0, 1), done.errors
     return done
 
 
-def called_sound(examples: Path, text: bytes, *options: str) -> bool:
+def called_sound(text: bytes, *options: str) -> bool:
     """Say whether the example calls these lines sound; records may be missing all the same."""
-    done = asked(examples, text, *options)
-    return done.returncode == 0 or done.stdout.splitlines()[-1].startswith(b"RECORDS MISSING: ")
+    done = asked(text, *options)
+    return done.status == 0 or done.output.splitlines()[-1].startswith("RECORDS MISSING: ")
 
 
-def judged_by_the_example(examples: Path, judged: Judged, *options: str) -> bool:
+def judged_by_the_example(judged: Judged, *options: str) -> bool:
     """Say whether it calls sound what zcat makes of the files."""
     files = judged.files.items()
     texts = (decompressed(raw) if name.endswith("gz") else raw for name, raw in files)
     keys = [f"--key={key.public_key}" for key in judged.keys]
     text = b"".join(text or b"" for text in texts)
-    return called_sound(examples, text, *keys, f"--since={judged.since}", *options)
+    return called_sound(text, *keys, f"--since={judged.since}", *options)
 
 
 @pytest.mark.parametrize("kind", ALIKE)
-def test_a_tampered_journal_is_judged_alike(workshop: Workshop, examples: Path, kind: str) -> None:
+def test_a_tampered_journal_is_judged_alike(workshop: Workshop, kind: str) -> None:
     is_sound, build = ALIKE[kind]
     judged = build(workshop)
 
     ours = verify_files(judged.files, *judged.keys).ok
 
-    assert (ours, judged_by_the_example(examples, judged)) == (is_sound, is_sound)
+    assert (ours, judged_by_the_example(judged)) == (is_sound, is_sound)
 
 
 @dataclass
@@ -234,7 +228,7 @@ class KeptAt:
     ],
 )
 def test_a_kept_checkpoint_is_held_against_it_alike(
-    workshop: Workshop, examples: Path, tmp_path: Path, kept: KeptAt
+    workshop: Workshop, tmp_path: Path, kept: KeptAt
 ) -> None:
     made = workshop.made
     files = without_files(made, 1, 8) if kept.since > 1 else made.files
@@ -244,7 +238,7 @@ def test_a_kept_checkpoint_is_held_against_it_alike(
     (tmp_path / "note").write_text(note)
 
     ours = verify_files(judged.files, *judged.keys, kept=parse_pinned(note)).ok
-    theirs = judged_by_the_example(examples, judged, f"--kept={tmp_path / 'note'}")
+    theirs = judged_by_the_example(judged, f"--kept={tmp_path / 'note'}")
 
     assert (ours, theirs) == (kept.is_sound, kept.is_sound)
 
@@ -284,9 +278,8 @@ class Lives:
         return (self.folder / "checkpoint.pub").read_text().split()
 
 
-@pytest.fixture
-async def lives(tmp_path: Path) -> Lives:
-    lives = Lives(tmp_path / "lives")
+async def losing_its_end_twice(folder: Path) -> Lives:
+    lives = Lives(folder)
     await lives.live(10)
     lives.lose(6)
     await lives.live(3)
@@ -295,8 +288,13 @@ async def lives(tmp_path: Path) -> Lives:
     return lives
 
 
+@pytest.fixture
+def lives(tmp_path: Path) -> Lives:
+    return anyio.run(losing_its_end_twice, tmp_path / "lives")
+
+
 def both_judge(
-    examples: Path, folder: Path, lines: list[bytes], keys: list[str], note: str = ""
+    folder: Path, lines: list[bytes], keys: list[str], note: str = ""
 ) -> tuple[bool, bool]:
     """Return whether `audit verify`, and whether the example, call these lines sound."""
     folder.mkdir()
@@ -308,10 +306,9 @@ def both_judge(
     if note:
         (folder / "note").write_text(note)
         options.append(f"--kept={folder / 'note'}")
-    return ours.bad is None, called_sound(examples, b"".join(lines), *options)
+    return ours.bad is None, called_sound(b"".join(lines), *options)
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize(
     ("edit", "choose", "is_sound"),
     [
@@ -339,9 +336,8 @@ def both_judge(
         "what the second goes on behind was changed",
     ],
 )
-async def test_a_journal_that_went_on_behind_what_was_left_is_judged_alike(
+def test_a_journal_that_went_on_behind_what_was_left_is_judged_alike(
     lives: Lives,
-    examples: Path,
     tmp_path: Path,
     edit: Callable[[list[bytes]], list[bytes]],
     choose: Callable[[list[str]], list[str]],
@@ -350,7 +346,7 @@ async def test_a_journal_that_went_on_behind_what_was_left_is_judged_alike(
 ) -> None:
     lines, keys = edit(lives.lines()), choose(lives.keys)
 
-    assert both_judge(examples, tmp_path / "copy", lines, keys) == (is_sound, is_sound)
+    assert both_judge(tmp_path / "copy", lines, keys) == (is_sound, is_sound)
 
 
 def note_of(line: bytes) -> str:
@@ -362,9 +358,8 @@ def is_checkpoint(line: bytes) -> bool:
     return b"audit.checkpoint" in line
 
 
-@pytest.mark.anyio
-async def test_a_kept_checkpoint_of_any_source_is_held_against_all_that_is_left_alike(
-    lives: Lives, examples: Path, tmp_path: Path
+def test_a_kept_checkpoint_of_any_source_is_held_against_all_that_is_left_alike(
+    lives: Lives, tmp_path: Path
 ) -> None:
     lines = lives.lines()
     left = [note_of(line) for line in filter(is_checkpoint, lines)]
@@ -375,34 +370,32 @@ async def test_a_kept_checkpoint_of_any_source_is_held_against_all_that_is_left_
         [*((note, True) for note in left), *((note, False) for note in lost)]
     ):
         folder = tmp_path / f"copy-{number}"
-        assert both_judge(examples, folder, lines, lives.keys, note) == (is_sound, is_sound)
+        assert both_judge(folder, lines, lives.keys, note) == (is_sound, is_sound)
 
 
-@pytest.mark.anyio
-async def test_a_topic_that_holds_what_the_journal_lost_is_sound(
-    lives: Lives, examples: Path
+def test_a_topic_that_holds_what_the_journal_lost_is_sound(
+    lives: Lives,
 ) -> None:
     options = [f"--key={key}" for key in lives.keys]
 
     text = b"".join([*lives.lines(), *lives.lost])
-    assert called_sound(examples, text, *options)
+    assert called_sound(text, *options)
     for gone in lives.lost:
         if not is_checkpoint(gone):  # those were the last of their source
-            assert not called_sound(examples, text.replace(gone, b""), *options)
+            assert not called_sound(text.replace(gone, b""), *options)
 
 
-@pytest.mark.anyio
-async def test_what_the_journal_lost_is_missing_alike_unless_the_topic_holds_it(
-    lives: Lives, examples: Path
+def test_what_the_journal_lost_is_missing_alike_unless_the_topic_holds_it(
+    lives: Lives,
 ) -> None:
     options = [f"--key={key}" for key in lives.keys]
     text = b"".join(lives.lines())
 
     ours = verify(lives.folder, [parse_key(key) for key in lives.keys], "", None)
-    theirs = asked(examples, text, *options)
-    of_topic = asked(examples, b"".join([text, *lives.lost]), *options)
+    theirs = asked(text, *options)
+    of_topic = asked(b"".join([text, *lives.lost]), *options)
 
     assert [(one.first_missing, one.last_missing) for one in ours.epochs] == [(7, 11), (9, 11)]
-    assert (ours.ok, theirs.returncode) == (False, 1)
-    assert b"records 7 to 11" in theirs.stdout
-    assert of_topic.returncode == 0, of_topic.stdout
+    assert (ours.ok, theirs.status) == (False, 1)
+    assert "records 7 to 11" in theirs.output
+    assert of_topic.status == 0, of_topic.output

@@ -1,4 +1,7 @@
-"""Every programme about the record runs, small, and what it says of the record is true."""
+"""Every programme about the record runs, small, and what it says of the record is true.
+
+Most run in this process; the benchmark starts a process for each.
+"""
 
 import shutil
 from pathlib import Path
@@ -6,10 +9,12 @@ from pathlib import Path
 import anyio
 import pytest
 
+from bench.record.__main__ import run
 from bench.record.auditing import sample_pods
 from bench.record.evictions import RECORDS_EACH, decision_contexts, record_evictions
 from bench.record.kafka import mock_cluster
 from bench.record.run import run_programme
+from bench.record.task import Task
 from reactive_desched.app.recording import journal_config, utc_now
 from reactive_desched.journal.journal import open_journal
 from reactive_desched.journal.recorder import JournalRecorder
@@ -48,7 +53,7 @@ def last_seq(folder: Path) -> int:
 
 
 def test_so_many_records_are_written_as_were_asked_for(tmp_path: Path) -> None:
-    run_programme("alone", tmp_path / "journal", count=RECORDS, runs=2)
+    run("alone", Task(tmp_path / "journal", count=RECORDS, runs=2))
     files = list_segments(tmp_path / "journal")
     written = [entry for one in files for entry in read_records(one)]
 
@@ -58,27 +63,27 @@ def test_so_many_records_are_written_as_were_asked_for(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["alone", "followed"])
 def test_each_portion_has_its_own_numbers(name: str, tmp_path: Path) -> None:
-    found = run_programme(name, tmp_path / "journal", count=2_000, runs=2)
+    found = run(name, Task(tmp_path / "journal", count=2_000, runs=2))
 
     assert len(found["runs"]) == 2
-    for run in found["runs"]:
-        assert run["records_per_s"] > 0
-        assert run["records_per_write"] * run["write_ms"]["n"] == pytest.approx(1_000, rel=0.01)
+    for each in found["runs"]:
+        assert each["records_per_s"] > 0
+        assert each["records_per_write"] * each["write_ms"]["n"] == pytest.approx(1_000, rel=0.01)
 
 
 def test_at_a_pace_each_request_and_each_end_is_timed(tmp_path: Path) -> None:
-    found = run_programme("paced", tmp_path / "journal", count=1_000, seconds=0.4, runs=2)
+    found = run("paced", Task(tmp_path / "journal", count=1_000, seconds=0.4, runs=2))
 
-    for run in found["runs"]:
-        assert run["to_durable_ms"]["n"] == 2 * 400 // RECORDS_EACH
-        assert run["to_durable_ms"]["min"] > 0
-        assert 0 < run["write_ms"]["n"] <= 400
+    for each in found["runs"]:
+        assert each["to_durable_ms"]["n"] == 2 * 400 // RECORDS_EACH
+        assert each["to_durable_ms"]["min"] > 0
+        assert 0 < each["write_ms"]["n"] <= 400
 
 
 def test_a_journal_is_verified_whole_plain_and_compressed(copy: Path) -> None:
-    (plain,) = run_programme("verified", copy, runs=1)["runs"]
-    packed = run_programme("compressed", copy)
-    (gzip,) = run_programme("verified", copy, runs=1)["runs"]
+    (plain,) = run("verified", Task(copy))["runs"]
+    packed = run("compressed", Task(copy))
+    (gzip,) = run("verified", Task(copy))["runs"]
 
     assert (plain["ok"], plain["records"], plain["compressed"]) == (True, last_seq(copy), 0)
     assert packed["segments"] == len(list_segments(copy)) - 1 > 0
@@ -93,14 +98,14 @@ def test_a_record_that_was_changed_is_reported(copy: Path) -> None:
     file = list_segments(copy)[0].path
     file.write_bytes(file.read_bytes().replace(b"zone-1", b"zone-2", 1))
 
-    (run,) = run_programme("verified", copy, runs=1)["runs"]
+    (once,) = run("verified", Task(copy))["runs"]
 
-    assert not run["ok"]
+    assert not once["ok"]
 
 
 def test_the_index_takes_in_every_record_and_finds_each_pod(copy: Path) -> None:
-    indexed = run_programme("indexed", copy)
-    queried = run_programme("queried", copy, count=5)
+    indexed = run("indexed", Task(copy))
+    queried = run("queried", Task(copy, count=5))
 
     assert indexed["records"] == last_seq(copy)
     assert queried["ms"]["n"] == 5
@@ -116,15 +121,15 @@ def test_the_last_records_are_delivered_and_all_of_them_arrive(kept: Path) -> No
     with mock_cluster(["one", "two"]) as address:
         found = run_programme("relayed", kept, count=1_500, address=address, topics=["one", "two"])
 
-    assert [run["arrived"] for run in found["runs"]] == [1_500, 1_500]
-    assert [run["is_there"] for run in found["runs"]] == [True, True]
+    assert [each["arrived"] for each in found["runs"]] == [1_500, 1_500]
+    assert [each["is_there"] for each in found["runs"]] == [True, True]
 
 
 @pytest.mark.parametrize("name", ["streamed", "streamed-apart"])
 def test_clients_that_read_get_everything_and_those_that_never_do_are_cut(
     name: str, tmp_path: Path
 ) -> None:
-    found = run_programme(name, tmp_path / "journal", count=3, silent=2, seconds=1.5)
+    found = run(name, Task(tmp_path / "journal", count=3, silent=2, seconds=1.5))
 
     clients = found["clients"]
     assert found["cut"] == 2
