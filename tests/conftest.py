@@ -53,6 +53,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", EXECUTED)
     config.addinivalue_line("markers", VIRTUAL_TIME)
     _let_children_be_interrupted()
+    os.environ["LANGUAGE"] = "C"  # else argparse looks for translations of each of its words
     if not IS_DEEP:
         _draw_no_constants_of_the_code()
     if config.option.basetemp is None and os.access(TMPFS, os.W_OK):
