@@ -27,7 +27,7 @@ from reactive_desched.app.event_loop import loop_options
 PATIENT = hypothesis.settings(
     deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
-hypothesis.settings.register_profile("default", PATIENT, derandomize=True, max_examples=25)
+hypothesis.settings.register_profile("default", PATIENT, derandomize=True, max_examples=16)
 hypothesis.settings.register_profile(
     "deep", PATIENT, max_examples=int(os.environ.get("EXAMPLES", "500"))
 )
@@ -104,7 +104,7 @@ def _import_own_share(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)  # after hypothesis marks its tests
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Let half of the workers begin with the tests that wait, and all end with short ones.
+    """Let most of the workers begin with the tests that wait, and all end with short ones.
 
     Each worker begins with its part of the list, and at its end takes from the others' parts. In
     the order of their names, one worker would come to all tests that wait for processes, while
@@ -117,7 +117,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for group, of_group in groupby(sorted(items, key=_group), key=_group):
         if group < PROPERTIES:  # one by one, since some modules take minutes
             for place, item in enumerate(of_group):
-                parts[place % (workers // 2)].append(item)
+                parts[place % ((workers + 1) // 2)].append(item)
         else:
             for _, of_module in groupby(of_group, key=lambda item: item.path):
                 min(parts, key=len).extend(of_module)

@@ -29,12 +29,18 @@ def package_sources() -> Sources:
         gc.enable()
 
 
+@cache
+def nodes_of(tree: ast.AST) -> list[ast.AST]:
+    """Return the nodes of a tree; to find them takes longer than what a test does with them."""
+    return list(ast.walk(tree))
+
+
 # --- circles of imports -------------------------------------------------------------------------
 
 
 def imported_modules(tree: ast.Module, known: Sources) -> Iterator[str]:
     """Yield what a module imports: at its top, in functions, and for types alone."""
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, ast.Import):
             yield from (each.name for each in node.names if each.name in known)
         elif isinstance(node, ast.ImportFrom):
@@ -116,7 +122,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 def assigned_attributes(tree: ast.AST) -> Iterator[ast.Attribute]:
     """Yield each attribute that is assigned, incremented or deleted, wherever that is done."""
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
             yield node
 
@@ -129,7 +135,7 @@ def is_own(attribute: ast.Attribute) -> bool:
 def declared_attributes(tree: ast.Module) -> set[str]:
     """Return the attributes that the classes of a module declare, or assign to themselves."""
     declared: set[str] = set()
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, ast.ClassDef):
             fields = (each.target for each in node.body if isinstance(each, ast.AnnAssign))
             declared |= {each.id for each in fields if isinstance(each, ast.Name)}
@@ -141,7 +147,7 @@ def declared_attributes(tree: ast.Module) -> set[str]:
 def made_here(tree: ast.Module) -> set[int]:
     """Return the lines that assign to an object which a call of the same function returned."""
     lines: set[int] = set()
-    for function in ast.walk(tree):
+    for function in nodes_of(tree):
         if isinstance(function, Function):
             made = {
                 target.id
@@ -266,7 +272,7 @@ def test_no_function_nests_its_blocks_deeper_than_four() -> None:
     found = [
         f"{name}:{node.lineno}: {node.name}"
         for name, tree in package_sources().items()
-        for node in ast.walk(tree)
+        for node in nodes_of(tree)
         if isinstance(node, Function) and nesting(node) > MOST_NESTED
     ]
     assert found == []
@@ -290,7 +296,7 @@ def test_no_function_is_longer_than_a_screen() -> None:
     long = {
         f"{name}.{node.name}"
         for name, tree in package_sources().items()
-        for node in ast.walk(tree)
+        for node in nodes_of(tree)
         if isinstance(node, Function) and node.name != "__init__"  # which lists what there is
         if (node.end_lineno or 0) - node.lineno > MOST_LINES
     }

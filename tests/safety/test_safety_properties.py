@@ -30,7 +30,7 @@ from tests.safety.story import play_story
 from tests.safety.world import World
 
 DEEP = pytest.mark.skipif(os.environ.get("TIER") != "deep", reason="takes two minutes")
-SEEDS = 5
+SEEDS = 3
 """CI plays 200 in `make simulate`, these among them."""
 
 

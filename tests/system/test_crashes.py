@@ -39,7 +39,7 @@ pytestmark = pytest.mark.timeout(300)
 
 KILLS = settings().max_examples
 KILLED = -9
-LIVING_S = 0.35
+LIVING_S = 0.3
 STARTING_S = 0.06
 WORKING_S = 0.25
 
