@@ -1,10 +1,14 @@
 """Age counts by the times of records, and a clock that is set wrong costs little history."""
 
+import gzip
 from pathlib import Path
 
 import pytest
 
+from reactive_desched.journal import records
+from reactive_desched.journal.records import LineHeader
 from reactive_desched.journal.segments import segment_at
+from reactive_desched.journal.upkeep import retention_worker
 from reactive_desched.policy.recording import RetentionSettings
 from tests.support.kept_journal import DAY_S, RetainedJournal, size_limits
 
@@ -26,6 +30,36 @@ async def test_a_segment_goes_when_its_last_record_is_too_old(writer: RetainedJo
     assert writer.first_seqs() == [1, 11, 21, 31]
 
     writer.pass_time(1)
+    await worker.run_once()
+
+    assert writer.first_seqs() == [11, 21, 31]
+
+
+@pytest.mark.parametrize("compressed", [False, True], ids=["plain", "compressed"])
+@pytest.mark.parametrize(
+    "torn", [b"", b'{"prev":"', b"damaged\n"], ids=["whole", "torn", "damaged"]
+)
+async def test_only_the_end_of_a_long_segment_is_parsed_for_its_age(
+    writer: RetainedJournal, monkeypatch: pytest.MonkeyPatch, torn: bytes, *, compressed: bool
+) -> None:
+    oldest, parsed = segment_at(writer.folder, 1), list[bytes]()
+    text = oldest.path.read_bytes() * 1000 + torn  # six MiB
+    if compressed:
+        oldest.path.unlink()
+        oldest.compressed_path.write_bytes(gzip.compress(text, 1))
+    else:
+        oldest.path.write_bytes(text)
+
+    def parse_header(line: bytes) -> LineHeader | None:
+        parsed.append(line)
+        return records.parse_header(line)
+
+    monkeypatch.setattr(retention_worker, "parse_header", parse_header)
+    worker = writer.retention_worker(RetentionSettings(max_age_s=2 * DAY_S))
+    await worker.run_once()
+    assert writer.first_seqs() == [1, 11, 21, 31]
+    assert len(parsed) <= 3
+    writer.pass_time(DAY_S + 1)
     await worker.run_once()
 
     assert writer.first_seqs() == [11, 21, 31]

@@ -1,10 +1,11 @@
 """Keeps the journal's folder within its bounds while it is written and read."""
 
 import errno
-from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
+from gzip import GzipFile
+from os import SEEK_END
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -13,8 +14,8 @@ from anyio import from_thread, to_thread
 from msgspec import Struct, field
 
 from reactive_desched.errors import JournalError
-from reactive_desched.journal.records import JournalRecord, recorded_at
-from reactive_desched.journal.segments import READ_ERRORS, Segment, list_segments, read_records
+from reactive_desched.journal.records import MAX_RECORD_BYTES, parse_header, recorded_at
+from reactive_desched.journal.segments import READ_ERRORS, Segment, list_segments
 from reactive_desched.journal.upkeep import compression, limits
 from reactive_desched.journal.upkeep.limits import RetentionLimits
 from reactive_desched.journal.upkeep.loss_log import LossLog
@@ -31,6 +32,9 @@ from reactive_desched.telemetry.logs import Logger
 from reactive_desched.telemetry.metrics import Metric, counter, gauge
 
 INTERVAL_S: Final = 60.0
+END_BYTES: Final = 4 * MAX_RECORD_BYTES
+"""The age of a file is that of the last whole record in so many bytes at its end."""
+
 _T = TypeVar("_T")
 
 BYTES: Final = gauge(
@@ -282,12 +286,26 @@ def _segment_info(segment: Segment) -> SegmentInfo:
 
 
 def _last_recorded_s(segment: Segment) -> float | None:
-    """Return when the last whole record was written, in seconds since 1970."""
-    last: deque[JournalRecord] = deque(maxlen=1)
-    with suppress(*READ_ERRORS):
-        last.extend(read_records(segment))
-    recorded = recorded_at(last[0].raw) if last else None
-    return None if recorded is None else recorded.timestamp()
+    """Return when the last whole record was written, in seconds since 1970; None if unknown.
+
+    A thread that went through all lines would keep the interpreter's lock from the event loop for
+    a tenth of a second, so only the file's last lines are parsed.
+    """
+    for line in reversed(_end_of(segment).split(b"\n")):
+        if parse_header(line) is not None and (recorded := recorded_at(line)) is not None:
+            return recorded.timestamp()
+    return None
+
+
+def _end_of(segment: Segment) -> bytes:
+    """Return a file's last bytes, END_BYTES at least if it has them, as far as it can be read."""
+    end = b""
+    with suppress(*READ_ERRORS), segment.open() as file:
+        if not isinstance(file, GzipFile):
+            file.seek(max(0, file.seek(0, SEEK_END) - END_BYTES))
+        while chunk := file.read(END_BYTES):
+            end = end[-END_BYTES:] + chunk
+    return end
 
 
 def _error_name(error: OSError | JournalError) -> str:
