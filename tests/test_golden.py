@@ -126,17 +126,18 @@ def row_values(row: ast.expr, arguments: list[str], names: set[str]) -> Iterator
             yield value
 
 
-def expectations(tree: ast.Module) -> Iterator[ast.expr]:
-    """Yield the expressions that a module of tests expects."""
-    functions = [node for node in ast.walk(tree) if isinstance(node, Function)]
+def expectations(tree: ast.Module, nodes: list[ast.AST]) -> Iterator[ast.expr]:
+    """Yield the expressions that a module of tests, of these nodes, expects."""
+    functions = [node for node in nodes if isinstance(node, Function)]
     compared = {function.name: compared_names(function) for function in functions}
     for function in functions:
         names = compared[function.name]
-        yield from assigned(list(ast.walk(function)), names)  # type: ignore[arg-type]
-        yield from assigned(tree.body, names)
+        if names:
+            yield from assigned(list(ast.walk(function)), names)  # type: ignore[arg-type]
+            yield from assigned(tree.body, names)
         yield from parameters(function, names)
     arguments = {function.name: [each.arg for each in function.args.args] for function in functions}
-    for node in ast.walk(tree):
+    for node in nodes:
         match node:
             case ast.Assert(test=test):
                 yield test
@@ -147,9 +148,8 @@ def expectations(tree: ast.Module) -> Iterator[ast.expr]:
                     yield from (value,) if argument in compared[name] else ()
 
 
-def has_sentence(tree: ast.Module) -> bool:
+def has_sentence(nodes: list[ast.AST]) -> bool:
     """Say whether any string but the docstrings is a sentence."""
-    nodes = list(ast.walk(tree))
     docstrings = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
     strings = (each for each in nodes if isinstance(each, ast.Constant | ast.JoinedStr))
     others = (each for each in strings if id(each) not in docstrings)
@@ -158,11 +158,12 @@ def has_sentence(tree: ast.Module) -> bool:
 
 def sentences(tree: ast.Module) -> set[tuple[int, str]]:
     """Return the line and the text of each sentence that a module of tests expects."""
-    if not has_sentence(tree):  # which is cheaper to see
+    nodes = list(ast.walk(tree))
+    if not has_sentence(nodes):  # which is cheaper to see
         return set()
     return {
         (line, text)
-        for expected in expectations(tree)
+        for expected in expectations(tree, nodes)
         for line, text in texts(expected)
         if is_sentence(text)
     }

@@ -69,7 +69,7 @@ class Cluster(Struct):
     faults: list[str]
 
 
-@settings(max_examples=3 * settings().max_examples)  # most take a tenth of a second
+@settings(max_examples=max(25, settings().max_examples))
 @given(lives, st.sampled_from(Mode), st.sampled_from([PEOPLE, PEOPLE_AND_PLUGINS]))
 def test_in_any_history_each_job_evicts_once_at_most_and_ends_and_limits_hold(
     lives: list[list[tuple[str, int, float]]], mode: Mode, who: str
