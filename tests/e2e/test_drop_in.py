@@ -74,7 +74,7 @@ def test_the_sig_deschedulers_role_is_enough_to_evict_and_what_it_lacks_is_said(
     playground.deploy("web", 2)
     assert len(playground.pods_on("web", "n1")) == 1, "the scheduler spread no web pod to n1"
     for resource in ("persistentvolumes", "csinodes", "replicasets", "jobs"):
-        lacks = rf'cannot list resource \\?"{resource}\\?"[^\n]*resource={resource}'
+        lacks = rf'resource={resource} [^\n]*cannot list resource \\?"{resource}\\?"'
         wait_until(
             lambda: re.search(lacks, log.read_text("utf-8")),  # noqa: B023 -- called at once
             within_s=60,

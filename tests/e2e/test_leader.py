@@ -225,7 +225,7 @@ def test_a_leader_that_fails_is_followed_by_one_and_no_pod_is_asked_for_twice(
     ]
     assert changes[-2:] == [(second, first), ("", second)]
     assert f"{second} became leader" in events_of_the_lease(control_plane)
-    assert referee.always_forbidden() == set()
+    assert referee.always_forbidden(control_plane.ready_since) == set()
 
 
 def test_a_leader_that_is_asked_to_end_is_followed_at_once(

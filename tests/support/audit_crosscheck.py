@@ -91,15 +91,16 @@ class AuditCrosscheck:
     def _evictions(self) -> list[AuditedRequest]:
         return self.audit.evictions(self.user, self.since)
 
-    def always_forbidden(self) -> set[tuple[str, str]]:
+    def always_forbidden(self, ready_since: int) -> set[tuple[str, str]]:
         """Return the verbs and resources that were asked for, and refused each time for rights.
 
         A server that is just starting refuses what it allows a moment later, or allowed the same
-        user before: that is no missing right.
+        user before: that is no missing right. So only what was asked since it was last ready
+        counts, from this byte of the log on.
         """
         ever = self.audit.requests(self.user)
         allowed = {(each.verb, each.resource) for each in ever if each.code != HTTP_FORBIDDEN}
-        asked = self.audit.requests(self.user, self.since)
+        asked = self.audit.requests(self.user, max(self.since, ready_since))
         return {(each.verb, each.resource) for each in asked} - allowed
 
 

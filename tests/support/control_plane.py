@@ -106,10 +106,14 @@ def free_ports(count: int) -> list[int]:
 
 @dataclass
 class ControlPlane:
-    """A whole cluster as a context manager; `folder` keeps data, logs and the audit log."""
+    """A whole cluster as a context manager; `folder` keeps data, logs and the audit log.
+
+    `ready_since` is how many bytes the audit log had when the API server was ready last.
+    """
 
     tools: RealTools
     folder: Path
+    ready_since: int = field(init=False, default=0)
     _ports: dict[str, int] = field(init=False)
     _components: dict[str, ChildProcess] = field(init=False, default_factory=dict)
     _token: str = field(init=False, default_factory=lambda: secrets.token_urlsafe(24))
@@ -169,6 +173,7 @@ class ControlPlane:
         self._start("kube-controller-manager", self._controller_manager_arguments())
         self._start("kube-scheduler", self._scheduler_arguments())
         self._start("kwok", self._kwok_arguments())
+        self.ready_since = self.audit.size_bytes()
 
     @contextlib.contextmanager
     def outage(self) -> Iterator[None]:
