@@ -55,9 +55,9 @@ _NO_EFFECT_MESSAGES = ("more than one PodDisruptionBudget", "failed calling webh
 
 
 # KubeVirt's webhook has begun to migrate the virtual machine of the pod.
-_IS_DNS_NAME: Final = re.compile(r"[a-z0-9.-]+").fullmatch
 _IN_BACKGROUND = "Eviction triggered evacuation"
 _MERGE_PATCH = "application/merge-patch+json"
+_IS_DNS_NAME: Final = re.compile(r"[a-z0-9.-]+").fullmatch
 
 
 class ApiEvictor:

@@ -76,9 +76,7 @@ class NodeLoads(Index):
         self._metrics = cluster.store(NodeMetric)
         self._selected: set[str] = set()
         self._loaded: dict[str, LoadedNode] = {}
-        self._running: dict[
-            str, RunningUse
-        ] = {}  # of nodes that were classified before their use changed
+        self._running: dict[str, RunningUse] = {}  # of nodes whose class is older than their use
         self._other_uses: dict[str, PodsUse] = {}  # of nodes whose last sample had just their pods
         self._by_class: dict[LoadClass, dict[str, None]] = {of: {} for of in LoadClass}
         self._has_sources = self._rule.deviation
