@@ -25,6 +25,8 @@ REASON_CODES: Final = (
     "EvictionsPaused",
     "ExpectedReplicas",
     "FindingStorm",
+    "FoundDisrupted",
+    "FoundEvicted",
     "FoundGone",
     "FoundRunning",
     "FoundTerminating",

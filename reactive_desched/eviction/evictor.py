@@ -3,7 +3,13 @@
 from collections.abc import Awaitable
 from typing import Final, Protocol
 
-from reactive_desched.model.outcomes import EvictionRequest, EvictionResponse, PodLookup
+from reactive_desched.model.outcomes import (
+    NOT_KNOWN,
+    EvictionRequest,
+    EvictionResponse,
+    PodLookup,
+    RequestTime,
+)
 
 EFFECT_TIMEOUT_S: Final = 90.0
 """So long after a request of unknown effect it may still evict the pod, by the usual time limit."""
@@ -29,6 +35,10 @@ class Evictor(Protocol):
         """
         del request
         return None
+
+    def now(self) -> RequestTime:
+        """Return when a request is sent that is sent now, as far as the clocks are known."""
+        return NOT_KNOWN
 
     async def get_pod(self, namespace: str, name: str) -> PodLookup:
         """Read the pod that has this name now; raises ClusterError when it cannot be read."""

@@ -32,6 +32,7 @@ class BegunEviction(NamedTuple):
     """An eviction whose intent is on disk, or on its way there, and whose request may be sent."""
 
     intent: BegunIntent
+    request: EvictionRequest
     response: Awaitable[EvictionResponse] | None
     sent_at: float
 
@@ -49,10 +50,10 @@ class EvictionExecutor:
 
         `finish` does the rest. `cancelled` is asked between the two.
         """
-        begun = self._recorder.begin_intent(intent)
+        begun, request = self._recorder.begin_intent(intent), self._request(intent)
         may_send = begun.is_durable and cancelled() is None
-        response = self._evictor.send_now(_request(intent)) if may_send else None
-        return BegunEviction(begun, response, self._clock())
+        response = self._evictor.send_now(request) if may_send else None
+        return BegunEviction(begun, request, response, self._clock())
 
     async def execute(self, intent: Intent, cancelled: Cancelled) -> EvictionResult:
         """Journal the intent, send the eviction request, and journal the outcome.
@@ -71,11 +72,10 @@ class EvictionExecutor:
             intent_id = await begun.intent
         except JournalError as error:
             return EvictionResult(intent, JOURNAL_UNAVAILABLE.outcome(str(error)), self._clock())
-        request, response, sent_at = _request(intent), begun.response, begun.sent_at
-        if response is not None:
-            outcome = await self._outcome(request, response)
+        if begun.response is not None:
+            sent_at, outcome = begun.sent_at, await self._outcome(begun.request, begun.response)
         else:
-            sent_at, withheld = self._clock(), cancelled()
+            sent_at, withheld, request = self._clock(), cancelled(), self._request(intent)
             outcome = withheld or await self._outcome(request, self._evictor.evict(request))
         await self._recorder.record_outcome(intent_id, outcome)
         return EvictionResult(intent, outcome, sent_at, intent_id)
@@ -84,6 +84,12 @@ class EvictionExecutor:
         """Return the end of an intent that arrives after the shutdown."""
         outcome = SHUTTING_DOWN.outcome("the controller stops")
         return EvictionResult(intent, outcome, self._clock())
+
+    def _request(self, intent: Intent) -> EvictionRequest:
+        """Return the request of an intent, as it is sent now."""
+        pod, sent = intent.pod, self._evictor.now()
+        reason = f"{intent.context.profile}/{intent.plugin}: {intent.message}"
+        return EvictionRequest(pod.namespace, pod.name, pod.uid, reason, intent.options, sent)
 
     async def _outcome(
         self, request: EvictionRequest, response: Awaitable[EvictionResponse]
@@ -123,10 +129,4 @@ async def read_outcome(evictor: Evictor, request: EvictionRequest) -> Outcome:
             await anyio.sleep(wait_s)
             wait_s = min(MAX_READ_BACKOFF_S, wait_s * 2)
         else:
-            return outcome_from_lookup(request, lookup)
-
-
-def _request(intent: Intent) -> EvictionRequest:
-    pod = intent.pod
-    reason = f"{intent.context.profile}/{intent.plugin}: {intent.message}"
-    return EvictionRequest(pod.namespace, pod.name, pod.uid, reason, intent.options)
+            return outcome_from_lookup(request, lookup, evictor.effect_timeout_s)

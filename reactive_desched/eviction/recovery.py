@@ -9,7 +9,6 @@ from reactive_desched.eviction.evictor import Evictor
 from reactive_desched.eviction.executor import confirm_by_reading, read_outcome
 from reactive_desched.journal.recorder import JournalRecorder
 from reactive_desched.journal.recovery import OpenIntent
-from reactive_desched.model.eviction_options import EvictionOptions
 from reactive_desched.model.objects import PodKey
 from reactive_desched.model.outcomes import (
     DRY_RUN_INTERRUPTED,
@@ -84,5 +83,8 @@ async def _end_intent(
 
 
 def _request(intent: OpenIntent) -> EvictionRequest:
-    who, options = intent.who, EvictionOptions(intent.policy)
-    return EvictionRequest(who.namespace, who.name, who.uid, options=options)
+    """Return the request as the record has it: it was sent then, or a moment later."""
+    who = intent.who
+    return EvictionRequest(
+        who.namespace, who.name, who.uid, options=intent.options, sent=intent.sent
+    )

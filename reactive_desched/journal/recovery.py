@@ -30,7 +30,8 @@ from reactive_desched.journal.segments import (
     list_segments,
     read_lines,
 )
-from reactive_desched.model.eviction_options import EvictionPolicy
+from reactive_desched.model.eviction_options import EvictionOptions
+from reactive_desched.model.outcomes import RequestTime
 
 MAX_DAMAGED_NAMED = 20
 """So many damaged lines are named; further ones are only counted."""
@@ -55,9 +56,17 @@ class OpenIntent(Struct):
         return self.event.data.who
 
     @property
-    def policy(self) -> EvictionPolicy:
+    def options(self) -> EvictionOptions:
         """How the pod was asked to leave."""
-        return eviction_policy(self.event.data.what)
+        what = self.event.data.what
+        return EvictionOptions(eviction_policy(what)).or_grace_period(what.grace_period_seconds)
+
+    @property
+    def sent(self) -> RequestTime:
+        """When the request was sent at the earliest."""
+        server_time = self.event.data.server_time
+        server_s = None if server_time is None else server_time.timestamp()
+        return RequestTime(server_s, self.event.time.timestamp())
 
     @property
     def is_dry_run(self) -> bool:

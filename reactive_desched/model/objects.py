@@ -20,6 +20,8 @@ PodKey = str
 SUCCEEDED: Final = "Succeeded"
 FAILED: Final = "Failed"
 TERMINAL_PHASES: Final = frozenset({SUCCEEDED, FAILED})
+DISRUPTION_TARGET: Final = "DisruptionTarget"
+"""The condition of a pod that is ended by something else than itself; its reason says by what."""
 SYSTEM_CRITICAL_PRIORITY: Final = 2_000_000_000
 BEST_EFFORT: Final = "BestEffort"
 BURSTABLE: Final = "Burstable"

@@ -10,6 +10,19 @@ from msgspec import Struct
 from reactive_desched.model.eviction_options import BY_EVICTION, EvictionOptions, EvictionPolicy
 
 
+class RequestTime(Struct, frozen=True, gc=False):
+    """When a request is sent, in seconds since the epoch; None by a clock that is not known.
+
+    By the API server's clock it is rather too early, and our own clock may have been set.
+    """
+
+    server_s: float | None = None
+    own_s: float | None = None
+
+
+NOT_KNOWN: Final = RequestTime()
+
+
 class EvictionRequest(Struct, frozen=True, gc=False):
     """One eviction to send; the uid precondition protects any other pod of the same name."""
 
@@ -18,6 +31,7 @@ class EvictionRequest(Struct, frozen=True, gc=False):
     uid: str
     message: str = ""
     options: EvictionOptions = BY_EVICTION
+    sent: RequestTime = NOT_KNOWN
 
 
 class EvictionResponse(Struct, frozen=True, gc=False):
@@ -93,12 +107,22 @@ class PodNotFound(Struct, frozen=True, gc=False):
 class PodFound(Struct, frozen=True, gc=False):
     """The API server has a pod of that name, with this uid.
 
-    `is_soft` says that the pod has the annotation of a soft eviction.
+    `disruption` is the reason of its condition DisruptionTarget, empty where that is not True, and
+    `disrupted_s` when it became True, `deleted_s` when its deletion began, in seconds since the
+    epoch by the API server's clock. `grace_period_s` is the grace period of the deletion, and
+    `own_grace_period_s` that of the pod's spec. `is_soft` says that the pod has the annotation of a
+    soft eviction, `soft_asked_s` when that was asked for, by the clock of the client that asked.
     """
 
     uid: str
     terminating: bool
     is_soft: bool = False
+    disruption: str = ""
+    disrupted_s: int | None = None
+    deleted_s: int | None = None
+    grace_period_s: int | None = None
+    own_grace_period_s: int | None = None
+    soft_asked_s: float | None = None
 
 
 PodLookup = PodNotFound | PodFound
@@ -117,6 +141,17 @@ class Outcome(Struct, frozen=True, gc=False):
     reason: str = ""
 
 
+BY_EVICTION_API: Final = "EvictionByEvictionAPI"
+"""The reason of the condition DisruptionTarget that the eviction endpoint sets."""
+
+SERVER_CLOCKS_S: Final = 2.0
+"""So much may two times of the API server differ: dates are cut, and there may be several servers.
+"""
+
+EVICTION_TAKES_S: Final = 10
+"""The eviction endpoint deletes a pod at once after it has set the condition: so late, it has not.
+"""
+
 EVICTED: Final = "evicted"
 PDB_REFUSED: Final = "pdb_refused"
 TOO_MANY_REQUESTS: Final = "too_many_requests"
@@ -127,7 +162,7 @@ FAILED: Final = "failed"
 CANCELLED: Final = "cancelled"
 """No request was sent: evictions are paused, the journal cannot write, or the process stops."""
 UNKNOWN: Final = "unknown"
-"""The response was lost and the pod is gone: by this eviction, or deleted otherwise."""
+"""The response was lost and the pod leaves or is gone: by this eviction, or deleted otherwise."""
 DRY_RUN: Final = "dry_run"
 """A dry run: no request was sent; a real run would have sent one."""
 RESULTS: Final = frozenset(
@@ -172,10 +207,25 @@ SOFT_EVICTION_REQUESTED: Final = OutcomeReason(
     "The pod has koordinator's annotation of a soft eviction: it leaves when another program has "
     "acted on it.",
 )
-POD_TERMINATING: Final = OutcomeReason(
+POD_EVICTED: Final = OutcomeReason(
     EVICTED,
+    "FoundEvicted",
+    "The response was lost; the pod's condition DisruptionTarget showed that it was evicted "
+    "through the Eviction API while the request could arrive, with the grace period that the "
+    "request asks for. Another client's eviction of the same moment would look the same.",
+)
+POD_DISRUPTED: Final = OutcomeReason(
+    UNKNOWN,
+    "FoundDisrupted",
+    "The response was lost; reading the pod showed that something else ends it: its condition "
+    "DisruptionTarget has another reason, or it was deleted at another time or with another grace "
+    "period. The message has what was seen.",
+)
+POD_TERMINATING: Final = OutcomeReason(
+    UNKNOWN,
     "FoundTerminating",
-    "The response was lost; reading the pod showed that it is terminating.",
+    "The response was lost; reading the pod showed that it is terminating, and not by whom: by "
+    "this request, or deleted otherwise. Earlier versions called this evicted.",
 )
 PDB_REFUSED_EVICTION: Final = OutcomeReason(
     PDB_REFUSED,
@@ -270,18 +320,55 @@ def outcome_from_response(response: EvictionResponse) -> Outcome | None:
             return None
 
 
-def outcome_from_lookup(request: EvictionRequest, lookup: PodLookup) -> Outcome:
+def outcome_from_lookup(
+    request: EvictionRequest, lookup: PodLookup, effect_timeout_s: float
+) -> Outcome:
     """Return the outcome that reading the pod shows, after a request of unknown effect.
 
-    A pod that still exists shows it only once the request can no longer arrive, unless it is
-    terminating, or annotated by a soft eviction.
+    A pod that still exists shows it only once the request can no longer arrive, `effect_timeout_s`
+    after it was sent, unless it is terminating, or annotated by a soft eviction.
     """
-    match lookup:
-        case PodFound(uid=found, terminating=terminating, is_soft=is_soft) if found == request.uid:
-            if terminating:
-                return POD_TERMINATING.outcome("a read of the pod shows that it is terminating")
-            if is_soft and request.options.policy is EvictionPolicy.SOFT_EVICTION:
-                return SOFT_EVICTION_REQUESTED.outcome("a read of the pod shows the annotation")
-            return POD_STILL_RUNNING.outcome("a read of the pod shows that it was not evicted")
-        case _:
-            return POD_GONE.outcome("a read of the pod shows that it is gone")
+    if not isinstance(lookup, PodFound) or lookup.uid != request.uid:
+        return POD_GONE.outcome("a read of the pod shows that it is gone")
+    is_soft = request.options.policy is EvictionPolicy.SOFT_EVICTION
+    if is_soft and _is_annotated_by(request, lookup):
+        return SOFT_EVICTION_REQUESTED.outcome("a read of the pod shows the annotation")
+    if not lookup.terminating:
+        return POD_STILL_RUNNING.outcome("a read of the pod shows that it was not evicted")
+    seen = "a read of the pod shows that it is terminating"
+    if not lookup.disruption:
+        return POD_TERMINATING.outcome(f"{seen}, without the condition DisruptionTarget")
+    seen = f"{seen}, and its condition DisruptionTarget has the reason {lookup.disruption}"
+    is_by_eviction = lookup.disruption == BY_EVICTION_API
+    if not is_by_eviction or request.options.policy is not EvictionPolicy.EVICTION:
+        return POD_DISRUPTED.outcome(seen)
+    if contradiction := _contradiction(request, lookup, effect_timeout_s):
+        return POD_DISRUPTED.outcome(f"{seen}, but {contradiction}")
+    return POD_EVICTED.outcome(seen)
+
+
+def _contradiction(request: EvictionRequest, found: PodFound, effect_timeout_s: float) -> str:
+    """Return what says that another request evicted the pod; empty where nothing does."""
+    if request.sent.server_s is not None and found.deleted_s is not None:
+        after_s = found.deleted_s - request.sent.server_s
+        if after_s < -SERVER_CLOCKS_S:
+            return f"it was deleted {-after_s:.0f} s before the request was sent"
+        if after_s > effect_timeout_s + SERVER_CLOCKS_S:
+            return f"it was deleted {after_s:.0f} s after the request, which could arrive no more"
+    if found.disrupted_s is not None and found.deleted_s is not None:
+        later_s = found.deleted_s - found.disrupted_s
+        if later_s > EVICTION_TAKES_S:
+            return f"it was deleted {later_s} s after that was set"
+    asked_s = request.options.grace_period_s
+    expected_s = found.own_grace_period_s if asked_s is None else asked_s
+    if found.grace_period_s != expected_s and None not in (found.grace_period_s, expected_s):
+        return f"its grace period is {found.grace_period_s} s, and {expected_s} s was asked for"
+    return ""
+
+
+def _is_annotated_by(request: EvictionRequest, found: PodFound) -> bool:
+    """Say whether the annotation of a soft eviction is that of the request: times are cut."""
+    if not found.is_soft:
+        return False
+    asked_s = request.sent.own_s
+    return asked_s is None or (found.soft_asked_s or 0.0) >= int(asked_s)

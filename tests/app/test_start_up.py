@@ -13,13 +13,16 @@ from reactive_desched.errors import ClusterError
 from reactive_desched.eviction.evictor import EFFECT_TIMEOUT_S
 from reactive_desched.eviction.recovery import resolve_open_intents
 from reactive_desched.journal.history import History
-from reactive_desched.model.eviction_options import EvictionPolicy
+from reactive_desched.model.eviction_options import BY_EVICTION, EvictionOptions, EvictionPolicy
 from reactive_desched.model.outcomes import (
+    BY_EVICTION_API,
     DRY_RUN_INTERRUPTED,
+    NOT_KNOWN,
     Outcome,
     PodFound,
     PodLookup,
     PodNotFound,
+    RequestTime,
 )
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
 from reactive_desched.testing.builders import node, pod
@@ -60,7 +63,8 @@ class Open(Struct):
     id: str
     who: Any
     is_dry_run: bool = False
-    policy: EvictionPolicy = EvictionPolicy.EVICTION
+    options: EvictionOptions = BY_EVICTION
+    sent: RequestTime = NOT_KNOWN
 
 
 class Who(Struct):
@@ -74,7 +78,8 @@ class Who(Struct):
 def open_intent(
     name: str, *, dry_run: bool = False, policy: EvictionPolicy = EvictionPolicy.EVICTION
 ) -> Open:
-    return Open(f"i-{name}", Who("shop", name, f"uid-{name}"), dry_run, policy)
+    who = Who("shop", name, f"uid-{name}")
+    return Open(f"i-{name}", who, dry_run, EvictionOptions(policy))
 
 
 class OpenIntentStore:
@@ -121,10 +126,12 @@ async def settle_all(
 
 
 async def test_open_intents_of_an_earlier_process_are_settled_by_reading_their_pods() -> None:
-    ledger = OpenIntentStore(*map(open_intent, ("gone", "leaving", "stayed", "replaced")))
+    names = ("gone", "leaving", "stayed", "replaced", "deleted")
+    ledger = OpenIntentStore(*map(open_intent, names))
     reader = Reader(
         gone=PodNotFound(),
-        leaving=PodFound("uid-leaving", terminating=True),
+        deleted=PodFound("uid-deleted", terminating=True),
+        leaving=PodFound("uid-leaving", terminating=True, disruption=BY_EVICTION_API),
         stayed=PodFound("uid-stayed", terminating=False),
         replaced=PodFound("another", terminating=False),
     )
@@ -135,6 +142,7 @@ async def test_open_intents_of_an_earlier_process_are_settled_by_reading_their_p
         ("i-gone", "unknown"),
         ("i-leaving", "evicted"),
         ("i-replaced", "unknown"),
+        ("i-deleted", "unknown"),
         ("i-stayed", "failed"),
     ]
     settled = [(values["pod"], values["result"]) for event, values in log.lines if event == SETTLED]
@@ -195,7 +203,10 @@ async def test_without_open_intents_the_core_begins_at_once() -> None:
 
 @pytest.mark.parametrize(
     ("later", "result"),
-    [(PodNotFound(), "unknown"), (PodFound("uid-web", terminating=True), "evicted")],
+    [
+        (PodNotFound(), "unknown"),
+        (PodFound("uid-web", terminating=True, disruption=BY_EVICTION_API), "evicted"),
+    ],
 )
 async def test_a_request_of_an_earlier_process_that_a_proxy_held_does_not_make_the_outcome_false(
     later: PodLookup, result: str
@@ -250,7 +261,9 @@ async def test_a_pod_that_an_earlier_process_evicted_after_all_is_not_evicted_ag
         flow.deliver_list(node("n1", "gpu:NoSchedule"), node("n2"), web)
         group.start_soon(settle_all, flow, ledger, reader, Log())
         await anyio.sleep(8)
-        reader.pods["web"] = PodFound("uid-web", terminating=True)  # our picture lags behind
+        reader.pods["web"] = PodFound(
+            "uid-web", terminating=True, disruption=BY_EVICTION_API
+        )  # our picture lags behind
         await anyio.sleep(30)
         assert [(key, outcome.result) for key, outcome in ledger.ends] == [("i-web", "evicted")]
         assert flow.evicted_names == []

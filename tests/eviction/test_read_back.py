@@ -17,12 +17,14 @@ from reactive_desched.model.accounts import DecisionContext
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.intents import Intent
 from reactive_desched.model.outcomes import (
+    BY_EVICTION_API,
     EffectUnknown,
     EvictionRequest,
     EvictionResponse,
     PodFound,
     PodLookup,
     PodNotFound,
+    RequestTime,
 )
 from reactive_desched.testing.builders import pod
 from tests.support.flow import MemoryIntentStore
@@ -54,7 +56,12 @@ class Reader(Evictor):
     ("now", "result"),
     [
         pytest.param(PodNotFound(), "unknown", id="it is gone"),
-        pytest.param(PodFound("u1", terminating=True), "evicted", id="it is leaving"),
+        pytest.param(PodFound("u1", terminating=True), "unknown", id="it was deleted"),
+        pytest.param(
+            PodFound("u1", terminating=True, disruption=BY_EVICTION_API),
+            "evicted",
+            id="it was evicted",
+        ),
         pytest.param(PodFound("u1", terminating=False), "failed", id="it stays"),
         pytest.param(PodFound("u2", terminating=False), "unknown", id="another has its name"),
     ],
@@ -76,14 +83,16 @@ async def test_a_pod_that_cannot_be_read_is_read_again_ever_less_often() -> None
     assert outcome.result == "unknown"
 
 
-HERE, LEAVING = PodFound("u1", terminating=False), PodFound("u1", terminating=True)
+HERE = PodFound("u1", terminating=False)
+LEAVING = PodFound("u1", terminating=True, disruption=BY_EVICTION_API)
+MARKED = PodFound("u1", terminating=False, disruption=BY_EVICTION_API)
 
 
 @pytest.mark.parametrize(
     ("later", "result"),
     [
         pytest.param(PodNotFound(), "unknown", id="then it is gone"),
-        pytest.param(LEAVING, "evicted", id="then it is leaving"),
+        pytest.param(LEAVING, "evicted", id="then it was evicted"),
     ],
 )
 async def test_a_pod_that_is_still_there_proves_nothing_while_the_request_may_arrive(
@@ -97,6 +106,39 @@ async def test_a_pod_that_is_still_there_proves_nothing_while_the_request_may_ar
 
     assert outcome.result == result
     assert reader.read_at == [0, 1, 3, 7]
+
+
+async def test_a_pod_that_is_marked_and_not_deleted_yet_was_not_evicted_yet() -> None:
+    reader = Reader(HERE, MARKED, LEAVING)
+
+    outcome = await confirm_by_reading(
+        reader, EvictionRequest("shop", "web", "u1"), EFFECT_TIMEOUT_S
+    )
+
+    assert (outcome.result, outcome.reason) == ("evicted", "FoundEvicted")
+    assert reader.read_at == [0, 1, 3]
+
+
+async def test_a_pod_is_compared_with_the_time_at_which_its_request_was_sent() -> None:
+    class Timed(Reader):
+        effect_timeout_s = 8.0
+
+        def now(self) -> RequestTime:
+            return RequestTime(1_000.0)
+
+        async def evict(self, request: EvictionRequest) -> EvictionResponse:
+            await anyio.lowlevel.checkpoint()
+            return EffectUnknown("connection reset")
+
+    results = {}
+    for deleted_s in (990, 1_000, 1_020):
+        found = PodFound("u1", terminating=True, disruption=BY_EVICTION_API, deleted_s=deleted_s)
+        means = EvictionExecutor(MemoryIntentStore(), Timed(found), anyio.current_time)
+        finding = Finding(pod("web", uid="u1", on="n1", namespace="shop"), "NodeTaints", "no gpu")
+        result = await means.execute(Intent(DecisionContext(finding, "day")), lambda: None)
+        results[deleted_s] = result.outcome.reason
+
+    assert results == {990: "FoundDisrupted", 1_000: "FoundEvicted", 1_020: "FoundDisrupted"}
 
 
 async def test_a_pod_that_is_still_there_when_nothing_can_arrive_any_more_was_not_evicted() -> None:

@@ -29,6 +29,7 @@ from reactive_desched.model.objects import (
 )
 from reactive_desched.model.observer import Observer
 from reactive_desched.model.outcomes import (
+    BY_EVICTION_API,
     Accepted,
     Conflict,
     Denied,
@@ -330,7 +331,8 @@ class World(Evictor):
         if found is None:
             return PodNotFound()
         leaving = found.is_terminating or found.uid in self.accepted
-        return PodFound(found.uid, leaving)
+        mark = BY_EVICTION_API if found.uid in self.accepted else ""
+        return PodFound(found.uid, leaving, disruption=mark)
 
     # --- what must be so in the end ---
 

@@ -268,7 +268,7 @@ async def test_an_intent_that_was_left_open_says_how_its_pod_was_asked_to_leave(
         await make(journal).begin_intent(Intent(DecisionContext(finding, "nightly")))
 
     async with running() as journal:
-        assert [intent.policy for intent in journal.open_intents] == [policy]
+        assert [intent.options.policy for intent in journal.open_intents] == [policy]
 
 
 async def test_beyond_their_rate_decisions_are_counted_and_evictions_still_recorded(

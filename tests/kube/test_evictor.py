@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import anyio
@@ -331,6 +332,56 @@ class TestLooking:
     async def test_sees_that_it_is_terminating(self, api: ScriptedApi, session: Session) -> None:
         body = b'{"metadata":{"uid":"uid-1","deletionTimestamp":"2026-01-02T03:04:05Z"}}'
         assert await self.look(api, session, ScriptedReply(body=body)) == PodFound("uid-1", True)
+
+    async def test_sees_by_whom_when_and_with_which_grace_period_it_is_ended(
+        self, api: ScriptedApi, session: Session
+    ) -> None:
+        pod = {
+            "metadata": {
+                "uid": "uid-1",
+                "deletionTimestamp": "2026-01-02T03:04:35Z",
+                "deletionGracePeriodSeconds": 30,
+            },
+            "spec": {"terminationGracePeriodSeconds": 45},
+            "status": {
+                "conditions": [
+                    {"type": "Ready", "status": "True", "lastTransitionTime": None},
+                    {
+                        "type": "DisruptionTarget",
+                        "status": "True",
+                        "reason": "PreemptionByScheduler",
+                        "lastTransitionTime": "2026-01-02T03:04:04Z",
+                    },
+                ]
+            },
+        }
+        found = await self.look(api, session, ScriptedReply(body=msgspec.json.encode(pod)))
+        began = int(datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC).timestamp())
+        assert found == PodFound(
+            "uid-1",
+            terminating=True,
+            disruption="PreemptionByScheduler",
+            disrupted_s=began - 1,
+            deleted_s=began,
+            grace_period_s=30,
+            own_grace_period_s=45,
+        )
+
+    async def test_sees_no_end_in_a_condition_that_was_taken_back(
+        self, api: ScriptedApi, session: Session
+    ) -> None:
+        condition = b'{"type":"DisruptionTarget","status":"False","reason":"EvictionByEvictionAPI"}'
+        body = b'{"metadata":{"uid":"uid-1"},"status":{"conditions":[%s]}}' % condition
+        found = await self.look(api, session, ScriptedReply(body=body))
+        assert found == PodFound("uid-1", terminating=False)
+
+    async def test_sees_when_a_soft_eviction_was_asked_for(
+        self, api: ScriptedApi, session: Session
+    ) -> None:
+        annotations = {SOFT_EVICTION: '{"timestamp":"1970-01-01T00:01:40Z","initiator":"me"}'}
+        pod = {"metadata": {"uid": "uid-1", "annotations": annotations}}
+        found = await self.look(api, session, ScriptedReply(body=msgspec.json.encode(pod)))
+        assert found == PodFound("uid-1", terminating=False, is_soft=True, soft_asked_s=100)
 
     async def test_sees_that_a_soft_eviction_annotated_it(
         self, api: ScriptedApi, session: Session

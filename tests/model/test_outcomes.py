@@ -4,6 +4,7 @@ import pytest
 
 from reactive_desched.model.eviction_options import EvictionOptions, EvictionPolicy
 from reactive_desched.model.outcomes import (
+    BY_EVICTION_API,
     DRY_RUN_NOT_SENT,
     EVICTION_ACCEPTED,
     EVICTION_IN_BACKGROUND,
@@ -28,6 +29,7 @@ from reactive_desched.model.outcomes import (
     PodFound,
     PodLookup,
     PodNotFound,
+    RequestTime,
     ServerError,
     TooManyRequests,
     outcome_from_lookup,
@@ -109,7 +111,34 @@ def test_no_answer_is_without_a_row_above() -> None:
             PodFound("u2", terminating=True), "unknown", "FoundGone", id="and is leaving too"
         ),
         pytest.param(
-            PodFound("u1", terminating=True), "evicted", "FoundTerminating", id="it terminates"
+            PodFound("u1", terminating=True),
+            "unknown",
+            "FoundTerminating",
+            id="it terminates, and nothing says by whom",
+        ),
+        pytest.param(
+            PodFound("u1", terminating=True, disruption=BY_EVICTION_API),
+            "evicted",
+            "FoundEvicted",
+            id="the eviction endpoint marked it",
+        ),
+        *[
+            pytest.param(
+                PodFound("u1", terminating=True, disruption=other),
+                "unknown",
+                "FoundDisrupted",
+                id=f"it terminates: {other}",
+            )
+            for other in (
+                *("PreemptionByScheduler", "DeletionByTaintManager", "TerminationByKubelet"),
+                *("DeletionByPodGC", "DeletionByDeviceTaintManager"),
+            )
+        ],
+        pytest.param(
+            PodFound("u1", terminating=False, disruption=BY_EVICTION_API),
+            "failed",
+            "FoundRunning",
+            id="it is marked and still there",
         ),
         pytest.param(
             PodFound("u1", terminating=False), "failed", "FoundRunning", id="it is still there"
@@ -125,7 +154,7 @@ def test_no_answer_is_without_a_row_above() -> None:
 def test_reading_the_pod_resolves_an_unknown_effect(
     pod: PodLookup, result: str, reason: str
 ) -> None:
-    outcome = outcome_from_lookup(EvictionRequest("shop", "web", "u1"), pod)
+    outcome = outcome_from_lookup(EvictionRequest("shop", "web", "u1"), pod, 60.0)
 
     assert (outcome.result, outcome.reason) == (result, reason)
 
@@ -134,10 +163,25 @@ def test_reading_the_pod_resolves_an_unknown_effect(
     ("pod", "result", "reason"),
     [
         pytest.param(
-            PodFound("u1", terminating=False, is_soft=True),
+            PodFound("u1", terminating=False, is_soft=True, soft_asked_s=100),
             "evicted",
             "SoftEvictionRequested",
             id="it has the annotation",
+        ),
+        pytest.param(
+            PodFound("u1", terminating=True, is_soft=True, soft_asked_s=100),
+            "evicted",
+            "SoftEvictionRequested",
+            id="it has the annotation, and leaves",
+        ),
+        pytest.param(
+            PodFound("u1", terminating=False, is_soft=True, soft_asked_s=99),
+            "failed",
+            "FoundRunning",
+            id="it has an earlier one of another program",
+        ),
+        pytest.param(
+            PodFound("u1", terminating=True), "unknown", "FoundTerminating", id="it only leaves"
         ),
         pytest.param(PodFound("u1", terminating=False), "failed", "FoundRunning", id="it has none"),
         pytest.param(
@@ -152,6 +196,64 @@ def test_reading_the_pod_resolves_a_soft_eviction_of_unknown_effect(
     pod: PodLookup, result: str, reason: str
 ) -> None:
     options = EvictionOptions(EvictionPolicy.SOFT_EVICTION)
-    outcome = outcome_from_lookup(EvictionRequest("shop", "web", "u1", options=options), pod)
+    request = EvictionRequest("shop", "web", "u1", options=options, sent=RequestTime(own_s=100.4))
+    outcome = outcome_from_lookup(request, pod, 60.0)
 
     assert (outcome.result, outcome.reason) == (result, reason)
+
+
+@pytest.mark.parametrize(
+    ("found", "asked_grace_s", "reason"),
+    [
+        pytest.param({}, None, "FoundEvicted", id="nothing to compare"),
+        pytest.param(
+            {"deleted_s": 1_000, "disrupted_s": 1_000}, None, "FoundEvicted", id="at that moment"
+        ),
+        pytest.param({"deleted_s": 998}, None, "FoundEvicted", id="dates are cut"),
+        pytest.param({"deleted_s": 997}, None, "FoundDisrupted", id="before it was sent"),
+        pytest.param({"deleted_s": 1_062}, None, "FoundEvicted", id="as it could still arrive"),
+        pytest.param({"deleted_s": 1_063}, None, "FoundDisrupted", id="when it could no longer"),
+        pytest.param(
+            {"deleted_s": 1_011, "disrupted_s": 1_000},
+            None,
+            "FoundDisrupted",
+            id="deleted long after it was marked",
+        ),
+        pytest.param({"grace": 30, "own": 30}, None, "FoundEvicted", id="the pod's grace period"),
+        pytest.param({"grace": 5, "own": 30}, None, "FoundDisrupted", id="with another one"),
+        pytest.param({"grace": 5, "own": 30}, 5, "FoundEvicted", id="the one asked for"),
+        pytest.param({"grace": 30, "own": 30}, 5, "FoundDisrupted", id="not the one asked for"),
+        pytest.param({"grace": 0, "own": 30}, 0, "FoundEvicted", id="none, as asked for"),
+    ],
+)
+def test_another_clients_eviction_differs_by_its_time_or_its_grace_period(
+    found: dict[str, int], asked_grace_s: int | None, reason: str
+) -> None:
+    options = EvictionOptions().or_grace_period(asked_grace_s)
+    request = EvictionRequest("shop", "web", "u1", options=options, sent=RequestTime(1_000.0))
+    pod = PodFound(
+        "u1",
+        terminating=True,
+        disruption=BY_EVICTION_API,
+        disrupted_s=found.get("disrupted_s"),
+        deleted_s=found.get("deleted_s"),
+        grace_period_s=found.get("grace"),
+        own_grace_period_s=found.get("own"),
+    )
+
+    assert outcome_from_lookup(request, pod, 60.0).reason == reason
+
+
+@pytest.mark.parametrize(
+    ("mark", "reason"),
+    [("", "FoundTerminating"), (BY_EVICTION_API, "FoundDisrupted")],
+)
+def test_who_deleted_a_pod_is_never_known_where_the_request_was_a_deletion(
+    mark: str, reason: str
+) -> None:
+    options = EvictionOptions(EvictionPolicy.DELETE)
+    request = EvictionRequest("shop", "web", "u1", options=options)
+    found = PodFound("u1", terminating=True, disruption=mark)
+    outcome = outcome_from_lookup(request, found, 60.0)
+
+    assert (outcome.result, outcome.reason) == ("unknown", reason)

@@ -24,7 +24,6 @@ from reactive_desched.controller import controller as controller_module
 from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.suspend import SuspendDetector
 from reactive_desched.controller.sync import ResourceEventHandler
-from reactive_desched.eviction import executor as executor_module
 from reactive_desched.eviction.executor import EvictionExecutor
 from reactive_desched.eviction.recovery import InheritedEvictions
 from reactive_desched.gate import guards
@@ -108,8 +107,8 @@ def _without_moving_limit(scope: str) -> list[Patch]:
 def _sent_before_written() -> list[Patch]:
     async def finish(self: Any, intent: Any, begun: Any, cancelled: Any) -> EvictionResult:
         del cancelled
-        request = executor_module._request(intent)
-        outcome = await self._outcome(request, begun.response or self._evictor.evict(request))
+        response = begun.response or self._evictor.evict(begun.request)
+        outcome = await self._outcome(begun.request, response)
         intent_id = await begun.intent
         await self._recorder.record_outcome(intent_id, outcome)
         return EvictionResult(intent, outcome, self._clock(), intent_id)

@@ -37,6 +37,7 @@ from reactive_desched.journal.lock import DirectoryLock
 from reactive_desched.journal.recorder import JournalRecorder
 from reactive_desched.journal.segments import list_segments
 from reactive_desched.journal.uptime import Moment
+from reactive_desched.kube.client.evictor import found_pod
 from reactive_desched.kube.codec import ResourceCodec
 from reactive_desched.model.brakes import SavedBrakes
 from reactive_desched.model.evaluation import Evaluation
@@ -49,7 +50,6 @@ from reactive_desched.model.outcomes import (
     EvictionResponse,
     NotFound,
     PdbRefused,
-    PodFound,
     PodLookup,
     PodNotFound,
     ServerError,
@@ -491,8 +491,7 @@ class World(Evictor):
         found = self.store.get("pods", namespace, name)
         if found is None:
             return PodNotFound()
-        meta = found["metadata"]
-        return PodFound(meta["uid"], "deletionTimestamp" in meta)
+        return found_pod(msgspec.json.encode(found))
 
     def _answer(self, request: EvictionRequest, fault: str, life: int) -> EvictionResponse:
         match fault:

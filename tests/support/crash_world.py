@@ -9,6 +9,7 @@ import anyio.lowlevel
 
 from reactive_desched.eviction.evictor import Evictor
 from reactive_desched.model.outcomes import (
+    BY_EVICTION_API,
     Accepted,
     EffectUnknown,
     EvictionRequest,
@@ -59,7 +60,8 @@ class FileApiServer(Evictor):
         has_left = name in evicted_uids(self._path)
         if has_left and name.endswith("-gone"):
             return PodNotFound()
-        return PodFound(name, terminating=has_left)
+        mark = BY_EVICTION_API if has_left else ""
+        return PodFound(name, terminating=has_left, disruption=mark)
 
     def accept(self, uid: str) -> None:
         """Let a pod leave; from here on it does, whoever hears of it."""

@@ -42,6 +42,7 @@ from reactive_desched.model.objects import (
     PodStatus,
 )
 from reactive_desched.model.outcomes import (
+    BY_EVICTION_API,
     EVICTED,
     FAILED,
     Accepted,
@@ -195,7 +196,9 @@ class EvictionEndpoint(FakeEvictor):
         await anyio.lowlevel.checkpoint()
         for pod in self._server.pods.values():
             if (pod.namespace, pod.name) == (namespace, name):
-                return PodFound(pod.uid, pod.is_terminating or name in self._server.evictions)
+                evicted = name in self._server.evictions
+                mark = BY_EVICTION_API if evicted else ""
+                return PodFound(pod.uid, pod.is_terminating or evicted, disruption=mark)
         return PodNotFound()
 
 

@@ -27,6 +27,7 @@ from reactive_desched.model.eviction_options import (
     EvictionPolicy,
     Preconditions,
 )
+from reactive_desched.model.objects import DISRUPTION_TARGET
 from reactive_desched.model.outcomes import (
     Accepted,
     Conflict,
@@ -40,6 +41,7 @@ from reactive_desched.model.outcomes import (
     PodFound,
     PodLookup,
     PodNotFound,
+    RequestTime,
     ServerError,
     TooManyRequests,
 )
@@ -80,7 +82,6 @@ class ApiEvictor:
         self._clock = clock or SystemClock()
         self._dry_run = ("All",) if dry_run else ()
         self._encode = msgspec.json.Encoder().encode
-        self._read_pod = msgspec.json.Decoder(_Pod).decode
 
     def send_now(self, request: EvictionRequest) -> Awaitable[EvictionResponse] | None:
         """Send one eviction before this returns; None where that takes a wait, and nothing is sent.
@@ -158,12 +159,15 @@ class ApiEvictor:
             text = f"GET {path}: {reply.status} {reply.error.message}"
             raise RequestRejected(text, retryable=retryable)
         try:
-            meta = self._read_pod(reply.body).metadata
+            return found_pod(bytes(reply.body))
         except DECODE_ERRORS as error:
             raise Unreachable(f"GET {path}", f"not a pod: {error}", sent=True) from error
-        return PodFound(
-            meta.uid, meta.deletion_timestamp is not None, SOFT_EVICTION in (meta.annotations or {})
-        )
+
+    def now(self) -> RequestTime:
+        """Return when a request is sent that is sent now."""
+        server_time = self._session.server_clock.now()
+        server_s = None if server_time is None else server_time.timestamp()
+        return RequestTime(server_s, self._clock.wall())
 
     def _eviction_body(self, request: EvictionRequest) -> bytes:
         annotations = {"requested-by": self._requested_by}
@@ -249,12 +253,72 @@ class _SoftEviction(Struct, frozen=True, gc=False, rename="camel", omit_defaults
 
 class _PodMeta(Struct, frozen=True, gc=False, rename="camel"):
     uid: str
-    deletion_timestamp: str | None = None
+    deletion_timestamp: datetime | None = None
+    deletion_grace_period_seconds: int | None = None
     annotations: dict[str, str] | None = None
+
+
+class _PodSpec(Struct, frozen=True, gc=False, rename="camel"):
+    termination_grace_period_seconds: int | None = None
+
+
+class _PodCondition(Struct, frozen=True, gc=False, rename="camel"):
+    type: str
+    status: str = ""
+    reason: str = ""
+    last_transition_time: datetime | None = None
+
+
+class _PodStatus(Struct, frozen=True, gc=False):
+    conditions: tuple[_PodCondition, ...] | None = None
 
 
 class _Pod(Struct, frozen=True, gc=False):
     metadata: _PodMeta
+    spec: _PodSpec = _PodSpec()
+    status: _PodStatus = _PodStatus()
+
+
+class _AskedSoftly(Struct, frozen=True, gc=False):
+    timestamp: datetime | None = None
+
+
+_read_pod: Final = msgspec.json.Decoder(_Pod).decode
+_read_annotation: Final = msgspec.json.Decoder(_AskedSoftly).decode
+
+
+def found_pod(body: bytes) -> PodFound:
+    """Return what a pod's JSON says of its end; raises a decode error for anything else."""
+    pod = _read_pod(body)
+    meta, grace_s = pod.metadata, pod.metadata.deletion_grace_period_seconds
+    deleted, deleted_s = meta.deletion_timestamp, None
+    if deleted is not None and grace_s is not None:  # it ends that much after it began
+        deleted_s = int(deleted.timestamp()) - grace_s
+    conditions = pod.status.conditions or ()
+    marks = [each for each in conditions if each.type == DISRUPTION_TARGET]
+    mark = next((each for each in marks if each.status == "True"), _PodCondition(""))
+    disrupted = mark.last_transition_time
+    soft = (meta.annotations or {}).get(SOFT_EVICTION)
+    return PodFound(
+        meta.uid,
+        deleted is not None,
+        soft is not None,
+        mark.reason,
+        None if disrupted is None else int(disrupted.timestamp()),
+        deleted_s,
+        grace_s,
+        pod.spec.termination_grace_period_seconds,
+        None if soft is None else _soft_asked_s(soft),
+    )
+
+
+def _soft_asked_s(annotation: str) -> float | None:
+    """Return when a soft eviction was asked for; None where the annotation does not say it."""
+    try:
+        asked = _read_annotation(annotation.encode()).timestamp
+    except DECODE_ERRORS:
+        return None
+    return None if asked is None else asked.timestamp()
 
 
 def _pod_path(namespace: str, name: str) -> str:
