@@ -68,6 +68,13 @@ class View(Protocol):
         """
         ...
 
+    def prefers_no_eviction(self, pod: Pod) -> bool:
+        """Say whether the pod asks by its annotation to be evicted after others.
+
+        In a sweep it does with any value, as upstream; in reactive mode not with one that says no.
+        """
+        ...
+
     def passes_pre_eviction(self, pod: Pod) -> bool:
         """Say whether the pod passes what the evictor checks last (upstream's PreEvictionFilter).
 

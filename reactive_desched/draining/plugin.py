@@ -224,7 +224,7 @@ class DrainingPlugin(BalancePlugin[str, ArgsT]):
         What `room` admits and which namespaces are spent is looked up for each pod in turn.
         """
         removable = [pod for pod in pods if view.evictable(pod) and self.may_leave(pod)]
-        for pod in sorted(removable, key=pod_importance):
+        for pod in sorted(removable, key=pod_importance(view.prefers_no_eviction)):
             amounts = room.used_by(pod)
             if amounts is None or pod.namespace in spent_namespaces:
                 continue

@@ -5,12 +5,27 @@ from typing import Final
 
 from reactive_desched.api.index import Index
 from reactive_desched.fit.upstream import NodeFit, NoFit
-from reactive_desched.gate.filters import PodFilter, Rejection, pod_filters, wake_on_pod
+from reactive_desched.gate.filters import (
+    UPSTREAM_RULES,
+    EvictorRules,
+    PodFilter,
+    Rejection,
+    kept_by_annotation,
+    pod_filters,
+    wake_on_pod,
+)
 from reactive_desched.model.decisions import Defer, GateReason, Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.labels import EVERYTHING, LabelSelector, Selector
 from reactive_desched.model.objects import Namespace, Pod
-from reactive_desched.model.wakes import WakeOn, WakeOnNamespace, WakeOnNodeAdded, WakeOnPod
+from reactive_desched.model.opt_outs import EVICT, EvictWish, is_clear_evict_wish
+from reactive_desched.model.wakes import (
+    WakeOn,
+    WakeOnEviction,
+    WakeOnNamespace,
+    WakeOnNodeAdded,
+    WakeOnPod,
+)
 from reactive_desched.policy.evictor import DefaultEvictorArgs, NoEvictionPolicy
 from reactive_desched.primitives.counts import format_count
 from reactive_desched.state.view import ClusterView
@@ -53,17 +68,26 @@ NAMESPACE_NOT_SELECTED: Final = GateReason(
 
 
 class EvictorFilters:
-    """Asks every pod filter in turn; a pod with the evict annotation passes all of them."""
+    """Asks every pod filter in turn; a pod that its evict annotation lets go passes all of them.
+
+    By the rules of the controller the annotation may keep the pod as well.
+    """
 
     name = "DefaultEvictor"
 
     def __init__(
-        self, filters: tuple[PodFilter, ...], view: ClusterView, *, mandatory_no_eviction: bool
+        self,
+        filters: tuple[PodFilter, ...],
+        view: ClusterView,
+        *,
+        mandatory_no_eviction: bool,
+        rules: EvictorRules = UPSTREAM_RULES,
     ) -> None:
         self._filters = filters
         self._filters_beyond_pod = [each for each in filters if each.wakes is not wake_on_pod]
         self._view = view
         self._mandatory = mandatory_no_eviction
+        self._rules = rules
 
     @property
     def indexes(self) -> tuple[type[Index], ...]:
@@ -73,16 +97,18 @@ class EvictorFilters:
     def check(self, finding: Finding, now: float) -> Refuse | None:
         """Refuse with the first filter's rejection."""
         pod = finding.pod
-        if pod.annotations.evict is not None:
+        if self._passes_by_annotation(pod):
             return None
-        if self._mandatory and pod.annotations.prefer_no_eviction is not None:
-            message = "the pod's annotation asks for no eviction, and the policy obeys it"
-            return PREFERS_NO_EVICTION.refuse(finding, message, (WakeOnPod(pod.uid),))
+        if (kept := self._kept_by_annotation(pod)) is not None:
+            reason, message = kept
+            return reason.refuse(finding, message, (WakeOnPod(pod.uid),))
         for pod_filter in self._filters:
             if (rejection := pod_filter.check(pod, self._view)) is not None:
                 reason, message = rejection
                 until = self._retry_at(pod_filter, pod, now)
                 return reason.refuse(finding, message, pod_filter.wakes(pod), until)
+            if (refusal := self._check_in_flight(pod_filter, finding)) is not None:
+                return refusal
         return None
 
     def rejections(self, pod: Pod) -> list[Rejection]:
@@ -95,15 +121,52 @@ class EvictorFilters:
 
         Any other time, in seconds since the epoch, is when to evaluate the pod again.
         """
-        if pod.annotations.evict is not None:
+        if self._passes_by_annotation(pod):
             return EVICTABLE
-        if self._mandatory and pod.annotations.prefer_no_eviction is not None:
+        if self._kept_by_annotation(pod) is not None:
             return PROTECTED
         for pod_filter in self._filters:
             if pod_filter.check(pod, self._view) is not None:
                 at_s = pod_filter.retry_at_s(pod)
                 return PROTECTED if at_s is None else at_s
         return EVICTABLE
+
+    def prefers_no_eviction(self, pod: Pod) -> bool:
+        """Say whether the pod asks by its annotation to be evicted after others."""
+        return self._rules.prefers_no_eviction(pod.annotations.prefer_no_eviction)
+
+    def remark(self, finding: Finding) -> str:
+        """Say which annotation lets a pod pass; empty where none does."""
+        pod = finding.pod
+        value = pod.annotations.evict
+        if value is None or not self._passes_by_annotation(pod):
+            return ""
+        text = f'the annotation {EVICT}: "{value}" lets the pod pass every protection of the policy'
+        if is_clear_evict_wish(value):
+            return text
+        return f"{text}; {value!r} is neither true nor false: write one of them"
+
+    def _passes_by_annotation(self, pod: Pod) -> bool:
+        return self._rules.evict_wish(pod.annotations.evict) is EvictWish.PASSES
+
+    def _kept_by_annotation(self, pod: Pod) -> Rejection | None:
+        if self._rules.evict_wish(pod.annotations.evict) is EvictWish.STAYS:
+            return kept_by_annotation(pod, self._view)
+        if self._mandatory and self.prefers_no_eviction(pod):
+            message = "the pod's annotation asks for no eviction, and the policy obeys it"
+            return PREFERS_NO_EVICTION, message
+        return None
+
+    def _check_in_flight(self, pod_filter: PodFilter, finding: Finding) -> Refuse | None:
+        """Refuse a pod that others must stay for whose eviction is under way."""
+        pod, in_flight = finding.pod, pod_filter.in_flight
+        if in_flight is None or not (leaving := in_flight.pods(pod)):
+            return None
+        if (rejection := in_flight.check(pod, self._view, leaving)) is None:
+            return None
+        reason, message = rejection
+        wakes = (*pod_filter.wakes(pod), *map(WakeOnEviction, leaving))
+        return reason.refuse(finding, message, wakes)
 
     def wakes(self, pod: Pod) -> Iterator[WakeOn]:
         """Yield what may alter the answer for a pod, other than a change of the pod itself."""
@@ -208,9 +271,17 @@ class NamespaceFilter:
 class DefaultEvictor:
     """One profile's evictor: `filters` is upstream's Filter, the others its PreEvictionFilter."""
 
-    def __init__(self, args: DefaultEvictorArgs, view: ClusterView, node_fit: NodeFit) -> None:
+    def __init__(
+        self,
+        args: DefaultEvictorArgs,
+        view: ClusterView,
+        node_fit: NodeFit,
+        rules: EvictorRules = UPSTREAM_RULES,
+    ) -> None:
         mandatory = args.no_eviction is NoEvictionPolicy.MANDATORY
-        self.filters = EvictorFilters(pod_filters(args), view, mandatory_no_eviction=mandatory)
+        self.filters = EvictorFilters(
+            pod_filters(args, rules), view, mandatory_no_eviction=mandatory, rules=rules
+        )
         self.node_fit_filter = NodeFitFilter(
             node_fit, args.node_selector, evictor_requires=args.node_fit
         )

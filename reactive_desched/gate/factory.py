@@ -7,6 +7,7 @@ from typing import Protocol
 from reactive_desched.brakes.brakes import Brakes
 from reactive_desched.fit.scheduler import SchedulerNodeFit
 from reactive_desched.gate.conflict_partners import ConflictPartnersLeaving
+from reactive_desched.gate.controller_rules import controller_rules
 from reactive_desched.gate.disruption import PdbFilter
 from reactive_desched.gate.evictor import DefaultEvictor, MinReadyNodes
 from reactive_desched.gate.gate import (
@@ -74,13 +75,14 @@ class GateFactory:
         self.moves = MoveTracker(view, config, self.memory)
         self._moving_limits = MovingLimits(view, self.moves, self.memory, config.controller.moves)
         self._workloads = Workloads(view, self._moving_of, clock)
+        self.evictor_rules = controller_rules(self._workloads.in_flight)
         self._guards = Guards(view, config.controller.guards, self._workloads)
         self._policy_revision = config.policy.revision
         self._view = view
 
     def evictor(self, args: DefaultEvictorArgs) -> DefaultEvictor:
         """Build a profile's evictor over the shared node fit."""
-        return DefaultEvictor(args, self._view, self.node_fit)
+        return DefaultEvictor(args, self._view, self.node_fit, self.evictor_rules)
 
     def gate(self, evictor: DefaultEvictor, *rules: GateFilter) -> Gate:
         """Build a profile's gate: final and cheap refusals first, what costs a token last.

@@ -4,8 +4,8 @@ The rules and their order are those of the SIG descheduler's DefaultEvictor. A f
 or its reason with a message; its `wakes` name the objects whose change may alter the answer.
 """
 
-from collections.abc import Callable, Iterator
-from typing import Final
+from collections.abc import Callable, Collection, Iterator
+from typing import Final, NamedTuple
 
 from msgspec import Struct
 
@@ -17,8 +17,10 @@ from reactive_desched.model.objects import (
     SYSTEM_CRITICAL_PRIORITY,
     PersistentVolumeClaim,
     Pod,
+    PodKey,
     PriorityClass,
 )
+from reactive_desched.model.opt_outs import EVICT, EvictWish, evict_wish, evict_wish_as_upstream
 from reactive_desched.model.wakes import (
     WakeOn,
     WakeOnPdb,
@@ -38,6 +40,13 @@ Rejection = tuple[GateReason, str]
 
 PodCheck = Callable[[Pod, ClusterView], Rejection | None]
 
+EVICT_SAYS_NO: Final = GateReason(
+    "EvictAnnotation",
+    "EvictFalse",
+    "The pod has the annotation `descheduler.alpha.kubernetes.io/evict` with a value that says no, "
+    'such as `"false"`: it stays. In a sweep the annotation lets the pod go whatever its value, as '
+    "in the SIG descheduler.",
+)
 MIRROR_POD: Final = GateReason(
     "MirrorPods", "MirrorPod", "The pod mirrors a static pod, which only the kubelet can stop."
 )
@@ -152,10 +161,21 @@ def wake_on_priority_class(pod: Pod) -> tuple[WakeOn, ...]:
     return (*wake_on_pod(pod), WakeOnPriorityClass())
 
 
+class InFlightCheck(Struct, frozen=True):
+    """What a filter says once the pods whose eviction is under way count as leaving.
+
+    No change of the cluster announces these, so only a finding is asked about, not what is kept.
+    """
+
+    pods: Callable[[Pod], Collection[PodKey]]
+    check: Callable[[Pod, ClusterView, Collection[PodKey]], Rejection | None]
+
+
 class PodFilter(Struct, frozen=True):
     """A filter: its gate's name, its check, and what may alter its answer.
 
     `retry_at_s` returns when a rejection ends that time alone lifts (seconds since the epoch).
+    `in_flight` is asked about a finding in addition, once `check` lets the pod pass.
     """
 
     name: str
@@ -163,6 +183,59 @@ class PodFilter(Struct, frozen=True):
     wakes: Callable[[Pod], tuple[WakeOn, ...]] = wake_on_pod
     retry_at_s: Callable[[Pod], float | None] = lambda _: None
     indexes: tuple[type[Index], ...] = ()
+    in_flight: InFlightCheck | None = None
+
+
+class ReplicaCount(NamedTuple):
+    """How many pods of an owner count for one of them, and a verb with this number for people."""
+
+    pods: int
+    words: str
+
+
+class ReplicaRule(Struct, frozen=True):
+    """How `minReplicas` counts the pods of the sole owner of a pod, and the indexes it reads.
+
+    `count` leaves out the pods whose eviction is under way that it is given; `in_flight` returns
+    those of a pod's owner.
+    """
+
+    count: Callable[[Pod, ClusterView, Collection[PodKey]], ReplicaCount]
+    indexes: tuple[type[Index], ...]
+    in_flight: Callable[[Pod], Collection[PodKey]] = lambda _: ()
+
+
+def _count_in_any_phase(pod: Pod, view: ClusterView, _: Collection[PodKey]) -> ReplicaCount:
+    replicas = view.index(ReplicaCounts).count(pod.owners[0].uid)
+    return ReplicaCount(replicas, f"has {format_count(replicas, 'pod')}")
+
+
+class EvictorRules(Struct, frozen=True):
+    """What the SIG descheduler's evictor and the controller judge differently.
+
+    `evict_wish` reads the annotation `evict`, `prefers_no_eviction` says whether the value of
+    `prefer-no-eviction` asks for something.
+    """
+
+    evict_wish: Callable[[str | None], EvictWish]
+    prefers_no_eviction: Callable[[str | None], bool]
+    replicas: ReplicaRule
+
+
+UPSTREAM_RULES: Final = EvictorRules(
+    evict_wish_as_upstream,
+    lambda value: value is not None,
+    ReplicaRule(_count_in_any_phase, (ReplicaCounts,)),
+)
+"""Those of a sweep: an annotation is there or not, and every pod of an owner counts."""
+
+
+def kept_by_annotation(pod: Pod, _: ClusterView) -> Rejection | None:
+    """Reject pods whose `evict` annotation says no."""
+    value = pod.annotations.evict
+    if evict_wish(value) is not EvictWish.STAYS:
+        return None
+    return EVICT_SAYS_NO, f'the pod has the annotation {EVICT}: "{value}", which keeps it here'
 
 
 def mirror_pod(pod: Pod, _: ClusterView) -> Rejection | None:
@@ -290,18 +363,19 @@ def labels_not_matching(selector: LabelSelector) -> PodCheck:
     return check
 
 
-def too_few_replicas(minimum: int) -> PodCheck:
+def too_few_replicas(
+    minimum: int, rule: ReplicaRule
+) -> Callable[[Pod, ClusterView, Collection[PodKey]], Rejection | None]:
     """Return the filter for small owners; a pod with several owners passes, as upstream."""
 
-    def check(pod: Pod, view: ClusterView) -> Rejection | None:
+    def check(pod: Pod, view: ClusterView, in_flight: Collection[PodKey]) -> Rejection | None:
         if len(pod.owners) != 1:
             return None
         owner = pod.owners[0]
-        replicas = view.index(ReplicaCounts).count(owner.uid)
+        replicas, words = rule.count(pod, view, in_flight)
         if replicas >= minimum:
             return None
-        pods = format_count(replicas, "pod")
-        message = f"{owner.kind} {owner.name} has {pods}, and minReplicas is {minimum}"
+        message = f"{owner.kind} {owner.name} {words}, and minReplicas is {minimum}"
         return TOO_FEW_REPLICAS, message
 
     return check
@@ -328,9 +402,11 @@ ALWAYS_ON: Final = (
 )
 
 
-def pod_filters(args: DefaultEvictorArgs) -> tuple[PodFilter, ...]:
+def pod_filters(
+    args: DefaultEvictorArgs, rules: EvictorRules = UPSTREAM_RULES
+) -> tuple[PodFilter, ...]:
     """Return the filters that these arguments ask for, in upstream's order of evaluation."""
-    return (*ALWAYS_ON, *_protection_filters(args), *_limit_filters(args))
+    return (*ALWAYS_ON, *_protection_filters(args), *_limit_filters(args, rules.replicas))
 
 
 def _protection_filters(args: DefaultEvictorArgs) -> Iterator[PodFilter]:
@@ -361,15 +437,17 @@ def _protection_filters(args: DefaultEvictorArgs) -> Iterator[PodFilter]:
         yield PodFilter(Protection.RESOURCE_CLAIMS, resource_claims)
 
 
-def _limit_filters(args: DefaultEvictorArgs) -> Iterator[PodFilter]:
+def _limit_filters(args: DefaultEvictorArgs, replicas: ReplicaRule) -> Iterator[PodFilter]:
     if args.label_selector is not None and not args.label_selector.is_empty:
         yield PodFilter("LabelSelector", labels_not_matching(args.label_selector))
     if args.min_replicas > 1:
+        check = too_few_replicas(args.min_replicas, replicas)
         yield PodFilter(
             "MinReplicas",
-            too_few_replicas(args.min_replicas),
+            lambda pod, view: check(pod, view, ()),
             wake_on_owner,
-            indexes=(ReplicaCounts,),
+            indexes=replicas.indexes,
+            in_flight=InFlightCheck(replicas.in_flight, check),
         )
     if args.min_pod_age_s is not None:
         age = args.min_pod_age_s

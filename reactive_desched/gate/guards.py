@@ -29,8 +29,12 @@ from reactive_desched.model.opt_outs import (
     DO_NOT_DISRUPT,
     DO_NOT_EVICT,
     SAFE_TO_EVICT,
+    EvictWish,
     OptOut,
+    evict_wish,
     read_opt_out,
+    says_no,
+    says_yes,
 )
 from reactive_desched.model.wakes import (
     WakeOn,
@@ -85,7 +89,8 @@ DO_NOT_EVICT_ANNOTATION: Final = GateReason(
     GuardName.DO_NOT_EVICT,
     "DoNotEvict",
     "The pod, its workload, its node or its namespace has the annotation "
-    "`reactive-desched/do-not-evict`.",
+    "`reactive-desched/do-not-evict`, and no nearer one of pod, workload and namespace says "
+    '`"false"`.',
 )
 DO_NOT_EVICT_UNREADABLE: Final = GateReason(
     GuardName.DO_NOT_EVICT,
@@ -144,31 +149,60 @@ SINGLE_REPLICA_MOVING: Final = GateReason(
 
 
 def do_not_evict(finding: Finding, inputs: GuardInputs) -> Hold | None:
-    """Hold pods that ask for it by our annotation, or whose node, workload or namespace does."""
-    pod = finding.pod
-    for where, value, wake in _opt_outs(pod, inputs.node(finding), inputs.view):
-        if (opt_out := read_opt_out(value, pod.created_s)) is None:
-            continue
-        message = f"{where} has the annotation {DO_NOT_EVICT}: {value}"
-        if opt_out.is_malformed:
-            hint = "write true, false, a time such as 2026-12-24T18:00:00Z, or a duration"
-            return Hold(DO_NOT_EVICT_UNREADABLE, f"{message}; {hint}", (wake,))
-        if (wait_s := _left_s(opt_out, inputs)) is None or wait_s > 0:
-            return Hold(DO_NOT_EVICT_ANNOTATION, message, (wake,), wait_s)
+    """Hold pods that ask for it by our annotation, or whose node, workload or namespace does.
+
+    Of the pod, its controllers and its namespace the nearest one with the annotation decides; one
+    whose time is over says nothing any more. A node speaks for itself: it holds its pods whatever
+    they say.
+    """
+    pod, node = finding.pod, inputs.node(finding)
+    if node is not None:
+        where, value, on_node = f"node {node.name}", node.do_not_evict, WakeOnNode(node.name)
+        if (hold := _asked(pod, where, value, (on_node,), inputs)) is not None:
+            return hold
+    wakes: tuple[WakeOn, ...] = ()
+    for where, value, wake in _opt_outs(pod, inputs.view):
+        wakes = (*wakes, wake)  # a nearer one may say no later
+        if says_no(value):
+            return None
+        if (hold := _asked(pod, where, value, wakes, inputs)) is not None:
+            return hold
     return None
 
 
-def _opt_outs(
-    pod: Pod, node: Node | None, view: ClusterView
-) -> Iterator[tuple[str, str | None, WakeOn]]:
-    """Yield what may carry our annotation, its value, and the wake of its change.
+def overriding_opt_out(finding: Finding, inputs: GuardInputs) -> str:
+    """Say whose annotation releases a pod that a farther one would hold; empty where none does."""
+    pod, released_by = finding.pod, ""
+    for where, value, wake in _opt_outs(pod, inputs.view):
+        if not released_by:
+            released_by = f"{where} has the annotation {DO_NOT_EVICT}: {value}" * says_no(value)
+        elif (hold := _asked(pod, where, value, (wake,), inputs)) is not None:
+            return f"{released_by}, which overrides this: {hold.message}"
+    return ""
+
+
+def _asked(
+    pod: Pod, where: str, value: str | None, wakes: tuple[WakeOn, ...], inputs: GuardInputs
+) -> Hold | None:
+    """Hold a pod by the value of our annotation, if it asks for that and its time is not over."""
+    if (opt_out := read_opt_out(value, pod.created_s)) is None:
+        return None
+    message = f"{where} has the annotation {DO_NOT_EVICT}: {value}"
+    if opt_out.is_malformed:
+        hint = "write true, false, a time such as 2026-12-24T18:00:00Z, or a duration"
+        return Hold(DO_NOT_EVICT_UNREADABLE, f"{message}; {hint}", wakes)
+    if (wait_s := _left_s(opt_out, inputs)) is None or wait_s > 0:
+        return Hold(DO_NOT_EVICT_ANNOTATION, message, wakes, wait_s)
+    return None
+
+
+def _opt_outs(pod: Pod, view: ClusterView) -> Iterator[tuple[str, str | None, WakeOn]]:
+    """Yield what may carry our annotation, nearest first, its value, and the wake of its change.
 
     A Deployment copies its annotations to its ReplicaSets and never takes them away again, so a
     ReplicaSet counts only where the Deployment is not known.
     """
     yield f"pod {pod}", pod.annotations.do_not_evict, WakeOnPod(pod.uid)
-    if node is not None:
-        yield f"node {node.name}", node.do_not_evict, WakeOnNode(node.name)
     values: dict[str, str | None] = {}
     chain = view.index(OwnerIndex).chain(pod)
     for owner in chain:
@@ -192,24 +226,30 @@ def _owner(uid: str, view: ClusterView) -> IntermediateOwner | Workload | None:
 
 def safe_to_evict(finding: Finding, _: GuardInputs) -> Hold | None:
     """Hold pods that cluster-autoscaler must not evict, unless they may be descheduled."""
-    annotations = finding.pod.annotations
-    if annotations.safe_to_evict != "false" or annotations.evict is not None:
+    value = finding.pod.annotations.safe_to_evict
+    if not says_no(value) or _may_be_descheduled(finding.pod):
         return None
-    return Hold(NOT_SAFE_TO_EVICT, f"the pod has the annotation {SAFE_TO_EVICT}: false")
+    return Hold(NOT_SAFE_TO_EVICT, f"the pod has the annotation {SAFE_TO_EVICT}: {value}")
+
+
+def _may_be_descheduled(pod: Pod) -> bool:
+    """Say whether the pod's evict annotation overrides the marks that other programs read."""
+    return evict_wish(pod.annotations.evict) is EvictWish.PASSES
 
 
 def do_not_disrupt(finding: Finding, inputs: GuardInputs) -> Hold | None:
     """Hold pods that Karpenter must not disrupt, and those on such nodes."""
     pod, node = finding.pod, inputs.node(finding)
-    if pod.annotations.evict is None and (value := pod.annotations.do_not_disrupt) is not None:
+    value = pod.annotations.do_not_disrupt
+    if value is not None and not _may_be_descheduled(pod):
         opt_out = read_opt_out(value, pod.created_s)
         if opt_out is not None and not opt_out.is_malformed:  # Karpenter reads nothing else either
             wait_s = _left_s(opt_out, inputs)
             if wait_s is None or wait_s > 0:
                 message = f"the pod has the annotation {DO_NOT_DISRUPT}: {value}"
                 return Hold(MUST_NOT_BE_DISRUPTED, message, (), wait_s)
-    if node is not None and node.do_not_disrupt == "true":
-        message = f"node {node.name} has the annotation {DO_NOT_DISRUPT}: true"
+    if node is not None and says_yes(node.do_not_disrupt):
+        message = f"node {node.name} has the annotation {DO_NOT_DISRUPT}: {node.do_not_disrupt}"
         return Hold(MUST_NOT_BE_DISRUPTED, message, (WakeOnNode(node.name),))
     return None
 
@@ -339,21 +379,22 @@ GUARDS: Final = (
     Guard(
         GuardName.DO_NOT_EVICT,
         do_not_evict,
-        f"`{DO_NOT_EVICT}` on the pod, its ReplicaSet, Job, Deployment or StatefulSet, its "
-        "node, or its namespace: `true`, a time, or a duration since the pod's creation",
+        f"`{DO_NOT_EVICT}` on the pod, its ReplicaSet, Job, Deployment or StatefulSet, or its "
+        "namespace, the nearest of which decides, or on its node: `true`, a time, a duration since "
+        'the pod\'s creation, or `"false"`',
         (OwnerIndex,),
     ),
     Guard(
         GuardName.SAFE_TO_EVICT,
         safe_to_evict,
         f'`{SAFE_TO_EVICT}: "false"` on the pod; the `evict` annotation of the SIG descheduler '
-        "overrides it",
+        "overrides it unless it says no",
     ),
     Guard(
         GuardName.DO_NOT_DISRUPT,
         do_not_disrupt,
         f"`{DO_NOT_DISRUPT}` on the pod (`true` or a duration since its creation; the `evict` "
-        "annotation overrides it) or on its node (`true`)",
+        "annotation overrides it unless it says no) or on its node (`true`)",
     ),
     Guard(
         GuardName.NOMINATED_PODS,
@@ -430,6 +471,12 @@ class Guards:
                 wakes = (WakeOnPod(finding.pod.uid), *hold.wakes)
                 return hold.reason.refuse(finding, hold.message, wakes, until)
         return None
+
+    def remark(self, finding: Finding) -> str:
+        """Say which annotation lets a pod go that another one would keep; empty where none does."""
+        if not self._inputs.settings.holds(GuardName.DO_NOT_EVICT, finding.plugin):
+            return ""
+        return overriding_opt_out(finding, self._inputs)
 
     def _active(self, plugin: str) -> tuple[Guard, ...]:
         active = self._by_plugin.get(plugin)

@@ -8,8 +8,9 @@ from cachetools import TTLCache
 from reactive_desched.model.decisions import GateReason, Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.history import PastEviction
-from reactive_desched.model.objects import Pod, PodKey
+from reactive_desched.model.objects import Annotations, Pod, PodKey
 from reactive_desched.model.opt_outs import EVICTION_IN_PROGRESS as IN_PROGRESS
+from reactive_desched.model.opt_outs import is_set
 from reactive_desched.model.outcomes import POD_LEAVES
 from reactive_desched.model.wakes import WakeOnEviction, WakeOnPod
 
@@ -85,7 +86,7 @@ class InFlightEvictions:
         """Refuse a pod that another program moves, or was asked to move."""
         pod = finding.pod
         wakes, retry_at_s = (WakeOnPod(pod.uid),), None
-        if pod.annotations.is_evicted_in_background:
+        if _is_evicted_in_background(pod.annotations):
             self._in_background.pop(pod.uid, None)  # from now on the annotation says it
             message = f"another program moves the pod: it has the annotation {IN_PROGRESS}"
         elif (until := self._asked_until(pod)) is not None:
@@ -98,7 +99,7 @@ class InFlightEvictions:
 
     def _asked_until(self, pod: Pod) -> float | None:
         """Return until when another program that was asked to move the pod has to begin."""
-        if not self._asks_in_background or pod.annotations.request_evict_only is None:
+        if not self._asks_in_background or not _asks_in_background(pod.annotations):
             return None
         until = self._in_background.get(pod.uid)
         return None if until is None or until <= self._clock() else until
@@ -139,7 +140,7 @@ class InFlightEvictions:
         """Take the pod out: its intent has an outcome."""
         self._open.pop(pod.uid, None)
         if evicted:
-            if pod.annotations.request_evict_only is not None:
+            if _asks_in_background(pod.annotations):
                 self._note_asked(pod.uid, BACKGROUND_S)
             self._recently_evicted[pod.uid] = None
 
@@ -147,3 +148,13 @@ class InFlightEvictions:
         """Remember an accepted eviction for the case that another program moves the pod."""
         self._asks_in_background = True
         self._in_background[pod] = self._clock() + left_s
+
+
+def _asks_in_background(annotations: Annotations) -> bool:
+    """Say whether another program moves the pod once it is asked to."""
+    return is_set(annotations.request_evict_only)
+
+
+def _is_evicted_in_background(annotations: Annotations) -> bool:
+    """Say whether another program carries out an eviction of the pod."""
+    return is_set(annotations.eviction_in_progress) and _asks_in_background(annotations)

@@ -47,6 +47,10 @@ class ProfileView(ClusterView):
         """Say whether the pod passes every filter of the profile's evictor."""
         return self._evictable.allows(pod)
 
+    def prefers_no_eviction(self, pod: Pod) -> bool:
+        """Say whether the pod asks by its annotation to be evicted after others."""
+        return self._evictor.filters.prefers_no_eviction(pod)
+
     @property
     def target_selector(self) -> Selector:
         """Which nodes the evictor counts as places for an evicted pod."""

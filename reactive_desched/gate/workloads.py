@@ -169,6 +169,11 @@ class Workloads:
             self._leaving_unseen(own.uid),
         )
 
+    def in_flight(self, pod: Pod) -> tuple[PodKey, ...]:
+        """Return the pods of a pod's controller that leave, and do not yet in the cluster state."""
+        own = controller_of(pod.owners)
+        return () if own is None else self._leaving_unseen(own.uid)
+
     def seconds_to_turn(self, pod: Pod, workload: WorkloadState) -> float:
         """Return for how long a pod of a StatefulSet waits for those of higher ordinals, or 0.
 
@@ -257,11 +262,12 @@ class Workloads:
 
     def reserve(self, pod: Pod) -> None:
         """Take in that the pod's eviction was decided."""
-        own = controller_of(pod.owners)
-        if own is None or own.kind in WITHOUT_REPLICAS:
+        if (own := controller_of(pod.owners)) is None:
             return
         now, uid = self._clock(), own.uid
         _put(self._leaving, uid, self._leaving.get(uid, {}))[pod.uid] = now
+        if own.kind in WITHOUT_REPLICAS:
+            return
         owner = self._view.index(OwnerIndex).chain(pod)[-1]
         known = self._view.workload(owner.uid)
         if known is not None and known.replicas == 1:

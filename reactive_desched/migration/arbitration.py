@@ -15,7 +15,7 @@ from reactive_desched.gate.filters import Rejection
 from reactive_desched.migration.in_progress import JobCounts
 from reactive_desched.migration.limits import MigrationLimits, SizeOf
 from reactive_desched.migration.order import RankedJob, in_order
-from reactive_desched.migration.protections import protections
+from reactive_desched.migration.protections import passes_by_annotation, protections
 from reactive_desched.migration.settings import ArbitrationSettings
 from reactive_desched.migration.steps import awaits_arbitration
 from reactive_desched.model.findings import YieldPoint
@@ -138,15 +138,15 @@ class Arbitrator:
 
     def rejects(self, pod: Pod) -> Rejection | None:
         """Return why no job of a pod may be made; every job that has not ended counts."""
-        if pod.annotations.evict is not None:
+        if passes_by_annotation(pod):
             return None
         limits = MigrationLimits(self._settings, self._counts.every, self._size_of)
         return self._forbidden(pod, limits) or limits.reached(pod)
 
     def _judge(self, each: JobOfPod, limits: MigrationLimits) -> ArbitrationResult:
-        """Decide on one job; the pod's evict annotation passes every check."""
+        """Decide on one job; a pod that its evict annotation lets go passes every check."""
         pod = each.pod
-        if pod is None or pod.annotations.evict is not None:
+        if pod is None or passes_by_annotation(pod):
             return Passed(each.job, pod)
         if (rejection := self._forbidden(pod, limits)) is not None:
             return Forbidden(each.job, pod, rejection)

@@ -12,6 +12,7 @@ from reactive_desched.gate.filters import (
     Rejection,
     daemon_set_pod,
     has_pvc,
+    kept_by_annotation,
     labels_not_matching,
     local_storage,
     no_owner,
@@ -24,6 +25,7 @@ from reactive_desched.model.decisions import GateReason
 from reactive_desched.model.koordinator import eviction_cost
 from reactive_desched.model.migration_jobs import SkipGate
 from reactive_desched.model.objects import Pod
+from reactive_desched.model.opt_outs import EvictWish, evict_wish
 from reactive_desched.state.view import ClusterView
 
 NEVER_EVICT_COST: Final = 2**31 - 1
@@ -51,6 +53,7 @@ def _protections(settings: ArbitrationSettings) -> Iterator[PodCheck]:
     skips = settings.skips
     if not skips(SkipGate.NAMESPACES):
         yield _namespace_check(settings.namespaces)
+    yield kept_by_annotation
     yield _cost_check
     yield daemon_set_pod
     yield from (each.check for each in ALWAYS_ON)
@@ -84,3 +87,8 @@ def _cost_check(pod: Pod, _: ClusterView) -> Rejection | None:
     if eviction_cost(pod) != NEVER_EVICT_COST:
         return None
     return EVICTION_COST, f"the pod's eviction cost is {NEVER_EVICT_COST}: it must never be moved"
+
+
+def passes_by_annotation(pod: Pod) -> bool:
+    """Say whether the pod's evict annotation lets it pass every check."""
+    return evict_wish(pod.annotations.evict) is EvictWish.PASSES

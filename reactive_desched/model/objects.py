@@ -127,11 +127,6 @@ class Annotations(Struct, frozen=True, gc=False):
     request_evict_only: str | None = None
     eviction_in_progress: str | None = None
 
-    @property
-    def is_evicted_in_background(self) -> bool:
-        """Say whether another program carries out an eviction of the pod."""
-        return self.request_evict_only is not None and self.eviction_in_progress is not None
-
 
 DEFAULT_SCHEDULER: Final = "default-scheduler"
 

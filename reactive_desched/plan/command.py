@@ -23,6 +23,7 @@ from reactive_desched.plan.missing_inputs import (
     missing_nodes,
     missing_owners,
     stale_measurements,
+    unclear_annotations,
 )
 from reactive_desched.plan.mode import PlanMode, RunBounds
 from reactive_desched.plan.output import write
@@ -422,6 +423,8 @@ def _warnings(
         yield from missing_inputs(policy, snapshot)
         if mode is PlanMode.RUN:
             yield from missing_owners(snapshot)
+    if mode is PlanMode.RUN:
+        yield from unclear_annotations(snapshot)
     if snapshot.stale_samples:
         yield from stale_measurements(snapshot, configuration.controller.usage)
     yield from missing_measurements(policy, snapshot)

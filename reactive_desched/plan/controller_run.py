@@ -162,7 +162,11 @@ class _ControllerRun:
         self._max_evaluations = MAX_EVALUATIONS + len(configuration.policy.profiles) * subjects
         self._cluster = AssumedCluster(self._controller, self._clock, bounds.ready_after_s)
         self._jobs = self._assumed_jobs(needs_place=_keeps_places(configuration))
-        self._formatter = DecisionFormatter(configuration.policy.profiles, self._controller.view)
+        self._formatter = DecisionFormatter(
+            configuration.policy.profiles,
+            self._controller.view,
+            self._controller.gates.evictor_rules,
+        )
         self._requests: deque[tuple[float, Intent]] = deque()
         self._evictions: list[PlannedDecision] = []
         self._replacements: list[str] = []

@@ -6,7 +6,7 @@ from typing import Final
 from msgspec import Struct
 
 from reactive_desched.gate.evictor import EvictorFilters
-from reactive_desched.gate.filters import pod_filters
+from reactive_desched.gate.filters import UPSTREAM_RULES, EvictorRules, pod_filters
 from reactive_desched.model.decisions import Decision, Defer, Evict
 from reactive_desched.model.objects import Pod
 from reactive_desched.plan.defaults import is_default_uid
@@ -29,8 +29,10 @@ class PlanResult(Struct, frozen=True):
 class DecisionFormatter:
     """Puts decisions into words, adding to a protection's refusal what the others say."""
 
-    def __init__(self, profiles: Sequence[Profile], view: ClusterView) -> None:
-        asked = {profile.name: pod_filters(profile.evictor) for profile in profiles}
+    def __init__(
+        self, profiles: Sequence[Profile], view: ClusterView, rules: EvictorRules = UPSTREAM_RULES
+    ) -> None:
+        asked = {profile.name: pod_filters(profile.evictor, rules) for profile in profiles}
         self._names: Final = {guard.name for each in asked.values() for guard in each}
         self._guards: Final[Mapping[str, EvictorFilters]] = {
             name: EvictorFilters(each, view, mandatory_no_eviction=False)

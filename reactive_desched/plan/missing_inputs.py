@@ -1,14 +1,16 @@
-"""Names the objects that a decision depends on and the input lacks."""
+"""Names what a decision depends on and the input lacks, or has in a form that means little."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from reactive_desched.model.objects import controller_of
+from reactive_desched.model.opt_outs import EVICT, is_clear_evict_wish
 from reactive_desched.model.usage import NodeMetric, NodeUsage, source_kind
 from reactive_desched.plan.snapshot import Snapshot
 from reactive_desched.policy.document import MetricsSourceKind
 from reactive_desched.policy.policy import AnyPlugin, Policy, Profile
 from reactive_desched.policy.protections import Protection
+from reactive_desched.primitives.counts import format_count
 from reactive_desched.primitives.moments import format_second
 from reactive_desched.state.kinds.node_metric import NODE_METRIC
 from reactive_desched.state.resources import (
@@ -29,7 +31,12 @@ __all__ = [
     "missing_nodes",
     "missing_owners",
     "stale_measurements",
+    "unclear_annotations",
 ]
+
+
+MAX_VALUES_NAMED: Final = 5
+"""So many unclear values of an annotation are named."""
 
 
 def missing_inputs(policy: Policy, snapshot: Snapshot) -> Iterator[str]:
@@ -134,4 +141,19 @@ def missing_nodes(snapshot: Snapshot) -> Iterator[str]:
         yield (
             f"{len(missing)} pods are on {len(nodes)} nodes that are not there, for example"
             f" {nodes[0]}; they are not looked at"
+        )
+
+
+def unclear_annotations(snapshot: Snapshot) -> Iterator[str]:
+    """Say which values of the annotation `evict` are neither yes nor no: they let the pods go."""
+    unclear: dict[str, list[str]] = {}
+    for pod in snapshot.pods:
+        value = pod.annotations.evict
+        if value is not None and not is_clear_evict_wish(value):
+            unclear.setdefault(value, []).append(str(pod))
+    for value, pods in sorted(unclear.items())[:MAX_VALUES_NAMED]:
+        yield (
+            f"{format_count(len(pods), 'pod', 'has', 'have')} the annotation {EVICT}: {value!r}, "
+            f"for example {min(pods)}: it is neither true nor false, and lets them pass every "
+            "protection of the policy"
         )

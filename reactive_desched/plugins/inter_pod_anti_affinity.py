@@ -59,13 +59,16 @@ class InterPodAntiAffinityPlugin(DeschedulePlugin[PodSubject, InterPodAntiAffini
         """Name the pods that may be near a forbidden one, or no longer, least important first."""
         match change:
             case NodeAdded(node=node):
-                return _by_importance(view.index(PodAffinity).violated_by(NodeSubject(node)))
+                return _by_importance(view.index(PodAffinity).violated_by(NodeSubject(node)), view)
             case NodeLabelsChanged(node=node, keys=keys):
-                return _by_importance(view.index(PodAffinity).violated_by(NodeSubject(node), keys))
+                violated = view.index(PodAffinity).violated_by(NodeSubject(node), keys)
+                return _by_importance(violated, view)
             case PodSpecChanged(pod=pod):
                 return (PodSubject(pod.key),)
             case PodChange(pod=pod):
-                return _by_importance(view.index(PodAffinity).violated_by(PodSubject(pod.key)))
+                return _by_importance(
+                    view.index(PodAffinity).violated_by(PodSubject(pod.key)), view
+                )
             case AntiAffinityResolved(pods=pods):
                 return map(PodSubject, pods)
             case _:
@@ -118,15 +121,17 @@ def _all_subjects(view: View) -> Iterator[PodSubject]:
     for node in sorted(view.index(PodAffinity).nodes_with_terms()):
         node_and_pods = view.pods_of(NodeSubject(node))
         if node_and_pods is not None:
-            yield from _by_importance([pod for pod in node_and_pods[1] if pod.spec.anti_affinity])
+            with_terms = [pod for pod in node_and_pods[1] if pod.spec.anti_affinity]
+            yield from _by_importance(with_terms, view)
 
 
-def _by_importance(pods: Iterable[Pod]) -> list[PodSubject]:
+def _by_importance(pods: Iterable[Pod], view: View) -> list[PodSubject]:
     """Name pods, each once, least important first."""
     chosen = {pod.uid: pod for pod in pods}
     if len(chosen) <= 1:
         return list(map(PodSubject, chosen))
-    return [PodSubject(pod.uid) for pod in sorted(chosen.values(), key=pod_importance)]
+    importance = pod_importance(view.prefers_no_eviction)
+    return [PodSubject(pod.uid) for pod in sorted(chosen.values(), key=importance)]
 
 
 def _details(term: PodAffinityTerm, node: Node, other: Pod) -> dict[str, int | str]:

@@ -23,6 +23,7 @@ from reactive_desched.controller.pending import PendingFinding
 from reactive_desched.controller.subscriptions import PluginInstance
 from reactive_desched.gate.evictor import EvictorFilters
 from reactive_desched.gate.gate import Gate
+from reactive_desched.gate.guards import Guards
 from reactive_desched.migration.making import JobMakingGate
 from reactive_desched.migration.migrations import PLUGIN as MIGRATION_JOBS
 from reactive_desched.model.decisions import Defer, Refuse
@@ -77,6 +78,7 @@ class PluginAnswer(Struct, frozen=True, rename="camel", omit_defaults=True):
 class GateAnswer(Struct, frozen=True, rename="camel", omit_defaults=True):
     """What one gate says: it passes, or the code, the message and the setting of its rejection.
 
+    The message of one that passes names the annotation by which it does, if there is one.
     `until` is when it is asked again at the latest, `waitsFor` which changes may alter its answer.
     """
 
@@ -323,7 +325,7 @@ class Explainer:
     def _gates(self, gate: Gate | JobMakingGate, finding: Finding) -> Iterator[GateAnswer]:
         for name, decision in gate.explain(finding, self._now):
             if decision is None:
-                yield GateAnswer(name, passes=True)
+                yield GateAnswer(name, passes=True, message=_remark(gate, name, finding))
                 continue
             yield self._rejection(decision)
             if name == EvictorFilters.name:
@@ -404,6 +406,12 @@ def _other_rejections(gate: Gate | JobMakingGate, pod: Pod, named: str) -> Itera
                 message=message,
                 setting=reason.setting,
             )
+
+
+def _remark(gate: Gate | JobMakingGate, name: str, finding: Finding) -> str:
+    """Say which annotation lets a pod pass a gate, where one does."""
+    filters = (each for each in gate.filters if isinstance(each, EvictorFilters | Guards))
+    return next((each.remark(finding) for each in filters if each.name == name), "")
 
 
 def _subjects(

@@ -153,6 +153,10 @@ class _Text:
             yield self._layout.styled(_BOLD, title)
         if passing:
             yield from hanging_indent("  pass: ", ", ".join(passing), self._layout)
+        for gate in profile["gates"]:
+            if gate["passes"] and gate.get("message"):
+                head = f"  {gate['gate']} passes: "
+                yield from hanging_indent(head, gate["message"], self._layout)
         yield from hanging_indent("  other nodes: ", profile["nodes"], self._layout)
 
     def _history(self, history: Sequence[Answer]) -> Iterator[str]:

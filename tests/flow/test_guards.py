@@ -164,7 +164,64 @@ async def test_an_opt_out_ends_by_itself(value: str, created_s: int, ends_s: flo
     assert len(flow.observer.decisions) == (2 if ends_s else 1)
 
 
-@pytest.mark.parametrize("value", ["", "yes", "2026-12-24", "2026-12-24T18:00:00", "3 days"])
+NEAREST_FIRST = [
+    pytest.param("false", "true", None, [], id="the pod may go in a workload that stays"),
+    pytest.param("true", "false", None, ["DoNotEvict"], id="the pod stays"),
+    pytest.param(None, "false", "true", [], id="the Deployment may go in a namespace that stays"),
+    pytest.param(None, "no", "true", [], id="whatever the word for no"),
+    pytest.param(None, "true", "false", ["DoNotEvict"], id="the Deployment stays"),
+    pytest.param(None, "1970-01-01T00:00:00Z", "true", ["DoNotEvict"], id="a time that is over"),
+    pytest.param("false", None, "true", [], id="the pod may go in a namespace that stays"),
+    pytest.param("maybe", "false", None, ["DoNotEvictUnreadable"], id="what cannot be read"),
+]
+
+
+@pytest.mark.parametrize(("on_pod", "on_deployment", "on_namespace", "reasons"), NEAREST_FIRST)
+async def test_the_nearest_of_pod_workload_and_namespace_that_says_something_decides(
+    on_pod: str | None, on_deployment: str | None, on_namespace: str | None, reasons: list[str]
+) -> None:
+    carriers = [
+        change(WEB, annotations=Annotations(do_not_evict=on_pod)),
+        SET,
+        change(WEB_DEPLOYMENT, do_not_evict=on_deployment),
+        change(SPACE, do_not_evict=on_namespace),
+    ]
+    if reasons:
+        await held_until(DO_NOT_EVICT, carriers, None, reasons[0])
+    else:
+        assert await evicted_with(*carriers) == ["web"]
+
+
+async def test_a_pod_that_its_namespace_holds_goes_once_its_deployment_says_no() -> None:
+    held = [WEB, SET, WEB_DEPLOYMENT, change(SPACE, do_not_evict="true")]
+    released = change(WEB_DEPLOYMENT, do_not_evict="false")
+
+    await held_until(DO_NOT_EVICT, held, released, "DoNotEvict")
+
+
+async def test_a_node_that_keeps_its_pods_keeps_those_too_that_say_no() -> None:
+    held: Node = change(TAINTED, do_not_evict="true")
+
+    await held_until(DO_NOT_EVICT, [held, annotated(do_not_evict="false")], TAINTED, "DoNotEvict")
+
+
+def test_why_names_the_annotation_that_overrides_another_one() -> None:
+    state = ClusterState()
+    for each in (WEB, SET, change(WEB_DEPLOYMENT, do_not_evict="false")):
+        state.upsert(each)
+    view = ClusterView(state, lambda: 0.0)
+    guards = Guards(view, GuardSettings(), Workloads(view, lambda _: 0, lambda: 0.0))
+    finding = Finding(WEB, "Any", "why")
+    assert guards.remark(finding) == ""
+
+    state.upsert(change(SPACE, do_not_evict="true"))
+
+    remark = guards.remark(finding)
+    assert "Deployment default/web" in remark
+    assert "namespace default" in remark
+
+
+@pytest.mark.parametrize("value", ["", "maybe", "2026-12-24", "2026-12-24T18:00:00", "3 days"])
 async def test_an_opt_out_that_cannot_be_read_protects_and_says_so_once(value: str) -> None:
     asks = annotated(do_not_evict=value)
 
@@ -174,10 +231,22 @@ async def test_an_opt_out_that_cannot_be_read_protects_and_says_so_once(value: s
 async def test_a_pod_that_cluster_autoscaler_must_not_evict_is_held() -> None:
     guards = only(GuardName.SAFE_TO_EVICT)
 
-    await held_until(guards, [annotated(safe_to_evict="false")], WEB, "NotSafeToEvict")
+    for no in ("false", "False", "no"):
+        await held_until(guards, [annotated(safe_to_evict=no)], WEB, "NotSafeToEvict")
+    both = annotated(safe_to_evict="false", evict="false")
+    await held_until(guards, [both], annotated(evict="true"), "EvictFalse")
 
 
-@pytest.mark.parametrize("annotations", [{"safe_to_evict": "true"}, {"do_not_disrupt": "false"}])
+@pytest.mark.parametrize(
+    "annotations",
+    [
+        {"safe_to_evict": "true"},
+        {"safe_to_evict": ""},
+        {"do_not_disrupt": "false"},
+        {"do_not_disrupt": "no"},
+        {"do_not_evict": "False"},
+    ],
+)
 async def test_marks_that_allow_an_eviction_hold_nothing(annotations: dict[str, str]) -> None:
     assert await evicted_with(annotated(**annotations)) == ["web"]
 
@@ -202,7 +271,8 @@ async def evicted_with(*objects: ClusterObject) -> list[str]:
 async def test_a_pod_that_karpenter_must_not_disrupt_is_held() -> None:
     guards = only(GuardName.DO_NOT_DISRUPT)
 
-    await held_until(guards, [annotated(do_not_disrupt="true")], WEB, "DoNotDisrupt")
+    for yes in ("true", "True"):
+        await held_until(guards, [annotated(do_not_disrupt=yes)], WEB, "DoNotDisrupt")
 
 
 async def test_karpenters_mark_may_be_a_duration() -> None:

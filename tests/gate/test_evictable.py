@@ -8,23 +8,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reactive_desched.gate.controller_rules import controller_rules
 from reactive_desched.gate.evictable import EvictableIndex
 from reactive_desched.gate.evictor import EVICTABLE, EvictorFilters
-from reactive_desched.gate.filters import pod_filters
+from reactive_desched.gate.filters import UPSTREAM_RULES, EvictorRules, pod_filters
 from reactive_desched.model.changes import PodEvictabilityChanged
 from reactive_desched.model.labels import LabelSelector
 from reactive_desched.model.objects import (
     Annotations,
     ClusterObject,
+    Deployment,
+    OwnerReference,
     PersistentVolumeClaim,
     Pod,
     PodDisruptionBudget,
     PriorityClass,
+    ReplicaSet,
 )
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.view import ClusterView
-from reactive_desched.testing.builders import node, pod, pod_status
+from reactive_desched.testing.builders import READY, node, pod, pod_status
 
 ARGS: list[dict[str, Any]] = [
     {},
@@ -44,16 +48,22 @@ ARGS: list[dict[str, Any]] = [
 ]
 
 
+CONTROLLER_RULES = controller_rules(lambda _: ())
+DEPLOYMENT = OwnerReference("Deployment", "a", "d", controller=True)
+
+
 class Cluster:
     """A cluster under one evictor, with an index that follows it and notes what it announces."""
 
-    def __init__(self, args: dict[str, Any]) -> None:
+    def __init__(self, args: dict[str, Any], rules: EvictorRules = UPSTREAM_RULES) -> None:
         self.now_s = 100.0
         self.state = ClusterState()
         self.view = ClusterView(self.state, lambda: self.now_s)
         made = DefaultEvictorArgs.model_validate(args)
         mandatory = made.no_eviction == "Mandatory"
-        filters = EvictorFilters(pod_filters(made), self.view, mandatory_no_eviction=mandatory)
+        filters = EvictorFilters(
+            pod_filters(made, rules), self.view, mandatory_no_eviction=mandatory, rules=rules
+        )
         self.filters = filters
         self.index = EvictableIndex(filters, self.view)
         self.announced: dict[str, bool] = {}
@@ -177,15 +187,15 @@ pods = st.builds(
         owner=st.sampled_from(["ReplicaSet/a", "ReplicaSet/b", "DaemonSet/c", None]),
         labels=st.sampled_from([{}, {"app": "web"}]),
         priority=st.sampled_from([None, 5, 2_000_000_000]),
-        status=st.sampled_from([pod_status(), pod_status("Failed")]),
+        status=st.sampled_from([READY, pod_status(), pod_status("Failed")]),
     ),
     start_delay_s=st.sampled_from([None, 50, 90]),
     deletion_s=st.sampled_from([None, None, 100]),
     pvc_names=st.sampled_from([(), ("data",)]),
     annotations=st.builds(
         Annotations,
-        evict=st.sampled_from([None, ""]),
-        prefer_no_eviction=st.sampled_from([None, ""]),
+        evict=st.sampled_from([None, None, "", "false"]),
+        prefer_no_eviction=st.sampled_from([None, "", "false"]),
     ),
 )
 others = st.one_of(
@@ -203,6 +213,10 @@ others = st.one_of(
         storage_class=st.sampled_from(["", "disk", "net"]),
     ),
     st.builds(PriorityClass, st.just("high"), value=st.sampled_from([1, 10])),
+    st.builds(
+        Deployment, st.just("default"), st.just("a"), st.just("d"), replicas=st.integers(1, 3)
+    ),
+    st.builds(ReplicaSet, st.just("owner-a"), controller=st.sampled_from([None, DEPLOYMENT])),
 )
 steps = st.one_of(
     st.tuples(st.sampled_from(["put", "put_and_ask"]), pods | others),
@@ -211,11 +225,15 @@ steps = st.one_of(
 )
 
 
-@given(st.sampled_from(ARGS), st.lists(steps, min_size=8, max_size=40))
+@given(
+    st.sampled_from(ARGS),
+    st.sampled_from([UPSTREAM_RULES, CONTROLLER_RULES]),
+    st.lists(steps, min_size=8, max_size=40),
+)
 def test_after_any_changes_an_answer_equals_one_evaluated_anew(
-    args: dict[str, Any], story: list[tuple[str, Any]]
+    args: dict[str, Any], rules: EvictorRules, story: list[tuple[str, Any]]
 ) -> None:
-    cluster = Cluster(args)
+    cluster = Cluster(args, rules)
     cluster.put(*(pod(name, on="n1") for name in ("p1", "p2", "p3")))
     cluster.ask()
     for verb, about in story:

@@ -123,6 +123,14 @@ def test_a_pod_that_another_program_was_asked_to_move_has_ten_minutes_to_begin(
     assert memory.check(Finding(LAUNCHER, "Test", "why"), clock.now) is None
 
 
+def test_an_annotation_that_says_another_program_moves_the_pod_may_say_no() -> None:
+    memory = InFlightEvictions(Clock())
+    for asked, moves in (("false", ""), ("", "false")):
+        annotations = Annotations(request_evict_only=asked, eviction_in_progress=moves)
+        launcher = msgspec.structs.replace(LAUNCHER, annotations=annotations)
+        assert memory.check(Finding(launcher, "Test", "why"), 0) is None
+
+
 def test_a_pod_stays_in_progress_as_long_as_its_annotation_says_so() -> None:
     clock = Clock()
     memory = InFlightEvictions(clock)

@@ -227,3 +227,12 @@ def test_the_evict_annotation_passes_every_check() -> None:
     marked = pod("a", deletion_s=1, annotations=Annotations(evict=""))
 
     assert isinstance(results(OFF, [marked], [job(marked)])["a"], Passed)
+
+
+def test_an_evict_annotation_that_says_no_forbids_every_job_of_the_pod() -> None:
+    marked = pod("a", annotations=Annotations(evict="false"))
+
+    found = results(OFF, [marked], [job(marked)])["a"]
+
+    assert isinstance(found, Forbidden)
+    assert found.rejection[0].code == "EvictFalse"

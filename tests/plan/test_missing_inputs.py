@@ -171,3 +171,19 @@ def test_measurements_of_a_source_that_the_policy_does_not_provide_do_not_count(
     report = world.look(path, policy=missing)
     assert report.decisions == ()
     assert "metricsProviders has no KubernetesMetrics" in report.warnings[0]
+
+
+def test_values_of_the_evict_annotation_that_are_neither_yes_nor_no_are_named(
+    world: Any, golden: Golden
+) -> None:
+    def annotated(name: str, value: str) -> Any:  # the JSON of a pod
+        made = world.pod(name, on="n1")
+        made["metadata"]["annotations"] = {"descheduler.alpha.kubernetes.io/evict": value}
+        return made
+
+    pods = [annotated(*each) for each in (("d", "please"), ("e", "false"), ("f", "true"))]
+    path = world.file(world.listed([*world.small(), *pods]))
+
+    assert world.look(path, mode=PlanMode.RUN).warnings[-1] == golden()
+    once = world.look(path, mode=PlanMode.ONCE)
+    assert not any("please" in warning for warning in once.warnings)

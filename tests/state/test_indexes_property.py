@@ -27,6 +27,7 @@ from reactive_desched.model.objects import (
     ZONE_LABEL,
     ClusterObject,
     CSINode,
+    Deployment,
     Job,
     Namespace,
     OwnerReference,
@@ -37,6 +38,7 @@ from reactive_desched.model.objects import (
     PodDisruptionBudget,
     PodStatus,
     ReplicaSet,
+    StatefulSet,
     controller_of,
 )
 from reactive_desched.model.reservations import Reservation, ReservationPhase
@@ -200,9 +202,11 @@ budgets = st.builds(
 OTHERS: list[ClusterObject] = [
     *(Namespace("shop", labels={"stage": stage}) for stage in ("live", "test")),
     *(ReplicaSet(f"rs-{name}", controller=OWNERS[0][0]) for name in "ab"),
+    *(Deployment("default", "rs-a", "rs-a", replicas=replicas) for replicas in (1, 2)),
+    StatefulSet("default", "b", "rs-b", replicas=2),
     Job("rs-a", controller=OWNERS[1][0]),
-    PersistentVolumeClaim("default", "data", volume_name="v1"),
-    PersistentVolume("v1", claim_ref="default/data"),
+    *[PersistentVolumeClaim("default", "data", volume_name="v1")] * 2,
+    *[PersistentVolume("v1", claim_ref="default/data")] * 2,
     CSINode("n1", attach_limits={"disks": 1}),
     *(
         MigrationJob(name=f"j{number}", uid=f"j{number}", pod=PodReference(*of))

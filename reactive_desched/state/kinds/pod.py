@@ -13,6 +13,7 @@ from reactive_desched.model.opt_outs import (
     DO_NOT_EVICT,
     EVICT,
     EVICTION_IN_PROGRESS,
+    PREFER_NO_EVICTION,
     REQUEST_EVICT_ONLY,
     SAFE_TO_EVICT,
 )
@@ -42,9 +43,7 @@ class PodAnnotations(WireStruct, frozen=True, gc=False):
     """The annotations that a descheduler reads; the parser skips all others."""
 
     evict: str | None = field(name=EVICT, default=None)
-    prefer_no_eviction: str | None = field(
-        name="descheduler.alpha.kubernetes.io/prefer-no-eviction", default=None
-    )
+    prefer_no_eviction: str | None = field(name=PREFER_NO_EVICTION, default=None)
     mirror: str | None = field(name="kubernetes.io/config.mirror", default=None)
     config_source: str | None = field(name="kubernetes.io/config.source", default=None)
     deletion_cost: str | None = field(

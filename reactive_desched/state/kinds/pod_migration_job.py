@@ -20,7 +20,7 @@ from reactive_desched.model.migration_jobs import (
     Phase,
     PodReference,
 )
-from reactive_desched.model.opt_outs import EVICT
+from reactive_desched.model.opt_outs import EVICT, is_set
 from reactive_desched.primitives.durations import DurationError, parse_duration
 from reactive_desched.state.kinds.interning import epoch_seconds, parse_resource_version
 from reactive_desched.state.kinds.kind import (
@@ -114,7 +114,7 @@ def _read(wire: WirePodMigrationJob) -> MigrationJob:
         is_paused=spec.paused,
         is_to_be_aborted=annotations.abort == TRUE,
         reservation=spec.reservation_options.reservation_ref.name,
-        is_unlimited=annotations.evict is not None,
+        is_unlimited=is_set(annotations.evict),
         policy=metadata.labels.get(POLICY_LABEL, ""),
         delete_options=spec.delete_options,
     )

@@ -412,6 +412,7 @@ function podAnswer(answer) {
       row(cell(each.gate), cell(reasonLink(each.reason)), cell(`${each.message}${each.setting ? ` [setting: ${each.setting}]` : ""}`),
         cell(each.until ? clock(each.until) : (each.waitsFor ?? []).join(", "))))));
     parts.push(make("p", { className: "faint", textContent: `pass: ${passing.map((each) => each.gate).join(", ")}` }),
+      ...passing.filter((each) => each.message).map((each) => make("p", { textContent: `${each.gate} passes: ${each.message}` })),
       make("p", { textContent: `Other nodes: ${profile.nodes}` }));
   }
   if (answer.history.length) parts.push(make("h3", { textContent: "Earlier evictions of this workload" }),
