@@ -109,6 +109,29 @@ class HasMetricsSource(Protocol):
         ...
 
 
+class NodeBand(Struct, frozen=True):
+    """Which nodes a plugin gives pods and which it takes them from, in per cent by resource.
+
+    It `fills` nodes that use at most so much of every resource, `empties` nodes that use at most so
+    much of every resource, and `drains` nodes that use more than that of any. `nodes` are those
+    that it looks at, None for all.
+    """
+
+    fills: Mapping[str, float] = {}
+    empties: Mapping[str, float] = {}
+    drains: Mapping[str, float] = {}
+    nodes: LabelSelector | None = None
+
+
+@runtime_checkable
+class MovesBetweenNodes(Protocol):
+    """Arguments of a plugin that moves pods from some nodes to others, by their use."""
+
+    def node_bands(self) -> Iterable[NodeBand]:
+        """Yield the nodes meant, for each pool; none where thresholds follow the cluster's mean."""
+        ...
+
+
 def raise_field_errors(errors: Iterable[FieldError], context: object = None) -> None:
     """Raise FieldErrors if there are any; LENIENT_CONTEXT leaves out those that are lenient_ok."""
     remaining = tuple(errors)

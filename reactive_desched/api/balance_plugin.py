@@ -88,10 +88,14 @@ class BalancePlugin(Plugin[SubjectT, ArgsT]):
         del pod, cluster, now_s
         return False
 
-    def node_tables(self, cluster: Cluster, now_s: float) -> Iterable[NodeTable]:
-        """Return how the nodes stand at a time (seconds since the epoch), a table for each pool.
+    def node_tables(self, view: View) -> Iterable[NodeTable]:
+        """Return how the nodes stand now, a table for each pool.
 
         `reactive-desched nodes` shows them. None for a plugin that does not weigh nodes.
         """
-        del cluster, now_s
+        del view
         return ()
+
+    def sweep_node_tables(self, view: View) -> Iterable[NodeTable]:
+        """Return the same as `sweep` counts, where that differs."""
+        return self.node_tables(view)

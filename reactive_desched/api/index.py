@@ -42,7 +42,8 @@ class NodeInfo(Protocol):
     `eligible` says that the Node is ready and matches the policy's node selector. `active` and
     `completed` hold the pods by uid. `requested` sums the requests of the active pods, terminating
     ones included, with their number under "pods"; `resize_delta` sums what in-place resizes add to
-    that. `host_port_pods` are the active pods with host ports; a change of them makes a new tuple.
+    that, and `held` is both together: what the kube-scheduler counts. `host_port_pods` are the
+    active pods with host ports; a change of them makes a new tuple.
     """
 
     # ruff: noqa: D102 -- the docstring of the class describes each member
@@ -60,6 +61,8 @@ class NodeInfo(Protocol):
     def requested(self) -> ResourceList: ...
     @property
     def resize_delta(self) -> ResourceList: ...
+    @property
+    def held(self) -> ResourceList: ...
     @property
     def host_port_pods(self) -> tuple[Pod, ...]: ...
 

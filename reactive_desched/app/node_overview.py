@@ -74,7 +74,7 @@ def _overview(
 ) -> NodeOverview:
     node = info.node
     assert node is not None, "the caller has checked it"
-    requested = {**info.requested, PODS: len(info.active)}
+    requested = {**info.held, PODS: len(info.active)}
     sample = used.get(info.name)
     return NodeOverview(
         name=info.name,
@@ -106,7 +106,7 @@ async def _classes(controller: Controller) -> tuple[str, Mapping[str, str]]:
         plugin = instance.plugin
         if not isinstance(plugin, BalancePlugin):
             continue
-        for table in plugin.node_tables(controller.state, controller.view.now_s):
+        for table in plugin.node_tables(instance.view):
             classes = {}
             for number, each in enumerate(table.nodes, 1):
                 classes[each.name] = str(each.node_class)

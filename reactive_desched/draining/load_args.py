@@ -12,6 +12,7 @@ from pydantic import ConfigDict, Field, ValidationInfo, field_validator
 from reactive_desched.api.args import (
     INT64_MAX,
     FieldError,
+    NodeBand,
     Percentages,
     PluginArgs,
     Seconds,
@@ -196,6 +197,20 @@ class LowNodeLoadArgs(LoadThresholds):
             return False
         selectors = [each.selector for each in self.pod_selectors if each.selector is not None]
         return not selectors or any(each.matches(pod.labels) for each in selectors)
+
+    def node_bands(self) -> Iterator[NodeBand]:
+        """Yield the nodes that are filled, and those that are drained, for each pool."""
+        for_all = {field: getattr(self, field) for field in THRESHOLD_FIELDS}
+        pools = (
+            (self, for_all),
+            *((pool, with_defaults(pool, for_all)) for pool in self.node_pools),
+        )
+        for pool, maps in pools:
+            low, high = maps["low_thresholds"] or {}, maps["high_thresholds"] or {}
+            if pool.use_deviation_thresholds or self.paused or self.dry_run or not (low and high):
+                continue
+            drains = {resource: high[resource] for resource in high if resource in low}
+            yield NodeBand(fills=low, drains=drains, nodes=pool.node_selector)
 
     def warnings(self) -> Iterator[FieldError]:
         """Say which thresholds do nothing, and which stop everything."""

@@ -10,6 +10,7 @@ from reactive_desched.draining.load_pools import LoadPool, LoadView
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.koordinator import eviction_order, is_prod
 from reactive_desched.model.node_load import (
+    NO_BOUND,
     Level,
     LoadRule,
     exceeds,
@@ -201,11 +202,17 @@ class LoadMoves:
         )
 
 
-def room_of(rule: LoadRule, level: Level, nodes: Iterable[LoadedNode]) -> list[int]:
-    """Return what nodes can take of each resource until they are overloaded."""
-    room = [0] * len(rule.resources)
+def room_of(rule: LoadRule, level: Level, nodes: Sequence[LoadedNode]) -> list[int]:
+    """Return what nodes can take of each resource until they are overloaded.
+
+    Of a resource that none of them has there is no bound.
+    """
+    room = [NO_BOUND] * len(rule.resources) if nodes else [0] * len(rule.resources)
     for node in nodes:
-        _add(room, map(sub, node.limits.high(level), used_amounts(rule, node.load, level)))
+        high, used = node.limits.high(level), used_amounts(rule, node.load, level)
+        for at, limit in enumerate(high):
+            if limit != NO_BOUND:
+                room[at] = limit - used[at] + (0 if room[at] == NO_BOUND else room[at])
     return room
 
 

@@ -46,7 +46,12 @@ def load_tables(
             written=written,
             thresholds=written if means is None else written.around(rule.means(level, means)),
             nodes=NodeRows(
-                [(name, by_name.get(name)) for name in sorted(loads.selected)],
+                [
+                    (name, loaded)
+                    for name in sorted(loads.selected)
+                    for loaded in [by_name.get(name)]
+                    if loaded is None or rule.is_about(level, loaded.load.capacity)
+                ],
                 partial(_classified, rule=rule, level=level),
             ),
             means=None if means is None else rule.means(level, means),

@@ -76,7 +76,7 @@ def _obstacles(pool: NodeUtilization) -> Iterator[str]:
 
 
 def _room(pool: NodeUtilization) -> dict[str, int]:
-    total = dict.fromkeys(pool.rule.tracked, 0)
+    total: dict[str, int] = {}
     for use in pool.destinations().values():
         add_resources(total, left_on(use, pool.thresholds))
     return total

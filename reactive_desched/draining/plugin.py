@@ -9,6 +9,8 @@ from collections.abc import Collection, Generator, Hashable, Iterable, Iterator,
 from operator import itemgetter
 from typing import Final
 
+from msgspec.structs import replace
+
 from reactive_desched.api.balance_plugin import BalancePlugin, Plan, SweepFilters
 from reactive_desched.api.index import Cluster, Index
 from reactive_desched.api.plugin import ArgsT, View
@@ -78,6 +80,7 @@ class DrainingPlugin(BalancePlugin[str, ArgsT]):
     def __init__(self, args: ArgsT, rule: UtilizationRule) -> None:
         super().__init__(args)
         self.rule = rule
+        self.rule_for_sweeps = replace(rule, as_upstream=True)
 
     # --- what a plugin says ---
 
@@ -135,10 +138,13 @@ class DrainingPlugin(BalancePlugin[str, ArgsT]):
             texts.append("the arguments leave the pod where it is")
         return "; ".join(filter(None, texts))
 
-    def node_tables(self, cluster: Cluster, now_s: float) -> Iterable[NodeTable]:
+    def node_tables(self, view: View) -> Iterable[NodeTable]:
         """Return the one table of this rule."""
-        del now_s
-        return (node_table(cluster.index(NodeUtilization, self.rule)),)
+        return (node_table(view.index(NodeUtilization, self.rule)),)
+
+    def sweep_node_tables(self, view: View) -> Iterable[NodeTable]:
+        """Return the table as the SIG descheduler counts."""
+        return (node_table(view.index(NodeUtilization, self.rule_for_sweeps)),)
 
     def is_misplaced(self, pod: Pod, cluster: Cluster, now_s: float) -> bool:
         """Say whether the pod's node gives pods away.
@@ -157,7 +163,7 @@ class DrainingPlugin(BalancePlugin[str, ArgsT]):
 
     def sweep(self, view: View) -> Plan:
         """Plan as upstream, which does nothing where the use of a single node is unknown."""
-        pool = view.index(NodeUtilization, self.rule)
+        pool = view.index(NodeUtilization, self.rule_for_sweeps)
         if not pool.unknown:
             yield from self._drain(view, pool, SharedRoom)
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from reactive_desched.api.plugin import View
 from reactive_desched.model.objects import Pod
-from reactive_desched.model.resources import ResourceList, add_resources
+from reactive_desched.model.resources import ResourceList, add_resources, is_extended
 from reactive_desched.model.subjects import NodeSubject
 from reactive_desched.model.taints import Taint, Tolerations, untolerated
 from reactive_desched.model.utilization import NodeUse, Percentages, Thresholds, percentages
@@ -31,7 +31,7 @@ class SharedRoom:
         self.targets = pool.destination_names()
         self._view = view
         self._uses = dict(pool.destinations())
-        self._left = dict.fromkeys(pool.rule.tracked, 0)
+        self._left: dict[str, int] = {}
         self._taints: set[tuple[Taint, ...]] = set()
         self._tolerated: dict[Tolerations, bool] = {}
 
@@ -44,7 +44,7 @@ class SharedRoom:
 
     @property
     def is_left(self) -> bool:
-        """Whether something is left of every resource."""
+        """Whether something is left of every resource that a destination has."""
         return all(amount > 0 for amount in self._left.values())
 
     @property
@@ -115,6 +115,11 @@ class BookedRoom(SharedRoom):
             yield use
 
     @property
+    def is_left(self) -> bool:
+        """Whether something is left of what every pod needs; of the rest, a pod's own is asked."""
+        return all(amount > 0 for r, amount in self._left.items() if not is_extended(r))
+
+    @property
     def is_promised(self) -> bool:
         """Whether something is kept for pods that were evicted earlier."""
         return bool(self._promised)
@@ -161,7 +166,9 @@ class BookedRoom(SharedRoom):
         if not tolerates(pod.spec.tolerations, use.node.taints):
             return False
         used, allowed = self._used_on(use), self.allowed_on(use)
-        return all(used[r] + amount <= allowed[r] for r, amount in amounts.items() if amount)
+        return all(
+            used.get(r, 0) + amount <= allowed.get(r, 0) for r, amount in amounts.items() if amount
+        )
 
     def _used_on(self, use: NodeUse) -> dict[str, int]:
         used = self._used.get(use.name)
@@ -200,6 +207,7 @@ def _fullness(percent: Percentages) -> float:
 
 
 def subtract(total: dict[str, int], amounts: ResourceList) -> None:
-    """Subtract amounts in place, also below zero."""
+    """Subtract amounts of what there is in place, also below zero."""
     for resource, amount in amounts.items():
-        total[resource] -= amount
+        if resource in total:
+            total[resource] -= amount

@@ -192,7 +192,7 @@ class NodeFilters:
             return 0
         if resource == PODS:
             return 1
-        return here.spec.requests.get(resource, 0) + here.resize_delta.get(resource, 0)
+        return here.held.get(resource, 0)
 
     def _over_volume_limit(self, pod: Pod, among: int) -> int:
         """Return which of the slots cannot attach the pod's volumes."""

@@ -226,9 +226,7 @@ class NodeSets:
         self._untolerated.clear()
 
     def _container_requests(self, entry: NodeInfo) -> list[ResourceList]:
-        taken: list[ResourceList] = [entry.requested]
-        if entry.resize_delta:
-            taken.append(entry.resize_delta)
+        taken: list[ResourceList] = [entry.held]
         if (reserved := self.reservations.reserved_on(entry.name)) is not None:
             taken.append(reserved)
         if (kept := self._view.index(KeptPlaces).on_node_named(entry.name)) is not None:

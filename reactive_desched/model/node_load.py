@@ -21,6 +21,11 @@ from reactive_desched.model.utilization import Percentages, Thresholds
 
 _ALL: Final = 100.0
 _MEANS_NOTHING: Final = 0.0
+NO_BOUND: Final = 2**63 - 1
+"""The threshold of a resource that a node lacks, as an amount: nothing is above it."""
+
+_NO_ROOM: Final = -1
+"""The low threshold of a node that a level is not about: nothing is within it."""
 
 
 class Level(Enum):
@@ -43,8 +48,10 @@ class LoadRule(Struct, frozen=True):
     """The thresholds of one pool of nodes, in the order of `resources`.
 
     With `deviation` they are distances from the mean of the pool. `selector` says which nodes the
-    pool has. With `follows_pods`, measured pods that have left their node since count no longer,
-    and pods that came since count with their requests.
+    pool has. With `follows_pods`, as the controller counts, measured pods that have left their node
+    since count no longer, and pods that came since count with their requests; and a threshold is
+    about the nodes that have some of its resource. Else, as koordinator has it, a node uses 0 % of
+    what it lacks.
     """
 
     resources: tuple[str, ...]
@@ -72,6 +79,11 @@ class LoadRule(Struct, frozen=True):
             {r: low for r, (low, _) in written.items()},
             {r: high for r, (_, high) in written.items()},
         )
+
+    def is_about(self, level: Level, capacity: ResourceList) -> bool:
+        """Say whether a node has some of a resource that has a threshold on a level."""
+        limited = self.written(level).low
+        return not self.follows_pods or not limited or any(map(capacity.get, limited))
 
     def means(self, level: Level, means: "Means") -> Percentages:
         """Return the means of a level by resource."""
@@ -185,7 +197,7 @@ def measure(rule: LoadRule, node: Node, pods: Collection[Pod], sample: NodeUsage
     for pod in pods:
         key = f"{pod.namespace}/{pod.name}"
         if (used := measured.get(key)) is None:
-            used = pod.spec.requests if rule.follows_pods else {}
+            used = pod.held if rule.follows_pods else {}
             came.append(used)
         elif key not in counted:
             counted.add(key)
@@ -281,7 +293,7 @@ class RunningUse:
         """Count a pod that came (1), or one that left (-1)."""
         measured = self._measured
         if (used := measured.pods.get(f"{pod.namespace}/{pod.name}")) is None:
-            used = pod.spec.requests if self._follows_pods else {}
+            used = pod.held if self._follows_pods else {}
         counts_as_prod = is_prod(pod)
         for at, resource in enumerate(measured.resources):
             amount = step if resource == PODS else step * used.get(resource, 0)
@@ -341,10 +353,17 @@ class Means(Struct, frozen=True):
 
 
 def mean_use(rule: LoadRule, loads: Collection[NodeLoad]) -> Means:
-    """Return the mean of each node's share; a node without a resource counts as unused."""
+    """Return the mean share of each resource over the nodes that have some.
+
+    As koordinator has it, all nodes count, and one that lacks the resource uses 0 % of it.
+    """
 
     def mean(level: Level, resource: str) -> float:
-        return sum(load.percent(level, resource) for load in loads) / len(loads) if loads else 0.0
+        counted = loads
+        if rule.follows_pods:
+            counted = [load for load in loads if load.capacity.get(resource)]
+        shares = sum(load.percent(level, resource) for load in counted)
+        return shares / len(counted) if counted else 0.0
 
     return Means(
         tuple(mean(Level.NODE, resource) for resource in rule.resources),
@@ -356,15 +375,34 @@ def ceilings(rule: LoadRule, load: NodeLoad, means: Means | None) -> Ceilings:
     """Return a node's thresholds; `means` are those of its pool where the rule needs them."""
     capacity = [load.capacity.get(resource, 0) for resource in rule.resources]
     if means is None:
-        return Ceilings(
+        found = Ceilings(
             _amounts(rule.node.low, capacity),
             _amounts(rule.node.high, capacity),
             _amounts(rule.prod.low, capacity),
             _amounts(rule.prod.high, capacity),
         )
+    else:
+        found = Ceilings(
+            *_amounts_around(rule.node, means.node, capacity),
+            *_amounts_around(rule.prod, means.prod, capacity),
+        )
+    return found if all(capacity) or not rule.follows_pods else _of_what_there_is(rule, load, found)
+
+
+def _of_what_there_is(rule: LoadRule, load: NodeLoad, limits: Ceilings) -> Ceilings:
+    """Take the thresholds of what a node lacks away, and of a level that is not about it, all."""
+    has = [bool(load.capacity.get(resource)) for resource in rule.resources]
+    about_node, about_prod = (rule.is_about(level, load.capacity) for level in Level)
+
+    def bound(amounts: Amounts, without: int, *, holds: bool = True) -> Amounts:
+        pairs = zip(amounts, has, strict=True)
+        return tuple(amount if holds and there else without for amount, there in pairs)
+
     return Ceilings(
-        *_amounts_around(rule.node, means.node, capacity),
-        *_amounts_around(rule.prod, means.prod, capacity),
+        bound(limits.node_low, NO_BOUND if about_node else _NO_ROOM, holds=about_node),
+        bound(limits.node_high, NO_BOUND, holds=about_node),
+        bound(limits.prod_low, NO_BOUND if about_prod else _NO_ROOM, holds=about_prod),
+        bound(limits.prod_high, NO_BOUND, holds=about_prod),
     )
 
 

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from reactive_desched.model.labels import Labels, LabelSelector
 from reactive_desched.model.node_affinity import NodeAffinity, NodeSelector
+from reactive_desched.model.resources import ResourceList, with_more
 from reactive_desched.model.taints import Taint, Tolerations
 
 PodKey = str
@@ -248,6 +249,11 @@ class Pod(Struct, frozen=True, gc=False):
     def key(self) -> PodKey:
         """The uid."""
         return self.uid
+
+    @property
+    def held(self) -> ResourceList:
+        """What the pod holds of its node, as the kube-scheduler counts it: also in a resize."""
+        return with_more(self.spec.requests, self.resize_delta)
 
     @property
     def is_active(self) -> bool:

@@ -1,8 +1,9 @@
 """What a pod requests, by the kube-scheduler's formula.
 
 Amounts are integers: cpu in milli-cores, everything else in whole units, rounded up.
-As component-helpers' PodRequests over the spec alone: container status (in-place resize) is
-not consulted, which is what upstream's node fit does.
+As component-helpers' PodRequests over the spec alone, which is what the SIG descheduler counts.
+What an in-place resize adds is `Pod.resize_delta`; `Pod.held` and `NodeInfo.held` have both, as the
+kube-scheduler counts them.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,11 +21,19 @@ PODS: Final = "pods"
 _POD_LEVEL_PREFIX: Final = "hugepages-"
 
 
+_NATIVE_DOMAIN: Final = "kubernetes.io/"
+
+
 class ContainerRequests(Struct, frozen=True, gc=False):
     """The part of a container that counts; a sidecar is an init container that restarts."""
 
     requests: dict[str, str] = {}
     is_sidecar: bool = False
+
+
+def is_extended(resource: str) -> bool:
+    """Say whether a resource is an extended one, such as a GPU, as the API server has it."""
+    return "/" in resource and _NATIVE_DOMAIN not in resource
 
 
 def parse_amount(resource: str, quantity: str) -> int:
@@ -88,6 +97,15 @@ def add_resources(total: dict[str, int], more: ResourceList) -> None:
     """Add one set of amounts to another in place."""
     for resource, value in more.items():
         total[resource] = total.get(resource, 0) + value
+
+
+def with_more(amounts: ResourceList, more: ResourceList) -> ResourceList:
+    """Return a sum of amounts; the first ones themselves where there is nothing to add."""
+    if not more:
+        return amounts
+    total = dict(amounts)
+    add_resources(total, more)
+    return total
 
 
 def subtract_resources(total: dict[str, int], less: ResourceList) -> None:

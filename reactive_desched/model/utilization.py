@@ -46,7 +46,7 @@ class Thresholds(Struct, frozen=True):
     high: Percentages
 
     def classify(self, used: Percentages) -> NodeClass:
-        """Return the class of a node; a resource of which no use is known counts as unused."""
+        """Return the class of a node by the resources of which its use is known."""
         if is_within(used, self.low):
             return NodeClass.UNDERUTILIZED
         if not is_within(used, self.high):
@@ -126,15 +126,13 @@ def is_within(used: Percentages, thresholds: Percentages) -> bool:
 
 
 def percentages(used: ResourceList, node: Node, resources: Iterable[str]) -> dict[str, float]:
-    """Return the use of those resources of which use and capacity are known, in per cent."""
+    """Return the use of those resources in per cent of which it is known and the node has some."""
     found: dict[str, float] = {}
     for resource in resources:
         if (amount := used.get(resource)) is None:
             continue
-        capacity = node.allocatable.get(resource)
-        if capacity is None and (capacity := capacity_of(node, resource)) is None:
-            continue
-        found[resource] = _percent(amount, capacity) if capacity else 0.0
+        if capacity := node.allocatable.get(resource) or capacity_of(node, resource):
+            found[resource] = _percent(amount, capacity)
     return found
 
 
@@ -158,6 +156,10 @@ class UtilizationRule(Struct, frozen=True):
     nodes. `source` names the source of use, as `NodeUsage` does. `number_of_nodes` is how many
     underutilized nodes are left alone. A subclass says what the classes mean, and with `gives` and
     `takes` in words, for messages, which nodes give pods away and which take them.
+
+    A threshold is about the nodes that have some of its resource, and a node without any resource
+    of a threshold neither gives pods nor takes them. With `as_upstream`, as the SIG descheduler
+    counts, a node uses 0 % of what it lacks, and what an in-place resize adds does not count.
     """
 
     gives: ClassVar[str]
@@ -168,6 +170,28 @@ class UtilizationRule(Struct, frozen=True):
     deviation: bool = False
     source: str = REQUESTS
     number_of_nodes: int = 0
+    as_upstream: bool = False
+
+    def is_about(self, node: Node) -> bool:
+        """Say whether a node has some of a resource that has a threshold."""
+        if self.as_upstream or not self.low:
+            return True
+        return any(capacity_of(node, resource) for resource, _ in self.low)
+
+    def counted_on(self, node: Node) -> tuple[str, ...]:
+        """Return the resources that are counted on a node: those of `tracked` that it has."""
+        if self.as_upstream:
+            return self.tracked
+        return tuple(resource for resource in self.tracked if capacity_of(node, resource))
+
+    def percent_on(self, node: Node, used: ResourceList) -> dict[str, float]:
+        """Return the use of the resources with thresholds that is known, in per cent."""
+        limited = [resource for resource, _ in self.low]
+        found = percentages(used, node, limited)
+        if not self.as_upstream or len(found) == len(limited):
+            return found
+        offered = {r: 0.0 for r in limited if r in used and capacity_of(node, r) is not None}
+        return {**offered, **found}
 
     def is_source(self, node: Node, node_class: NodeClass) -> bool:
         """Say whether the node gives pods away."""
@@ -224,9 +248,10 @@ class NodeUse(Struct, frozen=True, gc=False):
     def most_beyond(self, limits: Percentages) -> tuple[str, float]:
         """Return the resource that exceeds its limit most, or stays below it least, and its use.
 
-        Limits and use are per cent; a resource without a known use counts as unused.
+        Limits and use are per cent; where no use is known all resources count as unused.
         """
-        resource = max(limits, key=lambda each: self.percent.get(each, 0.0) - limits[each])
+        known = [resource for resource in limits if resource in self.percent]
+        resource = max(known or limits, key=lambda each: self.percent.get(each, 0.0) - limits[each])
         return resource, self.percent.get(resource, 0.0)
 
 

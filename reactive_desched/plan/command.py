@@ -109,6 +109,7 @@ class SweptSnapshot(Struct, frozen=True):
     policy: Policy
     snapshot: Snapshot
     moment: datetime
+    mode: PlanMode
     result: PlanResult
     looked_at: PlanInputs
     warnings: tuple[str, ...]
@@ -118,7 +119,12 @@ class SweptSnapshot(Struct, frozen=True):
         from reactive_desched.plan.node_tables import rule_tables
 
         return rule_tables(
-            self.policy, self.snapshot, self.moment.timestamp(), self.result.decisions
+            self.policy,
+            self.snapshot,
+            self.moment.timestamp(),
+            self.mode,
+            self.looked_at.node_fit,
+            self.result.decisions,
         )
 
 
@@ -243,6 +249,7 @@ def _sweep(options: PlanOptions, progress: Progress) -> SweptSnapshot:
         policy=policy,
         snapshot=loaded.snapshot,
         moment=moment,
+        mode=options.mode,
         result=result,
         looked_at=_describe_inputs(options, configuration, loaded, result, now),
         warnings=tuple(_warnings(configuration, policy, loaded, options.mode)),

@@ -3,14 +3,21 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from math import isfinite
+from typing import Any
 
 from reactive_desched.api.balance_plugin import BalancePlugin
 from reactive_desched.api.index import NodeInfo
+from reactive_desched.fit.scheduler import SchedulerNodeFit
+from reactive_desched.fit.upstream import SCHEDULER, NodeFit, UpstreamNodeFit
+from reactive_desched.gate.evictor import DefaultEvictor
+from reactive_desched.gate.in_flight import InFlightEvictions
+from reactive_desched.gate.profile_view import ProfileView
 from reactive_desched.model.amounts import format_quantity
 from reactive_desched.model.node_table import ClassifiedNode, NodeRole, NodeTable
-from reactive_desched.model.resources import PODS
+from reactive_desched.model.resources import PODS, ResourceList
 from reactive_desched.model.usage import NodeMetric, NodeUsage
-from reactive_desched.model.utilization import NodeClass, Thresholds
+from reactive_desched.model.utilization import NodeClass, Thresholds, capacity_of
+from reactive_desched.plan.mode import PlanMode
 from reactive_desched.plan.report import DecisionCounts, PlannedDecision
 from reactive_desched.plan.rule_table import (
     ClassCounts,
@@ -23,6 +30,7 @@ from reactive_desched.plan.rule_table import (
 from reactive_desched.plan.snapshot import Snapshot
 from reactive_desched.policy.policy import Policy
 from reactive_desched.state.cluster import ClusterState
+from reactive_desched.state.view import ClusterView
 from reactive_desched.usage.metrics_api import KUBERNETES_METRICS
 
 __all__ = ["rule_tables"]
@@ -31,21 +39,50 @@ _ALL = 100.0
 
 
 def rule_tables(
-    policy: Policy, snapshot: Snapshot, now_s: float, decisions: Iterable[PlannedDecision]
+    policy: Policy,
+    snapshot: Snapshot,
+    now_s: float,
+    mode: PlanMode,
+    node_fit: str,
+    decisions: Iterable[PlannedDecision],
 ) -> tuple[RuleTable, ...]:
     """Return the tables of all plugins that have some, for the cluster before anything moved.
 
-    `now_s` is in seconds since the epoch. The decisions are those of a sweep over the same.
+    `now_s` is in seconds since the epoch. The decisions are those of a preview over the same.
     """
     state = snapshot.build_state(policy.node_selector)
-    builder = _Builder(state, now_s, _count_moves(decisions))
+    builder = _Builder(state, now_s, mode, _count_moves(decisions))
     return tuple(
         builder.build(profile.name, plugin.name, table)
-        for profile in policy.profiles
+        for profile, view in zip(
+            policy.profiles, _profile_views(policy, state, now_s, node_fit), strict=True
+        )
         for plugin in profile.plugins
         if isinstance(plugin, BalancePlugin)
-        for table in plugin.node_tables(state, now_s)
+        for table in _tables(plugin, view, mode)
     )
+
+
+def _tables(
+    plugin: BalancePlugin[Any, Any],  # of any subjects and arguments
+    view: ProfileView,
+    mode: PlanMode,
+) -> Iterable[NodeTable]:
+    return plugin.node_tables(view) if mode is PlanMode.RUN else plugin.sweep_node_tables(view)
+
+
+def _profile_views(
+    policy: Policy, state: ClusterState, now_s: float, node_fit: str
+) -> Iterator[ProfileView]:
+    """Yield the cluster as the plugins of each profile see it when nothing is evicted yet."""
+    view = ClusterView(state, lambda: now_s)
+    fit: NodeFit = (
+        SchedulerNodeFit(view, lambda: now_s) if node_fit == SCHEDULER else UpstreamNodeFit(view)
+    )
+    no_evictions = InFlightEvictions(lambda: 0.0)
+    for profile in policy.profiles:
+        evictor = DefaultEvictor(profile.evictor, view, fit)
+        yield ProfileView(state, lambda: now_s, evictor, fit, no_evictions)
 
 
 MovesByNode = Mapping[tuple[str, str], Mapping[str, Counter[str]]]
@@ -63,8 +100,11 @@ def _count_moves(decisions: Iterable[PlannedDecision]) -> MovesByNode:
 class _Builder:
     """Puts a plugin's table beside the requests and the measured use of every node."""
 
-    def __init__(self, state: ClusterState, now_s: float, moves: MovesByNode) -> None:
+    def __init__(
+        self, state: ClusterState, now_s: float, mode: PlanMode, moves: MovesByNode
+    ) -> None:
         self._now_s = now_s
+        self._mode = mode
         self._moves = moves
         self._infos = sorted(
             (info for info in state.node_infos() if info.node is not None),
@@ -99,7 +139,8 @@ class _Builder:
         self, info: NodeInfo, node: ClassifiedNode | None, table: NodeTable, moves: Counter[str]
     ) -> NodeRow:
         sample = node.sample if node is not None and node.sample else self._samples.get(info.name)
-        resources = {r: _resource_row(r, info, node, sample) for r in table.resources}
+        requested = info.held if self._mode is PlanMode.RUN else info.requested
+        resources = {r: _resource_row(r, info, requested, node, sample) for r in table.resources}
         return NodeRow(
             name=info.name,
             node_class=None if node is None else str(node.node_class),
@@ -131,17 +172,23 @@ def _remark(info: NodeInfo, node: ClassifiedNode | None, table: NodeTable) -> st
     if not info.eligible:
         return "not selected by the policy's nodeSelector"
     if node is None:
+        if not any(capacity_of(info.node, resource) for resource in table.written.low):
+            return f"has no {', '.join(table.written.low)}"
         return f"not in pool {table.pool}" if table.pool else "left out"
     return "cordoned" if info.node.unschedulable else None
 
 
 def _resource_row(
-    resource: str, info: NodeInfo, node: ClassifiedNode | None, sample: NodeUsage | None
+    resource: str,
+    info: NodeInfo,
+    held: ResourceList,
+    node: ClassifiedNode | None,
+    sample: NodeUsage | None,
 ) -> ResourceRow:
     assert info.node is not None, "of the nodes there are"
     allocatable = info.node.allocatable.get(resource)
     used = None if sample is None else sample.usage.get(resource)
-    requested = info.requested.get(resource, 0)
+    requested = held.get(resource, 0)
     capacity = allocatable if node is None else node.capacity.get(resource)
     counted = None if node is None else node.used.get(resource)
     percent = None if node is None else node.percent.get(resource)

@@ -5,6 +5,7 @@ from typing import Final
 
 from reactive_desched.model.amounts import format_rounded
 from reactive_desched.model.resources import parse_amount
+from reactive_desched.model.utilization import NodeClass
 from reactive_desched.plan.columns import align
 from reactive_desched.plan.node_report import NodesReport
 from reactive_desched.plan.report import DecisionCounts, PlannedDecision
@@ -117,7 +118,8 @@ def _rows(table: RuleTable, style: TextStyle) -> Iterator[list[str]]:
             whole = _node_cells(node) if number == 0 else (["", ""], ["", "", "", ""])
             counts = resource in table.in_force and node.node_class is not None
             pair = table.in_force[resource] if counts else None
-            cells = _resource_cells(resource, node.resources[resource], pair)
+            unknown = "unknown" if node.node_class == NodeClass.UNKNOWN else "-"
+            cells = _resource_cells(resource, node.resources[resource], pair, unknown)
             yield [node.name, *whole[0], resource, *cells, *whole[1]]
 
 
@@ -141,19 +143,21 @@ def _sample_text(sample: SampleRef | None) -> str:
     return "none" if sample is None else f"{format_age(sample.age_seconds)} old"
 
 
-def _resource_cells(resource: str, row: ResourceRow, pair: ThresholdPair | None) -> list[str]:
+def _resource_cells(
+    resource: str, row: ResourceRow, pair: ThresholdPair | None, unknown: str
+) -> list[str]:
     return [
         "-" if row.allocatable is None else _rounded(resource, row.allocatable),
         _share(resource, row.requested, row.requested_percent, "-"),
         _share(resource, row.used, row.used_percent, "unknown"),
-        *(("-", "-", "-") if pair is None else _comparison(row, pair)),
+        *(("-", "-", "-") if pair is None else _comparison(row, pair, unknown)),
     ]
 
 
-def _comparison(row: ResourceRow, pair: ThresholdPair) -> tuple[str, str, str]:
+def _comparison(row: ResourceRow, pair: ThresholdPair, unknown: str) -> tuple[str, str, str]:
     """Return what the rule counts, and the thresholds beside it."""
     percent = row.counted_percent
-    counted = "unknown" if percent is None else f"{percent:.1f} %"
+    counted = unknown if percent is None else f"{percent:.1f} %"
     return counted, _threshold(pair.low), _threshold(pair.high)
 
 

@@ -8,6 +8,7 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from reactive_desched.api.args import (
     FieldError,
+    NodeBand,
     Percentages,
     PluginArgs,
     SignedCount,
@@ -20,7 +21,7 @@ from reactive_desched.api.rules import Rule
 from reactive_desched.api.scope import ExcludedNamespaces
 from reactive_desched.draining.plugin import DrainingPlugin
 from reactive_desched.model.objects import Node, Pod
-from reactive_desched.model.resources import PODS, ResourceList
+from reactive_desched.model.resources import PODS, ResourceList, is_extended
 from reactive_desched.model.utilization import (
     ALL,
     NodeClass,
@@ -95,6 +96,19 @@ class HighNodeUtilizationArgs(PluginArgs):
             message = "no container requests pods, so no pod may leave"
             hint = f"list another resource under thresholds, or remove {STRICT}"
             yield FieldError(message, hint, ("evictionModes",), rule=Rule.NEVER_EVICTS)
+        limited = [resource for resource in self.thresholds if resource != PODS]
+        if limited and all(map(is_extended, limited)) and not self.is_strict:
+            message = (
+                f"pods that request no {' and no '.join(sorted(limited))} leave the nodes as well"
+            )
+            hint = f"add evictionModes: [{STRICT}], or a threshold for cpu or memory"
+            path = ("thresholds",)
+            yield FieldError(message, hint, path, rule=Rule.UNRELATED_PODS, at_key=True)
+
+    def node_bands(self) -> Iterator[NodeBand]:
+        """Yield the nodes that are emptied."""
+        if self.thresholds and min(self.thresholds.values()) < ALL:
+            yield NodeBand(empties=self.thresholds)
 
     @property
     def is_strict(self) -> bool:
@@ -131,6 +145,10 @@ class HighNodeUtilizationPlugin(DrainingPlugin[HighNodeUtilizationArgs]):
     ones excepted, together have something left of every resource. The kube-scheduler must be set
     to pack nodes (MostAllocated), or the pods come back. So do pods that request cpu and no memory,
     unless MostAllocated weighs more than NodeResourcesBalancedAllocation there.
+
+    In the controller's judgement a threshold is about the nodes that have some of its resource: a
+    node is judged by those thresholds alone, and one that none of them is about neither gives pods
+    nor takes them. In a sweep a node uses 0 % of what it lacks, as the SIG descheduler has it.
     """
 
     name = "HighNodeUtilization"

@@ -51,7 +51,9 @@ class LowNodeLoadPlugin(BalancePlugin[str, LowNodeLoadArgs]):
     pods leave overloaded nodes for nodes with room, and then production pods leave nodes where
     these use too much for nodes with room for them. A node counts as overloaded when it was
     found so often enough (`anomalyCondition`): once per measurement, in a sweep once per pass.
-    Nodes without a recent measurement neither give nor take pods.
+    Nodes without a recent measurement neither give nor take pods. A threshold is about the nodes
+    that have some of its resource; in a sweep a node uses 0 % of what it lacks, as koordinator has
+    it.
     """
 
     name = "LowNodeLoad"
@@ -108,12 +110,19 @@ class LowNodeLoadPlugin(BalancePlugin[str, LowNodeLoadArgs]):
             for each in cluster.index(NodeLoads, pool.rule).classes(fresh_after_s).of(*overloaded)
         )
 
-    def node_tables(self, cluster: Cluster, now_s: float) -> Iterator[NodeTable]:
-        """Yield up to two tables for each pool, by measured use alone as in a sweep."""
-        fresh_after_s = now_s - self.args.node_metric_expiration_seconds
+    def node_tables(self, view: View) -> Iterator[NodeTable]:
+        """Yield up to two tables for each pool, by measurements and the pods there are now."""
+        yield from self._node_tables(LoadView(view))
+
+    def sweep_node_tables(self, view: View) -> Iterator[NodeTable]:
+        """Yield the same by measured use alone, as koordinator counts."""
+        yield from self._node_tables(LoadView(view, 0))
+
+    def _node_tables(self, look: LoadView) -> Iterator[NodeTable]:
+        fresh_after_s = look.view.now_s - self.args.node_metric_expiration_seconds
         for pool in self._pools:
-            rule = pool.rule_for_sweeps
-            loads = cluster.index(NodeLoads, rule)
+            rule = look.rule(pool)
+            loads = look.view.index(NodeLoads, rule)
             tables = load_tables(pool.name, rule, loads, fresh_after_s, self.args.number_of_nodes)
             for table in tables:
                 yield structs.replace(table, obstacles=(*self._obstacles(pool), *table.obstacles))

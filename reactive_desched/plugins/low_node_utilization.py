@@ -10,6 +10,7 @@ from pydantic import Field, ValidationInfo, field_validator
 from reactive_desched.api.args import (
     Count,
     FieldError,
+    NodeBand,
     Percentages,
     PluginArgs,
     SignedCount,
@@ -159,6 +160,11 @@ class LowNodeUtilizationArgs(PluginArgs):
         query = "" if measured.prometheus is None else measured.prometheus.query
         return f"{kind}/{query}"
 
+    def node_bands(self) -> Iterator[NodeBand]:
+        """Yield the nodes that are filled, and those that are drained."""
+        if not self.use_deviation_thresholds and self.eviction_limits.node != 0:
+            yield NodeBand(fills=self.thresholds, drains=self.target_thresholds)
+
     def warnings(self) -> Iterator[FieldError]:
         """Say what is accepted and probably means something else."""
         yield from prefixed("thresholds", fraction_warnings(self.thresholds))
@@ -208,6 +214,10 @@ class LowNodeUtilizationPlugin(DrainingPlugin[LowNodeUtilizationArgs]):
     most gives pods away first, until it uses nothing above its target, and as long as the
     underutilized nodes together have something left of every resource: of those with thresholds up
     to the target, of cpu, memory and pods up to what they have.
+
+    In the controller's judgement a threshold is about the nodes that have some of its resource: a
+    node is judged by those thresholds alone, and one that none of them is about neither gives pods
+    nor takes them. In a sweep a node uses 0 % of what it lacks, as the SIG descheduler has it.
     """
 
     name = "LowNodeUtilization"

@@ -17,6 +17,7 @@ from reactive_desched.policy.diagnostics import (
 from reactive_desched.policy.document import PolicyDocument
 from reactive_desched.policy.documents import Document
 from reactive_desched.policy.explain import describe
+from reactive_desched.policy.opposed_plugins import opposed_plugins
 from reactive_desched.policy.policy import Policy, PolicyEvictionLimits, Profile
 from reactive_desched.policy.profiles import ProfileReader
 from reactive_desched.policy.registry import EVICT, Registry
@@ -109,7 +110,7 @@ class PolicyReader:
             metrics_collector_enabled=top.metrics_collector.enabled,
             metrics_providers=top.metrics_providers,
         )
-        for warning in _missing_sources(policy, location):
+        for warning in (*_missing_sources(policy, location), *opposed_plugins(policy, location)):
             diagnostics.warn(warning)
         return policy
 

@@ -15,7 +15,13 @@ from reactive_desched.model.changes import (
 )
 from reactive_desched.model.labels import Selector
 from reactive_desched.model.objects import Node, Pod, PodKey
-from reactive_desched.model.resources import PODS, add_resources, subtract_resources
+from reactive_desched.model.resources import (
+    PODS,
+    ResourceList,
+    add_resources,
+    subtract_resources,
+    with_more,
+)
 from reactive_desched.state.index_registry import IndexHooks
 
 
@@ -50,6 +56,11 @@ class NodeRecord:
     def state(self) -> NodeState | None:
         """The Node and its eligibility; None where there is no Node of this name."""
         return None if self.node is None else NodeState(self.node, self.eligible)
+
+    @property
+    def held(self) -> ResourceList:
+        """What the active pods hold, as the kube-scheduler counts it."""
+        return with_more(self.requested, self.resize_delta)
 
     @property
     def is_empty(self) -> bool:

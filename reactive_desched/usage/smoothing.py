@@ -255,7 +255,7 @@ class _PodLedger:
             arrival.samples += sample.sampled_s >= arrival.seen_s
             return ()
         del self._arrivals[name]
-        requests = pod.spec.requests
+        requests = pod.held
         expected = {r: min(amount, requests.get(r, 0)) for r, amount in used.items()}
         return (_PodShift(expected, arrival.samples),)
 

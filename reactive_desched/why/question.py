@@ -159,7 +159,7 @@ def _comparisons(controller: Controller, node: str) -> Iterator[str]:
     """Yield how the node stands beside the thresholds of each plugin that has some."""
     for instance in controller.evaluator.instances:
         if isinstance(plugin := instance.plugin, BalancePlugin):
-            for table in plugin.node_tables(controller.state, controller.view.now_s):
+            for table in plugin.node_tables(instance.view):
                 if text := table.describe(node):
                     yield f"{plugin.name}: {text}"
 

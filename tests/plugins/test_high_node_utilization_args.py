@@ -117,3 +117,32 @@ def test_shares_where_per_cent_are_read_are_reported(warned: Ask, golden: Golden
 )
 def test_what_can_never_act_is_reported(args: str, golden: Golden, warned: Ask) -> None:
     assert warned(NAME, args) == [golden()]
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        pytest.param("thresholds: {nvidia.com/gpu: 40}", id="one"),
+        pytest.param(
+            "thresholds: {example.com/a: 40, example.com/b: 40, pods: 90}", id="two, and pods"
+        ),
+    ],
+)
+def test_extended_resources_alone_are_reported_where_all_pods_may_leave(
+    args: str, golden: Golden, warned: Ask
+) -> None:
+    assert warned(NAME, args) == [golden()]
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        "thresholds: {nvidia.com/gpu: 40}\nevictionModes: [OnlyThresholdingResources]",
+        "thresholds: {nvidia.com/gpu: 40, cpu: 20}",
+        "thresholds: {hugepages-2Mi: 40}",
+        "thresholds: {ephemeral-storage: 40}",
+        "thresholds: {pods: 20}",
+    ],
+)
+def test_resources_that_other_pods_share_are_not(args: str, warned: Ask) -> None:
+    assert warned(NAME, args) == []

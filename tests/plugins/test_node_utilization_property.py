@@ -21,6 +21,7 @@ from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.testing.builders import node, pod, with_spec
 from reactive_desched.testing.scenario import AnyPlugin, Scenario, plugin_from_policy
 
+GPU = "example.com/gpu"
 LOW, HIGH = {"cpu": 30, "pods": 40}, {"cpu": 60, "pods": 70}
 
 
@@ -39,8 +40,8 @@ PLUGINS = [
     pytest.param(
         low(
             useDeviationThresholds=True,
-            thresholds={"cpu": 10, "pods": 90},
-            targetThresholds={"cpu": 10, "pods": 90},
+            thresholds={"cpu": 10, "pods": 90, GPU: 10},
+            targetThresholds={"cpu": 10, "pods": 90, GPU: 10},
         ),
         id="around the mean",
     ),
@@ -54,7 +55,11 @@ PLUGINS = [
         ),
         id="by a query",
     ),
+    pytest.param(
+        low(thresholds={"cpu": 30, GPU: 40}, targetThresholds={"cpu": 60, GPU: 70}), id="by gpu"
+    ),
     pytest.param(high(), id="high"),
+    pytest.param(high(thresholds={GPU: 30}), id="high, by gpu"),
     pytest.param(
         high(thresholds={"cpu": 30}, evictionModes=["OnlyThresholdingResources"], numberOfNodes=1),
         id="high, strict",
@@ -71,19 +76,24 @@ nodes = st.builds(
     ),
     st.sampled_from(NAMES),
     st.sampled_from([(), (), (), ("a:NoSchedule",)]),
-    st.sampled_from([{"cpu": "1", "memory": "1Gi", "pods": n} for n in ("5", "9")]),
+    st.sampled_from(
+        [
+            *({"cpu": "1", "memory": "1Gi", "pods": n} for n in ("5", "9")),
+            *({"cpu": "1", "memory": "1Gi", "pods": "9", GPU: n} for n in ("0", "4")),
+        ]
+    ),
     st.sampled_from(["True", "True", "True", "False"]),
     st.sampled_from([False, False, False, True]),
 )
 pods = st.builds(
-    lambda name, space, on, cpu, owner, tolerates, status, priority, implicit, notes, deletion: (
+    lambda name, space, on, asks, owner, tolerates, status, priority, implicit, notes, gone, more: (
         replace(
             with_spec(
                 pod(
                     name,
                     on=on,
                     namespace=space,
-                    requests={"cpu": cpu},
+                    requests=asks,
                     owner=f"ReplicaSet/{owner}",
                     tolerates=tolerates,
                     status=PodStatus(status),
@@ -92,13 +102,14 @@ pods = st.builds(
                 implicit_requests=implicit,
             ),
             annotations=notes,
-            deletion_s=deletion,
+            deletion_s=gone,
+            resize_delta=more,
         )
     ),
     st.sampled_from([f"p{i}" for i in range(8)]),
     st.sampled_from(["default", "default", "shop"]),
     st.sampled_from([*NAMES, "n1", "n1", None]),
-    st.sampled_from(["200m", "300m"]),
+    st.sampled_from([{"cpu": "200m"}, {"cpu": "300m"}, {"cpu": "100m", GPU: "1"}]),
     st.sampled_from(["web", "web", "db"]),
     st.sampled_from(["", "", "a"]),
     st.sampled_from(["Running", "Running", "Running", "Failed"]),
@@ -106,6 +117,7 @@ pods = st.builds(
     st.sampled_from([(), (), ("cpu",)]),
     st.sampled_from([Annotations(), Annotations(), Annotations(prefer_no_eviction="")]),
     st.sampled_from([None, None, None, 1]),
+    st.sampled_from([{}, {}, {"cpu": 200}]),
 )
 samples = st.builds(
     lambda source, name, cpu, pods: NodeUsage(

@@ -83,12 +83,15 @@ ARGS: dict[type[Index], tuple[Hashable, ...]] = {
         SpreadRule(FEW, FEW, source="KubernetesMetrics"),
         SpreadRule((("MetricResource", 9.0),), (("MetricResource", 9.0),), True, "Prometheus/up"),
         PackRule(MIDDLING),
+        PackRule((("example.com/gpu", 50.0),)),
+        PackRule(MIDDLING, as_upstream=True),
     ),
     ZoneHealth: (ZoneRule(), ZoneRule(large_zone_nodes=0)),
     NodeLoads: (
         make_rule({"memory": 10}, {"memory": 50}, {"memory": 5}, {"memory": 20}),
         make_rule({"cpu": 5, "pods": 1}, {"cpu": 5, "pods": 1}, {}, {}, deviation=True),
         make_rule({"memory": 10}, {"memory": 50}, {}, {}, selector=parse_selector("disk=ssd")),
+        make_rule({"example.com/gpu": 10}, {"example.com/gpu": 50}, {"cpu": 5}, {"cpu": 20}),
     ),
 }
 """The arguments with which an index is tried, where it takes some."""
@@ -129,6 +132,7 @@ OWNERS = tuple(
     (OwnerReference("ReplicaSet", name, f"rs-{name}", controller=True),) for name in "ab"
 )
 NO_RESIZE: dict[str, int] = {}  # the same one, so that some updates differ in the status alone
+RESIZE = {"cpu": 700, "memory": 2**29}
 UNSCHEDULABLE = (PodCondition("PodScheduled", "False", "Unschedulable"),)
 STATUSES = {
     (phase, qos, ready): PodStatus(
@@ -310,6 +314,14 @@ REZONED = [
     ),
     ("ask", None),
 ]
+RESIZED = [
+    ("upsert", node("n1", allocatable={"cpu": "2", "memory": "3Gi", "pods": "9"})),
+    ("upsert", P1),
+    ("ask", None),
+    ("upsert", replace(P1, resize_delta=RESIZE)),
+    ("ask", None),
+    ("upsert", P1),
+]
 rest = st.lists(
     updates
     | updates
@@ -323,7 +335,7 @@ rest = st.lists(
 )
 steps = st.builds(
     lambda start, then: [*start, *then],
-    st.sampled_from([[], START, RELABELED, REZONED, SPREAD, MEASURED, LOADED]),
+    st.sampled_from([[], START, RELABELED, REZONED, SPREAD, MEASURED, LOADED, RESIZED]),
     rest,
 )
 

@@ -9,6 +9,7 @@ from reactive_desched.api.index import Cluster, Index, NodeState
 from reactive_desched.model.changes import Change, NodeChange
 from reactive_desched.model.node_load import (
     Ceilings,
+    Level,
     LoadClass,
     LoadRule,
     Means,
@@ -248,11 +249,20 @@ class NodeLoads(Index):
         if info is None or node is None or not self._rule.selector.matches(node.labels):
             self._selected.discard(name)
             return None
+        capacity = node.allocatable if node.load_capacity is None else node.load_capacity
+        if not all(map(capacity.get, self._rule.resources)) and not self._is_about(capacity):
+            self._selected.discard(name)
+            return None
         self._selected.add(name)
         if (metric := self._metrics.get(name)) is None:
             return None
         load = measure(self._rule, node, info.active.values(), metric)
         return _classified(self._rule, load, self._no_means)
+
+    def _is_about(self, capacity: ResourceList) -> bool:
+        """Say whether the thresholds of some level are about a node."""
+        levels = [level for level in Level if self._rule.written(level).low]
+        return not levels or any(self._rule.is_about(level, capacity) for level in levels)
 
     def _around_means(self, selected: int, left_out: Collection[str]) -> PoolClasses:
         loads = [each.load for name, each in self._loaded.items() if name not in left_out]
@@ -262,7 +272,7 @@ class NodeLoads(Index):
 
 
 def _requests(pod: Pod | None) -> ResourceList | None:
-    return None if pod is None else pod.spec.requests
+    return None if pod is None else pod.held
 
 
 def _by_now(loaded: LoadedNode, running: RunningUse) -> LoadedNode:

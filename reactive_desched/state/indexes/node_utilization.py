@@ -21,7 +21,6 @@ from reactive_desched.model.utilization import (
     Percentages,
     Thresholds,
     UtilizationRule,
-    percentages,
 )
 
 _UNIT: Final = 2.0**-64
@@ -123,7 +122,7 @@ class NodeUtilization(Index):
     def used_by(self, pod: Pod) -> ResourceList | None:
         """Return what a pod uses: nothing where single pods cannot be measured; None if unknown."""
         if self.rule.source == REQUESTS:
-            requests = pod.spec.requests
+            requests = pod.spec.requests if self.rule.as_upstream else pod.held
             return {r: 1 if r == PODS else requests.get(r, 0) for r in self._tracked}
         if PODS not in self._tracked:
             return {}
@@ -165,7 +164,7 @@ class NodeUtilization(Index):
         total: dict[str, int] = {}
         for name, pod in self._names_of_pods(use.name).items():
             if name not in use.sample.pods or self.came_later(pod):
-                requests = pod.spec.requests
+                requests = pod.held
                 add_resources(total, {r: requests.get(r, 0) for r in self._tracked if r != PODS})
         return total
 
@@ -226,7 +225,7 @@ class NodeUtilization(Index):
                 return False
             known = self._bounds[name] = info, self.thresholds.bounds_on(use.node)
         info, bounds = known
-        return bounds.classify(info.requested) is use.node_class
+        return bounds.classify(self._requested(info)) is use.node_class
 
     def _follow(self, name: str) -> tuple[Change, ...]:
         """Measure a node again; announce it where pods may move, or could until now."""
@@ -258,23 +257,19 @@ class NodeUtilization(Index):
     def _measure(self, info: NodeInfo) -> NodeUse | None:
         """Return how an eligible node stands, not classified yet."""
         node = info.node
-        if node is None or not info.eligible:
+        if node is None or not info.eligible or not self.rule.is_about(node):
             return None
-        sample, requested = None, info.requested
+        counted, sample = self.rule.counted_on(node), None
         if self.rule.source == REQUESTS:
-            used = {resource: requested.get(resource, 0) for resource in self._tracked}
+            requested = self._requested(info)
+            used = {resource: requested.get(resource, 0) for resource in counted}
         else:
             sample = self._cluster.store(NodeUsage).get(f"{self.rule.source}/{info.name}")
-            used = self._measured(sample, requested.get(PODS, 0))
-        return NodeUse(node, used, percentages(used, node, self._limited), sample=sample)
+            used = _measured(sample, info.requested.get(PODS, 0), counted)
+        return NodeUse(node, used, self.rule.percent_on(node, used), sample=sample)
 
-    def _measured(self, sample: NodeUsage | None, pods: int) -> dict[str, int]:
-        """Return the amounts used; none where a resource that counts was not measured."""
-        if sample is None:
-            return {}
-        measured = {**sample.usage, PODS: pods}
-        used = {r: measured[r] for r in self._tracked if r in measured}
-        return used if len(used) == len(self._tracked) else {}
+    def _requested(self, info: NodeInfo) -> ResourceList:
+        return info.requested if self.rule.as_upstream else info.held
 
     def _follow_means(self) -> bool:
         """Let the thresholds follow the means; say whether they have changed."""
@@ -322,6 +317,15 @@ class NodeUtilization(Index):
     def _names_of_pods(self, node: str) -> dict[str, Pod]:
         info = self._cluster.node_info(node)
         return {} if info is None else {str(pod): pod for pod in info.active.values()}
+
+
+def _measured(sample: NodeUsage | None, pods: int, counted: Collection[str]) -> dict[str, int]:
+    """Return the amounts used; none where a resource that counts was not measured."""
+    if sample is None:
+        return {}
+    measured = {**sample.usage, PODS: pods}
+    used = {r: measured[r] for r in counted if r in measured}
+    return used if len(used) == len(counted) else {}
 
 
 class _Means:
