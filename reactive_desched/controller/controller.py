@@ -194,6 +194,8 @@ class Controller:
             return DECISION_OUTDATED.outcome("the pod has left its node since the decision")
         if pod is not decided and _differs(pod, decided):
             return DECISION_OUTDATED.outcome("the pod has changed since the decision")
+        if lost := self.gates.node_fit.lost_place(pod):
+            return DECISION_OUTDATED.outcome(f"the place found for the pod is lost: {lost}")
         waited_s = self._clock() - self.evicting[decided.uid].decided_at
         if waited_s > DECISION_TTL_S:
             return DECISION_OUTDATED.outcome(f"the decision waited {waited_s:.0f} s for its turn")

@@ -15,7 +15,9 @@ from reactive_desched.fit.bits import slots_in, with_bit
 from reactive_desched.fit.free_amounts import demands
 from reactive_desched.fit.host_ports import any_conflict
 from reactive_desched.fit.node_sets import NodeSets
+from reactive_desched.fit.nominated_pods import NominatedPods, outranked_by
 from reactive_desched.fit.pod_affinity import PodAffinityFilter
+from reactive_desched.fit.reservations import controller_uid
 from reactive_desched.fit.spread import TopologySpreadFilter
 from reactive_desched.fit.volumes import VolumeFilter
 from reactive_desched.model.objects import Pod, PodSpec
@@ -23,6 +25,7 @@ from reactive_desched.model.resources import PODS
 from reactive_desched.model.scheduling import (
     INSUFFICIENT_RESOURCE,
     NODE_AFFINITY_MISMATCH,
+    NODE_BEING_EMPTIED,
     PORTS_IN_USE,
     TOO_MANY_PODS,
     UNSCHEDULABLE,
@@ -32,6 +35,11 @@ from reactive_desched.model.scheduling import (
 )
 from reactive_desched.model.volumes import TOO_MANY_VOLUMES
 from reactive_desched.state.view import ClusterView
+
+NOMINATED_FIRST: Final = FitReason(
+    "NominatedPodsFirst", "node(s) had no place beside the pods nominated for them"
+)
+"""The kube-scheduler gives the reason of the filter that fails once those pods are counted."""
 
 MAX_COMPARED: Final = 16
 """The best of so many fitting nodes is taken."""
@@ -61,6 +69,7 @@ class NodeFilters:
 
     def __init__(self, nodes: NodeSets, view: ClusterView) -> None:
         self._nodes = nodes
+        self._view = view
         self.volumes = VolumeFilter(nodes, view)
         self.pod_affinity = PodAffinityFilter(nodes, view)
         self.topology_spread = TopologySpreadFilter(nodes, view)
@@ -72,7 +81,7 @@ class NodeFilters:
                 among &= ~rejecting
             if not among:
                 return None
-        return self._least_allocated(pod, among)
+        return self._least_allocated(pod, among & ~self._beside_nominated(pod, among))
 
     def diagnose(self, pod: Pod, among: int, held: Pod | None = None) -> Diagnosis:
         """Count why nodes do not fit, each by the first filter that rejects it.
@@ -91,7 +100,11 @@ class NodeFilters:
         over_limit = self._over_volume_limit(pod, among)
         if number := over_limit.bit_count():
             reasons[TOO_MANY_VOLUMES] += number
-        return Diagnosis(nodes, reasons, (among & ~over_limit).bit_count())
+        among &= ~over_limit
+        taken = self._beside_nominated(pod, among, held)
+        if number := taken.bit_count():
+            reasons[NOMINATED_FIRST] += number
+        return Diagnosis(nodes, reasons, (among & ~taken).bit_count())
 
     def closed_domains(self, pod: Pod) -> Mapping[str, frozenset[str]]:
         """Return, by topology key, the domains that are closed to a pod because of its labels.
@@ -128,7 +141,7 @@ class NodeFilters:
     # --- the filters ---
 
     def _rejections(self, pod: Pod, held: Pod | None = None) -> Iterator[Rejections]:
-        counted = pod if held is None else replace(pod, uid=held.uid, node=held.node)
+        counted = _in_place_of(pod, held)
         if (prefiltered := self.volumes.prefilter(pod)) is not None:
             yield [(prefiltered, self._nodes.existing)]
         for rejection in self._static_rejections(pod):
@@ -144,6 +157,8 @@ class NodeFilters:
 
     def _static_rejections(self, pod: Pod) -> Iterator[tuple[FitReason, int]]:
         nodes, spec = self._nodes, pod.spec
+        if nodes.emptied:
+            yield NODE_BEING_EMPTIED, nodes.emptied
         if nodes.cordoned and not tolerates_cordon(spec.tolerations):
             yield UNSCHEDULABLE, nodes.cordoned
         yield UNTOLERATED_TAINTS, nodes.untolerated(spec.tolerations)
@@ -203,6 +218,53 @@ class NodeFilters:
                     found |= 1 << slot
         return found
 
+    def _beside_nominated(self, pod: Pod, among: int, held: Pod | None = None) -> int:
+        """Return which of the slots do not fit the pod beside the pods nominated for them.
+
+        As in the kube-scheduler, those of the same or a higher priority count on their own node.
+        """
+        nominated, found = self._view.index(NominatedPods), 0
+        for name in nominated.nodes:
+            slot = self._nodes.slot_of(name)
+            if slot is not None and among >> slot & 1:
+                first = [each for each in nominated.on_node_named(name) if outranked_by(pod, each)]
+                first = self._without_reservation(name, first)
+                if first and not self._fits_beside(pod, slot, first, held):
+                    found |= 1 << slot
+        return found
+
+    def _without_reservation(self, node: str, pods: list[Pod]) -> list[Pod]:
+        """Leave out the replacements of evicted pods for which capacity is reserved on the node."""
+        owners = Counter(
+            controller_uid(each.pod) for each in self._nodes.reservations.on_node(node)
+        )
+        found: list[Pod] = []
+        for pod in pods:
+            owner = controller_uid(pod)
+            if owner is not None and owners[owner]:
+                owners[owner] -= 1
+            else:
+                found.append(pod)
+        return found
+
+    def _fits_beside(self, pod: Pod, slot: int, first: list[Pod], held: Pod | None) -> bool:
+        counted = _in_place_of(pod, held)
+        for resource, wanted in demands(pod.spec.requests):
+            taken = sum(1 if resource == PODS else p.spec.requests.get(resource, 0) for p in first)
+            free = self._nodes.free.free_in(resource, slot)
+            if self._own_slot(counted) == slot:
+                free += self._own_usage(counted, slot, resource)
+            if free < wanted + taken:
+                return False
+        used = (port for other in first for port in other.spec.host_ports)
+        return not (
+            any_conflict(pod.spec.host_ports, used)
+            or self.volumes.exceeds_attach_limit(pod, slot, first)
+            or self.volumes.excludes(pod, first)
+            or self.topology_spread.closes_with(pod, slot, first)
+            or self.pod_affinity.closes_with(pod, slot, first)
+        )
+
     # --- the choice ---
 
     def _least_allocated(self, pod: Pod, among: int) -> int | None:
@@ -225,6 +287,11 @@ class NodeFilters:
             (self._nodes.free.free_in(resource, slot) - wanted) / (allocatable.get(resource) or 1)
             for resource, wanted in demands(pod.spec.requests)
         )
+
+
+def _in_place_of(pod: Pod, held: Pod | None) -> Pod:
+    """Return the pod as one that takes up on its node what a pod does that makes room for it."""
+    return pod if held is None else replace(pod, uid=held.uid, node=held.node)
 
 
 def _shortage_reason(resource: str) -> FitReason:

@@ -15,6 +15,7 @@ from reactive_desched.fit.kept_places import KeptPlaces
 from reactive_desched.fit.labels import NodeLabels
 from reactive_desched.fit.node_changes import NodeChanges
 from reactive_desched.fit.reservations import Reservations
+from reactive_desched.model.node_marks import is_being_emptied
 from reactive_desched.model.objects import Node, Pod
 from reactive_desched.model.resources import ResourceList
 from reactive_desched.model.scheduling import tolerates_all
@@ -36,8 +37,8 @@ class NodeUpdate(Struct, frozen=True, gc=False):
 class NodeSets:
     """All Nodes; follows the cluster when `sync` is called.
 
-    `existing`, `ready`, `eligible` and `cordoned` are sets of slots. A free slot is
-    given to the next node.
+    `existing`, `ready`, `eligible`, `cordoned` and `emptied` are sets of slots; `emptied` are the
+    nodes that are being deleted or emptied. A free slot is given to the next node.
     """
 
     def __init__(self, view: ClusterView) -> None:
@@ -46,7 +47,7 @@ class NodeSets:
         self._cursor = -1
         self._dirty: OrderedDict[str, None] = OrderedDict()
         self.reservations = Reservations(self._mark_dirty)
-        self.existing = self.ready = self.eligible = self.cordoned = 0
+        self.existing = self.ready = self.eligible = self.cordoned = self.emptied = 0
         self.free = FreeResources()
         self.ports = HostPortIndex()
         self._label_changes: ChangeLog[int] = ChangeLog()
@@ -185,6 +186,7 @@ class NodeSets:
         self.ready &= gone
         self.eligible &= gone
         self.cordoned &= gone
+        self.emptied &= gone
         self.free.update(slot, {}, ())
         self.ports.update(slot, NO_PORTS)
         self._free_slots.append(slot)
@@ -204,6 +206,10 @@ class NodeSets:
             changed = True
         if old is None or old.taints != node.taints:
             self._update_taints(slot, old, node)
+            changed = True
+        emptied = is_being_emptied(node)
+        if emptied != bool(self.emptied >> slot & 1):
+            self.emptied = bits.with_bit(self.emptied, slot, present=emptied)
             changed = True
         if old is None or (old.is_ready, old.unschedulable) != (node.is_ready, node.unschedulable):
             self.ready = bits.with_bit(self.ready, slot, present=node.is_ready)

@@ -53,6 +53,22 @@ class PodAffinityFilter:
         for owned_term in self._view.index(PodAffinity).terms_matching(pod):
             yield owned_term.topology_key, self._occupied_domains(owned_term.owners, leaving)
 
+    def closes_with(self, pod: Pod, slot: int, others: Sequence[Pod]) -> bool:
+        """Say whether pods that come into a slot first keep a pod off it, by its terms or theirs.
+
+        That they would fulfil the pod's affinity does not help: they may come to nothing.
+        """
+        has_label = self._nodes.labels.value
+        return any(
+            has_label(term.topology_key, slot) is not None and self.matches(term, space, matched)
+            for other in others
+            for terms, space, matched in (
+                (pod.spec.anti_affinity, pod.namespace, other),
+                (other.spec.anti_affinity, other.namespace, pod),
+            )
+            for term in terms
+        )
+
     def matches(self, term: PodAffinityTerm, namespace: str, pod: Pod) -> bool:
         """Say whether a term of a pod in this namespace matches a pod."""
         if term.label_selector is None or not term.label_selector.matches(pod.labels):

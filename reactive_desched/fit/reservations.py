@@ -56,6 +56,10 @@ class Reservations:
     def __contains__(self, pod: PodKey) -> bool:
         return pod in self._by_pod
 
+    def of_pod(self, pod: PodKey) -> CapacityReservation | None:
+        """Return the reservation for a pod's replacement; None where there is none."""
+        return self._by_pod.get(pod)
+
     def on_node(self, node: str) -> Iterable[CapacityReservation]:
         """Return the reservations on a node."""
         return self._by_node.get(node, {}).values()

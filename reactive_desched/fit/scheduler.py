@@ -10,6 +10,7 @@ from reactive_desched.fit.filters import Diagnosis, NodeFilters
 from reactive_desched.fit.kept_places import KeptPlaces
 from reactive_desched.fit.node_changes import NodeChanges
 from reactive_desched.fit.node_sets import NodeSets
+from reactive_desched.fit.nominated_pods import NominatedPods
 from reactive_desched.fit.unschedulable import (
     RETRY_AFTER_S,
     TARGETS_SCOPE,
@@ -23,6 +24,7 @@ from reactive_desched.model.findings import AllNodesBut, Targets
 from reactive_desched.model.labels import Selector
 from reactive_desched.model.objects import PersistentVolumeClaim, Pod, PodKey
 from reactive_desched.model.resources import ResourceList
+from reactive_desched.model.scheduling import statically_unfit
 from reactive_desched.model.wakes import (
     WakeOn,
     WakeOnNode,
@@ -54,6 +56,7 @@ class SchedulerNodeFit:
     indexes: ClassVar[tuple[type[Index], ...]] = (
         KeptPlaces,
         NodeChanges,
+        NominatedPods,
         PodAffinity,
         PvcUsers,
         TerminatingPods,
@@ -105,6 +108,8 @@ class SchedulerNodeFit:
         self._sync_nodes()
         if (slot := self._nodes.slot_of(placeholder.node)) is None:
             return f"node {placeholder.node} is gone"
+        if not self._nodes.ready >> slot & 1:
+            return f"node {placeholder.node} is not ready"
         found = self._filters.diagnose(pod, 1 << slot, placeholder)
         if found.available:
             self._last_match = pod.uid, placeholder.node
@@ -173,6 +178,22 @@ class SchedulerNodeFit:
         """Return a namespace's evicted pods, each with the node reserved for its replacement."""
         self._nodes.reservations.expire(self._clock())
         return [(r.pod, r.node) for r in self._nodes.reservations if r.pod.namespace == namespace]
+
+    def lost_place(self, pod: Pod) -> str:
+        """Return why the node reserved for a pod's replacement takes it no more; empty if it does.
+
+        It may have been cordoned, tainted or relabelled, or ceased to be ready since it was found.
+        """
+        reservation = self._nodes.reservations.of_pod(pod.uid)
+        if reservation is None:
+            return ""
+        info = self._view.node_info(reservation.node)
+        if info is None or info.node is None:
+            return f"node {reservation.node} is gone"
+        if not info.node.is_ready:
+            return f"node {reservation.node} is not ready"
+        reason = statically_unfit(pod.spec, info.node)
+        return "" if reason is None else f"node {reservation.node}: {reason.message}"
 
     def release(self, pod: Pod, *, evicted: bool) -> None:
         """Release the reservation if the pod stays where it is."""

@@ -5,7 +5,7 @@ their replacements count where their capacity is reserved.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from reactive_desched.fit.node_sets import NodeSets
 from reactive_desched.model.labels import LabelSelector
@@ -38,20 +38,45 @@ class TopologySpreadFilter:
             yield SPREAD_LABEL_MISSING, self._nodes.existing & ~labels.with_label(key)
             yield SPREAD_VIOLATED, labels.with_label_in(key, overfull)
 
-    def overfull_domains(self, pod: Pod) -> Iterator[tuple[str, list[str]]]:
-        """Yield each hard constraint's topology key, with the domains that are over its skew."""
+    def overfull_domains(
+        self, pod: Pod, slot: int = 0, more: Sequence[Pod] = ()
+    ) -> Iterator[tuple[str, list[str]]]:
+        """Yield each hard constraint's topology key, with the domains that are over its skew.
+
+        `more` are pods that are not there yet, and count as if they were in a slot.
+        """
         constraints, labelled = hard_constraints(pod.spec), self._nodes.existing
         for constraint in constraints:
             labelled &= self._nodes.labels.with_label(constraint.topology_key)
         for constraint in constraints:
-            yield constraint.topology_key, self._overfull(pod, constraint, labelled)
+            yield constraint.topology_key, self._overfull(pod, constraint, labelled, slot, more)
 
-    def _overfull(self, pod: Pod, constraint: TopologySpreadConstraint, labelled: int) -> list[str]:
+    def closes_with(self, pod: Pod, slot: int, more: Sequence[Pod]) -> bool:
+        """Say whether a slot is in a domain that these pods, once there, leave over its skew."""
+        return any(
+            self._nodes.labels.value(key, slot) in overfull
+            for key, overfull in self.overfull_domains(pod, slot, more)
+        )
+
+    def _overfull(
+        self,
+        pod: Pod,
+        constraint: TopologySpreadConstraint,
+        labelled: int,
+        slot: int,
+        more: Sequence[Pod],
+    ) -> list[str]:
         selector = effective_selector(constraint, pod.labels)
         if selector is None or selector.is_empty:
             return []  # no pod counts, so every domain is equally empty
         among = self._eligible_slots(pod, constraint, labelled)
         counts = self._counts(pod, selector, constraint.topology_key, among)
+        if more and among >> slot & 1:
+            coming = (p for p in more if p.namespace == pod.namespace)
+            number = sum(selector.matches(each.labels) for each in coming)
+            domain = self._nodes.labels.value(constraint.topology_key, slot)
+            if number and domain is not None:
+                counts[domain] = counts.get(domain, 0) + number
         own = int(selector.matches(pod.labels))
         return domains_over_max_skew(
             constraint, counts, self._domains(constraint.topology_key, among), own

@@ -22,6 +22,7 @@ from reactive_desched.fit.pod_affinity import (
 from reactive_desched.model.changes import (
     Change,
     NamespaceChanged,
+    NominationEnded,
     PodBound,
     PodGone,
     PodLabelsChanged,
@@ -120,6 +121,7 @@ class UnschedulableGroups:
         PodTerminating,
         PodLabelsChanged,
         NamespaceChanged,
+        NominationEnded,
     )
 
     def __init__(self, nodes: NodeSets, filters: NodeFilters) -> None:
@@ -183,17 +185,29 @@ class UnschedulableGroups:
                     self._update_current(feasibility, changed.slot, was)
 
     def apply_changes(self, changes: Iterable[Change]) -> None:
-        """Wake the groups whose constraints a change of pods or namespaces affects."""
+        """Wake the groups whose constraints a change of pods or namespaces affects.
+
+        Where a nomination ends, the groups are woken for which the node has room but for it.
+        """
         if not len(self._affinity_index):
-            return
+            changes = [change for change in changes if isinstance(change, NominationEnded)]
         for change in changes:
             match change:
+                case NominationEnded(node=node):
+                    self._wake_for_room(node)
                 case PodBound(pod=pod) | PodGone(pod=pod) | PodTerminating(pod=pod):
                     self._wake_groups(self._affinity_index.affected_groups(pod))
                 case PodLabelsChanged() | NamespaceChanged():
                     self._wake_groups(self._affinity_index)
                 case _:
                     pass
+
+    def _wake_for_room(self, node: str) -> None:
+        if (slot := self._nodes.slot_of(node)) is None:
+            return
+        for feasibility in self._feasibility.values():
+            for group in feasibility.groups.values() if feasibility.current >> slot & 1 else ():
+                self._add_hint(CapacityHint(group.wake))
 
     def _wake_groups(self, keys: Iterable[GroupKey]) -> None:
         for key in keys:

@@ -3,7 +3,7 @@
 Volumes of the evicted pod are attached to its own node already, so they do not count against it.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from reactive_desched.fit.node_sets import NodeSets
@@ -77,16 +77,29 @@ class VolumeFilter:
             if claim is not None and claim.volume_name:
                 yield self._view.store(PersistentVolume).get(claim.volume_name)
 
-    def exceeds_attach_limit(self, pod: Pod, slot: int) -> bool:
-        """Say whether a pod's volumes are too many for the drivers in a slot."""
+    def excludes(self, pod: Pod, others: Sequence[Pod]) -> bool:
+        """Say whether one of the others uses a ReadWriteOncePod claim of the pod, too."""
+        for name in pod.pvc_names:
+            claim = self._view.store(PersistentVolumeClaim).get(f"{pod.namespace}/{name}")
+            if claim is not None and claim.read_write_once_pod:
+                users = (each for each in others if each.namespace == pod.namespace)
+                if any(name in user.pvc_names for user in users):
+                    return True
+        return False
+
+    def exceeds_attach_limit(self, pod: Pod, slot: int, others: Sequence[Pod] = ()) -> bool:
+        """Say whether a pod's volumes are too many for the drivers in a slot.
+
+        `others` are pods that come there first.
+        """
         csi_node = self._view.store(CSINode).get(self._nodes.name(slot))
         limits = {} if csi_node is None else csi_node.attach_limits
         wanted = self._by_driver([pod]) if limits and pod.pvc_names else _NONE
         if not any(driver in limits for driver in wanted):
             return False
-        attached = self._attached_in(slot)
+        attached, coming = self._attached_in(slot), self._by_driver(others)
         for driver, handles in wanted.items():
-            there = attached.get(driver, set())
+            there = attached.get(driver, set()) | coming.get(driver, set())
             if handles - there and len(handles | there) > limits.get(driver, len(handles | there)):
                 return True
         return False

@@ -129,6 +129,10 @@ class NodeMetadataChanged(NodeChange, frozen=True, gc=False):
     """Annotations of the node that guards read differ, or its deletion has begun."""
 
 
+class NominationEnded(NodeChange, frozen=True, gc=False):
+    """A pod that was nominated for the node is gone, or is bound or nominated elsewhere."""
+
+
 class NamespaceChanged(Change, frozen=True, gc=False):
     """A namespace was added or deleted, or its labels or annotations differ."""
 

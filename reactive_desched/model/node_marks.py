@@ -9,6 +9,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from reactive_desched.model.objects import Node
 from reactive_desched.model.taints import NO_EXECUTE, NO_SCHEDULE, PREFER_NO_SCHEDULE, Taint
 
 CORDON: Final = "node.kubernetes.io/unschedulable"
@@ -70,6 +71,18 @@ NODE_MARK_GROUPS: Final = (
         },
     ),
 )
+
+_EMPTYING: Final = frozenset(
+    key for group in NODE_MARK_GROUPS for key, mark in group.marks.items() if mark.empties
+)
+
+
+def is_being_emptied(node: Node) -> bool:
+    """Say whether a node is being deleted, or bears the taint of a program that empties it.
+
+    It is no place for a pod whatever the pod tolerates: the pod would have to leave again at once.
+    """
+    return node.is_terminating or any(taint.key in _EMPTYING for taint in node.taints)
 
 
 def taint_of(key: str, mark: NodeMark) -> Taint:

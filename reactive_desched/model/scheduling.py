@@ -10,6 +10,7 @@ from typing import Final
 from msgspec import Struct
 
 from reactive_desched.model.node_affinity import satisfies_required
+from reactive_desched.model.node_marks import is_being_emptied
 from reactive_desched.model.objects import HostPort, Node, PodSpec
 from reactive_desched.model.taints import HARD_EFFECTS, NO_SCHEDULE, Taint, Tolerations, untolerated
 
@@ -30,6 +31,11 @@ class FitReason(Struct, frozen=True, gc=False):
     def __str__(self) -> str:
         return self.message
 
+
+NODE_BEING_EMPTIED: Final = FitReason(
+    "NodeBeingEmptied", "node(s) were being deleted or emptied by others"
+)
+"""A reason of ours: the kube-scheduler would bind a pod there, if the pod tolerates the taints."""
 
 UNSCHEDULABLE: Final = FitReason("NodeUnschedulable", "node(s) were unschedulable")
 UNTOLERATED_TAINTS: Final = FitReason("UntoleratedTaint", "node(s) had untolerated taint(s)")
@@ -59,6 +65,8 @@ def tolerates_all(tolerations: Tolerations, taints: Iterable[Taint]) -> bool:
 
 def statically_unfit(spec: PodSpec, node: Node) -> FitReason | None:
     """Return why a node rejects a pod whatever pods run there, or None when it does not."""
+    if is_being_emptied(node):
+        return NODE_BEING_EMPTIED
     if node.unschedulable and not tolerates_cordon(spec.tolerations):
         return UNSCHEDULABLE
     if not tolerates_all(spec.tolerations, node.taints):

@@ -21,6 +21,7 @@ from reactive_desched.model.changes import (
     NodeLabelsChanged,
     NodeMetadataChanged,
     NodeTaintsChanged,
+    NominationEnded,
     PdbChanged,
     PodBound,
     PodGone,
@@ -99,6 +100,7 @@ class WakeOnNode(WakeOn, frozen=True, gc=False):
         NodeCapacityIncreased,
         NodeCapacityDecreased,
         NodeMetadataChanged,
+        NominationEnded,
         PodGone,
     )
     words = "a change of node {name}"

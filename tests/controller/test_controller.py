@@ -258,6 +258,20 @@ async def test_at_most_so_many_calls_are_open() -> None:
     assert sorted(bench.evicted_names) == ["a", "b", "c"]
 
 
+async def test_an_eviction_is_not_requested_once_the_place_found_for_the_pod_is_cordoned() -> None:
+    bench = ControllerBench(make_profile(nodeFit=True), max_concurrent=1)
+    bench.server.slow_s = 2
+    async with bench.running():
+        pods = (pod(name, on="n1", owner=f"ReplicaSet/{name}") for name in "ab")
+        bench.sync_and_resume(node("n1"), node("n2"), *pods)
+        bench.deliver(TAINTED)
+        await bench.server.called.wait()
+        bench.deliver(node("n2", unschedulable=True, version=9))
+        await anyio.sleep(60)
+
+    assert bench.evicted_names == ["a"]
+
+
 async def test_retries_wait_as_the_plan_says() -> None:
     bench = ControllerBench(retry=RetrySettings(initial_s=2.0, max_s=4.0, jitter=0))
     bench.server.script["web"] = [Denied(403, "no")] * 4

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 import reactive_desched
 from reactive_desched.api.index import Cluster, Index
 from reactive_desched.fit.node_changes import NodeChanges
+from reactive_desched.fit.nominated_pods import NominatedPods
 from reactive_desched.model.changes import Change
 from reactive_desched.model.labels import parse_selector
 from reactive_desched.model.migration_jobs import MigrationJob, PodReference
@@ -240,9 +241,6 @@ reservations = st.builds(
     st.sampled_from(["j0", "r1"]),
     st.integers(0, 2),
 )
-objects = pods | pods | pods | nodes | budgets | others | samples | reservations
-updates = st.tuples(st.sampled_from(["upsert", "upsert", "upsert", "remove"]), objects)
-loads = st.tuples(st.just("load"), st.lists(pods, min_size=1, max_size=4))
 P1 = replace(
     pod("p1", on="n1"),
     uid="default/p1",
@@ -252,6 +250,15 @@ P1 = replace(
     resize_delta=NO_RESIZE,
 )
 P3 = replace(pod("p3"), uid="default/p3", resize_delta=NO_RESIZE)
+P4 = replace(pod("p4", owner=None), uid="default/p4", resize_delta=NO_RESIZE)
+NOMINATED = [
+    replace(P4, status=PodStatus("Pending", nominated_node=name), node=bound)
+    for name, bound in (("n1", ""), ("n2", ""), ("n1", "n1"))
+]
+nominated = st.sampled_from([P4, *NOMINATED])
+objects = pods | pods | pods | nodes | budgets | others | samples | reservations | nominated
+updates = st.tuples(st.sampled_from(["upsert", "upsert", "upsert", "remove"]), objects)
+loads = st.tuples(st.just("load"), st.lists(pods, min_size=1, max_size=4))
 START: list[tuple[str, Any]] = [
     *(
         ("upsert", node(name, labels={ZONE_LABEL: "a", HOSTNAME_LABEL: name, "disk": "ssd"}))
@@ -304,6 +311,10 @@ RELABELED = [
     ("upsert", ReplicaSet("rs-b", controller=OWNERS[0][0])),
     ("upsert", replace(P1, status=PodStatus("Running", qos_class=GUARANTEED))),
     ("upsert", replace(P3, status=STATUSES["Running", GUARANTEED, "True"])),
+    ("upsert", NOMINATED[1]),
+    ("upsert", NOMINATED[0]),
+    ("ask", None),
+    ("upsert", NOMINATED[2]),
     ("ask", None),
 ]
 REZONED = [
@@ -353,6 +364,11 @@ EXPECTED: dict[type[Index], Callable[[ClusterState], object]] = {
     NamespacePods: lambda state: _group((p.namespace, p.uid) for p in state.store(Pod)),
     TerminatingPods: lambda state: _group(
         (p.namespace, p.uid) for p in state.store(Pod) if p.is_active and p.deletion_s is not None
+    ),
+    NominatedPods: lambda state: _group(
+        (p.status.nominated_node, p.uid)
+        for p in state.store(Pod)
+        if p.is_pending and p.status.nominated_node and p.deletion_s is None
     ),
     PvcUsers: lambda state: _group(
         (f"{p.namespace}/{claim}", p.uid)

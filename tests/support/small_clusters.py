@@ -216,6 +216,28 @@ def pod(draw: st.DrawFn, name: str, *, alive: bool = False) -> Obj:
     return {"metadata": metadata, "spec": spec, "status": {"phase": phase}}
 
 
+@st.composite
+def nominated_pod(draw: st.DrawFn, name: str) -> Obj:
+    """Draw a pod that waits for the node for which it is nominated."""
+    waiting = draw(pod(name, alive=True))
+    spec = {key: value for key, value in waiting["spec"].items() if key != "nodeName"}
+    spec |= {"priority": draw(st.sampled_from([0, 0, 0, -1]))}
+    status = {"phase": "Pending", "nominatedNodeName": draw(st.sampled_from(NODES))}
+    return waiting | {"spec": spec, "status": status}
+
+
+def _gone_on(current: Obj, node_name: str | None) -> Obj:
+    """Return what becomes of a pod that waits: it is nominated elsewhere, or bound where it is."""
+    status = current["status"]
+    if (nominated := status.get("nominatedNodeName")) is None:
+        return current
+    if node_name == nominated:
+        bound = current["spec"] | {"nodeName": node_name}
+        return current | {"spec": bound, "status": {"phase": "Running"}}
+    now = {"phase": "Pending"} | ({} if node_name is None else {"nominatedNodeName": node_name})
+    return current | {"status": now}
+
+
 def claims() -> SearchStrategy[list[Obj]]:
     """Draw claims in both namespaces, some of them missing, all bound."""
     names = [(space, name) for space in NAMESPACES for name in ("c1", "c2", "c3")]
@@ -267,11 +289,17 @@ class RandomCluster:
     def _altered_pod(self, data: st.DataObject, live: dict[str, Obj]) -> Obj:
         """Draw a new pod, or what becomes of one that is there: a pod never moves."""
         draw = data.draw
-        what = draw(st.sampled_from(["new", "new", "leaves", "ends", "is relabelled"]))
+        what = draw(
+            st.sampled_from(["new", "new", "waits", "goes on", "leaves", "ends", "is relabelled"])
+        )
         if not live or what == "new":
             return draw(pod(f"p{self._version}", alive=True))
+        if what == "waits":
+            return draw(nominated_pod(f"p{self._version}"))
         current = live[draw(st.sampled_from(sorted(live)))]
         match what:
+            case "goes on":
+                return _gone_on(current, draw(st.sampled_from([None, *NODES])))
             case "leaves":
                 return current | {
                     "metadata": current["metadata"] | {"deletionTimestamp": _CREATED_AT}
@@ -296,13 +324,19 @@ _KINDS = [*["pods"] * 5, *["nodes"] * 2, "namespaces", "pvcs", "pvs", "csi_nodes
 
 def _object_strategy(kind: str) -> SearchStrategy[Obj]:
     made: dict[str, SearchStrategy[Obj]] = {
-        "nodes": node(),
+        "nodes": st.tuples(node(), mostly_else(st.just(_CREATED_AT))).map(_being_deleted),
         "namespaces": namespaces().flatmap(st.sampled_from),
         "pvcs": claims().filter(bool).flatmap(st.sampled_from),
         "pvs": st.sampled_from(VOLUMES).flatmap(volume),
         "csi_nodes": csi_node(),
     }
     return made[kind]
+
+
+def _being_deleted(drawn: tuple[Obj, str | None]) -> Obj:
+    obj, since = drawn
+    metadata = obj["metadata"] | ({} if since is None else {"deletionTimestamp": since})
+    return obj | {"metadata": metadata}
 
 
 def _key(obj: Obj) -> str:
