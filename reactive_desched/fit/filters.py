@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from reactive_desched.fit.bits import slots_in, with_bit
 from reactive_desched.fit.free_amounts import demands
 from reactive_desched.fit.host_ports import any_conflict
+from reactive_desched.fit.kept_places import KeptPlaces
 from reactive_desched.fit.node_sets import NodeSets
 from reactive_desched.fit.nominated_pods import NominatedPods, outranked_by
 from reactive_desched.fit.pod_affinity import PodAffinityFilter
@@ -86,7 +87,8 @@ class NodeFilters:
     def diagnose(self, pod: Pod, among: int, held: Pod | None = None) -> Diagnosis:
         """Count why nodes do not fit, each by the first filter that rejects it.
 
-        `held` is a pod that keeps the pod's place on one of the nodes, and makes room for it.
+        `held` keeps the pod's place on one of the nodes, and makes room for it: a placeholder, or a
+        Reservation as a pod without labels.
         """
         reasons: Counter[FitReason] = Counter()
         nodes = among.bit_count()
@@ -200,11 +202,12 @@ class NodeFilters:
         return self._nodes.slot_of(pod.node) if pod.node else None
 
     def _own_usage(self, pod: Pod, slot: int, resource: str) -> int:
-        """Return what a pod itself takes of a resource on its node."""
-        entry = self._nodes.node_info(slot)
-        here = None if entry is None else entry.active.get(pod.uid)
-        if here is None:
+        """Return what a pod itself, or a Reservation, takes of a resource on its node."""
+        if (entry := self._nodes.node_info(slot)) is None:
             return 0
+        here = entry.active.get(pod.uid)
+        if here is None:
+            return self._view.index(KeptPlaces).kept_by(entry.name, pod.uid).get(resource, 0)
         if resource == PODS:
             return 1
         return here.held.get(resource, 0)

@@ -29,15 +29,19 @@ class KeptPlaces(Index):
             add_resources(total, requests)
         return total
 
+    def kept_by(self, node: str, reservation: str) -> ResourceList:
+        """Return what one Reservation, by its uid, keeps on a node; empty for nothing."""
+        return self._by_node.get(node, {}).get(reservation, {})
+
     def on_object(self, old: ClusterObject | None, new: ClusterObject | None) -> tuple[()]:
         """Follow a Reservation that begins or ceases to keep room."""
         if isinstance(old, Reservation) and old.keeps_room:
             kept = self._by_node[old.node]
-            del kept[old.name]
+            del kept[old.uid]
             if not kept:
                 del self._by_node[old.node]
         if isinstance(new, Reservation) and new.keeps_room:
-            self._by_node.setdefault(new.node, {})[new.name] = new.requests
+            self._by_node.setdefault(new.node, {})[new.uid] = new.requests
         return ()
 
     def answers(self) -> object:

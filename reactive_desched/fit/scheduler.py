@@ -23,6 +23,7 @@ from reactive_desched.model.decisions import CapacityHint
 from reactive_desched.model.findings import AllNodesBut, Targets
 from reactive_desched.model.labels import Selector
 from reactive_desched.model.objects import PersistentVolumeClaim, Pod, PodKey
+from reactive_desched.model.reservations import Reservation
 from reactive_desched.model.resources import ResourceList
 from reactive_desched.model.scheduling import statically_unfit
 from reactive_desched.model.wakes import (
@@ -116,6 +117,11 @@ class SchedulerNodeFit:
             return ""
         reasons = ", ".join(sorted(reason.message for reason in found.reasons))
         return f"node {placeholder.node} does not fit the pod: {reasons}"
+
+    def diagnose_reserved_place(self, pod: Pod, kept: Reservation) -> str:
+        """Return why a pod does not fit in the place of a Reservation; empty where it does."""
+        holder = Pod(pod.namespace, kept.name, kept.uid, node=kept.node)
+        return self.diagnose_kept_place(pod, holder)
 
     def closed_domains(self, pod: Pod) -> Mapping[str, frozenset[str]]:
         """Return, by topology key, the domains that are closed to a pod because of its labels."""

@@ -1,7 +1,8 @@
 """The last look before an eviction: the place kept for the pod's replacement is there, and fits.
 
-A job's status says that a place was kept once. By now the placeholder may be deleted or preempted,
-and its node cordoned, tainted or relabelled, while the pod waited for its turn.
+A job's status says that a place was kept once. By now the placeholder or the Reservation may be
+gone, and its node cordoned, tainted, relabelled or being deleted, while the pod waited for its
+turn. koordinator's scheduler asks its filters of a reserved node, too, and would refuse it.
 """
 
 from typing import Final
@@ -13,6 +14,7 @@ from reactive_desched.migration.rules import NO_PLACE, PLACE_DOES_NOT_FIT, PLACE
 from reactive_desched.model.decisions import Defer, GateReason, Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import Pod
+from reactive_desched.model.reservations import Reservation
 from reactive_desched.model.wakes import WakeOnNode, WakeOnPod
 
 PLACE_LOST: Final = GateReason(
@@ -36,8 +38,9 @@ class KeptPlaceFilter:
 
     @property
     def indexes(self) -> tuple[type[Index], ...]:
-        """The indexes that node fit reads, where there are placeholders."""
-        return self._node_fit.indexes if self._migrations.modes.has_placeholders else ()
+        """The indexes that node fit reads, where jobs can keep places."""
+        modes = self._migrations.modes
+        return self._node_fit.indexes if modes.has_placeholders or modes.reserving else ()
 
     def check(self, finding: Finding, now: float) -> Defer | Refuse | None:
         """Refuse the pod while its place is gone, or does not fit its replacement."""
@@ -45,9 +48,10 @@ class KeptPlaceFilter:
         if (job := migrations.job_of(finding)) is None or not migrations.modes.keeps_place(job):
             return None
         if migrations.modes.reserves(job, pod):
-            if migrations.places.has_reservation(job):
-                return None
-            return _lost(finding, f"Reservation {job.reservation} does not keep the place", now)
+            if (kept := migrations.places.keeping_reservation(job)) is None:
+                message = f"Reservation {job.reservation} does not keep the place"
+                return _lost(finding, message, now)
+            return self._check_fit(finding, kept, now)
         if migrations.places.is_given_up(job.name):
             return _lost(finding, "another place is looked for", now)
         placeholder = migrations.places.placeholder_of(job)
@@ -55,16 +59,19 @@ class KeptPlaceFilter:
             return _lost(finding, "the placeholder that kept the place is gone", now)
         return self._check_fit(finding, placeholder, now)
 
-    def _check_fit(self, finding: Finding, placeholder: Pod, now: float) -> Defer | Refuse | None:
-        if not self._node_fit.sync():
+    def _check_fit(
+        self, finding: Finding, kept_by: Pod | Reservation, now: float
+    ) -> Defer | Refuse | None:
+        pod, node_fit = finding.pod, self._node_fit
+        if not node_fit.sync():
             return PLACE_PENDING.defer(finding, "changed nodes are still being evaluated", now)
-        if not (why := self._node_fit.diagnose_kept_place(finding.pod, placeholder)):
+        if isinstance(kept_by, Reservation):
+            why = node_fit.diagnose_reserved_place(pod, kept_by)
+        else:
+            why = node_fit.diagnose_kept_place(pod, kept_by)
+        if not why:
             return None
-        wakes = (
-            WakeOnNode(placeholder.node),
-            WakeOnPod(placeholder.uid),
-            WakeOnPod(finding.pod.uid),
-        )
+        wakes = (WakeOnNode(kept_by.node), WakeOnPod(kept_by.uid), WakeOnPod(pod.uid))
         return PLACE_DOES_NOT_FIT.refuse(finding, why, wakes, now + LOOK_AGAIN_S)
 
 

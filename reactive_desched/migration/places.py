@@ -18,6 +18,7 @@ from reactive_desched.model.migration_jobs import MigrationJob
 from reactive_desched.model.node_affinity import NodeSelector, NodeSelectorTerm
 from reactive_desched.model.objects import Pod, PodKey
 from reactive_desched.model.reservations import Reservation
+from reactive_desched.model.spread import DEFAULT_SPREAD
 from reactive_desched.state.indexes.job_pods import JobPods
 from reactive_desched.state.view import ClusterView
 
@@ -48,10 +49,10 @@ class JobPlaces:
         """Return the Reservation of a job: the one that it names, or that is named after it."""
         return self._view.store(Reservation).get(job.reservation or job.uid)
 
-    def has_reservation(self, job: MigrationJob) -> bool:
-        """Say whether the Reservation of a job keeps its place."""
+    def keeping_reservation(self, job: MigrationJob) -> Reservation | None:
+        """Return the Reservation of a job while it keeps the job's place."""
         kept = self.reservation_of(job)
-        return kept is not None and kept.keeps_room and not kept.is_terminating
+        return kept if kept is not None and kept.keeps_room and not kept.is_terminating else None
 
     def taker_of(self, kept: Reservation | None) -> Pod | None:
         """Return the pod that took the place of a Reservation, where it is still there."""
@@ -102,7 +103,20 @@ class JobPlaces:
             for key, values in closed.items()
             if len(values) <= MAX_CLOSED_DOMAINS
         )
-        return replace(step, selectors=(*step.selectors, *selectors))
+        return replace(
+            step,
+            selectors=(*step.selectors, *selectors),
+            spread_keys=self._default_spread_keys(step.pod),
+        )
+
+    def _default_spread_keys(self, pod: Pod) -> tuple[str, ...]:
+        """Return the labels by which the kube-scheduler spreads pods by default, as nodes have.
+
+        A constraint that is written by a label that no node has would turn off the others.
+        """
+        info = self._view.node_info(pod.node)
+        labels = {} if info is None or info.node is None else info.node.labels
+        return tuple(key for key in DEFAULT_SPREAD if key in labels)
 
     def failed_attempt(self, job: str) -> FailedAttempt | None:
         """Return the last attempt to keep a job's place; None where none failed."""

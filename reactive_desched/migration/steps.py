@@ -53,11 +53,16 @@ class SetStatus(Struct, frozen=True, gc=False):
 
 
 class KeepPlace(Struct, frozen=True, gc=False):
-    """Make a placeholder for the replacement of the job's pod; its node matches each selector."""
+    """Make a placeholder for the replacement of the job's pod; its node matches each selector.
+
+    `spread_keys` are the labels of nodes by which the kube-scheduler spreads pods that have no
+    constraint of their own.
+    """
 
     job: MigrationJob
     pod: Pod
     selectors: tuple[NodeSelector, ...] = ()
+    spread_keys: tuple[str, ...] = ()
 
 
 class Reserve(Struct, frozen=True, gc=False):

@@ -7,7 +7,13 @@ import msgspec
 
 from reactive_desched.model.labels import Labels, LabelSelector, Requirement
 from reactive_desched.model.node_affinity import NodeAffinity, satisfies_required
-from reactive_desched.model.objects import Node, PodSpec, TopologySpreadConstraint
+from reactive_desched.model.objects import (
+    HOSTNAME_LABEL,
+    ZONE_LABEL,
+    Node,
+    PodSpec,
+    TopologySpreadConstraint,
+)
 from reactive_desched.model.scheduling import FitReason
 from reactive_desched.model.taints import HARD_EFFECTS, Tolerations, untolerated
 
@@ -18,6 +24,9 @@ SPREAD_LABEL_MISSING: Final = FitReason(
     "TopologyLabelMissing",
     "node(s) didn't match pod topology spread constraints (missing required label)",
 )
+DEFAULT_SPREAD: Final = {HOSTNAME_LABEL: 3, ZONE_LABEL: 5}
+"""The kube-scheduler's own constraints, label to maxSkew, for pods that declare none: soft ones."""
+
 _HARD: Final = "DoNotSchedule"
 HONOR: Final = "Honor"
 

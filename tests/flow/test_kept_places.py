@@ -9,6 +9,7 @@ from reactive_desched.migration.migrations import ORPHAN_GRACE_S
 from reactive_desched.model.labels import LabelSelector, Requirement
 from reactive_desched.model.migration_jobs import Mode, Phase, PodReference
 from reactive_desched.model.objects import (
+    HOSTNAME_LABEL,
     ZONE_LABEL,
     OwnerReference,
     PersistentVolume,
@@ -92,15 +93,20 @@ async def test_no_pod_is_evicted_whose_reservation_is_gone_while_no_status_is_wr
         assert server.evictions == []
 
 
-@pytest.mark.parametrize("spoiled", ["gpu:NoSchedule", "cordon"])
+@pytest.mark.parametrize("scheduler", ["default-scheduler", "koord-scheduler"])
+@pytest.mark.parametrize("spoiled", ["gpu:NoSchedule", "cordon", "not ready", "being deleted"])
 async def test_a_pod_waits_while_the_node_of_its_place_would_not_take_the_replacement(
-    spoiled: str,
+    spoiled: str, scheduler: str
 ) -> None:
-    server = served()
+    server = served(with_spec(WEB[0], scheduler_name=scheduler), *WEB[1:])
     async with MigratingController(server, RESERVING).running(*NODES) as process:
         await held_up(process)
-        changed = replace(NODES[2], unschedulable=True) if spoiled == "cordon" else None
-        process.fed.deliver(changed or node("n3", spoiled))
+        changed = {
+            "cordon": replace(NODES[2], unschedulable=True),
+            "not ready": node("n3", ready="False"),
+            "being deleted": replace(NODES[2], is_terminating=True),
+        }
+        process.fed.deliver(changed.get(spoiled) or node("n3", spoiled))
         await anyio.sleep(60)
         assert server.evictions == []
         assert server.jobs["web-0"].status.reason == "PlaceDoesNotFit"
@@ -150,10 +156,12 @@ async def test_no_pod_is_evicted_while_its_placeholder_is_being_deleted_for_anot
         assert server.evictions == ["web-0"]
 
 
-async def test_the_room_that_a_placeholder_keeps_counts_as_free_for_its_pod() -> None:
+@pytest.mark.parametrize("scheduler", ["default-scheduler", "koord-scheduler"])
+async def test_the_room_that_is_kept_counts_as_free_for_its_pod(scheduler: str) -> None:
     room = {"cpu": "1"}
     nodes = [node(name, allocatable={**room, "pods": "9"}) for name in ("n1", "n2", "n3")]
-    web = [replace(each, spec=pod("x", requests=room).spec) for each in WEB[:2]]
+    spec = with_spec(pod("x", requests=room), scheduler_name=scheduler).spec
+    web = [replace(each, spec=spec) for each in WEB[:2]]
     server = served(*web)
     async with MigratingController(server, RESERVING).running(*nodes) as process:
         await process.make(job_on(web[0]))
@@ -246,6 +254,7 @@ async def test_a_placeholder_avoids_the_zones_that_are_closed_to_the_replacement
         [kept] = process.kept_places
         [[term]] = [each.node_selector_terms for each in kept.selectors]
         assert term.match_expressions == (Requirement(ZONE_LABEL, "NotIn", ("b",)),)
+        assert kept.spread_keys == (HOSTNAME_LABEL, ZONE_LABEL)
         assert server.evictions == ["web-0"]
 
 

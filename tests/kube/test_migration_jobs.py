@@ -10,6 +10,7 @@ from reactive_desched.errors import RequestRejected
 from reactive_desched.kube.client.placeholders import make_room, placeholder
 from reactive_desched.kube.client.session import Session
 from reactive_desched.kube.codec import ResourceCodec
+from reactive_desched.migration.steps import KeepPlace
 from reactive_desched.model.labels import Requirement
 from reactive_desched.model.migration_jobs import (
     JobCondition,
@@ -110,11 +111,15 @@ def made(
     spec: dict[str, Any],
     selectors: tuple[NodeSelector, ...] = (),
     requests: dict[str, str] | None = None,
+    labels: dict[str, str] | None = None,
+    spread_keys: tuple[str, ...] = (),
+    owner: str = "ReplicaSet/web",
     **settings: Any,
 ) -> dict[str, Any]:
-    moved = pod("web-0", on="n1", requests=requests or {})
-    written = {"metadata": {"uid": moved.uid, "labels": {"app": "web"}}, "spec": spec}
-    return placeholder(written, read(), moved, selectors, PlaceholderSettings(**settings))
+    moved = pod("web-0", on="n1", requests=requests or {}, owner=owner)
+    written = {"metadata": {"uid": moved.uid, "labels": labels or {"app": "web"}}, "spec": spec}
+    step = KeepPlace(read(), moved, selectors, spread_keys)
+    return placeholder(written, step, PlaceholderSettings(**settings))
 
 
 def test_a_placeholder_requests_what_the_pod_does_and_no_service_selects_it() -> None:
@@ -187,6 +192,51 @@ def test_a_placeholder_has_the_sidecars_of_the_pod_and_what_runs_before_where_th
     assert requested(small["initContainers"]) == {"proxy": "1"}
     assert small["initContainers"][0]["restartPolicy"] == "Always"
     assert requested(large["initContainers"]) == {"proxy": "1", "first": "2"}
+
+
+BY_HOST, BY_ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
+
+
+def spread(spec: dict[str, Any] | None = None, **more: Any) -> list[tuple[Any, ...]]:
+    """Return the key, the maxSkew, the kind and the selector of a placeholder's constraints."""
+    found = made(spec or {}, **more)["spec"].get("topologySpreadConstraints", [])
+    fields = "topologyKey", "maxSkew", "whenUnsatisfiable", "labelSelector"
+    return [tuple(each[field] for field in fields) for each in found]
+
+
+def test_a_placeholder_is_spread_as_the_kube_scheduler_spreads_the_pods_of_a_controller() -> None:
+    ours = {"app": "web", "pod-template-hash": "1"}
+    of_one = {"statefulset.kubernetes.io/pod-name": "web-0", "controller-revision-hash": "2"}
+    expected = [
+        (BY_HOST, 3, "ScheduleAnyway", {"matchLabels": ours}),
+        (BY_ZONE, 5, "ScheduleAnyway", {"matchLabels": ours}),
+    ]
+    keys = BY_HOST, BY_ZONE
+
+    assert spread(labels=ours, spread_keys=keys) == expected
+    owned = spread(labels=ours | of_one, spread_keys=keys, owner="StatefulSet/web")
+    assert owned == expected
+    assert spread(labels=ours, spread_keys=(BY_HOST,)) == expected[:1]
+    assert spread(labels=ours, spread_keys=keys, owner="Job/web") == []
+    assert spread(labels=of_one, spread_keys=keys) == []
+
+
+def test_a_placeholder_has_the_constraints_of_the_pod_and_no_others() -> None:
+    selector = {"matchLabels": {"app": "web"}}
+    own = {"topologyKey": BY_ZONE, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}
+    constraint = {**own, "labelSelector": selector, "matchLabelKeys": ["version", "gone"]}
+
+    [found] = spread(
+        {"topologySpreadConstraints": [constraint]},
+        labels={"app": "web", "version": "2"},
+        spread_keys=(BY_HOST, BY_ZONE),
+    )
+
+    version = {"key": "version", "operator": "In", "values": ["2"]}
+    assert found == (
+        *(BY_ZONE, 1, "DoNotSchedule"),
+        {**selector, "matchExpressions": [version]},
+    )
 
 
 def test_a_placeholder_keeps_the_host_ports_of_the_pod() -> None:

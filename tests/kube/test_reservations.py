@@ -136,7 +136,11 @@ def test_the_reservation_of_a_job_is_for_the_successor_of_its_pod_on_another_nod
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
     assert made["spec"] == {
         "template": {
-            "metadata": {"namespace": "shop", "labels": {"app": "web"}},
+            "metadata": {
+                "namespace": "shop",
+                "labels": {"app": "web"},
+                "ownerReferences": [{**CONTROLLER, "controller": True}],
+            },
             "spec": {
                 "schedulerName": "koord-scheduler",
                 "containers": [{"name": "c"}],

@@ -309,6 +309,7 @@ RELABELED = [
     *START,
     ("upsert", Namespace("shop", labels={"stage": "test"})),
     ("upsert", ReplicaSet("rs-b", controller=OWNERS[0][0])),
+    ("upsert", CSINode("n1", attach_limits={"disks": 1})),
     ("upsert", replace(P1, status=PodStatus("Running", qos_class=GUARANTEED))),
     ("upsert", replace(P3, status=STATUSES["Running", GUARANTEED, "True"])),
     ("upsert", NOMINATED[1]),

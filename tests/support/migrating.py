@@ -302,7 +302,7 @@ class MigratingController:
         match step:
             case Delete(job):
                 self.fed.delete(job)
-            case KeepPlace(job, pod, _):
+            case KeepPlace(job, pod):
                 self.kept_places.append(step)
                 self._tasks.start_soon(self._place, job, pod)
             case MakeRoom(_, placeholder, _) if placeholder.uid in self.server.pods:

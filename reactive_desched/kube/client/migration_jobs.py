@@ -88,8 +88,8 @@ class MigrationJobWriter:
                 return await self._patch(job, _admission(job, uid))
             case SetStatus(job, status):
                 return await self._patch(job, {"status": _wire(status)}, "/status")
-            case KeepPlace(job, pod, selectors):
-                await keep_place(self._session, job, pod, selectors, self._settings.placeholder)
+            case KeepPlace(job):
+                await keep_place(self._session, step, self._settings.placeholder)
                 return job
             case MakeRoom(job, placeholder, successor):
                 await make_room(self._session, placeholder, successor)

@@ -3,9 +3,10 @@
 A placeholder requests what the pod does, host ports included, in its namespace, by its scheduler,
 under the same constraints, and not on the pod's node. It does so container by container: a
 LimitRange and a ResourceQuota have let the pod pass, and so let pass what requests the same. It has
-none of the pod's labels, so that no controller and no service takes it for its own. Its owner is
-the job, with which the garbage collector deletes it, and it ends by itself when the job's time to
-live is over.
+none of the pod's labels, so that no controller and no service takes it for its own: its spread
+constraints select the pod's siblings by what the pod has, those of the kube-scheduler for pods
+without constraints as well. Its owner is the job, with which the garbage collector deletes it, and
+it ends by itself when the job's time to live is over.
 """
 
 from collections.abc import Iterable
@@ -18,6 +19,7 @@ import msgspec
 from reactive_desched.errors import RequestRejected
 from reactive_desched.kube.client.responses import ApiResponse
 from reactive_desched.kube.client.session import Transport
+from reactive_desched.migration.steps import KeepPlace
 from reactive_desched.model.migration_jobs import (
     API_VERSION,
     KIND,
@@ -30,6 +32,7 @@ from reactive_desched.model.node_affinity import NodeSelector, NodeSelectorTerm
 from reactive_desched.model.objects import Pod, controller_of
 from reactive_desched.model.opt_outs import DO_NOT_EVICT
 from reactive_desched.model.resources import add_resources, parse_resource_list
+from reactive_desched.model.spread import DEFAULT_SPREAD
 from reactive_desched.policy.migration import PlaceholderSettings
 
 DEFAULT_DEADLINE_S: Final = 3600
@@ -40,9 +43,17 @@ MAX_TERMS: Final = 100
 
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _COPIED: Final = (
-    *("nodeSelector", "tolerations", "topologySpreadConstraints", "schedulerName"),
+    *("nodeSelector", "tolerations", "schedulerName"),
     "runtimeClassName",
 )
+_SPREAD_BY_DEFAULT: Final = ("ReplicaSet", "StatefulSet", "ReplicationController")
+"""The controllers by whose selectors the kube-scheduler spreads pods that declare no constraint."""
+
+_OF_ONE_POD: Final = (
+    *("statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index"),
+    "controller-revision-hash",
+)
+"""Labels of a StatefulSet's pod that its siblings may not have."""
 _MERGE_PATCH: Final = "application/merge-patch+json"
 _NOT_NOMINATED: Final = (
     *(HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT),
@@ -53,21 +64,16 @@ _JsonObject = dict[str, Any]  # any JSON below the named members
 
 
 async def keep_place(
-    session: Transport,
-    job: MigrationJob,
-    pod: Pod,
-    selectors: Iterable[NodeSelector],
-    settings: PlaceholderSettings | None,
+    session: Transport, step: KeepPlace, settings: PlaceholderSettings | None
 ) -> None:
     """Make the placeholder of a job, unless there is one; raises ClusterError.
 
     A pod that is gone, or another by now, has none: the job ends for that.
     """
+    pod = step.pod
     if (written := await read_pod(session, pod)) is None:
         return
-    body = msgspec.json.encode(
-        placeholder(written, job, pod, selectors, settings or PlaceholderSettings())
-    )
+    body = msgspec.json.encode(placeholder(written, step, settings or PlaceholderSettings()))
     made = await session.request("POST", _path(pod.namespace), body=body)
     if made.status != HTTPStatus.CONFLICT:  # an earlier request has made it
         _body(made, pod)
@@ -115,26 +121,21 @@ async def read_pod(session: Transport, pod: Pod) -> _JsonObject | None:
 
 
 def placeholder(
-    written: _JsonObject,
-    job: MigrationJob,
-    pod: Pod,
-    selectors: Iterable[NodeSelector],
-    settings: PlaceholderSettings,
+    written: _JsonObject, step: KeepPlace, settings: PlaceholderSettings
 ) -> _JsonObject:
-    """Return the placeholder of a job on a pod, given the pod as the API server has it.
-
-    Its node matches each of the selectors as well.
-    """
-    spec = written["spec"]
+    """Return the placeholder of a job on a pod, given the pod as the API server has it."""
+    job, pod, spec = step.job, step.pod, written["spec"]
     priority = settings.priority_class_name
+    spread = _spread_constraints(written, step)
     return {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": _metadata(job, pod),
         "spec": {
             **{key: spec[key] for key in _COPIED if spec.get(key)},
+            **({"topologySpreadConstraints": spread} if spread else {}),
             **({"priorityClassName": priority} if priority else {}),
-            "affinity": within(selectors, away_from(pod.node, spec.get("affinity") or {})),
+            "affinity": within(step.selectors, away_from(pod.node, spec.get("affinity") or {})),
             "terminationGracePeriodSeconds": 0,
             "activeDeadlineSeconds": int(job.ttl_s) or DEFAULT_DEADLINE_S,
             "restartPolicy": "Always",
@@ -148,6 +149,46 @@ def placeholder(
             **_containers(pod, spec, settings.image),
         },
     }
+
+
+def _spread_constraints(written: _JsonObject, step: KeepPlace) -> list[_JsonObject]:
+    """Return constraints that count the pods which the replacement's constraints will count.
+
+    As the placeholder has none of the pod's labels, the keys of labels to match become their
+    values, and what the kube-scheduler adds for the controller of a pod is written.
+    """
+    labels = written["metadata"].get("labels") or {}
+    if own := written["spec"].get("topologySpreadConstraints"):
+        return [_with_values(each, labels) for each in own]
+    controller = controller_of(step.pod.owners)
+    siblings = {key: value for key, value in labels.items() if key not in _OF_ONE_POD}
+    if controller is None or controller.kind not in _SPREAD_BY_DEFAULT or not siblings:
+        return []
+    return [
+        {
+            "maxSkew": DEFAULT_SPREAD[key],
+            "topologyKey": key,
+            "whenUnsatisfiable": "ScheduleAnyway",
+            "labelSelector": {"matchLabels": siblings},
+        }
+        for key in step.spread_keys
+    ]
+
+
+def _with_values(constraint: _JsonObject, labels: _JsonObject) -> _JsonObject:
+    """Return a constraint whose `matchLabelKeys` are part of its selector."""
+    keys, selector = constraint.get("matchLabelKeys") or (), constraint.get("labelSelector")
+    if not keys or selector is None:
+        return constraint
+    values = [
+        {"key": key, "operator": "In", "values": [labels[key]]} for key in keys if key in labels
+    ]
+    selector = {
+        **selector,
+        "matchExpressions": [*(selector.get("matchExpressions") or ()), *values],
+    }
+    rest = {key: part for key, part in constraint.items() if key != "matchLabelKeys"}
+    return {**rest, "labelSelector": selector}
 
 
 def _metadata(job: MigrationJob, pod: Pod) -> _JsonObject:

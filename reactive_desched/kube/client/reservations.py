@@ -102,8 +102,11 @@ def reservation(
 
 
 def _template_of(pod: _JsonObject) -> _JsonObject:
-    """Return a pod's metadata and spec without the fields that only that pod may have."""
-    kept = ("namespace", "labels", "annotations")
+    """Return a pod's metadata and spec without the fields that only that pod may have.
+
+    koordinator's scheduler spreads by the controller among the owners, as by the labels.
+    """
+    kept = ("namespace", "labels", "annotations", "ownerReferences")
     meta = {key: pod["metadata"][key] for key in kept if pod["metadata"].get(key)}
     return {"metadata": meta, "spec": pod["spec"]}
 
