@@ -222,13 +222,23 @@ class Controller:
             if ended.request_id:
                 self._recorder.record_follow_up(ended.request_id, ended.end)
             self._observer.on_move_ended(ended)
-        released = self.gates.room_for_moves()
-        return bool(released) and self.evaluator.apply_changes(released, now)
+        changes = [*self._store_arrivals(), *self.gates.room_for_moves()]
+        return bool(changes) and self.evaluator.apply_changes(changes, now)
+
+    def _store_arrivals(self) -> list[Change]:
+        """Store which pods came to a node by a plugin's moves; return what that changes."""
+        arrivals, state = self.gates.moves.take_arrivals(), self.state
+        return [
+            change
+            for each in arrivals
+            for change in (state.upsert(each) if each.pods else state.remove(each))
+        ]
 
     def restore(self, past: Sequence[PastEviction]) -> None:
         """Restore what limits and gates count from the evictions of earlier processes."""
         now, wall_now = self._clock(), self._wall_clock()
         self.gates.restore(past, now, wall_now)
+        self._store_arrivals()
         if self.migrations is not None:
             self.migrations.restore(past, now, wall_now)
 
@@ -265,6 +275,7 @@ class Controller:
         self._backoff.reconfigure(config.controller.evictions.retry)
         changes = self.state.set_node_selector(config.policy.node_selector)
         self.gates.reconfigure(config, now)
+        self._store_arrivals()
         instances = plugin_instances(
             config,
             self.state,
@@ -287,6 +298,7 @@ class Controller:
         Returns of how many owners there was a memory.
         """
         cleared = self.gates.memory.clear(owner_uid)
+        self._store_arrivals()
         if self.evaluator.started:
             self.evaluator.resync(self._clock())
         self._work_available.notify()

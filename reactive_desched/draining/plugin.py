@@ -6,16 +6,16 @@ and when one has given enough.
 
 from abc import abstractmethod
 from collections.abc import Collection, Generator, Hashable, Iterable, Iterator, Mapping
-from operator import itemgetter
 from typing import Final
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from reactive_desched.api.balance_plugin import BalancePlugin, Plan, SweepFilters
 from reactive_desched.api.index import Cluster, Index
 from reactive_desched.api.plugin import ArgsT, View
 from reactive_desched.draining.node_table import node_table
-from reactive_desched.draining.room import BookedRoom, SharedRoom, subtract
+from reactive_desched.draining.room import Admission, BookedRoom, SharedRoom, subtract
 from reactive_desched.model.changes import (
     Change,
     PodChange,
@@ -27,7 +27,6 @@ from reactive_desched.model.decisions import Decision
 from reactive_desched.model.findings import Finding, RequeueAfter, YieldPoint
 from reactive_desched.model.node_table import NodeTable
 from reactive_desched.model.objects import Pod
-from reactive_desched.model.pod_importance import pod_importance
 from reactive_desched.model.resources import ResourceList
 from reactive_desched.model.utilization import (
     REQUESTS,
@@ -39,6 +38,11 @@ from reactive_desched.state.indexes.node_utilization import (
     NodeUtilization,
     NodeUtilizationChanged,
 )
+from reactive_desched.state.indexes.replica_places import (
+    EVERY_CONTROLLER,
+    ReplicaPlaces,
+    ReplicaPlacesChanged,
+)
 
 RESERVED_RECHECK_S: Final = 60.0
 """A plan that ended while capacity was reserved for replacements is made anew after so long."""
@@ -48,6 +52,30 @@ NODES_PER_SLICE: Final = 100
 
 NodePlan = Generator[Finding | RequeueAfter | YieldPoint, Decision, str]
 """The plan for one node; it returns the scope whose limit ended it, if one did."""
+
+Amounts = tuple[Pod, ResourceList]
+"""A pod that may leave, and what it uses."""
+
+
+class _Source(Struct):
+    """A node that gives pods away, in the course of a plan: what is used of it by now.
+
+    `coming_back` are the pods whose replacements would come back, and `has_others` says whether it
+    has pods that may leave and whose replacements would not.
+    """
+
+    use: NodeUse
+    allowed: ResourceList
+    used: dict[str, int]
+    pods: list[Pod]
+    coming_back: list[Amounts]
+    spent_namespaces: set[str]
+    has_others: bool = False
+
+    @property
+    def may_try(self) -> bool:
+        """Whether one of the pods whose replacements would come back is tried."""
+        return bool(self.coming_back) and not self.has_others
 
 
 POOL: Final = "nodes"
@@ -69,10 +97,11 @@ class DrainingPlugin(BalancePlugin[str, ArgsT]):
     """
 
     sweep_filters = SweepFilters.PRE_EVICTION
-    indexes = (NodeUtilization,)
+    indexes = (NodeUtilization, ReplicaPlaces)
     reacts_to = (
         Resynced,
         NodeUtilizationChanged,
+        ReplicaPlacesChanged,
         PodEvictabilityChanged,
         PodMetadataChanged,  # the annotation prefer-no-eviction puts pods last
     )
@@ -111,8 +140,8 @@ class DrainingPlugin(BalancePlugin[str, ArgsT]):
 
     @property
     def required_indexes(self) -> Iterable[tuple[type[Index], Hashable]]:
-        """The index for this rule."""
-        return ((NodeUtilization, self.rule),)
+        """The index for this rule, and where the pods of a workload are."""
+        return ((NodeUtilization, self.rule), (ReplicaPlaces, None))
 
     @property
     def usage_sources(self) -> Collection[str]:
@@ -124,11 +153,19 @@ class DrainingPlugin(BalancePlugin[str, ArgsT]):
         return not isinstance(change, NodeUtilizationChanged) or change.rule == self.rule
 
     def subjects(self, change: Change, view: View) -> Iterable[str]:
-        """Name the pool; not for pods on other nodes than the sources."""
+        """Name the pool; not for pods on other nodes than the sources, nor for their workloads."""
+        if not isinstance(change, PodChange | ReplicaPlacesChanged):
+            return (POOL,)
+        pool = view.index(NodeUtilization, self.rule)
+        if not pool.can_act:
+            return ()
         if isinstance(change, PodChange):
-            pool = view.index(NodeUtilization, self.rule)
-            return (POOL,) if pool.can_act and change.pod.node in pool.sources() else ()
-        return (POOL,)
+            return (POOL,) if change.pod.node in pool.sources() else ()
+        nodes = view.index(ReplicaPlaces).of(change.controller_uid)
+        concerns = change.controller_uid == EVERY_CONTROLLER or (
+            len(nodes) > 1 and not pool.sources().keys().isdisjoint(nodes)
+        )
+        return (POOL,) if concerns else ()
 
     def describe(self, pod: Pod, view: View) -> str:
         """Say how the pod's node stands beside the thresholds, and what keeps pods from moving."""
@@ -136,7 +173,26 @@ class DrainingPlugin(BalancePlugin[str, ArgsT]):
         texts = [table.describe(pod.node), *table.obstacles]
         if not self.may_leave(pod):
             texts.append("the arguments leave the pod where it is")
+        elif self._comes_back(pod, view):
+            texts.append(
+                f"its replacement would most likely come back to {pod.node}, or go to another node"
+                " that gives pods: by where its workload has pods, how full the nodes are, and what"
+                " it prefers"
+            )
         return "; ".join(filter(None, texts))
+
+    def _comes_back(self, pod: Pod, view: View) -> bool:
+        """Say whether a pod stays because its replacement would come back."""
+        pool = view.index(NodeUtilization, self.rule)
+        if not pool.can_act or pod.node not in pool.sources():
+            return False
+        sources = pool.sources()
+        names = sorted(sources, key=lambda name: (self.order(sources[name]), name))
+        room = BookedRoom(pool, view, names)
+        for _ in room.count():
+            pass
+        amounts = room.used_by(pod)
+        return amounts is not None and room.admits(pod, amounts) is Admission.COMES_BACK
 
     def node_tables(self, view: View) -> Iterable[NodeTable]:
         """Return the one table of this rule."""
@@ -172,32 +228,62 @@ class DrainingPlugin(BalancePlugin[str, ArgsT]):
         if not pool.can_act:
             return
         yield from pauses_between(pool.catch_up())
-        room = make_room(pool, view)
+        uses = dict(pool.sources())
+        names = yield from self._in_order(uses)
+        room = make_room(pool, view, names)
         yield from pauses_between(room.count())
-        sources: list[tuple[int, str, NodeUse]] = []
-        for name, source in list(pool.sources().items()):
-            sources.append((self.order(source), name, source))
-            if len(sources) % NODES_PER_SLICE == 0:
-                yield YieldPoint()
-        for _, _, source in sorted(sources, key=itemgetter(0, 1)):
-            if not room.is_left:
-                break
-            exhausted = yield from self._drain_node(source, view, room)
-            if exhausted == "cluster":
-                return
-            yield YieldPoint()
+        sources = yield from self._drain_in_turn(map(uses.__getitem__, names), view, room)
+        for source in sources:
+            if source.may_try and not room.is_being_left(source.use):
+                trial = self._propose(source, _once_more(source, room), room, is_trial=True)
+                if (yield from trial) == "cluster":
+                    return
         if room.is_promised:
             yield RequeueAfter(RESERVED_RECHECK_S)
 
-    def _drain_node(self, source: NodeUse, view: View, room: SharedRoom) -> NodePlan:
-        """Propose the pods of a source, least important first, until it has given enough."""
-        allowed = room.allowed_on(source)
-        used, pods = room.begin(source)
-        if not self.gives_more(used, allowed):
-            return ""
-        message, details = self.explain(source, room.thresholds)
-        left, spent_namespaces = self.node_limit, set[str]()
-        for pod, amounts in self._movable(pods, view, room, spent_namespaces):
+    def _in_order(
+        self, uses: Mapping[str, NodeUse]
+    ) -> Generator[Finding | RequeueAfter | YieldPoint, Decision, list[str]]:
+        """Name the sources in the order in which they give pods away."""
+        ordered: list[tuple[int, str]] = []
+        for name, source in uses.items():
+            ordered.append((self.order(source), name))
+            if len(ordered) % NODES_PER_SLICE == 0:
+                yield YieldPoint()
+        return [name for _, name in sorted(ordered)]
+
+    def _drain_in_turn(
+        self, uses: Iterable[NodeUse], view: View, room: SharedRoom
+    ) -> Generator[Finding | RequeueAfter | YieldPoint, Decision, list[_Source]]:
+        """Drain one source after the other; return those from which a pod may be tried."""
+        trials: list[_Source] = []
+        for use in uses:
+            if not room.is_left:
+                break
+            used, pods = room.begin(use)
+            source = _Source(use, room.allowed_on(use), used, pods, [], set())
+            if not self.gives_more(used, source.allowed):
+                continue
+            movable = self._movable(source, view, room)
+            if (yield from self._propose(source, movable, room)) == "cluster":
+                return []
+            if source.coming_back:
+                trials.append(source)
+            yield YieldPoint()
+        return trials
+
+    def _propose(
+        self,
+        source: _Source,
+        movable: Iterable[Amounts],
+        room: SharedRoom,
+        *,
+        is_trial: bool = False,
+    ) -> NodePlan:
+        """Propose pods of a source until it has given enough; as a trial, until one leaves."""
+        message, details = self.explain(source.use, room.thresholds)
+        used, left = source.used, self.node_limit
+        for pod, amounts in movable:
             if left == 0:
                 break
             decision = yield Finding(
@@ -208,31 +294,41 @@ class DrainingPlugin(BalancePlugin[str, ArgsT]):
                 targets=room.targets,
                 node_limit=self.node_limit,
                 relieves_node=True,
+                is_trial=is_trial,
                 details=details,
             )
             if decision.pod_leaves:
                 left = None if left is None else left - 1
                 subtract(used, amounts)
-                room.take(amounts)
-                if not (room.is_left and self.gives_more(used, allowed)):
+                room.take(pod, amounts)
+                if is_trial or not (room.is_left and self.gives_more(used, source.allowed)):
                     break
             elif decision.scope_exhausted == "namespace":
-                spent_namespaces.add(pod.namespace)
+                source.spent_namespaces.add(pod.namespace)
             elif decision.scope_exhausted:
                 return decision.scope_exhausted
         return ""
 
-    def _movable(
-        self, pods: list[Pod], view: View, room: SharedRoom, spent_namespaces: Collection[str]
-    ) -> Iterator[tuple[Pod, ResourceList]]:
+    def _movable(self, source: _Source, view: View, room: SharedRoom) -> Iterator[Amounts]:
         """Yield the pods that may leave, least important first, and what each uses.
 
         What `room` admits and which namespaces are spent is looked up for each pod in turn.
         """
-        removable = [pod for pod in pods if view.evictable(pod) and self.may_leave(pod)]
-        for pod in sorted(removable, key=pod_importance(view.prefers_no_eviction)):
+        removable = [pod for pod in source.pods if view.evictable(pod) and self.may_leave(pod)]
+        for pod in room.in_order(removable):
             amounts = room.used_by(pod)
-            if amounts is None or pod.namespace in spent_namespaces:
+            if amounts is None or pod.namespace in source.spent_namespaces:
                 continue
-            if room.admits(pod, amounts):
+            if (admission := room.admits(pod, amounts)) is Admission.YES:
+                source.has_others = True
                 yield pod, amounts
+            elif admission is Admission.COMES_BACK:
+                source.coming_back.append((pod, amounts))
+
+
+def _once_more(source: _Source, room: SharedRoom) -> Iterator[Amounts]:
+    """Yield the pods of a source whose replacements would come back, while there is room."""
+    for pod, amounts in source.coming_back:
+        is_spent = pod.namespace in source.spent_namespaces
+        if not is_spent and room.admits(pod, amounts) is not Admission.NO:
+            yield pod, amounts

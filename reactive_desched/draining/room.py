@@ -4,12 +4,16 @@
 each pod a destination of its own, and subtracts the capacity that earlier plans have promised.
 """
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from enum import Enum, auto
 from heapq import heappop, heappush
 from typing import Final
 
 from reactive_desched.api.plugin import View
-from reactive_desched.model.objects import Pod
+from reactive_desched.draining.landing import Landing
+from reactive_desched.model.objects import Pod, controller_of
+from reactive_desched.model.pod_importance import pod_importance
 from reactive_desched.model.resources import ResourceList, add_resources, is_extended
 from reactive_desched.model.subjects import NodeSubject
 from reactive_desched.model.taints import Taint, Tolerations, untolerated
@@ -20,16 +24,31 @@ MAX_TRIED: Final = 64
 """So many of the emptiest destinations are tried for a pod; if none of them takes it, it stays."""
 
 
+class Admission(Enum):
+    """Whether a pod may move to one of the destinations."""
+
+    NO = auto()
+    """None of them takes it, or stays within what is allowed there."""
+    COMES_BACK = auto()
+    """One of them does, and the kube-scheduler would rather put the replacement back."""
+    YES = auto()
+    """One of them takes it."""
+
+
 class SharedRoom:
-    """The destinations as one big node, as they are when the plan begins; promises are not kept."""
+    """The destinations as one big node, as they are when the plan begins; promises are not kept.
+
+    `sources` are the nodes that give pods away, in their order.
+    """
 
     needs_fit = False
 
-    def __init__(self, pool: NodeUtilization, view: View) -> None:
+    def __init__(self, pool: NodeUtilization, view: View, sources: Sequence[str]) -> None:
+        del sources
         self.pool = pool
         self.thresholds = pool.thresholds
-        self.targets = pool.destination_names()
         self._view = view
+        self._importance = pod_importance(view.prefers_no_eviction)
         self._uses = dict(pool.destinations())
         self._left: dict[str, int] = {}
         self._taints: set[tuple[Taint, ...]] = set()
@@ -41,6 +60,11 @@ class SharedRoom:
             self._taints.add(use.node.taints)
             add_resources(self._left, left_on(use, self.thresholds))
             yield use
+
+    @property
+    def targets(self) -> frozenset[str]:
+        """The destinations of the pod admitted last."""
+        return self.pool.destination_names()
 
     @property
     def is_left(self) -> bool:
@@ -60,13 +84,25 @@ class SharedRoom:
         """Return what is used of a source, and its pods."""
         return dict(source.used), self._pods_on(source)
 
+    def is_being_left(self, source: NodeUse) -> bool:
+        """Say whether a pod is leaving a source by an eviction that was decided before."""
+        del source
+        return False
+
     def used_by(self, pod: Pod) -> ResourceList | None:
         """Return what a pod uses; None if that is not known."""
         return self.pool.used_by(pod)
 
-    def admits(self, pod: Pod, amounts: ResourceList) -> bool:
+    def in_order(self, pods: Iterable[Pod]) -> list[Pod]:
+        """Return the pods of a source in the order in which they leave: least important first."""
+        return sorted(pods, key=self._importance)
+
+    def admits(self, pod: Pod, amounts: ResourceList) -> Admission:
         """Say whether a destination takes the pod, by its taints."""
         del amounts
+        return Admission.YES if self._is_tolerated(pod) else Admission.NO
+
+    def _is_tolerated(self, pod: Pod) -> bool:
         tolerations = pod.spec.tolerations
         found = self._tolerated.get(tolerations)
         if found is None:
@@ -74,8 +110,9 @@ class SharedRoom:
             self._tolerated[tolerations] = found
         return found
 
-    def take(self, amounts: ResourceList) -> None:
+    def take(self, pod: Pod, amounts: ResourceList) -> None:
         """Count a pod that moves; it is the one admitted last."""
+        del pod
         subtract(self._left, amounts)
 
     def _pods_on(self, source: NodeUse) -> list[Pod]:
@@ -88,21 +125,30 @@ class BookedRoom(SharedRoom):
 
     A pod that is leaving already does not count as use of its node. What was promised to the
     replacements of evicted pods counts as used, and so do pods newer than a sample, which stay.
+    Of equally important pods those of different workloads leave in turn.
     """
 
     needs_fit = True
 
-    def __init__(self, pool: NodeUtilization, view: View) -> None:
-        super().__init__(pool, view)
+    def __init__(self, pool: NodeUtilization, view: View, sources: Sequence[str]) -> None:
+        super().__init__(pool, view, sources)
+        names = pool.destination_names()
         self._promised = {
-            name: amounts
-            for name, amounts in view.reserved_by_node().items()
-            if name in self.targets
+            name: amounts for name, amounts in view.reserved_by_node().items() if name in names
         }
+        self._landing = Landing(view, sources, packs=pool.rule.packs)
         self._used: dict[str, dict[str, int]] = {}
         self._fullness: dict[str, float] = {}
         self._emptiest: list[tuple[float, str]] = []
         self._admitted = ""
+        self._amounts: ResourceList = {}
+        self._targets: dict[frozenset[str], frozenset[str]] = {frozenset(): names}
+        self._being_left: set[str] = set()
+        self._near_full = (
+            set(names)
+            if len(names) <= MAX_TRIED
+            else {name for name, use in self._uses.items() if use.filled_since_s is not None}
+        )
 
     def count(self) -> Iterator[NodeUse]:
         """Count what each destination has left beside what is promised there."""
@@ -124,6 +170,19 @@ class BookedRoom(SharedRoom):
         """Whether something is kept for pods that were evicted earlier."""
         return bool(self._promised)
 
+    @property
+    def targets(self) -> frozenset[str]:
+        """The destinations of the pod admitted last: not those that it would overfill.
+
+        Where there are very many, those alone are left out to which pods were moved before.
+        """
+        full = frozenset(
+            name for name in self._near_full if not self._has_room(self._uses[name], self._amounts)
+        )
+        if (found := self._targets.get(full)) is None:
+            found = self._targets[full] = self.pool.destination_names() - full
+        return found
+
     def begin(self, source: NodeUse) -> tuple[dict[str, int], list[Pod]]:
         """Return what is used of a source by the pods that stay, and these pods."""
         used, staying = dict(source.used), []
@@ -131,20 +190,48 @@ class BookedRoom(SharedRoom):
         for pod in self._pods_on(source):
             if self._view.is_leaving(pod):
                 subtract(used, self.used_by(pod) or {})
+                self._being_left.add(source.name)
+                if not pod.is_terminating:
+                    self._landing.count_leaving(pod)
             else:
                 staying.append(pod)
         return used, staying
+
+    def is_being_left(self, source: NodeUse) -> bool:
+        """Say whether a pod is leaving a source by an eviction that was decided before."""
+        return source.name in self._being_left
 
     def used_by(self, pod: Pod) -> ResourceList | None:
         """Return what a pod uses; None for one that came after the last sample of its node."""
         return None if self.pool.came_later(pod) else self.pool.used_by(pod)
 
-    def admits(self, pod: Pod, amounts: ResourceList) -> bool:
-        """Say whether a destination takes the pod and stays within what is allowed there."""
-        if not super().admits(pod, amounts):
-            return False
+    def in_order(self, pods: Iterable[Pod]) -> list[Pod]:
+        """Return the pods of a source, least important first, those of its workloads in turn.
+
+        A workload's pods on the destinations count: one that moved lately comes after the others.
+        """
+        turns: Counter[str] = Counter()
+        keyed: list[tuple[tuple[object, ...], Pod]] = []
+        for pod in super().in_order(pods):
+            *importance, namespace, name = self._importance(pod)
+            owner = controller_of(pod.owners)
+            workload = pod.uid if owner is None else owner.uid
+            if workload not in turns:
+                turns[workload] = self._landing.turn(pod, self._uses)
+            keyed.append(((*importance, turns[workload], namespace, name), pod))
+            turns[workload] += 1
+        return [pod for _, pod in sorted(keyed, key=lambda each: each[0])]
+
+    def admits(self, pod: Pod, amounts: ResourceList) -> Admission:
+        """Say whether a destination takes the pod and stays within what is allowed there.
+
+        It is one to which the replacement would go, if there is such a one.
+        """
+        if not self._is_tolerated(pod):
+            return Admission.NO
         tried: list[tuple[float, str]] = []
-        self._admitted = ""
+        self._admitted, self._amounts = "", amounts
+        second_best, pull = "", self._landing.pull_on(pod)
         while self._emptiest and len(tried) < MAX_TRIED and not self._admitted:
             fullness, name = heappop(self._emptiest)
             if (now := self._fullness.get(name, fullness)) != fullness:
@@ -152,19 +239,28 @@ class BookedRoom(SharedRoom):
                 continue
             tried.append((fullness, name))
             if self._fits_on(self._uses[name], pod, amounts):
-                self._admitted = name
+                if pull is None or not pull.comes_back(name):
+                    self._admitted = name
+                second_best = second_best or name
         for entry in tried:
             heappush(self._emptiest, entry)
-        return bool(self._admitted)
+        if self._admitted:
+            return Admission.YES
+        self._admitted = second_best
+        return Admission.COMES_BACK if second_best else Admission.NO
 
-    def take(self, amounts: ResourceList) -> None:
+    def take(self, pod: Pod, amounts: ResourceList) -> None:
         """Book the pod on the destination found for it."""
-        super().take(amounts)
+        super().take(pod, amounts)
         self._book(self._admitted, amounts)
+        self._landing.count_leaving(pod, self._admitted)
 
     def _fits_on(self, use: NodeUse, pod: Pod, amounts: ResourceList) -> bool:
         if not tolerates(pod.spec.tolerations, use.node.taints):
             return False
+        return self._has_room(use, amounts)
+
+    def _has_room(self, use: NodeUse, amounts: ResourceList) -> bool:
         used, allowed = self._used_on(use), self.allowed_on(use)
         return all(
             used.get(r, 0) + amount <= allowed.get(r, 0) for r, amount in amounts.items() if amount
@@ -183,6 +279,7 @@ class BookedRoom(SharedRoom):
         add_resources(used, amounts)
         percent = percentages(used, use.node, use.percent)
         self._fullness[name] = _fullness(percent)
+        self._near_full.add(name)
 
 
 def left_on(use: NodeUse, thresholds: Thresholds) -> dict[str, int]:

@@ -28,7 +28,9 @@ class Finding(Struct, frozen=True, gc=False):
     `node_limit` is how many pods the plugin may evict from the node within a window of the policy's
     limits, None for any number; in a sweep the plugin counts for itself. `relieves_node` says that
     the finding is about the node, which others of its pods could relieve as well: where moves do
-    not, the node is left alone, and not this pod's owner only.
+    not, the node is left alone, and not this pod's owner only. `is_trial` says that the plugin
+    expects the replacement to come back, by how the kube-scheduler places pods by default: one such
+    move is tried now and then, where nothing better is left.
     `conflicts_with` names the pods that it must not be together with: once they all leave, nothing
     is wrong any more. `details` are the figures behind the message, by names in camelCase that end
     in their unit: whole numbers and texts, no fractions. `options` say how the pod is asked to
@@ -42,6 +44,7 @@ class Finding(Struct, frozen=True, gc=False):
     targets: Targets | None = None
     node_limit: int | None = None
     relieves_node: bool = False
+    is_trial: bool = False
     conflicts_with: tuple[PodKey, ...] = ()
     details: Mapping[str, int | str] = {}
     options: EvictionOptions | None = None

@@ -1,6 +1,6 @@
 """The end of a move: the replacement of an evicted pod, and how following it ended."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, Protocol, TypeVar
 
 from msgspec import Struct
@@ -99,6 +99,34 @@ class MoveOrigin(Struct, frozen=True, gc=False):
     def is_named(self, pod: str) -> bool:
         """Say whether this is the uid of the pod, or its NAMESPACE/NAME."""
         return pod in (self.pod_uid, f"{self.owner.namespace}/{self.pod_name}")
+
+
+class MovedPods(Struct, frozen=True, gc=False):
+    """The pods that a plugin moved to a node lately: why the node goes on taking pods.
+
+    A node that a plugin fills is used more with every pod that it gets. It remains one that takes
+    pods as long as it would be one without these. `pods` has when each of them came, by uid, in
+    seconds since the epoch; without pods it says that there are none any more.
+    """
+
+    plugin: str
+    node: str
+    pods: Mapping[PodKey, float]
+
+    @property
+    def key(self) -> str:
+        """The plugin and the node."""
+        return f"{self.plugin}/{self.node}"
+
+    @property
+    def uid(self) -> str:
+        """Empty: it is no API object."""
+        return ""
+
+    @property
+    def resource_version(self) -> int:
+        """Zero: what is stored last is in force."""
+        return 0
 
 
 class EndedMove(Struct, frozen=True, gc=False):

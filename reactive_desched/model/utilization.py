@@ -155,15 +155,20 @@ class UtilizationRule(Struct, frozen=True):
     `low` and `high` are the thresholds; with `deviation` they are distances from the mean of all
     nodes. `source` names the source of use, as `NodeUsage` does. `number_of_nodes` is how many
     underutilized nodes are left alone. A subclass says what the classes mean, and with `gives` and
-    `takes` in words, for messages, which nodes give pods away and which take them.
+    `takes` in words, for messages, which nodes give pods away and which take them. `filled_by`
+    names the plugin that goes on filling a node until it is at its high thresholds; empty for none.
+    With `packs`, the kube-scheduler is taken to prefer nodes that are used much.
 
     A threshold is about the nodes that have some of its resource, and a node without any resource
     of a threshold neither gives pods nor takes them. With `as_upstream`, as the SIG descheduler
-    counts, a node uses 0 % of what it lacks, and what an in-place resize adds does not count.
+    counts, a node uses 0 % of what it lacks, what an in-place resize adds does not count, and no
+    node is filled beyond its low thresholds.
     """
 
     gives: ClassVar[str]
     takes: ClassVar[str]
+    filled_by: ClassVar[str] = ""
+    packs: ClassVar[bool] = False
 
     low: Limits
     high: Limits = ()
@@ -226,7 +231,8 @@ class NodeUse(Struct, frozen=True, gc=False):
     """The use of one node, in amounts and per cent, and its class.
 
     `percent` has the resources with thresholds. Where no use is known both are empty. `sample` is
-    what a source of metrics measured.
+    what a source of metrics measured. `filled_since_s` is when the first of the pods came that the
+    rule's plugin moved to the node, if it takes pods (seconds since the epoch).
     """
 
     node: Node
@@ -234,6 +240,7 @@ class NodeUse(Struct, frozen=True, gc=False):
     percent: Percentages = {}
     node_class: NodeClass = NodeClass.UNKNOWN
     sample: NodeUsage | None = None
+    filled_since_s: float | None = None
 
     @property
     def name(self) -> str:

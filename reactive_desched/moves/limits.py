@@ -138,7 +138,7 @@ class MovingLimits:
         label = {"cluster": "the cluster", "owner": f"owner {owner}"}.get(scope, f"{scope} {name}")
         pods = format_count(count, "pod", "is", "are")
         doubtful = scope == "node" and self._memory.is_node_doubtful(finding, now)
-        reason = "after a futile move there may be" if doubtful else "moves.maxMoving allows"
+        reason = "for a trial there may be" if doubtful else "moves.maxMoving allows"
         message = (
             f"{pods} moving in {label}, and {reason} {allowed}; there "
             f"is room when a replacement is Ready, or in {room_at - now:.0f} s at the latest"

@@ -12,8 +12,8 @@ Four rules, the first two per owner and pod template, the others per node (`Node
   each other down.
 - A node to which a balance plugin moved a pod gives that plugin none for the node's cool-down,
   unless the labels or taints of the node change: what came has not settled yet.
-- A node from which a plugin's moves were futile, of any owners, rests from that plugin in
-  the same way, if it is the node that the plugin wants to relieve.
+- A node from which a plugin's moves of several owners in a row were futile rests from that plugin
+  in the same way, if it is the node that the plugin wants to relieve.
 """
 
 from collections import OrderedDict, deque
@@ -32,6 +32,7 @@ from reactive_desched.model.moves import MoveEnd, MoveOrigin, MoveOwner
 from reactive_desched.model.objects import PodKey
 from reactive_desched.model.outcomes import EVICTED, UNKNOWN
 from reactive_desched.model.wakes import WakeOn, WakeOnPod
+from reactive_desched.moves.arrivals import Arrivals
 from reactive_desched.moves.move import origin_of_past, owner_of
 from reactive_desched.moves.node_memory import (
     MAX_REST_S,
@@ -167,12 +168,14 @@ class MoveMemory:
         self._owners: OrderedDict[_OwnerKey, _OwnerMemory] = OrderedDict()  # last moved, last
         self._landings: OrderedDict[PodKey, _Landing] = OrderedDict()
         self._nodes = NodeMemory(settings)
+        self.arrivals = Arrivals()
 
     def reconfigure(self, settings: MoveSettings, *, policy_changed: bool) -> None:
         """Apply other settings; under another policy no owner is futile before it proves so."""
         self._settings = settings
         self._nodes.reconfigure(settings, policy_changed=policy_changed)
         if policy_changed:
+            self.arrivals.clear()
             for memory in self._owners.values():
                 memory.streaks.clear()
 
@@ -282,9 +285,13 @@ class MoveMemory:
         if len(memory.left) > MAX_MOVES_LISTED:
             del memory.left[next(iter(memory.left))]
 
-    def landed(self, replacement: PodKey, node: str, origin: MoveOrigin, now: float) -> None:
-        """Remember a replacement that was bound to a node."""
+    def landed(
+        self, replacement: PodKey, node: str, origin: MoveOrigin, now: float, now_s: float
+    ) -> None:
+        """Remember a replacement that was bound to a node; `now_s` is seconds since the epoch."""
         self._nodes.arrived(node, origin.plugin, now)
+        if node != origin.node:
+            self.arrivals.add(replacement, node, origin.plugin, now, now_s)
         self._landings[replacement] = _Landing(origin.node, origin.plugin, now)
         if len(self._landings) > MAX_REPLACEMENTS:
             self._landings.popitem(last=False)
@@ -350,6 +357,7 @@ class MoveMemory:
         if not owner_uid:
             self._landings.clear()
             self._nodes.clear()
+            self.arrivals.clear()
         return len({uid for uid, _ in keys})
 
     def rows(self, now: float) -> Iterator[FutileRow]:
@@ -372,8 +380,11 @@ class MoveMemory:
                     )
 
     def is_node_doubtful(self, finding: Finding, now: float) -> bool:
-        """Say whether the last move to relieve the pod's node was futile: one more is a trial."""
-        return self._nodes.is_doubtful(finding, now)
+        """Say whether one more move to relieve the pod's node is a trial.
+
+        It is where the last one was futile, or where the plugin expects that this one will be.
+        """
+        return finding.is_trial or self._nodes.is_doubtful(finding, now)
 
     def resting_nodes(self, now: float) -> Iterator[RestingNode]:
         """Yield each node and plugin that rest with all their pods."""
@@ -399,7 +410,8 @@ class MoveMemory:
             if (followed := eviction.follow_up) is None:
                 continue
             if followed.replacement_uid:
-                self.landed(followed.replacement_uid, followed.node, origin, at(followed.ended_s))
+                at_s = followed.ended_s
+                self.landed(followed.replacement_uid, followed.node, origin, at(at_s), at_s)
             end = MoveEnd(
                 followed.result,
                 finding_holds=followed.finding_holds,
@@ -410,7 +422,7 @@ class MoveMemory:
 
     def _add_futile(self, memory: _OwnerMemory, landing: _Landing, now: float) -> None:
         landing.is_futile = True
-        self._nodes.add_futile(landing.left, landing.plugin, now)
+        self._nodes.add_futile(landing.left, landing.plugin, memory.owner.uid, now)
         streak = memory.streaks.get(landing.plugin)
         if streak is None or now >= streak.last_at + MEMORY_S:
             memory.streaks[landing.plugin] = _Streak(landing.streak_before + 1, now)

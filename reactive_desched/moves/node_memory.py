@@ -17,6 +17,7 @@ from reactive_desched.model.decisions import Defer, GateReason, Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.wakes import ChangeTypes, WakeOn
 from reactive_desched.policy.moves import MoveSettings
+from reactive_desched.primitives.counts import format_count
 
 MAX_NODES: Final = 20_000
 """So many nodes' last changes, pods that came to a node by a plugin, and nodes whose moves came to
@@ -41,9 +42,21 @@ NODE_RESTING: Final = GateReason(
     MEMORY_GATE,
     "NodeMovesFutile",
     "The last pods that the plugin moved from the node came back, or went to a node that it would "
-    "relieve as well: the node rests from it, twice as long each time, whichever pods are on it.",
+    "relieve as well, those of `moves.futileAfter` workloads in a row: the node rests from the "
+    "plugin, twice as long each time, whichever pods are on it.",
     "moves.futileBackoff",
 )
+
+EXPECTED_BACK: Final = GateReason(
+    MEMORY_GATE,
+    "ExpectedBack",
+    "The pod's replacement would most likely come back, by how the kube-scheduler places pods by "
+    "default, and so did the last one from the node: another is tried after twelve times "
+    "`moves.futileBackoff`, twice as long each time.",
+    "moves.futileBackoff",
+)
+TRIAL_RESTS: Final = 12
+"""A trial that came back is repeated after so many times `moves.futileBackoff`."""
 
 
 class WakeOnAnyNode(WakeOn, frozen=True, gc=False):
@@ -80,10 +93,15 @@ class RestingNode(Struct, frozen=True, gc=False):
 
 
 class _Streak(Struct):
-    """Futile moves from a node in a row, and when the last one ended."""
+    """Futile moves from a node in a row, of which owners, and when the last one ended.
+
+    `rests` is how often the node had to rest: not before moves of several owners were futile.
+    """
 
     count: int
     last_at: float
+    owners: frozenset[str] = frozenset()
+    rests: int = 0
 
 
 class NodeMemory:
@@ -123,14 +141,28 @@ class NodeMemory:
         return NODE_COOLING_DOWN.defer(finding, message, at + cooldown_s, scope_exhausted="node")
 
     def _check_streak(self, finding: Finding, now: float) -> Refuse | None:
-        """Leave a node alone that the plugin's last moves did not relieve."""
+        """Leave a node alone that moves of several workloads in a row did not relieve.
+
+        Of pods whose replacements are expected back, one is tried now and then.
+        """
         node, streak = finding.pod.node, self._streak(finding, now)
-        if streak is None or now >= (until := self._rest_ends(streak)):
+        if streak is None:
+            return None
+        if finding.is_trial and now < (until := self._next_trial_at(streak)):
+            message = (
+                f"the replacement would most likely come back to {node}, as the last one did; "
+                f"another pod is tried in {until - now:.0f} s"
+            )
+            wakes = (WakeOnAnyNode(),)
+            return EXPECTED_BACK.refuse(finding, message, wakes, until, scope_exhausted="node")
+        if now >= (until := self._rest_ends(streak)):
             return None
         moves = "move was" if streak.count == 1 else f"{streak.count} moves in a row were"
+        workloads = format_count(len(streak.owners), "workload")
         message = (
-            f"the last {moves} futile for node {node}: the replacements went to where the plugin "
-            f"moves pods away from; the node rests for {until - now:.0f} s"
+            f"the last {moves} futile for node {node}, with pods of {workloads}: the replacements "
+            "went to where the plugin moves pods away from; the node rests for "
+            f"{until - now:.0f} s"
         )
         wakes = (WakeOnAnyNode(),)
         return NODE_RESTING.refuse(finding, message, wakes, until, scope_exhausted="node")
@@ -138,10 +170,18 @@ class NodeMemory:
     def _rest_ends(self, streak: _Streak) -> float:
         """Return when a node has rested; where the nodes have changed since, the first rest counts.
 
-        On a node that came, replacements may land that found no other place before.
+        On a node that came, replacements may land that found no other place before. While the
+        moves of fewer workloads were futile than `futile_after`, only those workloads rest.
         """
-        doublings = 0 if self._last_change_at > streak.last_at else min(30, streak.count - 1)
-        return streak.last_at + min(MAX_REST_S, self._settings.futile_backoff_s * 2.0**doublings)
+        return self._rested_at(streak, streak.rests, 1) if streak.rests else streak.last_at
+
+    def _next_trial_at(self, streak: _Streak) -> float:
+        return self._rested_at(streak, streak.count, TRIAL_RESTS)
+
+    def _rested_at(self, streak: _Streak, rests: int, times: int) -> float:
+        doublings = 0 if self._last_change_at > streak.last_at else min(30, rests - 1)
+        rest_s = times * self._settings.futile_backoff_s * 2.0**doublings
+        return streak.last_at + min(MAX_REST_S, rest_s)
 
     def _streak(self, finding: Finding, now: float) -> _Streak | None:
         if not finding.relieves_node:
@@ -180,12 +220,16 @@ class NodeMemory:
         """Remember that a plugin moved a pod to a node."""
         _put(self._arrivals, (node, plugin), now)
 
-    def add_futile(self, node: str, plugin: str, now: float) -> None:
-        """Remember a move from a node that came to nothing."""
+    def add_futile(self, node: str, plugin: str, owner_uid: str, now: float) -> None:
+        """Remember a move of an owner's pod from a node that came to nothing."""
         streak = self._streaks.get((node, plugin))
         if streak is None or now >= streak.last_at + MEMORY_S:
             streak = _Streak(0, now)
-        _put(self._streaks, (node, plugin), _Streak(streak.count + 1, now))
+        owners, enough = streak.owners, self._settings.futile_after
+        if len(owners) < enough:
+            owners |= {owner_uid}
+        rests = streak.rests + (len(owners) >= enough)
+        _put(self._streaks, (node, plugin), _Streak(streak.count + 1, now, owners, rests))
 
     def add_help(self, node: str, plugin: str) -> None:
         """Remember a move from a node that helped: it ends a row of futile ones."""

@@ -30,6 +30,7 @@ from reactive_desched.model.moves import (
     RETURNED,
     UNSCHEDULED,
     EndedMove,
+    MovedPods,
     MoveOwner,
 )
 from reactive_desched.model.objects import SUCCEEDED, Job, Pod, PodKey, ReplicaSet
@@ -191,8 +192,8 @@ class MoveTracker:
 
     @property
     def has_ended_or_released(self) -> bool:
-        """Whether `take_ended` or `take_released` has something to return."""
-        return bool(self._ended or self._released)
+        """Whether `take_ended`, `take_released` or `take_arrivals` has something to return."""
+        return bool(self._ended or self._released) or self._memory.arrivals.has_changed
 
     def apply_changes(self, changes: Sequence[Change], now: float) -> bool:
         """Follow the pods of open moves; say whether the time of `next_due` changed."""
@@ -226,7 +227,8 @@ class MoveTracker:
         return self._timers.next_due()
 
     def expire(self, now: float) -> None:
-        """End the moves whose time has come."""
+        """End the moves whose time has come, and forget the arrivals of a day ago."""
+        self._memory.arrivals.expire(now)
         while (uid := self._timers.pop_due(now)) is not None:
             self._advance(self._moves[uid], now)
 
@@ -239,6 +241,10 @@ class MoveTracker:
         """Return, once, the scopes in which fewer pods are moving than before."""
         released, self._released = self._released, []
         return released
+
+    def take_arrivals(self) -> Sequence[MovedPods]:
+        """Return, once, the pods that plugins moved to each node, where they differ."""
+        return self._memory.arrivals.take_changed()
 
     def ended_by(self, scope: ScopeKey, count: int, now: float) -> float:
         """Return by when so many moves of a scope end at the latest, by their deadlines.
@@ -377,7 +383,7 @@ class MoveTracker:
 
     def _take_replacement(self, move: Move, pod: Pod, now: float) -> None:
         if move.take_replacement(pod, now):
-            self._memory.landed(pod.uid, pod.node, move.origin, now)
+            self._memory.landed(pod.uid, pod.node, move.origin, now, self._view.now_s)
         self._advance(move, now)
 
     def _stop_awaiting(self, move: Move) -> None:

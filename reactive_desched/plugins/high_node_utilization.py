@@ -121,6 +121,7 @@ class PackRule(UtilizationRule, frozen=True):
 
     gives: ClassVar[str] = "underutilized"
     takes: ClassVar[str] = "used more than that, and not cordoned"
+    packs: ClassVar[bool] = True
 
     def is_source(self, node: Node, node_class: NodeClass) -> bool:
         """Say whether the node gives pods away."""

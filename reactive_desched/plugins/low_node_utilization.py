@@ -191,6 +191,7 @@ class SpreadRule(UtilizationRule, frozen=True):
 
     gives: ClassVar[str] = "overutilized"
     takes: ClassVar[str] = "underutilized and not cordoned"
+    filled_by: ClassVar[str] = "LowNodeUtilization"
 
     def is_source(self, node: Node, node_class: NodeClass) -> bool:
         """Say whether the node gives pods away; a cordoned one does as well."""

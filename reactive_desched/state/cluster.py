@@ -6,6 +6,7 @@ from typing import Any, Final, cast
 from reactive_desched.api.index import NodeInfo, Objects, ObjectT
 from reactive_desched.model.changes import Change
 from reactive_desched.model.labels import EVERYTHING, Selector
+from reactive_desched.model.moves import MovedPods
 from reactive_desched.model.objects import ClusterObject, IntermediateOwner, Node, Pod
 from reactive_desched.model.usage import NodeUsage
 from reactive_desched.state.index_registry import IndexKey, IndexRegistry
@@ -41,6 +42,7 @@ class ClusterState:
         }
         self._stores |= {Node: self.nodes, Pod: self.pods}
         self._stores[NodeUsage] = Store(NodeUsage, hooks, None)
+        self._stores[MovedPods] = Store(MovedPods, hooks, None)
         self._upserts: dict[type[ClusterObject], Callable[[Any], list[Change]]] = {
             kind: store.upsert for kind, store in self._stores.items()
         }

@@ -17,9 +17,11 @@ from reactive_desched.gate.profile_view import ProfileView
 from reactive_desched.model.changes import Change, PodChange, Resynced
 from reactive_desched.model.decisions import Decision, Evict
 from reactive_desched.model.findings import Finding, RequeueAfter, YieldPoint
+from reactive_desched.model.moves import MovedPods
 from reactive_desched.model.objects import ClusterObject, Pod, PodKey
 from reactive_desched.model.outcomes import Outcome
 from reactive_desched.model.subjects import NodeSubject, PodSubject
+from reactive_desched.model.usage import NodeUsage
 from reactive_desched.policy.controller_settings import RetrySettings
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.primitives.debounce import DebounceConfig
@@ -222,8 +224,11 @@ class Scenario:
         return evicted
 
     def flagged_after_restart(self) -> set[str]:
-        """Name the pods flagged where this cluster, as it is now, is all that was ever seen."""
-        objects = (
+        """Name the pods flagged where this cluster, as it is now, is all that was ever seen.
+
+        What is measured belongs to it, and which pods were moved to which node.
+        """
+        listed = (
             obj
             for resource in RESOURCES
             for key in self.state.keys(resource)
@@ -231,7 +236,9 @@ class Scenario:
         )
         fresh = Scenario(
             self._recorded.plugin,
-            *objects,
+            *listed,
+            *self.state.store(NodeUsage),
+            *self.state.store(MovedPods),
             now_s=self.now_s,
             evictor=self._evictor,
             decide=self._decide,

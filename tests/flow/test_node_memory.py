@@ -46,20 +46,49 @@ def reasons(cluster: DescheduledCluster) -> set[str]:
     return {d.reason for d in last.values() if not isinstance(d, Evict)}
 
 
-def test_a_node_that_a_move_did_not_relieve_rests_with_all_its_pods(golden: Golden) -> None:
+def test_a_node_that_moves_of_three_workloads_did_not_relieve_rests_with_all_its_pods(
+    golden: Golden,
+) -> None:
     cluster = cluster_of().run(FIVE_MINUTES_S)
 
-    assert owners(cluster) == ["a"]
+    assert owners(cluster) == ["a", "b", "c"]
     assert "NodeMovesFutile" in reasons(cluster)
-    assert [(end.end.result, end.end.helped) for end in cluster.ended] == [("returned", False)]
+    assert {(end.end.result, end.end.helped) for end in cluster.ended} == {("returned", False)}
     assert cluster.ended[0].end.message == golden()
+
+
+def test_a_workload_that_comes_back_rests_alone_and_the_node_gives_others() -> None:
+    """Pods of b to d may run on n2; that of a cannot, and comes back."""
+    world = SimulatedCluster().nodes("n1")
+    world.deployment("a", 1, nodeSelector={"kubernetes.io/hostname": "n1"})
+    for app in APPS[1:]:
+        world.deployment(app, 1)
+    args = MovingArgs(relieves_node=True)
+    settings = MoveSettings.model_validate(ONE_AT_A_TIME)
+    cluster = DescheduledCluster(world.advance(30), Moving(args), moves=settings)
+    world.nodes("n2")
+
+    cluster.run(FIVE_MINUTES_S)
+
+    assert owners(cluster)[:4] == list(APPS)
+
+
+def test_one_workload_alone_never_has_its_node_rest() -> None:
+    world = SimulatedCluster().nodes("n1", "n2")
+    world.deployment("a", 1, nodeSelector={"kubernetes.io/hostname": "n1"})
+    settings = MoveSettings.model_validate(ONE_AT_A_TIME)
+    moving = Moving(MovingArgs(relieves_node=True))
+    cluster = DescheduledCluster(world.advance(30), moving, moves=settings).run(3600)
+
+    assert owners(cluster) == ["a"] * settings.futile_after
+    assert "NodeMovesFutile" not in reasons(cluster)
 
 
 def test_it_rests_twice_as_long_each_time() -> None:
     cluster = cluster_of().run(3 * 3600)
 
     gaps = [b - a for a, b in zip(cluster.evicted_at_s, cluster.evicted_at_s[1:], strict=False)]
-    assert [round(gap, -2) for gap in gaps] == [300, 600, 1200, 2400, 4800]
+    assert [round(gap, -2) for gap in gaps] == [0, 0, 300, 600, 1200, 2400, 4800]
 
 
 def test_a_finding_about_the_pod_alone_has_only_its_owner_rest() -> None:
@@ -74,9 +103,9 @@ def test_without_the_back_off_no_node_rests() -> None:
 
 
 def test_after_a_node_came_the_first_rest_is_enough() -> None:
-    cluster = cluster_of().run(2000)  # after the third move it rests for 20 minutes
+    cluster = cluster_of().run(2000)  # after the third rest it rests for 20 minutes
     before = len(cluster.evicted)
-    assert before == 3
+    assert before == 5
 
     cluster.world.nodes("n3")
     cluster.run(1)
@@ -85,25 +114,28 @@ def test_after_a_node_came_the_first_rest_is_enough() -> None:
 
 
 def test_after_a_move_that_helped_the_node_begins_anew() -> None:
-    memory = NodeMemory(MoveSettings())
-    memory.add_futile("n1", "P", 0)
-    memory.add_futile("n1", "P", 400)
-    assert [(each.futile_moves, each.until) for each in memory.resting(500)] == [(2, 1000)]
+    memory = NodeMemory(MoveSettings(futile_after=2))
+    memory.add_futile("n1", "P", "a", 0)
+    assert not list(memory.resting(100))
+    memory.add_futile("n1", "P", "b", 200)
+    memory.add_futile("n1", "P", "a", 600)
+    assert [(each.futile_moves, each.until) for each in memory.resting(700)] == [(3, 1200)]
 
     memory.add_help("n1", "P")
-    assert not list(memory.resting(500))
+    assert not list(memory.resting(700))
 
-    memory.add_futile("n1", "P", 600)
-    assert [(each.futile_moves, each.until) for each in memory.resting(700)] == [(1, 900)]
+    memory.add_futile("n1", "P", "a", 800)
+    memory.add_futile("n1", "P", "b", 900)
+    assert [(each.futile_moves, each.until) for each in memory.resting(1000)] == [(2, 1200)]
 
 
 def test_beyond_the_bound_the_node_that_rested_first_is_forgotten(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(node_memory, "MAX_NODES", 2)
-    memory = NodeMemory(MoveSettings())
+    memory = NodeMemory(MoveSettings(futile_after=1))
     for number in range(4):
-        memory.add_futile(f"n{number}", "P", number)
+        memory.add_futile(f"n{number}", "P", "a", number)
 
     assert [each.node for each in memory.resting(5)] == ["n2", "n3"]
 
@@ -113,7 +145,7 @@ def test_a_person_lists_a_node_that_rests_and_clears_all() -> None:
     memory, now = cluster.gates.memory, cluster.world.clock.now()
     listed = msgspec.json.encode(list_futile((), memory.resting_nodes(now), now, now))
     [node] = msgspec.json.decode(listed)["nodes"]
-    assert (node["node"], node["plugin"], node["futileMoves"]) == ("n1", Moving.name, 1)
+    assert (node["node"], node["plugin"], node["futileMoves"]) == ("n1", Moving.name, 3)
 
     memory.clear("")
 
@@ -141,7 +173,7 @@ def test_after_a_restart_a_node_rests_as_long_as_before(minutes: int) -> None:
             result="evicted",
             follow_up=PastFollowUp(at, "returned", "n1", True, f"new-{number}"),
         )
-        for number in range(2)
+        for number in range(4)
     ]
     cluster.gates.moves.restore(past, now, now)
     cluster.run(10)

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from reactive_desched.draining.load_args import LowNodeLoadArgs
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.koordinator import PRIORITY_CLASS_LABEL
+from reactive_desched.model.moves import MovedPods
 from reactive_desched.model.node_load import LoadClass, LoadRule
 from reactive_desched.model.objects import BEST_EFFORT, GUARANTEED, ClusterObject, Pod, PodStatus
 from reactive_desched.model.usage import NODE_METRIC, NodeMetric
@@ -91,6 +92,11 @@ metrics = st.builds(
     ),
     st.sampled_from([NOW_S, NOW_S, NOW_S - 100, NOW_S - 500]),
 )
+moved = st.builds(
+    lambda name, pods: MovedPods("LowNodeLoad", name, {pod(each).uid: 1.0 for each in pods}),
+    st.sampled_from(NODES),
+    st.sets(st.sampled_from(["p1", "p2", "p3", "p4", "p5"]), min_size=1),
+)
 START: list[tuple[str, Any]] = [
     *(("apply", node(name, labels={"pool": "a"})) for name in NODES),
     *(
@@ -113,7 +119,10 @@ steps = st.builds(
     lambda start, then: [*start, *then],
     st.sampled_from([[], START, START]),
     st.lists(
-        st.tuples(st.sampled_from(["apply", "apply", "apply", "remove"]), pods | nodes | metrics)
+        st.tuples(
+            st.sampled_from(["apply", "apply", "apply", "remove"]),
+            pods | pods | nodes | metrics | metrics | moved,
+        )
         | st.tuples(st.just("wait"), st.sampled_from([30.0, 90.0])),
         min_size=5,
         max_size=25,

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from reactive_desched.model.moves import MovedPods
 from reactive_desched.model.objects import Annotations, PodStatus
 from reactive_desched.model.usage import NodeUsage
 from reactive_desched.plugins.high_node_utilization import (
@@ -132,6 +133,13 @@ samples = st.builds(
     st.sampled_from([100, 900]),
     st.sets(st.sampled_from([f"p{i}" for i in range(8)])),
 )
+moved = st.builds(
+    lambda name, pods: MovedPods(
+        "LowNodeUtilization", name, {pod(each).uid: 1.0 for each in sorted(pods)}
+    ),
+    st.sampled_from(NAMES),
+    st.sets(st.sampled_from([f"p{i}" for i in range(8)]), min_size=1),
+)
 START = [
     *(node(name, allocatable={"cpu": "1", "memory": "1Gi", "pods": "9"}) for name in NAMES),
     *(pod(f"p{i}", on="n1", requests={"cpu": "300m"}) for i in range(3)),
@@ -143,7 +151,8 @@ START = [
 ]
 steps = st.lists(
     st.tuples(
-        st.sampled_from(["apply", "apply", "apply", "remove"]), nodes | pods | pods | pods | samples
+        st.sampled_from(["apply", "apply", "apply", "remove"]),
+        nodes | pods | pods | pods | samples | moved,
     ),
     min_size=5,
     max_size=25,
@@ -159,3 +168,4 @@ def test_reacting_finds_exactly_what_a_full_scan_finds(
     for number, (step, obj) in enumerate(steps):
         getattr(cluster, step)(obj)
         assert cluster.flagged() == cluster.flagged_by_full_scan(), number
+    assert cluster.flagged() == cluster.flagged_after_restart()

@@ -9,6 +9,7 @@ from reactive_desched.api.plugin import next_opinion
 from reactive_desched.draining.plugin import POOL
 from reactive_desched.model.decisions import Evict, Refuse
 from reactive_desched.model.findings import Finding, YieldPoint
+from reactive_desched.model.moves import MovedPods
 from reactive_desched.model.objects import Annotations, ClusterObject, Node, Pod
 from reactive_desched.model.usage import NodeUsage
 from reactive_desched.plugins.high_node_utilization import (
@@ -56,6 +57,162 @@ N1, N2, N3 = small("n1"), small("n2"), small("n3")
 # --- what wakes a plugin ---
 
 
+def moved(node: str, *pods: Pod, plugin: str = "LowNodeUtilization") -> MovedPods:
+    return MovedPods(plugin, node, {each.uid: 1.0 for each in pods})
+
+
+def single(count: int, on: str, first: int = 0) -> list[Pod]:
+    """Return pods of a tenth of a node, each of a workload of its own."""
+    return [
+        pod(f"{on}-{i}", on=on, requests={"cpu": "100m"}, owner=f"ReplicaSet/{on}-{i}")
+        for i in range(first, first + count)
+    ]
+
+
+def test_a_node_goes_on_taking_pods_until_the_target_while_those_moved_to_it_fill_it() -> None:
+    came = single(4, "n2")
+    cluster = Scenario(low(), N1, N2, *single(6, "n1"), *came)
+    assert cluster.flagged() == set()  # at 40 % it hardly has room
+
+    cluster.apply(moved("n2", *came))
+    assert cluster.flagged() == {"n1-0"}
+
+    cluster.apply(*single(1, "n2", first=4))
+    assert cluster.flagged() == set()  # at its target
+
+
+def test_a_node_takes_no_more_pods_when_others_fill_it_than_those_that_were_moved_to_it() -> None:
+    came = single(2, "n2")
+    cluster = Scenario(low(), N1, N2, *single(6, "n1"), *came, moved("n2", *came))
+    assert cluster.flagged() == {"n1-0"}
+
+    cluster.apply(*single(4, "n2", first=2))
+    assert cluster.flagged() == set()
+
+    cluster.remove(*single(2, "n2", first=4))
+    assert cluster.flagged() == {"n1-0"}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(small("n2", unschedulable=True), id="it is cordoned"),
+        pytest.param(small("n2", "a:NoSchedule"), id="it is tainted"),
+        pytest.param(small("n2", cpu="700m"), id="it has less"),
+        pytest.param(small("n2", ready="False"), id="it is not ready"),
+        pytest.param(moved("n2"), id="what was moved is forgotten"),
+        pytest.param(moved("n2", pod("gone")), id="those that were moved are gone"),
+    ],
+)
+def test_a_node_takes_no_more_pods_when_the_facts_change(change: ClusterObject) -> None:
+    came = single(4, "n2")
+    cluster = Scenario(low(), N1, N2, *single(6, "n1"), *came, moved("n2", *came))
+    assert cluster.flagged() == {"n1-0"}
+
+    cluster.apply(change)
+
+    assert cluster.flagged() == set()
+    assert cluster.flagged_after_restart() == set()
+
+
+def test_what_another_plugin_moved_fills_no_node() -> None:
+    came = single(4, "n2")
+    cluster = Scenario(low(), N1, N2, *single(6, "n1"), *came, moved("n2", *came, plugin="X"))
+
+    assert cluster.flagged() == set()
+
+
+def test_a_node_that_is_filled_counts_among_the_nodes_that_must_have_room() -> None:
+    came = single(4, "n2")
+    more = low(numberOfNodes=1)
+    cluster = Scenario(more, N1, N2, N3, *single(6, "n1"), *came)
+    assert cluster.flagged() == set()
+
+    cluster.apply(moved("n2", *came))
+
+    assert cluster.flagged() == {"n1-0"}
+
+
+def test_a_measured_node_is_filled_by_what_the_pods_moved_to_it_use() -> None:
+    plugin = low(metricsUtilization={"source": "KubernetesMetrics"})
+    stayed, came = single(6, "n1"), single(4, "n2")
+    samples = use("n1", 600, *stayed), use("n2", 400, *came)
+    later = [replace(each, sampled_s=2.0) for each in samples]
+    cluster = Scenario(plugin, N1, N2, *stayed, *came, *later)
+    assert cluster.flagged() == set()
+
+    cluster.apply(moved("n2", *came))
+    assert cluster.flagged() == {"n1-0"}
+
+    cluster.apply(replace(use("n2", 450, *came), sampled_s=3.0))  # the node itself uses 50 more
+    assert cluster.flagged() == set()  # no pod fits below the target
+
+    cluster.apply(replace(use("n2", 750, *came), sampled_s=4.0))
+    assert cluster.flagged() == set()
+
+
+def test_where_a_query_measures_nodes_alone_one_is_filled_until_its_target() -> None:
+    metric = {"MetricResource": 30}, {"MetricResource": 50}
+    plugin = low(
+        thresholds=metric[0],
+        targetThresholds=metric[1],
+        metricsUtilization={"source": "Prometheus", "prometheus": {"query": "up"}},
+    )
+    came = single(2, "n2")
+    up = "Prometheus/up"
+    samples = use("n1", 600, source=up), use("n2", 400, source=up)
+    cluster = Scenario(plugin, N1, N2, *single(6, "n1"), *came, *samples)
+    assert cluster.flagged() == set()
+
+    cluster.apply(moved("n2", *came))
+    assert cluster.flagged()
+
+    cluster.apply(use("n2", 510, source=up))
+    assert cluster.flagged() == set()
+
+
+# --- whose pods leave ---
+
+
+def of(app: str, number: int, on: str) -> Pod:
+    owner = f"ReplicaSet/{app}"
+    return pod(f"{app}-{number}", on=on, requests={"cpu": "100m"}, owner=owner)
+
+
+def test_pods_of_different_workloads_leave_in_turn() -> None:
+    pods = [of(app, number, "n1") for app in "ab" for number in range(4)]
+    cluster = Scenario(low(), N1, N2, *pods)
+
+    found = [each.pod.name for each in cluster.evaluate(POOL) if isinstance(each, Finding)]
+
+    assert found == ["a-0", "b-0", "a-1"]
+
+
+def test_a_workload_with_pods_on_the_other_node_comes_after_those_without() -> None:
+    pods = [of(app, number, "n1") for app in "abc" for number in range(2)]
+    cluster = Scenario(low(), N1, N2, *pods, of("a", 2, "n2"))
+
+    found = [each.pod.name for each in cluster.evaluate(POOL) if isinstance(each, Finding)]
+
+    assert found == ["b-0"]
+
+
+def test_the_second_replica_is_tried_only_where_no_other_pod_is_left() -> None:
+    """Its replacement would come back: the kube-scheduler spreads the pods of a workload."""
+    pods = [of("a", 0, "n2"), of("a", 1, "n1")]
+    others = [of(f"o{number}", 0, "n1") for number in range(5)]
+    cluster = Scenario(low(), N1, N2, *pods, *others)
+    [found] = [each for each in cluster.evaluate(POOL) if isinstance(each, Finding)]
+    assert (found.pod.name, found.is_trial) == ("o0-0", False)
+
+    cluster.apply(
+        *(pod(each.name, on="n1", requests={"cpu": "100m"}, owner="DaemonSet/d") for each in others)
+    )
+
+    [found] = [each for each in cluster.evaluate(POOL) if isinstance(each, Finding)]
+    assert (found.pod.name, found.is_trial) == ("a-1", True)
+
+
 def test_a_pod_bound_where_no_node_gives_pods_wakes_nothing() -> None:
     cluster = Scenario(low(), N1, N2, *tenths(4, "n1"))
 
@@ -75,9 +232,17 @@ def test_a_node_that_joins_a_full_cluster_gets_pods() -> None:
 
 def test_a_pod_bound_to_a_node_that_neither_gives_nor_takes_wakes_nothing() -> None:
     cluster = Scenario(low(), N1, N2, N3, *tenths(9, "n1"), *tenths(4, "n2"))
+    other = pod("other", on="n2", requests={"cpu": "100m"}, owner="ReplicaSet/other")
 
-    assert cluster.subjects_evaluated(*tenths(1, "n2", first=4)) == set()
+    assert cluster.subjects_evaluated(other) == set()
     assert cluster.subjects_evaluated(*tenths(1, "n3")) == {POOL}
+
+
+def test_a_pod_of_a_workload_of_a_full_node_wakes_it_wherever_that_is_bound() -> None:
+    """Where the other pods of a workload are decides where the replacement of one goes."""
+    cluster = Scenario(low(), N1, N2, N3, *tenths(9, "n1"), *tenths(4, "n2"))
+
+    assert cluster.subjects_evaluated(*tenths(1, "n2", first=4)) == {POOL}
 
 
 def test_a_node_that_has_less_than_before_gives_pods_from_fewer_on() -> None:

@@ -19,6 +19,7 @@ from reactive_desched.fit.nominated_pods import NominatedPods
 from reactive_desched.model.changes import Change
 from reactive_desched.model.labels import parse_selector
 from reactive_desched.model.migration_jobs import MigrationJob, PodReference
+from reactive_desched.model.moves import MovedPods
 from reactive_desched.model.node_affinity import NodeAffinity, PreferredTerm
 from reactive_desched.model.node_load import make_rule
 from reactive_desched.model.objects import (
@@ -82,6 +83,8 @@ ARGS: dict[type[Index], tuple[Hashable, ...]] = {
         SpreadRule(FEW, FEW, deviation=True),
         SpreadRule((*FEW, ("example.com/gpu", 5.0)), (*FEW, ("example.com/gpu", 5.0)), True),
         SpreadRule(FEW, FEW, source="KubernetesMetrics"),
+        SpreadRule((("pods", 20.0),), (("pods", 60.0),)),
+        SpreadRule((("cpu", 5.0),), (("cpu", 90.0),), source="KubernetesMetrics"),
         SpreadRule((("MetricResource", 9.0),), (("MetricResource", 9.0),), True, "Prometheus/up"),
         PackRule(MIDDLING),
         PackRule((("example.com/gpu", 50.0),)),
@@ -93,6 +96,7 @@ ARGS: dict[type[Index], tuple[Hashable, ...]] = {
         make_rule({"cpu": 5, "pods": 1}, {"cpu": 5, "pods": 1}, {}, {}, deviation=True),
         make_rule({"memory": 10}, {"memory": 50}, {}, {}, selector=parse_selector("disk=ssd")),
         make_rule({"example.com/gpu": 10}, {"example.com/gpu": 50}, {"cpu": 5}, {"cpu": 20}),
+        make_rule({"pods": 40}, {"pods": 90}, {}, {}),
     ),
 }
 """The arguments with which an index is tried, where it takes some."""
@@ -224,6 +228,12 @@ OTHERS: list[ClusterObject] = [
     ),
 ]
 others = st.sampled_from(OTHERS)
+moved = st.builds(
+    lambda plugin, node, uids: MovedPods(plugin, node, dict.fromkeys(sorted(uids), 5.0)),
+    st.sampled_from(["LowNodeUtilization", "LowNodeLoad"]),
+    st.sampled_from(["n1", "n2"]),
+    st.sets(st.sampled_from(["default/p1", "default/p2", "shop/p2"])),
+)
 PLACES = [
     (ReservationPhase.PENDING, "", None),
     (ReservationPhase.AVAILABLE, "n1", None),
@@ -256,7 +266,7 @@ NOMINATED = [
     for name, bound in (("n1", ""), ("n2", ""), ("n1", "n1"))
 ]
 nominated = st.sampled_from([P4, *NOMINATED])
-objects = pods | pods | pods | nodes | budgets | others | samples | reservations | nominated
+objects = pods | pods | pods | nodes | budgets | others | samples | reservations | nominated | moved
 updates = st.tuples(st.sampled_from(["upsert", "upsert", "upsert", "remove"]), objects)
 loads = st.tuples(st.just("load"), st.lists(pods, min_size=1, max_size=4))
 START: list[tuple[str, Any]] = [
@@ -497,10 +507,10 @@ HOOKS = [
 
 @cache
 def _sequences() -> list[list[tuple[str, Any]]]:
-    """Draw a hundred sequences, the same in every run."""
+    """Draw two hundred sequences, the same in every run."""
     drawn: list[list[tuple[str, Any]]] = []
 
-    @settings(max_examples=100, derandomize=True, database=None, phases=[Phase.generate])
+    @settings(max_examples=200, derandomize=True, database=None, phases=[Phase.generate])
     @given(steps=steps)
     def draw(steps: list[tuple[str, Any]]) -> None:
         drawn.append(steps)
@@ -533,7 +543,8 @@ def test_the_property_fails_for_an_index_without_one_of_its_hooks(
 
 
 def test_the_sequences_have_objects_of_every_kind_that_an_index_follows() -> None:
-    sampled = {type(other) for other in OTHERS} | {PodDisruptionBudget, NodeUsage, Reservation}
+    built = {PodDisruptionBudget, NodeUsage, Reservation, MovedPods}
+    sampled = {type(other) for other in OTHERS} | built
 
     assert {followed for kind in INDEXES for followed in kind.kinds} <= sampled
 
@@ -554,8 +565,9 @@ def test_an_index_that_is_first_needed_later_answers_the_same(
             known = stories[0].state.get(resource, key)
             assert known is not None
             late.upsert(known)
-    for sample in stories[0].state.store(NodeUsage):
-        late.upsert(sample)
+    for kind in (NodeUsage, MovedPods):
+        for known in stories[0].state.store(kind):
+            late.upsert(known)
     for story in stories:
         assert late.index(story.kind, story.args).answers() == story.index.answers()
 

@@ -165,6 +165,9 @@ class DescheduledCluster:
 
     def _follow_up(self) -> None:
         self.ended += self.gates.moves.take_ended()
+        for moved in self.gates.moves.take_arrivals():
+            changes = self.state.upsert(moved) if moved.pods else self.state.remove(moved)
+            self._evaluator.apply_changes(changes, self._now())
         self._evaluator.apply_changes(self.gates.room_for_moves(), self._now())
 
     def _work(self) -> None:

@@ -7,7 +7,9 @@ from msgspec import Struct
 
 from reactive_desched.api.index import Cluster, Index, NodeState
 from reactive_desched.model.changes import Change, NodeChange
+from reactive_desched.model.moves import MovedPods
 from reactive_desched.model.node_load import (
+    TARGETS,
     Ceilings,
     Level,
     LoadClass,
@@ -31,17 +33,25 @@ from reactive_desched.model.usage import NodeMetric
 SOURCES: Final = (LoadClass.HIGH, LoadClass.PROD_HIGH)
 """The classes of nodes that give pods away."""
 
+FILLED_BY: Final = "LowNodeLoad"
+"""The plugin whose moved pods count as what fills a node."""
+
 
 class NodeLoadChanged(NodeChange, frozen=True, gc=False):
     """The load of this node changed, so that other pods of its pool may have to move."""
 
 
 class LoadedNode(Struct, frozen=True, gc=False):
-    """One node of a pool: its load, its thresholds as amounts, and its class."""
+    """One node of a pool: its load, its thresholds as amounts, and its class.
+
+    `filled_since_s` is when the first of the pods came that the plugin moved to the node, where it
+    has room in spite of them (seconds since the epoch).
+    """
 
     load: NodeLoad
     limits: Ceilings
     load_class: LoadClass
+    filled_since_s: float | None = None
 
 
 class PoolClasses(Struct, frozen=True):
@@ -63,10 +73,12 @@ class NodeLoads(Index):
     Where thresholds are distances from the mean every sample moves all of them, so classes are
     found when they are asked for. Else they are kept per change. While no node gives pods away, and
     none begins to, a pod changes only what is used on its node: its class is found when asked for.
+    A node to which LowNodeLoad moves pods, stored as `MovedPods`, has room as long as it would
+    without these, and is not overloaded: what else comes to it or leaves it decides.
     """
 
     announces = (NodeLoadChanged,)
-    kinds = (NodeMetric,)
+    kinds = (NodeMetric, MovedPods)
 
     def __init__(self, cluster: Cluster, args: Hashable = None) -> None:
         super().__init__(cluster, args)
@@ -75,6 +87,7 @@ class NodeLoads(Index):
         zeros = (0.0,) * len(self._rule.resources)
         self._no_means = Means(zeros, zeros) if self._rule.deviation else None
         self._metrics = cluster.store(NodeMetric)
+        self._moved = {m.node: m for m in cluster.store(MovedPods) if m.plugin == FILLED_BY}
         self._selected: set[str] = set()
         self._loaded: dict[str, LoadedNode] = {}
         self._running: dict[str, RunningUse] = {}  # of nodes whose class is older than their use
@@ -118,7 +131,8 @@ class NodeLoads(Index):
         while self._running:
             name, running = self._running.popitem()
             loaded = self._loaded[name]
-            self._replace(name, loaded, _by_now(loaded, running), always=False)
+            by_now = self._classified(running.load(), loaded.limits)
+            self._replace(name, loaded, by_now, always=False)
             yield
 
     def oldest_sample_s(self, sampled_after_s: float) -> float | None:
@@ -162,8 +176,10 @@ class NodeLoads(Index):
         return () if state is None else self._follow(state.node.name, always=True)
 
     def on_object(self, old: ClusterObject | None, new: ClusterObject | None) -> Iterable[Change]:
-        """Follow the measurements."""
+        """Follow the measurements, and the pods that the plugin moved."""
         metric = old if new is None else new
+        if isinstance(metric, MovedPods):
+            return self._follow_moved(metric, is_gone=new is None)
         assert isinstance(metric, NodeMetric), "of `kinds`"
         if new is not None and (again := self._sampled_again(metric)) is not None:
             return self._replace(metric.node, self._loaded[metric.node], again, always=True)
@@ -175,6 +191,15 @@ class NodeLoads(Index):
         return changes
 
     # --- inside ---
+
+    def _follow_moved(self, moved: MovedPods, *, is_gone: bool) -> Iterable[Change]:
+        if moved.plugin != FILLED_BY:
+            return ()
+        if is_gone:
+            self._moved.pop(moved.node, None)
+        else:
+            self._moved[moved.node] = moved
+        return self._follow(moved.node)
 
     def _follow(self, name: str, *, always: bool = False) -> Iterable[Change]:
         """Measure a node again, and announce it where pods may move, or could until now."""
@@ -194,8 +219,8 @@ class NodeLoads(Index):
         old = self._loaded[metric.node]
         if old.load.pods.keys() != metric.pods.keys():
             return None
-        load, limits = with_new_sample(self._rule, old.load, metric, pick_others), old.limits
-        return LoadedNode(load, limits, classify(load, limits))
+        load = with_new_sample(self._rule, old.load, metric, pick_others)
+        return self._classified(load, old.limits)
 
     def _follow_pod(self, name: str, old: Pod | None, new: Pod | None) -> Iterable[Change]:
         """Take a pod off a node's load and add one, without measuring the others again."""
@@ -218,7 +243,8 @@ class NodeLoads(Index):
             or (loaded.load_class is not LoadClass.BETWEEN and _requests(left) != _requests(came))
         )
         del self._running[name]
-        return self._replace(name, loaded, _by_now(loaded, running), always=always)
+        by_now = self._classified(running.load(), loaded.limits)
+        return self._replace(name, loaded, by_now, always=always)
 
     def _catch_up(self) -> None:
         for _ in self.catch_up():
@@ -257,7 +283,23 @@ class NodeLoads(Index):
         if (metric := self._metrics.get(name)) is None:
             return None
         load = measure(self._rule, node, info.active.values(), metric)
-        return _classified(self._rule, load, self._no_means)
+        return self._classified(load, ceilings(self._rule, load, self._no_means))
+
+    def _classified(self, load: NodeLoad, limits: Ceilings) -> LoadedNode:
+        """Return a node with its class: without the pods that were moved to it, while it fills."""
+        load_class, moved = classify(load, limits), self._moved.get(load.name)
+        if moved is None or load_class in SOURCES:
+            return LoadedNode(load, limits, load_class)
+        info = self._cluster.node_info(load.name)
+        active = {} if info is None else info.active
+        came = [(pod, moved.pods[uid]) for uid, pod in active.items() if uid in moved.pods]
+        own = RunningUse(self._rule, load)
+        for pod, _ in came:
+            own.count(pod, -1)
+        own_class = classify(own.load(), limits)
+        if not came or own_class not in TARGETS:
+            return LoadedNode(load, limits, load_class)
+        return LoadedNode(load, limits, own_class, min(since_s for _, since_s in came))
 
     def _is_about(self, capacity: ResourceList) -> bool:
         """Say whether the thresholds of some level are about a node."""
@@ -267,22 +309,13 @@ class NodeLoads(Index):
     def _around_means(self, selected: int, left_out: Collection[str]) -> PoolClasses:
         loads = [each.load for name, each in self._loaded.items() if name not in left_out]
         means = mean_use(self._rule, loads)
-        classes = (_classified(self._rule, load, means) for load in loads)
+        rule = self._rule
+        classes = (self._classified(load, ceilings(rule, load, means)) for load in loads)
         return PoolClasses(selected, _grouped(classes), means)
 
 
 def _requests(pod: Pod | None) -> ResourceList | None:
     return None if pod is None else pod.held
-
-
-def _by_now(loaded: LoadedNode, running: RunningUse) -> LoadedNode:
-    load, limits = running.load(), loaded.limits
-    return LoadedNode(load, limits, classify(load, limits))
-
-
-def _classified(rule: LoadRule, load: NodeLoad, means: Means | None) -> LoadedNode:
-    limits = ceilings(rule, load, means)
-    return LoadedNode(load, limits, classify(load, limits))
 
 
 def _grouped(classes: Iterable[LoadedNode]) -> dict[LoadClass, list[LoadedNode]]:

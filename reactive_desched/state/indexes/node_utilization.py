@@ -1,7 +1,8 @@
 """Which nodes give pods away and which take them, by how much of each is used.
 
 The class of each node is kept per change: by the requests of its pods or by what a source of
-metrics measured, against fixed thresholds or against distances from the mean of all nodes.
+metrics measured, against fixed thresholds or against distances from the mean of all nodes. A node
+to which the rule's plugin moves pods goes on taking them until it is full.
 """
 
 from bisect import bisect_left, bisect_right, insort
@@ -10,8 +11,14 @@ from typing import Final
 
 from reactive_desched.api.index import Cluster, Index, NodeInfo, NodeState
 from reactive_desched.model.changes import Change, NodeChange
+from reactive_desched.model.moves import MovedPods
 from reactive_desched.model.objects import ClusterObject, Pod
-from reactive_desched.model.resources import PODS, ResourceList, add_resources
+from reactive_desched.model.resources import (
+    PODS,
+    ResourceList,
+    add_resources,
+    subtract_resources,
+)
 from reactive_desched.model.usage import NodeUsage
 from reactive_desched.model.utilization import (
     REQUESTS,
@@ -42,11 +49,13 @@ class NodeUtilization(Index):
     """The class of every eligible node by one rule: which give pods, and which take them.
 
     A change is announced only while there are nodes that give pods and nodes that take them.
-    `thresholds` are those in force: with `deviation` they follow the means.
+    `thresholds` are those in force: with `deviation` they follow the means. A node that the rule's
+    plugin fills, by the pods stored as `MovedPods`, takes pods as long as it would without these,
+    and is not above its high thresholds: what else comes to it or leaves it decides.
     """
 
     announces = (NodeUtilizationChanged,)
-    kinds = (NodeUsage,)
+    kinds = (NodeUsage, MovedPods)
 
     def __init__(self, cluster: Cluster, args: Hashable = None) -> None:
         super().__init__(cluster, args)
@@ -61,6 +70,8 @@ class NodeUtilization(Index):
         self._destination_names: frozenset[str] | None = None
         self._unknown: set[str] = set()
         self._stale: set[str] = set()
+        self._filled_by = "" if args.as_upstream else args.filled_by
+        self._moved = {m.node: m for m in cluster.store(MovedPods) if m.plugin == self._filled_by}
         self._means = _Means(self._limited) if args.deviation else None
         self.thresholds = self._written = args.thresholds
         for info in cluster.node_infos():
@@ -195,12 +206,23 @@ class NodeUtilization(Index):
         return () if state is None else self._follow(state.node.name)
 
     def on_object(self, old: ClusterObject | None, new: ClusterObject | None) -> tuple[Change, ...]:
-        """Follow the samples of the rule's source."""
+        """Follow the samples of the rule's source, and the pods that its plugin moved."""
         usage = old if new is None else new
+        if isinstance(usage, MovedPods):
+            return self._follow_moved(usage, is_gone=new is None)
         assert isinstance(usage, NodeUsage), "of `kinds`"
         return self._follow(usage.node) if usage.source == self.rule.source else ()
 
     # --- inside ---
+
+    def _follow_moved(self, moved: MovedPods, *, is_gone: bool) -> tuple[Change, ...]:
+        if moved.plugin != self._filled_by:
+            return ()
+        if is_gone:
+            self._moved.pop(moved.node, None)
+        else:
+            self._moved[moved.node] = moved
+        return self._follow(moved.node)
 
     def _follow_pods(self, name: str) -> tuple[Change, ...]:
         """Follow a node with other pods; where that can alter no plan, measure it when asked."""
@@ -216,7 +238,7 @@ class NodeUtilization(Index):
     def _keeps_class(self, name: str) -> bool:
         """Say whether a node is of the same class with the pods that it has now."""
         use = self._uses.get(name)
-        if use is None or self._means is not None:
+        if use is None or self._means is not None or name in self._moved:
             return False
         if self.rule.source != REQUESTS:
             return PODS not in self._limited
@@ -278,7 +300,7 @@ class NodeUtilization(Index):
         old, self.thresholds = self.thresholds, self._written.around(self._means.values())
         if old == self.thresholds:
             return False
-        for name in self._means.between(old, self.thresholds):
+        for name in self._means.between(old, self.thresholds).union(self._moved):
             if (use := self._uses.get(name)) is not None:
                 self._classify(use)
         return True
@@ -289,13 +311,15 @@ class NodeUtilization(Index):
         name = node.name
         if use.used:
             node_class = self.thresholds.classify(percent)
-        if node_class is not use.node_class:
-            use = NodeUse(node, use.used, percent, node_class, use.sample)
         self._uses[name] = use
+        filled_since_s = self._filled_since(use, node_class) if self._moved else None
+        if node_class is not use.node_class or filled_since_s != use.filled_since_s:
+            use = NodeUse(node, use.used, percent, node_class, use.sample, filled_since_s)
+            self._uses[name] = use
         if self.rule.is_source(node, node_class):
             self._remove_part(name)
             self._sources[name] = use
-        elif self.rule.is_destination(node, node_class):
+        elif filled_since_s is not None or self.rule.is_destination(node, node_class):
             if name not in self._destinations:
                 self._remove_part(name)
                 self._destination_names = None
@@ -304,6 +328,34 @@ class NodeUtilization(Index):
             self._remove_part(name)
             if node_class is NodeClass.UNKNOWN:
                 self._unknown.add(name)
+
+    def _filled_since(self, use: NodeUse, node_class: NodeClass) -> float | None:
+        """Return since when a node is filled that takes pods; None for one that is not filled.
+
+        It would take pods without those that the plugin moved to it, and is not above what is
+        allowed there. Where single pods cannot be measured, only the latter is known.
+        """
+        if (moved := self._moved.get(use.name)) is None or node_class is NodeClass.UNKNOWN:
+            return None
+        info = self._cluster.node_info(use.name)
+        active = {} if info is None else info.active
+        came = [(pod, moved.pods[uid]) for uid, pod in active.items() if uid in moved.pods]
+        if not came or self.rule.is_source(use.node, node_class):
+            return None
+        own = self._without(use, [pod for pod, _ in came])
+        own_class = self.thresholds.classify(self.rule.percent_on(use.node, own))
+        is_destination = self.rule.is_destination(use.node, own_class)
+        return min(since_s for _, since_s in came) if is_destination else None
+
+    def _without(self, use: NodeUse, pods: Iterable[Pod]) -> ResourceList:
+        """Return what is used of a node by other pods than these; nothing if that is not known."""
+        if self.rule.source != REQUESTS and PODS not in self._tracked:
+            return {}
+        own = dict(use.used)
+        for pod in pods:
+            if use.sample is None or not self.came_later(pod):
+                subtract_resources(own, self.used_by(pod) or {})
+        return own
 
     def _remove_part(self, name: str) -> None:
         if name in self._sources:

@@ -1,0 +1,193 @@
+"""Estimates where the replacement of a pod lands: on a node that takes pods, or where it was.
+
+A pod of a workload whose other pods are on the destinations already is put back by the
+kube-scheduler, which spreads the pods of a workload: to evict it is waste. The estimate weighs what
+the scheduler weighs by default: how full the nodes are, where the other pods of the workload are,
+soft taints and preferred node affinity.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from math import log
+from typing import Final
+
+from reactive_desched.api.index import NodeInfo
+from reactive_desched.api.plugin import View
+from reactive_desched.model.node_affinity import preferred_weight
+from reactive_desched.model.objects import HOSTNAME_LABEL, ZONE_LABEL, Node, Pod, controller_of
+from reactive_desched.model.resources import CPU, MEMORY, PODS, ResourceList
+from reactive_desched.model.taints import HARD_EFFECTS, PREFER_NO_SCHEDULE, untolerated
+from reactive_desched.state.indexes.replica_places import ReplicaPlaces
+
+MAX_RIVALS: Final = 16
+"""So many of the other nodes that give pods away are looked at for each pod."""
+
+_FULL: Final = 100
+_SPREAD_WEIGHT, _TAINT_WEIGHT, _AFFINITY_WEIGHT = 2, 3, 2
+_DEFAULT_SPREAD: Final = ((HOSTNAME_LABEL, 3), (ZONE_LABEL, 5))
+_SOFT: Final = "ScheduleAnyway"
+
+
+class Landing:
+    """Says whether a pod's replacement would come back; for one plan, whose moves it counts.
+
+    `rivals` are the nodes that give pods away, the least used last: a replacement may go to one of
+    these as well. With `packs`, the scheduler is taken to fill up used nodes first.
+    """
+
+    indexes = (ReplicaPlaces,)
+
+    def __init__(self, view: View, rivals: Sequence[str], *, packs: bool) -> None:
+        self._places = view.index(ReplicaPlaces)
+        self._reserved = view.reserved_by_node()
+        self._rivals = rivals[-MAX_RIVALS:]
+        self._packs = packs
+        self._moved: Counter[tuple[str, str]] = Counter()
+
+    def turn(self, pod: Pod, destinations: Mapping[str, object]) -> int:
+        """Return how many pods of the same workload are on nodes that take pods by now."""
+        if (uid := _controller_uid(pod)) is None:
+            return 0
+        moved = sum(self._moved[uid, node] for node in destinations) if self._moved else 0
+        return moved + sum(n for node, n in self._places.of(uid).items() if node in destinations)
+
+    def count_leaving(self, pod: Pod, to: str = "") -> None:
+        """Count a pod that leaves its node, for another one where that is known."""
+        if (uid := _controller_uid(pod)) is not None:
+            self._moved[uid, pod.node] -= 1
+            if to:
+                self._moved[uid, to] += 1
+
+    def pull_on(self, pod: Pod) -> "Pull | None":
+        """Return what pulls on the replacement of a pod; None for the only pod of a workload.
+
+        For that one the nodes differ by their room alone, and the destinations have more of it.
+        """
+        if (uid := _controller_uid(pod)) is None:
+            return None
+        there = self._places.of(uid)
+        if len(there) == 1 and there.get(pod.node) == 1:
+            return None
+        counts = {node: n + self._moved[uid, node] for node, n in there.items()}
+        counts[pod.node] = counts.get(pod.node, 1) - 1
+        pull = Pull(pod, counts, self._places, self._reserved, packs=self._packs)
+        pull.weigh_rivals(self._feasible(pod))
+        return pull
+
+    def _feasible(self, pod: Pod) -> Iterable[str]:
+        """Yield the node of a pod and some others that give pods away, where it might land."""
+        if (own := self._places.node_info(pod.node)) is not None and _admits(own.node, pod):
+            yield pod.node
+        for name in self._rivals:
+            info = None if name == pod.node else self._places.node_info(name)
+            if info is not None and _admits(info.node, pod) and _fits(info, pod):
+                yield name
+
+
+class Pull:
+    """The points that nodes have for the replacement of one pod, relative to each other."""
+
+    def __init__(
+        self,
+        pod: Pod,
+        counts: Mapping[str, int],
+        places: ReplicaPlaces,
+        reserved: Mapping[str, ResourceList],
+        *,
+        packs: bool,
+    ) -> None:
+        self._pod = pod
+        self._counts = counts
+        self._places = places
+        self._reserved = reserved
+        self._packs = packs
+        soft = [c for c in pod.spec.topology_spread_constraints if c.when_unsatisfiable == _SOFT]
+        spread = tuple((c.topology_key, c.max_skew) for c in soft)
+        is_default = not pod.spec.topology_spread_constraints
+        self._parts = [self._part(*each) for each in (_DEFAULT_SPREAD if is_default else spread)]
+        self._highest = max(map(self._spread_cost, counts), default=0)
+        self._rival = float("-inf")
+
+    def weigh_rivals(self, rivals: Iterable[str]) -> None:
+        """Take in the nodes that give pods away, and to which the replacement may go."""
+        self._rival = max(map(self.of, rivals), default=self._rival)
+
+    def comes_back(self, to: str) -> bool:
+        """Say whether the replacement goes to a node that gives pods away rather than to this."""
+        return self._rival > self.of(to)
+
+    def of(self, name: str) -> float:
+        """Return the points of a node."""
+        info = self._places.node_info(name)
+        if info is None or info.node is None:
+            return 0.0
+        node, pod = info.node, self._pod
+        more = {} if name == pod.node else pod.spec.requests
+        extra = self._reserved.get(name, {})
+        shares = [
+            min(1.0, (info.held.get(r, 0) + more.get(r, 0) + extra.get(r, 0)) / has)
+            for r in (CPU, MEMORY)
+            if (has := node.allocatable.get(r, 0)) > 0
+        ]
+        mean = sum(shares) / len(shares) if shares else 0.0
+        points = _FULL * (mean if self._packs else 1 - mean)
+        if any(pod.spec.requests.get(r, 0) for r in (CPU, MEMORY)):
+            points += _FULL * (1 - abs(shares[0] - shares[-1]) / 2 if shares else 1)
+        if self._highest:
+            points -= _SPREAD_WEIGHT * _FULL * self._spread_cost(name) / self._highest
+        soft = [taint for taint in node.taints if taint.effect == PREFER_NO_SCHEDULE]
+        if soft and next(untolerated(pod.spec.tolerations, soft), None) is not None:
+            points -= _TAINT_WEIGHT * _FULL
+        return points + self._affinity_points(node)
+
+    def _affinity_points(self, node: Node) -> float:
+        affinity = self._pod.spec.node_affinity
+        if affinity is None or not affinity.preferred:
+            return 0.0
+        total = sum(term.weight for term in affinity.preferred)
+        weight = preferred_weight(affinity.preferred, node.name, node.labels)
+        return _AFFINITY_WEIGHT * _FULL * weight / total if total else 0.0
+
+    def _part(self, key: str, max_skew: int) -> tuple[str, int, float, Mapping[str, int]]:
+        """Return a constraint: its key and skew, the weight of a pod, and the pods by domain."""
+        if key == HOSTNAME_LABEL:
+            return key, max_skew, log(self._places.eligible_nodes + 2), {}
+        domains: Counter[str] = Counter()
+        for name, number in self._counts.items():
+            if domain := self._domain(name, key):
+                domains[domain] += number
+        return key, max_skew, log(len(domains) + 2), domains
+
+    def _domain(self, name: str, key: str) -> str:
+        info = self._places.node_info(name)
+        return "" if info is None or info.node is None else info.node.labels.get(key, "")
+
+    def _spread_cost(self, name: str) -> int:
+        cost = 0.0
+        for key, max_skew, weight, domains in self._parts:
+            if key == HOSTNAME_LABEL:
+                cost += self._counts.get(name, 0) * weight + max_skew - 1
+            elif domain := self._domain(name, key):
+                cost += domains.get(domain, 0) * weight + max_skew - 1
+        return round(cost)
+
+
+def _controller_uid(pod: Pod) -> str | None:
+    owner = controller_of(pod.owners)
+    return None if owner is None else owner.uid
+
+
+def _admits(node: Node | None, pod: Pod) -> bool:
+    """Say whether a node takes a pod by its taints, and is not cordoned."""
+    if node is None or node.unschedulable or not node.is_ready:
+        return False
+    hard = [taint for taint in node.taints if taint.effect in HARD_EFFECTS]
+    return not hard or next(untolerated(pod.spec.tolerations, hard), None) is None
+
+
+def _fits(info: NodeInfo, pod: Pod) -> bool:
+    """Say whether a node has as much left as a pod requests."""
+    assert info.node is not None, "`_admits` has looked"
+    has, taken = info.node.allocatable, info.held
+    needs = {**pod.spec.requests, PODS: 1}
+    return all(taken.get(r, 0) + need <= has.get(r, 0) for r, need in needs.items() if need)
