@@ -50,7 +50,7 @@ def watched_kinds_page() -> str:
         "|---|---|---|---|---|",
         *map(_row, WATCHED_KINDS.values()),
         "",
-        "Of ReplicaSets and Jobs only the metadata is requested.",
+        "Of ReplicaSets only the metadata is requested.",
         "Migration jobs are watched where the settings have them, with the rights of",
         "[deploy/migration](../../deploy/migration/rbac.yaml).",
         "`run --once` and `plan --as once` read what is for node fit if `nodeFit` is scheduler.",

@@ -5,22 +5,20 @@ holds the pod and what may end that: the changes that wake the finding, or the t
 write its function and its line in `GUARDS`, and its name in `policy/guards.py`.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from typing import Final
 
-from msgspec import Struct
-
 from reactive_desched.api.index import Index
+from reactive_desched.gate.guard import Guard, GuardInputs, Hold
+from reactive_desched.gate.unfinished_work import WORK_GUARDS
 from reactive_desched.gate.workloads import Workloads, WorkloadState
 from reactive_desched.model.decisions import GateReason, Refuse
 from reactive_desched.model.findings import Finding
-from reactive_desched.model.node_marks import NodeMark
 from reactive_desched.model.objects import (
     Deployment,
     IntermediateOwner,
     Job,
     Namespace,
-    Node,
     Pod,
     ReplicaSet,
     Workload,
@@ -48,42 +46,6 @@ from reactive_desched.policy.guards import GuardName, GuardSettings
 from reactive_desched.primitives.counts import format_count
 from reactive_desched.state.indexes.owners import OwnerIndex
 from reactive_desched.state.view import ClusterView
-
-
-class GuardInputs(Struct, frozen=True):
-    """What a guard reads besides the finding: the cluster as it is now, and the settings."""
-
-    view: ClusterView
-    settings: GuardSettings
-    left_marks: Mapping[str, NodeMark]
-    workloads: Workloads
-
-    def node(self, finding: Finding) -> Node | None:
-        """Return the Node that the pod is on."""
-        info = self.view.node_info(finding.pod.node)
-        return None if info is None else info.node
-
-
-class Hold(Struct, frozen=True):
-    """Why a guard holds a pod, and what may end it besides a change of the pod itself.
-
-    `wait_s` is in how many seconds it ends without any change.
-    """
-
-    reason: GateReason
-    message: str
-    wakes: tuple[WakeOn, ...] = ()
-    wait_s: float | None = None
-
-
-class Guard(Struct, frozen=True):
-    """A guard: its name in the settings, its check, and where the rule comes from."""
-
-    name: GuardName
-    check: Callable[[Finding, GuardInputs], Hold | None]
-    source: str
-    indexes: tuple[type[Index], ...] = ()
-
 
 DO_NOT_EVICT_ANNOTATION: Final = GateReason(
     GuardName.DO_NOT_EVICT,
@@ -396,6 +358,7 @@ GUARDS: Final = (
         f"`{DO_NOT_DISRUPT}` on the pod (`true` or a duration since its creation; the `evict` "
         "annotation overrides it unless it says no) or on its node (`true`)",
     ),
+    *WORK_GUARDS,
     Guard(
         GuardName.NOMINATED_PODS,
         nominated_pod,

@@ -10,6 +10,7 @@ from typing import Final, Protocol
 
 from msgspec import Struct
 
+from reactive_desched.model.job_tries import JobTries
 from reactive_desched.model.labels import Labels, LabelSelector
 from reactive_desched.model.node_affinity import NodeAffinity, NodeSelector
 from reactive_desched.model.resources import ResourceList, with_more
@@ -68,6 +69,16 @@ class OwnerReference(Struct, frozen=True, gc=False, rename="camel"):
     controller: bool = False
     api_version: str = ""
 
+    @property
+    def group(self) -> str:
+        """The API group; empty for the core group."""
+        return self.api_version.rpartition("/")[0]
+
+    @property
+    def is_batch_job(self) -> bool:
+        """Say whether it is a Job of Kubernetes itself; others have kinds of that name as well."""
+        return self.kind == "Job" and self.group in ("", "batch")
+
     def __str__(self) -> str:
         return f"{self.kind}/{self.name}"
 
@@ -114,7 +125,11 @@ class HostPort(Struct, frozen=True, gc=False):
 
 
 class Annotations(Struct, frozen=True, gc=False):
-    """The pod annotations that carry meaning for a descheduler; None is absent."""
+    """The pod annotations that carry meaning for a descheduler; None is absent.
+
+    `job_index_failures` says how often pods of an index of a Job failed before this one, and
+    `groups` has the annotations by which schedulers know groups of pods: keys and values.
+    """
 
     evict: str | None = None
     prefer_no_eviction: str | None = None
@@ -127,9 +142,13 @@ class Annotations(Struct, frozen=True, gc=False):
     do_not_disrupt: str | None = None
     request_evict_only: str | None = None
     eviction_in_progress: str | None = None
+    job_index_failures: int = 0
+    groups: tuple[tuple[str, str], ...] = ()
 
 
 DEFAULT_SCHEDULER: Final = "default-scheduler"
+RESTARTS_ALWAYS: Final = "Always"
+"""The restart policy of pods that run without end; those of any other run to an end."""
 
 
 class PodSpec(Struct, frozen=True, gc=False):
@@ -138,7 +157,8 @@ class PodSpec(Struct, frozen=True, gc=False):
     Of affinities between pods only the required ones are kept. `qos_class` is computed from the
     containers; the status may say otherwise. `implicit_requests` names the resources in `requests`
     that no container asks for: those of the pod's overhead and of requests at pod level. `images`
-    are those of the app containers, sorted, one for each container.
+    are those of the app containers, sorted, one for each container. `scheduling_group` names the
+    group with which the kube-scheduler places the pod; it is empty for a pod on its own.
     """
 
     tolerations: Tolerations = ()
@@ -156,6 +176,8 @@ class PodSpec(Struct, frozen=True, gc=False):
     has_resource_claims: bool = False
     images: tuple[str, ...] = ()
     scheduler_name: str = DEFAULT_SCHEDULER
+    restart_policy: str = RESTARTS_ALWAYS
+    scheduling_group: str = ""
 
     def is_requested_by_container(self, resource: str) -> bool:
         """Say whether a container requests the resource, be it none of it."""
@@ -187,6 +209,7 @@ class PodStatus(Struct, frozen=True, gc=False):
     """A pod's status without times, so that healthy pods of one workload share a record.
 
     `nominated_node` is where the kube-scheduler makes room for a pod that waits; empty once bound.
+    `has_extended_claim` says that it made a ResourceClaim for the pod's extended resources.
     """
 
     phase: str = ""
@@ -197,6 +220,7 @@ class PodStatus(Struct, frozen=True, gc=False):
     init_containers: tuple[ContainerStatus, ...] = ()
     ephemeral_containers: tuple[ContainerStatus, ...] = ()
     nominated_node: str = ""
+    has_extended_claim: bool = False
 
     def app_containers(self, *, include_init: bool) -> tuple[ContainerStatus, ...]:
         """Return the app containers, and the init containers if asked for; no ephemeral ones."""
@@ -294,6 +318,11 @@ class Pod(Struct, frozen=True, gc=False):
     def qos_class(self) -> str:
         """The quality of service class: what the status says, else computed from the spec."""
         return self.status.qos_class or self.spec.qos_class
+
+    @property
+    def has_resource_claims(self) -> bool:
+        """Say whether devices are claimed for the pod, by itself or for its extended resources."""
+        return self.spec.has_resource_claims or self.status.has_extended_claim
 
     @property
     def template_hash(self) -> str:
@@ -496,7 +525,9 @@ class ReplicaSet(IntermediateOwner, frozen=True, gc=False):
 
 
 class Job(IntermediateOwner, frozen=True, gc=False):
-    """One Job; a CronJob may control it."""
+    """One Job; a CronJob may control it. `tries` is None where only its metadata was read."""
+
+    tries: JobTries | None = None
 
 
 class Workload(Struct, frozen=True, gc=False):

@@ -16,7 +16,9 @@ from reactive_desched.controller.controller import Controller
 from reactive_desched.eviction.dry_run import EvictionEndpoint
 from reactive_desched.model.changes import Change, PdbChanged
 from reactive_desched.model.intents import Intent
+from reactive_desched.model.job_evictions import tries_left_without
 from reactive_desched.model.objects import (
+    Job,
     OwnerReference,
     Pod,
     PodCondition,
@@ -25,6 +27,7 @@ from reactive_desched.model.objects import (
     PodStatus,
     controller_of,
 )
+from reactive_desched.model.opt_outs import is_set
 from reactive_desched.model.outcomes import (
     EVICTED,
     EvictionRequest,
@@ -131,8 +134,9 @@ class AssumedCluster:
     """The cluster behind a controller.
 
     An evicted pod is gone `ready_after_s` after its eviction. Its controller creates the
-    replacement at once, a StatefulSet when the pod is gone. The replacement is bound to a node that
-    node fit finds, and is Ready `ready_after_s` after that; its PodDisruptionBudget then
+    replacement at once, a StatefulSet when the pod is gone; nothing replaces a pod that is run
+    once, or whose Job has failed for good. The replacement is bound to a node that node fit finds,
+    and is Ready `ready_after_s` after that; its PodDisruptionBudget then
     allows one more disruption. One that fits nowhere is unschedulable until a pod that leaves makes
     room for it; as by the kube-scheduler, it is tried again then, once its back-off has passed,
     and each five minutes.
@@ -183,9 +187,13 @@ class AssumedCluster:
         if not pod.is_active or owner is None:  # nothing takes the place of either
             self._later(_Step(gone=pod))
             return ""
-        new = self._replacement(pod, owner)
+        failures = self._fail(pod, owner) if owner.is_batch_job else 0
+        new = self._replacement(pod, owner, failures)
         self._count(pod, -1)
         self._apply(replace(pod, deletion_s=int(self._clock.wall()), resource_version=0))
+        if not self._is_replaced(pod, owner):
+            self._later(_Step(gone=pod))
+            return ""
         unbound = _Unbound(new, owner, pod.uid, budgets)
         if owner.kind == "StatefulSet":
             self._later(_Step(gone=pod, created=unbound))
@@ -194,14 +202,42 @@ class AssumedCluster:
             self._create(unbound)
         return new.uid
 
-    def _replacement(self, pod: Pod, owner: OwnerReference) -> Pod:
-        """Return the pod that takes the place of an evicted one; a DaemonSet's has its node."""
+    def _is_replaced(self, pod: Pod, owner: OwnerReference) -> bool:
+        """Say whether the owner makes a new pod; of a Job that is not known it is assumed."""
+        if owner.is_batch_job:
+            job = self._state.store(Job).get(owner.uid)
+            return job is None or job.tries is None or job.tries.makes_pods
+        guards = self._controller.config.controller.guards
+        return is_set(pod.annotations.request_evict_only) or guards.replaces(
+            owner, pod.spec.restart_policy
+        )
+
+    def _fail(self, pod: Pod, owner: OwnerReference) -> int:
+        """Let a Job count a pod that was evicted; return by how much its index fails more."""
+        job = self._state.store(Job).get(owner.uid)
+        if job is None or job.tries is None or job.tries.is_over:
+            return 0
+        if (left := tries_left_without(job.tries, pod)) is None:
+            return 0
+        tries = replace(job.tries, failed=job.tries.failed + 1, is_over=not left.tries)
+        self._apply(replace(job, tries=tries, resource_version=0))
+        return 1
+
+    def _replacement(self, pod: Pod, owner: OwnerReference, failures: int) -> Pod:
+        """Return the pod that takes the place of an evicted one; a DaemonSet's has its node.
+
+        That of a Job's index says how often it has failed, `failures` times more than before.
+        """
+        index_failures = pod.annotations.job_index_failures + failures
         name = pod.name if owner.kind == "StatefulSet" else replacement_name(pod.name)
         return replace(
             pod,
             name=name,
             uid=f"{pod.namespace}/{name}/{next(self._number)}",
             resource_version=0,
+            annotations=replace(pod.annotations, job_index_failures=index_failures)
+            if failures
+            else pod.annotations,
             node=pod.node if owner.kind == "DaemonSet" else "",
             status=_PENDING,
             start_delay_s=None,
@@ -294,7 +330,7 @@ class AssumedCluster:
             allowed = budget.disruptions_allowed + 1
             self._apply(replace(budget, disruptions_allowed=allowed, resource_version=0))
 
-    def _apply(self, obj: Pod | PodDisruptionBudget) -> None:
+    def _apply(self, obj: Pod | PodDisruptionBudget | Job) -> None:
         self._controller.apply(self._state.upsert(obj))
 
     def _later(self, step: _Step, delay_s: float | None = None) -> None:

@@ -14,6 +14,7 @@ from reactive_desched.primitives.counts import format_count
 from reactive_desched.primitives.moments import format_second
 from reactive_desched.state.kinds.node_metric import NODE_METRIC
 from reactive_desched.state.resources import (
+    JOBS,
     NAMESPACES,
     OWNER_RESOURCES,
     PDBS,
@@ -128,6 +129,9 @@ def missing_owners(snapshot: Snapshot) -> Iterator[str]:
         for name in sorted(OWNER_RESOURCES)
         if WATCHED_KINDS[name].kind in kinds and not snapshot.objects.get(name)
     ]
+    if JOBS in missing:
+        missing.remove(JOBS)
+        yield f"no {JOBS} given: whether an eviction ends one is not known, so their pods stay"
     if missing:
         yield f"no {', '.join(missing)} given: the guards go by the pods that are there"
 

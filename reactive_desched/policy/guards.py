@@ -2,14 +2,19 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from reactive_desched.api.args import Seconds, Section
+from reactive_desched.api.args import Count, Seconds, Section
 from reactive_desched.model.node_marks import NODE_MARK_GROUPS, NodeMark
+from reactive_desched.model.objects import RESTARTS_ALWAYS, OwnerReference
 
 NodeMarkAction = Literal["leave", "drain"]
+OwnerKind = Annotated[str, Field(min_length=1)]
+
+
+ANY_KIND = "*"
 
 
 class GuardName(StrEnum):
@@ -18,6 +23,10 @@ class GuardName(StrEnum):
     DO_NOT_EVICT = "DoNotEvict"
     SAFE_TO_EVICT = "SafeToEvict"
     DO_NOT_DISRUPT = "DoNotDisrupt"
+    RESOURCE_CLAIMS = "ResourceClaims"
+    UNREPLACED_PODS = "UnreplacedPods"
+    JOB_TRIES = "JobTries"
+    GANGS = "Gangs"
     NOMINATED_PODS = "NominatedPods"
     YOUNG_PODS = "YoungPods"
     NEWLY_READY_PODS = "NewlyReadyPods"
@@ -55,6 +64,23 @@ class GuardSettings(Section):
         description="A pod that is Ready for less than so long is not evicted: what depends on it "
         "has only just found it; 0s: any time.",
     )
+    min_job_tries_left: Count = Field(
+        default=1,
+        description="A pod of a Job is not evicted if the Job has fewer tries left afterwards: 1 "
+        "keeps the Job from failing for good, 2 leaves one more to spare, a large number lets only "
+        "those pods go whose Job ignores disruptions, and 0 lets every one go.",
+    )
+    replacing_owners: tuple[OwnerKind, ...] = Field(
+        default=(),
+        description="Kinds of custom owners that make a new pod for each one that is evicted, also "
+        "for one that is run once (`restartPolicy` Never or OnFailure): `Kind`, or `Kind.group` "
+        "such as `CloneSet.apps.kruise.io`.",
+    )
+    non_replacing_owners: tuple[OwnerKind, ...] = Field(
+        default=(),
+        description="Kinds of custom owners that make none, although their pods run without end; "
+        "`*` means every kind that is not part of Kubernetes, but for `replacingOwners`.",
+    )
     disabled: tuple[GuardName, ...] = Field(
         default=(), description="Guards that are switched off, by name."
     )
@@ -62,6 +88,24 @@ class GuardSettings(Section):
         default={},
         description="Guards that do not hold one plugin's findings, by plugin name.",
     )
+
+    def replaces(self, owner: OwnerReference, restart_policy: str) -> bool:
+        """Say whether an owner is taken to make a new pod for one that is evicted.
+
+        A pod that is restarted without end serves, and what serves is made again. Any other is run
+        once, and of the kinds that do that only Jobs are known to try again.
+        """
+        names = {owner.kind, f"{owner.kind}.{owner.group}"}
+        if not names.isdisjoint(self.replacing_owners):
+            return True
+        if owner.is_batch_job:
+            return True
+        is_custom = "." in owner.group and not owner.group.endswith(".k8s.io")
+        if not names.isdisjoint(self.non_replacing_owners) or (
+            is_custom and ANY_KIND in self.non_replacing_owners
+        ):
+            return False
+        return restart_policy == RESTARTS_ALWAYS
 
     def action(self, group: str) -> NodeMarkAction:
         """Return what is done about a group of node marks, given by its field's name."""

@@ -7,7 +7,7 @@ from reactive_desched.api.index import NodeInfo, Objects, ObjectT
 from reactive_desched.model.changes import Change
 from reactive_desched.model.labels import EVERYTHING, Selector
 from reactive_desched.model.moves import MovedPods
-from reactive_desched.model.objects import ClusterObject, IntermediateOwner, Node, Pod
+from reactive_desched.model.objects import ClusterObject, Node, Pod, ReplicaSet
 from reactive_desched.model.usage import NodeUsage
 from reactive_desched.state.index_registry import IndexKey, IndexRegistry
 from reactive_desched.state.nodes import NodeStore
@@ -31,7 +31,7 @@ class ClusterState:
         self.pods = PodStore(self.nodes, hooks)
         self._stores: dict[type[ClusterObject], Any] = {  # Any: the store of the key's objects
             kind.record: ControllerStore(kind.record, hooks)
-            if issubclass(kind.record, IntermediateOwner)
+            if kind.record is ReplicaSet
             else Store(
                 kind.record,
                 hooks,

@@ -12,10 +12,11 @@ from typing import Any, Final
 
 from reactive_desched.state import kinds
 from reactive_desched.state.kinds.csi_node import CSI_NODE
+from reactive_desched.state.kinds.job import JOB
 from reactive_desched.state.kinds.kind import Purpose, WatchedKind
 from reactive_desched.state.kinds.namespace import NAMESPACE
 from reactive_desched.state.kinds.node import NODE
-from reactive_desched.state.kinds.owners import JOB, REPLICA_SET
+from reactive_desched.state.kinds.owners import REPLICA_SET
 from reactive_desched.state.kinds.pdb import PDB
 from reactive_desched.state.kinds.pod import POD
 from reactive_desched.state.kinds.priority_class import PRIORITY_CLASS

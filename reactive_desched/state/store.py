@@ -86,7 +86,7 @@ def _differs(old: Any, new: Any) -> bool:  # Any: that objects are Structs, thei
 
 
 class ControllerStore(Generic[OwnerT]):
-    """ReplicaSets or Jobs, of which only the controller, the size and an opt-out matter.
+    """ReplicaSets, of which only the controller, the size and an opt-out matter.
 
     Objects with the same controller share it, so that the thousands of old ReplicaSets of a cluster
     take little memory; their size is that of their controller, and is not kept.

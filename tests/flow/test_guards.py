@@ -97,7 +97,7 @@ def change(thing: Any, **fields: object) -> Any:  # any object
     return msgspec.structs.replace(thing, **fields)
 
 
-def annotated(**annotations: str) -> Pod:
+def annotated(**annotations: Any) -> Pod:  # the value of any field
     changed: Pod = change(WEB, annotations=Annotations(**annotations))
     return changed
 

@@ -8,10 +8,11 @@ import pytest
 from reactive_desched.kube.codec import ResourceCodec
 from reactive_desched.model.objects import Deployment, Job, ReplicaSet, StatefulSet
 from reactive_desched.state.kinds.interning import InternTables
+from reactive_desched.state.kinds.job import JOB
 from reactive_desched.state.kinds.kind import WatchedKind
 from reactive_desched.state.kinds.namespace import NAMESPACE
 from reactive_desched.state.kinds.node import NODE
-from reactive_desched.state.kinds.owners import JOB, REPLICA_SET
+from reactive_desched.state.kinds.owners import REPLICA_SET
 from reactive_desched.state.kinds.pod import POD
 from reactive_desched.state.kinds.workloads import DEPLOYMENT, STATEFUL_SET
 

@@ -132,10 +132,10 @@ def test_what_cannot_be_read_is_named(members: JSON, reason: str) -> None:
     assert (caught.value.kind, caught.value.name) == ("ReplicaSet", "shop/web-5d")
 
 
-def test_only_those_two_are_asked_for_their_metadata_alone() -> None:
+def test_only_replica_sets_are_asked_for_their_metadata_alone() -> None:
     forms = {each.kind: each.accept for each in fresh().all()}
 
-    assert {kind for kind, form in forms.items() if form == METADATA_ONLY} == {"ReplicaSet", "Job"}
+    assert {kind for kind, form in forms.items() if form == METADATA_ONLY} == {"ReplicaSet"}
     assert {form for kind, form in forms.items() if form != METADATA_ONLY} == {FULL_OBJECT}
 
 

@@ -1,5 +1,7 @@
 """What koordinator's labels and annotations say of a pod."""
 
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 
@@ -50,7 +52,7 @@ def test_an_unknown_qos_label_leaves_it_to_kubernetes() -> None:
 
 
 def test_pods_leave_by_class_priority_qos_and_costs() -> None:
-    def cost(**written: str) -> Pod:
+    def cost(**written: Any) -> Pod:  # the value of any field
         return replace(make(9000), annotations=Annotations(**written))
 
     in_order = [

@@ -5,7 +5,7 @@ from collections.abc import Callable, Hashable, Iterable
 from functools import cache
 from importlib import import_module
 from pkgutil import walk_packages
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from hypothesis import Phase, given, settings
@@ -17,6 +17,8 @@ from reactive_desched.api.index import Cluster, Index
 from reactive_desched.fit.node_changes import NodeChanges
 from reactive_desched.fit.nominated_pods import NominatedPods
 from reactive_desched.model.changes import Change
+from reactive_desched.model.gangs import gang_of
+from reactive_desched.model.job_tries import JobTries
 from reactive_desched.model.labels import parse_selector
 from reactive_desched.model.migration_jobs import MigrationJob, PodReference
 from reactive_desched.model.moves import MovedPods
@@ -27,6 +29,7 @@ from reactive_desched.model.objects import (
     GUARANTEED,
     HOSTNAME_LABEL,
     ZONE_LABEL,
+    Annotations,
     ClusterObject,
     CSINode,
     Deployment,
@@ -50,6 +53,7 @@ from reactive_desched.plugins.high_node_utilization import PackRule
 from reactive_desched.plugins.low_node_utilization import SpreadRule
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.index_registry import IndexHooks
+from reactive_desched.state.indexes.gangs import Gangs
 from reactive_desched.state.indexes.namespace_pods import NamespacePods
 from reactive_desched.state.indexes.node_loads import NodeLoads
 from reactive_desched.state.indexes.node_utilization import NodeUtilization
@@ -77,6 +81,7 @@ INDEXES = sorted(
 )
 MIDDLING = (("cpu", 20.0), ("example.com/gpu", 50.0), ("pods", 40.0))
 FEW = (("cpu", 10.0), ("memory", 5.0))
+KeyT = TypeVar("KeyT", bound=Hashable)
 ARGS: dict[type[Index], tuple[Hashable, ...]] = {
     NodeUtilization: (
         SpreadRule(MIDDLING, MIDDLING),
@@ -132,7 +137,14 @@ SPECS = (
         ),
     ).spec,
 )
-LABELS: tuple[dict[str, str], ...] = (ALIKE, {"app": "db"}, {})
+LABELS: tuple[dict[str, str], ...] = (
+    ALIKE,
+    {"app": "db"},
+    {},
+    {"app": "db", "scheduling.x-k8s.io/pod-group": "g"},
+)
+NO_ANNOTATIONS = Annotations()  # the same one, so that some updates differ in nothing but it
+IN_GANG = Annotations(groups=(("scheduling.k8s.io/group-name", "g"),))
 OWNERS = tuple(
     (OwnerReference("ReplicaSet", name, f"rs-{name}", controller=True),) for name in "ab"
 )
@@ -148,20 +160,22 @@ STATUSES = {
     for qos, conditions in ((BEST_EFFORT, ()), (GUARANTEED, UNSCHEDULABLE))
 }
 pods = st.builds(
-    lambda name, space, on, labels, spec, phase, qos, ready, owners, claims, deletion_s: replace(
+    lambda name, space, on, labels, marks, spec, phase, qos, ready, owners, claims, gone: replace(
         pod(name, namespace=space, on=on, status=STATUSES[phase, qos, ready]),
+        annotations=marks,
         uid=f"{space}/{name}",
         labels=labels,
         spec=spec,
         owners=owners,
         pvc_names=claims,
-        deletion_s=deletion_s,
+        deletion_s=gone,
         resize_delta=NO_RESIZE,
     ),
     st.sampled_from(["p1", "p2"]),
     st.sampled_from(["default", "default", "default", "shop"]),
     st.sampled_from(["n1", "n1", "n2", None]),
     st.sampled_from(LABELS),
+    st.sampled_from([NO_ANNOTATIONS, NO_ANNOTATIONS, IN_GANG]),
     st.sampled_from(SPECS),
     st.sampled_from(["Running", "Running", "Failed"]),
     st.sampled_from([BEST_EFFORT, BEST_EFFORT, GUARANTEED]),
@@ -214,9 +228,10 @@ OTHERS: list[ClusterObject] = [
     *(Deployment("default", "rs-a", "rs-a", replicas=replicas) for replicas in (1, 2)),
     StatefulSet("default", "b", "rs-b", replicas=2),
     Job("rs-a", controller=OWNERS[1][0]),
+    Job("rs-a", controller=OWNERS[1][0], tries=JobTries(failed=1)),
     *[PersistentVolumeClaim("default", "data", volume_name="v1")] * 2,
     *[PersistentVolume("v1", claim_ref="default/data")] * 2,
-    CSINode("n1", attach_limits={"disks": 1}),
+    *[CSINode("n1", attach_limits={"disks": 1})] * 2,
     *(
         MigrationJob(name=f"j{number}", uid=f"j{number}", pod=PodReference(*of))
         for number, of in enumerate((("default", "p1"), ("default", "p1"), ("shop", "p2")))
@@ -327,6 +342,8 @@ RELABELED = [
     ("ask", None),
     ("upsert", NOMINATED[2]),
     ("ask", None),
+    ("upsert", replace(P1, annotations=IN_GANG)),
+    ("ask", None),
 ]
 REZONED = [
     *SPREAD,
@@ -362,8 +379,8 @@ steps = st.builds(
 )
 
 
-def _group(pairs: Iterable[tuple[str, str]]) -> dict[str, set[str]]:
-    found: dict[str, set[str]] = {}
+def _group(pairs: Iterable[tuple[KeyT, str]]) -> dict[KeyT, set[str]]:
+    found: dict[KeyT, set[str]] = {}
     for key, uid in pairs:
         found.setdefault(key, set()).add(uid)
     return found
@@ -403,6 +420,11 @@ def _pods_by_readiness(state: ClusterState, *, ready: bool) -> dict[str, int]:
     )
 
 
+EXPECTED[Gangs] = lambda state: _group(
+    (found, p.uid)
+    for p in state.store(Pod)
+    if p.is_active and p.deletion_s is None and (found := gang_of(p)) is not None
+)
 EXPECTED[WorkloadPods] = lambda state: (
     _pods_by_readiness(state, ready=True),
     _pods_by_readiness(state, ready=False),

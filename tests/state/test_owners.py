@@ -96,16 +96,18 @@ def test_a_chain_is_no_longer_than_the_bound() -> None:
 
 
 @pytest.mark.parametrize(
-    ("resource", "kind"), [(REPLICA_SETS, ReplicaSet), (JOBS, Job)], ids=["ReplicaSet", "Job"]
+    ("resource", "kind", "version"),
+    [(REPLICA_SETS, ReplicaSet, 0), (JOBS, Job, 1)],
+    ids=["ReplicaSet", "Job"],
 )
 def test_what_is_released_or_deleted_leads_nowhere_any_more(
-    resource: str, kind: type[ReplicaSet] | type[Job]
+    resource: str, kind: type[ReplicaSet] | type[Job], version: int
 ) -> None:
     state = ClusterState()
     view = ClusterView(state, lambda: 0)
     state.upsert(kind(SET.uid, 1, DEPLOYMENT))
     assert list(state.keys(resource)) == [SET.uid]
-    assert state.get(resource, SET.uid) == kind(SET.uid, 0, DEPLOYMENT)
+    assert state.get(resource, SET.uid) == kind(SET.uid, version, DEPLOYMENT)
 
     state.upsert(kind(SET.uid, 2, None))
     assert view.index(OwnerIndex).chain(owned(SET)) == (SET,)

@@ -15,7 +15,7 @@ from reactive_desched.sim.seed import seed
 from reactive_desched.sim.server import serve
 from reactive_desched.sim.status import StatusError
 from reactive_desched.sim.store import Store
-from reactive_desched.state.kinds.owners import JOB
+from reactive_desched.state.kinds.job import JOB
 
 pytestmark = pytest.mark.anyio
 

@@ -7,6 +7,7 @@ from reactive_desched.api.index import Cluster, Index
 from reactive_desched.model.changes import Change
 from reactive_desched.model.objects import (
     ClusterObject,
+    IntermediateOwner,
     Job,
     OwnerReference,
     Pod,
@@ -72,9 +73,9 @@ class OwnerIndex(Index):
         return found
 
     def on_object(self, old: ClusterObject | None, new: ClusterObject | None) -> tuple[()]:
-        """Forget the answers: a ReplicaSet or Job has another controller, or is gone."""
-        del old, new
-        self._chains.clear()
+        """Forget the answers: a ReplicaSet or Job is new, is gone, or has another controller."""
+        if _controller(old) != _controller(new):
+            self._chains.clear()
         return ()
 
     def answers(self) -> object:
@@ -131,6 +132,10 @@ class ReplicaCounts(Index):
                 self._counts[owner] = count
             else:
                 del self._counts[owner]
+
+
+def _controller(owner: ClusterObject | None) -> OwnerReference | None:
+    return owner.controller if isinstance(owner, IntermediateOwner) else None
 
 
 def _owner_uids(pod: Pod) -> set[str]:

@@ -1,11 +1,11 @@
-"""ReplicaSets and Jobs: what controls them, and whether they keep their pods from eviction."""
+"""ReplicaSets: what controls them, and whether they keep their pods from eviction."""
 
-from collections.abc import Callable
-from typing import Final, TypeVar
+from collections.abc import Callable, Iterable
+from typing import Final
 
 from msgspec.structs import replace
 
-from reactive_desched.model.objects import Job, OwnerReference, ReplicaSet, controller_of
+from reactive_desched.model.objects import OwnerReference, ReplicaSet, controller_of
 from reactive_desched.state.kinds.interning import InternTables, parse_resource_version
 from reactive_desched.state.kinds.kind import (
     NO_OPT_OUT,
@@ -16,9 +16,12 @@ from reactive_desched.state.kinds.kind import (
     WireStruct,
 )
 
-__all__ = ["JOB", "REPLICA_SET"]
-
-R = TypeVar("R", ReplicaSet, Job)
+__all__ = [
+    "NO_TOPMOST_OWNER",
+    "REPLICA_SET",
+    "OwnerMetadata",
+    "controller_reader",
+]
 
 
 class OwnerMetadata(WireStruct, frozen=True, gc=False):
@@ -31,37 +34,45 @@ class OwnerMetadata(WireStruct, frozen=True, gc=False):
 
 
 class OwnerSpec(WireStruct, frozen=True, gc=False):
-    """How many pods a ReplicaSet wants; of a Job nothing."""
+    """How many pods a ReplicaSet wants."""
 
     replicas: int | None = None
 
 
 class WireOwner(WireStruct, frozen=True, gc=False):
-    """A ReplicaSet's or Job's JSON, whole or as PartialObjectMetadata."""
+    """A ReplicaSet's JSON, whole or as PartialObjectMetadata."""
 
     metadata: OwnerMetadata
     spec: OwnerSpec = OwnerSpec()
 
 
-def _reader(record: type[R], tables: InternTables) -> Callable[[WireOwner], R]:
-    """Return a reader that keeps the controller, which siblings share, the opt-out and the size."""
+def controller_reader(
+    tables: InternTables,
+) -> Callable[[Iterable[OwnerReference]], OwnerReference | None]:
+    """Return what reads the controller of an object, which siblings share."""
     text, controllers = tables.texts.intern, tables.controllers
 
-    def interned(reference: OwnerReference) -> OwnerReference:
-        found = controllers.get(reference)
-        if found is not None:
-            return found
+    def read(owners: Iterable[OwnerReference]) -> OwnerReference | None:
+        reference = controller_of(owners)
+        if reference is None or (found := controllers.get(reference)) is not None:
+            return None if reference is None else found
         return controllers.intern(
             replace(reference, kind=text(reference.kind), api_version=text(reference.api_version))
         )
 
-    def read(wire: WireOwner) -> R:
+    return read
+
+
+def _reader(tables: InternTables) -> Callable[[WireOwner], ReplicaSet]:
+    """Return a reader that keeps the controller, the opt-out and the size."""
+    read_controller = controller_reader(tables)
+
+    def read(wire: WireOwner) -> ReplicaSet:
         metadata = wire.metadata
-        controller = controller_of(metadata.owner_references)
-        return record(
+        return ReplicaSet(
             metadata.uid,
             parse_resource_version(metadata.resource_version),
-            None if controller is None else interned(controller),
+            read_controller(metadata.owner_references),
             metadata.annotations.do_not_evict,
             wire.spec.replicas,
         )
@@ -69,7 +80,7 @@ def _reader(record: type[R], tables: InternTables) -> Callable[[WireOwner], R]:
     return read
 
 
-_NO_TOPMOST_OWNER: Final = (
+NO_TOPMOST_OWNER: Final = (
     "records name a pod's own controller instead of the topmost owner, and guards do not know the"
     " workload above it"
 )
@@ -81,22 +92,9 @@ REPLICA_SET: Final = WatchedKind(
     namespaced=True,
     record=ReplicaSet,
     wire=WireOwner,
-    make_reader=lambda tables: _reader(ReplicaSet, tables),
+    make_reader=_reader,
     purpose=Purpose.OWNERS,
     read_for="the Deployment above a pod's ReplicaSet",
-    if_forbidden=_NO_TOPMOST_OWNER,
-    metadata_only=True,
-)
-JOB: Final = WatchedKind(
-    kind="Job",
-    resource="jobs",
-    api_version="batch/v1",
-    namespaced=True,
-    record=Job,
-    wire=WireOwner,
-    make_reader=lambda tables: _reader(Job, tables),
-    purpose=Purpose.OWNERS,
-    read_for="the CronJob above a pod's Job",
-    if_forbidden=_NO_TOPMOST_OWNER,
+    if_forbidden=NO_TOPMOST_OWNER,
     metadata_only=True,
 )

@@ -5,8 +5,9 @@ from typing import Final
 
 from msgspec import Raw, field
 from msgspec.json import Decoder
-from msgspec.structs import replace
+from msgspec.structs import fields, replace
 
+from reactive_desched.model.gangs import KUEUE_SERVING, VOLCANO_MIN_MEMBER
 from reactive_desched.model.objects import Annotations, OwnerReference, Pod, PodSpec
 from reactive_desched.model.opt_outs import (
     DO_NOT_DISRUPT,
@@ -55,9 +56,28 @@ class PodAnnotations(WireStruct, frozen=True, gc=False):
     do_not_disrupt: str | None = field(name=DO_NOT_DISRUPT, default=None)
     request_evict_only: str | None = field(name=REQUEST_EVICT_ONLY, default=None)
     eviction_in_progress: str | None = field(name=EVICTION_IN_PROGRESS, default=None)
+    job_index_failures: str | None = field(
+        name="batch.kubernetes.io/job-index-failure-count", default=None
+    )
+    volcano_group: str | None = field(name="scheduling.volcano.sh/group-name", default=None)
+    kube_group: str | None = field(name="scheduling.k8s.io/group-name", default=None)
+    volcano_min_member: str | None = field(name=VOLCANO_MIN_MEMBER, default=None)
+    koordinator_gang: str | None = field(name="gang.scheduling.koordinator.sh/name", default=None)
+    kueue_group: str | None = field(name="kueue.x-k8s.io/pod-group-name", default=None)
+    kueue_serving: str | None = field(name=KUEUE_SERVING, default=None)
+    yunikorn_task_group: str | None = field(
+        name="yunikorn.apache.org/task-group-name", default=None
+    )
+    kai_group: str | None = field(name="pod-group-name", default=None)
 
 
 NO_ANNOTATIONS: Final = PodAnnotations()
+_GROUPS: Final = tuple(
+    (each.name, each.encode_name)
+    for each in fields(PodAnnotations)
+    if each.name.startswith(("volcano_", "kube_", "koordinator_", "kueue_", "yunikorn_", "kai_"))
+)
+"""The fields with the annotations by which schedulers know groups of pods, and their keys."""
 
 
 class PodMetadata(WireStruct, frozen=True, gc=False):
@@ -249,8 +269,15 @@ class PodReader:
             wire.do_not_disrupt,
             wire.request_evict_only,
             wire.eviction_in_progress,
+            _count(wire.job_index_failures),
+            tuple((key, value) for name, key in _GROUPS if (value := getattr(wire, name))),
         )
         return self._tables.annotations.put(wire, made)
+
+
+def _count(text: str | None) -> int:
+    """Read a number that an annotation counts up; 0 where it is absent or no number."""
+    return int(text) if text is not None and text.isdecimal() else 0
 
 
 POD: Final = WatchedKind(

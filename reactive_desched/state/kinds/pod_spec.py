@@ -10,6 +10,7 @@ from msgspec.json import Decoder
 from reactive_desched.model.node_affinity import NodeAffinity
 from reactive_desched.model.objects import (
     DEFAULT_SCHEDULER,
+    RESTARTS_ALWAYS,
     HostPort,
     PodAffinityTerm,
     PodSpec,
@@ -96,6 +97,20 @@ class Volume(WireStruct, frozen=True, gc=False):
     persistent_volume_claim: PvcVolumeSource | None = None
 
 
+class SchedulingGroup(WireStruct, frozen=True, gc=False):
+    """The group that a pod is placed with, since Kubernetes 1.36."""
+
+    pod_group_name: str = ""
+
+
+class WorkloadReference(WireStruct, frozen=True, gc=False):
+    """The same of Kubernetes 1.35."""
+
+    name: str = ""
+    pod_group: str = ""
+    pod_group_replica_key: str = ""
+
+
 class WirePodSpec(WireStruct, frozen=True, gc=False):
     """A pod's spec, split into the parts that are interned."""
 
@@ -109,6 +124,9 @@ class WirePodSpec(WireStruct, frozen=True, gc=False):
     overhead: Raw = EMPTY_OBJECT
     resources: Raw = EMPTY_OBJECT
     resource_claims: tuple[Presence, ...] = ()
+    restart_policy: Raw = NULL
+    scheduling_group: Raw = EMPTY_OBJECT
+    workload_ref: Raw = EMPTY_OBJECT
     containers: tuple[Container, ...] = ()
     init_containers: tuple[Container, ...] = ()
     volumes: tuple[Volume, ...] = ()
@@ -132,6 +150,8 @@ class SpecReader:
         self._decode_priority: Final = Decoder(int | None).decode
         self._decode_image: Final = Decoder(str | None).decode
         self._decode_name: Final = Decoder(str | None).decode
+        self._decode_group: Final = Decoder(SchedulingGroup | None).decode
+        self._decode_workload: Final = Decoder(WorkloadReference | None).decode
         self._qos_cache: Final[LRUCache[bytes, str]] = LRUCache(QOS_CACHE_SIZE)
 
     def spec(self, wire: WirePodSpec, *, has_local_storage: bool) -> PodSpec:
@@ -181,7 +201,22 @@ class SpecReader:
             has_resource_claims=bool(parts.resource_claims),
             images=tuple(sorted(self._images(parts))),
             scheduler_name=self._scheduler_name(parts.scheduler_name),
+            restart_policy=self._restart_policy(parts.restart_policy),
+            scheduling_group=self._scheduling_group(parts),
         )
+
+    def _restart_policy(self, text: Raw) -> str:
+        policy = self._decode_name(text) or RESTARTS_ALWAYS
+        return RESTARTS_ALWAYS if policy == RESTARTS_ALWAYS else self._tables.texts.intern(policy)
+
+    def _scheduling_group(self, parts: WirePodSpec) -> str:
+        group: SchedulingGroup | None = self._decode_group(parts.scheduling_group)
+        if group is not None and group.pod_group_name:
+            return group.pod_group_name
+        of: WorkloadReference | None = self._decode_workload(parts.workload_ref)
+        if of is None or not of.name:
+            return ""
+        return f"{of.name}/{of.pod_group}/{of.pod_group_replica_key}"
 
     def _scheduler_name(self, text: Raw) -> str:
         name = self._decode_name(text) or DEFAULT_SCHEDULER
@@ -356,6 +391,9 @@ def _spec_text(parts: WirePodSpec) -> bytes:
         parts.overhead,
         parts.resources,
         b"claims" if parts.resource_claims else b"",
+        parts.restart_policy,
+        parts.scheduling_group,
+        parts.workload_ref,
     ]
     for container in parts.containers:
         texts += container.image, container.ports, container.resources

@@ -8,7 +8,7 @@ from msgspec import Raw
 
 from reactive_desched.model.objects import ContainerStatus, PodCondition, PodStatus
 from reactive_desched.state.kinds.interning import DAY_S, EPOCH, ConditionTexts, InternTables
-from reactive_desched.state.kinds.kind import EMPTY_OBJECT, Timestamp, WireStruct
+from reactive_desched.state.kinds.kind import EMPTY_OBJECT, Presence, Timestamp, WireStruct
 
 __all__ = ["StatusReader", "WireContainerStatus", "WirePodStatus"]
 
@@ -68,13 +68,15 @@ class WirePodStatus(WireStruct, frozen=True, gc=False):
     ephemeral_container_statuses: tuple[WireContainerStatus, ...] = ()
     nominated_node_name: str = ""
     observed_generation: int = 0
+    extended_resource_claim_status: Presence | None = None
 
 
 ContainerTexts = tuple[tuple[str, int, ContainerState], ...]
 StatusTexts = tuple[
-    str, str, str, str, ConditionTexts, ContainerTexts, ContainerTexts, ContainerTexts
+    str, str, str, str, bool, ConditionTexts, ContainerTexts, ContainerTexts, ContainerTexts
 ]
-"""Phase, reason, QoS class, nominated node, conditions, and the lists of containers."""
+"""Phase, reason, QoS class, nominated node, whether extended resources are claimed, conditions, and
+the lists of containers."""
 
 
 class StatusReader:
@@ -93,6 +95,7 @@ class StatusReader:
             wire.reason,
             wire.qos_class,
             wire.nominated_node_name,
+            wire.extended_resource_claim_status is not None,
             tuple([(c.type, c.status, c.reason) for c in wire.conditions]),
             _container_texts(wire.container_statuses),
             _container_texts(init) if (init := wire.init_container_statuses) else (),
@@ -103,7 +106,7 @@ class StatusReader:
     def _intern_status(self, key: StatusTexts) -> PodStatus:
         """Make a status, and keep it by a key that shares its texts with others."""
         text = self._intern
-        phase, reason, qos_class, nominated_node, conditions, *groups = key
+        phase, reason, qos_class, nominated_node, has_claim, conditions, *groups = key
         condition_texts = self._tables.condition_texts.intern(
             tuple([(text(type_), text(status), text(why)) for type_, status, why in conditions])
         )
@@ -120,9 +123,10 @@ class StatusReader:
             self._containers(init),
             self._containers(ephemeral),
             text(nominated_node),
+            has_claim,
         )
         shared = (
-            *(made.phase, made.reason, made.qos_class, made.nominated_node),
+            *(made.phase, made.reason, made.qos_class, made.nominated_node, has_claim),
             *(condition_texts, containers, init, ephemeral),
         )
         return self._tables.statuses.put(shared, made)

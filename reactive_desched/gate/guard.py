@@ -1,0 +1,50 @@
+"""What a guard is: a check of a finding, which reads the cluster and may hold the pod."""
+
+from collections.abc import Callable, Mapping
+
+from msgspec import Struct
+
+from reactive_desched.api.index import Index
+from reactive_desched.gate.workloads import Workloads
+from reactive_desched.model.decisions import GateReason
+from reactive_desched.model.findings import Finding
+from reactive_desched.model.node_marks import NodeMark
+from reactive_desched.model.objects import Node
+from reactive_desched.model.wakes import WakeOn
+from reactive_desched.policy.guards import GuardName, GuardSettings
+from reactive_desched.state.view import ClusterView
+
+
+class GuardInputs(Struct, frozen=True):
+    """What a guard reads besides the finding: the cluster as it is now, and the settings."""
+
+    view: ClusterView
+    settings: GuardSettings
+    left_marks: Mapping[str, NodeMark]
+    workloads: Workloads
+
+    def node(self, finding: Finding) -> Node | None:
+        """Return the Node that the pod is on."""
+        info = self.view.node_info(finding.pod.node)
+        return None if info is None else info.node
+
+
+class Hold(Struct, frozen=True):
+    """Why a guard holds a pod, and what may end it besides a change of the pod itself.
+
+    `wait_s` is in how many seconds it ends without any change.
+    """
+
+    reason: GateReason
+    message: str
+    wakes: tuple[WakeOn, ...] = ()
+    wait_s: float | None = None
+
+
+class Guard(Struct, frozen=True):
+    """A guard: its name in the settings, its check, and where the rule comes from."""
+
+    name: GuardName
+    check: Callable[[Finding, GuardInputs], Hold | None]
+    source: str
+    indexes: tuple[type[Index], ...] = ()

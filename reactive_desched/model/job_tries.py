@@ -1,0 +1,44 @@
+"""How many tries a Job has, how many it has used, and what its rules say of failures."""
+
+from typing import Final
+
+from msgspec import Struct
+
+UNLIMITED: Final = 2**31 - 1
+"""The backoffLimit of a Job that has one for each index, and names none for the whole."""
+
+
+class FailureRule(Struct, frozen=True, gc=False):
+    """A rule of a podFailurePolicy: what it does, and about which pods.
+
+    It is about the exit codes of containers (of one, where `container` names it), or about the
+    `conditions` of the pod: pairs of type and status.
+    """
+
+    action: str
+    exit_codes: tuple[int, ...] = ()
+    operator: str = ""
+    container: str = ""
+    conditions: tuple[tuple[str, str], ...] = ()
+
+
+class JobTries(Struct, frozen=True, gc=False):
+    """How often the pods of a Job may fail, how often they did, and whether it makes new ones.
+
+    `failed` counts the failures that the Job's status has, also those it has yet to add up.
+    `makes_no_pod` says why none is made for a pod that is gone; it is empty where one is.
+    `deadline_s` is when the Job is over at the latest, in seconds since the epoch.
+    """
+
+    backoff_limit: int = 6
+    backoff_limit_per_index: int | None = None
+    failed: int = 0
+    rules: tuple[FailureRule, ...] = ()
+    makes_no_pod: str = ""
+    is_over: bool = False
+    deadline_s: int | None = None
+
+    @property
+    def makes_pods(self) -> bool:
+        """Say whether the Job makes a new pod for one that is gone."""
+        return not self.is_over and not self.makes_no_pod

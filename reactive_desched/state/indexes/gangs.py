@@ -1,0 +1,80 @@
+"""Which pods run together or not at all, and how many of them run."""
+
+from collections.abc import Hashable, Iterable
+from typing import Any, ClassVar, Self
+
+from reactive_desched.api.index import Cluster, Index
+from reactive_desched.model.changes import Change
+from reactive_desched.model.gangs import Gang, gang_of
+from reactive_desched.model.objects import Pod, PodKey
+from reactive_desched.model.wakes import ChangeTypes, WakeOn
+
+
+class GangChanged(Change, frozen=True, gc=False):
+    """Fewer pods of a gang run."""
+
+    gang: Gang
+
+    @property
+    def object_name(self) -> str:
+        """The gang."""
+        return str(self.gang)
+
+
+class WakeOnGang(WakeOn, frozen=True, gc=False):
+    """Fewer pods of a gang run."""
+
+    changes: ClassVar[ChangeTypes] = (GangChanged,)
+    words = "the end of other pods of gang {gang}"
+    gang: Gang
+
+    @classmethod
+    def fulfilled_by(cls, change: Any) -> Self:  # a GangChanged
+        """Return the wake of the gang."""
+        return cls(change.gang)
+
+
+class Gangs(Index):
+    """The pods of each gang that are on a node, have not ended and do not terminate."""
+
+    announces = (GangChanged,)
+
+    def __init__(self, cluster: Cluster, args: Hashable = None) -> None:
+        super().__init__(cluster, args)
+        self._members: dict[Gang, dict[PodKey, None]] = {}
+        for pod in cluster.store(Pod):
+            self.on_pod(None, pod)
+
+    def others(self, gang: Gang, pod: Pod) -> int:
+        """Count the pods of a gang that run beside this one."""
+        members = self._members.get(gang, {})
+        return len(members) - (pod.uid in members)
+
+    def on_pod(self, old: Pod | None, new: Pod | None) -> Iterable[Change]:
+        """Follow a pod that appeared, disappeared, began to terminate, or has another group."""
+        before = None if old is None else _running_in(old)
+        after = None if new is None else _running_in(new)
+        if before == after:
+            return ()
+        if new is not None and after is not None:
+            self._members.setdefault(after, {})[new.uid] = None
+        if old is None or before is None:
+            return ()
+        members = self._members[before]
+        del members[old.uid]
+        if not members:
+            del self._members[before]
+        return (GangChanged(before),)
+
+    def on_pod_status(self, old: Pod, new: Pod) -> Iterable[Change]:
+        """Follow a pod whose annotations put it into another group."""
+        return () if old.annotations is new.annotations else self.on_pod(old, new)
+
+    def answers(self) -> object:
+        """Return the uids by gang."""
+        return {gang: set(members) for gang, members in self._members.items()}
+
+
+def _running_in(pod: Pod) -> Gang | None:
+    """Return the gang of a pod that runs; None for any other pod."""
+    return gang_of(pod) if pod.is_active and not pod.is_terminating else None

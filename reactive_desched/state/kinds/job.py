@@ -1,0 +1,177 @@
+"""Jobs: what controls them, how many tries they have left, and whether they keep their pods."""
+
+from collections.abc import Callable
+from typing import Final
+
+from msgspec import field
+
+from reactive_desched.model.changes import WorkloadChanged
+from reactive_desched.model.job_tries import UNLIMITED, FailureRule, JobTries
+from reactive_desched.model.objects import Job
+from reactive_desched.state.kinds.interning import (
+    InternTables,
+    epoch_seconds,
+    parse_resource_version,
+)
+from reactive_desched.state.kinds.kind import (
+    Purpose,
+    Timestamp,
+    WatchedKind,
+    WireStruct,
+)
+from reactive_desched.state.kinds.owners import NO_TOPMOST_OWNER, OwnerMetadata, controller_reader
+
+__all__ = ["JOB"]
+
+_OURS: Final = "kubernetes.io/job-controller"
+"""The value of spec.managedBy that means the Job controller of Kubernetes, as does none."""
+
+_OVER: Final = frozenset({"Complete", "Failed", "SuccessCriteriaMet", "FailureTarget"})
+"""The conditions of a Job that stops, or has stopped, whatever its pods do."""
+
+
+class BatchJobMetadata(OwnerMetadata, frozen=True, gc=False):
+    """A Job's metadata."""
+
+    deletion_timestamp: Timestamp | None = None
+
+
+class OnExitCodes(WireStruct, frozen=True, gc=False):
+    """The exit codes that a rule is about."""
+
+    operator: str = ""
+    container_name: str | None = None
+    values: tuple[int, ...] = ()
+
+
+class OnPodCondition(WireStruct, frozen=True, gc=False):
+    """A condition of a pod that a rule is about."""
+
+    type: str = ""
+    status: str = "True"
+
+
+class PodFailurePolicyRule(WireStruct, frozen=True, gc=False):
+    """A rule about pods that fail."""
+
+    action: str = ""
+    on_exit_codes: OnExitCodes | None = None
+    on_pod_conditions: tuple[OnPodCondition, ...] = ()
+
+
+class PodFailurePolicy(WireStruct, frozen=True, gc=False):
+    """The rules about pods that fail; the first one that matches counts."""
+
+    rules: tuple[PodFailurePolicyRule, ...] = ()
+
+
+class BatchJobSpec(WireStruct, frozen=True, gc=False):
+    """A Job's spec, as far as it says what becomes of a pod that fails."""
+
+    backoff_limit: int | None = None
+    backoff_limit_per_index: int | None = None
+    pod_failure_policy: PodFailurePolicy | None = None
+    completions: int | None = None
+    suspend: bool | None = None
+    active_deadline_seconds: int | None = None
+    managed_by: str | None = None
+
+
+class BatchJobCondition(WireStruct, frozen=True, gc=False):
+    """A condition of a Job."""
+
+    type: str = ""
+    status: str = ""
+
+
+class UncountedPods(WireStruct, frozen=True, gc=False):
+    """Pods that have ended, and that the counters of the status have yet to add up."""
+
+    failed: tuple[str, ...] = ()
+
+
+class BatchJobStatus(WireStruct, frozen=True, gc=False):
+    """A Job's status."""
+
+    failed: int = 0
+    succeeded: int = 0
+    start_time: Timestamp | None = None
+    conditions: tuple[BatchJobCondition, ...] = ()
+    uncounted: UncountedPods | None = field(name="uncountedTerminatedPods", default=None)
+
+
+class WireJob(WireStruct, frozen=True, gc=False):
+    """A Job's JSON; only its metadata where there is no spec."""
+
+    metadata: BatchJobMetadata
+    spec: BatchJobSpec | None = None
+    status: BatchJobStatus = BatchJobStatus()
+
+
+def _reader(tables: InternTables) -> Callable[[WireJob], Job]:
+    """Return a reader that keeps the controller, the opt-out and what is left of the tries."""
+    read_controller = controller_reader(tables)
+
+    def read(wire: WireJob) -> Job:
+        metadata = wire.metadata
+        return Job(
+            metadata.uid,
+            parse_resource_version(metadata.resource_version),
+            read_controller(metadata.owner_references),
+            metadata.annotations.do_not_evict,
+            tries=None if wire.spec is None else _tries(wire.spec, wire),
+        )
+
+    return read
+
+
+def _tries(spec: BatchJobSpec, wire: WireJob) -> JobTries:
+    status, per_index = wire.status, spec.backoff_limit_per_index
+    uncounted, started_s = status.uncounted, epoch_seconds(status.start_time)
+    policy, limit = spec.pod_failure_policy, spec.backoff_limit
+    if limit is None:
+        limit = JobTries().backoff_limit if per_index is None else UNLIMITED
+    deadline_s = spec.active_deadline_seconds
+    return JobTries(
+        limit,
+        per_index,
+        status.failed + (0 if uncounted is None else len(uncounted.failed)),
+        () if policy is None else tuple(map(_rule, policy.rules)),
+        _why_no_pod(spec, status),
+        wire.metadata.deletion_timestamp is not None
+        or any(each.type in _OVER and each.status == "True" for each in status.conditions),
+        None if deadline_s is None or started_s is None else started_s + deadline_s,
+    )
+
+
+def _rule(wire: PodFailurePolicyRule) -> FailureRule:
+    if (codes := wire.on_exit_codes) is not None:
+        return FailureRule(wire.action, codes.values, codes.operator, codes.container_name or "")
+    conditions = tuple((each.type, each.status) for each in wire.on_pod_conditions)
+    return FailureRule(wire.action, conditions=conditions)
+
+
+def _why_no_pod(spec: BatchJobSpec, status: BatchJobStatus) -> str:
+    """Say why a Job makes no new pod for one that is gone; empty where it does."""
+    if spec.managed_by not in (None, "", _OURS):
+        return f"{spec.managed_by} manages it, whose rules are not known here"
+    if spec.suspend:
+        return "it is suspended"
+    if spec.completions is None and status.succeeded:
+        return "it has no completions, and begins no pod once one has succeeded"
+    return ""
+
+
+JOB: Final = WatchedKind(
+    kind="Job",
+    resource="jobs",
+    api_version="batch/v1",
+    namespaced=True,
+    record=Job,
+    wire=WireJob,
+    make_reader=_reader,
+    make_change=lambda job: WorkloadChanged(job.uid),
+    purpose=Purpose.OWNERS,
+    read_for="the CronJob above a pod's Job, and whether an eviction ends the Job",
+    if_forbidden=f"{NO_TOPMOST_OWNER}; the pods of Jobs are not evicted",
+)
