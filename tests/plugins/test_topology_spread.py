@@ -11,13 +11,10 @@ from reactive_desched.fit.upstream import UPSTREAM
 from reactive_desched.model.labels import LabelSelector, Requirement
 from reactive_desched.model.node_affinity import NodeAffinity
 from reactive_desched.model.objects import HOSTNAME_LABEL, ClusterObject
+from reactive_desched.model.spread_moves import moves_between
 from reactive_desched.plan.snapshot import Snapshot
 from reactive_desched.plan.sweep_run import run_sweeps
-from reactive_desched.plugins.topology_spread import (
-    TopologySpreadArgs,
-    TopologySpreadPlugin,
-    moves_between,
-)
+from reactive_desched.plugins.topology_spread import TopologySpreadArgs, TopologySpreadPlugin
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.testing.builders import node, pod, with_spec

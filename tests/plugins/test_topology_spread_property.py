@@ -20,7 +20,7 @@ from reactive_desched.plugins.topology_spread import TopologySpreadArgs, Topolog
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.testing.builders import node, pod, with_spec
 from reactive_desched.testing.scenario import Scenario
-from reactive_desched.testing.topology_spread import WEB, spread_constraint
+from reactive_desched.testing.topology_spread import WEB, spread_constraint, with_spread
 
 DB = {"app": "db"}
 SOFT: dict[str, Any] = {"when_unsatisfiable": "ScheduleAnyway"}
@@ -29,6 +29,9 @@ CONSTRAINTS = (
     (spread_constraint(),),
     (spread_constraint(key=HOSTNAME_LABEL),),
     (spread_constraint(**SOFT), spread_constraint(2, HOSTNAME_LABEL)),
+    (spread_constraint(), spread_constraint(key=HOSTNAME_LABEL)),
+    (spread_constraint(**SOFT), spread_constraint(key=HOSTNAME_LABEL, **SOFT)),
+    (spread_constraint(key=HOSTNAME_LABEL), spread_constraint(label_selector=LabelSelector())),
     (spread_constraint(label_selector=LabelSelector(DB), node_taints_policy="Honor"),),
     (spread_constraint(label_selector=LabelSelector(), match_label_keys=("app",)),),
     (spread_constraint(node_affinity_policy="Ignore"),),
@@ -154,3 +157,21 @@ def test_reacting_finds_exactly_what_a_full_scan_finds(
 
     # A full scan counts anew what changes have altered until then, so it comes last.
     assert story.cluster.flagged() == story.cluster.flagged_by_full_scan()
+
+
+def test_a_pod_that_counts_for_another_constraint_alone_alters_which_pod_leaves() -> None:
+    declared = (
+        spread_constraint(),
+        spread_constraint(5, HOSTNAME_LABEL, label_selector=LabelSelector({"tier": "front"})),
+    )
+    on = {"p0": "n1", "p1": "n1", "p2": "n2"}
+    front = {"tier": "front"}
+    web = [with_spread(pod(n, on=at, labels=WEB | front), *declared) for n, at in on.items()]
+    nodes = [node(name, zone=zone) for name, zone in (("n1", "a"), ("n2", "a"), ("n3", "b"))]
+    cluster = Scenario(TopologySpreadPlugin(TopologySpreadArgs()), *nodes, *web)
+    assert cluster.flagged() == {"p1"}
+
+    for name in ("q0", "q1"):
+        cluster.apply(pod(name, on="n2", labels=front))
+
+    assert cluster.flagged() == cluster.flagged_by_full_scan() == {"p2"}

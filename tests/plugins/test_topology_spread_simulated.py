@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -134,3 +135,56 @@ def test_after_the_plan_is_carried_out_a_second_pass_finds_nothing(
     assert moved <= replicas, "no pod moved twice"
     sizes = cluster.pods_by_domain("web", key).values()
     assert max(sizes) - min(sizes) <= 1
+
+
+RACK = "rack"
+
+
+def racks(world: SimulatedCluster, *names: str) -> SimulatedCluster:
+    """Add racks of three hosts."""
+    for rack in names:
+        world.nodes(*(f"{rack}{number}" for number in range(3)), labels={RACK: rack})
+    return world
+
+
+@pytest.mark.parametrize("when", [(HARD, HARD), (SOFT, SOFT), (HARD, SOFT), (SOFT, HARD)])
+def test_moves_serve_the_constraint_over_racks_and_the_one_over_hosts_at_once(
+    when: tuple[str, str],
+) -> None:
+    world = racks(SimulatedCluster(), "a", "b")
+    spread = [constraint("web", key=RACK, when=when[0])]
+    spread += [constraint("web", key=HOSTNAME, when=when[1])]
+    world.deployment("web", 27, topologySpreadConstraints=spread)
+    cluster = descheduled(world).run(60)
+    assert cluster.evicted == []
+
+    racks(world, "c")
+    cluster.run(TEN_MINUTES_S)
+
+    assert set(cluster.pods_by_node("web").values()) == {3}
+    assert len(cluster.evicted) == 9  # a third of the pods goes to the third rack, each once
+
+
+def test_constraints_that_contradict_each_other_come_to_rest() -> None:
+    """Two zones of three nodes and of one cannot be even over zones and over nodes."""
+    world = SimulatedCluster().nodes("n1/a", "n2/a", "n3/a", "n4/b")
+    spread = [constraint("web", when=SOFT), constraint("web", key=HOSTNAME, when=SOFT)]
+    world.deployment("web", 12, topologySpreadConstraints=spread)
+    cluster = descheduled(world).run(TEN_MINUTES_S)
+    moved = len(cluster.evicted)
+
+    cluster.run(TEN_MINUTES_S)
+
+    assert len(cluster.evicted) == moved <= 3
+
+
+def test_an_empty_selector_moves_no_pod_as_the_scheduler_counts_no_pods() -> None:
+    world = SimulatedCluster().nodes("n1/a")
+    every = {**constraint("web", when=SOFT), "labelSelector": {}}
+    world.deployment("web", 4, topologySpreadConstraints=[every])
+    cluster = descheduled(world)
+
+    world.nodes("n2/b")
+    cluster.run(TEN_MINUTES_S)
+
+    assert cluster.evicted == []

@@ -187,7 +187,10 @@ class SpreadCounts(Index):
             for nodes in self._by_nodes
             if any(nodes.domain_of(node) is not None for node in seen)
         }
-        was_skewed = [g for g in self._skewed if g in touched or g.nodes in including]
+        related = {other for group in touched for other in group.related}
+        was_skewed = [
+            g for g in self._skewed if g in touched or g in related or g.nodes in including
+        ]
         is_skewed = filter(self._update_skewed, touched)
         groups = tuple(dict.fromkeys([*was_skewed, *is_skewed]))
         return (SpreadChanged(groups),) if groups else ()
@@ -234,13 +237,18 @@ class SpreadCounts(Index):
         return [group for _, group in declared if group in self._tallies] if declared else []
 
     def _to_announce(self, touched: Iterable[SpreadGroup]) -> list[SpreadGroup]:
-        """Return those of some changed groups that exceed their maxSkew now, or did before."""
-        found: list[SpreadGroup] = []
+        """Return those of some changed groups that exceed their maxSkew now, or did before.
+
+        Also those that do and are declared together with one of them: which pods they let go
+        depends on it.
+        """
+        found: dict[SpreadGroup, None] = {}
         for group in dict.fromkeys(touched):
             was_skewed = group in self._skewed
             if self._update_skewed(group) or was_skewed:
-                found.append(group)
-        return found
+                found[group] = None
+            found |= dict.fromkeys(other for other in group.related if other in self._skewed)
+        return list(found)
 
     def _update_skewed(self, group: SpreadGroup) -> bool:
         if self._tallies[group].skew() > group.max_skew:

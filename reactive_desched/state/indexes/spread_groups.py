@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterator
+from itertools import permutations
 
 from reactive_desched.api.index import Cluster, Index, NodeState
 from reactive_desched.model.affinity_terms import NamespaceScope, selector_key
@@ -67,10 +68,11 @@ class SpreadGroup:
 
     They are of one namespace, and agree in maxSkew, topology label, selector (matchLabelKeys
     included) and included nodes. `declared` counts the pod templates that declare them, by
-    whenUnsatisfiable; it is empty once no active pod does any more.
+    whenUnsatisfiable; it is empty once no active pod does any more. `related` counts those that
+    declare another one as well, by this other one.
     """
 
-    __slots__ = ("declared", "key", "max_skew", "namespace", "nodes", "query")
+    __slots__ = ("declared", "key", "max_skew", "namespace", "nodes", "query", "related")
 
     def __init__(
         self,
@@ -86,6 +88,7 @@ class SpreadGroup:
         self.nodes = nodes
         self.key = key
         self.declared: Counter[str] = Counter()
+        self.related: Counter[SpreadGroup] = Counter()
 
     @property
     def topology_key(self) -> str:
@@ -221,6 +224,7 @@ class SpreadGroups(Index):
             "groups": {
                 group.key: (
                     dict(group.declared),
+                    {other.key: count for other, count in group.related.items()},
                     {pod.uid for pod in self.pods(group)},
                     set(self.domains(group)),
                 )
@@ -247,6 +251,8 @@ class SpreadGroups(Index):
         template = self._templates[key] = _Template(pod.spec, tuple(self._declared(pod)))
         for when, group in template.declared:
             group.declared[when] += 1
+        for group, other in _pairs(template.declared):
+            group.related[other] += 1
         return template.declared
 
     def _remove_pod(self, pod: Pod) -> Declared:
@@ -261,6 +267,10 @@ class SpreadGroups(Index):
             group.declared[when] -= 1
             if not group.declared[when]:
                 del group.declared[when]
+        for group, other in _pairs(template.declared):
+            group.related[other] -= 1
+            if not group.related[other]:
+                del group.related[other]
         groups = dict.fromkeys(group for _, group in template.declared)
         self.ended = tuple(group for group in groups if not group.declared)
         for group in self.ended:
@@ -304,6 +314,11 @@ class SpreadGroups(Index):
         if not sharing:
             del self._by_query[group.query]
         self._queries.release(group.query)
+
+
+def _pairs(declared: Declared) -> Iterator[tuple[SpreadGroup, SpreadGroup]]:
+    """Yield each two of the groups, either way round."""
+    yield from permutations(dict.fromkeys(group for _, group in declared), 2)
 
 
 def _declares(pod: Pod) -> bool:
