@@ -5,7 +5,7 @@ before it goes on, so that its numbers follow what really leaves.
 """
 
 from abc import abstractmethod
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from enum import Enum, auto
 from typing import ClassVar
 
@@ -99,3 +99,7 @@ class BalancePlugin(Plugin[SubjectT, ArgsT]):
     def sweep_node_tables(self, view: View) -> Iterable[NodeTable]:
         """Return the same as `sweep` counts, where that differs."""
         return self.node_tables(view)
+
+    def sweep_obstacles(self, view: View) -> Callable[[Pod], str]:
+        """Return what `obstacles` does, as `sweep` counts, where that differs."""
+        return self.obstacles(view)

@@ -6,7 +6,15 @@ reactive path, the sweep and `plan`, so a finding depends on the view and the ar
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Generator, Hashable, Iterable, Iterator, Mapping
+from collections.abc import (
+    Callable,
+    Collection,
+    Generator,
+    Hashable,
+    Iterable,
+    Iterator,
+    Mapping,
+)
 from typing import ClassVar, Generic, Protocol, TypeVar
 
 from reactive_desched.api.args import PluginArgs
@@ -75,6 +83,13 @@ class View(Protocol):
         """
         ...
 
+    def why_protected(self, pod: Pod) -> tuple[str, str] | None:
+        """Return the name of the evictor's filter that protects the pod, and what it says.
+
+        None for a pod that is evictable. It is for people: nothing is kept.
+        """
+        ...
+
     def passes_pre_eviction(self, pod: Pod) -> bool:
         """Say whether the pod passes what the evictor checks last (upstream's PreEvictionFilter).
 
@@ -96,6 +111,10 @@ class View(Protocol):
 
     def find_node_among(self, pod: Pod, nodes: Collection[str]) -> str | None:
         """Name one of these nodes, other than its own, that fits the pod."""
+        ...
+
+    def why_unfit(self, pod: Pod, nodes: Collection[str]) -> str:
+        """Say why none of these nodes fits the pod; empty where one does. It is for people."""
         ...
 
     def reserved_by_node(self) -> Mapping[str, ResourceList]:
@@ -187,6 +206,15 @@ class Plugin(ABC, Generic[SubjectT, ArgsT]):
         """
         del pod, view
         return ""
+
+    def obstacles(self, view: View) -> Callable[[Pod], str]:
+        """Return what says of a pod without a finding why it stays though its place is wrong.
+
+        The text is empty where nothing is wrong. `why` and `plan --all` print it, for many pods of
+        one moment: what the answers have in common is looked up once.
+        """
+        del view
+        return lambda _: ""
 
     @abstractmethod
     def subjects(self, change: Change, view: View) -> Iterable[SubjectT]:

@@ -8,6 +8,7 @@ from reactive_desched.model.objects import Pod
 from reactive_desched.state.view import ClusterView
 
 NOTHING_FOUND: Final = "NothingFound"
+OBSTACLE: Final = "Obstacle"
 CYCLE_SKIPPED: Final = "TooFewReadyNodes"
 NO_PLUGINS: Final = "NoPluginsEnabled"
 POD_COMPLETED: Final = "PodCompleted"
@@ -18,6 +19,7 @@ NODE_NOT_READY: Final = "NodeNotReady"
 NODE_NOT_SELECTED: Final = "NodeNotSelected"
 UNAFFECTED_REASONS: Final = {
     NOTHING_FOUND: "The plugins that judged the pod found nothing.",
+    OBSTACLE: "By a plugin that balances, the pod's place is wrong, and something keeps it there.",
     CYCLE_SKIPPED: "Fewer than two nodes are ready and match the policy's `nodeSelector`.",
     NO_PLUGINS: "The policy enables no plugin.",
     POD_COMPLETED: "The pod has completed, and no plugin judges completed pods.",

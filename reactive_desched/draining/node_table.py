@@ -3,18 +3,22 @@
 from collections.abc import Iterator
 from typing import Final
 
+from msgspec.structs import replace
+
+from reactive_desched.api.plugin import View
+from reactive_desched.draining.obstacles import Destinations, Obstacles, named
 from reactive_desched.draining.room import left_on
 from reactive_desched.model.node_table import ClassifiedNode, NodeRole, NodeRows, NodeTable
+from reactive_desched.model.objects import Pod
 from reactive_desched.model.resources import add_resources
 from reactive_desched.model.utilization import REQUESTS, NodeUse, capacity_of
 from reactive_desched.state.indexes.node_utilization import NodeUtilization
 
 REQUESTS_OF_PODS: Final = "requests of pods"
-_MAX_NAMED: Final = 3
 
 
-def node_table(pool: NodeUtilization) -> NodeTable:
-    """Return how each eligible node stands now, and why no pod moves, if none can."""
+def node_table(pool: NodeUtilization, obstacles: Obstacles) -> NodeTable:
+    """Return how each eligible node stands now, and what keeps pods from moving."""
     rule = pool.rule
     uses = [use for _, use in sorted(pool.uses().items())]
     return NodeTable(
@@ -24,7 +28,7 @@ def node_table(pool: NodeUtilization) -> NodeTable:
         thresholds=pool.thresholds,
         nodes=NodeRows(uses, lambda use: _classified(use, pool)),
         means=pool.means,
-        obstacles=tuple(_obstacles(pool)),
+        find_obstacles=lambda: (*_unknown(pool), *blocking(pool), *obstacles.lines()),
         counts_requests=rule.source == REQUESTS,
     )
 
@@ -48,18 +52,21 @@ def _role(name: str, pool: NodeUtilization) -> NodeRole:
     return NodeRole.TAKES if name in pool.destinations() else NodeRole.NONE
 
 
-def _obstacles(pool: NodeUtilization) -> Iterator[str]:
-    """Say why a sweep moves nothing, whatever the pods are."""
-    rule, sources, destinations = pool.rule, len(pool.sources()), len(pool.destinations())
+def _unknown(pool: NodeUtilization) -> Iterator[str]:
     if pool.unknown:
         yield (
-            f"the use of {_named(sorted(pool.unknown))} is unknown: a sweep moves nothing, the"
+            f"the use of {named(sorted(pool.unknown))} is unknown: a sweep moves nothing, the"
             " controller only from and to other nodes"
         )
+
+
+def blocking(pool: NodeUtilization) -> Iterator[str]:
+    """Say why nothing moves, whatever the pods are."""
+    rule, sources, destinations = pool.rule, len(pool.sources()), len(pool.destinations())
     if not sources:
         yield f"no node gives pods away: that takes one that is {rule.gives}"
     if not destinations:
-        yield f"no node takes pods: that takes one that is {rule.takes}"
+        yield f"no node takes pods: that takes one that is {rule.takes}{_kept_out(pool)}"
     eligible = len(pool.uses())
     if rule.number_of_nodes >= eligible - 1:
         yield (
@@ -82,6 +89,42 @@ def _room(pool: NodeUtilization) -> dict[str, int]:
     return total
 
 
-def _named(nodes: list[str]) -> str:
-    more = len(nodes) - _MAX_NAMED
-    return ", ".join(nodes[:_MAX_NAMED]) + (f" and {more} more nodes" if more > 0 else "")
+def _kept_out(pool: NodeUtilization) -> str:
+    """Name the nodes that might take pods if they were not cordoned, or were ready."""
+    rule = pool.rule
+    cordoned = [
+        name
+        for name, use in sorted(pool.uses().items())
+        if use.node.unschedulable
+        and rule.is_destination(replace(use.node, unschedulable=False), use.node_class)
+    ]
+    unready = sorted(node.name for node in pool.unready())
+    texts = [
+        f"{named(names)} {'is' if len(names) == 1 else 'are'} {what}"
+        for names, what in ((cordoned, "cordoned"), (unready, "not ready"))
+        if names
+    ]
+    return f" ({'; '.join(texts)})" if texts else ""
+
+
+class PoolDestinations(Destinations):
+    """The nodes that take pods by a rule; for the controller each stays within what is allowed."""
+
+    def __init__(self, view: View, pool: NodeUtilization) -> None:
+        super().__init__(view, {name: use.node for name, use in pool.destinations().items()})
+        self._pool = pool
+        self._promised = view.reserved_by_node()
+
+    def short_of(self, name: str, pod: Pod) -> str:
+        """Name a resource of which a node would use more than is allowed; a sweep counts none."""
+        pool, use = self._pool, self._pool.destinations()[name]
+        if pool.rule.as_upstream or (amounts := pool.used_by(pod)) is None:
+            return ""
+        allowed = pool.thresholds.allowed_on(use.node, use.used)
+        used = dict(use.used)
+        add_resources(used, pool.came_since(use))
+        add_resources(used, self._promised.get(name, {}))
+        short = (
+            r for r, more in amounts.items() if more and used.get(r, 0) + more > allowed.get(r, 0)
+        )
+        return next(short, "")

@@ -5,7 +5,16 @@ and when one has given enough.
 """
 
 from abc import abstractmethod
-from collections.abc import Collection, Generator, Hashable, Iterable, Iterator, Mapping
+from collections.abc import (
+    Callable,
+    Collection,
+    Generator,
+    Hashable,
+    Iterable,
+    Iterator,
+    Mapping,
+)
+from functools import cache
 from typing import Final
 
 from msgspec import Struct
@@ -14,7 +23,8 @@ from msgspec.structs import replace
 from reactive_desched.api.balance_plugin import BalancePlugin, Plan, SweepFilters
 from reactive_desched.api.index import Cluster, Index
 from reactive_desched.api.plugin import ArgsT, View
-from reactive_desched.draining.node_table import node_table
+from reactive_desched.draining.node_table import PoolDestinations, blocking, node_table
+from reactive_desched.draining.obstacles import LEAVES_LATER, Kept, Obstacles
 from reactive_desched.draining.room import Admission, BookedRoom, SharedRoom, subtract
 from reactive_desched.model.changes import (
     Change,
@@ -136,6 +146,11 @@ class DrainingPlugin(BalancePlugin[str, ArgsT]):
         """How many pods may leave a node in a sweep, or in any five minutes."""
         return None
 
+    @property
+    def may_stay(self) -> Collection[str]:
+        """The filters whose pods a node keeps when it has given all it is to give."""
+        return ()
+
     # --- what wakes it ---
 
     @property
@@ -169,38 +184,74 @@ class DrainingPlugin(BalancePlugin[str, ArgsT]):
 
     def describe(self, pod: Pod, view: View) -> str:
         """Say how the pod's node stands beside the thresholds, and what keeps pods from moving."""
-        table = node_table(view.index(NodeUtilization, self.rule))
-        texts = [table.describe(pod.node), *table.obstacles]
-        if not self.may_leave(pod):
-            texts.append("the arguments leave the pod where it is")
-        elif self._comes_back(pod, view):
-            texts.append(
+        pool, obstacles = view.index(NodeUtilization, self.rule), self._obstacles(view, self.rule)
+        texts = [node_table(pool, obstacles).describe(pod.node)]
+        texts += [obstacles.reason(pod)] if pod.node in pool.sources() else blocking(pool)
+        return "; ".join(filter(None, texts))
+
+    def obstacles(self, view: View) -> Callable[[Pod], str]:
+        """Return what says why a pod stays on a node that gives pods away."""
+        return self._obstacles(view, self.rule).of_pod
+
+    def sweep_obstacles(self, view: View) -> Callable[[Pod], str]:
+        """Return the same as the SIG descheduler counts."""
+        return self._obstacles(view, self.rule_for_sweeps).of_pod
+
+    def _obstacles(self, view: View, rule: UtilizationRule) -> Obstacles:
+        pool = view.index(NodeUtilization, rule)
+
+        def kept(pod: Pod) -> Kept | None:
+            if not self.may_leave(pod):
+                return Kept("left by the arguments", "the arguments leave the pod where it is")
+            if pool.used_by(pod) is None or (not rule.as_upstream and pool.came_later(pod)):
+                return Kept("not measured yet", "what the pod uses is not measured yet")
+            return None
+
+        return Obstacles(
+            view,
+            pool.sources(),
+            rule.gives,
+            kept,
+            PoolDestinations(view, pool),
+            tuple(blocking(pool)),
+            self.may_stay,
+            None if rule.as_upstream else self._why_not_chosen(pool, view),
+        )
+
+    def _why_not_chosen(self, pool: NodeUtilization, view: View) -> Callable[[Pod], str]:
+        """Return what says why a pod stays that a destination would take."""
+
+        @cache
+        def room() -> BookedRoom:
+            sources = pool.sources()
+            names = sorted(sources, key=lambda name: (self.order(sources[name]), name))
+            made = BookedRoom(pool, view, names)
+            for _ in made.count():
+                pass
+            return made
+
+        def say(pod: Pod) -> str:
+            amounts = room().used_by(pod)
+            if amounts is None or room().admits(pod, amounts) is not Admission.COMES_BACK:
+                return LEAVES_LATER
+            return (
                 f"its replacement would most likely come back to {pod.node}, or go to another node"
                 " that gives pods: by where its workload has pods, how full the nodes are, and what"
                 " it prefers"
             )
-        return "; ".join(filter(None, texts))
 
-    def _comes_back(self, pod: Pod, view: View) -> bool:
-        """Say whether a pod stays because its replacement would come back."""
-        pool = view.index(NodeUtilization, self.rule)
-        if not pool.can_act or pod.node not in pool.sources():
-            return False
-        sources = pool.sources()
-        names = sorted(sources, key=lambda name: (self.order(sources[name]), name))
-        room = BookedRoom(pool, view, names)
-        for _ in room.count():
-            pass
-        amounts = room.used_by(pod)
-        return amounts is not None and room.admits(pod, amounts) is Admission.COMES_BACK
+        return say
 
     def node_tables(self, view: View) -> Iterable[NodeTable]:
         """Return the one table of this rule."""
-        return (node_table(view.index(NodeUtilization, self.rule)),)
+        return (self._table(view, self.rule),)
 
     def sweep_node_tables(self, view: View) -> Iterable[NodeTable]:
         """Return the table as the SIG descheduler counts."""
-        return (node_table(view.index(NodeUtilization, self.rule_for_sweeps)),)
+        return (self._table(view, self.rule_for_sweeps),)
+
+    def _table(self, view: View, rule: UtilizationRule) -> NodeTable:
+        return node_table(view.index(NodeUtilization, rule), self._obstacles(view, rule))
 
     def is_misplaced(self, pod: Pod, cluster: Cluster, now_s: float) -> bool:
         """Say whether the pod's node gives pods away.

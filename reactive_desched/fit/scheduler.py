@@ -104,6 +104,11 @@ class SchedulerNodeFit:
         slot = self._filters.find_best(pod, self._other_nodes(pod, self._nodes.named(nodes)))
         return None if slot is None else self._nodes.name(slot)
 
+    def diagnose_among(self, pod: Pod, nodes: Collection[str]) -> Diagnosis:
+        """Count why some of these nodes do not fit the pod; nothing is remembered."""
+        self._sync_nodes()
+        return self._filters.diagnose(pod, self._other_nodes(pod, self._nodes.named(nodes)))
+
     def diagnose_kept_place(self, pod: Pod, placeholder: Pod) -> str:
         """Return why a pod does not fit in the place of its placeholder; empty where it does."""
         self._sync_nodes()

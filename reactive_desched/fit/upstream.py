@@ -71,6 +71,10 @@ class NodeFit(Protocol):
         """Name one of these nodes, other than the pod's own, that fits it."""
         ...
 
+    def diagnose_among(self, pod: Pod, nodes: Collection[str]) -> Diagnosis:
+        """Count why some of these nodes do not fit the pod; nothing is remembered."""
+        ...
+
     def diagnose_other_nodes(
         self, pod: Pod, selector: Selector, targets: Targets | None = None
     ) -> NoFit:
@@ -132,6 +136,13 @@ class UpstreamNodeFit:
         infos = (self._view.node_info(name) for name in nodes if name != pod.node)
         fitting = (info.name for info in infos if info is not None and self.fits(pod, info))
         return next(fitting, None)
+
+    def diagnose_among(self, pod: Pod, nodes: Collection[str]) -> Diagnosis:
+        """Count why some of these nodes do not fit the pod."""
+        infos = (self._view.node_info(name) for name in nodes if name != pod.node)
+        reasons = [self._rejection(pod, info) for info in infos if info is not None]
+        counted = Counter(reason for reason in reasons if reason is not None)
+        return Diagnosis(len(reasons), counted, len(reasons) - counted.total())
 
     def diagnose_other_nodes(self, pod: Pod, _: Selector, _targets: Targets | None = None) -> NoFit:
         """Return why the other nodes reject the pod; freed capacity of any node may help."""

@@ -111,6 +111,13 @@ class EvictorFilters:
                 return refusal
         return None
 
+    def first_rejection(self, pod: Pod) -> Rejection | None:
+        """Return what protects a pod, evictions under way left aside; None for one that passes."""
+        if self._passes_by_annotation(pod):
+            return None
+        found = (pod_filter.check(pod, self._view) for pod_filter in self._filters)
+        return self._kept_by_annotation(pod) or next(filter(None, found), None)
+
     def rejections(self, pod: Pod) -> list[Rejection]:
         """Return the rejections of every filter, as upstream collects them."""
         found = (pod_filter.check(pod, self._view) for pod_filter in self._filters)
@@ -291,10 +298,10 @@ class DefaultEvictor:
         )
         self.node_selector = args.node_selector
         self._node_fit = node_fit
-        self._requires_fit = args.node_fit
+        self.requires_fit = args.node_fit
 
     def passes_pre_eviction(self, pod: Pod) -> bool:
         """Say whether some other node fits the pod and its namespace matches, where required."""
-        if self._requires_fit and self._node_fit.find_other_node(pod, self.node_selector) is None:
+        if self.requires_fit and self._node_fit.find_other_node(pod, self.node_selector) is None:
             return False
         return all(each.selects(pod) for each in self.namespace_filters)

@@ -47,6 +47,11 @@ class ProfileView(ClusterView):
         """Say whether the pod passes every filter of the profile's evictor."""
         return self._evictable.allows(pod)
 
+    def why_protected(self, pod: Pod) -> tuple[str, str] | None:
+        """Return the name of the first filter that protects the pod, and what it says."""
+        rejection = self._evictor.filters.first_rejection(pod)
+        return None if rejection is None else (rejection[0].gate, rejection[1])
+
     def prefers_no_eviction(self, pod: Pod) -> bool:
         """Say whether the pod asks by its annotation to be evicted after others."""
         return self._evictor.filters.prefers_no_eviction(pod)
@@ -75,6 +80,16 @@ class ProfileView(ClusterView):
     def find_node_among(self, pod: Pod, nodes: Collection[str]) -> str | None:
         """Name one of these nodes, other than its own, that fits the pod."""
         return self._node_fit.find_node_among(pod, nodes)
+
+    def why_unfit(self, pod: Pod, nodes: Collection[str]) -> str:
+        """Say why none of these nodes fits the pod; empty where one does."""
+        if self._evictor.requires_fit:
+            infos = map(self.node_info, nodes)
+            labels = [info.node.labels for info in infos if info is not None and info.node]
+            if not any(map(self.target_selector.matches, labels)):
+                return "the nodeSelector of the evictor does not select it"
+        found = self._node_fit.diagnose_among(pod, nodes)
+        return "" if found.available else ", ".join(sorted(map(str, found.reasons)))
 
     def reserved_by_node(self) -> Mapping[str, ResourceList]:
         """Sum what is reserved for replacements of evicted pods, by node."""

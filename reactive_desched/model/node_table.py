@@ -1,6 +1,6 @@
 """What a plugin makes of the use of each node, as a table for people."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from typing import Generic, TypeVar, overload
 
@@ -70,7 +70,7 @@ class NodeTable(Struct, frozen=True):
     `pool` names the nodes where a plugin has several pools. `counts` says what is compared with
     the thresholds. `written` are the thresholds of the policy, distances from `means` if there
     are any; `thresholds` are those in force, in per cent. `resources` are all that the rule counts,
-    those with thresholds first.
+    those with thresholds first. `find_obstacles` looks for what keeps pods from moving.
     """
 
     counts: str
@@ -80,8 +80,13 @@ class NodeTable(Struct, frozen=True):
     nodes: Sequence[ClassifiedNode]
     means: Percentages | None = None
     pool: str = ""
-    obstacles: Sequence[str] = ()
+    find_obstacles: Callable[[], Iterable[str]] = tuple
     counts_requests: bool = False
+
+    @property
+    def obstacles(self) -> tuple[str, ...]:
+        """What keeps pods from moving, looked for when it is asked for."""
+        return tuple(self.find_obstacles())
 
     def describe(self, node: str) -> str:
         """Say on one line how a node stands beside the thresholds; empty for one not in it."""

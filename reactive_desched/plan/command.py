@@ -175,7 +175,7 @@ def build_report(options: PlanOptions, progress: Progress) -> PlanReport:
     if options.show_unaffected:
         from reactive_desched.plan.unaffected_pods import unaffected_pods
 
-        others = tuple(unaffected_pods(policy, snapshot, result))
+        others = tuple(unaffected_pods(policy, snapshot, result, options.mode))
     return PlanReport(
         looked_at=sweep.looked_at,
         warnings=sweep.warnings,

@@ -198,7 +198,9 @@ class _ControllerRun:
             for eviction, replacement in zip(self._evictions, self._replacements, strict=True)
         )
         decisions = (*evictions, *self._waiting())
-        return PlanResult(decisions, None, self._controller.view, preview)
+        instances = self._controller.evaluator.instances
+        views = {instance.profile: instance.view for instance in instances}
+        return PlanResult(decisions, None, self._controller.view, views, preview)
 
     def decide(self, past: Sequence[PastEviction]) -> tuple[Controller, PreviewClock]:
         """Evaluate everything once, at the beginning; no request is sent."""

@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from reactive_desched.gate.evictor import EvictorFilters
 from reactive_desched.gate.filters import UPSTREAM_RULES, EvictorRules, pod_filters
+from reactive_desched.gate.profile_view import ProfileView
 from reactive_desched.model.decisions import Decision, Defer, Evict
 from reactive_desched.model.objects import Pod
 from reactive_desched.plan.defaults import is_default_uid
@@ -18,11 +19,15 @@ __all__ = ["DecisionFormatter", "PlanResult", "first_owner", "pod_ref"]
 
 
 class PlanResult(Struct, frozen=True):
-    """What a preview came to; the view shows the cluster without the pods that would be gone."""
+    """What a preview came to; the view shows the cluster without the pods that would be gone.
+
+    `views` are the views of the profiles' plugins, by the names of the profiles.
+    """
 
     decisions: tuple[PlannedDecision, ...]
     skipped: str | None
     view: ClusterView
+    views: Mapping[str, ProfileView]
     preview: RunPreview | None = None
 
 

@@ -9,7 +9,9 @@ from reactive_desched.api.balance_plugin import BalancePlugin
 from reactive_desched.api.index import NodeInfo
 from reactive_desched.fit.scheduler import SchedulerNodeFit
 from reactive_desched.fit.upstream import SCHEDULER, NodeFit, UpstreamNodeFit
+from reactive_desched.gate.controller_rules import controller_rules
 from reactive_desched.gate.evictor import DefaultEvictor
+from reactive_desched.gate.filters import UPSTREAM_RULES
 from reactive_desched.gate.in_flight import InFlightEvictions
 from reactive_desched.gate.profile_view import ProfileView
 from reactive_desched.model.amounts import format_quantity
@@ -55,7 +57,7 @@ def rule_tables(
     return tuple(
         builder.build(profile.name, plugin.name, table)
         for profile, view in zip(
-            policy.profiles, _profile_views(policy, state, now_s, node_fit), strict=True
+            policy.profiles, _profile_views(policy, state, now_s, mode, node_fit), strict=True
         )
         for plugin in profile.plugins
         if isinstance(plugin, BalancePlugin)
@@ -72,7 +74,7 @@ def _tables(
 
 
 def _profile_views(
-    policy: Policy, state: ClusterState, now_s: float, node_fit: str
+    policy: Policy, state: ClusterState, now_s: float, mode: PlanMode, node_fit: str
 ) -> Iterator[ProfileView]:
     """Yield the cluster as the plugins of each profile see it when nothing is evicted yet."""
     view = ClusterView(state, lambda: now_s)
@@ -80,8 +82,9 @@ def _profile_views(
         SchedulerNodeFit(view, lambda: now_s) if node_fit == SCHEDULER else UpstreamNodeFit(view)
     )
     no_evictions = InFlightEvictions(lambda: 0.0)
+    rules = controller_rules(lambda _: ()) if mode is PlanMode.RUN else UPSTREAM_RULES
     for profile in policy.profiles:
-        evictor = DefaultEvictor(profile.evictor, view, fit)
+        evictor = DefaultEvictor(profile.evictor, view, fit, rules)
         yield ProfileView(state, lambda: now_s, evictor, fit, no_evictions)
 
 

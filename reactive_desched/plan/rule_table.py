@@ -80,7 +80,7 @@ class RuleTable(ReportPart, frozen=True, gc=False):
 
     `pool` is null where a plugin has no pools. `counts` says what is compared with the thresholds.
     `written` are the thresholds of the policy, distances from `means` where those are not null;
-    `in_force` are those that hold. `obstacles` say why nothing moves.
+    `in_force` are those that hold. `obstacles` say what keeps pods from moving.
     """
 
     profile: str

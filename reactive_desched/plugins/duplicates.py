@@ -1,8 +1,9 @@
 """A node holds more pods of one owner than its share, while other nodes could take some."""
 
 from collections import Counter
-from collections.abc import Collection, Generator, Iterable
+from collections.abc import Callable, Collection, Generator, Iterable
 from enum import IntEnum
+from itertools import islice
 from math import ceil
 from operator import itemgetter
 from typing import Final, NamedTuple
@@ -12,10 +13,17 @@ from pydantic import Field
 from reactive_desched.api.balance_plugin import BalancePlugin, Plan, SweepFilters
 from reactive_desched.api.plugin import View
 from reactive_desched.api.scope import NamespacedArgs
+from reactive_desched.draining.obstacles import (
+    MAX_DESTINATIONS,
+    closed_nodes,
+    hard_taint,
+    placing_reason,
+    protected_by,
+)
 from reactive_desched.model.changes import Change, PodChange, PodEvictabilityChanged, Resynced
 from reactive_desched.model.decisions import Decision
 from reactive_desched.model.findings import AllNodesBut, Finding, RequeueAfter
-from reactive_desched.model.objects import Pod
+from reactive_desched.model.objects import Node, Pod
 from reactive_desched.model.subjects import NodeSubject
 from reactive_desched.state.indexes.replica_spread import (
     UNSCHEDULED,
@@ -108,6 +116,22 @@ class DuplicatesPlugin(BalancePlugin[ReplicaGroup, DuplicatesArgs]):
         possible = len(spread.possible_nodes(pod.spec))
         return f"{'; '.join(texts)}, and it may be on {possible} of the nodes"
 
+    def obstacles(self, view: View) -> Callable[[Pod], str]:
+        """Return what says why a duplicate stays that would leave if it could be on every node."""
+        spread, nodes = view.index(ReplicaSpread), list(view.nodes())
+
+        def ask(pod: Pod) -> str:
+            for group in replica_groups(pod):
+                pods_by_node = spread.pods_by_node(group)
+                here, total = pods_by_node.get(pod.node, 0), sum(pods_by_node.values())
+                if here > max(1, ceil(total / max(1, len(nodes)))) and not view.is_leaving(pod):
+                    head = f"{pod.node} has {here} of the {total} pods of {group}"
+                    if text := _obstacle(pod, nodes, spread.possible_nodes(pod.spec), view):
+                        return f"{head}, and {text}"
+            return ""
+
+        return ask
+
     def sweep(self, view: View) -> Plan:
         """Even out all groups as upstream: only the pods that may leave now count.
 
@@ -176,6 +200,18 @@ class DuplicatesPlugin(BalancePlugin[ReplicaGroup, DuplicatesArgs]):
                 elif decision.scope_exhausted:  # all pods of the group are in one namespace
                     return decision.scope_exhausted
         return ""
+
+
+def _obstacle(pod: Pod, nodes: Iterable[Node], possible: Collection[str], view: View) -> str:
+    """Say why a pod may not leave, or which nodes it may not be on."""
+    if (kept := protected_by(pod, view)) is not None:
+        return kept.sentence
+    closed = {
+        node.name: f"{reason} the pod"
+        for node in islice((node for node in nodes if node.name not in possible), MAX_DESTINATIONS)
+        if (reason := placing_reason(pod, node, hard_taint(pod, node)))
+    }
+    return "; ".join(closed_nodes(closed))
 
 
 _LOOK_AGAIN_S: Final = 60.0

@@ -1,6 +1,6 @@
 """A node's pods request so little that they could move together and leave it empty."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from enum import StrEnum
 from typing import ClassVar, Final
 
@@ -174,6 +174,11 @@ class HighNodeUtilizationPlugin(DrainingPlugin[HighNodeUtilizationArgs]):
         if not self.args.is_strict:
             return True
         return any(map(pod.spec.is_requested_by_container, self.args.thresholds))
+
+    @property
+    def may_stay(self) -> Collection[str]:
+        """Pods that every node has: one without others is as empty as it can be."""
+        return ("DaemonSetPods", "MirrorPods", "StaticPods")
 
     def explain(self, source: NodeUse, thresholds: Thresholds) -> tuple[str, dict[str, int | str]]:
         """Name the resource that is used most, beside its threshold."""

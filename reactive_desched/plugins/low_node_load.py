@@ -3,18 +3,17 @@
 Names, defaults and steps are those of koordinator's LowNodeLoad.
 """
 
-from collections.abc import Generator, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Sequence
 from itertools import count
 from operator import add
 from typing import Final
-
-from msgspec import structs
 
 from reactive_desched.api.balance_plugin import BalancePlugin, Plan
 from reactive_desched.api.index import Cluster, Index
 from reactive_desched.api.plugin import View
 from reactive_desched.draining.load_args import LowNodeLoadArgs
 from reactive_desched.draining.load_moves import LoadMoves, RunningLoads, room_of
+from reactive_desched.draining.load_obstacles import LoadObstacles
 from reactive_desched.draining.load_pools import LoadPool, LoadView
 from reactive_desched.draining.load_tables import load_tables
 from reactive_desched.draining.plugin import pauses_between
@@ -89,16 +88,25 @@ class LowNodeLoadPlugin(BalancePlugin[str, LowNodeLoadArgs]):
 
     def describe(self, pod: Pod, view: View) -> str:
         """Say how the pod's node stands in each pool that it is in, and what keeps pods there."""
-        fresh_after_s, texts = view.now_s - self.args.node_metric_expiration_seconds, []
+        look, texts = LoadView(view, reserved=view.reserved_by_node()), list[str]()
         for pool in self._pools:
-            loads = view.index(NodeLoads, pool.rule)
-            rows = load_tables(
-                pool.name, pool.rule, loads, fresh_after_s, self.args.number_of_nodes
-            )
-            for table in rows:
+            obstacles = self._obstacles(pool, look)
+            for level, table in self._pool_tables(obstacles):
                 if text := table.describe(pod.node):
-                    texts += [text, *self._obstacles(pool), *table.obstacles]
+                    texts += [text, *obstacles.described(pod, level)]
         return "; ".join(dict.fromkeys(texts)) or f"node {pod.node} is in no pool"
+
+    def obstacles(self, view: View) -> Callable[[Pod], str]:
+        """Return what says why a pod stays on an overloaded node."""
+        return self._pod_obstacles(LoadView(view, reserved=view.reserved_by_node()))
+
+    def sweep_obstacles(self, view: View) -> Callable[[Pod], str]:
+        """Return the same as koordinator counts."""
+        return self._pod_obstacles(LoadView(view, 0))
+
+    def _pod_obstacles(self, look: LoadView) -> Callable[[Pod], str]:
+        asked = [ask for pool in self._pools for ask in self._obstacles(pool, look).of_pod()]
+        return lambda pod: next(filter(None, (ask(pod) for ask in asked)), "")
 
     def is_misplaced(self, pod: Pod, cluster: Cluster, now_s: float) -> bool:
         """Say whether the pod's node was measured to be loaded too much, for pods like it."""
@@ -112,33 +120,28 @@ class LowNodeLoadPlugin(BalancePlugin[str, LowNodeLoadArgs]):
 
     def node_tables(self, view: View) -> Iterator[NodeTable]:
         """Yield up to two tables for each pool, by measurements and the pods there are now."""
-        yield from self._node_tables(LoadView(view))
+        yield from self._node_tables(LoadView(view, reserved=view.reserved_by_node()))
 
     def sweep_node_tables(self, view: View) -> Iterator[NodeTable]:
         """Yield the same by measured use alone, as koordinator counts."""
         yield from self._node_tables(LoadView(view, 0))
 
     def _node_tables(self, look: LoadView) -> Iterator[NodeTable]:
-        fresh_after_s = look.view.now_s - self.args.node_metric_expiration_seconds
         for pool in self._pools:
-            rule = look.rule(pool)
-            loads = look.view.index(NodeLoads, rule)
-            tables = load_tables(pool.name, rule, loads, fresh_after_s, self.args.number_of_nodes)
-            for table in tables:
-                yield structs.replace(table, obstacles=(*self._obstacles(pool), *table.obstacles))
+            for _, table in self._pool_tables(self._obstacles(pool, look)):
+                yield table
 
-    def _obstacles(self, pool: LoadPool) -> Iterator[str]:
-        """Say what in the arguments keeps pods from moving, or until when."""
-        if self.args.paused:
-            yield "paused: the plugin does nothing"
-        if self.args.dry_run:
-            yield "dryRun: the plugin evicts nothing"
-        if pool.abnormalities:
-            yield (
-                "an overutilized node gives pods once it was found so more than"
-                f" {pool.abnormalities} times in succession;"
-                f" --passes {pool.abnormalities + 1} looks so often"
-            )
+    def _pool_tables(self, obstacles: LoadObstacles) -> Iterator[tuple[Level, NodeTable]]:
+        """Yield the tables of a pool, for each level that has thresholds."""
+        pool, look = obstacles.pool, obstacles.look
+        rule = look.rule(pool)
+        loads = look.view.index(NodeLoads, rule)
+        return load_tables(pool.name, rule, loads, obstacles.classes, obstacles.lines)
+
+    def _obstacles(self, pool: LoadPool, look: LoadView) -> LoadObstacles:
+        fresh_after_s = look.view.now_s - self.args.node_metric_expiration_seconds
+        classes = look.view.index(NodeLoads, look.rule(pool)).classes(fresh_after_s)
+        return LoadObstacles(self.args, pool, look, classes)
 
     def _balance_pools(self, look: LoadView) -> Plan:
         if self.args.paused:

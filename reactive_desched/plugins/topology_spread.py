@@ -1,8 +1,9 @@
 """The pods of a topology spread constraint are spread less evenly than it allows."""
 
 from bisect import bisect_left
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from enum import StrEnum
+from functools import cache
 from itertools import chain, islice
 from math import inf, log
 from typing import Final, NamedTuple
@@ -14,6 +15,7 @@ from reactive_desched.api.balance_plugin import BalancePlugin, Plan
 from reactive_desched.api.plugin import View
 from reactive_desched.api.rules import Rule
 from reactive_desched.api.scope import ScopedArgs
+from reactive_desched.draining.obstacles import protected_by
 from reactive_desched.model.changes import Change, PodEvictabilityChanged, Resynced
 from reactive_desched.model.findings import Finding, RequeueAfter, YieldPoint
 from reactive_desched.model.objects import Node, Pod, PodKey
@@ -148,6 +150,28 @@ class TopologySpreadPlugin(BalancePlugin[SpreadGroup, TopologySpreadArgs]):
             f" matching pods that may be evicted in {len(sizes)} domains, and a difference of"
             f" {allowed} is allowed{note}"
         )
+
+    def obstacles(self, view: View) -> Callable[[Pod], str]:
+        """Return what says why a protected pod stays in a domain with too many, all counted."""
+        sizes = cache(lambda group: _all_pods_by_domain(group, view))
+
+        def ask(pod: Pod) -> str:
+            if view.is_leaving(pod) or (kept := protected_by(pod, view)) is None:
+                return ""
+            for group in view.index(SpreadGroups).matching(pod):
+                domain, counts = _domain_of(pod, group, view), sizes(group)
+                is_restored = any(kind in self.args.constraints for kind in group.declared)
+                if not is_restored or domain is None or domain not in counts:
+                    continue
+                smallest = min(counts, key=counts.__getitem__)
+                if counts[domain] - counts[smallest] > group.max_skew:
+                    return (
+                        f"{group.topology_key}={domain} has {counts[domain]} matching pods and"
+                        f" {smallest} has {counts[smallest]}, and {kept.sentence}"
+                    )
+            return ""
+
+        return ask
 
     def sweep(self, view: View) -> Plan:
         """Plan for every constraint before the first eviction, as upstream does."""
@@ -309,6 +333,22 @@ class TopologySpreadPlugin(BalancePlugin[SpreadGroup, TopologySpreadArgs]):
             for pod in view.index(NamespacePods).pods_of(group.namespace)
             if pod.is_active
         )
+
+
+def _all_pods_by_domain(group: SpreadGroup, view: View) -> Mapping[str, int]:
+    """Count the pods of each domain, those too that the evictor protects."""
+    index = view.index(SpreadGroups)
+    counts = dict.fromkeys(index.domains(group), 0)
+    for pod in index.pods(group):
+        domain = None if view.is_leaving(pod) else _domain_of(pod, group, view)
+        if domain in counts:
+            counts[domain] += 1
+    return counts
+
+
+def _domain_of(pod: Pod, group: SpreadGroup, view: View) -> str | None:
+    found = view.active_pod(pod.uid)
+    return None if found is None else group.nodes.domain_of(found[1])
 
 
 class _CountedPods(NamedTuple):

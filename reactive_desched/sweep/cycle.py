@@ -5,7 +5,7 @@ limits count per cycle, a pod that was evicted is gone at once, PodDisruptionBud
 the API server (`outcome_refusal`), and nothing runs unless two nodes are eligible.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final
 
@@ -106,6 +106,10 @@ class Cycle:
     def skip_reason(self) -> str | None:
         """Say why there is nothing to do, or None: upstream skips a cycle on too few nodes."""
         return TOO_FEW_NODES if self._view.eligible_node_count < 2 else None  # noqa: PLR2004 -- as it says
+
+    def views(self) -> Mapping[str, ProfileView]:
+        """Return the views of the profiles' plugins, by the names of the profiles."""
+        return {profile.name: profile.view for profile in self._profiles}
 
     def run(self) -> Iterator[CycleDecision]:
         """Yield each decision: first of all that deschedules, then of all that balances.

@@ -4,7 +4,7 @@ The answers come from the controller's own plugins and gates, at the moment of t
 is reserved or evaluated for it.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from typing import Final
 
@@ -50,7 +50,7 @@ STATES: Final = {
     EVICTING: "An eviction was decided, and its outcome is not known yet.",
     MOVED: "The pod was evicted; its replacement is awaited.",
     WAITS: "A plugin wants the pod to leave its node, and a gate does not allow it now.",
-    STAYS: "The plugins that look at the pod find nothing wrong.",
+    STAYS: "The plugins that look at the pod find nothing wrong, or something keeps it there.",
     NOT_COVERED: "No plugin looks at the pod.",
 }
 """What each state of a pod means."""
@@ -168,6 +168,7 @@ class Explainer:
         self._view = controller.view
         self._now = now
         self._wall_offset = wall_now - now
+        self._obstacles: dict[PluginInstance, Callable[[Pod], str]] = {}
         self._pending: dict[str, list[PendingFinding]] = {}
         for each in controller.evaluator.pending():
             self._pending.setdefault(each.decision.finding.pod.uid, []).append(each)
@@ -253,7 +254,7 @@ class Explainer:
         """Return why no plugin looks at the pod; None when one does."""
         if (why := node_not_covered(pod.node, self._view)) is not None:
             return why
-        plugins = [instance.plugin for instance in self._controller.evaluator.instances]
+        plugins = [instance.plugin for instance in self._instances()]
         if any(is_covered(plugin, pod) for plugin in plugins):
             return None
         return pod_not_covered(pod, plugins)
@@ -273,13 +274,26 @@ class Explainer:
             return WAITS, decision.reason, f"{decision.finding.plugin}: {decision.message}"
         if not_covered is not None:
             return NOT_COVERED, not_covered.reason, not_covered.message
-        return STAYS, "", "no plugin finds anything wrong with its place"
+        obstacles = filter(None, (self._obstacle(each, pod) for each in self._instances()))
+        return STAYS, "", next(obstacles, "no plugin finds anything wrong with its place")
+
+    def _instances(self) -> Iterable[PluginInstance]:
+        return self._controller.evaluator.instances
+
+    def _obstacle(self, instance: PluginInstance, pod: Pod) -> str:
+        """Say why a plugin has no finding of a pod whose place is wrong by it; else nothing."""
+        if not is_covered(instance.plugin, pod):
+            return ""
+        if (ask := self._obstacles.get(instance)) is None:
+            ask = self._obstacles[instance] = instance.plugin.obstacles(instance.view)
+        text = ask(pod)
+        return f"{instance.plugin.name}: {text}" if text else ""
 
     def _plugins(
         self, pod: Pod, waiting: list[PendingFinding], not_covered: Coverage | None
     ) -> Iterator[PluginAnswer]:
         evaluation = self._controller.evicting.get(pod.uid)
-        for instance in self._controller.evaluator.instances:
+        for instance in self._instances():
             name = instance.plugin.name
             queued = any(map(self._controller.evaluator.is_queued, _subjects(instance, pod)))
             if evaluation and _is_of(instance, evaluation.profile, evaluation.plugin):
@@ -318,7 +332,7 @@ class Explainer:
 
     def _by_profile(self) -> dict[str, list[PluginInstance]]:
         profiles: dict[str, list[PluginInstance]] = {}
-        for instance in self._controller.evaluator.instances:
+        for instance in self._instances():
             profiles.setdefault(instance.profile, []).append(instance)
         return profiles
 

@@ -12,7 +12,7 @@ from typing import Final
 from reactive_desched.api.index import Cluster, Index, NodeInfo, NodeState
 from reactive_desched.model.changes import Change, NodeChange
 from reactive_desched.model.moves import MovedPods
-from reactive_desched.model.objects import ClusterObject, Pod
+from reactive_desched.model.objects import ClusterObject, Node, Pod
 from reactive_desched.model.resources import (
     PODS,
     ResourceList,
@@ -94,6 +94,11 @@ class NodeUtilization(Index):
     def unknown(self) -> Collection[str]:
         """The nodes of which no use is known; they neither give nor take pods."""
         return self._unknown
+
+    def unready(self) -> Iterator[Node]:
+        """Yield the nodes that are not ready, and that the policy may select."""
+        nodes = (info.node for info in self._cluster.node_infos())
+        return (node for node in nodes if node is not None and not node.is_ready)
 
     @property
     def means(self) -> Percentages | None:
