@@ -5,8 +5,8 @@ from typing import Final
 from reactive_desched.gate.guards import GUARDS
 from reactive_desched.model.decisions import GateReason
 from reactive_desched.model.gangs import GANG_SYSTEMS
-from reactive_desched.model.node_marks import NODE_MARK_GROUPS
-from reactive_desched.policy.guards import GuardSettings
+from reactive_desched.model.node_marks import NODE_MARK_GROUPS, SYSTEM_LABELS
+from reactive_desched.policy.guards import GuardName, GuardSettings
 from tools.declared import declared
 
 _DEFAULTS: Final = GuardSettings.model_construct()
@@ -34,20 +34,57 @@ guards:
   ignoredBy: {{RemovePodsViolatingNodeTaints: [{first}]}}
 ```
 
-## Nodes that others close or empty
+## Taints that programs set
 
 A cordon is a wish to place nothing new on a node, and no drain.
 An autoscaler or a maintenance operator that marks a node empties it by itself.
+Pressure, a node that starts, and an agent that is not ready pass by themselves: nothing new shall be placed there meanwhile, and the pods that run may stay.
 So with `leave` these taints are no reason to evict; with `drain` they count as any other.
 A taint that `includedTaints` of RemovePodsViolatingNodeTaints names counts always.
 In a sweep all of them count.
 The controller logs at its start what the policy does about them, and `policy check` prints it.
 
-| setting | default | taint | set by | they evict its pods |
-|---|---|---|---|---|
+A taint is looked for by its key first, then by the patterns, in this order; upper and lower case are alike to a pattern.
+
+| setting | default | taint | set by | they evict its pods | after |
+|---|---|---|---|---|---|
 {marks}
 
+Each row was taken from the documentation of the program that sets the taint, or from:
+
+{sources}
+
 Other than these, `node.kubernetes.io/not-ready` and `unreachable` count while the node's Ready condition agrees.
+
+## What must stand for a time
+
+A poller meets by chance what lasts for seconds; this controller meets it every time.
+So what was found must stand before it is a reason to evict, by default and by field of `guards.standingTimes`:
+
+| what | stands for | why so long |
+|---|---|---|
+| `otherTaints`: a taint of any key above none | {other_taints} | an agent of another name restarts within some 20 s; a person's taint acts within half a minute |
+| the taints above, where they count | {marked} or {passing} | the shorter where a person or a controller decides, the longer where a system relieves the node |
+| `nodeLabels`: a label that a node lacks, or that differs, for a pod's node affinity or node selector | {labels} | as for taints |
+| `systemLabels`: such a label that programs set and the node lacks | {system_labels} | node feature discovery takes a minute and more to set them again (node-feature-discovery 1752, 2408; k8s-device-plugin 796) |
+| `readyNodes`: how long a node is Ready before the restarts of its pods count | {ready} | a node that boots restarts all its pods, some until their network and volumes are there |
+
+A taint that is removed and set again, or whose value or effect changes, begins anew; so what comes and goes never adds up.
+What stood before the controller started counts from when it saw it, unless the taint has a `timeAdded`, and labels since the node was created.
+A pod that waits has the reason `ChangedTooRecently`, and `pending` and `why` say from when it counts.
+
+A person's taint that shall act at once gets its own time, or all others do:
+
+```yaml
+apiVersion: reactive-desched/v1alpha1
+kind: ReactiveSettings
+guards:
+  standingTimes:
+    byTaint: {{"example.com/drain": 1s}}
+    otherTaints: 5s
+```
+
+The labels that programs set, by pattern: {system}.
 
 ## Work that an eviction would end
 
@@ -91,7 +128,7 @@ def guards_page() -> str:
     ]
     marks = [
         f"| `guards.{group.name}` | `{_DEFAULTS.action(group.name)}` | `{key}` | {mark.set_by} |"
-        f" {'yes' if mark.empties else 'no'} |"
+        f" {'yes' if mark.empties else 'no'} | {_duration(_DEFAULTS.taint_rule(key).standing_s)} |"
         for group in NODE_MARK_GROUPS
         for key, mark in group.marks.items()
     ]
@@ -100,9 +137,28 @@ def guards_page() -> str:
         f" {system.source} |"
         for system in GANG_SYSTEMS
     ]
+    sources: dict[str, list[str]] = {}
+    for group in NODE_MARK_GROUPS:
+        for key, mark in group.marks.items():
+            if mark.source:
+                sources.setdefault(mark.source, []).append(f"`{key}`")
+    times = _DEFAULTS.standing_times
     return _PAGE.format(
         guards="\n".join(guards),
         marks="\n".join(marks),
         gangs="\n".join(gangs),
-        first=GUARDS[0].name,
+        sources="\n".join(f"- {source}: {', '.join(keys)}" for source, keys in sources.items()),
+        first=next(guard.name for guard in GUARDS if guard.name == GuardName.DO_NOT_EVICT),
+        other_taints=_duration(times.other_taints_s),
+        marked=_duration(times.cordoned_nodes_s),
+        passing=_duration(times.pressure_nodes_s),
+        labels=_duration(times.node_labels_s),
+        system_labels=_duration(times.system_labels_s),
+        ready=_duration(times.ready_nodes_s),
+        system=", ".join(f"`{pattern}`" for pattern in SYSTEM_LABELS),
     )
+
+
+def _duration(seconds: float) -> str:
+    minutes = seconds / 60
+    return f"{minutes:g} min" if minutes > 1 else f"{seconds:g} s"

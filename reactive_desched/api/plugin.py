@@ -65,8 +65,24 @@ class View(Protocol):
     def taint_counts(self, taint: Taint) -> bool:
         """Say whether a taint may be a reason to evict.
 
-        In reactive mode the settings leave alone what cordons, autoscalers and maintenance set.
+        In reactive mode the settings leave alone what cordons, autoscalers and maintenance set, and
+        what systems take off again by themselves.
         """
+        ...
+
+    def taint_wait_s(self, node: Node, taint: Taint) -> float:
+        """Return for how long a taint must still stand on its node before it is a reason to evict.
+
+        A finding that waits says from when it counts, and is held until then. Zero in a sweep.
+        """
+        ...
+
+    def label_wait_s(self, node: Node, key: str) -> float:
+        """Return the same for a label of a node as it is, or its absence."""
+        ...
+
+    def ready_wait_s(self, node: Node) -> float:
+        """Return the same for a Ready node, whose pods restarted while it was not."""
         ...
 
     def evictable(self, pod: Pod) -> bool:

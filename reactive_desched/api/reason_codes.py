@@ -4,6 +4,7 @@ from typing import Final
 
 REASON_CODES: Final = (
     "BackingOff",
+    "ChangedTooRecently",
     "ClaimsDevices",
     "Conflict",
     "ConflictPartnersLeaving",
@@ -162,6 +163,7 @@ GATES: Final = (
     "SafeToEvict",
     "Schedule",
     "SingleReplicas",
+    "StandingTime",
     "StatefulSetOrder",
     "StaticPods",
     "StormBrake",
@@ -175,6 +177,7 @@ GATES: Final = (
 
 SETTINGS: Final = {
     "BackingOff": "evictions.retry",
+    "ChangedTooRecently": "guards.standingTimes",
     "ClaimsDevices": "guards.disabled",
     "CoolingDown": "moves.cooldown",
     "EvictionRateLimited": "budgets",

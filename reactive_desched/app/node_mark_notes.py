@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from reactive_desched.model.node_marks import NODE_MARK_GROUPS, NodeMarkGroup, taint_of
+from reactive_desched.model.taints import NO_SCHEDULE, Taint
 from reactive_desched.plugins.node_taints import NodeTaintsPlugin
 from reactive_desched.policy.guards import GuardSettings
 from reactive_desched.policy.policy import Policy
@@ -11,6 +12,11 @@ from reactive_desched.policy.policy import Policy
 _LEFT: Final = "leaves alone {nodes} ({settings}: leave); a sweep (run --once) evicts from them"
 _LEFT_BY_ARGS: Final = "leaves alone {nodes}, by its arguments"
 _DRAINED: Final = "evicts from {nodes} ({settings}: drain)"
+_OTHERS: Final = (
+    "evicts for a taint of any other key once it has stood for {stood} "
+    "(guards.standingTimes.otherTaints)"
+)
+_A_PERSONS: Final = Taint("", NO_SCHEDULE)
 _DRAINED_BY_ARGS: Final = "evicts from {nodes}, by its includedTaints"
 
 
@@ -27,11 +33,21 @@ def node_mark_notes(policy: Policy, guards: GuardSettings) -> Iterator[str]:
                     settings = ", ".join(f"guards.{group.name}" for group in groups)
                     done = action.format(nodes=nodes, settings=settings)
                     yield f"{plugin.name} of profile {profile.name} {done}"
+                if plugin.acts_on(_A_PERSONS, lambda _: True) and (others_s := _others_s(guards)):
+                    done = _OTHERS.format(stood=f"{others_s:g} s")
+                    yield f"{plugin.name} of profile {profile.name} {done}"
+
+
+def _others_s(guards: GuardSettings) -> float:
+    return guards.reason_rules.taint(_A_PERSONS.key).standing_s
 
 
 def _action(plugin: NodeTaintsPlugin, group: NodeMarkGroup, guards: GuardSettings) -> str:
-    left, taints = guards.left_marks, [taint_of(key, mark) for key, mark in group.marks.items()]
-    if any(plugin.acts_on(taint, lambda taint: taint.key not in left) for taint in taints):
+    def counts(taint: Taint) -> bool:
+        return guards.taint_rule(taint.key).counts
+
+    taints = [taint_of(key, mark) for key, mark in group.marks.items()]
+    if any(plugin.acts_on(taint, counts) for taint in taints):
         return _DRAINED_BY_ARGS if guards.action(group.name) == "leave" else _DRAINED
     in_sweep = any(plugin.acts_on(taint, lambda _: True) for taint in taints)
     return _LEFT if in_sweep else _LEFT_BY_ARGS

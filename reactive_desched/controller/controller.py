@@ -68,7 +68,7 @@ class Controller:
     ) -> None:
         self._dry_run = dry_run
         self.readiness = readiness
-        self.state = ClusterState(config.policy.node_selector)
+        self.state = ClusterState(config.policy.node_selector, clock, wall_clock)
         self.view = ClusterView(self.state, wall_clock)
         self.gates = GateFactory(self.view, clock, config)
         self.config = config

@@ -37,6 +37,7 @@ from reactive_desched.model.objects import PodKey
 from reactive_desched.model.outcomes import PDB_REFUSED, POD_LEAVES, Outcome
 from reactive_desched.model.subjects import NodeSubject, PodSubject
 from reactive_desched.model.wakes import WakeOnEviction, WakeOnPdb, WakeOnPod
+from reactive_desched.policy.guards import GuardName
 from reactive_desched.primitives.deadline_heap import Timers
 from reactive_desched.telemetry.metrics import Metric
 
@@ -453,7 +454,7 @@ class Evaluator:
             self._block(finding_key, decision, since, trigger)
         profile, subject = finding_key[0].profile, finding_key[1]
         evaluation = Evaluation(
-            profile, subject, decision, trigger, now, changed, is_new=last is None
+            profile, subject, decision, trigger, now, changed, is_new=_is_new(last)
         )
         if isinstance(decision, Evict):
             self._evicting[_eviction_key(evaluation)] = finding_key
@@ -480,6 +481,11 @@ def _finding_key(key: SubjectKey, finding: Finding) -> FindingKey:
     instance, subject = key
     uid = finding.pod.uid
     return instance, PodSubject(uid) if isinstance(subject, NodeSubject) else subject, uid
+
+
+def _is_new(last: Blocked[SubjectKey, ChangeTrigger] | None) -> bool:
+    """Say whether a finding was not blocked before, but for the time that it had to stand."""
+    return last is None or last.decision.gate == GuardName.STANDING_TIME
 
 
 def _is_same_answer(last: BlockedDecision, decision: Decision) -> bool:

@@ -47,13 +47,11 @@ def plugin_instances(
     """
     instances: list[PluginInstance] = []
     indexes: list[IndexKey] = []
-    ignored_taints = config.controller.guards.left_marks.keys()
+    rules = config.controller.guards.reason_rules
     for profile in config.policy.profiles:
         evictor = gates.evictor(profile.evictor)
         gate = _profile_gate(profile.name, evictor, config, gates, migrations, dry_run=dry_run)
-        view = ProfileView(
-            state, wall_clock, evictor, gates.node_fit, gates.in_flight, ignored_taints
-        )
+        view = ProfileView(state, wall_clock, evictor, gates.node_fit, gates.in_flight, rules)
         indexes += ((kind, None) for kind in gate.indexes)
         indexes += gates.brakes.indexes
         for plugin in profile.plugins:

@@ -68,7 +68,9 @@ budgets:
   warmUp: null
 brakes: {storm: {pods: 20, window: 2s}}
 evictions: {retry: {initial: 500ms}}
-guards: {disabled: [YoungPods, NewlyReadyPods, UnreadyWorkloads]}
+guards:
+  disabled: [YoungPods, NewlyReadyPods, UnreadyWorkloads]
+  standingTimes: {otherTaints: 200ms, nodeLabels: 200ms}
 moves:
   {maxMoving: {owner: 100%}, cooldown: 0s, nodeCooldown: 0s, futileBackoff: 0s, futileAfter: 100}
 sinks: {stream: {}}
@@ -194,7 +196,8 @@ def _print_intro(console: Console, cluster: DemoCluster, running: RunningControl
         f"and serves\n"
         f"{running.url} (/readyz?verbose, /metrics, /events). "
         f"It watches {size['nodes']} nodes and {size['pods']} pods.\n"
-        "Debounce is 200 ms; the token bucket lets 6 evictions go at once and 4 a second after."
+        "Debounce is 200 ms, and a taint counts once it has stood for 200 ms (by default 25 s);\n"
+        "the token bucket lets 6 evictions go at once and 4 a second after."
     )
 
 

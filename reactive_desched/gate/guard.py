@@ -1,6 +1,6 @@
 """What a guard is: a check of a finding, which reads the cluster and may hold the pod."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from msgspec import Struct
 
@@ -8,7 +8,6 @@ from reactive_desched.api.index import Index
 from reactive_desched.gate.workloads import Workloads
 from reactive_desched.model.decisions import GateReason
 from reactive_desched.model.findings import Finding
-from reactive_desched.model.node_marks import NodeMark
 from reactive_desched.model.objects import Node
 from reactive_desched.model.wakes import WakeOn
 from reactive_desched.policy.guards import GuardName, GuardSettings
@@ -20,7 +19,6 @@ class GuardInputs(Struct, frozen=True):
 
     view: ClusterView
     settings: GuardSettings
-    left_marks: Mapping[str, NodeMark]
     workloads: Workloads
 
     def node(self, finding: Finding) -> Node | None:

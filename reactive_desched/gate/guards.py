@@ -44,9 +44,17 @@ from reactive_desched.model.wakes import (
 )
 from reactive_desched.policy.guards import GuardName, GuardSettings
 from reactive_desched.primitives.counts import format_count
+from reactive_desched.primitives.moments import format_time_of_day
 from reactive_desched.state.indexes.owners import OwnerIndex
 from reactive_desched.state.view import ClusterView
 
+CHANGED_TOO_RECENTLY: Final = GateReason(
+    GuardName.STANDING_TIME,
+    "ChangedTooRecently",
+    "What the finding is about, such as a taint of the node, has not stood for its time in "
+    "`guards.standingTimes`: it may pass by itself.",
+    "guards.standingTimes",
+)
 DO_NOT_EVICT_ANNOTATION: Final = GateReason(
     GuardName.DO_NOT_EVICT,
     "DoNotEvict",
@@ -108,6 +116,16 @@ SINGLE_REPLICA_MOVING: Final = GateReason(
     "SingleReplicaMoving",
     "Another workload of the namespace that wants a single pod was evicted, and is not Ready yet.",
 )
+
+
+def standing_time(finding: Finding, inputs: GuardInputs) -> Hold | None:
+    """Hold pods while what is wrong with their place is so recent that it may pass by itself."""
+    wait_s = finding.counts_from_s - inputs.view.now_s
+    if wait_s <= 0:
+        return None
+    from_ = format_time_of_day(finding.counts_from_s)
+    message = f"it counts from {from_} UTC, if it stands until then"
+    return Hold(CHANGED_TOO_RECENTLY, message, (), wait_s)
 
 
 def do_not_evict(finding: Finding, inputs: GuardInputs) -> Hold | None:
@@ -269,7 +287,7 @@ def drained_node(finding: Finding, inputs: GuardInputs) -> Hold | None:
         message = f"node {node.name} is being deleted"
         return Hold(DRAINED_NODE, message, (WakeOnNode(node.name),))
     for taint in node.taints:
-        mark = inputs.left_marks.get(taint.key)
+        mark = inputs.settings.left_mark(taint.key)
         if mark is not None and mark.empties and finding.details.get("taintKey") != taint.key:
             message = f"{mark.set_by} empties node {node.name} (taint {taint.key})"
             return Hold(DRAINED_NODE, message, (WakeOnNode(node.name),))
@@ -338,6 +356,12 @@ def _running(finding: Finding, inputs: GuardInputs) -> WorkloadState | None:
 
 
 GUARDS: Final = (
+    Guard(
+        GuardName.STANDING_TIME,
+        standing_time,
+        "`guards.standingTimes`, and when the controller saw the taint or label change, or "
+        "`timeAdded` of a taint that stood before",
+    ),
     Guard(
         GuardName.DO_NOT_EVICT,
         do_not_evict,
@@ -423,7 +447,7 @@ class Guards:
 
     def reconfigure(self, settings: GuardSettings) -> None:
         """Apply other settings."""
-        self._inputs = GuardInputs(self._view, settings, settings.left_marks, self._workloads)
+        self._inputs = GuardInputs(self._view, settings, self._workloads)
         self._by_plugin: dict[str, tuple[Guard, ...]] = {}
 
     def check(self, finding: Finding, now: float) -> Refuse | None:

@@ -1,6 +1,7 @@
 """The cluster as the plugins of one profile see it: which pods its evictor protects, what fits."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Final
 
 from reactive_desched.fit.upstream import NodeFit
 from reactive_desched.gate.evictable import EvictableIndex
@@ -8,11 +9,23 @@ from reactive_desched.gate.evictor import DefaultEvictor
 from reactive_desched.gate.in_flight import InFlightEvictions
 from reactive_desched.model.changes import Change
 from reactive_desched.model.labels import Selector
-from reactive_desched.model.objects import Pod
+from reactive_desched.model.node_marks import ReasonRules, is_system_label
+from reactive_desched.model.objects import Node, Pod
 from reactive_desched.model.resources import ResourceList
 from reactive_desched.model.taints import Taint
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.view import ClusterView
+
+AT_ONCE: Final = ReasonRules()
+"""Everything is a reason to evict, at once: the rules of a sweep."""
+
+_ROUNDING_S: Final = 0.001
+"""What rounding may leave of a time that has passed."""
+
+
+def _left_s(wanted_s: float, stands_s: float) -> float:
+    left_s = wanted_s - stands_s
+    return left_s if left_s > _ROUNDING_S else 0.0
 
 
 class ProfileView(ClusterView):
@@ -20,7 +33,7 @@ class ProfileView(ClusterView):
 
     Node fit and evictability lie above the state, so the controller and the sweep make one such
     view for each profile and give it to the profile's plugins. What no plugin asks costs nothing.
-    `ignored_taints` are the keys of taints that are no reason to evict in the mode that runs.
+    `rules` say what of a node is a reason to evict in the mode that runs, and after which time.
     """
 
     def __init__(
@@ -30,10 +43,11 @@ class ProfileView(ClusterView):
         evictor: DefaultEvictor,
         node_fit: NodeFit,
         in_flight: InFlightEvictions,
-        ignored_taints: Collection[str] = (),
+        rules: ReasonRules = AT_ONCE,
     ) -> None:
         super().__init__(state, wall_clock)
-        self._ignored_taints = ignored_taints
+        self._rules = rules
+        self._standing = state.nodes.standing
         self._evictor = evictor
         self._node_fit = node_fit
         self._in_flight = in_flight
@@ -41,7 +55,24 @@ class ProfileView(ClusterView):
 
     def taint_counts(self, taint: Taint) -> bool:
         """Say whether a taint may be a reason to evict; a sweep ignores none."""
-        return taint.key not in self._ignored_taints
+        return self._rules.taint(taint.key).counts
+
+    def taint_wait_s(self, node: Node, taint: Taint) -> float:
+        """Return for how long a taint must still stand before it is a reason to evict."""
+        wanted_s = self._rules.taint(taint.key).standing_s
+        return _left_s(wanted_s, self._standing.taint_s(node.name, taint))
+
+    def label_wait_s(self, node: Node, key: str) -> float:
+        """Return for how long a label must still be as it is before it is a reason to evict."""
+        if key not in node.labels and is_system_label(key):
+            wanted_s, stands_s = self._rules.system_label_s, self._standing.gone_s(node.name, key)
+        else:
+            wanted_s, stands_s = self._rules.label_s, self._standing.label_s(node.name, key)
+        return _left_s(wanted_s, stands_s)
+
+    def ready_wait_s(self, node: Node) -> float:
+        """Return for how long a node must still be Ready before restarts are a reason to evict."""
+        return _left_s(self._rules.ready_s, self._standing.ready_s(node.name))
 
     def evictable(self, pod: Pod) -> bool:
         """Say whether the pod passes every filter of the profile's evictor."""

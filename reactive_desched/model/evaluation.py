@@ -35,7 +35,8 @@ class Evaluation(Struct, frozen=True):
     """A finding of a profile's plugin on a subject, with the decision on it.
 
     `changed` is false when the decision repeats the last one on this finding; `is_new` says that
-    the finding was not blocked before. `decided_at` is monotonic seconds.
+    the finding was not blocked before, but for the time that it had to stand. `decided_at` is
+    monotonic seconds.
     """
 
     profile: str

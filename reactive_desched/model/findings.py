@@ -34,7 +34,9 @@ class Finding(Struct, frozen=True, gc=False):
     `conflicts_with` names the pods that it must not be together with: once they all leave, nothing
     is wrong any more. `details` are the figures behind the message, by names in camelCase that end
     in their unit: whole numbers and texts, no fractions. `options` say how the pod is asked to
-    leave; None for an eviction with the grace period of the policy file.
+    leave; None for an eviction with the grace period of the policy file. `counts_from_s` is when
+    what is wrong has stood long enough to be a reason, in seconds since the epoch; the finding is
+    held until then. Zero: it counts at once.
     """
 
     pod: Pod
@@ -48,6 +50,7 @@ class Finding(Struct, frozen=True, gc=False):
     conflicts_with: tuple[PodKey, ...] = ()
     details: Mapping[str, int | str] = {}
     options: EvictionOptions | None = None
+    counts_from_s: float = 0.0
 
 
 class RequeueAfter(Struct, frozen=True, gc=False):

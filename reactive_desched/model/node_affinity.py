@@ -1,6 +1,6 @@
 """Node selectors and node affinity, as component-helpers' nodeaffinity reads them."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import msgspec
 from msgspec import Struct
@@ -94,6 +94,38 @@ def satisfies_required(
     if affinity is None or affinity.required is None:
         return True
     return affinity.required.matches(name, labels)
+
+
+def mismatch_wait_s(
+    selector: Labels,
+    affinity: NodeAffinity,
+    name: str,
+    labels: Labels,
+    wait_s: Callable[[str], float],
+) -> float:
+    """Return for how long a violation of what is required must still stand to be a reason.
+
+    `wait_s` answers for one label. A term that fails in several labels has failed since the first
+    of them did; the affinity as a whole, since the last of its terms did.
+    """
+    waits = [wait_s(key) for key, value in selector.items() if labels.get(key) != value]
+    if affinity.required is not None and not affinity.required.matches(name, labels):
+        terms = affinity.required.node_selector_terms
+        waits.append(max((_term_wait_s(term, labels, wait_s) for term in terms), default=0.0))
+    return min(waits, default=0.0)
+
+
+def missed_preference_wait_s(
+    terms: Iterable[PreferredTerm], name: str, labels: Labels, wait_s: Callable[[str], float]
+) -> float:
+    """Return for how long the preferred terms that a node misses must still be missed to count."""
+    missed = (term.preference for term in terms if not term.preference.matches(name, labels))
+    return max((_term_wait_s(term, labels, wait_s) for term in missed), default=0.0)
+
+
+def _term_wait_s(term: NodeSelectorTerm, labels: Labels, wait_s: Callable[[str], float]) -> float:
+    failing = [part.key for part in term.match_expressions if not part.matches(labels)]
+    return min(map(wait_s, failing), default=0.0)
 
 
 def preferred_weight(terms: Iterable[PreferredTerm], name: str, labels: Labels) -> int:

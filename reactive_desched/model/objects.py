@@ -341,7 +341,9 @@ class Node(Struct, frozen=True, gc=False):
 
     `load_capacity` is what measured use is a share of where koordinator's annotations say so, None
     where it is `allocatable`. `do_not_disrupt` is Karpenter's annotation, and
-    `do_not_evict` ours.
+    `do_not_evict` ours. `taints_added_s` has for each taint its `timeAdded` or None; it is empty
+    where no taint has one. `ready_since_s` is when the Ready condition last changed.
+    `created_s` is None where that is not known.
     """
 
     name: str
@@ -356,6 +358,9 @@ class Node(Struct, frozen=True, gc=False):
     do_not_disrupt: str | None = None
     is_terminating: bool = False
     do_not_evict: str | None = None
+    taints_added_s: tuple[int | None, ...] = ()
+    ready_since_s: int | None = None
+    created_s: int | None = None
 
     @property
     def key(self) -> str:

@@ -46,6 +46,7 @@ from reactive_desched.moves.move import (
     past_move,
 )
 from reactive_desched.policy.configuration import Configuration
+from reactive_desched.policy.guards import GuardName
 from reactive_desched.primitives.deadline_heap import Timers
 from reactive_desched.state.indexes.owners import OwnerIndex
 from reactive_desched.state.indexes.workload_pods import WorkloadPods
@@ -108,6 +109,7 @@ class MoveTracker:
     def reconfigure(self, config: Configuration) -> None:
         """Apply other settings, to the moves under way from their next step on."""
         self._timeout_s = config.controller.moves.ready_timeout_s
+        self._guards = config.controller.guards
         debounce = config.controller.debounce
         self._verdict_s = {
             plugin.name: debounce.for_plugin(plugin.name).quiet_s + VERDICT_S
@@ -216,11 +218,22 @@ class MoveTracker:
         return self.next_due() != due
 
     def observe(self, finding: Finding, now: float) -> None:
-        """Take in a finding: its plugin may find the same of the replacement of a pod."""
+        """Take in a finding: its plugin may find the same of the replacement of a pod.
+
+        One that may still pass by itself says nothing of where the replacement landed.
+        """
+        if self._may_pass(finding):
+            return
         if self._memory.observe(finding, now):
             move = self._by_replacement.get(finding.pod.uid)
             if move is not None:
                 move.confirm_finding()
+
+    def _may_pass(self, finding: Finding) -> bool:
+        """Say whether what is wrong must stand longer to be a reason to evict."""
+        return finding.counts_from_s > self._view.now_s and self._guards.holds(
+            GuardName.STANDING_TIME, finding.plugin
+        )
 
     def next_due(self) -> float | None:
         """Return when the next move is given up, or has its verdict."""

@@ -1,6 +1,7 @@
 """A pod's node violates its required affinity, or another meets the preferred one better."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Final
 
 from pydantic import Field, ValidationInfo, field_validator
@@ -21,7 +22,11 @@ from reactive_desched.model.changes import (
     Resynced,
 )
 from reactive_desched.model.findings import Finding
-from reactive_desched.model.node_affinity import satisfies_required
+from reactive_desched.model.node_affinity import (
+    mismatch_wait_s,
+    missed_preference_wait_s,
+    satisfies_required,
+)
 from reactive_desched.model.objects import Node, Pod
 from reactive_desched.model.subjects import NodeOrPod
 from reactive_desched.primitives.hints import did_you_mean, quote, sole_near_name
@@ -37,6 +42,8 @@ Explanation = tuple[str, dict[str, int | str]]
 """A message, and the figures behind it."""
 
 Check = Callable[[Pod, Node, View], Explanation | None]
+
+Wait = Callable[[Pod, Node, View], float]
 
 
 class NodeAffinityArgs(ScopedArgs):
@@ -82,7 +89,10 @@ class NodeAffinityPlugin(PodPlugin[NodeAffinityArgs]):
     """Pods whose node violates required affinity, or is not the best by preferred affinity.
 
     As upstream, a bare nodeSelector does not qualify a pod, but counts once it has required
-    affinity; and a pod goes only if some node fits it.
+    affinity; and a pod goes only if some node fits it. In reactive mode a label of its node that
+    is gone or differs must stay so for 25 s, and one that programs set and that is gone for 5 min
+    (`guards.standingTimes.nodeLabels` and `systemLabels`): they take labels away and set them again
+    when they restart. A sweep evicts at once.
     """
 
     name = "RemovePodsViolatingNodeAffinity"
@@ -142,7 +152,16 @@ class NodeAffinityPlugin(PodPlugin[NodeAffinityArgs]):
                 if (explanation := check(pod, node, view)) is not None:
                     if self.args.covers(pod):
                         reason, numbers = explanation
-                        yield Finding(pod, self.name, reason, needs_fit=True, details=numbers)
+                        wait_s = _WAITS[check](pod, node, view)
+                        from_s = view.now_s + wait_s if wait_s else 0.0
+                        yield Finding(
+                            pod,
+                            self.name,
+                            reason,
+                            needs_fit=True,
+                            details=numbers,
+                            counts_from_s=from_s,
+                        )
                     break
 
 
@@ -165,6 +184,25 @@ def _prefers_other_node(pod: Pod, node: Node, view: View) -> Explanation | None:
     reason = f"prefers another node: weight {weight} on {node.name}, best is {best}"
     return reason, {"affinityType": PREFERRED, "weight": weight, "bestWeight": best}
 
+
+def _violated_wait_s(pod: Pod, node: Node, view: View) -> float:
+    affinity = pod.spec.node_affinity
+    assert affinity is not None, "it violates its node affinity"
+    wait_s = partial(view.label_wait_s, node)
+    return mismatch_wait_s(pod.spec.node_selector, affinity, node.name, node.labels, wait_s)
+
+
+def _missed_wait_s(pod: Pod, node: Node, view: View) -> float:
+    affinity = pod.spec.node_affinity
+    assert affinity is not None, "it prefers another node"
+    wait_s = partial(view.label_wait_s, node)
+    return missed_preference_wait_s(affinity.preferred, node.name, node.labels, wait_s)
+
+
+_WAITS: Final[dict[Check, Wait]] = {
+    _violates_required: _violated_wait_s,
+    _prefers_other_node: _missed_wait_s,
+}
 
 _CHECKS: Final[dict[str, Check]] = {
     REQUIRED: _violates_required,

@@ -19,7 +19,8 @@ from reactive_desched.model.changes import (
     Resynced,
 )
 from reactive_desched.model.findings import Finding
-from reactive_desched.model.objects import Pod
+from reactive_desched.model.node_marks import find_mark
+from reactive_desched.model.objects import Node, Pod
 from reactive_desched.model.subjects import NodeOrPod
 from reactive_desched.model.taints import NO_SCHEDULE, PREFER_NO_SCHEDULE, Taint, untolerated
 
@@ -47,10 +48,16 @@ class NodeTaintsArgs(ScopedArgs):
 class NodeTaintsPlugin(PodPlugin[NodeTaintsArgs]):
     """Pods that fail to tolerate a relevant NoSchedule taint; NoExecute is the cluster's own.
 
+    In reactive mode a taint must last to be a reason. A taint of a person's own key counts once it
+    has stood for 25 s (`guards.standingTimes.otherTaints`, or `byTaint` for a key of yours); one
+    that is removed and set again, or gets another value, begins anew. What systems set and take
+    off by themselves does not count: memory, disk and pid pressure, nodes that are not ready or
+    start, agents of the network, of storage or of devices that are not ready; nor do the taints of
+    cordons, autoscalers and maintenance. The settings make those of a group count, such as by
+    `guards.pressureNodes: drain`; a taint that `includedTaints` names counts in any case, and
+    like all of them after its standing time. A sweep evicts for all of them at once.
     The taints `node.kubernetes.io/not-ready` and `node.kubernetes.io/unreachable` count only while
     the node's Ready condition agrees (False, or Unknown): they lag behind when a node comes back.
-    In reactive mode the taints of cordons, autoscalers and maintenance do not count, unless
-    the guards in the settings say drain for them or `includedTaints` names them.
     """
 
     name = "RemovePodsViolatingNodeTaints"
@@ -76,13 +83,20 @@ class NodeTaintsPlugin(PodPlugin[NodeTaintsArgs]):
         if (node_and_pods := view.pods_of(subject)) is None:
             return
         node, pods = node_and_pods
-        taints = tuple(t for t in node.confirmed_taints if self.acts_on(t, view.taint_counts))
-        if not taints:
+        waits = {
+            taint: view.taint_wait_s(node, taint)
+            for taint in node.confirmed_taints
+            if self.acts_on(taint, view.taint_counts)
+        }
+        if not waits:
             return
-        for pod, taint in first_untolerated(pods, taints):
+        now_s, soonest_first = view.now_s, sorted(waits, key=waits.__getitem__)
+        for pod, taint in first_untolerated(pods, soonest_first):
             if self.args.covers(pod):
                 reason = f"does not tolerate {taint} on {node.name}"
-                yield Finding(pod, self.name, reason, details=_details(taint))
+                from_s = now_s + waits[taint] if waits[taint] else 0.0
+                details = _details(taint)
+                yield Finding(pod, self.name, reason, details=details, counts_from_s=from_s)
 
     def describe(self, pod: Pod, view: View) -> str:
         """Name the taints of the node: those the pod tolerates, and those that do not count."""
@@ -91,16 +105,29 @@ class NodeTaintsPlugin(PodPlugin[NodeTaintsArgs]):
         node = found[1]
         if not node.taints:
             return f"{node.name} has no taint"
-        texts = []
-        for taint in node.taints:
-            if taint not in node.confirmed_taints:
-                why = "does not count: the node's Ready condition disagrees"
-            elif not self.acts_on(taint, view.taint_counts):
-                why = "does not count here"
-            else:
-                why = "is tolerated"
-            texts.append(f"{taint} {why}")
-        return f"{node.name}: {', '.join(texts)}"
+        texts = (f"{taint} {self._standing_of(taint, node, view)}" for taint in node.taints)
+        return f"{node.name}: {'; '.join(texts)}"
+
+    def _standing_of(self, taint: Taint, node: Node, view: View) -> str:
+        """Say why a taint is no reason to evict a pod, or that the pod tolerates it."""
+        if taint not in node.confirmed_taints:
+            return "does not count: the node's Ready condition disagrees"
+        if self.acts_on(taint, view.taint_counts):
+            return "is tolerated"
+        if not self.acts_on(taint, lambda _: True):
+            return f"does not count: {self._left_by_args(taint)}"
+        if (found := find_mark(taint.key)) is None:
+            return "does not count here"
+        group, mark = found
+        return f"does not count (guards.{group.name}: leave): it is set by {mark.set_by}"
+
+    def _left_by_args(self, taint: Taint) -> str:
+        """Say which of the arguments leaves a taint alone, or that its effect does."""
+        if taint.effect == PREFER_NO_SCHEDULE and not self.args.include_prefer_no_schedule:
+            return "includePreferNoSchedule is not set"
+        if taint.effect not in (NO_SCHEDULE, PREFER_NO_SCHEDULE):
+            return f"{taint.effect} is the cluster's own"
+        return "excludedTaints names it" if self.args.excluded_taints else "includedTaints does not"
 
     def acts_on(self, taint: Taint, counts: Callable[[Taint], bool]) -> bool:
         """Say whether pods that do not tolerate a taint are flagged.

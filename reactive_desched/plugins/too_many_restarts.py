@@ -57,6 +57,9 @@ class TooManyRestartsPlugin(PodPlugin[TooManyRestartsArgs]):
     """Pods, ended ones included, whose containers restarted as often as the threshold, or more.
 
     Restarts are summed over the containers. Of a node's pods the one with most restarts goes first.
+    In reactive mode no pod is evicted for restarts before the node has been Ready for 2 min
+    (`guards.standingTimes.readyNodes`): a node that boots restarts every pod, some several times
+    until what they need is there. A sweep evicts at once.
     """
 
     name = "RemovePodsHavingTooManyRestarts"
@@ -85,7 +88,8 @@ class TooManyRestartsPlugin(PodPlugin[TooManyRestartsArgs]):
         """Flag every pod that restarted too often and is in one of the states."""
         if (node_and_pods := view.all_pods_of(subject)) is None:
             return
-        found = []
+        found, wait_s = [], view.ready_wait_s(node_and_pods[0])
+        from_s = view.now_s + wait_s if wait_s else 0.0
         for pod in node_and_pods[1]:
             restarts = self._restarts(pod)
             if restarts < self._threshold:
@@ -95,7 +99,7 @@ class TooManyRestartsPlugin(PodPlugin[TooManyRestartsArgs]):
         for restarts, pod in sorted(found, key=itemgetter(0), reverse=True):
             message = f"restarted {restarts} times, the limit is {self._threshold}"
             details = {"restarts": restarts, "restartThreshold": self._threshold}
-            yield Finding(pod, self.name, message, details=details)
+            yield Finding(pod, self.name, message, details=details, counts_from_s=from_s)
 
     def describe(self, pod: Pod, view: View) -> str:
         """Say how often the pod restarted, beside the threshold."""

@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, Literal
+from fnmatch import fnmatchcase
+from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
 from reactive_desched.api.args import Count, Seconds, Section
-from reactive_desched.model.node_marks import NODE_MARK_GROUPS, NodeMark
+from reactive_desched.model.node_marks import NodeMark, ReasonRules, TaintRule, find_mark
 from reactive_desched.model.objects import RESTARTS_ALWAYS, OwnerReference
 
 NodeMarkAction = Literal["leave", "drain"]
@@ -20,6 +21,7 @@ ANY_KIND = "*"
 class GuardName(StrEnum):
     """The guards by the names that decisions carry as their gate."""
 
+    STANDING_TIME = "StandingTime"
     DO_NOT_EVICT = "DoNotEvict"
     SAFE_TO_EVICT = "SafeToEvict"
     DO_NOT_DISRUPT = "DoNotDisrupt"
@@ -35,6 +37,65 @@ class GuardName(StrEnum):
     UNREADY_WORKLOADS = "UnreadyWorkloads"
     STATEFUL_SET_ORDER = "StatefulSetOrder"
     SINGLE_REPLICAS = "SingleReplicas"
+
+
+class StandingTimeSettings(Section):
+    """How long what was found must stand before it is a reason to evict: what is brief passes.
+
+    A taint that was removed and set again, or whose value or effect changed, begins anew. What
+    stood before the controller started counts from when it was first seen, unless the taint has
+    a `timeAdded`.
+    """
+
+    cordoned_nodes_s: Seconds = Field(
+        default=25.0, description="The taint of a cordon, where it counts."
+    )
+    scaled_down_nodes_s: Seconds = Field(
+        default=25.0, description="The taints of `guards.scaledDownNodes`, where they count."
+    )
+    maintenance_nodes_s: Seconds = Field(
+        default=25.0, description="The taints of `guards.maintenanceNodes`, where they count."
+    )
+    pressure_nodes_s: Seconds = Field(
+        default=60.0, description="The taints of `guards.pressureNodes`, where they count."
+    )
+    unready_nodes_s: Seconds = Field(
+        default=60.0, description="The taints of `guards.unreadyNodes`, where they count."
+    )
+    starting_nodes_s: Seconds = Field(
+        default=60.0, description="The taints of `guards.startingNodes`, where they count."
+    )
+    agent_nodes_s: Seconds = Field(
+        default=60.0, description="The taints of `guards.agentNodes`, where they count."
+    )
+    other_taints_s: Seconds = Field(
+        default=25.0,
+        description="Every other taint, such as a person's own; longer than an agent of an unknown "
+        "name takes to restart. `2s` lets a person's taint act at once, and any other's, too.",
+    )
+    by_taint: Mapping[str, Seconds] = Field(
+        default={},
+        description="Standing times of single taints, by key or by a pattern with `*`; they come "
+        "before those above, the first that matches.",
+    )
+    node_labels_s: Seconds = Field(
+        default=25.0,
+        description="A label that a node lacks, or has with another value, and for which a pod's "
+        "node affinity or node selector does not match.",
+    )
+    system_labels_s: Seconds = Field(
+        default=300.0,
+        description="A label that a node lacks and that programs set, as node feature discovery, "
+        "the kubelet and cloud controllers do: they take it away and set it again.",
+    )
+    ready_nodes_s: Seconds = Field(
+        default=120.0,
+        description="How long a node that came back must be Ready before the restarts of its pods "
+        "are a reason for RemovePodsHavingTooManyRestarts.",
+    )
+
+
+_STANDING_TIMES: Final = StandingTimeSettings.model_construct()
 
 
 class GuardSettings(Section):
@@ -53,6 +114,30 @@ class GuardSettings(Section):
         default="leave",
         description="The same for the taints of nodes that are shut down, taken back by the cloud, "
         "or repaired.",
+    )
+    pressure_nodes: NodeMarkAction = Field(
+        default="leave",
+        description="The same for the taints of memory, disk and pid pressure: the kubelet evicts "
+        "by rank, and the taint goes once it has relieved the node.",
+    )
+    unready_nodes: NodeMarkAction = Field(
+        default="leave",
+        description="The same for the taints of nodes that are not ready, unreachable, without "
+        "network or not initialized; the node lifecycle and cloud controllers take them off.",
+    )
+    starting_nodes: NodeMarkAction = Field(
+        default="leave",
+        description="The same for start-up and readiness taints, as of cluster-autoscaler, "
+        "Karpenter, the node readiness controller and Gardener.",
+    )
+    agent_nodes: NodeMarkAction = Field(
+        default="leave",
+        description="The same for the taints of network, storage and device agents that are not "
+        "ready: they keep new pods away while the agent restarts.",
+    )
+    standing_times: StandingTimeSettings = Field(
+        default=_STANDING_TIMES,
+        description="How long what was found must stand before it is a reason to evict.",
     )
     min_pod_age_s: Seconds = Field(
         default=10.0,
@@ -109,23 +194,48 @@ class GuardSettings(Section):
 
     def action(self, group: str) -> NodeMarkAction:
         """Return what is done about a group of node marks, given by its field's name."""
-        actions: Mapping[str, NodeMarkAction] = {
-            "cordonedNodes": self.cordoned_nodes,
-            "scaledDownNodes": self.scaled_down_nodes,
-            "maintenanceNodes": self.maintenance_nodes,
-        }
-        return actions[group]
+        action: NodeMarkAction = getattr(self, _FIELDS[group])
+        return action
+
+    def left_mark(self, key: str) -> NodeMark | None:
+        """Return what is known of a taint's key that is no reason to evict; None of any other."""
+        if (found := find_mark(key)) is None or self.action(found[0].name) == "drain":
+            return None
+        return found[1]
+
+    def taint_rule(self, key: str) -> TaintRule:
+        """Say whether taints of this key are a reason to evict, and after which time."""
+        times, found = self.standing_times, find_mark(key)
+        counts = found is None or self.action(found[0].name) == "drain"
+        for pattern, standing_s in times.by_taint.items():
+            if fnmatchcase(key, pattern):
+                return TaintRule(counts, standing_s)
+        field = "other_taints" if found is None else _FIELDS[found[0].name]
+        standing_s = getattr(times, f"{field}_s")
+        return TaintRule(counts, standing_s)
 
     @property
-    def left_marks(self) -> Mapping[str, NodeMark]:
-        """The taints that are no reason to evict, by key."""
-        return {
-            key: mark
-            for group in NODE_MARK_GROUPS
-            if self.action(group.name) == "leave"
-            for key, mark in group.marks.items()
-        }
+    def reason_rules(self) -> ReasonRules:
+        """What of a node is a reason to evict, and after which time."""
+        if GuardName.STANDING_TIME in self.disabled:
+            return ReasonRules(lambda key: TaintRule(self.left_mark(key) is None))
+        times = self.standing_times
+        return ReasonRules(
+            self.taint_rule, times.node_labels_s, times.system_labels_s, times.ready_nodes_s
+        )
 
     def holds(self, guard: GuardName, plugin: str) -> bool:
         """Say whether a guard is on for the findings of a plugin."""
         return guard not in self.disabled and guard not in self.ignored_by.get(plugin, ())
+
+
+_FIELDS: Final = {
+    "cordonedNodes": "cordoned_nodes",
+    "scaledDownNodes": "scaled_down_nodes",
+    "maintenanceNodes": "maintenance_nodes",
+    "pressureNodes": "pressure_nodes",
+    "unreadyNodes": "unready_nodes",
+    "startingNodes": "starting_nodes",
+    "agentNodes": "agent_nodes",
+}
+"""The fields of the groups of node marks, here and in the standing times."""

@@ -115,8 +115,9 @@ _PLUGINS: Final = {
     Aim.DRAIN_TAINTED: (
         _Plugin(
             "RemovePodsViolatingNodeTaints",
-            "Pods that do not tolerate a NoSchedule taint of their node leave. A cordon does\n"
-            "  # not count, unless guards.cordonedNodes of the settings is drain.",
+            "Pods that do not tolerate a NoSchedule taint of their node leave, once it has stood\n"
+            "  # for 25 s (guards.standingTimes of the settings). A cordon does not count, unless\n"
+            "  # guards.cordonedNodes is drain; nor do pressure and agents that are not ready.",
         ),
         _Plugin(
             "RemovePodsViolatingNodeAffinity",

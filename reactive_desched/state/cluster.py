@@ -13,6 +13,7 @@ from reactive_desched.state.index_registry import IndexKey, IndexRegistry
 from reactive_desched.state.nodes import NodeStore
 from reactive_desched.state.pods import PodStore
 from reactive_desched.state.resources import WATCHED_KINDS
+from reactive_desched.state.standing import Clock, StandingTimes
 from reactive_desched.state.store import ControllerStore, Store
 
 
@@ -20,14 +21,20 @@ class ClusterState:
     """Every watched object, and the indexes over them; an object in, its changes out.
 
     Everything is updated per object, nothing is recomputed. Only nodes that match `node_selector`,
-    the policy's, and are ready are eligible.
+    the policy's, and are ready are eligible. `clock` gives monotonic seconds and `wall_clock` the
+    time of day: since when a taint stands is noted by them. In a sweep time stands still.
     """
 
-    def __init__(self, node_selector: Selector = EVERYTHING) -> None:
+    def __init__(
+        self,
+        node_selector: Selector = EVERYTHING,
+        clock: Clock = lambda: 0.0,
+        wall_clock: Clock = lambda: 0.0,
+    ) -> None:
         self._indexes = IndexRegistry(self)
         self.index: Final = self._indexes.get  # asked for at every step: no wrapper
         hooks = self._indexes.hooks
-        self.nodes = NodeStore(node_selector, hooks)
+        self.nodes = NodeStore(node_selector, hooks, StandingTimes(clock, wall_clock))
         self.pods = PodStore(self.nodes, hooks)
         self._stores: dict[type[ClusterObject], Any] = {  # Any: the store of the key's objects
             kind.record: ControllerStore(kind.record, hooks)

@@ -23,6 +23,7 @@ from reactive_desched.model.resources import (
     with_more,
 )
 from reactive_desched.state.index_registry import IndexHooks
+from reactive_desched.state.standing import StandingTimes
 
 
 class NodeRecord:
@@ -104,12 +105,14 @@ class NodeStore:
     """All nodes by name, and which of them are eligible.
 
     A node is eligible when it is ready and matches the policy's node selector: as in the SIG
-    descheduler, pods on other nodes are neither judged nor evicted.
+    descheduler, pods on other nodes are neither judged nor evicted. `standing` says since when they
+    are as they are.
     """
 
-    def __init__(self, selector: Selector, hooks: IndexHooks) -> None:
+    def __init__(self, selector: Selector, hooks: IndexHooks, standing: StandingTimes) -> None:
         self._selector = selector
         self._hooks = hooks
+        self.standing = standing
         self._records: dict[str, NodeRecord] = {}
         self.eligible_count = 0
 
@@ -176,7 +179,10 @@ class NodeStore:
         record.node = node
         self._set_eligible(record, node)
         if old is not None and _equivalent(old, node):
+            if old.taints_added_s != node.taints_added_s:
+                self.standing.follow(old, node)
             return []
+        self.standing.follow(old, node)
         was_eligible = before is not None and before.eligible
         changes: list[Change] = []
         if record.eligible:
@@ -201,6 +207,7 @@ class NodeStore:
             return []
         record.node, record.eligible = None, False
         self.eligible_count -= before.eligible
+        self.standing.forget(node.name)
         self.remove_if_empty(record)
         changes: list[Change] = [NodeGone(node.name)] if before.eligible else []
         return changes + self._call_hooks(before, None)

@@ -13,11 +13,12 @@ from reactive_desched.fit.scheduler import SchedulerNodeFit
 from reactive_desched.fit.upstream import UpstreamNodeFit
 from reactive_desched.gate.evictor import DefaultEvictor
 from reactive_desched.gate.in_flight import InFlightEvictions
-from reactive_desched.gate.profile_view import ProfileView
+from reactive_desched.gate.profile_view import AT_ONCE, ProfileView
 from reactive_desched.model.changes import Change, PodChange, Resynced
 from reactive_desched.model.decisions import Decision, Evict
 from reactive_desched.model.findings import Finding, RequeueAfter, YieldPoint
 from reactive_desched.model.moves import MovedPods
+from reactive_desched.model.node_marks import ReasonRules, TaintRule
 from reactive_desched.model.objects import ClusterObject, Pod, PodKey
 from reactive_desched.model.outcomes import Outcome
 from reactive_desched.model.subjects import NodeSubject, PodSubject
@@ -44,14 +45,14 @@ def build_view(
     state: ClusterState,
     evictor: DefaultEvictorArgs | None = None,
     wall_clock: Callable[[], float] = lambda: 0.0,
-    ignored_taints: Collection[str] = (),
+    rules: ReasonRules = AT_ONCE,
 ) -> ProfileView:
     """Return what the plugins of a profile with this evictor see, with upstream's node fit."""
     view = ClusterView(state, wall_clock)
     node_fit = UpstreamNodeFit(view)
     default = DefaultEvictor(evictor or DefaultEvictorArgs(), view, node_fit)
     in_flight = InFlightEvictions(wall_clock)
-    return ProfileView(state, wall_clock, default, node_fit, in_flight, ignored_taints)
+    return ProfileView(state, wall_clock, default, node_fit, in_flight, rules)
 
 
 class _Gate:
@@ -124,7 +125,8 @@ class Scenario:
 
     Time stands still except in `wait`; `now_s` is the time of day it begins at. `evictor` is the
     profile's evictor, which the plugin sees through its view alone: `decide` takes the place of
-    the gate, and by default lets every pod go. `ignored_taints` are no reason to evict.
+    the gate, and by default lets every pod go. `ignored_taints` are no reason to evict; all others
+    are once they have stood for `standing_s`, and so are labels of nodes, and their readiness.
     No pod is evicted until the test removes it.
     """
 
@@ -136,14 +138,22 @@ class Scenario:
         evictor: DefaultEvictorArgs | None = None,
         decide: Decide = Evict,
         ignored_taints: Collection[str] = (),
+        standing_s: float = 0.0,
     ) -> None:
-        self.state = ClusterState()
+        self.state = ClusterState(clock=lambda: self._elapsed_s, wall_clock=lambda: self.now_s)
         self._start_s = now_s
         self._elapsed_s = 0.0
         self._evictor = evictor
         self._decide = decide
         self._ignored_taints = ignored_taints
-        self.view = build_view(self.state, evictor, lambda: self.now_s, ignored_taints)
+        self._standing_s = standing_s
+        rules = ReasonRules(
+            lambda key: TaintRule(key not in ignored_taints, standing_s),
+            standing_s,
+            standing_s,
+            standing_s,
+        )
+        self.view = build_view(self.state, evictor, lambda: self.now_s, rules)
         self._recorded = _RecordingPlugin(plugin)
         at_once = DebounceConfig(0, 0)
         instance = PluginInstance("test", self._recorded, _Gate(decide), self.view, at_once)
@@ -243,6 +253,7 @@ class Scenario:
             evictor=self._evictor,
             decide=self._decide,
             ignored_taints=self._ignored_taints,
+            standing_s=self._standing_s,
         )
         return fresh.flagged()
 

@@ -10,6 +10,7 @@ from pydantic import BaseModel
 from reactive_desched.api.args import file_key, needs_restart
 from reactive_desched.app.config_reload import ActiveConfig
 from reactive_desched.controller.controller import Controller
+from reactive_desched.model.node_marks import ReasonRules
 from reactive_desched.model.taints import NO_SCHEDULE, Taint
 from reactive_desched.model.zone_status import ZoneRule
 from reactive_desched.policy.configuration import Configuration
@@ -68,6 +69,19 @@ def ignores(taint: str) -> Effect:
         return not instance.view.taint_counts(Taint(taint, NO_SCHEDULE))
 
     return effect
+
+
+def stands(taint: str) -> Effect:
+    return lambda controller, _: _rules(controller).taint(taint).standing_s
+
+
+def rule(name: str) -> Effect:
+    return lambda controller, _: getattr(_rules(controller), name)
+
+
+def _rules(controller: Controller) -> ReasonRules:
+    [instance] = controller.evaluator._instances
+    return instance.view._rules
 
 
 def guarded(setting: str) -> Effect:
@@ -168,8 +182,29 @@ RELOADABLE: dict[str, tuple[object, Effect, object]] = {
             "cordonedNodes": "node.kubernetes.io/unschedulable",
             "scaledDownNodes": "karpenter.sh/disrupted",
             "maintenanceNodes": "medik8s.io/drain",
+            "pressureNodes": "node.kubernetes.io/disk-pressure",
+            "unreadyNodes": "node.kubernetes.io/network-unavailable",
+            "startingNodes": "readiness.k8s.io/a",
+            "agentNodes": "node.cilium.io/agent-not-ready",
         }.items()
     },
+    **{
+        f"guards.standingTimes.{group}": ("9m", stands(taint), 540)
+        for group, taint in {
+            "cordonedNodes": "node.kubernetes.io/unschedulable",
+            "scaledDownNodes": "karpenter.sh/disrupted",
+            "maintenanceNodes": "medik8s.io/drain",
+            "pressureNodes": "node.kubernetes.io/disk-pressure",
+            "unreadyNodes": "node.kubernetes.io/network-unavailable",
+            "startingNodes": "readiness.k8s.io/a",
+            "agentNodes": "node.cilium.io/agent-not-ready",
+            "otherTaints": "team",
+        }.items()
+    },
+    "guards.standingTimes.byTaint": ({"team": "9m"}, stands("team"), 540),
+    "guards.standingTimes.nodeLabels": ("9m", rule("label_s"), 540),
+    "guards.standingTimes.systemLabels": ("9m", rule("system_label_s"), 540),
+    "guards.standingTimes.readyNodes": ("9m", rule("ready_s"), 540),
     "guards.minPodAge": ("1m", guarded("min_pod_age_s"), 60),
     "guards.minReadyTime": ("1m", guarded("min_ready_time_s"), 60),
     "guards.minJobTriesLeft": (3, guarded("min_job_tries_left"), 3),

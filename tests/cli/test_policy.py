@@ -277,6 +277,7 @@ def test_a_file_that_is_not_there_is_one_line_among_others(
     assert said.splitlines() == [
         golden(),
         "p: note: " + golden.shared("nodes left alone"),
+        "p: note: " + golden.shared("other taints"),
         "p: note: " + golden.shared("limits"),
         "2 files: 1 error, 0 warnings",
     ]

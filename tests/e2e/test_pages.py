@@ -52,6 +52,7 @@ kind: ReactiveSettings
 debounce: {quiet: 200ms, maxWait: 2s}
 journal: {checkpoints: {every: 1s}}
 sinks: {stream: {}}
+guards: {standingTimes: {otherTaints: 0s, nodeLabels: 0s}}
 """
 TO_STDOUT = """
 apiVersion: reactive-desched/v1alpha1

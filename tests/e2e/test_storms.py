@@ -25,11 +25,13 @@ debounce: {quiet: 200ms, maxWait: 2s}
 client: {readTimeout: 5s, totalTimeout: 5s}
 """
 """A pod whose request a killed controller left open is evicted 30 s after `totalTimeout`."""
+NO_AGES = (
+    "guards: {minPodAge: 0s, minReadyTime: 0s, standingTimes: {otherTaints: 0s, nodeLabels: 0s}}\n"
+)
 OLD, APPS, REPLICAS = ("o1", "o2", "o3"), ("web", "api", "db"), 8
 PER_MINUTE, BURST, MOVING = 120, 4, 2
 STORM = f"""{HEAD}
-guards: {{minPodAge: 0s, minReadyTime: 0s}}
-brakes: {{storm: {{pods: 10}}}}
+{NO_AGES}brakes: {{storm: {{pods: 10}}}}
 moves: {{maxMoving: {{owner: {MOVING}}}}}
 budgets:
   cluster: {{evictions: {PER_MINUTE}, per: 1m, burst: {BURST}}}
@@ -185,7 +187,7 @@ def test_a_rollout_during_a_drain_is_waited_for_and_one_pod_is_missing_at_most(
     referee: AuditCrosscheck,
     tmp_path: Path,
 ) -> None:
-    playground.settings = f"{HEAD}{NO_BUDGETS}guards: {{minPodAge: 0s, minReadyTime: 0s}}\n"
+    playground.settings = f"{HEAD}{NO_BUDGETS}{NO_AGES}"
     playground.add_nodes("n1")
     old = playground.deploy("web", 6)
     playground.add_nodes("n2")

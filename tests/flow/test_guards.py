@@ -34,6 +34,7 @@ from reactive_desched.primitives.token_bucket import TokenRate
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.view import ClusterView
 from reactive_desched.testing.builders import READY, node, pod
+from tests.support.configurations import PROMPT
 from tests.support.flow import FakeEdgesController
 
 pytestmark = pytest.mark.anyio
@@ -261,7 +262,7 @@ async def test_the_evict_annotation_overrides_the_marks_for_other_tools(
 
 
 async def evicted_with(*objects: ClusterObject) -> list[str]:
-    async with controller(GuardSettings()).running() as flow:
+    async with controller(PROMPT).running() as flow:
         await anyio.sleep(100)
         flow.sync_and_resume(TAINTED, FREE, *objects)
         await anyio.sleep(1)
@@ -367,7 +368,7 @@ async def test_a_pod_that_started_or_became_ready_a_moment_ago_is_evicted_a_mome
 async def test_a_pod_that_has_ended_may_be_of_any_age_and_of_any_workload() -> None:
     ended = pod("web", on="n1", created=100, status=PodStatus("Failed"))
     rolling_out = change(WEB_DEPLOYMENT, rollout="half of it")
-    async with controller(GuardSettings()).running() as flow:
+    async with controller(PROMPT).running() as flow:
         await anyio.sleep(103)
         flow.sync_and_resume(node("n1"), FREE, ended, SET, rolling_out)
         await anyio.sleep(1)

@@ -12,6 +12,7 @@ from reactive_desched.gate.guards import Guards
 from reactive_desched.gate.workloads import Workloads
 from reactive_desched.model.decisions import Decision, Evict, Refuse
 from reactive_desched.model.findings import Finding
+from reactive_desched.model.node_marks import NODE_MARK_GROUPS
 from reactive_desched.model.objects import (
     Annotations,
     ClusterObject,
@@ -172,7 +173,7 @@ def test_what_a_guard_holds_a_fresh_evaluation_would_hold(
         NodeTaintsPlugin(NodeTaintsArgs()),
         now_s=NOW_S,
         decide=held.decide,
-        ignored_taints=GuardSettings().left_marks.keys(),
+        ignored_taints={key for group in NODE_MARK_GROUPS for key in group.marks},
     )
     held.scenario = cluster
     cluster.apply(*NODES, *STARTS[start])

@@ -65,6 +65,9 @@ MARKS = {
     for key, mark in group.marks.items()
 }
 
+LAGGING = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+"""They repeat the Ready condition: on a node that is Ready they are left over."""
+
 
 @pytest.mark.parametrize("taint", MARKS)
 async def test_no_mark_empties_a_node_unless_its_setting_or_the_policy_says_so(taint: str) -> None:
@@ -73,9 +76,10 @@ async def test_no_mark_empties_a_node_unless_its_setting_or_the_policy_says_so(t
     named = soft | {"includedTaints": (taint.rpartition(":")[0],)}
 
     assert await evicted_after(taint, args=soft) == []
-    assert await evicted_after(taint, args=named) == ["web"]
     [setting] = (each for of, each in MARKS.items() if of.split(":")[0] == taint.split(":")[0])
-    assert await evicted_after(taint, args=soft, **{setting: "drain"}) == ["web"]
+    may_count = [] if taint.split(":")[0] in LAGGING else ["web"]
+    assert await evicted_after(taint, args=named) == may_count
+    assert await evicted_after(taint, args=soft, **{setting: "drain"}) == may_count
 
 
 @pytest.mark.parametrize("settings", [{}, {"ignored_by": {NodeAffinityPlugin.name: ()}}])

@@ -13,7 +13,7 @@ START_S = 5.0
 
 
 def guarded(world: SimulatedCluster, *disabled: GuardName) -> DescheduledCluster:
-    guards = GuardSettings(disabled=disabled)
+    guards = GuardSettings(disabled=(GuardName.STANDING_TIME, *disabled))
     return DescheduledCluster(world, NodeTaintsPlugin(NodeTaintsArgs()), guards=guards)
 
 

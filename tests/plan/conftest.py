@@ -34,7 +34,8 @@ class World:
         self.policy.write_text(POLICY, encoding="utf-8")
 
     def node(self, name: str, *tainted: str, ready: str = "True", **labels: str) -> Object:
-        taints = [{"key": key, "effect": "NoSchedule"} for key in tainted]
+        since = {"effect": "NoSchedule", "timeAdded": "2026-05-01T11:00:00Z"}
+        taints = [{"key": key, **since} for key in tainted]
         return {
             "apiVersion": "v1",
             "kind": "Node",

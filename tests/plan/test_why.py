@@ -110,7 +110,7 @@ def test_every_plugin_says_what_it_sees_of_a_pod_with_which_nothing_is_wrong(
         "PodLifeTime": "is 1h old, the limit is 1d",
         "RemoveFailedPods": "the pod is Running",
         "RemovePodsHavingTooManyRestarts": "restarted 0 times, the limit is 5",
-        "RemovePodsViolatingNodeTaints": "n1: quiet:NoSchedule does not count here",
+        "RemovePodsViolatingNodeTaints": golden("taint"),
         "RemovePodsViolatingNodeAffinity": golden("node affinity"),
         "RemovePodsViolatingInterPodAntiAffinity": golden("anti-affinity"),
         "RemoveDuplicates": golden("duplicates"),

@@ -1,14 +1,19 @@
 import msgspec
 
 from reactive_desched.model.changes import NodeAdded, NodeGone, NodeLabelsChanged, NodeTaintsChanged
-from reactive_desched.model.labels import EVERYTHING, parse_selector
+from reactive_desched.model.labels import EVERYTHING, Selector, parse_selector
 from reactive_desched.model.objects import Pod, PodStatus
 from reactive_desched.model.resources import PODS
 from reactive_desched.state.index_registry import IndexHooks
 from reactive_desched.state.nodes import NodeRecord, NodeStore, changed_keys
+from reactive_desched.state.standing import StandingTimes
 from reactive_desched.testing.builders import node, pod
 
 ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
+
+
+def node_store(selector: Selector = EVERYTHING) -> NodeStore:
+    return NodeStore(selector, IndexHooks(), StandingTimes(lambda: 0.0, lambda: 0.0))
 
 
 def web(cpu: str = "1", phase: str = "Running") -> Pod:
@@ -75,7 +80,7 @@ def test_taking_a_pod_away_leaves_nothing_of_it() -> None:
 
 
 def test_an_older_version_of_a_node_is_ignored() -> None:
-    table = NodeStore(EVERYTHING, IndexHooks())
+    table = node_store()
     table.upsert(node("n1", version=5))
 
     assert table.upsert(node("n1", "a:NoSchedule", version=4)) == []
@@ -84,14 +89,14 @@ def test_an_older_version_of_a_node_is_ignored() -> None:
 
 
 def test_versions_that_are_no_numbers_are_never_older() -> None:
-    table = NodeStore(EVERYTHING, IndexHooks())
+    table = node_store()
     table.upsert(node("n1", version=5))
 
     assert table.upsert(node("n1", "a:NoSchedule", version=0)) == [NodeTaintsChanged("n1")]
 
 
 def test_versions_of_different_nodes_of_one_name_are_not_compared() -> None:
-    table = NodeStore(EVERYTHING, IndexHooks())
+    table = node_store()
     table.upsert(node("n1", version=5))
     reborn = msgspec.structs.replace(node("n1", "a:NoSchedule", version=4), uid="reborn")
 
@@ -99,7 +104,7 @@ def test_versions_of_different_nodes_of_one_name_are_not_compared() -> None:
 
 
 def test_a_node_that_is_not_known_cannot_go() -> None:
-    table = NodeStore(EVERYTHING, IndexHooks())
+    table = node_store()
     table.record("n1").add_pod(web())
 
     assert table.remove(node("n1")) == []
@@ -107,7 +112,7 @@ def test_a_node_that_is_not_known_cannot_go() -> None:
 
 
 def test_a_node_that_did_not_count_goes_without_a_word() -> None:
-    table = NodeStore(EVERYTHING, IndexHooks())
+    table = node_store()
     table.upsert(node("n1", ready="False"))
     assert table.remove(node("n1")) == []
     table.upsert(node("n2"))
@@ -117,7 +122,7 @@ def test_a_node_that_did_not_count_goes_without_a_word() -> None:
 
 
 def test_a_name_is_kept_while_a_node_or_a_pod_bears_it() -> None:
-    table = NodeStore(EVERYTHING, IndexHooks())
+    table = node_store()
     table.upsert(node("empty"))
     table.upsert(node("busy"))
     table.upsert(node("done"))
@@ -143,7 +148,7 @@ def test_changed_keys_are_those_added_removed_and_altered() -> None:
     )
 
     assert changed_keys(before, after) == {"gone", "new", "other"}
-    table = NodeStore(EVERYTHING, IndexHooks())
+    table = node_store()
     table.upsert(node("n1", labels=before))
     assert table.upsert(node("n1", labels=after)) == [
         NodeLabelsChanged("n1", frozenset({"gone", "new", "other"}))
@@ -155,7 +160,7 @@ def counting(table: NodeStore) -> list[str]:
 
 
 def test_another_selection_says_which_nodes_came_and_went() -> None:
-    table = NodeStore(parse_selector("pool=a"), IndexHooks())
+    table = node_store(parse_selector("pool=a"))
     for one in (
         node("n1", labels={"pool": "a"}),
         node("n2", labels={"pool": "b"}),

@@ -25,6 +25,7 @@ from reactive_desched.primitives.debounce import DebounceConfig
 from reactive_desched.primitives.token_bucket import TokenRate
 
 __all__ = [
+    "PROMPT",
     "UNGUARDED",
     "UNLIMITED_MOVES",
     "make_configuration",
@@ -38,8 +39,14 @@ UNGUARDED = GuardSettings(
     cordoned_nodes="drain",
     scaled_down_nodes="drain",
     maintenance_nodes="drain",
+    pressure_nodes="drain",
+    unready_nodes="drain",
+    starting_nodes="drain",
+    agent_nodes="drain",
     disabled=tuple(GuardName),
 )
+PROMPT = GuardSettings(disabled=(GuardName.STANDING_TIME,))
+"""The guards as they are by default, but that nothing needs to stand for a time."""
 NO_BRAKES = BrakeSettings(zones=None, storm=None, pending=None)
 UNLIMITED_MOVES: Final = MoveSettings(
     max_moving=MaxMovingSettings(owner=None, namespace=None, node=None, zone=None, cluster=None),

@@ -75,7 +75,7 @@ class DescheduledCluster:
             debounce = DebounceConfig(quiet_s, 10 * quiet_s)
             config = make_configuration((profile,), debounce=debounce, moves=moves, guards=guards)
         self.config = config
-        self.state = ClusterState()
+        self.state = ClusterState(clock=self._now, wall_clock=self._now)
         tables = InternTables()
         self._codecs = {
             resource: ResourceCodec(kind, tables)

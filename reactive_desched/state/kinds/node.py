@@ -1,6 +1,7 @@
 """Nodes: taints, labels, readiness and what can be allocated."""
 
 from collections.abc import Callable
+from datetime import datetime
 from typing import Final
 
 from msgspec import Raw, field
@@ -56,6 +57,7 @@ class NodeMetadata(Metadata, frozen=True, gc=False):
     """A node's metadata."""
 
     annotations: NodeAnnotations = NodeAnnotations()
+    creation_timestamp: Timestamp | None = None
     deletion_timestamp: Timestamp | None = None
 
 
@@ -64,13 +66,23 @@ class NodeCondition(WireStruct, frozen=True, gc=False):
 
     type: str = ""
     status: str = ""
+    last_transition_time: Timestamp | None = None
+
+
+class NodeTaint(WireStruct, frozen=True, gc=False):
+    """A taint, and when it was set, which the API server says of some."""
+
+    key: str
+    effect: str
+    value: str = ""
+    time_added: Timestamp | None = None
 
 
 class NodeSpec(WireStruct, frozen=True, gc=False):
     """A node's spec."""
 
     unschedulable: bool = False
-    taints: tuple[Taint, ...] = ()
+    taints: tuple[NodeTaint, ...] = ()
 
 
 class NodeStatus(WireStruct, frozen=True, gc=False):
@@ -99,6 +111,8 @@ def _reader(tables: InternTables) -> Callable[[WireNode], Node]:
     def read(wire: WireNode) -> Node:
         metadata, spec, status = wire.metadata, wire.spec, wire.status
         allocatable = intern_field(tables.allocatable, status.allocatable, resources)
+        taints = spec.taints
+        ready = next((c for c in status.conditions if c.type == "Ready"), None)
         return Node(
             name=intern(metadata.name),
             uid=metadata.uid,
@@ -106,17 +120,32 @@ def _reader(tables: InternTables) -> Callable[[WireNode], Node]:
             labels={
                 key: interned(value) or intern(value) for key, value in metadata.labels.items()
             },
-            taints=spec.taints,
+            taints=tuple(Taint(t.key, t.effect, t.value) for t in taints) if taints else (),
             unschedulable=spec.unschedulable,
             allocatable=allocatable,
-            ready_status=next((c.status for c in status.conditions if c.type == "Ready"), None),
+            ready_status=None if ready is None else ready.status,
             load_capacity=_load_capacity(metadata.annotations, allocatable),
             do_not_disrupt=metadata.annotations.do_not_disrupt,
             do_not_evict=metadata.annotations.do_not_evict,
             is_terminating=metadata.deletion_timestamp is not None,
+            taints_added_s=tuple(map(_added_s, taints)) if _has_times(taints) else (),
+            created_s=_seconds(metadata.creation_timestamp),
+            ready_since_s=None if ready is None else _seconds(ready.last_transition_time),
         )
 
     return read
+
+
+def _has_times(taints: tuple[NodeTaint, ...]) -> bool:
+    return any(taint.time_added is not None for taint in taints)
+
+
+def _added_s(taint: NodeTaint) -> int | None:
+    return _seconds(taint.time_added)
+
+
+def _seconds(moment: datetime | None) -> int | None:
+    return None if moment is None else int(moment.timestamp())
 
 
 def _load_capacity(annotations: NodeAnnotations, allocatable: ResourceList) -> ResourceList | None:

@@ -1,0 +1,123 @@
+"""Since when nodes have their taints and labels as they are, and since when they are Ready.
+
+The API says of some taints when they were set, and of labels nothing; so the cluster state notes
+when it saw the change. Times are monotonic seconds: a step of the time of day neither shortens nor
+lengthens what is seen to stand.
+"""
+
+from collections.abc import Callable, Iterable
+from math import inf
+from typing import Final
+
+from reactive_desched.model.objects import Node
+from reactive_desched.model.taints import Taint
+
+LONGEST_S: Final = 3600.0
+"""A label that changed longer ago than this counts as standing since the node is known."""
+
+MAX_LABELS: Final = 1000
+"""So many changed labels of a node are remembered; beyond that the oldest is forgotten."""
+
+Clock = Callable[[], float]
+
+
+class _NodeTimes:
+    """The times of one node; of labels only those that changed since the node is known."""
+
+    __slots__ = ("created", "known_since", "labels", "ready_since", "taints")
+
+    def __init__(self, known_since: float) -> None:
+        self.known_since = self.created = known_since
+        self.ready_since = known_since
+        self.taints: dict[Taint, float] = {}
+        self.labels: dict[str, float] = {}
+
+
+class StandingTimes:
+    """Follows the nodes one by one; what is asked of a node that is not known stands for ever.
+
+    `clock` gives monotonic seconds and `wall_clock` the time of day, by which the times that the
+    API server gives are read when a node is seen for the first time: when it was created, when a
+    taint was added, and when its Ready condition changed.
+    """
+
+    def __init__(self, clock: Clock, wall_clock: Clock) -> None:
+        self._clock = clock
+        self._wall_clock = wall_clock
+        self._nodes: dict[str, _NodeTimes] = {}
+
+    def follow(self, old: Node | None, new: Node) -> None:
+        """Take in a node that appeared, or differs from what it was."""
+        now = self._clock()
+        times = self._nodes.get(new.name)
+        if old is None or times is None or old.uid != new.uid:
+            times = self._nodes[new.name] = _NodeTimes(now)
+            since = now - self._wall_clock()  # of the epoch, on the monotonic clock
+            if new.created_s is not None:
+                times.created = min(now, since + new.created_s)
+            if new.ready_since_s is not None:
+                times.ready_since = min(now, since + new.ready_since_s)
+            times.taints = {
+                taint: now if added_s is None else min(now, since + added_s)
+                for taint, added_s in _with_times(new)
+            }
+            return
+        if old.is_ready != new.is_ready:
+            times.ready_since = now
+        if old.taints != new.taints or old.taints_added_s != new.taints_added_s:
+            before = dict(_with_times(old))
+            times.taints = {
+                taint: times.taints.get(taint, now)
+                if taint in before and before[taint] == added_s
+                else now
+                for taint, added_s in _with_times(new)
+            }
+        if old.labels is not new.labels and old.labels != new.labels:
+            self._note_labels(times, old, new, now)
+
+    def forget(self, name: str) -> None:
+        """Take in that a node is gone."""
+        self._nodes.pop(name, None)
+
+    def taint_s(self, node: str, taint: Taint) -> float:
+        """Return for how long a node has had a taint."""
+        times = self._nodes.get(node)
+        return inf if times is None else self._clock() - times.taints.get(taint, -inf)
+
+    def label_s(self, node: str, key: str) -> float:
+        """Return for how long a label of a node has been as it is, or has been absent.
+
+        What was so when the node was seen for the first time counts since its creation.
+        """
+        if (times := self._nodes.get(node)) is None:
+            return inf
+        return self._clock() - times.labels.get(key, times.created)
+
+    def gone_s(self, node: str, key: str) -> float:
+        """Return for how long a label of a node is seen to be absent."""
+        if (times := self._nodes.get(node)) is None:
+            return inf
+        return self._clock() - times.labels.get(key, times.known_since)
+
+    def ready_s(self, node: str) -> float:
+        """Return for how long a node has been Ready, or not Ready."""
+        times = self._nodes.get(node)
+        return inf if times is None else self._clock() - times.ready_since
+
+    @staticmethod
+    def _note_labels(times: _NodeTimes, old: Node, new: Node, now: float) -> None:
+        for key in old.labels.keys() | new.labels.keys():
+            if old.labels.get(key) != new.labels.get(key):
+                times.labels.pop(key, None)
+                times.labels[key] = now
+        while times.labels and (
+            len(times.labels) > MAX_LABELS or next(iter(times.labels.values())) < now - LONGEST_S
+        ):
+            del times.labels[next(iter(times.labels))]
+
+
+def _with_times(node: Node) -> Iterable[tuple[Taint, int | None]]:
+    """Pair each taint with the time at which it was added, where the API server says it."""
+    if not node.taints_added_s:
+        return ((taint, None) for taint in node.taints)
+    return zip(node.taints, node.taints_added_s, strict=True)
