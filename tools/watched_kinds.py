@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
 
+from reactive_desched.controller.asked_kinds import ALWAYS_ASKED
 from reactive_desched.state.kinds.kind import Purpose
 from reactive_desched.state.resources import (
     PLAN_RESOURCES,
@@ -45,6 +46,10 @@ def watched_kinds_page() -> str:
         "The controller lists and watches these kinds in all namespaces.",
         "It evicts nothing before each of them is in sync.",
         "An optional kind may be forbidden: the controller logs the effect below and goes on.",
+        "So it does where no enabled plugin, filter or guard, and no node fit that one of them asks,",
+        "reads a required kind: a policy that is loaded later and reads it pauses evictions.",
+        "A right that is missing is named in the log, by `/readyz?verbose` and by `status`, with",
+        "the rule to grant; the controller asks again each minute or two.",
         "",
         "| resource | API group | scope | read for | without the right to list it |",
         "|---|---|---|---|---|",
@@ -62,7 +67,8 @@ def watched_kinds_page() -> str:
 
 def _row(kind: AnyWatchedKind) -> str:
     scope = "namespaced" if kind.namespaced else "cluster"
-    effect = kind.if_forbidden or "required: nothing is evicted"
+    required = "required" if kind.resource in ALWAYS_ASKED else "required where something reads it"
+    effect = kind.if_forbidden or f"{required}: nothing is evicted"
     group = f"`{kind.group}`" if kind.group else "core"
     return f"| `{kind.resource}` | {group} | {scope} | {kind.read_for} | {effect} |"
 

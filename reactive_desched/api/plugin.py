@@ -177,7 +177,9 @@ class Plugin(ABC, Generic[SubjectT, ArgsT]):
     Base of DeschedulePlugin, which judges subjects one by one, and of BalancePlugin, which plans.
     `name` is what policy files say; `extension_point` is the upstream one it runs at; `reacts_to`
     lists every change that can create or alter a finding. `judges_completed_pods` says that pods
-    which have ended are judged as well.
+    which have ended are judged as well. `asks_node_fit` is False for a plugin that never asks the
+    view for a node, and whose findings do not need one: the controller goes on without the right to
+    list what node fit alone reads.
     """
 
     name: ClassVar[str]
@@ -185,6 +187,7 @@ class Plugin(ABC, Generic[SubjectT, ArgsT]):
     reacts_to: ClassVar[tuple[type[Change], ...]]
     indexes: ClassVar[tuple[type[Index], ...]] = ()
     judges_completed_pods: ClassVar[bool] = False
+    asks_node_fit: ClassVar[bool] = True
 
     def __init__(self, args: ArgsT) -> None:
         self.args = args

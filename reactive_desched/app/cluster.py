@@ -73,7 +73,7 @@ async def _kube_system_uid(session: Transport) -> str:
     reply = await session.request("GET", _NAMESPACES, params=_QUERY)
     if not reply.ok:
         if reply.status in _RETRYABLE or reply.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-            text = f"GET {_NAMESPACES}: {reply.status} {reply.error.message}"
+            text = f"GET {_NAMESPACES}: {reply.status} {reply.error.advice}"
             raise RequestRejected(text, retryable=True)
         return ""
     try:

@@ -64,5 +64,5 @@ def _pause_check(controller: Controller, name: str) -> CheckResult:
     controller.pauses.check()  # a suspend, or a fault of the journal, pauses when it is looked for
     status = controller.readiness.pauses[name]
     if controller.pauses.leadership.is_standby and name in _OF_THE_LEADER:
-        return CheckResult(ok=True, message=status.reason or status.note)
-    return CheckResult(not status.reason, status.reason or status.note)
+        return CheckResult(ok=True, message=status.text or status.note)
+    return CheckResult(not status.reason, status.text or status.note)

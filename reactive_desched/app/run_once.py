@@ -25,6 +25,7 @@ from reactive_desched.app.options import (
 from reactive_desched.app.recording import Recording, start_recording
 from reactive_desched.app.serving import bound_addresses, open_server
 from reactive_desched.app.start_up import log_api_server, log_identity
+from reactive_desched.controller.asked_kinds import effect_without, unasked_in_sweep
 from reactive_desched.controller.controller import decision_context
 from reactive_desched.errors import ClusterError, ConfigError, SnapshotUnavailable
 from reactive_desched.eviction.dry_run import StillClusterEvictor
@@ -65,7 +66,6 @@ from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.resources import (
     OWNER_RESOURCES,
     USAGE_RESOURCES,
-    WATCHED_KINDS,
 )
 from reactive_desched.state.view import ClusterView
 from reactive_desched.sweep.cycle import Cycle, CycleDecision
@@ -126,7 +126,9 @@ async def _until_done(deps: Dependencies) -> int:
             session,
             needed_resources(deps.configuration.policy, node_fit),
             Progress(),
-            optional_resources=OWNER_RESOURCES | USAGE_RESOURCES,
+            optional_resources=OWNER_RESOURCES
+            | USAGE_RESOURCES
+            | unasked_in_sweep(deps.configuration.policy, fits_as_scheduler=node_fit == SCHEDULER),
         )
         snapshot = await with_measured_use(snapshot, deps.configuration, session, SystemClock())
         snapshot = snapshot.with_fresh_samples(deps.configuration.settings.usage, time.time())
@@ -282,7 +284,7 @@ def _log_snapshot(snapshot: Snapshot, deps: Dependencies, log: Logger) -> None:
     for unread in snapshot.unreadable:
         log.warning("skipped an object", kind=unread.kind, name=unread.name, message=unread.message)
     for resource, reason in snapshot.forbidden.items():
-        effect = WATCHED_KINDS[resource].if_forbidden
+        effect = effect_without(resource)
         log.warning(
             "an optional resource cannot be read", resource=resource, effect=effect, message=reason
         )

@@ -179,7 +179,7 @@ class StatusPage:
             policy=_policy_in_force(self._active),
             pause=controller.pauses.check(),
             pauses=tuple(
-                NamedState(name, each.reason, each.note)
+                NamedState(name, each.text, each.note)
                 for name, each in controller.readiness.pauses.items()
             ),
             brakes=tuple(NamedState(*each) for each in controller.pauses.brake_messages().items()),

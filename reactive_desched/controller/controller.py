@@ -7,6 +7,7 @@ All that decides is synchronous. Reflectors call `apply` through a `ResourceEven
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
+from reactive_desched.controller.asked_kinds import asked_kinds
 from reactive_desched.controller.backoff import PodBackoff
 from reactive_desched.controller.evaluator import Evaluator
 from reactive_desched.controller.instances import flapping_config, plugin_instances
@@ -271,6 +272,7 @@ class Controller:
         """
         now = self._clock()
         self.config = config
+        self.readiness.set_asked(asked_kinds(config))
         self._superseded = set(self.evicting)
         self._backoff.reconfigure(config.controller.evictions.retry)
         changes = self.state.set_node_selector(config.policy.node_selector)

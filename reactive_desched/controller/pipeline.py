@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
+from reactive_desched.controller.asked_kinds import asked_kinds
 from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.description import ControllerDescription
 from reactive_desched.controller.evictions import EvictionPool
@@ -60,7 +61,7 @@ def build_pipeline(  # noqa: PLR0913 -- each is one edge of the pipeline, or a c
     to_sync = (*RESOURCES_TO_SYNC, *_resources_of_jobs(config.controller.migration))
     controller = Controller(
         config,
-        readiness=Readiness(to_sync, observer, work_available),
+        readiness=Readiness(to_sync, observer, work_available, asked_kinds(config)),
         recorder=recorder,
         observer=observer,
         work_available=work_available,

@@ -12,12 +12,13 @@
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from msgspec import Struct
 
 from reactive_desched.model.observer import Observer
+from reactive_desched.model.rights import Right, how_to_grant
 from reactive_desched.primitives.wakeup import Epoch, Latch, Wakeup
 
 _REQUEST: Final = re.compile(r"^(?:GET|list|watch) /\S+: ")
@@ -42,12 +43,22 @@ def sync_pause(resource: str) -> str:
 class PauseStatus(Struct, frozen=True):
     """Why a pause holds, or, when it does not, what limits the controller still; empty for none.
 
-    `denial` is the API server's denial that led to the note.
+    `denial` is the API server's denial that led to the note, and `right` what would end either.
+    `is_unasked` says that the controller goes without only as nothing that is enabled reads it.
     """
 
     reason: str = ""
     note: str = ""
     denial: str = ""
+    right: Right | None = None
+    is_unasked: bool = False
+
+    @property
+    def text(self) -> str:
+        """The reason, and the right to grant, if that would end it; empty while nothing holds."""
+        if not self.reason or self.right is None:
+            return self.reason
+        return f"{self.reason}; {how_to_grant((self.right,))}"
 
 
 _RESUMED: Final = PauseStatus()
@@ -59,18 +70,23 @@ class Readiness:
     """The pauses of one controller; it works while none holds.
 
     Each change of the first reason goes to the observer; `work_available` is notified when the
-    last pause ends. `epoch` advances when the process was suspended: every reflector then opens
-    its watch anew before its resource counts as synced. `synced` is set when every resource was in
-    sync for the first time.
+    last pause ends. `asked` names the resources that something reads, None for all. `epoch`
+    advances when the process was suspended: every reflector then opens its watch anew before its
+    resource counts as synced. `synced` is set when every resource was in sync for the first time.
     """
 
     def __init__(
-        self, resources: Iterable[str], observer: Observer, work_available: Wakeup
+        self,
+        resources: Iterable[str],
+        observer: Observer,
+        work_available: Wakeup,
+        asked: Collection[str] | None = None,
     ) -> None:
         self.epoch = Epoch()
         self.synced = Latch()
         self._observer = observer
         self._work_available = work_available
+        self._asked = asked
         self._sync_pauses = tuple(map(sync_pause, resources))
         self._pauses = {
             STOPPING: _RESUMED,
@@ -102,13 +118,32 @@ class Readiness:
         holding = [name for name, status in self._pauses.items() if status.reason]
         return bool(holding) and INTENTIONAL.issuperset(holding)
 
-    def pause(self, name: str, reason: str) -> None:
-        """Let nothing be evaluated or evicted until this pause is ended by its name."""
-        self._set(name, PauseStatus(reason))
+    def asks_for(self, resource: str) -> bool:
+        """Say whether something that is enabled reads the objects of a resource."""
+        return self._asked is None or resource in self._asked
 
-    def resume(self, name: str, note: str = "", denial: str = "") -> None:
-        """End this pause; `note` says what the controller goes without, by which denial."""
-        self._set(name, PauseStatus(note=note, denial=denial))
+    def set_asked(self, resources: Collection[str]) -> None:
+        """Replace the resources that something reads; pause for what is denied and read now."""
+        self._asked = resources
+        for resource in resources:
+            status = self._pauses.get(name := sync_pause(resource), _RESUMED)
+            if status.is_unasked:
+                self.pause(name, status.denial, status.right)
+
+    def pause(self, name: str, reason: str, right: Right | None = None) -> None:
+        """Let nothing be evaluated or evicted until this pause is ended by its name.
+
+        `right` is what the API server denies the controller, where that is why.
+        """
+        self._set(name, PauseStatus(reason, right=right))
+
+    def resume(self, name: str) -> None:
+        """End this pause."""
+        self._set(name, _RESUMED)
+
+    def go_without(self, name: str, status: PauseStatus) -> None:
+        """End this pause, of something that the API server denies; `status` has no reason."""
+        self._set(name, status)
 
     def pause_sync(self, reason: str) -> None:
         """Pause for every resource in sync, and have every reflector open its watch anew."""
@@ -128,19 +163,21 @@ class Readiness:
     def message(self) -> str:
         """Name all pauses that hold by their reasons, and each denial; empty when none holds.
 
-        What several requests met is said once, without their paths. The text stays the same when a
-        denied resource is given up: it is logged once.
+        What several requests met is said once, without their paths; last come the missing rights.
+        The text stays the same when a denied resource is given up: it is logged once.
         """
         if not self._reason:
             return ""
         held: dict[str, list[tuple[str, str]]] = {}
+        rights = [each.right for each in self._pauses.values() if each.right is not None]
         for name, status in self._pauses.items():
             if text := status.reason or status.denial:
                 held.setdefault(_REQUEST.sub("", text), []).append((name, text))
-        return "; ".join(
+        causes = (
             f"{', '.join(name for name, _ in each)}: {cause if len(each) > 1 else each[0][1]}"
             for cause, each in held.items()
         )
+        return "; ".join(filter(None, (*causes, how_to_grant(rights))))
 
     def _set(self, name: str, status: PauseStatus) -> None:
         if self._pauses[name] != status:
@@ -162,7 +199,5 @@ class Readiness:
                 self._work_available.notify()
 
     def _first_reason(self) -> str:
-        held = (
-            f"{name}: {status.reason}" for name, status in self._pauses.items() if status.reason
-        )
+        held = (f"{name}: {status.text}" for name, status in self._pauses.items() if status.reason)
         return next(held, "")

@@ -4,14 +4,16 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from reactive_desched.controller.asked_kinds import effect_without
 from reactive_desched.controller.controller import Controller
-from reactive_desched.controller.readiness import sync_pause
+from reactive_desched.controller.readiness import PauseStatus, sync_pause
 from reactive_desched.controller.worker import Worker
 from reactive_desched.errors import Malformed
 from reactive_desched.kube.codec import ReflectorStore
 from reactive_desched.model.changes import Change
 from reactive_desched.model.objects import ClusterObject
 from reactive_desched.model.observer import Observer
+from reactive_desched.model.rights import Right, how_to_grant, right_to_read
 from reactive_desched.state.resources import WATCHED_KINDS
 
 _KEYS_PER_STEP: Final = 1_000
@@ -22,8 +24,8 @@ class ResourceEventHandler(ReflectorStore[ClusterObject]):
 
     A new list is compared with the old state, so that what a lost watch missed, deletions
     included, becomes changes. The handler owns the pause `sync/<resource>`: it holds while a list
-    is applied, and until a watch is open. An optional resource that the API server denies does
-    not hold it, and measured use never does.
+    is applied, and until a watch is open. A resource that the API server denies does not hold it
+    where it is optional, or nothing that is enabled reads it; measured use never does.
     """
 
     def __init__(
@@ -109,14 +111,31 @@ class ResourceEventHandler(ReflectorStore[ClusterObject]):
         Returns whether the controller goes on without it.
         """
         self._state.set_readable(self._resource, readable=False)
-        if self._kind.optional and not self._is_denied:
-            self._is_denied = True
-            effect = self._kind.if_forbidden
-            if self._kind.holds_evictions or self._state.has_followers(self._kind.record):
-                self._observer.on_resource_missing(self._resource, effect, reason)
-            self._resume(f"not watched: {effect} ({reason})", reason)
-            self._worker.wake()
-        return self._kind.optional
+        is_unasked = not (self._kind.optional or self._readiness.asks_for(self._resource))
+        goes_without = self._kind.optional or is_unasked
+        if goes_without and not self._is_denied:
+            self._go_without(reason, is_unasked=is_unasked)
+        self._is_denied = goes_without
+        return goes_without
+
+    def _go_without(self, reason: str, *, is_unasked: bool) -> None:
+        effect = effect_without(self._resource)
+        right = self._missing_right(reason)
+        how = "" if right is None else f"; {how_to_grant((right,))}"
+        if self._kind.holds_evictions or self._state.has_followers(self._kind.record):
+            self._observer.on_resource_missing(self._resource, effect, reason + how)
+        if self._kind.holds_evictions:
+            status = PauseStatus(
+                note=f"not watched: {effect} ({reason}{how})",
+                denial=reason,
+                right=right,
+                is_unasked=is_unasked,
+            )
+            self._readiness.go_without(self._pause_name, status)
+        self._worker.wake()
+
+    def _missing_right(self, reason: str) -> Right | None:
+        return right_to_read(self._kind.group, self._resource, reason)
 
     def mark_synced(self) -> None:
         """A watch is open; with a complete list the resource is in sync."""
@@ -131,11 +150,11 @@ class ResourceEventHandler(ReflectorStore[ClusterObject]):
 
     def _pause(self, reason: str) -> None:
         if self._kind.holds_evictions:
-            self._readiness.pause(self._pause_name, reason)
+            self._readiness.pause(self._pause_name, reason, self._missing_right(reason))
 
-    def _resume(self, note: str = "", denial: str = "") -> None:
+    def _resume(self) -> None:
         if self._kind.holds_evictions:
-            self._readiness.resume(self._pause_name, note, denial)
+            self._readiness.resume(self._pause_name)
 
     def _apply(self, changes: list[Change], version: int) -> None:
         if self._controller.apply(changes, version):

@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from reactive_desched.controller.asked_kinds import (
+    effect_without,
+    unasked_in_sweep,
+    unasked_kinds,
+)
 from reactive_desched.errors import ConfigError
+from reactive_desched.fit.upstream import SCHEDULER
 from reactive_desched.model.history import PastEviction
 from reactive_desched.plan.evaluation import PlanResult
 from reactive_desched.plan.missing_inputs import (
@@ -48,7 +54,6 @@ from reactive_desched.state.resources import (
     PODS,
     RESOURCES,
     USAGE_RESOURCES,
-    WATCHED_KINDS,
 )
 
 if TYPE_CHECKING:
@@ -379,7 +384,7 @@ def _load_live_snapshot(
         configuration,
         resources,
         progress,
-        optional_resources=_optional(options.mode),
+        optional_resources=_optional(options.mode, configuration),
         show_nodes=options.show_nodes,
     )
     try:
@@ -404,11 +409,14 @@ def _reads_jobs(options: PlanOptions, configuration: Configuration) -> bool:
     return configuration.written.migration is not None
 
 
-def _optional(mode: PlanMode) -> frozenset[str]:
+def _optional(mode: PlanMode, configuration: Configuration) -> frozenset[str]:
     """Return what a preview does without where it may not be listed, as its actor does."""
     if mode is PlanMode.RUN:
-        return OPTIONAL_RESOURCES | MIGRATION_RESOURCES
-    return OWNER_RESOURCES | USAGE_RESOURCES | MIGRATION_RESOURCES
+        return OPTIONAL_RESOURCES | MIGRATION_RESOURCES | unasked_kinds(configuration)
+    unasked = unasked_in_sweep(
+        configuration.policy, fits_as_scheduler=mode.node_fit(configuration) == SCHEDULER
+    )
+    return OWNER_RESOURCES | USAGE_RESOURCES | MIGRATION_RESOURCES | unasked
 
 
 def _warnings(
@@ -423,7 +431,7 @@ def _warnings(
         yield f"{more} more objects cannot be read and were left out"
     yield from snapshot.partial_lists
     for resource in snapshot.forbidden:
-        yield f"{resource} cannot be listed: {WATCHED_KINDS[resource].if_forbidden}"
+        yield f"{resource} cannot be listed: {effect_without(resource)}"
     yield from dict.fromkeys(snapshot.usage_problems.values())
     yield from missing_nodes(snapshot)
     if loaded.server is None:

@@ -12,11 +12,13 @@ from reactive_desched.kube.client.responses import Body
 from reactive_desched.kube.client.session import KubeConfigOptions, Transport, open_session
 from reactive_desched.kube.codec import Codec, ListPage, WatchEvent, make_codecs
 from reactive_desched.kube.watch.initial_list import list_once
+from reactive_desched.model.rights import Right, how_to_grant, right_to_read
 from reactive_desched.plan.measured_use import with_measured_use
 from reactive_desched.plan.progress import Progress
 from reactive_desched.plan.snapshot import Snapshot, SnapshotBuilder
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.state.kinds.interning import InternTables
+from reactive_desched.state.resources import WATCHED_KINDS
 
 __all__ = ["list_snapshot", "read_live_snapshot"]
 
@@ -112,6 +114,9 @@ def _refused_message(missing: Mapping[str, RequestRejected]) -> str:
         remedy = "check that the kubeconfig names the address of the API server itself"
     elif denied:
         remedy = f"give this account the right to list {', '.join(denied)} in all namespaces"
+        rights = (_right_to_list(resource, missing[resource]) for resource in denied)
+        if grant := how_to_grant(right for right in rights if right is not None):
+            remedy += f": {grant}"
     elif any(error.retryable for error in missing.values()):
         remedy = "check that the API server runs, and that the kubeconfig names its address"
     else:
@@ -120,6 +125,10 @@ def _refused_message(missing: Mapping[str, RequestRejected]) -> str:
         f"the cluster cannot be read completely, so nothing is decided:\n{lines}\n"
         f"{remedy}; `plan` can also read files: -f FILE with what kubectl get … -A -o json wrote"
     )
+
+
+def _right_to_list(resource: str, error: RequestRejected) -> Right | None:
+    return right_to_read(WATCHED_KINDS[resource].group, resource, str(error), ("list",))
 
 
 class _CountingCodec:

@@ -52,6 +52,7 @@ class FailedPodsPlugin(PodPlugin[FailedPodsArgs]):
     """
 
     name = "RemoveFailedPods"
+    asks_node_fit = False
     reacts_to = POD_CHANGES_IN_ANY_PHASE
     judges_completed_pods = True
 

@@ -44,6 +44,7 @@ class InterPodAntiAffinityPlugin(DeschedulePlugin[PodSubject, InterPodAntiAffini
     """
 
     name = "RemovePodsViolatingInterPodAntiAffinity"
+    asks_node_fit = False
     indexes = (PodAffinity,)
     reacts_to = (
         Resynced,

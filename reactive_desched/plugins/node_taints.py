@@ -61,6 +61,7 @@ class NodeTaintsPlugin(PodPlugin[NodeTaintsArgs]):
     """
 
     name = "RemovePodsViolatingNodeTaints"
+    asks_node_fit = False
     reacts_to = (
         Resynced,
         NodeAdded,

@@ -175,6 +175,7 @@ class PodLifeTimePlugin(PodPlugin[PodLifeTimeArgs]):
     """
 
     name = "PodLifeTime"
+    asks_node_fit = False
     reacts_to = POD_CHANGES_IN_ANY_PHASE
     judges_completed_pods = True
 

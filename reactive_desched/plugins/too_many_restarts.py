@@ -63,6 +63,7 @@ class TooManyRestartsPlugin(PodPlugin[TooManyRestartsArgs]):
     """
 
     name = "RemovePodsHavingTooManyRestarts"
+    asks_node_fit = False
     reacts_to = (
         Resynced,
         NodeAdded,

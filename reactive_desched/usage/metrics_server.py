@@ -97,7 +97,7 @@ class MetricsServer:
             raise UsageUnavailable(str(error)) from error
         if not response.ok:
             refusal = response.error
-            text = f"{call}: {response.status} {refusal.message or refusal.reason}".rstrip()
+            text = f"{call}: {response.status} {refusal.advice or refusal.reason}".rstrip()
             raise UsageUnavailable(text)
         try:
             return await self._decode(codec, response.body)

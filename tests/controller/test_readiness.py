@@ -14,6 +14,7 @@ from reactive_desched.controller.readiness import (
     Readiness,
 )
 from reactive_desched.model.observer import Observer
+from reactive_desched.model.rights import Right
 from reactive_desched.primitives.wakeup import Wakeup
 from tests.support.golden import Golden
 
@@ -87,7 +88,7 @@ def test_the_observer_learns_of_each_change_of_the_first_reason() -> None:
 
 def test_the_message_names_every_pause_and_denial_also_when_a_kind_is_given_up() -> None:
     bench = Bench()
-    bench.readiness.resume("sync/nodes", "not watched: 403")
+    bench.readiness.go_without("sync/nodes", PauseStatus(note="not watched: 403"))
     assert bench.readiness.message() == ""
     bench.readiness.pause(JOURNAL, "reset")
     bench.readiness.pause("sync/pods", "reset")
@@ -97,8 +98,37 @@ def test_the_message_names_every_pause_and_denial_also_when_a_kind_is_given_up()
     bench.readiness.pause("sync/nodes", "403")
     denied = bench.readiness.message()
     assert denied == "journal, sync/pods: reset; sync/nodes: 403"
-    bench.readiness.resume("sync/nodes", "going without", denial="403")
+    bench.readiness.go_without("sync/nodes", PauseStatus(note="going without", denial="403"))
     assert bench.readiness.message() == denied
+
+
+NODES, PODS = (Right("", name, ("list", "watch")) for name in ("nodes", "pods"))
+
+
+def test_the_rights_that_would_end_the_pauses_are_said_last_and_in_one_command(
+    golden: Golden,
+) -> None:
+    bench = Bench()
+    bench.readiness.pause("sync/nodes", "watch /api/v1/nodes: 403 no", NODES)
+    bench.readiness.pause("sync/pods", "GET /api/v1/pods: 403 no", PODS)
+
+    assert bench.readiness.message() == golden()
+    assert bench.readiness.pauses["sync/pods"].text.startswith("GET /api/v1/pods: 403 no; grant {")
+    assert bench.readiness.reason.startswith("sync/nodes: watch /api/v1/nodes: 403 no; grant {")
+
+
+def test_what_nothing_reads_pauses_again_once_it_is_read() -> None:
+    bench = Bench()
+    bench.readiness.set_asked({"nodes"})
+    assert not bench.readiness.asks_for("pods")
+    without = PauseStatus(note="not watched", denial="403", right=PODS, is_unasked=True)
+    bench.readiness.go_without("sync/pods", without)
+    bench.readiness.set_asked({"nodes"})
+    assert bench.readiness.reason == ""
+
+    bench.readiness.set_asked({"nodes", "pods"})
+
+    assert bench.readiness.pauses["sync/pods"] == PauseStatus("403", right=PODS)
 
 
 def test_a_name_that_is_none_is_an_error() -> None:
@@ -123,7 +153,7 @@ def test_a_doubt_about_the_sync_pauses_what_was_in_sync_and_advances_the_epoch(
     golden: Golden,
 ) -> None:
     bench = Bench()
-    bench.readiness.resume("sync/nodes", "not watched: 403")
+    bench.readiness.go_without("sync/nodes", PauseStatus(note="not watched: 403"))
     bench.readiness.pause_sync("the process was suspended for 40 s")
 
     assert bench.readiness.pauses["sync/nodes"] == PauseStatus(note="not watched: 403")

@@ -2,6 +2,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from reactive_desched.controller.asked_kinds import asked_kinds
 from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.readiness import PauseStatus, Readiness, sync_pause
 from reactive_desched.controller.sync import ResourceEventHandler
@@ -25,11 +26,12 @@ from reactive_desched.model.objects import (
     ReplicaSet,
 )
 from reactive_desched.model.observer import Observer
+from reactive_desched.model.rights import Right
 from reactive_desched.primitives.wakeup import Wakeup
 from reactive_desched.state.indexes.node_loads import NodeLoads
 from reactive_desched.state.resources import RESOURCES, RESOURCES_TO_SYNC
 from reactive_desched.testing.builders import node, pod
-from tests.support.assembly_bench import make_config
+from tests.support.assembly_bench import make_config, make_profile
 from tests.support.flow import MemoryIntentStore, never_suspended
 from tests.support.golden import Golden
 
@@ -335,6 +337,41 @@ def test_an_optional_resource_that_is_denied_holds_nothing_until_it_can_be_read(
     assert bench.controller.readiness.pauses["sync/persistentvolumes"] == PauseStatus()
     volumes.mark_stale("lost")
     assert bench.reason("persistentvolumes") == "lost"
+
+
+CLASSES_DENIED = "GET /apis/scheduling.k8s.io/v1/priorityclasses: 403 no"
+
+
+def test_a_resource_that_nothing_reads_holds_nothing_until_a_policy_reads_it(
+    golden: Golden,
+) -> None:
+    bench = Bench()
+    readiness, classes = bench.controller.readiness, bench.handlers["priorityclasses"]
+    readiness.set_asked(asked_kinds(make_config()))
+
+    assert classes.mark_denied(CLASSES_DENIED)
+
+    classes.mark_stale(CLASSES_DENIED)
+    assert bench.reason("priorityclasses") == ""
+    assert readiness.pauses["sync/priorityclasses"].note == golden()
+
+    threshold = make_profile(priorityThreshold={"name": "low"})
+    readiness.set_asked(asked_kinds(make_config(threshold)))
+
+    assert bench.reason("priorityclasses") == CLASSES_DENIED
+    assert not classes.mark_denied(CLASSES_DENIED)
+    classes.mark_stale("the watch is lost")
+    assert bench.reason("priorityclasses") == "the watch is lost"
+
+
+def test_the_pause_for_a_right_that_is_missing_names_it_from_the_first_denial_on() -> None:
+    bench = Bench()
+    bench.handlers["poddisruptionbudgets"].mark_stale(
+        "watch /apis/policy/v1/poddisruptionbudgets: 403 no"
+    )
+
+    right = bench.controller.readiness.pauses["sync/poddisruptionbudgets"].right
+    assert right == Right("policy", "poddisruptionbudgets", ("list", "watch"))
 
 
 def test_a_resource_that_is_needed_is_waited_for_however_often_it_is_denied(golden: Golden) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from reactive_desched.app import run_once
 from reactive_desched.app.options import Options, load_dependencies
+from reactive_desched.controller.asked_kinds import NOT_ASKED
 from reactive_desched.errors import SnapshotUnavailable
 from reactive_desched.sim.clock import VirtualClock
 from reactive_desched.sim.faults import FaultPlan, refused
@@ -69,7 +70,19 @@ async def test_a_sweep_goes_without_replica_sets_and_jobs_and_says_so(
 
 
 async def test_a_sweep_does_not_go_without_what_decisions_need(tmp_path: Path) -> None:
+    missing = r"grant \{apiGroups: \[\"\"\], resources: \[nodes\], verbs: \[list\]\}"
     with pytest.RaisesGroup(
-        pytest.RaisesExc(SnapshotUnavailable, match="namespaces"), flatten_subgroups=True
+        pytest.RaisesExc(SnapshotUnavailable, match=missing), flatten_subgroups=True
     ):
-        await swept(tmp_path, "namespaces")
+        await swept(tmp_path, "nodes")
+
+
+async def test_a_sweep_goes_without_what_its_policy_does_not_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    unread = "namespaces", "priorityclasses", "persistentvolumeclaims"
+    assert await swept(tmp_path, *unread) == run_once.COMPLETED
+
+    said = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    without = {line["resource"]: line["effect"] for line in said if "effect" in line}
+    assert without == dict.fromkeys(unread, NOT_ASKED)

@@ -65,11 +65,14 @@ def test_everything_that_may_not_be_read_is_named_in_one_line_and_by_readyz(
     line = program.wait_for(r".*evictions paused.*")[0]
 
     assert line.count("403") == 1, "said once of all that it holds for"
+    assert line.count("kubectl create clusterrole ") == 1
+    assert "{apiGroups: [policy], resources: [poddisruptionbudgets], verbs: [list, watch]}" in line
     assert set(RESOURCES_TO_SYNC) <= set(re.findall(r"[a-z]+", line))
     with pytest.raises(urllib.error.HTTPError) as answer:
         urllib.request.urlopen(f"{url}/readyz?verbose", timeout=30)
     text = answer.value.read().decode()
     assert not re.search(r"\[\+\]sync-", text)
     assert text.count("403") == len(RESOURCES_TO_SYNC)
+    assert text.count("; grant {apiGroups: ") == len(RESOURCES_TO_SYNC)
     assert program.stop() == 0
     assert program.output.count("evictions paused") == 1

@@ -126,7 +126,7 @@ class AccessReviewer:
         )
         if not reply.ok:
             raise RequestRejected(
-                f"POST {path}: {reply.status} {reply.error.message}", retryable=False
+                f"POST {path}: {reply.status} {reply.error.advice}", retryable=False
             )
         try:
             return msgspec.json.decode(reply.body, type=review).status

@@ -212,7 +212,7 @@ def _raise_if_refused(response: ApiResponse) -> None:
         response.status in _TRANSIENT_STATUSES
         or response.status >= HTTPStatus.INTERNAL_SERVER_ERROR
     )
-    raise RequestRejected(f"{response.status}: {error.message}", retryable=passes)
+    raise RequestRejected(f"{response.status}: {error.advice}", retryable=passes)
 
 
 class _Series:

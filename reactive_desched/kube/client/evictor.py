@@ -156,7 +156,7 @@ class ApiEvictor:
                 reply.status in _TRANSIENT_STATUSES
                 or reply.status >= HTTPStatus.INTERNAL_SERVER_ERROR
             )
-            text = f"GET {path}: {reply.status} {reply.error.message}"
+            text = f"GET {path}: {reply.status} {reply.error.advice}"
             raise RequestRejected(text, retryable=retryable)
         try:
             return found_pod(bytes(reply.body))
@@ -191,7 +191,7 @@ class ApiEvictor:
 
     def _eviction_response(self, reply: Reply) -> EvictionResponse:
         error = reply.error
-        message = error.message or error.reason or "the server gave no reason"
+        message = error.advice or error.reason or "the server gave no reason"
         pdb = _pdb_message(error)
         match reply.status:
             case HTTPStatus.TOO_MANY_REQUESTS if _IN_BACKGROUND in message:

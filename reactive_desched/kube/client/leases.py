@@ -80,7 +80,7 @@ def _lease(method: str, path: str, reply: ApiResponse) -> Lease:
     """Read a Lease; raises RequestRejected for a denial and Unreachable for anything unreadable."""
     if not reply.ok:
         retryable = reply.status in _RETRYABLE or reply.status >= HTTPStatus.INTERNAL_SERVER_ERROR
-        text = f"{method} {path}: {reply.status} {reply.error.message}"
+        text = f"{method} {path}: {reply.status} {reply.error.advice}"
         raise RequestRejected(text, retryable=retryable)
     try:
         found = _read_object(reply.body)

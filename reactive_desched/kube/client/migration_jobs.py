@@ -237,7 +237,7 @@ def _body(reply: ApiResponse, path: str) -> bytes:
     if reply.ok:
         return bytes(reply.body)
     passes = reply.status in _TRANSIENT or reply.status >= HTTPStatus.INTERNAL_SERVER_ERROR
-    raise RequestRejected(f"{path}: {reply.status} {reply.error.message}", retryable=passes)
+    raise RequestRejected(f"{path}: {reply.status} {reply.error.advice}", retryable=passes)
 
 
 def _path(job: MigrationJob) -> str:

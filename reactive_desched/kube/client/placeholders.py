@@ -310,7 +310,7 @@ def _body(reply: ApiResponse, pod: Pod) -> bytes:
     if reply.ok:
         return bytes(reply.body)
     passes = reply.status >= HTTPStatus.INTERNAL_SERVER_ERROR
-    text = f"placeholder of {pod}: {reply.status} {reply.error.message}"
+    text = f"placeholder of {pod}: {reply.status} {reply.error.advice}"
     raise RequestRejected(text, retryable=passes)
 
 

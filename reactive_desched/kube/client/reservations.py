@@ -147,7 +147,7 @@ def _body(reply: ApiResponse, name: str) -> bytes:
     if reply.ok:
         return bytes(reply.body)
     passes = reply.status in _TRANSIENT or reply.status >= HTTPStatus.INTERNAL_SERVER_ERROR
-    text = f"Reservation of {name}: {reply.status} {reply.error.message}"
+    text = f"Reservation of {name}: {reply.status} {reply.error.advice}"
     raise RequestRejected(text, retryable=passes)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import Struct
 
+from reactive_desched.model.rights import with_grant
 from reactive_desched.primitives import retry_after
 from reactive_desched.primitives.decode_errors import DECODE_ERRORS
 
@@ -53,6 +54,11 @@ class ApiStatus(Struct, frozen=True, gc=False):
     reason: str = ""
     message: str = ""
     details: StatusDetails | None = None
+
+    @property
+    def advice(self) -> str:
+        """The message, and the rule of RBAC that is missing where that is what it says."""
+        return with_grant(self.message)
 
     @property
     def causes(self) -> list[StatusCause]:
