@@ -46,7 +46,7 @@ def watched_kinds_page() -> str:
         "The controller lists and watches these kinds in all namespaces.",
         "It evicts nothing before each of them is in sync.",
         "An optional kind may be forbidden: the controller logs the effect below and goes on.",
-        "So it does where no enabled plugin, filter or guard, and no node fit that one of them asks,",
+        "So it does where no enabled plugin, filter or guard, and no node fit that one asks,",
         "reads a required kind: a policy that is loaded later and reads it pauses evictions.",
         "A right that is missing is named in the log, by `/readyz?verbose` and by `status`, with",
         "the rule to grant; the controller asks again each minute or two.",
