@@ -150,7 +150,9 @@ class ResourceEventHandler(ReflectorStore[ClusterObject]):
 
     def _pause(self, reason: str) -> None:
         if self._kind.holds_evictions:
-            self._readiness.pause(self._pause_name, reason, self._missing_right(reason))
+            is_asked = self._kind.optional or self._readiness.asks_for(self._resource)
+            right = self._missing_right(reason) if is_asked else None
+            self._readiness.pause(self._pause_name, reason, right)
 
     def _resume(self) -> None:
         if self._kind.holds_evictions:
