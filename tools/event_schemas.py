@@ -31,10 +31,23 @@ MEANINGS: Final[Mapping[str, str]] = {
     api.EVICTION_SUCCEEDED: "An outcome: the API server accepted the eviction.",
     api.EVICTION_REFUSED: "An outcome: no eviction took place; `outcome.reason` says why.",
     api.EVICTION_UNKNOWN: "An outcome: no response came; whether we evicted the pod is unknown.",
+    api.EVICTION_CORRECTED: (
+        "An outcome `failed` or `unknown` was not the last word: what the pod showed later. It "
+        "names the outcome that it corrects."
+    ),
     api.EVICTION_DRY_RUN: "An outcome: a dry run; no request was sent.",
     api.EVICTION_FOLLOWED_UP: (
         "What came of an eviction: where the replacement went, how long that took, and whether "
-        "the finding holds there. One follows each eviction.succeeded and eviction.unknown."
+        "the finding holds there. One follows each eviction.succeeded and eviction.unknown, and "
+        "each eviction.refused that was corrected."
+    ),
+    api.DISRUPTION_OBSERVED: (
+        "Something else than this controller ends a pod: the scheduler, the kubelet, a taint, "
+        "another client, or its owner."
+    ),
+    api.MIGRATION_CARRIED_OUT: (
+        "A PodMigrationJob, a Reservation or a placeholder was made or deleted, or could not be; "
+        "or a job is over."
     ),
     api.FUTILE_CLEARED: (
         "A person had the controller forget the moves of an owner that came to nothing."

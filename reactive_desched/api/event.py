@@ -24,7 +24,10 @@ EVICTION_SUCCEEDED: Final = full_type("eviction.succeeded")
 EVICTION_REFUSED: Final = full_type("eviction.refused")
 EVICTION_UNKNOWN: Final = full_type("eviction.unknown")
 EVICTION_DRY_RUN: Final = full_type("eviction.dry_run")
+EVICTION_CORRECTED: Final = full_type("eviction.corrected")
 EVICTION_FOLLOWED_UP: Final = full_type("eviction.followed_up")
+DISRUPTION_OBSERVED: Final = full_type("disruption.observed")
+MIGRATION_CARRIED_OUT: Final = full_type("migration.carried_out")
 FUTILE_CLEARED: Final = full_type("futile.cleared")
 POLICY_LOADED: Final = full_type("policy.loaded")
 POLICY_REJECTED: Final = full_type("policy.rejected")
@@ -270,6 +273,82 @@ class EvictionEnded(
     uptime: UptimeOrNone = None
 
 
+class EvictionCorrected(
+    PodData, frozen=True, gc=False, kw_only=True, rename="camel", omit_defaults=True
+):
+    """What an outcome turned out to be, by what the pod showed later; that record stays as it is.
+
+    At most one follows an outcome `failed` or `unknown`.
+    """
+
+    attempt: Annotated[int, _described("Which eviction request for this finding it is, from 1.")]
+    corrects: Annotated[
+        str, _described("The id of the outcome whose `outcome` this one takes the place of.")
+    ]
+    outcome: Ending
+    server_time: ServerTimeOrNone = None
+    uptime: UptimeOrNone = None
+
+
+class DisruptionObserved(
+    Struct, frozen=True, gc=False, kw_only=True, rename="camel", omit_defaults=True
+):
+    """Something else than this controller ends a pod; at most one is written of each pod."""
+
+    cause: Annotated[
+        str,
+        _described(
+            "The reason of the pod's condition DisruptionTarget, as Kubernetes has it; without "
+            "that condition NamespaceGone, OwnerGone, ScaledDown, RolledOut or Deleted (nothing "
+            "says by whom)."
+        ),
+    ]
+    message: Annotated[str, _described("The same for people, with what else is known.")] = ""
+    server_time: ServerTimeOrNone = None
+    since: Annotated[
+        datetime | None,
+        _described(
+            "When the condition was set, by the API server's clock; left out where it is not known."
+        ),
+    ] = None
+    uptime: UptimeOrNone = None
+    who: Who
+
+
+class ObjectReference(
+    Struct, frozen=True, gc=False, kw_only=True, rename="camel", omit_defaults=True
+):
+    """An object of the cluster."""
+
+    api_version: Annotated[str, _described("Its API version, such as v1.")]
+    kind: Annotated[str, _described("Its kind, such as Reservation.")]
+    name: Annotated[str, _described("Its name.")]
+    namespace: Annotated[str, _described("Its namespace; left out for one without.")] = ""
+    uid: Annotated[str, _described("Its uid; left out where it is not known.")] = ""
+
+
+class MigrationCarriedOut(
+    Struct, frozen=True, gc=False, kw_only=True, rename="camel", omit_defaults=True
+):
+    """An object of a migration was made or deleted, or could not be; or its job ended."""
+
+    action: Annotated[str, _described("create, delete, or end: the PodMigrationJob is over.")]
+    job: Annotated[str, _described("The PodMigrationJob that it was done for.")]
+    job_reason: Annotated[str, _described("Of a job that is over, the reason in its status.")] = ""
+    message: Annotated[str, _described("Why, or what went wrong, for people.")] = ""
+    object: Annotated[
+        ObjectReference,
+        _described("The PodMigrationJob, Reservation or placeholder (a Pod) that it is about."),
+    ]
+    result: Annotated[
+        str,
+        _described("done, failed (the API server refused), or the phase in which the job ended."),
+    ]
+    server_time: ServerTimeOrNone = None
+    uptime: UptimeOrNone = None
+    who: Annotated[Who, _described("The pod that the job moves, as far as it is known.")]
+
+
 class EvictionFollowedUp(
     PodData, frozen=True, gc=False, kw_only=True, rename="camel", omit_defaults=True
 ):
@@ -385,6 +464,13 @@ class Checkpoint(Struct, frozen=True, gc=False, kw_only=True, rename="camel", om
         int,
         _described("Decisions not recorded since the last checkpoint, because of the rate limit."),
     ] = 0
+    unrecorded_disruptions: Annotated[
+        int,
+        _described(
+            "Ends of pods by something else, not recorded since the last checkpoint, because of "
+            "their rate limit."
+        ),
+    ] = 0
 
 
 class JournalResumed(Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
@@ -421,12 +507,18 @@ class EpochBegan(Struct, frozen=True, gc=False, kw_only=True, rename="camel", om
     message: Annotated[str, _described("Why another epoch began, for people.")]
 
 
+ABOUT_PODS: Final = (PodData, DisruptionObserved, MigrationCarriedOut)
+"""The data of events that are about a pod, which is their `who`."""
+
 EventData = (
     FindingMade
     | DecisionMade
     | EvictionRequested
     | EvictionEnded
+    | EvictionCorrected
     | EvictionFollowedUp
+    | DisruptionObserved
+    | MigrationCarriedOut
     | FutileCleared
     | PolicyLoaded
     | PolicyRejected
@@ -449,7 +541,10 @@ DATA_TYPES: Final[Mapping[str, type[Struct]]] = {
     EVICTION_REFUSED: EvictionEnded,
     EVICTION_UNKNOWN: EvictionEnded,
     EVICTION_DRY_RUN: EvictionEnded,
+    EVICTION_CORRECTED: EvictionCorrected,
     EVICTION_FOLLOWED_UP: EvictionFollowedUp,
+    DISRUPTION_OBSERVED: DisruptionObserved,
+    MIGRATION_CARRIED_OUT: MigrationCarriedOut,
     FUTILE_CLEARED: FutileCleared,
     POLICY_LOADED: PolicyLoaded,
     POLICY_REJECTED: PolicyRejected,
@@ -463,8 +558,8 @@ DATA_TYPES: Final[Mapping[str, type[Struct]]] = {
 }
 """The data struct of each type of event."""
 
-_SINCE_TEMPLATE_HASH: Final = frozenset({EVICTION_FOLLOWED_UP, FUTILE_CLEARED})
-_AT_REVISION_2: Final = (PodData, PolicyLoaded)
+_SINCE_TEMPLATE_HASH: Final = frozenset({EVICTION_FOLLOWED_UP, EVICTION_CORRECTED, FUTILE_CLEARED})
+_AT_REVISION_2: Final = (PodData, PolicyLoaded, Checkpoint)
 SCHEMA_REVISIONS: Final[Mapping[str, int]] = {
     type_: 2 if issubclass(data, _AT_REVISION_2) and type_ not in _SINCE_TEMPLATE_HASH else 1
     for type_, data in DATA_TYPES.items()

@@ -19,6 +19,7 @@ REASON_CODES: Final = (
     "DryRun",
     "DryRunInterrupted",
     "EvictFalse",
+    "EvictedLater",
     "EvictionAccepted",
     "EvictionCost",
     "EvictionFailed",

@@ -22,6 +22,7 @@ from reactive_desched.app.pausing import Pausing
 from reactive_desched.app.recording import Recording, log_pauses, start_recording
 from reactive_desched.app.serving import bound_addresses, log_serving, open_server
 from reactive_desched.app.start_up import (
+    adopt_disruptions,
     end_startup_pause,
     log_api_server,
     log_identity,
@@ -168,6 +169,8 @@ async def _open_term(
             history = partial(anyio.to_thread.run_sync, reading, abandon_on_cancel=True)
             startup = recording.recorder, parts.evictor, log, history
             tasks.start_soon(end_startup_pause, pipeline.controller, *startup)
+            # pods -> disruptions
+            tasks.start_soon(adopt_disruptions, pipeline.controller)
             # jobs -> steps -> API server
             if parts.migration is not None and not deps.dry_run:
                 tasks.start_soon(parts.migration.run)

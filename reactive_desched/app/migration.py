@@ -7,9 +7,11 @@ from typing import Final, Protocol
 import anyio
 from anyio.lowlevel import checkpoint
 
+from reactive_desched.app.migration_steps import MigrationSteps
 from reactive_desched.app.options import Dependencies
 from reactive_desched.controller.pipeline import Pipeline
 from reactive_desched.errors import ClusterError, Malformed
+from reactive_desched.eviction.recorder import RecorderSlot
 from reactive_desched.kube.client.events import EventRecorder
 from reactive_desched.kube.client.migration_jobs import MigrationJobWriter
 from reactive_desched.kube.client.session import Session
@@ -77,7 +79,8 @@ class MigrationRunner:
 
     `may_act` says whether the cluster is known and the controller acts: a job's pod that a watch
     does not show yet is not missing. `store` takes in a job as the API server has it, `announce`
-    a change that the cluster does not show.
+    a change that the cluster does not show. `record` writes Kubernetes Events, `steps` records what
+    was made and deleted.
     """
 
     def __init__(
@@ -88,6 +91,7 @@ class MigrationRunner:
         announce: Callable[[Change], None],
         may_act: Callable[[], bool],
         record: Callable[[KubeEvent], None],
+        steps: MigrationSteps,
         log: Logger,
     ) -> None:
         self._migrations = migrations
@@ -96,6 +100,7 @@ class MigrationRunner:
         self._announce = announce
         self._may_act = may_act
         self._record = record
+        self._steps = steps
         self._log = log
         self._busy: set[str] = set()
 
@@ -138,11 +143,13 @@ class MigrationRunner:
             self._log.warning(
                 "a migration job was not made", pod=str(order.pod), message=str(error)
             )
+            self._steps.ordered(order, None, str(error))
             self._migrations.end_order(order, made=False)
             self._announce(MigrationJobEnded(order.name))
         else:
             self._store(job)
             self._migrations.end_order(order, made=True)
+            self._steps.ordered(order, job)
 
     async def _carry_out(self, step: Step) -> None:
         job = step.job
@@ -151,6 +158,7 @@ class MigrationRunner:
             if written is not None and isinstance(step, Admit | SetStatus | Reserve):
                 self._store(written)
         except (ClusterError, Malformed) as error:
+            self._steps.refused(step, str(error) or type(error).__name__)
             if isinstance(step, KeepPlace | Reserve):
                 self._log.warning("a place was not kept", job=job.name, message=str(error))
                 self._migrations.end_attempt(job.name, str(error) or type(error).__name__)
@@ -160,6 +168,7 @@ class MigrationRunner:
                 )
                 self._migrations.queue.add_after(job.name, RETRY_S)
             return
+        self._steps.carried_out(step, written)
         if isinstance(step, KeepPlace | Reserve) and written is not None:
             self._migrations.end_attempt(job.name)
         if isinstance(step, Delete):
@@ -205,6 +214,7 @@ def build_migration(
     pipeline: Pipeline,
     interned: InternTables,
     events: EventRecorder,
+    recorder: RecorderSlot,
 ) -> MigrationRunner | None:
     """Build what writes migration jobs, where the settings have them."""
     controller = pipeline.controller
@@ -229,5 +239,6 @@ def build_migration(
         announce,
         may_act,
         events.record,
+        MigrationSteps(controller.view, recorder.record_migration_step),
         deps.log,
     )

@@ -78,7 +78,7 @@ async def build_parts(
     health = build_health(pipeline, active, dry_run=deps.dry_run)
     pulse = EventLoopPulse(health.add_heartbeat("event-loop", LIVENESS_TIMEOUT_S))
     usage = UsagePolling(active, pipeline, session, SystemClock(), Random(), deps.log)  # noqa: S311 -- jitter is no secret
-    migration = build_migration(deps, session, pipeline, interned, events)
+    migration = build_migration(deps, session, pipeline, interned, events, recorder)
     return Parts(
         pipeline, reflectors, probe, usage, migration, evictor, active, interned, health, pulse
     )

@@ -43,7 +43,7 @@ from reactive_desched.journal.uptime import (
     no_server_time,
 )
 from reactive_desched.kube.client.events import EventRecorder
-from reactive_desched.policy.recording import SinkSettings
+from reactive_desched.policy.recording import DisruptionSettings, SinkSettings
 from reactive_desched.policy.settings import ReactiveSettings
 from reactive_desched.primitives.token_bucket import TokenRate
 from reactive_desched.primitives.wakeup import Wakeup
@@ -98,11 +98,13 @@ async def open_recording(  # noqa: PLR0913 -- parts that a controller, a sweep a
     cluster: ClusterIdentity = UNKNOWN_CLUSTER,
     work_available: Wakeup | None = None,
     server_time: ReadServerTime = no_server_time,
+    disruptions: Callable[[], DisruptionSettings] | None = None,
 ) -> AsyncIterator[Recording]:
     """Open the journal and run its sinks while the block lasts.
 
     Besides the sinks of the settings, `best_effort_sinks` follow: they may miss records,
-    and no record is kept for them. Raises JournalError where the directory cannot be used or holds
+    and no record is kept for them. `disruptions` returns which ends of pods are recorded, by the
+    settings in force. Raises JournalError where the directory cannot be used or holds
     the records of another cluster, and ConfigError for a key that cannot sign.
     """
     if rebuilt := check_cluster(directory, cluster):
@@ -119,13 +121,14 @@ async def open_recording(  # noqa: PLR0913 -- parts that a controller, a sweep a
             dry_run=dry_run,
             cluster=cluster,
             server_time=server_time,
+            disruptions=disruptions or (lambda: settings.events.disruptions),
         )
         metrics.register(journal, recording.retention, *recording.sink_runners.values())
         async with _run_recording(recording, log):
             yield recording
 
 
-def _build_recording(
+def _build_recording(  # noqa: PLR0913 -- as above
     directory: Path,
     settings: ReactiveSettings,
     journal: Journal,
@@ -135,6 +138,7 @@ def _build_recording(
     dry_run: bool,
     cluster: ClusterIdentity,
     server_time: ReadServerTime,
+    disruptions: Callable[[], DisruptionSettings],
 ) -> Recording:
     limits = settings.journal.verdicts
     decision_rate = TokenRate(limits.per_second, limits.burst)
@@ -143,6 +147,7 @@ def _build_recording(
         journal,
         utc_now,
         decision_rate=decision_rate,
+        disruptions=disruptions,
         dry_run=dry_run,
         cluster=cluster,
         uptime=uptime,
@@ -215,6 +220,7 @@ async def start_recording(
         cluster=cluster,
         work_available=work_available,
         server_time=server_time,
+        disruptions=lambda: active.configuration.settings.events.disruptions,
     ) as recording:
         _log_recovery(recording.journal, log)
         policy = active.policy

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 import anyio
+from anyio.lowlevel import checkpoint
 
 from reactive_desched._version import __version__
 from reactive_desched.app.health import MODES
@@ -30,6 +31,10 @@ _FIELDS: Final = {
     "brakes.pause_file": "pauseFile",
 }
 """What a setting is called that is described under another name."""
+
+PODS: Final = "pods"
+PODS_PER_STEP: Final = 1000
+"""So many pods are looked at before the event loop has its turn."""
 
 FOUND_POLL_S: Final = 0.1
 """How often `log_start` looks whether everything was evaluated."""
@@ -91,7 +96,22 @@ async def _restore(
         )
     for request_id, outcome in history.unfollowed.items():
         recorder.follow(request_id, outcome)
-    controller.restore(history.evictions)
+    for request_id, outcome in history.uncertain.items():
+        recorder.remember_uncertain(request_id, outcome)
+    controller.restore(history.evictions, history.ends)
+
+
+async def adopt_disruptions(controller: Controller) -> None:
+    """Record the ends of pods that began before this process, once the cluster is known.
+
+    It goes through all pods in portions of less than a millisecond.
+    """
+    await controller.initial_sync_done.wait()
+    for uids in controller.state.key_batches(PODS):
+        for at in range(0, len(uids), PODS_PER_STEP):
+            found = map(controller.view.pod, uids[at : at + PODS_PER_STEP])
+            controller.disruptions.adopt(pod for pod in found if pod is not None)
+            await checkpoint()
 
 
 def log_identity(policy: Policy, log: Logger, *, dry_run: bool) -> None:

@@ -9,8 +9,10 @@ from reactive_desched.api.event import (
     BrakeReleased,
     Checkpoint,
     DecisionMade,
+    DisruptionObserved,
     Ending,
     EpochBegan,
+    EvictionCorrected,
     EvictionEnded,
     EvictionFollowedUp,
     EvictionRequested,
@@ -20,6 +22,7 @@ from reactive_desched.api.event import (
     JournalLost,
     JournalResumed,
     LeaderChanged,
+    MigrationCarriedOut,
     PodData,
     PolicyLoaded,
     PolicyRejected,
@@ -41,10 +44,14 @@ def describe_event(event: AnyEvent) -> str:
             return describe_decision(decision)
         case EvictionRequested() as data:
             return describe_request(data)
-        case EvictionEnded(outcome=outcome):
+        case EvictionEnded(outcome=outcome) | EvictionCorrected(outcome=outcome):
             return describe_outcome(outcome)
         case EvictionFollowedUp(follow_up=follow_up):
             return describe_follow_up(follow_up)
+        case DisruptionObserved() as data:
+            return describe_disruption(data)
+        case MigrationCarriedOut() as data:
+            return describe_migration(data)
         case _:
             return printable(_describe_controller_event(event))
 
@@ -97,11 +104,27 @@ def describe_follow_up(follow_up: FollowUp) -> str:
     return printable(", ".join(parts) + message)
 
 
+def describe_disruption(data: DisruptionObserved) -> str:
+    """Return what ended a pod."""
+    return printable(f"{data.cause}: {data.message}" if data.message else data.cause)
+
+
+def describe_migration(data: MigrationCarriedOut) -> str:
+    """Return what was done for a migration job, and how it went."""
+    about = data.object
+    name = f"{about.namespace}/{about.name}" if about.namespace else about.name
+    result = _code(data.result, data.job_reason)
+    text = f"{data.action} {about.kind} {name}: {result}"
+    if data.job and data.job != about.name:
+        text += f", for PodMigrationJob {data.job}"
+    return printable(f"{text}: {data.message}" if data.message else text)
+
+
 def _code(owner: str, reason: str) -> str:
     return f"{owner} ({reason})" if reason and reason != owner else owner
 
 
-def format_owners(data: PodData) -> str:
+def format_owners(data: PodData | DisruptionObserved | MigrationCarriedOut) -> str:
     """Return the chain of owners as KIND/NAME, the pod's own controller first."""
     return printable(", ".join(f"{one.kind}/{one.name}" for one in data.who.owners)) or "none"
 
@@ -164,10 +187,9 @@ def _describe_controller_event(event: AnyEvent) -> str:
         case BrakeEngaged() | BrakeReleased() as data:
             return _describe_brake(data)
         case Checkpoint() as data:
-            left_out = (
-                f", {format_count(data.unrecorded, 'decision')} unrecorded"
-                if data.unrecorded
-                else ""
+            counts = (data.unrecorded, "decision"), (data.unrecorded_disruptions, "disruption")
+            left_out = "".join(
+                f", {format_count(count, noun)} unrecorded" for count, noun in counts if count
             )
             verb = "is" if data.size == 1 else "are"
             return f"{format_count(data.size, 'record')} before it {verb} signed for{left_out}"

@@ -8,14 +8,23 @@ from pathlib import Path
 from typing import Final
 
 from reactive_desched.api.event import (
+    ABOUT_PODS,
     DecisionMade,
+    DisruptionObserved,
+    EvictionCorrected,
     EvictionEnded,
     EvictionFollowedUp,
     EvictionRequested,
+    MigrationCarriedOut,
     PodData,
+    Who,
 )
 from reactive_desched.audit.catalogue import IndexCatalogue
-from reactive_desched.audit.event_lines import describe_event, describe_follow_up
+from reactive_desched.audit.event_lines import (
+    describe_event,
+    describe_follow_up,
+    describe_migration,
+)
 from reactive_desched.audit.lookup import RecordQuery
 from reactive_desched.audit.query import filter_records
 from reactive_desched.errors import JournalError
@@ -111,13 +120,14 @@ def _row(found: AnyEvent) -> dict[str, str]:
         "cause": found.causationid,
         "summary": describe_event(found),
     }
+    if isinstance(found.data, ABOUT_PODS):
+        row |= _pod_columns(found.data.who) | _own_columns(found.data)
     if isinstance(found.data, PodData):
-        row |= _pod_columns(found.data) | _decision_columns(found.data)
+        row |= _finding_columns(found.data) | _decision_columns(found.data)
     return row
 
 
-def _pod_columns(data: PodData) -> dict[str, str]:
-    who, why, trigger = data.who, data.why, data.trigger
+def _pod_columns(who: Who) -> dict[str, str]:
     return {
         "namespace": who.namespace,
         "pod": who.name,
@@ -125,6 +135,24 @@ def _pod_columns(data: PodData) -> dict[str, str]:
         "node": who.node,
         "zone": who.zone,
         "owners": " ".join(f"{one.kind}/{one.name}" for one in who.owners),
+    }
+
+
+def _own_columns(data: object) -> dict[str, str]:
+    """Return the columns of events about a pod of which there is no finding."""
+    match data:
+        case DisruptionObserved(cause=cause, message=message):
+            return {"reason": cause, "message": message}
+        case MigrationCarriedOut(result=result, job_reason=reason):
+            message = describe_migration(data)
+            return {"result": result, "reason": reason, "message": message}
+        case _:
+            return {}
+
+
+def _finding_columns(data: PodData) -> dict[str, str]:
+    why, trigger = data.why, data.trigger
+    return {
         "plugin": why.plugin,
         "profile": why.profile,
         "mode": data.mode,
@@ -156,6 +184,13 @@ def _decision_columns(data: PodData) -> dict[str, str]:
                 "reason": outcome.reason,
                 "message": outcome.message,
                 "took_ms": took,
+            }
+        case EvictionCorrected(attempt=attempt, outcome=outcome):
+            return {
+                "attempt": str(attempt),
+                "result": outcome.result,
+                "reason": outcome.reason,
+                "message": outcome.message,
             }
         case EvictionFollowedUp(attempt=attempt, follow_up=followed):
             took = "" if followed.ready_ms is None else str(followed.ready_ms)

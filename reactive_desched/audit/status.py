@@ -70,6 +70,7 @@ class CheckpointStatus(Struct, frozen=True, rename="camel"):
     size: int
     records_after: int
     verdicts_unrecorded: int
+    disruptions_unrecorded: int = 0
 
 
 class EpochStart(Struct, frozen=True, rename="camel"):
@@ -220,7 +221,14 @@ def _checkpoint_status(found: Event[Checkpoint] | None, last: int) -> Checkpoint
     if found is None:
         return None
     seq, data = int(found.sequence), found.data
-    return CheckpointStatus(seq, format_moment(found.time), data.size, last - seq, data.unrecorded)
+    return CheckpointStatus(
+        seq,
+        format_moment(found.time),
+        data.size,
+        last - seq,
+        data.unrecorded,
+        data.unrecorded_disruptions,
+    )
 
 
 def _policy_status(catalogue: IndexCatalogue) -> PolicyStatus | None:

@@ -112,14 +112,13 @@ def _problem_rows(status: JournalStatus) -> Iterator[tuple[str, str]]:
         )
     if files.set_aside:
         yield "set aside", ", ".join(files.set_aside)
-    if checkpoint is not None and checkpoint.verdicts_unrecorded:
-        yield (
-            "unrecorded",
-            (
-                f"{format_count(checkpoint.verdicts_unrecorded, 'decision')}, by the bound on "
-                f"their rate"
-            ),
-        )
+    if checkpoint is not None:
+        for count, noun in (
+            (checkpoint.verdicts_unrecorded, "decision"),
+            (checkpoint.disruptions_unrecorded, "disruption"),
+        ):
+            if count:
+                yield "unrecorded", f"{format_count(count, noun)}, by the bound on their rate"
 
 
 def _point(point: RecordTimes | None) -> str:

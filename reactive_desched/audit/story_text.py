@@ -5,16 +5,20 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from reactive_desched.api.event import (
+    ABOUT_PODS,
     EVICTION_DRY_RUN,
     EVICTION_SUCCEEDED,
     MODE_DRY_RUN,
     Cause,
     Checkpoint,
     DecisionMade,
+    DisruptionObserved,
+    EvictionCorrected,
     EvictionEnded,
     EvictionFollowedUp,
     EvictionRequested,
     FindingMade,
+    MigrationCarriedOut,
     PodData,
     PolicyLoaded,
 )
@@ -56,9 +60,10 @@ def story_lines(story: Story, layout: TextLayout) -> Iterator[str]:
     for line in fold(_headline(case_events), layout):
         yield layout.styled(_BOLD, line)
     yield ""
-    if isinstance(data, PodData):
+    if isinstance(data, ABOUT_PODS):
         yield from align_columns(_fact_rows(story, data), layout, _INDENT)
         yield ""
+    if isinstance(data, PodData):
         yield from _trigger_lines(data.trigger, layout)
     yield from _event_lines(story, layout)
     if isinstance(data, PolicyLoaded):
@@ -79,13 +84,20 @@ def _text_lines(data: PolicyLoaded, layout: TextLayout) -> Iterator[str]:
 
 def _headline(case_events: list[StoryEvent]) -> str:
     """Say in one line what this is about and how it ended."""
-    first, last = case_events[0].event, case_events[-1].event
-    if not isinstance(first.data, PodData):
+    first = case_events[0].event
+    if not isinstance(first.data, ABOUT_PODS):
         return f"{short_type(first.type)}, record {case_events[0].seq}"
     who = first.data.who
     return event_lines.printable(
-        f"{who.namespace}/{who.name} on {who.node}: {_final_state(last.data)}"
+        f"{who.namespace}/{who.name} on {who.node or 'no node'}: {_final_state(_last(case_events))}"
     )
+
+
+def _last(case_events: list[StoryEvent]) -> object:
+    """Return the data of the last event; what was done for a job ends no story that has others."""
+    of_pod = [item.event.data for item in case_events]
+    others = [data for data in of_pod if not isinstance(data, MigrationCarriedOut)]
+    return (others or of_pod)[-1]
 
 
 def _final_state(data: object) -> str:
@@ -96,8 +108,14 @@ def _final_state(data: object) -> str:
             return f"{'would have been evicted' if would_evict else outcome.result} (dry run)"
         case EvictionEnded(outcome=outcome):
             return outcome.result
+        case EvictionCorrected(outcome=outcome):
+            return f"{outcome.result}, as was found out later"
         case EvictionFollowedUp(follow_up=follow_up):
             return f"evicted, then {follow_up.result}"
+        case DisruptionObserved(cause=cause):
+            return f"ended by something else ({cause})"
+        case MigrationCarriedOut() as data:
+            return event_lines.describe_migration(data)
         case EvictionRequested(mode=mode):
             return "eviction requested" + (" (dry run)" if mode == MODE_DRY_RUN else "")
         case DecisionMade(decision=decision) if decision.gate:
@@ -109,12 +127,12 @@ def _final_state(data: object) -> str:
             return "found, nothing decided yet"
 
 
-def _fact_rows(story: Story, data: PodData) -> list[tuple[str, str]]:
-    who, why = data.who, data.why
+def _fact_rows(
+    story: Story, data: PodData | DisruptionObserved | MigrationCarriedOut
+) -> list[tuple[str, str]]:
+    who = data.who
     case_events = story.case_events
     zone = f" in zone {who.zone}" if who.zone else ""
-    shown_details = {name: value for name, value in why.numbers.items() if value != ""}
-    numbers = ", ".join(f"{name} {value}" for name, value in shown_details.items())
     count = len(case_events) + story.omitted
     records = (
         f"records {case_events[0].seq} to {case_events[-1].seq}"
@@ -125,13 +143,20 @@ def _fact_rows(story: Story, data: PodData) -> list[tuple[str, str]]:
         ("cluster", _cluster(story)),
         ("pod", f"{who.namespace}/{who.name}, uid {who.uid}"),
         ("owners", event_lines.format_owners(data)),
-        ("node", f"{who.node}{zone}"),
-        ("plugin", f"{why.plugin}, profile {why.profile}"),
-        ("finding", why.message),
-        ("numbers", numbers or "none"),
+        ("node", f"{who.node or 'none'}{zone}"),
+        *(_finding_rows(data) if isinstance(data, PodData) else ()),
         ("case", f"{case_events[0].event.correlationid}: {records}"),
     ]
     return [(name, event_lines.printable(text)) for name, text in rows]
+
+
+def _finding_rows(data: PodData) -> Iterator[tuple[str, str]]:
+    why = data.why
+    shown_details = {name: value for name, value in why.numbers.items() if value != ""}
+    numbers = ", ".join(f"{name} {value}" for name, value in shown_details.items())
+    yield "plugin", f"{why.plugin}, profile {why.profile}"
+    yield "finding", why.message
+    yield "numbers", numbers or "none"
 
 
 def _cluster(story: Story) -> str:
@@ -219,8 +244,14 @@ def _label(item: StoryEvent) -> str:
             return "request"
         case EvictionEnded():
             return "outcome"
+        case EvictionCorrected():
+            return "in truth"
         case EvictionFollowedUp():
             return "followup"
+        case DisruptionObserved():
+            return "ended"
+        case MigrationCarriedOut():
+            return "job"
         case _:
             return short_type(item.event.type).partition(".")[0]
 

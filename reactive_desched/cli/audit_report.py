@@ -21,8 +21,8 @@ and the same --since and --until give the same report."""
 _EPILOG = """\
 with -o json, one object: "since", "until", "totals", "overTime" (by "barHours"), "hoursOfDay",
 "plugins", "namespaces", "workloads", "ready", "moves", "refusals", "outcomes", "limits", "brakes",
-"openRequests", "policies" and "record" (what is missing); a table is "rows" and how many "others"
-there are
+"disruptions", "openRequests", "policies" and "record" (what is missing); a table is "rows" and how
+many "others" there are
 
 exit status: 0 written, also of a period without records, 1 the journal cannot be read, 2 the
 arguments are wrong"""

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple, TextIO
 
-from reactive_desched.api.event import PodData
+from reactive_desched.api.event import ABOUT_PODS, PodData
 from reactive_desched.audit import event_lines
 from reactive_desched.audit.layout import wrap
 from reactive_desched.journal.events import decode_event
@@ -131,14 +131,15 @@ def _event_row(envelope: AnyEvent) -> EventRow:
         event_lines.printable(short_type(envelope.type)),
         what=event_lines.describe_event(envelope),
     )
-    if not isinstance(envelope.data, PodData):
+    if not isinstance(envelope.data, ABOUT_PODS):
         return row
-    who, origin = envelope.data.who, envelope.data.why
+    who = envelope.data.who
+    plugin = envelope.data.why.plugin if isinstance(envelope.data, PodData) else _NONE
     return row._replace(
         pod=event_lines.printable(f"{who.namespace}/{who.name}"),
-        node=event_lines.printable(who.node),
+        node=event_lines.printable(who.node) or _NONE,
         case=event_lines.printable(envelope.correlationid[:CASE_ID_CHARS]),
-        plugin=event_lines.printable(origin.plugin),
+        plugin=event_lines.printable(plugin),
     )
 
 

@@ -4,11 +4,12 @@ All that decides is synchronous. Reflectors call `apply` through a `ResourceEven
 `Worker` drains `work`, and the `EvictionPool` executes the intents and calls `settle`.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from reactive_desched.controller.asked_kinds import asked_kinds
 from reactive_desched.controller.backoff import PodBackoff
+from reactive_desched.controller.disruptions import Disruptions, as_past
 from reactive_desched.controller.evaluator import Evaluator
 from reactive_desched.controller.instances import flapping_config, plugin_instances
 from reactive_desched.controller.pauses import EvictionPauses
@@ -19,6 +20,7 @@ from reactive_desched.gate.factory import GateFactory
 from reactive_desched.model.accounts import DecisionContext
 from reactive_desched.model.changes import Change, Resynced
 from reactive_desched.model.decisions import Evict
+from reactive_desched.model.disruptions import RememberedEnd
 from reactive_desched.model.evaluation import Evaluation
 from reactive_desched.model.history import PastEviction
 from reactive_desched.model.intents import EvictionResult, Intent
@@ -92,6 +94,9 @@ class Controller:
             suspend=suspend,
             clock=clock,
         )
+        self.disruptions = Disruptions(
+            self.view, recorder, self._is_evicting, self._count_late, observer
+        )
         self.initial_sync_done = Latch()
         self.evicting: dict[PodKey, Evaluation] = {}
         self.evicted = 0
@@ -126,6 +131,7 @@ class Controller:
         self._observer.on_changes(changes)
         now = self._clock()
         concerns_brakes = self.gates.apply_changes(changes)
+        self.disruptions.apply_changes(changes)
         if self.migrations is not None:
             self.migrations.apply_changes(changes)
         enqueued = self.evaluator.apply_changes(changes, now, version)
@@ -211,6 +217,7 @@ class Controller:
         self.gates.moves.name_request(uid, result.request_id)
         self.evaluator.settle(evaluation, result.outcome, now)
         self.evicted += result.outcome.result in POD_LEAVES
+        self.disruptions.settle(as_past(result, self._wall_clock()))
         self._follow_up(now)
         self._observer.on_outcome(evaluation, result.outcome, result.sent_at)
         self._work_available.notify()
@@ -235,11 +242,15 @@ class Controller:
             for change in (state.upsert(each) if each.pods else state.remove(each))
         ]
 
-    def restore(self, past: Sequence[PastEviction]) -> None:
-        """Restore what limits and gates count from the evictions of earlier processes."""
+    def restore(self, past: Sequence[PastEviction], ends: Iterable[RememberedEnd] = ()) -> None:
+        """Restore what limits and gates count from the evictions of earlier processes.
+
+        `ends` are the ends of pods by something else that they recorded.
+        """
         now, wall_now = self._clock(), self._wall_clock()
         self.gates.restore(past, now, wall_now)
         self._store_arrivals()
+        self.disruptions.restore(past, ends)
         if self.migrations is not None:
             self.migrations.restore(past, now, wall_now)
 
@@ -260,8 +271,20 @@ class Controller:
         if self.migrations is not None:
             self.migrations.end_inherited(pod, outcome, now)
         self.evaluator.eviction_ended(pod, now)
+        self.disruptions.end_inherited(pod, outcome)
         self._follow_up(now)
         self._work_available.notify()
+
+    def _is_evicting(self, pod: PodKey) -> bool:
+        return pod in self.evicting or self.gates.in_flight.has_no_outcome(pod)
+
+    def _count_late(self, past: PastEviction) -> None:
+        """Count an eviction that happened after its outcome had said that it did not."""
+        now, wall_now = self._clock(), self._wall_clock()
+        self.gates.count_late(past, now, wall_now)
+        self.gates.moves.name_request(past.pod_uid, past.request_id)
+        if self.migrations is not None:
+            self.migrations.count_late(past, now, wall_now)
 
     def reconfigure(self, config: Configuration) -> None:
         """Apply another configuration and evaluate every subject again.

@@ -73,12 +73,13 @@ class EvictionExecutor:
         except JournalError as error:
             return EvictionResult(intent, JOURNAL_UNAVAILABLE.outcome(str(error)), self._clock())
         if begun.response is not None:
-            sent_at, outcome = begun.sent_at, await self._outcome(begun.request, begun.response)
+            sent_at, request = begun.sent_at, begun.request
+            outcome = await self._outcome(request, begun.response)
         else:
             sent_at, withheld, request = self._clock(), cancelled(), self._request(intent)
             outcome = withheld or await self._outcome(request, self._evictor.evict(request))
         await self._recorder.record_outcome(intent_id, outcome)
-        return EvictionResult(intent, outcome, sent_at, intent_id)
+        return EvictionResult(intent, outcome, sent_at, intent_id, request.sent)
 
     def shutting_down(self, intent: Intent) -> EvictionResult:
         """Return the end of an intent that arrives after the shutdown."""

@@ -8,7 +8,9 @@ from reactive_desched.errors import JournalUnavailable
 from reactive_desched.model.accounts import DecisionContext
 from reactive_desched.model.brakes import BrakeNotice
 from reactive_desched.model.decisions import Decision
+from reactive_desched.model.disruptions import EndedPod
 from reactive_desched.model.intents import Intent
+from reactive_desched.model.migration_jobs import MigrationStep
 from reactive_desched.model.moves import FutileClearing, MoveEnd
 from reactive_desched.model.outcomes import Outcome
 
@@ -47,6 +49,14 @@ class DecisionRecorder(Protocol):
         """Have what came of an eviction written soon; does not wait for it."""
         ...
 
+    def record_correction(self, intent_id: str, outcome: Outcome) -> None:
+        """Have it written soon that an outcome was not the last word; does not wait for it."""
+        ...
+
+    def record_disruption(self, ended: EndedPod) -> None:
+        """Have it written soon that something else ends a pod; does not wait for it."""
+        ...
+
 
 class Recorder(DecisionRecorder, Protocol):
     """The durable record of decisions, of intents and of their outcomes."""
@@ -77,6 +87,10 @@ class PolicyRecorder(Recorder, Protocol):
 
     def policy_rejected(self, source: str, problems: tuple[str, ...]) -> None:
         """Have it written that changed files were refused."""
+        ...
+
+    def record_migration_step(self, step: MigrationStep) -> None:
+        """Have it written soon what was done for a migration job; does not wait for it."""
         ...
 
 
@@ -124,6 +138,21 @@ class RecorderSlot:
         """Have what came of an eviction written soon; without a recorder it is dropped."""
         if self._recorder is not None:
             self._recorder.record_follow_up(intent_id, end)
+
+    def record_correction(self, intent_id: str, outcome: Outcome) -> None:
+        """Have a correction written soon; without a recorder it is dropped."""
+        if self._recorder is not None:
+            self._recorder.record_correction(intent_id, outcome)
+
+    def record_disruption(self, ended: EndedPod) -> None:
+        """Have the end of a pod written soon; without a recorder it is dropped."""
+        if self._recorder is not None:
+            self._recorder.record_disruption(ended)
+
+    def record_migration_step(self, step: MigrationStep) -> None:
+        """Have what was done for a job written soon; without a recorder it is dropped."""
+        if self._recorder is not None:
+            self._recorder.record_migration_step(step)
 
     def policy_loaded(self, source: str, revision: str, files: "Sequence[PolicyFile]" = ()) -> None:
         """Have it written that another policy is in force; without a recorder it is dropped."""

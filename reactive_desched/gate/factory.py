@@ -181,6 +181,19 @@ class GateFactory:
         self.rate_limiter.release(pod, now, consumed=counts)
         self.moves.end_inherited(pod, outcome, now)
 
+    def count_late(self, past: PastEviction, now: float, wall_now: float) -> None:
+        """Take in an eviction that happened after its outcome had said that it did not.
+
+        It counts against every limit, and is followed up, as one of an earlier process.
+        """
+        self.in_flight.restore((past,), wall_now)
+        self._workloads.restore((past,), now, wall_now)
+        for limit in self._limits:
+            limit.restore((past,), now, wall_now)
+        self.rate_limiter.count_late(past, now)
+        self.moves.restore((past,), now, wall_now)
+        self.moves.adopt(now)
+
     def limit_status(self, now: float) -> LimitStatus:
         """Return what every limit allows now, in monotonic seconds."""
         return limit_status(self.rate_limiter, self.policy_limits, self.schedules, now)

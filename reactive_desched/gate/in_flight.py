@@ -67,6 +67,10 @@ class InFlightEvictions:
         """Say whether the pod is being evicted, or was evicted within the last minute."""
         return pod in self._open or pod in self._recently_evicted or pod in self._inherited
 
+    def has_no_outcome(self, pod: PodKey) -> bool:
+        """Say whether an eviction of the pod, or one of an earlier process, is under way."""
+        return pod in self._open or pod in self._inherited
+
     def check(self, finding: Finding, _: float) -> Refuse | None:
         """Refuse a pod that leaves already, also one with the evict annotation."""
         pod = finding.pod

@@ -219,6 +219,14 @@ class EvictionRateLimiter:
                     scope.spend(names[scope.index], ended_at)
         self._empty_buckets()
 
+    def count_late(self, past: PastEviction, now: float) -> None:
+        """Spend the tokens of an eviction that happened after its outcome had freed them."""
+        names = _past_names(past)
+        for scope in self._limited:
+            if name := names[scope.index]:
+                known = scope.buckets.get(name) or self._open_empty(scope, name, now)
+                (known or scope.open(name, now)).spend(now)
+
     def min_available(self, now: float) -> dict[str, float]:
         """Return the fewest free tokens in any bucket of each scope."""
         lowest = {scope.name: scope.unused_level(self._empty_since, now) for scope in self._limited}

@@ -57,6 +57,7 @@ class OpenCases:
     def __init__(self) -> None:
         self._cases: OrderedDict[CaseKey, Case] = OrderedDict()  # by when they were last looked at
         self._latest: dict[tuple[str, str], CaseKey] = {}  # by the pod's uid, and the plugin
+        self._of_pod: dict[str, CaseKey] = {}  # the one opened last
 
     def find(self, context: DecisionContext) -> Case | None:
         """Return the case this belongs to, if it is open."""
@@ -66,6 +67,11 @@ class OpenCases:
             self._cases.move_to_end(key)
         return case
 
+    def latest_of(self, uid: str, plugin: str = "") -> Case | None:
+        """Return the case of a pod that was opened last, of a plugin where one is named."""
+        key = self._latest.get((uid, plugin)) if plugin else self._of_pod.get(uid)
+        return None if key is None else self._cases.get(key)
+
     def open(self, context: DecisionContext, id_: str) -> Case:
         """Open a case."""
         if len(self._cases) >= MAX_CASES:
@@ -73,7 +79,7 @@ class OpenCases:
             self._forget(oldest)
         finding = context.finding
         key = finding.pod.uid, context.profile, finding.plugin
-        self._latest[finding.pod.uid, finding.plugin] = key
+        self._latest[finding.pod.uid, finding.plugin] = self._of_pod[finding.pod.uid] = key
         case = self._cases[key] = Case(id_)
         return case
 
@@ -81,6 +87,12 @@ class OpenCases:
         """The pod has left: what is found later is another case."""
         key = self._key_of(uid, profile, plugin)
         if self._cases.pop(key, None) is not None:
+            self._forget(key)
+
+    def close_latest(self, uid: str) -> None:
+        """The pod was ended by something else: its case that was opened last ends."""
+        if (key := self._of_pod.get(uid)) is not None:
+            del self._cases[key]
             self._forget(key)
 
     def _key_of(self, uid: str, profile: str, plugin: str) -> CaseKey:
@@ -92,3 +104,5 @@ class OpenCases:
         uid, _, plugin = key
         if self._latest.get((uid, plugin)) == key:
             del self._latest[uid, plugin]
+        if self._of_pod.get(uid) == key:
+            del self._of_pod[uid]

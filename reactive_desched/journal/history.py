@@ -15,6 +15,8 @@ import msgspec
 from msgspec import Struct
 
 from reactive_desched.api.event import (
+    DISRUPTION_OBSERVED,
+    EVICTION_CORRECTED,
     EVICTION_FOLLOWED_UP,
     EVICTION_OUTCOME_TYPES,
     EVICTION_REQUESTED,
@@ -26,14 +28,22 @@ from reactive_desched.api.event import (
     FutileCleared,
     Owner,
     Uptime,
+    What,
 )
 from reactive_desched.journal.events import decode_event
+from reactive_desched.journal.payloads import DELETE
 from reactive_desched.journal.records import AnyEvent
 from reactive_desched.journal.segments import READ_ERRORS, Segment, list_segments
 from reactive_desched.journal.uptime import SERVER_TIME_ERROR_S, Moment
+from reactive_desched.model.disruptions import RememberedEnd
 from reactive_desched.model.history import PastEviction, PastFollowUp
 from reactive_desched.model.moves import replacing_owner
-from reactive_desched.model.outcomes import EVICTED, EVICTION_ACCEPTED, UNKNOWN
+from reactive_desched.model.outcomes import (
+    EVICTED,
+    EVICTION_ACCEPTED,
+    POD_STILL_RUNNING,
+    UNKNOWN,
+)
 from reactive_desched.primitives.decode_errors import DECODE_ERRORS
 
 HISTORY_S: Final = 24 * 3600.0
@@ -42,23 +52,32 @@ HISTORY_S: Final = 24 * 3600.0
 MAX_PAST_EVICTIONS: Final = 20_000
 """So many evictions are read at most, the newest ones."""
 
+MAX_PAST_ENDS: Final = 10_000
+"""So many ends of pods by something else are read at most."""
+
 MAX_HISTORY_BYTES: Final = 1 << 28
 """No further file is begun once so many bytes were read, in which other records count too."""
 
-_MARKS: Final = (b'"type":"io.reactive-desched.descheduler.eviction.', FUTILE_CLEARED.encode())
+_MARKS: Final = (
+    b'"type":"io.reactive-desched.descheduler.eviction.',
+    *(FUTILE_CLEARED.encode(), DISRUPTION_OBSERVED.encode()),
+)
 
 
 class History(Struct, frozen=True):
     """The evictions that were read back, oldest first.
 
     `unfollowed` are the outcomes of those that evicted a pod, by the id of the request, whose
-    follow-up is not recorded yet.
+    follow-up is not recorded yet; `uncertain` those that a later end of the pod may correct.
+    `ends` are the recorded ends of pods by something else, oldest first.
     `is_whole` is false where a bound left out earlier ones; `begins_s` is then since when there
     are all of them, in seconds since the epoch.
     """
 
     evictions: tuple[PastEviction, ...] = ()
     unfollowed: Mapping[str, AnyEvent] = {}
+    uncertain: Mapping[str, AnyEvent] = {}
+    ends: tuple[RememberedEnd, ...] = ()
     begins_s: float = 0.0
     is_whole: bool = True
 
@@ -84,10 +103,20 @@ class _Data(Struct, frozen=True, gc=False, rename="camel"):
     mode: str = MODE_LIVE
     who: _Who | None = None
     why: _Why | None = None
+    what: What | None = None
     outcome: Ending | None = None
+    corrects: str = ""
     follow_up: FollowUp | None = None
     uptime: Uptime | None = None
     server_time: datetime | None = None
+
+
+class _End(Struct, frozen=True, gc=False):
+    """The data of the end of a pod, as far as it is read."""
+
+    who: _Who
+    cause: str
+    message: str = ""
 
 
 class _Line(Struct, frozen=True, gc=False):
@@ -105,17 +134,20 @@ class _Request(Struct, frozen=True, gc=False):
     sequence: str
     who: _Who
     why: _Why
+    by_deletion: bool
 
 
 class _Outcome(Struct, frozen=True, gc=False):
     id: str = ""
     ended_s: float | None = None
     result: str = ""
+    reason: str = ""
     accepted_s: float = 0.0
 
 
 _line_decoder: Final = msgspec.json.Decoder(_Line)
 _data_decoder: Final = msgspec.json.Decoder(_Data)
+_end_decoder: Final = msgspec.json.Decoder(_End)
 _cleared_decoder: Final = msgspec.json.Decoder(FutileCleared)
 
 
@@ -132,6 +164,9 @@ class _Found:
         self.outcomes: dict[str, _Outcome] = {}
         self.follow_ups: dict[str, PastFollowUp] = {}
         self.unfollowed: dict[str, bytes] = {}
+        self.uncertain: dict[str, bytes] = {}
+        self.corrections: dict[str, _Outcome] = {}  # by the id of the outcome
+        self.ends: dict[str, RememberedEnd] = {}  # by the uid of the pod
         self.cleared: dict[str, str] = {}  # the sequence of the last record, by the owner's uid
 
     def add(self, raw: bytes) -> float | None:
@@ -144,6 +179,9 @@ class _Found:
                 owner_uid = _cleared_decoder.decode(line.data).owner_uid
                 self.cleared[owner_uid] = max(line.sequence, self.cleared.get(owner_uid, ""))
                 return None
+            if line.type == DISRUPTION_OBSERVED:
+                self._add_end(line)
+                return None
             data = _data_decoder.decode(line.data)
             moment = Moment(line.time.timestamp(), data.uptime, data.server_time)
             time_s = self._now.time_s - moment.age_s(self._now)
@@ -152,6 +190,16 @@ class _Found:
             return None
         return time_s
 
+    def _add_end(self, line: _Line) -> None:
+        data = _end_decoder.decode(line.data)
+        who, top = data.who, data.who.owners[-1] if data.who.owners else None
+        owner, ended_s = "" if top is None else f"{top.kind}/{top.name}", line.time.timestamp()
+        end = RememberedEnd(
+            *(who.uid, who.namespace, who.name, who.node, owner, data.cause, data.message), ended_s
+        )
+        if len(self.ends) < MAX_PAST_ENDS:
+            self.ends[who.uid] = end
+
     def _add_eviction(self, line: _Line, raw: bytes, time_s: float, data: _Data) -> None:
         if data.mode == MODE_DRY_RUN or data.who is None or data.why is None:
             return
@@ -159,15 +207,23 @@ class _Found:
             began_s = max(time_s, line.time.timestamp())
             if data.server_time is not None:
                 began_s = data.server_time.timestamp() + SERVER_TIME_ERROR_S
-            self.requests[line.id] = _Request(time_s, began_s, line.sequence, data.who, data.why)
+            deletes = data.what is not None and data.what.action == DELETE
+            self.requests[line.id] = _Request(
+                time_s, began_s, line.sequence, data.who, data.why, deletes
+            )
         elif line.type in EVICTION_OUTCOME_TYPES and data.outcome is not None:
             accepted_s = 0.0
             if data.outcome.reason == EVICTION_ACCEPTED.code and data.server_time is not None:
                 accepted_s = data.server_time.timestamp()
-            outcome = _Outcome(line.id, time_s, data.outcome.result, accepted_s)
-            self.outcomes[line.causationid] = outcome
-            if data.outcome.result in (EVICTED, UNKNOWN) and line.id not in self.follow_ups:
+            result, reason = data.outcome.result, data.outcome.reason
+            self.outcomes[line.causationid] = _Outcome(line.id, time_s, result, reason, accepted_s)
+            if result in (EVICTED, UNKNOWN) and line.id not in self.follow_ups:
                 self.unfollowed[line.id] = raw
+            elif reason == POD_STILL_RUNNING.code:
+                self.uncertain[line.id] = raw
+        elif line.type == EVICTION_CORRECTED and data.outcome is not None:
+            corrected = _Outcome(data.corrects, time_s, data.outcome.result, data.outcome.reason)
+            self.corrections[data.corrects] = corrected
         elif line.type == EVICTION_FOLLOWED_UP and (followed := data.follow_up) is not None:
             node, uid = ("", "") if (pod := followed.replacement) is None else (pod.node, pod.uid)
             self.unfollowed.pop(line.causationid, None)
@@ -185,11 +241,28 @@ class _Found:
         return [self._eviction(id_) for _, id_ in sorted(wanted)[-limit:]]
 
     def unfollowed_of(self, evictions: Iterable[PastEviction]) -> dict[str, AnyEvent]:
-        """Return the outcome of each of these evictions that evicted a pod and was not followed."""
+        """Return the outcome of each of these evictions that evicted a pod and was not followed.
+
+        One that was corrected to that is among them.
+        """
+        for outcome_id, corrected in self.corrections.items():
+            raw = self.uncertain.pop(outcome_id, None)
+            counts = corrected.result in (EVICTED, UNKNOWN) and outcome_id not in self.follow_ups
+            if raw is not None and counts:
+                self.unfollowed[outcome_id] = raw
+        return self._events_of(evictions, self.unfollowed)
+
+    def uncertain_of(self, evictions: Iterable[PastEviction]) -> dict[str, AnyEvent]:
+        """Return the outcome of each of these evictions that may be corrected; ask this last."""
+        return self._events_of(evictions, self.uncertain)
+
+    def _events_of(
+        self, evictions: Iterable[PastEviction], lines: Mapping[str, bytes]
+    ) -> dict[str, AnyEvent]:
         found = {}
         for eviction in evictions:
             outcome_id = self.outcomes.get(eviction.request_id, _Outcome()).id
-            if (raw := self.unfollowed.get(outcome_id)) is not None:
+            if (raw := lines.get(outcome_id)) is not None:
                 type_ = _line_decoder.decode(raw).type
                 if (event := decode_event(type_, raw)) is not None:
                     found[eviction.request_id] = event
@@ -202,6 +275,7 @@ class _Found:
         owner_uid = "" if top is None else top.uid
         replacing = replacing_owner(who.owners)
         outcome = self.outcomes.get(request_id, _Outcome())
+        outcome = self.corrections.get(outcome.id, outcome)
         return PastEviction(
             request_id,
             request.requested_s,
@@ -224,6 +298,8 @@ class _Found:
             max(self.cleared.get("", ""), self.cleared.get(owner_uid, "")) > request.sequence,
             request.began_s,
             outcome.accepted_s,
+            outcome.reason,
+            request.by_deletion,
         )
 
 
@@ -262,7 +338,16 @@ def read_history(
     evictions = found.evictions(since_s, max_evictions)
     if len(evictions) == max_evictions:
         is_whole, begins_s = False, evictions[0].requested_s
-    return History(tuple(evictions), found.unfollowed_of(evictions), begins_s, is_whole)
+    unfollowed = found.unfollowed_of(evictions)
+    ends = sorted(found.ends.values(), key=lambda end: end.ended_s)
+    return History(
+        tuple(evictions),
+        unfollowed,
+        found.uncertain_of(evictions),
+        tuple(ends),
+        begins_s,
+        is_whole,
+    )
 
 
 def _lines(segment: Segment) -> Iterator[bytes]:

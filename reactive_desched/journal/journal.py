@@ -26,6 +26,7 @@ from reactive_desched.journal.opened import (
 )
 from reactive_desched.journal.records import AnyEvent, encode
 from reactive_desched.journal.recovery import OpenIntent
+from reactive_desched.journal.signing.checkpointer import Unrecorded
 from reactive_desched.journal.tail import LiveTail
 from reactive_desched.journal.write_health import WriteHealth, WriteSpeed
 from reactive_desched.primitives.loop_clock import loop_clock
@@ -50,6 +51,10 @@ REFUSED = counter(
 )
 UNRECORDED = counter(
     "journal_records_unrecorded", "Decisions not recorded because of their rate limit."
+)
+UNRECORDED_DISRUPTIONS = counter(
+    "journal_disruptions_unrecorded",
+    "Ends of pods by others that were not recorded because of their rate limit.",
 )
 HEALTHY = gauge("journal_healthy", "1 while the journal can write; else nothing is evicted.")
 SEQUENCE = gauge("journal_sequence", "Sequence of the newest durable record.")
@@ -133,6 +138,7 @@ class Journal:
         self.records_written = 0
         self.records_refused = 0
         self.records_unrecorded = 0
+        self.disruptions_unrecorded = 0
         self.write_times = Histogram()
         self.segments = Epoch()
         self._segment_first_seq = opened.writer.first_seq
@@ -145,7 +151,7 @@ class Journal:
         self._speed = WriteSpeed()
         self._buffer: list[PendingRecord] = []
         self._unpublished: list[CommitResult] = []
-        self._unrecorded = 0
+        self._unrecorded = Unrecorded()
         self._slots = anyio.Semaphore(MAX_BUFFERED, fast_acquire=True)
         self._thread = DiskThread()
         self._work_available = Wakeup()
@@ -184,6 +190,7 @@ class Journal:
         yield RECORDS.value(self.records_written)
         yield REFUSED.value(self.records_refused)
         yield UNRECORDED.value(self.records_unrecorded)
+        yield UNRECORDED_DISRUPTIONS.value(self.disruptions_unrecorded)
         yield HEALTHY.value(self.healthy)
         yield SEQUENCE.value(self.tail.last_seq)
         yield TORN_BYTES.value(self.recovery.torn_bytes)
@@ -288,8 +295,13 @@ class Journal:
 
     def drop(self) -> None:
         """Count a record that is not written; the next checkpoint states the count."""
-        self._unrecorded += 1
+        self._unrecorded = self._unrecorded._replace(decisions=self._unrecorded.decisions + 1)
         self.records_unrecorded += 1
+
+    def drop_disruption(self) -> None:
+        """Count the end of a pod that is not recorded, as `drop` does."""
+        self._unrecorded = self._unrecorded._replace(disruptions=self._unrecorded.disruptions + 1)
+        self.disruptions_unrecorded += 1
 
     async def run(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
         """Write what is appended until closed or cancelled; either way, flush first."""
@@ -446,7 +458,7 @@ class Journal:
         """Let the callers go on that wait for a batch, which is durable."""
         if len(batch) <= MAX_BRIEF_RECORDS:
             self._speed.record(written.synced_in_s)
-        self._unrecorded -= written.unrecorded_reported
+        self._unrecorded = self._unrecorded.minus(written.unrecorded_reported)
         for seq, pending in enumerate(batch, written.first_seq):
             pending.seq = seq
             self._intents.committed(pending.event, seq)

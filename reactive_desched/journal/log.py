@@ -18,7 +18,11 @@ from reactive_desched.journal.records import (
 )
 from reactive_desched.journal.recovery import Recovery
 from reactive_desched.journal.segments import segment_at
-from reactive_desched.journal.signing.checkpointer import CheckpointContext, Checkpointer
+from reactive_desched.journal.signing.checkpointer import (
+    CheckpointContext,
+    Checkpointer,
+    Unrecorded,
+)
 
 
 class Rotation(Struct, frozen=True):
@@ -31,13 +35,13 @@ class Rotation(Struct, frozen=True):
 class CommitResult(NamedTuple):
     """What one commit wrote: all its records, and where those begin that were asked for.
 
-    `unrecorded` counts the decisions left out, as the checkpoints among them say. `synced_in_s` is
-    how long the synced write took.
+    `unrecorded_reported` counts what was left out, as the checkpoints among them say, and
+    `synced_in_s` is how long the synced write took.
     """
 
     records: list[JournalRecord]
     first_seq: int
-    unrecorded_reported: int
+    unrecorded_reported: Unrecorded
     synced_in_s: float
 
 
@@ -84,7 +88,7 @@ class SegmentWriter:
         self._records_since_checkpoint = 0
         self._must_repair = self._must_rotate = False
         self._unpublished: list[JournalRecord] = []
-        self._unrecorded_reported = 0
+        self._unrecorded_reported = Unrecorded()
         self._synced_in_s = 0.0
 
     def resume(self, recovery: Recovery, source: str) -> None:
@@ -188,7 +192,9 @@ class SegmentWriter:
 
     def _encode_checkpoint(self, size: int, root: str, context: CheckpointContext) -> EncodedEvent:
         """Return a checkpoint over all records so far."""
-        unreported = context._replace(unrecorded=context.unrecorded - self._unrecorded_reported)
+        unreported = context._replace(
+            unrecorded=context.unrecorded.minus(self._unrecorded_reported)
+        )
         return self._checkpointer.encode_checkpoint(self.source, size, root, unreported)
 
     def _checkpoint_written(self, size: int, root: str, context: CheckpointContext) -> None:
@@ -200,7 +206,7 @@ class SegmentWriter:
         written = CommitResult(
             [*self._unpublished, *entries], first, self._unrecorded_reported, self._synced_in_s
         )
-        self._unpublished, self._unrecorded_reported = [], 0
+        self._unpublished, self._unrecorded_reported = [], Unrecorded()
         return written
 
     def _chain_records(

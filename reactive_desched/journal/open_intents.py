@@ -7,7 +7,7 @@ from reactive_desched.api.event import EVICTION_OUTCOME_TYPES, EVICTION_REQUESTE
 from reactive_desched.errors import JournalError, JournalUnavailable
 from reactive_desched.journal.records import AnyEvent
 from reactive_desched.journal.recovery import OpenIntent
-from reactive_desched.journal.signing.checkpointer import CheckpointContext
+from reactive_desched.journal.signing.checkpointer import CheckpointContext, Unrecorded
 
 MAX_OPEN_INTENTS = 10_000
 """With this many intents open, further ones are refused: nothing ends them, so begin no more."""
@@ -35,7 +35,7 @@ class OpenIntents:
         return next((intent.seq for intent in self._open.values()), None)
 
     def checkpoint_context(
-        self, batch: Iterable[AnyEvent], unrecorded: int, first_seq: int | None
+        self, batch: Iterable[AnyEvent], unrecorded: Unrecorded, first_seq: int | None
     ) -> CheckpointContext:
         """Return a checkpoint's context: behind this batch, or before it if `first_seq` is None."""
         if first_seq is None:

@@ -1,7 +1,7 @@
 """Converts findings, decisions and outcomes to the payloads of events."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from reactive_desched.api.event import (
@@ -31,7 +31,7 @@ from reactive_desched.model.eviction_options import (
     EvictionPolicy,
 )
 from reactive_desched.model.moves import MoveEnd
-from reactive_desched.model.objects import Pod
+from reactive_desched.model.objects import OwnerReference, Pod
 from reactive_desched.model.outcomes import DRY_RUN, EVICTED, UNKNOWN, Outcome
 from reactive_desched.telemetry.logs import REDACTED, blank_secrets
 
@@ -92,22 +92,18 @@ def policy_file_payload(name: str, sha256: str, text: str) -> PolicyFile:
     return PolicyFile(name=truncate(name), sha256=sha256, text=shown)
 
 
-def who_payload(context: DecisionContext) -> Who:
-    """Return the pod of a finding, with its owners and zone."""
-    pod = context.finding.pod
+def who_payload(pod: Pod, owners: Iterable[OwnerReference], zone: str) -> Who:
+    """Return a pod with its owners and zone."""
     return Who(
         name=pod.name,
         namespace=pod.namespace,
         node=pod.node,
         owners=tuple(
-            [
-                Owner(api_version=o.api_version, kind=o.kind, name=o.name, uid=o.uid)
-                for o in context.owners
-            ]
+            [Owner(api_version=o.api_version, kind=o.kind, name=o.name, uid=o.uid) for o in owners]
         ),
         template_hash=pod.template_hash,
         uid=pod.uid,
-        zone=context.zone,
+        zone=zone,
     )
 
 

@@ -12,12 +12,15 @@ from reactive_desched._version import __version__
 from reactive_desched.api.event import (
     BRAKE_ENGAGED,
     BRAKE_RELEASED,
+    DISRUPTION_OBSERVED,
+    EVICTION_CORRECTED,
     EVICTION_FOLLOWED_UP,
     EVICTION_REQUESTED,
     FINDING_MADE,
     FUTILE_CLEARED,
     JOURNAL_LOST,
     LEADER_CHANGED,
+    MIGRATION_CARRIED_OUT,
     MODE_DRY_RUN,
     MODE_LIVE,
     POLICY_LOADED,
@@ -25,6 +28,8 @@ from reactive_desched.api.event import (
     BrakeEngaged,
     BrakeReleased,
     DecisionMade,
+    DisruptionObserved,
+    EvictionCorrected,
     EvictionEnded,
     EvictionFollowedUp,
     EvictionRequested,
@@ -32,6 +37,8 @@ from reactive_desched.api.event import (
     FutileCleared,
     JournalLost,
     LeaderChanged,
+    MigrationCarriedOut,
+    ObjectReference,
     PolicyFile,
     PolicyLoaded,
     PolicyRejected,
@@ -72,14 +79,27 @@ from reactive_desched.journal.uptime import (
 from reactive_desched.model.accounts import DecisionContext
 from reactive_desched.model.brakes import BrakeNotice
 from reactive_desched.model.decisions import Decision, Evict
+from reactive_desched.model.disruptions import EndedPod
 from reactive_desched.model.intents import Intent
+from reactive_desched.model.migration_jobs import KIND, MigrationStep
 from reactive_desched.model.moves import FutileClearing, MoveEnd
-from reactive_desched.model.outcomes import EVICTED, POD_LEAVES, UNKNOWN, Outcome
+from reactive_desched.model.outcomes import (
+    EVICTED,
+    POD_GONE,
+    POD_LEAVES,
+    POD_STILL_RUNNING,
+    UNKNOWN,
+    Outcome,
+)
+from reactive_desched.policy.recording import DisruptionSettings
 from reactive_desched.primitives.loop_clock import loop_clock
 from reactive_desched.primitives.token_bucket import TokenBucket, TokenRate
 
 MAX_FOLLOWED = 20_000
 """So many evictions can be followed up at once; of further ones the oldest gets no record."""
+
+MAX_UNCERTAIN = 10_000
+"""So many outcomes can be corrected; of further ones the oldest stays as it is."""
 
 MAX_PROBLEMS, MAX_PROBLEM_CHARS = 20, 1000
 """An event about a refused policy names so many problems at most, each with so many characters."""
@@ -89,6 +109,10 @@ MAX_RECORDED_TEXTS = 1000
 
 MAX_BY_CHARS = 200
 """The longest name of a person."""
+
+
+_CORRECTABLE = (POD_GONE.code, POD_STILL_RUNNING.code)
+"""The reasons of outcomes that the end of the pod may correct."""
 
 
 class _BegunIntent:
@@ -132,8 +156,9 @@ class JournalRecorder:
     """Makes events of what happens and has the journal write them.
 
     Ids follow from what they are about and from the journal's own past, so that the same life
-    gives the same ids. `decision_rate` bounds how many decisions other than evictions are written.
-    `clock` is the time of day, `uptime` that of the machine, `server_time` the API server's.
+    gives the same ids. `decision_rate` bounds how many decisions other than evictions are written,
+    `disruptions` says which ends of pods by others are, and how many. `clock` is the time of day,
+    `uptime` that of the machine, `server_time` the API server's.
     """
 
     def __init__(
@@ -142,6 +167,7 @@ class JournalRecorder:
         clock: Callable[[], datetime],
         *,
         decision_rate: TokenRate,
+        disruptions: Callable[[], DisruptionSettings] = DisruptionSettings,
         dry_run: bool = False,
         cluster: ClusterIdentity = UNKNOWN_CLUSTER,
         uptime: ReadUptime = no_uptime,
@@ -156,6 +182,8 @@ class JournalRecorder:
         self._recorded_texts: set[str] = set()
         self._decision_bucket: TokenBucket | None = None
         self._decision_rate = decision_rate
+        self._disruptions = disruptions
+        self._disruption_bucket: TokenBucket | None = None
         self._cases = OpenCases()
         self._start_seq = str(journal.tail.last_seq)
         self._id_counter = 0
@@ -164,6 +192,7 @@ class JournalRecorder:
         self._recent: _Recent | None = None
         self._started_at: dict[str, float] = {}
         self._outcomes: OrderedDict[str, AnyEvent] = OrderedDict()
+        self._uncertain: OrderedDict[str, AnyEvent] = OrderedDict()
 
     @property
     def fault(self) -> str:
@@ -351,6 +380,8 @@ class JournalRecorder:
         await self._journal.append_until_durable(event)
         if outcome.result in (EVICTED, UNKNOWN):
             self.follow(intent_id, event)
+        if outcome.reason in _CORRECTABLE:
+            self.remember_uncertain(intent_id, event)
         if outcome.result in POD_LEAVES:
             self._cases.close(request.who.uid, request.why.profile, request.why.plugin)
 
@@ -359,6 +390,121 @@ class JournalRecorder:
         self._outcomes[intent_id] = outcome
         if len(self._outcomes) > MAX_FOLLOWED:
             self._outcomes.popitem(last=False)
+
+    def remember_uncertain(self, intent_id: str, outcome: AnyEvent) -> None:
+        """Remember an outcome that the end of its pod may correct, also of the last run's."""
+        self._uncertain[intent_id] = outcome
+        if len(self._uncertain) > MAX_UNCERTAIN:
+            self._uncertain.popitem(last=False)
+
+    def record_correction(self, intent_id: str, outcome: Outcome) -> None:
+        """Record what an outcome turned out to be, behind it; the caller does not wait."""
+        if (event := self._uncertain.pop(intent_id, None)) is None:
+            return
+        ended: EvictionEnded = event.data
+        data = EvictionCorrected(
+            attempt=ended.attempt,
+            corrects=event.id,
+            mode=ended.mode,
+            outcome=outcome_payload(outcome, None),
+            server_time=self._server_time(),
+            trigger=ended.trigger,
+            uptime=self._uptime(),
+            what=ended.what,
+            who=ended.who,
+            why=ended.why,
+        )
+        self._journal.append_nowait(
+            build_event(
+                self._journal.source,
+                EVICTION_CORRECTED,
+                Correlation(event.correlationid, event.subject, event.partitionkey),
+                self._clock(),
+                data,
+                id_=event.id.replace(".outcome.", ".corrected."),
+                causation_id=event.id,
+            )
+        )
+        if ended.outcome.result not in POD_LEAVES:  # else it is followed already
+            self.follow(intent_id, event)
+            self._cases.close(ended.who.uid, ended.why.profile, ended.why.plugin)
+
+    def record_disruption(self, ended: EndedPod) -> None:
+        """Record that something else ends a pod, where the settings ask for it.
+
+        It joins the case of the pod, if one is open. Above the rate limit it is only counted.
+        """
+        pod = ended.pod
+        case = self._cases.latest_of(pod.uid)
+        self._cases.close_latest(pod.uid)
+        settings = self._disruptions()
+        if not _is_asked_for(ended, settings.record):
+            return
+        if not self._take_disruption_token(settings):
+            self._journal.drop_disruption()
+            return
+        id_ = f"{pod.uid}.disruption"
+        since_s = ended.since_s
+        data = DisruptionObserved(
+            cause=truncate(ended.cause, MAX_BY_CHARS),
+            message=truncate(ended.message),
+            server_time=self._server_time(),
+            since=None if since_s is None else datetime.fromtimestamp(since_s, UTC),
+            uptime=self._uptime(),
+            who=who_payload(pod, ended.owners, ended.zone),
+        )
+        key = ended.owners[-1].uid if ended.owners else pod.uid
+        event = build_event(
+            self._journal.source,
+            DISRUPTION_OBSERVED,
+            Correlation(id_ if case is None else case.id, pod_subject(pod), key),
+            self._clock(),
+            data,
+            id_=id_,
+            causation_id=f"pod {pod_subject(pod)}/{pod.resource_version}",
+        )
+        self._journal.append_nowait(event)
+
+    def record_migration_step(self, step: MigrationStep) -> None:
+        """Record what was done for a migration job; the caller does not wait.
+
+        It joins the case of the finding that had the job made, if that is open.
+        """
+        self._id_counter += 1
+        pod, about = step.pod, step.object
+        case = self._cases.latest_of(pod.uid, step.trigger)
+        epoch = journal_epoch(self._journal.source)
+        data = MigrationCarriedOut(
+            action=step.action,
+            job=step.job,
+            message=truncate(step.message),
+            object=ObjectReference(
+                api_version=about.api_version,
+                kind=about.kind,
+                name=about.name,
+                namespace=about.namespace,
+                uid=about.uid,
+            ),
+            job_reason=truncate(step.reason, MAX_BY_CHARS),
+            result=step.result,
+            server_time=self._server_time(),
+            uptime=self._uptime(),
+            who=who_payload(pod, step.owners, step.zone),
+        )
+        event = build_event(
+            self._journal.source,
+            MIGRATION_CARRIED_OUT,
+            Correlation(
+                f"{pod.uid}.migration" if case is None else case.id,
+                pod_subject(pod),
+                step.owners[-1].uid if step.owners else pod.uid,
+            ),
+            self._clock(),
+            data,
+            id_=f"{epoch}.migration.{self._start_seq}.{self._id_counter}",
+            causation_id=f"{KIND} {step.job}",
+        )
+        self._journal.append_nowait(event)
 
     def record_follow_up(self, intent_id: str, end: MoveEnd) -> None:
         """Record what came of an eviction, behind its outcome; the caller does not wait."""
@@ -398,6 +544,14 @@ class JournalRecorder:
             self._decision_bucket = TokenBucket(self._decision_rate, now)
         return self._decision_bucket.try_acquire(now)
 
+    def _take_disruption_token(self, settings: DisruptionSettings) -> bool:
+        now, rate = self._now(), TokenRate(settings.per_second, settings.burst)
+        if self._disruption_bucket is None:
+            self._disruption_bucket = TokenBucket(rate, now)
+        elif self._disruption_bucket.rate != rate:
+            self._disruption_bucket.adjust(rate, now)
+        return self._disruption_bucket.try_acquire(now)
+
     def _open_case(self, context: DecisionContext) -> Case:
         """Begin a case, and write down the finding it begins with."""
         self._id_counter += 1
@@ -420,7 +574,7 @@ class JournalRecorder:
                 "mode": self._mode,
                 "trigger": trigger_payload(context),
                 "what": action_payload(),
-                "who": who_payload(context),
+                "who": who_payload(context.finding.pod, context.owners, context.zone),
                 "why": why_payload(context, self._policy_revision),
             }
             subject, key = pod_subject(context.finding.pod), partition_key(context)
@@ -471,3 +625,16 @@ class JournalRecorder:
             id_=event.id.replace(".requested.", ".outcome."),
             causation_id=event.id,
         )
+
+
+def _is_asked_for(ended: EndedPod, record: str) -> bool:
+    """Say whether the settings have the end of a pod recorded."""
+    match record:
+        case "none":
+            return False
+        case "marked":
+            return ended.is_marked
+        case "unexplained":
+            return ended.is_marked or not ended.is_explained
+        case _:
+            return True

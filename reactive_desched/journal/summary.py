@@ -74,11 +74,12 @@ class DataSummary(Struct, frozen=True, gc=False):
     why: FindingSummary = FindingSummary()
     decision: DecisionSummary = DecisionSummary()
     outcome: OutcomeSummary = OutcomeSummary()
+    cause: str = ""
 
     @property
     def reason(self) -> str:
-        """The reason code of the decision or of the outcome; no event has both."""
-        return self.decision.reason or self.outcome.reason
+        """The reason code of the decision or outcome, or what ended the pod; no event has two."""
+        return self.decision.reason or self.outcome.reason or self.cause
 
 
 class EventSummary(Struct, frozen=True, gc=False):
@@ -133,8 +134,8 @@ class EventFilter(Struct, frozen=True, kw_only=True, dict=True):
 
     A type fits as eviction.succeeded, as its family (eviction), or in full. An owner fits by name,
     KIND/NAME or uid, anywhere in the chain. A pod fits by name, NAMESPACE/NAME or uid. A reason is
-    the code of a decision or an outcome. In each word but a type, * stands for any text and ? for
-    one character.
+    the code of a decision or an outcome, or the cause of a disruption. In each word but a type, *
+    stands for any text and ? for one character.
     """
 
     types: tuple[str, ...] = ()

@@ -59,3 +59,8 @@ class JobEvictionRate:
         self._bucket = TokenBucket(self._bucket.rate, min([now, *times]))
         for at in times:
             self._bucket.spend(at)
+
+    def count_late(self, past: PastEviction, now: float) -> None:
+        """Spend the token of an eviction that happened after its outcome had freed it."""
+        if past.profile == MIGRATION_PROFILE:
+            self._bucket.spend(now)

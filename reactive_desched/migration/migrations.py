@@ -277,6 +277,13 @@ class Migrations:
             self._note_evicted(pod)
         self.follow_all()
 
+    def count_late(self, past: PastEviction, now: float, wall_now: float) -> None:
+        """Take in an eviction that happened after its outcome had said that it did not."""
+        self.object_limiters.restore((past,), now, wall_now)
+        self._eviction_rate.count_late(past, now)
+        self._note_evicted(past.pod_uid)
+        self.follow_all()
+
     def follow_all(self) -> None:
         """Look at every job: the cluster is known now."""
         for job in sorted(self._view.store(MigrationJob), key=lambda job: job.created_s):

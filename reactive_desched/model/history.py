@@ -31,7 +31,8 @@ class PastEviction(Struct, frozen=True, gc=False):
     `follow_up` is None until its replacement was followed to the end. `owner_…` name the topmost
     controller, and `replacing_…` the owner whose new pods replace the evicted one
     (`model.moves.replacing_owner`); empty for a bare pod. `is_cleared` says that a person cleared
-    the memory of the owner's moves after this one.
+    the memory of the owner's moves after this one. `reason` is that of the outcome, `by_deletion`
+    says that the pod was to be deleted, not evicted.
     """
 
     request_id: str
@@ -55,6 +56,8 @@ class PastEviction(Struct, frozen=True, gc=False):
     is_cleared: bool = False
     began_s: float = 0.0
     accepted_s: float = 0.0
+    reason: str = ""
+    by_deletion: bool = False
 
     @property
     def is_open(self) -> bool:

@@ -5,7 +5,7 @@ from msgspec import Struct
 from reactive_desched.model.accounts import DecisionContext
 from reactive_desched.model.eviction_options import BY_EVICTION, EvictionOptions
 from reactive_desched.model.objects import Pod
-from reactive_desched.model.outcomes import Outcome
+from reactive_desched.model.outcomes import NOT_KNOWN, Outcome, RequestTime
 
 
 class Intent(Struct, frozen=True, gc=False):
@@ -43,10 +43,12 @@ class EvictionResult(Struct, frozen=True, gc=False):
     """How the execution of an intent ended.
 
     `sent_at` is when the eviction request was sent, or would have been, in monotonic seconds.
-    `request_id` is the id of its record; empty where none was written.
+    `request_id` is the id of its record; empty where none was written. `sent` is the same moment
+    by the other clocks.
     """
 
     intent: Intent
     outcome: Outcome
     sent_at: float
     request_id: str = ""
+    sent: RequestTime = NOT_KNOWN

@@ -11,7 +11,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from reactive_desched.model.eviction_options import DeleteOptions
-from reactive_desched.model.objects import Pod
+from reactive_desched.model.kube_events import Regarding
+from reactive_desched.model.objects import OwnerReference, Pod
 
 API_VERSION: Final = "scheduling.koordinator.sh/v1alpha1"
 KIND: Final = "PodMigrationJob"
@@ -194,6 +195,32 @@ class MigrationJob(Struct, frozen=True, gc=False, kw_only=True):
     def has_ended(self) -> bool:
         """Say whether nothing more comes of the job."""
         return self.status.phase in ENDED
+
+
+CREATE, DELETE, END = "create", "delete", "end"
+"""What a MigrationStep does: make or delete an object, or take in that the job is over."""
+
+DONE, NOT_DONE = "done", "failed"
+
+
+class MigrationStep(Struct, frozen=True, gc=False):
+    """What was done for a job, for the record: to which object, for which pod, and how it went.
+
+    `result` is one of the above, or the phase in which the job ended; `reason` is then that of its
+    status. `trigger` names what had the job made. `owners` and `zone` are those of the pod, as far
+    as they are known.
+    """
+
+    action: str
+    object: Regarding
+    job: str
+    pod: Pod
+    result: str
+    message: str = ""
+    reason: str = ""
+    trigger: str = ""
+    owners: tuple[OwnerReference, ...] = ()
+    zone: str = ""
 
 
 class JobOfPod(Struct, frozen=True, gc=False):

@@ -398,6 +398,7 @@ class Namespace(Struct, frozen=True, gc=False):
     resource_version: int = 0
     labels: Labels = {}
     do_not_evict: str | None = None
+    is_terminating: bool = False
 
     @property
     def key(self) -> str:

@@ -1,11 +1,13 @@
 """The observer of a controller; telemetry, the demo and tests override the methods they need."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from reactive_desched.errors import Malformed
 from reactive_desched.model.brakes import BrakeNotice
 from reactive_desched.model.changes import Change
+from reactive_desched.model.disruptions import EndedPod
 from reactive_desched.model.evaluation import Evaluation
+from reactive_desched.model.history import PastEviction
 from reactive_desched.model.moves import EndedMove
 from reactive_desched.model.outcomes import Outcome
 
@@ -19,7 +21,7 @@ class Observer:
     def on_initial_sync(self, size: Mapping[str, int]) -> None:
         """Every resource is synced, and evaluation begins; `size` counts nodes and pods."""
 
-    def on_changes(self, changes: Iterable[Change]) -> None:
+    def on_changes(self, changes: Sequence[Change]) -> None:
         """The cluster state changed, after the initial sync."""
 
     def on_decision(self, evaluation: Evaluation) -> None:
@@ -30,6 +32,12 @@ class Observer:
 
     def on_move_ended(self, ended: EndedMove) -> None:
         """The replacement of an evicted pod was followed to the end."""
+
+    def on_disruption(self, ended: EndedPod) -> None:
+        """Something else than this controller ends a pod."""
+
+    def on_correction(self, past: PastEviction, outcome: Outcome) -> None:
+        """The outcome of a past eviction turned out to be another one."""
 
     def on_pause(self, reason: str) -> None:
         """The reason of the pause changed; an empty reason means that evaluation resumed."""

@@ -265,6 +265,12 @@ POD_GONE: Final = OutcomeReason(
     "FoundGone",
     "The response was lost and the pod is gone: by this eviction, or deleted otherwise.",
 )
+EVICTED_LATE: Final = OutcomeReason(
+    UNKNOWN,
+    "EvictedLater",
+    "In a correction: after the outcome, which said that the pod was not evicted, it was evicted: "
+    "by the request, which came late, or by another client.",
+)
 DRY_RUN_NOT_SENT: Final = OutcomeReason(
     DRY_RUN, "DryRun", "A dry run: no request was sent; a real run would have sent one."
 )

@@ -21,6 +21,7 @@ from reactive_desched.controller.asked_kinds import (
 )
 from reactive_desched.errors import ConfigError
 from reactive_desched.fit.upstream import SCHEDULER
+from reactive_desched.model.disruptions import RememberedEnd
 from reactive_desched.model.history import PastEviction
 from reactive_desched.plan.evaluation import PlanResult
 from reactive_desched.plan.missing_inputs import (
@@ -57,6 +58,7 @@ from reactive_desched.state.resources import (
 )
 
 if TYPE_CHECKING:
+    from reactive_desched.journal.history import History
     from reactive_desched.plan.node_report import NodesReport
 
 __all__ = ["PlanOptions", "build_nodes_report", "build_report", "look", "run", "run_nodes"]
@@ -99,12 +101,16 @@ class LoadedSnapshot(Struct, frozen=True):
 
 
 class LookedAt(Struct, frozen=True):
-    """A cluster as it was read, the configuration, and the evictions of a journal that count."""
+    """A cluster as it was read, the configuration, and what a journal has of earlier evictions.
+
+    `ends` are the ends of pods by something else that it has.
+    """
 
     configuration: Configuration
     snapshot: Snapshot
     moment: datetime
     past: Sequence[PastEviction]
+    ends: Sequence[RememberedEnd]
     warnings: tuple[str, ...]
 
 
@@ -227,11 +233,13 @@ def look(options: PlanOptions, progress: Progress) -> LookedAt:
     loaded = _load_snapshot(options, configuration, progress)
     moment = moment or datetime.now(UTC)
     loaded = _without_stale_samples(options, configuration, loaded, moment)
+    history = _history(options, configuration, moment.timestamp())
     return LookedAt(
         configuration,
         loaded.snapshot.measured_by(policy.metrics_sources),
         moment,
-        _past_evictions(options, configuration, moment.timestamp()),
+        () if history is None else history.evictions,
+        () if history is None else history.ends,
         tuple(_warnings(configuration, policy, loaded, options.mode)),
     )
 
@@ -273,7 +281,8 @@ def _decide(
         from reactive_desched.plan.controller_run import run_controller
 
         now_s = moment.timestamp()
-        past = _past_evictions(options, configuration, now_s)
+        history = _history(options, configuration, now_s)
+        past = () if history is None else history.evictions
         return run_controller(configuration, snapshot, now_s, options.bounds, progress, past)
     from reactive_desched.plan.sweep_run import run_sweeps
 
@@ -293,19 +302,17 @@ def _decide(
     return replace(result, decisions=(*decided, *result.decisions))
 
 
-def _past_evictions(
-    options: PlanOptions, configuration: Configuration, now_s: float
-) -> Sequence[PastEviction]:
-    """Return the evictions that a controller would count, from the journal that was named."""
+def _history(options: PlanOptions, configuration: Configuration, now_s: float) -> "History | None":
+    """Return what a controller would know of earlier ones, from the journal that was named."""
     if options.journal is None:
-        return ()
+        return None
     from reactive_desched.journal.history import read_history
     from reactive_desched.journal.uptime import Moment
 
     counts_for_s = configuration.controller.budgets.counts_for_s
     directory, now = Path(options.journal), Moment(now_s)
     try:
-        return read_history(directory, now, counts_for_s=counts_for_s).evictions
+        return read_history(directory, now, counts_for_s=counts_for_s)
     except OSError as error:
         raise ConfigError(
             f"--journal: {options.journal} cannot be read: {error.strerror}"

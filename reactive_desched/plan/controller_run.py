@@ -18,12 +18,13 @@ from reactive_desched.controller.suspend import SuspendDetector
 from reactive_desched.model.accounts import DecisionContext
 from reactive_desched.model.brakes import BrakeNotice
 from reactive_desched.model.decisions import Decision, Evict
+from reactive_desched.model.disruptions import EndedPod, RememberedEnd
 from reactive_desched.model.history import PastEviction
 from reactive_desched.model.intents import EvictionResult, Intent
 from reactive_desched.model.migration_jobs import Mode
 from reactive_desched.model.moves import MoveEnd
 from reactive_desched.model.observer import Observer
-from reactive_desched.model.outcomes import EVICTED
+from reactive_desched.model.outcomes import EVICTED, Outcome
 from reactive_desched.model.wakes import WakeOnPod, awaited
 from reactive_desched.plan.assumed_cluster import AssumedCluster, PreviewClock
 from reactive_desched.plan.evaluation import DecisionFormatter, PlanResult
@@ -74,13 +75,14 @@ def decide_now(
     snapshot: Snapshot,
     now_s: float,
     past: Sequence[PastEviction] = (),
+    ends: Sequence[RememberedEnd] = (),
 ) -> tuple[Controller, PreviewClock]:
     """Let a controller start now on this cluster, and decide what is due; nothing is evicted.
 
-    Returns it with the clock that it goes by.
+    It remembers the `ends` of pods by something else. Returns it with the clock that it goes by.
     """
     run = _ControllerRun(configuration, snapshot, now_s, RunBounds(), Progress())
-    return run.decide(past)
+    return run.decide(past, ends)
 
 
 class _DelayRecorder:
@@ -105,6 +107,12 @@ class _DelayRecorder:
 
     def record_follow_up(self, intent_id: str, end: MoveEnd) -> None:
         """Keep nothing: what becomes of evicted pods is assumed."""
+
+    def record_correction(self, intent_id: str, outcome: Outcome) -> None:
+        """Keep nothing: every request is answered."""
+
+    def record_disruption(self, ended: EndedPod) -> None:
+        """Keep nothing: a preview is about what the controller does."""
 
 
 def _keeps_places(configuration: Configuration) -> bool:
@@ -202,9 +210,11 @@ class _ControllerRun:
         views = {instance.profile: instance.view for instance in instances}
         return PlanResult(decisions, None, self._controller.view, views, preview)
 
-    def decide(self, past: Sequence[PastEviction]) -> tuple[Controller, PreviewClock]:
+    def decide(
+        self, past: Sequence[PastEviction], ends: Sequence[RememberedEnd]
+    ) -> tuple[Controller, PreviewClock]:
         """Evaluate everything once, at the beginning; no request is sent."""
-        self._controller.restore(past)
+        self._controller.restore(past, ends)
         for _ in self._controller.work(self._clock.now, lambda: False):
             pass
         return self._controller, self._clock

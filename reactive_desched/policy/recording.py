@@ -33,7 +33,10 @@ EVENT_TYPES: Final = (
     "eviction.refused",
     "eviction.unknown",
     "eviction.dry_run",
+    "eviction.corrected",
     "eviction.followed_up",
+    "disruption.observed",
+    "migration.carried_out",
     "futile.cleared",
     "policy.loaded",
     "policy.rejected",
@@ -180,8 +183,22 @@ class JournalSettings(Section):
         return self
 
 
+class DisruptionSettings(Section):
+    """Records of pods that others end, `disruption.observed`; further ones are only counted."""
+
+    record: Literal["none", "marked", "unexplained", "all"] = Field(
+        default="unexplained",
+        description="Which are recorded: marked are those with the condition DisruptionTarget "
+        "(preemption, taints, the kubelet, evictions by others); unexplained adds deletions of "
+        "pods that their owner wants; all adds those of rollouts, of smaller workloads, of owners "
+        "that are gone, and of owners that are not known.",
+    )
+    per_second: RecordsPerSecond = Field(default=10.0, description="The steady rate.")
+    burst: RecordCount = Field(default=1000, description="Most at once after a quiet time.")
+
+
 class EventSettings(Section):
-    """Kubernetes Events, and the source of every event."""
+    """Kubernetes Events, the source of every event, and records of what others do."""
 
     kubernetes: bool = Field(
         default=True,
@@ -192,6 +209,11 @@ class EventSettings(Section):
         default="",
         description="The cluster's name in records; in the source of every event as it was when "
         "the journal began. Default: the uid of the namespace kube-system.",
+    )
+
+    disruptions: DisruptionSettings = Field(
+        default=DisruptionSettings.model_construct(),
+        description="Records of pods that others end.",
     )
 
     @field_validator("cluster")

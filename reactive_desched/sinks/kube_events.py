@@ -15,6 +15,7 @@ from reactive_desched.api.event import (
     BrakeEngaged,
     BrakeReleased,
     DecisionMade,
+    EvictionCorrected,
     EvictionEnded,
     LeaderChanged,
     PodData,
@@ -54,6 +55,7 @@ _FAILED_RESULTS: Final = frozenset({PDB_REFUSED, TOO_MANY_REQUESTS, DENIED, FAIL
 _RELEVANT_TYPES: Final = frozenset(
     {
         *(events.EVICTION_SUCCEEDED, events.EVICTION_REFUSED, events.EVICTION_UNKNOWN),
+        events.EVICTION_CORRECTED,
         *(events.DECISION_DEFER, events.DECISION_REFUSE),
         *(events.POLICY_LOADED, events.POLICY_REJECTED),
         *(events.BRAKE_ENGAGED, events.BRAKE_RELEASED, events.LEADER_CHANGED),
@@ -122,7 +124,7 @@ class KubeEventsSink:
                 pass
             case BrakeEngaged() | BrakeReleased() if data.mode != MODE_DRY_RUN:
                 self._on_brake(data)
-            case EvictionEnded():
+            case EvictionEnded() | EvictionCorrected():
                 self._on_eviction_ended(data)
             case DecisionMade():
                 if data.decision.reason in LIMIT_REASON_CODES:
@@ -134,7 +136,7 @@ class KubeEventsSink:
             case LeaderChanged() if time.timestamp() >= self._started_at:
                 self._on_leader_changed(data)
 
-    def _on_eviction_ended(self, data: EvictionEnded) -> None:
+    def _on_eviction_ended(self, data: EvictionEnded | EvictionCorrected) -> None:
         """Write the Event of an eviction or its failure; a pod that was gone already gets none."""
         result = data.outcome.result
         if result in (EVICTED, UNKNOWN):
@@ -142,7 +144,9 @@ class KubeEventsSink:
         elif result in _FAILED_RESULTS:
             self._record_failure(data, data.outcome.message or data.outcome.reason or result)
 
-    def _record_eviction(self, data: EvictionEnded, *, is_certain: bool) -> None:
+    def _record_eviction(
+        self, data: EvictionEnded | EvictionCorrected, *, is_certain: bool
+    ) -> None:
         """Write an Event on the pod and one on its owner."""
         caveat = "" if is_certain else " left; whether by this eviction is not known"
         message = f"{_eviction_text(data.who)}{caveat}: {_cause_text(data)}"
@@ -238,7 +242,7 @@ def _eviction_text(pod: Who) -> str:
     return f"pod eviction from {pod.node} node by {CONTROLLER}"
 
 
-def _owner_message(data: EvictionEnded, *, is_certain: bool) -> str:
+def _owner_message(data: EvictionEnded | EvictionCorrected, *, is_certain: bool) -> str:
     pod = data.who
     if is_certain:
         return f"pod {pod.name} evicted from {pod.node} node by {CONTROLLER}: {_cause_text(data)}"

@@ -1,7 +1,7 @@
 """Counts and logs what a controller does."""
 
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from reactive_desched.errors import Malformed
@@ -15,8 +15,10 @@ from reactive_desched.model.decisions import (
     Evict,
     Refuse,
 )
+from reactive_desched.model.disruptions import EndedPod
 from reactive_desched.model.evaluation import Evaluation
 from reactive_desched.model.findings import Finding
+from reactive_desched.model.history import PastEviction
 from reactive_desched.model.moves import EndedMove
 from reactive_desched.model.objects import PodKey
 from reactive_desched.model.observer import Observer
@@ -28,6 +30,7 @@ from reactive_desched.model.outcomes import (
     DRY_RUN_NOT_SENT,
     EVICTED,
     EVICTION_ACCEPTED,
+    EVICTION_IN_BACKGROUND,
     FAILED,
     NOT_FOUND,
     PDB_REFUSED,
@@ -37,6 +40,7 @@ from reactive_desched.model.outcomes import (
 )
 from reactive_desched.primitives.moments import format_second
 from reactive_desched.telemetry import sig_compat as upstream
+from reactive_desched.telemetry.background import BackgroundEvictions
 from reactive_desched.telemetry.logs import DebugLogger
 from reactive_desched.telemetry.metrics import Histogram, Metric, counter, histogram
 from reactive_desched.telemetry.recent_evictions import RecentEvictions
@@ -57,6 +61,17 @@ OUTCOMES = counter(
     "result",
     "reason",
     "plugin",
+)
+DISRUPTIONS = counter(
+    "disruptions",
+    "Pods that something else ended, by what: the causes of `disruption.observed`.",
+    "cause",
+)
+CORRECTIONS = counter(
+    "outcomes_corrected",
+    "Outcomes corrected by what the pod showed later, by the result and reason they have now.",
+    "result",
+    "reason",
 )
 CHANGE_TO_DECISION = histogram(
     "change_to_decision_seconds", "From a change to the decision it led to."
@@ -80,9 +95,12 @@ _OTHER_EVENTS = {
     DENIED: "eviction denied",
     FAILED: "eviction failed",
     CANCELLED: "eviction cancelled",
-    UNKNOWN: "gone, perhaps by the eviction",
+    UNKNOWN: "leaving or gone, perhaps by the eviction",
 }
 _NEVER: Final = float("inf")
+
+MAX_CAUSES: Final = 100
+"""So many causes of disruptions are counted apart; Kubernetes has a handful."""
 
 MAX_LOGGED: Final = 20_000
 """The log remembers so many findings with the decisions that were logged; of further ones, the
@@ -110,6 +128,9 @@ class TelemetryObserver(Observer):
         self._findings: defaultdict[str, int] = defaultdict(int)
         self._decisions: defaultdict[tuple[str, ...], int] = defaultdict(int)
         self._outcomes: defaultdict[tuple[str, ...], int] = defaultdict(int)
+        self._disruptions: defaultdict[str, int] = defaultdict(int)
+        self._corrections: defaultdict[tuple[str, ...], int] = defaultdict(int)
+        self._background = BackgroundEvictions()
         self._change_to_decision = Histogram()
         self._change_to_eviction = Histogram()
         metrics.register(self)
@@ -120,6 +141,8 @@ class TelemetryObserver(Observer):
         yield FINDINGS.by_label(self._findings)
         yield DECISIONS.by_labels(self._decisions)
         yield OUTCOMES.by_labels(self._outcomes)
+        yield DISRUPTIONS.by_label(self._disruptions)
+        yield CORRECTIONS.by_labels(self._corrections)
         yield CHANGE_TO_DECISION.value(self._change_to_decision)
         yield CHANGE_TO_EVICTION.value(self._change_to_eviction)
 
@@ -135,10 +158,13 @@ class TelemetryObserver(Observer):
         """Log what was synced, before the first decision."""
         self._log.info("synced", **size)
 
-    def on_changes(self, changes: Iterable[Change]) -> None:
-        """Count changes."""
+    def on_changes(self, changes: Sequence[Change]) -> None:
+        """Count changes, and the evictions in the background that end by them."""
         for change in changes:
             self._changes[type(change)] += 1
+        if self._background:
+            for end in self._background.apply_changes(changes, self._wall_clock()):
+                self._upstream.count_eviction(*end)
 
     def on_decision(self, evaluation: Evaluation) -> None:
         """Count a decision, and log it: one that was logged already at debug level."""
@@ -172,7 +198,11 @@ class TelemetryObserver(Observer):
         self._outcomes[outcome.result, outcome.reason, finding.plugin] += 1
         self._change_to_eviction.observe(took_s)
         self.recent.add(evaluation, outcome)
-        if outcome.result != CANCELLED:
+        if outcome.reason == EVICTION_IN_BACKGROUND.code:  # as the SIG descheduler counts
+            profile, strategy, now = evaluation.profile, _strategy(finding), self._wall_clock()
+            if self._background.begin(profile, strategy, finding.pod, now):
+                self._count_upstream(evaluation, upstream.BACKGROUND)
+        elif outcome.result != CANCELLED:
             result = upstream.SUCCESS if outcome.result in _SUCCESS_EVENTS else upstream.ERROR
             self._count_upstream(evaluation, result)
         if outcome.result in _SUCCESS_EVENTS:
@@ -205,6 +235,34 @@ class TelemetryObserver(Observer):
             finding_holds=end.finding_holds,
             ready_s=None if end.ready_s is None else round(end.ready_s, 3),
             message=end.message or None,
+        )
+
+    def on_disruption(self, ended: EndedPod) -> None:
+        """Count a pod that something else ended, and log it at debug level."""
+        cause = ended.cause
+        if cause in self._disruptions or len(self._disruptions) < MAX_CAUSES:
+            self._disruptions[cause] += 1
+        pod = ended.pod
+        self._log.debug(
+            "a pod was ended by something else",
+            pod=str(pod),
+            node=pod.node or None,
+            cause=cause,
+            message=ended.message or None,
+        )
+
+    def on_correction(self, past: PastEviction, outcome: Outcome) -> None:
+        """Count and log that an outcome turned out to be another one."""
+        self._corrections[outcome.result, outcome.reason] += 1
+        self._log.warning(
+            "the outcome of an eviction was corrected",
+            pod=f"{past.namespace}/{past.pod_name}",
+            node=past.node,
+            plugin=past.plugin,
+            before=past.result,
+            result=outcome.result,
+            reason=outcome.reason,
+            message=outcome.message,
         )
 
     def on_pause(self, reason: str) -> None:

@@ -14,7 +14,7 @@ from reactive_desched._version import __version__
 from reactive_desched.model.objects import Pod
 from reactive_desched.telemetry.metrics import Histogram
 
-SUCCESS, ERROR = "success", "error"
+SUCCESS, ERROR, BACKGROUND = "success", "error", "background"
 TOTAL_REACHED = "maximum number of evicted pods per a descheduling cycle reached"
 NODE_REACHED = "maximum number of evicted pods per node reached"
 NAMESPACE_REACHED = "maximum number of evicted pods per namespace reached"

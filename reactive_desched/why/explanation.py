@@ -27,6 +27,7 @@ from reactive_desched.gate.guards import Guards
 from reactive_desched.migration.making import JobMakingGate
 from reactive_desched.migration.migrations import PLUGIN as MIGRATION_JOBS
 from reactive_desched.model.decisions import Defer, Refuse
+from reactive_desched.model.disruptions import RememberedEnd
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.moves import MoveEnd, MoveOrigin
 from reactive_desched.model.objects import Pod
@@ -34,13 +35,14 @@ from reactive_desched.model.subjects import NodeSubject, PodSubject
 from reactive_desched.model.wakes import awaited
 from reactive_desched.moves.memory import RememberedMove
 from reactive_desched.moves.move import owner_of
-from reactive_desched.primitives.moments import utc_time
+from reactive_desched.primitives.moments import format_second, utc_time
 from reactive_desched.state.indexes.owners import OwnerIndex
 
 EVICTING: Final = "evicting"
 MOVED: Final = "moved"
 WAITS: Final = "waits"
 STAYS: Final = "stays"
+TAKEN: Final = "taken"
 NOT_COVERED: Final = "not looked at"
 
 GONE: Final = "Gone"
@@ -49,6 +51,7 @@ GONE: Final = "Gone"
 STATES: Final = {
     EVICTING: "An eviction was decided, and its outcome is not known yet.",
     MOVED: "The pod was evicted; its replacement is awaited.",
+    TAKEN: "Something else than this controller ends the pod, or has ended it.",
     WAITS: "A plugin wants the pod to leave its node, and a gate does not allow it now.",
     STAYS: "The plugins that look at the pod find nothing wrong, or something keeps it there.",
     NOT_COVERED: "No plugin looks at the pod.",
@@ -202,9 +205,9 @@ class Explainer:
         )
 
     def explain_gone(self, name: str) -> PodExplanation | None:
-        """Return what became of an evicted pod that is gone, by NAMESPACE/NAME or uid.
+        """Return what became of a pod that is gone, by NAMESPACE/NAME or uid.
 
-        None for one whose eviction is not remembered.
+        None for one of whose eviction, and of whose end by something else, nothing is remembered.
         """
         gates = self._controller.gates
         for move in gates.moves:
@@ -212,7 +215,31 @@ class Explainer:
                 return self._gone(move.origin, _replacement_so_far(move.replacement))
         if (ended := gates.memory.move_of(name)) is not None:
             return self._gone(ended.origin, _became(ended.end))
+        if (taken := self._controller.disruptions.find(name)) is not None:
+            return self._taken(taken)
         return None
+
+    def _taken(self, end: RememberedEnd) -> PodExplanation:
+        at = format_second(end.ended_s)
+        return PodExplanation(
+            namespace=end.namespace,
+            name=end.name,
+            uid=end.uid,
+            node=end.node,
+            phase=GONE,
+            created=None,
+            owners=(end.owner,) if end.owner else (),
+            state=TAKEN,
+            summary=f"{end.cause} at {at}: {end.message}"
+            if end.message
+            else f"{end.cause} at {at}",
+            reason="",
+            paused=self._controller.pauses.check(),
+            jobs=(),
+            plugins=(),
+            profiles=(),
+            history=(),
+        )
 
     def _gone(self, origin: MoveOrigin, became: str) -> PodExplanation:
         owner = origin.owner
@@ -269,6 +296,8 @@ class Explainer:
         for move in self._controller.gates.moves:
             if move.origin.pod_uid == pod.uid:
                 return MOVED, "", f"{move.origin.plugin} had it evicted; it leaves now"
+        if (taken := self._controller.disruptions.end_of(pod.uid)) is not None:
+            return TAKEN, "", f"{taken.cause}: {taken.message}" if taken.message else taken.cause
         if waiting:
             decision = waiting[0].decision
             return WAITS, decision.reason, f"{decision.finding.plugin}: {decision.message}"

@@ -17,6 +17,7 @@ def explain(looked_at: LookedAt, query: Mapping[str, str]) -> Any:
         looked_at.snapshot,
         looked_at.moment.timestamp(),
         looked_at.past,
+        looked_at.ends,
     )
     question = Question.parse(query)
     answers = answer(controller, question, clock.monotonic, clock.wall)

@@ -9,7 +9,7 @@ from reactive_desched.primitives.ages import format_age
 from reactive_desched.primitives.counts import format_count
 
 _BOLD, _RED, _YELLOW, _GREEN = "1", "31", "33", "32"
-_STYLES: Final = {"waits": _YELLOW, "evicting": _RED, "moved": _RED, "stays": _GREEN}
+_STYLES: Final = {"waits": _YELLOW, "evicting": _RED, "moved": _RED, "taken": _RED, "stays": _GREEN}
 _HEAD_WIDTH: Final = 10
 
 Answer = Mapping[str, Any]

@@ -104,6 +104,13 @@ def ready_timeout(controller: Controller, _: Configuration) -> float:
     return controller.gates.moves._timeout_s
 
 
+def disruptions(name: str) -> Effect:
+    """Return what the recorder reads of the configuration in force, for each end of a pod."""
+    return lambda _, config: getattr(
+        ActiveConfig(config).configuration.settings.events.disruptions, name
+    )
+
+
 def kubernetes_events(_: Controller, configuration: Configuration) -> bool:
     active = ActiveConfig(configuration)
     return active.configuration.settings.events.kubernetes
@@ -256,6 +263,9 @@ RELOADABLE: dict[str, tuple[object, Effect, object]] = {
     "brakes.pending.percent": (2, pending, (200, 60)),
     "brakes.pending.after": ("5m", pending, (100, 300)),
     "events.kubernetes": (False, kubernetes_events, False),
+    "events.disruptions.record": ("all", disruptions("record"), "all"),
+    "events.disruptions.perSecond": (7, disruptions("per_second"), 7),
+    "events.disruptions.burst": (70, disruptions("burst"), 70),
     "usage.kubernetesMetrics.podInterval": ("9s", usage("kubernetes_metrics", "pod_interval_s"), 9),
     **{
         f"usage.{key}.{setting}": (written, usage(section, field), seconds)

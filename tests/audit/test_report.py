@@ -96,7 +96,10 @@ def check_against(events: list[AnyEvent], report: PeriodReport) -> None:
     findings = [each for each in events if each.type == api.FINDING_MADE]
     decisions = [each for each in events if isinstance(each.data, api.DecisionMade)]
     requests = [each for each in events if each.type == api.EVICTION_REQUESTED]
-    ended = [each for each in events if each.type in api.EVICTION_OUTCOME_TYPES]
+    outcomes = [each for each in events if each.type in api.EVICTION_OUTCOME_TYPES]
+    corrections = [each for each in events if each.type == api.EVICTION_CORRECTED]
+    corrected = {each.data.corrects for each in corrections}
+    ended = [each for each in outcomes if each.id not in corrected] + corrections
     followed = [each for each in events if each.type == api.EVICTION_FOLLOWED_UP]
 
     def with_result(*results: str) -> list[AnyEvent]:
@@ -117,10 +120,15 @@ def check_against(events: list[AnyEvent], report: PeriodReport) -> None:
     assert {(row.owner, row.reason): row.count for row in report.refusals.rows} == Counter(
         (each.data.decision.gate, each.data.decision.reason) for each in blocked
     ), verdicts
-    answered = {each.causationid for each in ended}
+    assert report.record.corrected == len(corrections)
+    assert {row.cause: row.count for row in report.disruptions.rows} == Counter(
+        each.data.cause for each in events if each.type == api.DISRUPTION_OBSERVED
+    )
+    answered = {each.causationid for each in outcomes}
     assert report.open_requests.count == len({each.id for each in requests} - answered)
     said = {each.causationid for each in followed}
-    left = {each.id for each in with_result("evicted", "unknown")} - said
+    leaving = with_result("evicted", "unknown")
+    left = {getattr(each.data, "corrects", each.id) for each in leaving} - said
     assert report.moves.unfollowed == len(left)
     assert report.moves.results == Counter(each.data.follow_up.result for each in followed)
     for name, rows in _tables(report).items():
@@ -694,6 +702,6 @@ def test_the_words_for_json_are_those_of_the_report(journal: Path) -> None:
     assert list(json.loads(as_json(report_of(journal)))) == [
         *("cluster", "source", "since", "until", "selection", "version", "totals"),
         *("barHours", "overTime", "hoursOfDay", "plugins", "namespaces", "workloads", "ready"),
-        *("moves", "refusals", "outcomes", "limits", "brakes", "openRequests", "policiesLoaded"),
-        *("policies", "record"),
+        *("moves", "refusals", "outcomes", "limits", "brakes", "disruptions", "openRequests"),
+        *("policiesLoaded", "policies", "record"),
     ]

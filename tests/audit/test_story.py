@@ -76,7 +76,7 @@ class Telling:
         after_s: float = 1,
     ) -> "Telling":
         self.at_s += after_s
-        who = data.who if isinstance(data, api.PodData) else None
+        who = data.who if isinstance(data, api.ABOUT_PODS) else None
         story = correlation_of(who, case) if who else Correlation("epoch", "journal", "epoch")
         time = STARTED_AT + timedelta(seconds=self.at_s)
         self.events.append(
@@ -126,6 +126,24 @@ class Telling:
             version="0.5.0",
         )
         return self.add("", f"policy-{revision}", api.POLICY_LOADED, data)
+
+    def corrected(self, case: str) -> "Telling":
+        outcome = api.Ending(result="unknown", reason="EvictedLater", message="later")
+        data = api.EvictionCorrected(
+            attempt=1, corrects=f"{case}.ended.1", outcome=outcome, **self.about(WEB)
+        )
+        return self.add(case, f"{case}.corrected.1", api.EVICTION_CORRECTED, data, after_s=300)
+
+    def taken(self, case: str, who: api.Who = WEB) -> "Telling":
+        data = api.DisruptionObserved(cause="PreemptionByScheduler", message="for another", who=who)
+        return self.add(case, f"{who.uid}.disruption", api.DISRUPTION_OBSERVED, data)
+
+    def carried_out(self, case: str, action: str, kind: str, result: str = "done") -> "Telling":
+        about = api.ObjectReference(api_version="v1", kind=kind, name="job-1", uid="uid-1")
+        data = api.MigrationCarriedOut(
+            action=action, job="job-1", object=about, result=result, who=WEB
+        )
+        return self.add(case, f"{case}.{action}.{kind}", api.MIGRATION_CARRIED_OUT, data)
 
     def resumed(self) -> "Telling":
         data = api.JournalResumed(down_ms=5300, message="No space left on device", refused=2)
@@ -425,3 +443,47 @@ def test_colours_and_folding_change_no_word(show: Shown, golden: Golden) -> None
     assert coloured != bare
     assert bare.split() == golden.shared("the story").split()
     assert max(map(len, bare.splitlines())) <= 80
+
+
+def test_what_took_a_pod_that_is_gone_is_its_story(show: Shown, golden: Golden) -> None:
+    told = Telling().policy("3f9a1c07").taken("pod-uid-of-web.disruption")
+
+    assert show(told.events, "shop/web-1") == golden("the story")
+
+
+def test_what_took_a_pod_ends_the_story_of_its_finding(show: Shown, golden: Golden) -> None:
+    told = Telling().finding("case").verdict("case", "defer", "budgets", "spent").taken("case")
+    lines = show(told.events, "web-1").splitlines()
+
+    assert lines[0] == golden("its end")
+    [ended] = [line for line in lines if " ended " in line and line.startswith("  20")]
+    assert ended.endswith("PreemptionByScheduler: for another")
+
+
+def test_a_correction_is_the_end_of_a_story_and_the_outcome_stays_in_it(
+    show: Shown, golden: Golden
+) -> None:
+    told = Telling().finding("case").verdict("case", "evict").request("case")
+    told.ended("case", api.EVICTION_REFUSED, "failed").corrected("case")
+    lines = show(told.events, "case").splitlines()
+
+    assert lines[0] == golden("its end")
+    outcome, corrected = [line[39:] for line in lines if line.startswith("  20")][-2:]
+    assert outcome.split() == ["outcome", "failed", "after", "47", "ms"]
+    assert corrected == "in truth unknown (EvictedLater): later"
+
+
+def test_what_is_made_and_deleted_for_a_job_is_in_the_story_and_no_end_of_it(
+    show: Shown, golden: Golden
+) -> None:
+    told = Telling().finding("case").verdict("case", "refuse", "MigrationJob", "a job moves it")
+    told.carried_out("case", "create", "PodMigrationJob")
+    told.carried_out("case", "create", "Reservation", "failed")
+    lines = show(told.events, "case").splitlines()
+
+    assert lines[0] == golden("its end")
+    made = [line[39:].split(maxsplit=1) for line in lines if line.startswith("  20")][-2:]
+    assert made == [
+        ["job", "create PodMigrationJob job-1: done"],
+        ["job", "create Reservation job-1: failed"],
+    ]

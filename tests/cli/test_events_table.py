@@ -34,7 +34,7 @@ def test_a_table_has_a_line_for_each_record_and_columns_below_each_other(
         assert cells[0].replace(" ", "T") == seen.time[:19]
         if seen.data.who.uid:
             assert cells[2] == f"{seen.data.who.namespace}/{seen.data.who.name}"
-            assert cells[3:5] == [seen.data.who.node, seen.data.why.plugin]
+            assert cells[3:5] == [seen.data.who.node, seen.data.why.plugin or "-"]
         if seen.data.outcome.result:
             assert cells[5].startswith(seen.data.outcome.result)
         if seen.data.decision.gate:

@@ -415,3 +415,32 @@ async def test_no_job_is_made_of_a_finding_for_whose_pod_no_place_can_be_kept() 
 def test_the_settings_need_something_that_keeps_a_place() -> None:
     with pytest.raises(ValueError, match="schedulerNames"):
         MigrationJobSettings.model_validate({"defaultJobMode": "ReservationFirst"})
+
+
+async def test_what_is_made_and_deleted_for_a_job_and_its_end_are_recorded() -> None:
+    server = served()
+    async with MigratingController(server, RESERVING).running(*NODES) as process:
+        await process.make(job_on(WEB[0], ttl_s=60.0))
+        await anyio.sleep(5)
+        await process.bind(KEPT, NEXT)
+        await anyio.sleep(1)
+
+    steps = [(step.action, step.object.kind, step.result) for step in process.steps]
+    assert steps == [
+        ("create", "Reservation", "done"),
+        ("end", "PodMigrationJob", "Succeeded"),
+    ]
+    assert {(step.job, step.pod.name) for step in process.steps} == {("web-0", "web-0")}
+    assert process.steps[0].object.name == KEPT
+
+
+async def test_a_place_that_cannot_be_kept_is_recorded_once_for_each_error() -> None:
+    server = served()
+    server.on_request = Refusing("Reserve", "KeepPlace")
+    async with MigratingController(server, RESERVING).running(*NODES) as process:
+        await process.make(job_on(WEB[0], ttl_s=600.0))
+        await anyio.sleep(120)
+
+    failed = [step for step in process.steps if step.result == "failed"]
+    assert [(step.action, step.object.kind) for step in failed] == [("create", "Reservation")]
+    assert failed[0].message

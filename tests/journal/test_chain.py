@@ -148,12 +148,14 @@ async def test_what_is_left_out_is_counted_in_the_next_checkpoint(
     async with running(every_records=2) as book:
         for _ in range(3):
             book.drop()
+        book.drop_disruption()
         for key in "abcd":
             await book.append(intent(key))
-        assert book.records_unrecorded == 3
+        assert (book.records_unrecorded, book.disruptions_unrecorded) == (3, 1)
 
-    seals = [event.data.unrecorded for event in read_events(tmp_path) if event.type == CHECKPOINT]
-    assert seals == [0, 3, 0]
+    seals = [event.data for event in read_events(tmp_path) if event.type == CHECKPOINT]
+    assert [seal.unrecorded for seal in seals] == [0, 3, 0]
+    assert [seal.unrecorded_disruptions for seal in seals] == [0, 1, 0]
 
 
 async def test_while_too_much_is_on_its_way_notes_are_left_out(

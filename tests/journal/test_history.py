@@ -340,3 +340,57 @@ def test_without_a_second_clock_the_time_of_day_counts(tmp_path: Path) -> None:
 
     assert [each.requested_s - START.timestamp() for each in found[0]] == [60, 120]
     assert found[1][-1].requested_s - START.timestamp() == 120
+
+
+STILL_RUNNING = api.Ending(result="failed", reason="FoundRunning")
+
+
+def corrected(key: str, minute: float, *, followed: bool = False) -> Iterator[AnyEvent]:
+    """Yield what corrects the outcome of an eviction, and what came of it."""
+    about = outcome_data("failed")
+    fields = {name: getattr(about, name) for name in ("mode", "trigger", "what", "who", "why")}
+    time, case = START + timedelta(minutes=minute), correlation_of(WEB, key)
+    outcome = api.Ending(result="unknown", reason="EvictedLater")
+    data = api.EvictionCorrected(attempt=1, corrects=f"end-{key}", outcome=outcome, **fields)
+    yield make_pod_event(api.EVICTION_CORRECTED, case, time, data, f"late-{key}", f"end-{key}")
+    if followed:
+        end = api.EvictionFollowedUp(attempt=1, follow_up=api.FollowUp(result="moved"), **fields)
+        id_ = f"followed-{key}"
+        yield make_pod_event(api.EVICTION_FOLLOWED_UP, case, time, end, id_, f"end-{key}")
+
+
+def test_a_correction_takes_the_place_of_its_outcome_and_is_followed_up(tmp_path: Path) -> None:
+    events = [
+        *eviction("a", 1, outcome=STILL_RUNNING),
+        *eviction("b", 2, outcome=STILL_RUNNING),
+        *corrected("b", 5),
+        *eviction("c", 6, outcome=STILL_RUNNING),
+        *corrected("c", 7, followed=True),
+    ]
+    for per_segment in (100, 2):  # a correction may stand in a later file, which is read first
+        write_journal(tmp_path / str(per_segment), events, per_segment=per_segment)
+        found = read_history(tmp_path / str(per_segment), Moment(NOW_S))
+
+        results = [(each.request_id, each.result, each.reason) for each in found.evictions]
+        assert results == [
+            ("a", "failed", "FoundRunning"),
+            ("b", "unknown", "EvictedLater"),
+            ("c", "unknown", "EvictedLater"),
+        ]
+        assert found.evictions[1].ended_s == START.timestamp() + 5 * 60
+        assert {key: event.id for key, event in found.unfollowed.items()} == {"b": "end-b"}
+        assert {key: event.id for key, event in found.uncertain.items()} == {"a": "end-a"}
+
+
+def test_the_ends_of_pods_by_something_else_are_read_back(tmp_path: Path) -> None:
+    data = api.DisruptionObserved(cause="PreemptionByScheduler", message="for another", who=WEB)
+    case = correlation_of(WEB, "d")
+    event = make_pod_event(api.DISRUPTION_OBSERVED, case, START, data, "d", "pod")
+    write_journal(tmp_path, [event])
+
+    [end] = read_history(tmp_path, Moment(NOW_S)).ends
+    assert (end.uid, end.namespace, end.name, end.node) == (
+        *(WEB.uid, WEB.namespace, WEB.name, WEB.node),
+    )
+    assert (end.cause, end.message) == ("PreemptionByScheduler", "for another")
+    assert end.ended_s == START.timestamp()

@@ -3,6 +3,7 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -16,21 +17,27 @@ from reactive_desched.journal.recorder import MAX_PROBLEMS, JournalRecorder
 from reactive_desched.journal.records import AnyEvent
 from reactive_desched.model.accounts import DecisionContext
 from reactive_desched.model.decisions import Defer, Evict, Refuse
+from reactive_desched.model.disruptions import EndedPod
 from reactive_desched.model.eviction_options import EvictionOptions, EvictionPolicy
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.intents import Intent
+from reactive_desched.model.kube_events import Regarding
+from reactive_desched.model.migration_jobs import MigrationStep
 from reactive_desched.model.moves import MoveEnd
 from reactive_desched.model.objects import OwnerReference, Pod
 from reactive_desched.model.outcomes import (
     CANCELLED,
     DRY_RUN,
     EVICTED,
+    EVICTED_LATE,
     NOT_FOUND,
     PDB_REFUSED,
+    POD_STILL_RUNNING,
     UNKNOWN,
     Outcome,
 )
 from reactive_desched.model.triggers import Trigger
+from reactive_desched.policy.recording import DisruptionSettings
 from reactive_desched.primitives.token_bucket import TokenRate
 
 pytestmark = pytest.mark.anyio
@@ -50,9 +57,15 @@ SERVER_TIMES = [datetime(2026, 11, 23, 12, minute, tzinfo=UTC) for minute in (1,
 @pytest.fixture
 def make(clock: Callable[[], datetime]) -> Callable[..., JournalRecorder]:
     def make(
-        journal: Journal, decisions: TokenRate = PLENTY, *, dry_run: bool = False
+        journal: Journal,
+        decisions: TokenRate = PLENTY,
+        *,
+        dry_run: bool = False,
+        disruptions: Callable[[], DisruptionSettings] = DisruptionSettings,
     ) -> JournalRecorder:
-        ledger = JournalRecorder(journal, clock, decision_rate=decisions, dry_run=dry_run)
+        ledger = JournalRecorder(
+            journal, clock, decision_rate=decisions, dry_run=dry_run, disruptions=disruptions
+        )
         ledger.policy_loaded("policy.yaml", "r1")
         return ledger
 
@@ -391,3 +404,152 @@ async def test_a_change_of_leader_is_written_with_both_names(
     assert second.data == api.LeaderChanged(holder="", previous="a_1", transitions=4)
     assert first.correlationid == second.correlationid
     assert first.id != second.id
+
+
+MARKED = EndedPod(
+    *(POD, "PreemptionByScheduler", "for another"),
+    is_marked=True,
+    since_s=1_700_000_000,
+    owners=(SET, TOP),
+    zone="north",
+)
+UNEXPLAINED = EndedPod(POD, "Deleted", "nothing says by whom", owners=(SET, TOP))
+EXPLAINED = EndedPod(POD, "ScaledDown", "wants 1", is_explained=True, owners=(SET, TOP))
+
+
+def other(ended: EndedPod, uid: str) -> EndedPod:
+    return msgspec.structs.replace(ended, pod=msgspec.structs.replace(POD, uid=uid))
+
+
+async def test_the_end_of_a_pod_by_something_else_says_what_when_and_of_which_owner(
+    running: Running, make: Callable[..., JournalRecorder], tmp_path: Path
+) -> None:
+    async with running() as journal:
+        make(journal).record_disruption(MARKED)
+
+    [event] = told(tmp_path)
+    assert event.type == api.DISRUPTION_OBSERVED
+    assert (event.id, event.correlationid) == ("u1.disruption", "u1.disruption")
+    assert (event.subject, event.partitionkey) == ("shop/web-1", "top-uid")
+    assert (event.data.cause, event.data.message) == ("PreemptionByScheduler", "for another")
+    assert event.data.since == datetime.fromtimestamp(1_700_000_000, UTC)
+    who = event.data.who
+    assert (who.node, who.zone, [each.name for each in who.owners]) == (
+        "n1",
+        "north",
+        ["web-6d4", "web"],
+    )
+
+
+async def test_the_end_of_a_pod_belongs_to_its_open_case_and_ends_it(
+    running: Running, make: Callable[..., JournalRecorder], tmp_path: Path
+) -> None:
+    async with running() as journal:
+        recorder = make(journal)
+        recorder.record_decision(ACCOUNT, Refuse(FINDING, "NodeFit", "NoOtherNodeFits", "none"))
+        recorder.record_disruption(MARKED)
+        recorder.record_decision(ACCOUNT, Evict(FINDING))
+
+    finding, refuse, ended, again, _ = told(tmp_path)
+    assert finding.correlationid == refuse.correlationid == ended.correlationid
+    assert again.type == api.FINDING_MADE
+    assert again.correlationid != finding.correlationid
+
+
+@pytest.mark.parametrize(
+    ("record", "recorded"),
+    [
+        ("none", []),
+        ("marked", ["a"]),
+        ("unexplained", ["a", "b"]),
+        ("all", ["a", "b", "c"]),
+    ],
+)
+async def test_the_settings_in_force_say_which_ends_are_recorded(
+    running: Running,
+    make: Callable[..., JournalRecorder],
+    tmp_path: Path,
+    record: Any,
+    recorded: list[str],
+) -> None:
+    settings = [DisruptionSettings(record="none")]
+    async with running() as journal:
+        recorder = make(journal, disruptions=lambda: settings[-1])
+        settings.append(DisruptionSettings(record=record))
+        for uid, ended in zip("abc", (MARKED, UNEXPLAINED, EXPLAINED), strict=True):
+            recorder.record_disruption(other(ended, uid))
+
+    assert [event.data.who.uid for event in told(tmp_path)] == recorded
+
+
+async def test_ends_of_pods_beyond_their_rate_are_counted_in_the_next_checkpoint(
+    running: Running, make: Callable[..., JournalRecorder], tmp_path: Path
+) -> None:
+    async with running() as journal:
+        slow = DisruptionSettings(per_second=1e-9, burst=2)
+        recorder = make(journal, disruptions=lambda: slow)
+        for uid in "abcd":
+            recorder.record_disruption(other(MARKED, uid))
+        assert (journal.disruptions_unrecorded, journal.records_unrecorded) == (2, 0)
+
+    assert [event.data.who.uid for event in told(tmp_path)] == ["a", "b"]
+    seals = [e.data for e in read_events(tmp_path) if e.type == api.CHECKPOINT]
+    assert sum(seal.unrecorded_disruptions for seal in seals) == 2
+    assert sum(seal.unrecorded for seal in seals) == 0
+
+
+async def test_a_correction_names_the_outcome_that_it_corrects_and_is_followed_up_once(
+    running: Running, make: Callable[..., JournalRecorder], tmp_path: Path
+) -> None:
+    async with running() as journal:
+        recorder = make(journal)
+        request = await recorder.begin_intent(Intent(ACCOUNT))
+        await recorder.record_outcome(request, POD_STILL_RUNNING.outcome("still there"))
+        recorder.record_correction(request, EVICTED_LATE.outcome("evicted later"))
+        recorder.record_correction(request, EVICTED_LATE.outcome("evicted later"))
+        recorder.record_follow_up(request, MoveEnd("moved"))
+
+    *_, requested, failed, corrected, followed = told(tmp_path)
+    assert [e.type for e in (failed, corrected, followed)] == [
+        api.EVICTION_REFUSED,
+        api.EVICTION_CORRECTED,
+        api.EVICTION_FOLLOWED_UP,
+    ]
+    assert corrected.data.corrects == corrected.causationid == followed.causationid == failed.id
+    assert corrected.correlationid == requested.correlationid
+    outcome = corrected.data.outcome
+    assert (outcome.result, outcome.reason) == ("unknown", "EvictedLater")
+    assert len({e.id for e in (requested, failed, corrected, followed)}) == 4
+
+
+async def test_an_outcome_that_the_api_server_gave_is_not_corrected(
+    running: Running, make: Callable[..., JournalRecorder], tmp_path: Path
+) -> None:
+    async with running() as journal:
+        recorder = make(journal)
+        request = await recorder.begin_intent(Intent(ACCOUNT))
+        await recorder.record_outcome(request, Outcome(PDB_REFUSED))
+        recorder.record_correction(request, EVICTED_LATE.outcome("evicted later"))
+
+    assert api.EVICTION_CORRECTED not in [event.type for event in told(tmp_path)]
+
+
+async def test_what_is_done_for_a_migration_job_belongs_to_the_case_of_its_finding(
+    running: Running, make: Callable[..., JournalRecorder], tmp_path: Path
+) -> None:
+    about = Regarding("Reservation", "", "job-uid", "r1", "scheduling.koordinator.sh/v1alpha1")
+    step = MigrationStep("create", about, "migrate-web", POD, "done", trigger="PodLifeTime")
+    async with running() as journal:
+        recorder = make(journal)
+        recorder.record_decision(ACCOUNT, Refuse(FINDING, "MigrationJob", "Moved", "job"))
+        recorder.record_migration_step(step)
+        recorder.record_migration_step(msgspec.structs.replace(step, trigger="Another"))
+
+    finding, _, own, others = told(tmp_path)
+    assert own.correlationid == finding.correlationid
+    assert others.correlationid == "u1.migration"
+    assert own.id != others.id
+    data = own.data
+    assert (data.action, data.job, data.result) == ("create", "migrate-web", "done")
+    assert (data.object.kind, data.object.name, data.object.uid) == ("Reservation", "job-uid", "r1")
+    assert (data.who.name, own.subject) == ("web-1", "shop/web-1")

@@ -15,6 +15,7 @@ from reactive_desched.cli import main
 from reactive_desched.journal import history
 from reactive_desched.journal.history import History
 from reactive_desched.journal.uptime import Moment
+from reactive_desched.model.disruptions import CAUSES, RememberedEnd
 from reactive_desched.model.history import PastEviction, PastFollowUp
 from reactive_desched.why.text import answer_lines
 from tests.support.golden import Golden
@@ -334,4 +335,28 @@ def test_of_a_pod_that_was_evicted_and_is_gone_it_says_what_became_of_it(
     assert found["summary"] == f"PodLifeTime had it evicted from n1; {golden('became')}"
     assert lines[0] == "pod       shop/z, gone from n1, of ReplicaSet/web"
     assert lines[1] == f"state     moved: {found['summary']}"
-    assert lines[2] == golden("next")
+    assert lines[2] == golden.shared("next")
+
+
+@pytest.mark.parametrize("cause", ["PreemptionByScheduler", "Deleted"])
+def test_of_a_pod_that_something_else_took_it_says_what_took_it(
+    why: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, cause: str, golden: Golden
+) -> None:
+    def read(_: Path, now: Moment, *, counts_for_s: float) -> History:
+        text = CAUSES[cause]
+        owner = "Deployment/web"
+        end = RememberedEnd("uid-z", "shop", "z", "n1", owner, cause, text, now.time_s - 10)
+        return History(ends=(end,))
+
+    monkeypatch.setattr(history, "read_history", read)
+
+    found, by_uid = (why(name, "--journal", "there") for name in ("shop/z", "uid-z"))
+    lines = why("shop/z", "--journal", "there", table=True).splitlines()
+
+    assert found == by_uid
+    assert (found["state"], found["phase"], found["node"]) == ("taken", "Gone", "n1")
+    assert found["summary"].startswith(f"{cause} at ")
+    assert found["summary"].endswith(f": {CAUSES[cause]}")
+    assert lines[0] == "pod       shop/z, gone from n1, of Deployment/web"
+    assert lines[1] == f"state     taken: {found['summary']}"
+    assert lines[2] == golden.shared("next")

@@ -8,6 +8,7 @@ from reactive_desched.errors import JournalUnavailable
 from reactive_desched.model.accounts import DecisionContext
 from reactive_desched.model.brakes import BrakeNotice
 from reactive_desched.model.decisions import Decision
+from reactive_desched.model.disruptions import EndedPod
 from reactive_desched.model.intents import Intent
 from reactive_desched.model.moves import FutileClearing, MoveEnd
 from reactive_desched.model.outcomes import Outcome
@@ -67,6 +68,12 @@ class FailingIntentStore:
 
     def record_follow_up(self, intent_id: str, end: MoveEnd) -> None:
         """Remember nothing: nobody waits for it."""
+
+    def record_correction(self, intent_id: str, outcome: Outcome) -> None:
+        """Remember nothing."""
+
+    def record_disruption(self, ended: EndedPod) -> None:
+        """Remember nothing."""
 
     def open_uids(self) -> list[str]:
         """Return the pods whose intent has no outcome yet."""

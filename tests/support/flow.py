@@ -19,6 +19,7 @@ from reactive_desched.gate.rate_limits import TokenRate
 from reactive_desched.model.accounts import DecisionContext
 from reactive_desched.model.brakes import BrakeNotice
 from reactive_desched.model.decisions import Decision, Defer, Refuse
+from reactive_desched.model.disruptions import EndedPod, disruption_mark
 from reactive_desched.model.evaluation import Evaluation
 from reactive_desched.model.intents import Intent
 from reactive_desched.model.moves import FutileClearing, MoveEnd
@@ -70,6 +71,8 @@ class MemoryIntentStore:
         self.decisions: list[tuple[DecisionContext, Decision]] = []
         self.follow_ups: list[MoveEnd] = []
         self.cleared: list[FutileClearing] = []
+        self.corrections: list[tuple[str, str, str]] = []
+        self.disruptions: list[EndedPod] = []
         self._names: dict[str, str] = {}
 
     def record_decision(self, context: DecisionContext, decision: Decision) -> None:
@@ -113,6 +116,14 @@ class MemoryIntentStore:
     async def record_futile_cleared(self, clearing: FutileClearing) -> None:
         """Remember who cleared what."""
         self.cleared.append(clearing)
+
+    def record_correction(self, intent_id: str, outcome: Outcome) -> None:
+        """Keep the pod of a corrected outcome, the result and the reason."""
+        self.corrections.append((self._names[intent_id], outcome.result, outcome.reason))
+
+    def record_disruption(self, ended: EndedPod) -> None:
+        """Keep how a pod ended."""
+        self.disruptions.append(ended)
 
     def record_follow_up(self, intent_id: str, end: MoveEnd) -> None:
         """Write what came of an eviction."""
@@ -167,7 +178,10 @@ class FakeEvictor(Evictor):
         """Read a pod that a test has put here."""
         await anyio.lowlevel.checkpoint()
         pod = self.pods.get(f"{namespace}/{name}")
-        return PodFound(pod.uid, pod.is_terminating) if pod is not None else PodNotFound()
+        if pod is None:
+            return PodNotFound()
+        reason, _ = disruption_mark(pod) or ("", None)
+        return PodFound(pod.uid, pod.is_terminating, disruption=reason)
 
 
 class RecordingObserver(Observer):

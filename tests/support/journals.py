@@ -25,6 +25,7 @@ from reactive_desched.journal.signing.checkpointer import CheckpointContext, Che
 from reactive_desched.journal.signing.signer import Ed25519Signer, open_signer
 from reactive_desched.model.outcomes import (
     DRY_RUN_NOT_SENT,
+    EVICTED_LATE,
     EVICTION_ACCEPTED,
     PDB_REFUSED_EVICTION,
     POD_GONE,
@@ -219,6 +220,7 @@ class _EventGenerator:
             for who in self._pods:
                 yield from self._case_events(who)
             yield from self._operator_events()
+            yield from self._others_events(self._pods[-1])
             yield from self._controller_events()
 
     def _case_events(self, who: api.Who) -> Iterator[AnyEvent]:
@@ -316,6 +318,34 @@ class _EventGenerator:
                 message="more room",
                 owner="shop/Deployment/web",
                 owner_uid="uid-top",
+            ),
+        )
+
+    def _others_events(self, who: api.Who) -> Iterator[AnyEvent]:
+        """Yield what became of a pod later, and what is no eviction."""
+        case = digest_id(self._source, who.uid, "others", str(self._event_count))
+        make_event = self._event_factory(correlation_of(who, case))
+        job = api.ObjectReference(
+            api_version="scheduling.koordinator.sh/v1alpha1",
+            kind="PodMigrationJob",
+            name="migrate-web",
+            uid="uid-job",
+        )
+        made = api.MigrationCarriedOut(
+            action="create", job="migrate-web", object=job, result="done", who=who
+        )
+        yield make_event(api.MIGRATION_CARRIED_OUT, made)
+        about = _about(who, self._event_count, self._rng)
+        outcome = outcome_payload(EVICTED_LATE.outcome("evicted after that outcome"), None)
+        data = api.EvictionCorrected(attempt=1, corrects="earlier", outcome=outcome, **about)
+        yield make_event(api.EVICTION_CORRECTED, data)
+        yield make_event(
+            api.DISRUPTION_OBSERVED,
+            api.DisruptionObserved(
+                cause="PreemptionByScheduler",
+                message="the scheduler preempts it for a pod of higher priority",
+                since=_UNTIL,
+                who=who,
             ),
         )
 

@@ -9,6 +9,7 @@ from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
 from reactive_desched.app.migration import MigrationRunner
+from reactive_desched.app.migration_steps import MigrationSteps
 from reactive_desched.controller.subscriptions import AnyPlugin
 from reactive_desched.errors import RequestRejected
 from reactive_desched.migration.migrations import Migrations
@@ -32,6 +33,7 @@ from reactive_desched.model.migration_jobs import (
     PLACEHOLDER_FOR_KIND,
     PLACEHOLDER_OF,
     MigrationJob,
+    MigrationStep,
     Phase,
     PodReference,
 )
@@ -224,6 +226,7 @@ class MigratingController:
             rates=rates,
         )
         self.events: list[KubeEvent] = []
+        self.steps: list[MigrationStep] = []
         self.kept_places: list[KeepPlace] = []
         migrations = self.fed.controller.migrations
         assert migrations is not None
@@ -235,6 +238,7 @@ class MigratingController:
             self._announce,
             lambda: self.fed.controller.evaluator.started,
             self.events.append,
+            MigrationSteps(self.fed.controller.view, self.steps.append),
             RecordingLogger(),
         )
 

@@ -2,14 +2,24 @@ import re
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from reactive_desched.errors import Malformed
 from reactive_desched.gate.policy_limits import PolicyLimits
-from reactive_desched.model.changes import NodeTaintsChanged, PodBound
+from reactive_desched.model.changes import (
+    Change,
+    NodeTaintsChanged,
+    PodBound,
+    PodGone,
+    PodMetadataChanged,
+)
 from reactive_desched.model.decisions import Decision, Defer, Evict, Refuse
+from reactive_desched.model.disruptions import EndedPod
 from reactive_desched.model.evaluation import ChangeTrigger, Evaluation
 from reactive_desched.model.eviction_options import EvictionOptions
 from reactive_desched.model.findings import Finding
+from reactive_desched.model.history import PastEviction
+from reactive_desched.model.objects import Annotations, Pod, PodStatus
 from reactive_desched.model.outcomes import (
     CANCELLED,
     CONFLICT,
@@ -17,7 +27,9 @@ from reactive_desched.model.outcomes import (
     DRY_RUN,
     DRY_RUN_NOT_SENT,
     EVICTED,
+    EVICTED_LATE,
     EVICTION_ACCEPTED,
+    EVICTION_IN_BACKGROUND,
     FAILED,
     NOT_FOUND,
     PDB_REFUSED,
@@ -28,6 +40,7 @@ from reactive_desched.model.outcomes import (
 )
 from reactive_desched.model.subjects import PodSubject
 from reactive_desched.telemetry import sig_compat as upstream
+from reactive_desched.telemetry.background import EXPIRES_S
 from reactive_desched.telemetry.observer import TelemetryObserver
 from reactive_desched.telemetry.registry import MetricsRegistry
 from reactive_desched.testing.builders import pod
@@ -60,8 +73,8 @@ class Bench:
     """A reporter, its log and its metrics."""
 
     def __init__(self) -> None:
-        self.log, self.metrics = Log(), MetricsRegistry()
-        self.reporter = TelemetryObserver(self.metrics, self.log, lambda: 60.0)
+        self.log, self.metrics, self.now = Log(), MetricsRegistry(), 60.0
+        self.reporter = TelemetryObserver(self.metrics, self.log, lambda: self.now)
 
     def numbers(self) -> dict[str, float]:
         """Return every number that is not zero."""
@@ -350,3 +363,91 @@ def test_no_other_decision_counts_as_an_eviction(decision: Decision) -> None:
     bench.reporter.on_decision(judgement(decision))
 
     assert bench.upstream() == {}
+
+
+IN_BACKGROUND = EVICTION_IN_BACKGROUND.outcome("Eviction triggered evacuation")
+ASKED = structs.replace(WEB, annotations=Annotations(request_evict_only=""))
+MOVING = structs.replace(
+    WEB, annotations=Annotations(request_evict_only="", eviction_in_progress="")
+)
+
+
+def phase(name: str) -> Pod:
+    return structs.replace(MOVING, status=PodStatus(name))
+
+
+@pytest.mark.parametrize(
+    ("changes", "counted"),
+    [
+        pytest.param([], {"background": 1}, id="it has begun"),
+        pytest.param([PodMetadataChanged(MOVING)], {"background": 1}, id="another program says so"),
+        pytest.param([PodGone(MOVING)], {"background": 1, "success": 1}, id="the pod is deleted"),
+        pytest.param(
+            [PodGone(phase("Succeeded"))], {"background": 1, "success": 1}, id="it succeeded"
+        ),
+        pytest.param([PodGone(phase("Failed"))], {"background": 1, "error": 1}, id="it failed"),
+        pytest.param(
+            [PodMetadataChanged(MOVING), PodMetadataChanged(ASKED), PodGone(ASKED)],
+            {"background": 1},
+            id="the program gave up, and the pod left for another reason",
+        ),
+        pytest.param(
+            [PodMetadataChanged(WEB), PodGone(WEB)],
+            {"background": 1},
+            id="it asks for no such eviction any more",
+        ),
+        pytest.param([PodGone(pod("other"))], {"background": 1}, id="another pod is deleted"),
+    ],
+)
+def test_an_eviction_in_the_background_counts_once_begun_and_once_ended(
+    changes: list[Change], counted: dict[str, int]
+) -> None:
+    bench = Bench()
+    for _ in range(2):
+        bench.reporter.on_outcome(
+            judgement(Evict(Finding(ASKED, "NodeTaints", "m"))), IN_BACKGROUND, 10.0
+        )
+    for change in changes:
+        bench.reporter.on_changes([change])
+        bench.reporter.on_changes([change])
+
+    assert bench.upstream() == counted
+
+
+def test_an_eviction_in_the_background_that_takes_more_than_ten_minutes_is_an_error() -> None:
+    bench = Bench()
+    bench.reporter.on_outcome(
+        judgement(Evict(Finding(ASKED, "NodeTaints", "m"))), IN_BACKGROUND, 10.0
+    )
+    bench.now = 60.0 + EXPIRES_S
+    bench.reporter.on_changes([PodBound(pod("other"))])
+    assert bench.upstream() == {"background": 1}
+    bench.now += 1
+    bench.reporter.on_changes([PodBound(pod("other"))])
+    bench.reporter.on_changes([PodGone(MOVING)])
+
+    assert bench.upstream() == {"background": 1, "error": 1}
+
+
+def test_a_pod_that_has_ended_is_not_evicted_in_the_background() -> None:
+    bench = Bench()
+    done = structs.replace(ASKED, status=PodStatus("Succeeded"))
+    bench.reporter.on_outcome(
+        judgement(Evict(Finding(done, "NodeTaints", "m"))), IN_BACKGROUND, 10.0
+    )
+
+    assert bench.upstream() == {}
+
+
+def test_what_others_do_to_pods_is_counted_by_cause_and_a_correction_is_a_warning() -> None:
+    bench = Bench()
+    bench.reporter.on_disruption(EndedPod(WEB, "PreemptionByScheduler", "for another"))
+    past = PastEviction("r", 0, "u", "shop", "web", "n1", plugin="NodeTaints", result="failed")
+    bench.reporter.on_correction(past, EVICTED_LATE.outcome("later"))
+
+    assert bench.numbers()['disruptions_total{cause="PreemptionByScheduler"}'] == 1
+    corrected = 'outcomes_corrected_total{reason="EvictedLater",result="unknown"}'
+    assert bench.numbers()[corrected] == 1
+    (quiet, _, about), (loud, _, said) = bench.log.lines
+    assert (quiet, about["cause"]) == ("debug", "PreemptionByScheduler")
+    assert (loud, said["before"], said["result"]) == ("warning", "failed", "unknown")

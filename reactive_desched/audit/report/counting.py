@@ -16,7 +16,9 @@ from reactive_desched.api.event import (
     DECISION_DEFER,
     DECISION_EVICT,
     DECISION_REFUSE,
+    DISRUPTION_OBSERVED,
     EPOCH_BEGAN,
+    EVICTION_CORRECTED,
     EVICTION_FOLLOWED_UP,
     EVICTION_OUTCOME_TYPES,
     EVICTION_REQUESTED,
@@ -33,9 +35,20 @@ from reactive_desched.api.event import (
 from reactive_desched.audit.rows import micros
 from reactive_desched.journal.events import decode_event
 from reactive_desched.journal.records import AnyEvent, JournalRecord
-from reactive_desched.journal.summary import DataSummary, EventFilter, EventSummary
+from reactive_desched.journal.summary import (
+    DataSummary,
+    EventFilter,
+    EventSummary,
+    OutcomeSummary,
+)
 from reactive_desched.model.moves import MoveEnd
-from reactive_desched.model.outcomes import DRY_RUN, EVICTED, UNKNOWN
+from reactive_desched.model.outcomes import (
+    DRY_RUN,
+    EVICTED,
+    POD_GONE,
+    POD_STILL_RUNNING,
+    UNKNOWN,
+)
 from reactive_desched.primitives.decode_errors import DECODE_ERRORS
 from reactive_desched.primitives.moments import format_moment
 
@@ -81,6 +94,7 @@ class _FollowUpSummary(Struct, frozen=True, gc=False, rename="camel"):
 
 class _CountedData(DataSummary, frozen=True, gc=False, rename="camel"):
     follow_up: _FollowUpSummary = _FollowUpSummary()
+    corrects: str = ""
 
 
 class _CountedEvent(EventSummary, frozen=True, gc=False):
@@ -250,6 +264,10 @@ class PeriodCounts:
         self.epochs: deque[tuple[str, EpochBegan]] = deque(maxlen=MAX_LISTED)
         self.epochs_begun = 0
         self.unrecorded = 0
+        self.disruptions: Grouped[str, Tally] = Grouped(Tally)
+        self.unrecorded_disruptions = 0
+        self.corrected = 0
+        self._correctable: Following[str, tuple[str, str]] = Following()
         self.disk_faults = 0
         self.disk_fault_ms = 0
         self.untraced_waits = 0
@@ -261,7 +279,9 @@ class PeriodCounts:
             DECISION_REFUSE: self._count_blocked,
             EVICTION_REQUESTED: self._count_request,
             **dict.fromkeys(EVICTION_OUTCOME_TYPES, self._count_outcome),
+            EVICTION_CORRECTED: self._count_correction,
             EVICTION_FOLLOWED_UP: self._count_follow_up,
+            DISRUPTION_OBSERVED: self._count_disruption,
         }
         self._of_controller: dict[str, Callable[[AnyEvent], None]] = {
             BRAKE_ENGAGED: self._count_brake,
@@ -338,18 +358,38 @@ class PeriodCounts:
         outcome = event.data.outcome
         result = outcome.result
         self.requests.end(event.causationid)
-        self.results[result] += 1
-        self.outcomes.of((result, outcome.reason)).count += 1
+        if outcome.reason in _CORRECTABLE:
+            self._correctable.begin(event.id, (result, outcome.reason))
+        self._count_result(event, 1)
+        if result in (EVICTED, UNKNOWN):
+            self.unfollowed.begin(event.id, None)
+
+    def _count_result(self, event: _CountedEvent, step: int) -> None:
+        """Count the outcome of an event in, or out where another one takes its place."""
+        result, reason = event.data.outcome.result, event.data.outcome.reason
+        self.results[result] += step
+        self.outcomes.of((result, reason)).count += step
         field = _FIELD_OF_RESULT.get(result, "not_evicted")
         time = micros(event.time) if field in _FIELDS_BY_HOUR else 0
         for group in self._groups(event):
-            setattr(group, field, getattr(group, field) + 1)
+            setattr(group, field, getattr(group, field) + step)
             group.last_us = max(group.last_us, time)
         if field in _FIELDS_BY_HOUR:
             hour = self.hours.setdefault(time // HOUR_US, [0, 0])
-            hour[_FIELDS_BY_HOUR.index(field)] += 1
-        if result in (EVICTED, UNKNOWN):
-            self.unfollowed.begin(event.id, None)
+            hour[_FIELDS_BY_HOUR.index(field)] += step
+
+    def _count_correction(self, event: _CountedEvent) -> None:
+        """Count the true outcome in place of the one that it corrects, if that is of the period."""
+        self.corrected += 1
+        if (before := self._correctable.end(event.data.corrects)) is not None:
+            data = msgspec.structs.replace(event.data, outcome=OutcomeSummary(*before))
+            self._count_result(msgspec.structs.replace(event, data=data), -1)
+            if before[0] not in (EVICTED, UNKNOWN):
+                self.unfollowed.begin(event.data.corrects, None)
+        self._count_result(event, 1)
+
+    def _count_disruption(self, event: _CountedEvent) -> None:
+        self.disruptions.of(event.data.cause).count += 1
 
     def _count_follow_up(self, event: _CountedEvent) -> None:
         said = event.data.follow_up
@@ -376,6 +416,7 @@ class PeriodCounts:
     def _count_checkpoint(self, event: AnyEvent) -> None:
         data: Checkpoint = event.data
         self.unrecorded += data.unrecorded
+        self.unrecorded_disruptions += data.unrecorded_disruptions
 
     def _count_epoch(self, event: AnyEvent) -> None:
         self.epochs_begun += 1
@@ -391,5 +432,7 @@ class PeriodCounts:
         self.policies.append((format_moment(event.time), event.data))
 
 
+_CORRECTABLE: Final = (POD_GONE.code, POD_STILL_RUNNING.code)
+"""The reasons of outcomes that a later record may correct."""
 _FIELD_OF_RESULT: Final = {EVICTED: "evicted", DRY_RUN: "dry_run", UNKNOWN: "unknown"}
 _FIELDS_BY_HOUR: Final = ("evicted", "dry_run")

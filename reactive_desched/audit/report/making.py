@@ -23,6 +23,7 @@ from reactive_desched.audit.report.counting import (
 )
 from reactive_desched.audit.report.report import (
     BrakeRow,
+    CauseRow,
     GroupRow,
     HourCount,
     LimitRow,
@@ -91,6 +92,7 @@ def make_report(
         outcomes=_outcomes(counts, limit),
         limits=_limit_rows(counts),
         brakes=_brakes(counts, limit),
+        disruptions=_disruptions(counts, limit),
         open_requests=_open_requests(counts),
         policies_loaded=counts.policies_loaded,
         policies=tuple(
@@ -122,7 +124,7 @@ def _totals(counts: PeriodCounts) -> Totals:
         findings=counts.findings,
         decisions={name: counts.decisions[name] for name in ("evict", "defer", "refuse")},
         requested=counts.requested,
-        results=dict(sorted(results.items())),
+        results={name: count for name, count in sorted(results.items()) if count},
         evicted=leaving[EVICTED],
         dry_run=leaving[DRY_RUN],
         unknown=leaving[UNKNOWN],
@@ -229,6 +231,7 @@ def _outcomes(counts: PeriodCounts, limit: int) -> Rows[ReasonRow]:
     rows = [
         ReasonRow("outcome", result, reason, found.count, "")
         for (result, reason), found in counts.outcomes.by_key.items()
+        if found.count  # each may have been corrected
     ]
     return _reason_rows(rows, limit, counts.outcomes.pooled)
 
@@ -273,6 +276,14 @@ def _brake_row(brake: str, scope: str, found: BrakeCount) -> BrakeRow:
     return BrakeRow(brake, scope, found.times, total_ms, is_engaged, found.by, found.message)
 
 
+def _disruptions(counts: PeriodCounts, limit: int) -> Rows[CauseRow]:
+    by_key, pooled = counts.disruptions.by_key, counts.disruptions.pooled
+    rows = [CauseRow(cause, tally.count) for cause, tally in by_key.items()]
+    rows.sort(key=lambda row: (-row.count, row.cause))
+    rest = None if pooled is None else CauseRow("", pooled.count)
+    return _cut(rows, limit, lambda row: row.count, rest)
+
+
 def _open_requests(counts: PeriodCounts) -> OpenRequests:
     found = list(counts.requests.open.values())
     return OpenRequests(counts.requests.count, tuple(found[-MAX_LISTED:]))
@@ -301,6 +312,8 @@ def _record_facts(
         journal_begins_at=begins.sequence if begins else None,
         journal_ends=journal_ends.time if journal_ends else "",
         unrecorded_decisions=counts.unrecorded,
+        unrecorded_disruptions=counts.unrecorded_disruptions,
+        corrected=counts.corrected,
         disk_faults=counts.disk_faults,
         disk_fault_ms=counts.disk_fault_ms,
         epochs=counts.epochs_begun,

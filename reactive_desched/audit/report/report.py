@@ -78,6 +78,13 @@ class BrakeRow(Struct, frozen=True, rename="camel"):
     message: str
 
 
+class CauseRow(Struct, frozen=True, rename="camel"):
+    """What ended pods besides the controller, and how many."""
+
+    cause: str
+    count: int
+
+
 class ReadyTimes(Struct, frozen=True, rename="camel"):
     """Milliseconds from the accepted evictions until the replacements were Ready."""
 
@@ -135,6 +142,8 @@ class RecordFacts(Struct, frozen=True, rename="camel"):
     journal_begins_at: int | None
     journal_ends: str
     unrecorded_decisions: int
+    unrecorded_disruptions: int
+    corrected: int
     disk_faults: int
     disk_fault_ms: int
     epochs: int
@@ -192,6 +201,7 @@ class PeriodReport(Struct, frozen=True, kw_only=True, rename="camel"):
     outcomes: Rows[ReasonRow]
     limits: tuple[LimitRow, ...]
     brakes: Rows[BrakeRow]
+    disruptions: Rows[CauseRow]
     open_requests: OpenRequests
     policies_loaded: int
     policies: tuple[PolicyRow, ...]

@@ -23,6 +23,7 @@ from reactive_desched.audit.report.report import (
     ReasonRow,
     Rows,
 )
+from reactive_desched.model.disruptions import CAUSES
 
 _MS_IN_S: Final = 1000
 _HOURS: Final = 24
@@ -51,6 +52,8 @@ class Sections:
             yield self._refusals()
             yield self._limits()
             yield self._requests()
+            if self._report.disruptions.rows:
+                yield self._disruptions()
         else:
             of = "of the pods that were asked for" if self._report.selection else "of any pod"
             nothing = f"There is no finding, no decision and no eviction {of} in this period."
@@ -369,9 +372,35 @@ class Sections:
         tables = []
         if ended:
             tables.append(_outcome_table(outcomes, ended))
+        if corrected := report.record.corrected:
+            findings.append(
+                f"{counted(corrected, 'outcome')} {was(corrected)} corrected by what the pod showed"
+                " later, and the corrected ones count here."
+            )
         if opened.listed:
             tables.append(_open_request_table(opened))
         return ReportSection("Eviction requests", tuple(findings), (), tuple(tables))
+
+    def _disruptions(self) -> ReportSection:
+        disruptions = self._report.disruptions
+        listed = _with_pooled(disruptions)
+        total = sum(each.count for each in listed) + disruptions.others_count
+        finding = f"{counted(total, 'pod')} {was(total)} ended by something else."
+        table = Table(
+            "What else ended pods",
+            (Column("Cause", CODE), Column("That is"), Column("Pods", COUNT)),
+            tuple(
+                (
+                    each.cause or "(further causes, counted together)",
+                    CAUSES.get(each.cause, ""),
+                    f"{each.count:,}",
+                )
+                for each in listed
+            ),
+            tuple(each.count for each in listed),
+            _rest(disruptions, "cause", "pods"),
+        )
+        return ReportSection("What others did", (finding,), (), (table,))
 
     def _record(self) -> ReportSection:
         report, record = self._report, self._report.record
@@ -390,6 +419,8 @@ class Sections:
             facts.append(("First record of the journal", f"{minute(record.journal_begins)} UTC"))
         facts.append(("Missing or damaged in this period", f"{record.missing:,}"))
         facts.append(("Decisions left out above the rate", f"{record.unrecorded_decisions:,}"))
+        if left_out := record.unrecorded_disruptions:
+            facts.append(("Pods ended by others, left out above the rate", f"{left_out:,}"))
         facts.append(("Changes of epoch", f"{record.epochs:,}"))
         tables = [Table("The journal", (Column("Fact"), Column("Value")), tuple(facts))]
         if report.policies:

@@ -27,11 +27,22 @@ class CheckpointSigner(Protocol):
         ...
 
 
+class Unrecorded(NamedTuple):
+    """How much was not recorded because of rate limits."""
+
+    decisions: int = 0
+    disruptions: int = 0
+
+    def minus(self, other: "Unrecorded") -> "Unrecorded":
+        """Return what is left when the other was reported."""
+        return Unrecorded(self.decisions - other.decisions, self.disruptions - other.disruptions)
+
+
 class CheckpointContext(NamedTuple):
-    """What else a checkpoint states: the oldest open intent, the count of unrecorded decisions."""
+    """What else a checkpoint states: the oldest open intent, and what was not recorded."""
 
     oldest_open_seq: int | None = None
-    unrecorded: int = 0
+    unrecorded: Unrecorded = Unrecorded()
 
 
 class Checkpointer:
@@ -88,7 +99,8 @@ class Checkpointer:
             oldest_open=context.oldest_open_seq,
             root=root,
             size=size,
-            unrecorded=context.unrecorded,
+            unrecorded=context.unrecorded.decisions,
+            unrecorded_disruptions=context.unrecorded.disruptions,
         )
         return encode(journal_event(source, CHECKPOINT, size, self._clock(), data))
 

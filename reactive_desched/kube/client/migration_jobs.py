@@ -89,8 +89,8 @@ class MigrationJobWriter:
             case SetStatus(job, status):
                 return await self._patch(job, {"status": _wire(status)}, "/status")
             case KeepPlace(job):
-                await keep_place(self._session, step, self._settings.placeholder)
-                return job
+                is_there = await keep_place(self._session, step, self._settings.placeholder)
+                return job if is_there else None
             case MakeRoom(job, placeholder, successor):
                 await make_room(self._session, placeholder, successor)
                 return job

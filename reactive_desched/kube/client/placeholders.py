@@ -65,18 +65,20 @@ _JsonObject = dict[str, Any]  # any JSON below the named members
 
 async def keep_place(
     session: Transport, step: KeepPlace, settings: PlaceholderSettings | None
-) -> None:
+) -> bool:
     """Make the placeholder of a job, unless there is one; raises ClusterError.
 
-    A pod that is gone, or another by now, has none: the job ends for that.
+    A pod that is gone, or another by now, has none: the job ends for that. Returns whether there is
+    one.
     """
     pod = step.pod
     if (written := await read_pod(session, pod)) is None:
-        return
+        return False
     body = msgspec.json.encode(placeholder(written, step, settings or PlaceholderSettings()))
     made = await session.request("POST", _path(pod.namespace), body=body)
     if made.status != HTTPStatus.CONFLICT:  # an earlier request has made it
         _body(made, pod)
+    return True
 
 
 async def make_room(session: Transport, placeholder: Pod, successor: Pod | None) -> None:
@@ -191,12 +193,17 @@ def _with_values(constraint: _JsonObject, labels: _JsonObject) -> _JsonObject:
     return {**rest, "labelSelector": selector}
 
 
+def placeholder_name(job: MigrationJob) -> str:
+    """Return the name of a job's placeholder."""
+    return f"placeholder-{job.uid}"
+
+
 def _metadata(job: MigrationJob, pod: Pod) -> _JsonObject:
     """Return the metadata of a placeholder: the job owns it, labels name the pod it is for."""
     owner = {"apiVersion": API_VERSION, "kind": KIND, "name": job.name, "uid": job.uid}
     controller = controller_of(pod.owners)
     return {
-        "name": f"placeholder-{job.uid}",
+        "name": placeholder_name(job),
         "namespace": pod.namespace,
         "labels": {
             PLACEHOLDER_OF: job.uid,

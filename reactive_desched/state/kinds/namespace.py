@@ -9,6 +9,7 @@ from reactive_desched.state.kinds.kind import (
     NO_OPT_OUT,
     Metadata,
     OptOutAnnotation,
+    Timestamp,
     WatchedKind,
     WireStruct,
 )
@@ -20,6 +21,7 @@ class NamespaceMetadata(Metadata, frozen=True, gc=False):
     """A namespace's metadata."""
 
     annotations: OptOutAnnotation = NO_OPT_OUT
+    deletion_timestamp: Timestamp | None = None
 
 
 class WireNamespace(WireStruct, frozen=True, gc=False):
@@ -36,6 +38,7 @@ def _read(wire: WireNamespace) -> Namespace:
         resource_version=parse_resource_version(metadata.resource_version),
         labels=metadata.labels,
         do_not_evict=metadata.annotations.do_not_evict,
+        is_terminating=metadata.deletion_timestamp is not None,
     )
 
 

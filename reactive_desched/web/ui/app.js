@@ -280,7 +280,7 @@ function follow() {
   const stream = new EventSource(`events?type=eviction&from=${encodeURIComponent(from)}`);
   stream.onopen = () => { $("stream").textContent = "Connected to the stream of events."; };
   stream.onerror = () => { $("stream").textContent = "The stream of events is interrupted; the page connects again and misses nothing."; };
-  for (const kind of ["requested", "succeeded", "refused", "failed", "unknown", "dry_run", "followed_up"]) {
+  for (const kind of ["requested", "succeeded", "refused", "failed", "unknown", "dry_run", "corrected", "followed_up"]) {
     stream.addEventListener(`eviction.${kind}`, (event) => { take(kind, JSON.parse(event.data)); });
   }
 }

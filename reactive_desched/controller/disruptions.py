@@ -1,0 +1,355 @@
+"""Follows how pods end: those that others end, and those of whose eviction the outcome was open.
+
+It is synchronous. Each change of a pod costs one look-up of its type; only an end is looked at.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final, Protocol
+
+from msgspec.structs import replace
+
+from reactive_desched.model.changes import (
+    Change,
+    PendingPodDeleted,
+    PodChange,
+    PodGone,
+    PodTerminating,
+)
+from reactive_desched.model.disruptions import (
+    CAUSES,
+    DELETED,
+    NAMESPACE_GONE,
+    OWNER_GONE,
+    ROLLED_OUT,
+    SCALED_DOWN,
+    EndedPod,
+    RememberedEnd,
+    disruption_mark,
+)
+from reactive_desched.model.eviction_options import EvictionPolicy
+from reactive_desched.model.history import PastEviction
+from reactive_desched.model.intents import EvictionResult
+from reactive_desched.model.migration_jobs import PLACEHOLDER_OF
+from reactive_desched.model.moves import replacing_owner
+from reactive_desched.model.objects import (
+    DISRUPTION_TARGET,
+    Namespace,
+    OwnerReference,
+    Pod,
+    PodKey,
+    ReplicaSet,
+)
+from reactive_desched.model.observer import Observer
+from reactive_desched.model.outcomes import (
+    BY_EVICTION_API,
+    EVICTED,
+    EVICTED_LATE,
+    FAILED,
+    POD_DISRUPTED,
+    POD_EVICTED,
+    POD_GONE,
+    POD_STILL_RUNNING,
+    SERVER_CLOCKS_S,
+    UNKNOWN,
+    Outcome,
+)
+from reactive_desched.state.indexes.owners import OwnerIndex
+from reactive_desched.state.indexes.workload_pods import WorkloadPods
+from reactive_desched.state.view import ClusterView
+
+MAX_REMEMBERED: Final = 10_000
+"""So many ends of pods are remembered; then the oldest is forgotten."""
+
+MAX_OURS: Final = 20_000
+"""So many pods that we evicted are remembered; then the oldest is forgotten."""
+
+MAX_UNCERTAIN: Final = 10_000
+"""So many evictions whose outcome a later end of the pod may correct; then the oldest is not."""
+
+LATE_S: Final = 3600.0
+"""So long after an eviction failed without an answer its request may be the one that ends the pod.
+"""
+
+ADOPTED_S: Final = 3600.0
+"""What ended a pod before this process began is recorded where it began so short a time ago."""
+
+_ENDS: Final = frozenset({PodTerminating, PodGone, PendingPodDeleted})
+_SEEN_LATER: Final = (POD_GONE.code, POD_DISRUPTED.code)
+"""The reasons of an unknown outcome after which the end of the pod says more, or something else."""
+
+
+class DisruptionRecorder(Protocol):
+    """Takes what ended pods, and what became of evictions after their outcome."""
+
+    def record_disruption(self, ended: EndedPod) -> None:
+        """Have it written soon that something else ends a pod, where the settings ask for it."""
+        ...
+
+    def record_correction(self, request_id: str, outcome: Outcome) -> None:
+        """Have it written soon that an outcome was not the last word; does not wait for it."""
+        ...
+
+
+class Disruptions:
+    """Says once of each pod that something else ends it, and corrects outcomes.
+
+    `is_under_way` says whether an eviction of ours has no outcome yet. `on_late` is called for an
+    eviction that happened after its outcome said otherwise: it counts against every limit.
+    """
+
+    indexes = (OwnerIndex, WorkloadPods)
+
+    def __init__(
+        self,
+        view: ClusterView,
+        recorder: DisruptionRecorder,
+        is_under_way: Callable[[PodKey], bool],
+        on_late: Callable[[PastEviction], None],
+        observer: Observer,
+    ) -> None:
+        self._view = view
+        self._recorder = recorder
+        self._is_under_way = is_under_way
+        self._on_late = on_late
+        self._observer = observer
+        self._ended: OrderedDict[PodKey, RememberedEnd] = OrderedDict()
+        self._ours: OrderedDict[PodKey, None] = OrderedDict()
+        self._uncertain: OrderedDict[PodKey, PastEviction] = OrderedDict()
+        self._inherited: dict[PodKey, PastEviction] = {}
+        self._deferred: dict[PodKey, Pod] = {}
+
+    # --- the cluster ---
+
+    def apply_changes(self, changes: Iterable[Change]) -> None:
+        """Look at the pods that end by these changes."""
+        for change in changes:
+            if type(change) in _ENDS:
+                assert isinstance(change, PodChange), "each is the change of a pod"
+                self._look_at(change.pod)
+
+    def adopt(self, pods: Iterable[Pod]) -> None:
+        """Look at pods as they were found: those that are ending, as of a short time ago."""
+        for pod in pods:
+            if pod.deletion_s is None and not pod.has_ended:
+                continue
+            mark = disruption_mark(pod)
+            since_s = pod.deletion_s if mark is None or mark[1] is None else mark[1]
+            if since_s is not None and self._view.now_s - since_s < ADOPTED_S:
+                self._look_at(pod)
+
+    def _look_at(self, pod: Pod) -> None:
+        uid = pod.uid
+        if uid in self._ended or uid in self._ours:
+            return
+        mark = disruption_mark(pod)
+        if mark is None and (pod.has_ended or not pod.node or PLACEHOLDER_OF in pod.labels):
+            return  # it ended by itself, never ran, or was a placeholder
+        if self._is_under_way(uid):
+            self._deferred[uid] = pod
+            return
+        if (past := self._uncertain.pop(uid, None)) is not None and self._corrects(past, pod):
+            self._note_ours(uid)
+            return
+        self._record(self._describe(pod))
+
+    def _record(self, ended: EndedPod) -> None:
+        pod = ended.pod
+        top = ended.owners[-1] if ended.owners else None
+        owner = "" if top is None else f"{top.kind}/{top.name}"
+        self._remember(
+            RememberedEnd(
+                *(pod.uid, pod.namespace, pod.name, pod.node, owner, ended.cause, ended.message),
+                self._view.now_s,
+            )
+        )
+        self._recorder.record_disruption(ended)
+        self._observer.on_disruption(ended)
+
+    # --- evictions of ours ---
+
+    def settle(self, past: PastEviction) -> None:
+        """Take in how an eviction of ours ended, whose record `past` is made of."""
+        uid, pod = past.pod_uid, self._deferred.pop(past.pod_uid, None)
+        if past.result == EVICTED or (past.result == UNKNOWN and past.reason not in _SEEN_LATER):
+            self._uncertain.pop(uid, None)
+            self._note_ours(uid)  # the outcome says what was seen
+            return
+        if past.reason in (POD_GONE.code, POD_STILL_RUNNING.code):
+            self._uncertain[uid] = past
+            if len(self._uncertain) > MAX_UNCERTAIN:
+                self._uncertain.popitem(last=False)
+        elif past.reason == POD_DISRUPTED.code:
+            self._uncertain.pop(uid, None)
+        if pod is not None:
+            self._look_at(pod)
+
+    def _corrects(self, past: PastEviction, pod: Pod) -> bool:
+        """Say whether the end of a pod is, or may be, that eviction; and record what it shows."""
+        mark = disruption_mark(pod)
+        reason, since_s = mark or ("", None)
+        if past.result == UNKNOWN:  # its pod was gone when it was read
+            if reason not in ("", BY_EVICTION_API) or _is_before(since_s, past):
+                return False
+            if reason:
+                text = "before it was gone its condition DisruptionTarget had the reason"
+                self._correct(past, POD_EVICTED.outcome(f"{text} {reason}"))
+            return True
+        if self._view.now_s - (past.ended_s or past.requested_s) > LATE_S:
+            return False
+        if reason != BY_EVICTION_API and not (past.by_deletion and mark is None):
+            return False
+        if _is_before(since_s, past) or (mark is None and self._describe(pod).is_explained):
+            return False
+        how = "evicted through the Eviction API" if mark else "deleted"
+        message = f"after that outcome the pod was {how}: by the request, which came late, or not"
+        outcome = EVICTED_LATE.outcome(message)
+        self._correct(past, outcome)
+        self._on_late(replace(past, result=outcome.result, ended_s=self._view.now_s))
+        return True
+
+    def _correct(self, past: PastEviction, outcome: Outcome) -> None:
+        self._recorder.record_correction(past.request_id, outcome)
+        self._observer.on_correction(past, outcome)
+
+    # --- earlier processes ---
+
+    def restore(self, past: Sequence[PastEviction], ends: Iterable[RememberedEnd]) -> None:
+        """Take in what earlier processes evicted, and which ends they recorded."""
+        for each in ends:
+            self._remember(each)
+        for eviction in past:
+            if eviction.is_open:
+                self._inherited[eviction.pod_uid] = eviction
+            elif eviction.result in (EVICTED, UNKNOWN):
+                self._uncertain.pop(eviction.pod_uid, None)
+                if eviction.reason != POD_DISRUPTED.code:
+                    self._note_ours(eviction.pod_uid)
+            elif eviction.result == FAILED and eviction.reason == POD_STILL_RUNNING.code:
+                self._uncertain[eviction.pod_uid] = eviction
+
+    def end_inherited(self, pod: PodKey, outcome: Outcome) -> None:
+        """Take in the outcome of an eviction that an earlier process requested."""
+        if (past := self._inherited.pop(pod, None)) is not None:
+            result, reason = outcome.result, outcome.reason
+            self.settle(replace(past, result=result, reason=reason, ended_s=self._view.now_s))
+
+    # --- what is known ---
+
+    def end_of(self, uid: PodKey) -> RememberedEnd | None:
+        """Return how something else ends a pod; None where nothing does, or it is forgotten."""
+        return self._ended.get(uid)
+
+    def find(self, name: str) -> RememberedEnd | None:
+        """Return the last end of a pod by NAMESPACE/NAME or uid; None where none is remembered."""
+        return next((each for each in reversed(self._ended.values()) if each.is_named(name)), None)
+
+    def __iter__(self) -> Iterator[RememberedEnd]:
+        return iter(self._ended.values())
+
+    def _remember(self, end: RememberedEnd) -> None:
+        self._ended[end.uid] = end
+        if len(self._ended) > MAX_REMEMBERED:
+            self._ended.popitem(last=False)
+
+    def _note_ours(self, uid: PodKey) -> None:
+        self._ours[uid] = None
+        if len(self._ours) > MAX_OURS:
+            self._ours.popitem(last=False)
+
+    # --- causes ---
+
+    def _describe(self, pod: Pod) -> EndedPod:
+        owners, zone = self._view.index(OwnerIndex).chain(pod), self._view.zone(pod.node)
+        if (mark := disruption_mark(pod)) is None:
+            cause, is_explained, more = self._cause_of_deletion(pod, owners)
+            message = "; ".join(filter(None, (CAUSES[cause], more)))
+            return EndedPod(
+                *(pod, cause, message), is_explained=is_explained, owners=owners, zone=zone
+            )
+        cause, since_s = mark
+        message = CAUSES.get(cause, "")
+        if pod.status.reason:
+            message = f"{message or 'it ends'}: {pod.status.reason}"
+        return EndedPod(
+            *(pod, cause or DISRUPTION_TARGET, message),
+            is_marked=True,
+            since_s=since_s,
+            owners=owners,
+            zone=zone,
+        )
+
+    def _cause_of_deletion(
+        self, pod: Pod, owners: tuple[OwnerReference, ...]
+    ) -> tuple[str, bool, str]:
+        """Return the cause of a deletion, whether that explains it, and what else is known."""
+        namespace = self._view.store(Namespace).get(pod.namespace)
+        if namespace is not None and namespace.is_terminating:
+            return NAMESPACE_GONE, True, ""
+        if not owners:
+            return DELETED, False, "it has no owner"
+        own, top = owners[0], owners[-1]
+        for each in owners:
+            if self._is_owner_gone(each):
+                return OWNER_GONE, True, str(each)
+        workload = self._view.workload(top.uid)
+        if workload is None or len(owners) > _KNOWN_DEPTH:
+            return DELETED, True, f"whether {own} gave it up is not known"
+        if workload.rollout:
+            return ROLLED_OUT, True, f"{top}: {workload.rollout}"
+        have = self._view.index(WorkloadPods).count(own.uid)
+        numbers = f"{top} wants {workload.replicas} and has {have} without it"
+        if have >= workload.replicas:
+            return SCALED_DOWN, True, numbers
+        return DELETED, False, numbers
+
+    def _is_owner_gone(self, owner: OwnerReference) -> bool:
+        if (resource := _RESOURCES.get(owner.kind)) is None or not self._view.is_readable(resource):
+            return False
+        if owner.kind == _REPLICA_SET:
+            return self._view.store(ReplicaSet).get(owner.uid) is None
+        return self._view.workload(owner.uid) is None
+
+
+def as_past(result: EvictionResult, wall_now: float) -> PastEviction:
+    """Return an eviction that this process requested as its records have it."""
+    context, outcome = result.intent.context, result.outcome
+    pod, owners = context.finding.pod, context.owners
+    top, replacing = owners[-1] if owners else None, replacing_owner(owners)
+    return PastEviction(
+        request_id=result.request_id,
+        requested_s=wall_now,
+        pod_uid=pod.uid,
+        namespace=pod.namespace,
+        pod_name=pod.name,
+        node=pod.node,
+        zone=context.zone,
+        owner_uid="" if top is None else top.uid,
+        owner_kind="" if top is None else top.kind,
+        owner_name="" if top is None else top.name,
+        replacing_uid="" if replacing is None else replacing.uid,
+        replacing_kind="" if replacing is None else replacing.kind,
+        template_hash=pod.template_hash,
+        plugin=context.finding.plugin,
+        profile=context.profile,
+        ended_s=wall_now,
+        result=outcome.result,
+        reason=outcome.reason,
+        began_s=result.sent.server_s or 0.0,
+        by_deletion=result.intent.options.policy is EvictionPolicy.DELETE,
+    )
+
+
+_REPLICA_SET: Final = "ReplicaSet"
+_RESOURCES: Final = {
+    _REPLICA_SET: "replicasets",
+    "Deployment": "deployments",
+    "StatefulSet": "statefulsets",
+}
+_KNOWN_DEPTH: Final = 2
+"""A Deployment and its ReplicaSet: what is above them may decide for them."""
+
+
+def _is_before(since_s: int | None, past: PastEviction) -> bool:
+    """Say whether a disruption began before the request of an eviction."""
+    return since_s is not None and since_s + SERVER_CLOCKS_S < past.began_s - SERVER_CLOCKS_S

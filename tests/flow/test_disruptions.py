@@ -1,0 +1,442 @@
+"""What else than this controller ends pods is recorded once, and outcomes are corrected by it."""
+
+from typing import Any
+
+import anyio
+import pytest
+import trio.testing
+from msgspec.structs import replace
+
+from reactive_desched.app.start_up import adopt_disruptions
+from reactive_desched.controller import disruptions as disruptions_module
+from reactive_desched.model.disruptions import RememberedEnd
+from reactive_desched.model.history import PastEviction
+from reactive_desched.model.objects import (
+    Deployment,
+    Namespace,
+    OwnerReference,
+    Pod,
+    PodCondition,
+    PodStatus,
+    ReplicaSet,
+    StatefulSet,
+)
+from reactive_desched.model.outcomes import (
+    BY_EVICTION_API,
+    Denied,
+    EffectUnknown,
+    NotFound,
+    PdbRefused,
+    RequestTime,
+)
+from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
+from reactive_desched.primitives.token_bucket import TokenRate
+from reactive_desched.testing.builders import node, pod
+from tests.support.configurations import UNLIMITED_MOVES
+from tests.support.flow import FakeEdgesController, FakeEvictor
+
+pytestmark = pytest.mark.anyio
+
+RUNNING = PodCondition("Ready", "True")
+TAINTED = node("n1", "gpu:NoSchedule")
+NODES = (TAINTED, node("n2"))
+NOW_S = 10_000_000
+
+
+@pytest.fixture
+def anyio_backend() -> tuple[str, dict[str, object]]:
+    """Run on virtual time: the clock jumps ahead whenever every task sleeps."""
+    return "trio", {"clock": trio.testing.MockClock(autojump_threshold=0)}
+
+
+def flow_of(**settings: Any) -> FakeEdgesController:
+    flow = FakeEdgesController(
+        NodeTaintsPlugin(NodeTaintsArgs()), moves=UNLIMITED_MOVES, **settings
+    )
+    flow.wall_offset_s = NOW_S
+    return flow
+
+
+def marked(of: Pod, mark: str, at: int | None = None, **status: Any) -> Pod:
+    """Return a pod with its DisruptionTarget set."""
+    conditions = (RUNNING, PodCondition("DisruptionTarget", "True", mark))
+    changed = PodStatus(**{"phase": "Running", "conditions": conditions, **status})
+    since = None if at is None else at - of.created_s
+    return replace(of, status=changed, condition_transitions=(None, since))
+
+
+def leaving(of: Pod) -> Pod:
+    return replace(of, deletion_s=NOW_S + 30)
+
+
+def causes(flow: FakeEdgesController) -> list[tuple[str, str]]:
+    return [(each.pod.name, each.cause) for each in flow.intent_store.disruptions]
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        *("PreemptionByScheduler", "DeletionByTaintManager", "DeletionByPodGC", BY_EVICTION_API),
+        *("DeletionByDeviceTaintManager", "OfALaterVersion"),
+    ],
+)
+async def test_a_pod_that_is_marked_and_leaves_is_recorded_once(reason: str) -> None:
+    web = pod("web", on="n2")
+    flow = flow_of()
+    async with flow.running():
+        flow.sync_and_resume(*NODES, web)
+        await anyio.sleep(1)
+        flow.deliver(marked(web, reason, NOW_S + 1))
+        assert causes(flow) == [], "it is not deleted yet, and may stay"
+        gone = leaving(marked(web, reason, NOW_S + 1))
+        flow.deliver(gone)
+        flow.deliver(replace(gone, status=PodStatus("Failed", conditions=gone.status.conditions)))
+        flow.delete(gone)
+
+    assert causes(flow) == [("web", reason)]
+    [ended] = flow.intent_store.disruptions
+    assert (ended.is_marked, ended.since_s) == (True, NOW_S + 1)
+
+
+async def test_a_pod_that_the_kubelet_ends_is_recorded_though_its_object_stays() -> None:
+    web = pod("web", on="n2")
+    evicted = marked(web, "TerminationByKubelet", phase="Failed", reason="Evicted")
+    flow = flow_of()
+    async with flow.running():
+        flow.sync_and_resume(*NODES, web)
+        await anyio.sleep(1)
+        flow.deliver(evicted)
+        flow.deliver(leaving(evicted))
+        flow.delete(evicted)
+
+    assert causes(flow) == [("web", "TerminationByKubelet")]
+    assert flow.intent_store.disruptions[0].message.endswith(": Evicted")
+
+
+async def test_a_pod_that_ends_by_itself_is_not_disrupted() -> None:
+    done, failed, mark = pod("done", on="n2"), pod("failed", on="n2"), pod("mark", on="n2")
+    taken_back = PodStatus("Running", conditions=(PodCondition("DisruptionTarget", "False"),))
+    flow = flow_of()
+    async with flow.running():
+        flow.sync_and_resume(*NODES, done, failed, mark)
+        await anyio.sleep(1)
+        flow.deliver(replace(done, status=PodStatus("Succeeded")))
+        flow.deliver(replace(failed, status=PodStatus("Failed")))
+        flow.deliver(leaving(replace(failed, status=PodStatus("Failed"))))
+        flow.deliver(replace(mark, status=taken_back))
+        flow.deliver(replace(mark, status=replace(taken_back, phase="Succeeded")))
+
+    assert causes(flow) == []
+
+
+def replicas(*names: str, owner: str = "ReplicaSet/web") -> list[Pod]:
+    return [pod(name, on="n2", owner=owner) for name in names]
+
+
+def deployment(wanted: int, rollout: str = "") -> tuple[Deployment, ReplicaSet]:
+    above = OwnerReference("Deployment", "web", "top-web", controller=True)
+    workload = Deployment("default", "web", "top-web", replicas=wanted, rollout=rollout)
+    return workload, ReplicaSet("owner-web", controller=above)
+
+
+@pytest.mark.parametrize(
+    ("owners", "cause", "is_explained"),
+    [
+        pytest.param(deployment(2), "Deleted", False, id="a person deletes one of two"),
+        pytest.param(deployment(1), "ScaledDown", True, id="one is wanted, and one is left"),
+        pytest.param(deployment(2, "rolls out"), "RolledOut", True, id="a rollout"),
+        pytest.param(deployment(2)[:1], "OwnerGone", True, id="its ReplicaSet is gone"),
+        pytest.param(deployment(2)[1:], "OwnerGone", True, id="its Deployment is gone"),
+        pytest.param((), "OwnerGone", True, id="both are gone"),
+        pytest.param((ReplicaSet("owner-web"),), "Deleted", True, id="a ReplicaSet of its own"),
+        pytest.param(
+            (*deployment(2), Namespace("default", is_terminating=True)),
+            "NamespaceGone",
+            True,
+            id="its namespace is being deleted",
+        ),
+    ],
+)
+async def test_a_deletion_has_the_cause_that_its_owner_shows(
+    owners: tuple[Any, ...], cause: str, *, is_explained: bool
+) -> None:
+    web, other = replicas("web", "other")
+    flow = flow_of()
+    async with flow.running():
+        flow.sync_and_resume(*NODES, *owners, web, other)
+        await anyio.sleep(1)
+        flow.deliver(leaving(web))
+
+    [ended] = flow.intent_store.disruptions
+    assert (ended.cause, ended.is_explained, ended.is_marked) == (cause, is_explained, False)
+
+
+@pytest.mark.parametrize(
+    ("owner", "of_state", "cause", "is_explained"),
+    [
+        (None, (), "Deleted", False),
+        ("DaemonSet/agent", (), "Deleted", True),
+        ("Job/batch", (), "Deleted", True),
+        ("StatefulSet/db", (), "OwnerGone", True),
+        ("StatefulSet/db", (StatefulSet("default", "db", "owner-db"),), "Deleted", False),
+        (
+            "StatefulSet/db",
+            (StatefulSet("default", "db", "owner-db", replicas=0),),
+            "ScaledDown",
+            True,
+        ),
+    ],
+)
+async def test_a_deletion_is_unexplained_only_where_the_owner_would_know(
+    owner: str | None, of_state: tuple[Any, ...], cause: str, *, is_explained: bool
+) -> None:
+    web = pod("web", on="n2", owner=owner)
+    flow = flow_of()
+    async with flow.running():
+        flow.sync_and_resume(*NODES, *of_state, web)
+        await anyio.sleep(1)
+        flow.delete(web)
+
+    [ended] = flow.intent_store.disruptions
+    assert (ended.cause, ended.is_explained) == (cause, is_explained)
+
+
+async def test_pods_that_we_evict_and_pods_that_never_ran_are_not_disrupted() -> None:
+    web, waiting = pod("web", on="n1"), pod("waiting")
+    flow = flow_of()
+    async with flow.running():
+        flow.sync_and_resume(*NODES, web, waiting)
+        await anyio.sleep(1)
+        assert flow.evicted_names == ["web"]
+        flow.deliver(leaving(marked(web, BY_EVICTION_API)))
+        flow.delete(web, waiting)
+
+    assert causes(flow) == []
+
+
+async def test_our_own_eviction_is_not_disrupted_where_the_watch_is_faster_than_the_answer() -> (
+    None
+):
+    web = pod("web", on="n1")
+    flow = flow_of()
+    flow.evictor.slow_s = 5
+    async with flow.running():
+        flow.sync_and_resume(*NODES, web)
+        await anyio.sleep(1)
+        flow.deliver(leaving(marked(web, BY_EVICTION_API)))
+        await anyio.sleep(10)
+
+    assert flow.observer.outcomes == [("web", "evicted")]
+    assert causes(flow) == []
+
+
+@pytest.mark.parametrize("answer", [PdbRefused("no"), Denied(403, "no"), NotFound()])
+async def test_a_pod_that_another_ends_while_our_eviction_is_refused_is_disrupted(
+    answer: Any,
+) -> None:
+    web = pod("web", on="n1")
+    flow = flow_of()
+    flow.evictor.slow_s = 5
+    flow.evictor.script["web"] = [answer]
+    async with flow.running():
+        flow.sync_and_resume(*NODES, web)
+        await anyio.sleep(1)
+        flow.deliver(leaving(marked(web, "PreemptionByScheduler")))
+        assert causes(flow) == [], "it may be ours"
+        await anyio.sleep(10)
+
+    assert causes(flow) == [("web", "PreemptionByScheduler")]
+
+
+class LosesAnswers(FakeEvictor):
+    """Answers nothing; a request is sent at NOW_S, and can arrive for eight seconds."""
+
+    effect_timeout_s = 8.0
+
+    def now(self) -> RequestTime:
+        return RequestTime(float(NOW_S))
+
+    async def _answer(self, request: Any) -> Any:
+        await super()._answer(request)
+        return EffectUnknown("connection reset")
+
+
+async def test_an_eviction_that_failed_and_lands_later_is_corrected_counted_and_followed() -> None:
+    web = pod("web", on="n1", created=1)
+    flow = flow_of(evictor=LosesAnswers(), rates={"cluster": TokenRate(0.001, 2)})
+    flow.evictor.pods["default/web"] = web
+    async with flow.running():
+        flow.sync_and_resume(*NODES, *deployment(1), web)
+        await anyio.sleep(9)
+        assert flow.observer.outcomes == [("web", "failed")]
+        flow.deliver(replace(TAINTED, taints=()))
+        limiter = flow.controller.gates.rate_limiter
+        assert limiter.min_available(anyio.current_time())["cluster"] == pytest.approx(2)
+
+        flow.deliver(leaving(marked(web, BY_EVICTION_API, NOW_S + 60)))
+
+        assert flow.intent_store.corrections == [("web", "unknown", "EvictedLater")]
+        assert limiter.min_available(anyio.current_time())["cluster"] == pytest.approx(1)
+        assert [move.origin.pod_name for move in flow.controller.gates.moves] == ["web"]
+        flow.delete(web)
+        flow.deliver(pod("next", on="n2", created=NOW_S + 70))
+        await anyio.sleep(120)
+
+    assert causes(flow) == []
+    assert [end.result for end in flow.intent_store.follow_ups] == ["moved"]
+    assert flow.intent_store.corrections == [("web", "unknown", "EvictedLater")]
+
+
+@pytest.mark.parametrize(
+    ("end", "after_s"),
+    [
+        pytest.param("PreemptionByScheduler", 60, id="by the scheduler"),
+        pytest.param("", 60, id="by a deletion"),
+        pytest.param(BY_EVICTION_API, -60, id="by an eviction that began before"),
+        pytest.param(
+            BY_EVICTION_API, 2 * disruptions_module.LATE_S, id="by an eviction much later"
+        ),
+    ],
+)
+async def test_an_eviction_that_failed_stays_so_where_another_ends_its_pod(
+    end: str, after_s: float
+) -> None:
+    web = pod("web", on="n1", created=1)
+    flow = flow_of(evictor=LosesAnswers())
+    flow.evictor.pods["default/web"] = web
+    async with flow.running():
+        flow.sync_and_resume(*NODES, *deployment(1), web)
+        await anyio.sleep(9)
+        flow.deliver(replace(TAINTED, taints=()))
+        await anyio.sleep(max(0, after_s))
+        flow.deliver(leaving(marked(web, end, NOW_S + int(after_s)) if end else web))
+
+    assert flow.intent_store.corrections == []
+    assert causes(flow) == [("web", end or "Deleted")]
+
+
+async def test_an_eviction_whose_pod_was_gone_is_known_where_the_watch_saw_its_mark() -> None:
+    web = pod("web", on="n1", created=1)
+    flow = flow_of(evictor=LosesAnswers())
+    flow.evictor.slow_s = 1
+    async with flow.running():
+        flow.sync_and_resume(*NODES, web)
+        await anyio.sleep(0.5)
+        flow.deliver(leaving(marked(web, BY_EVICTION_API, NOW_S)))
+        flow.delete(web)
+        await anyio.sleep(5)
+
+    assert flow.observer.outcomes == [("web", "unknown")]
+    assert flow.intent_store.corrections == [("web", "evicted", "FoundEvicted")]
+    assert causes(flow) == []
+
+
+@pytest.mark.parametrize(
+    ("mark", "at", "seen"),
+    [
+        ("", NOW_S, []),
+        ("PreemptionByScheduler", NOW_S, [("web", "PreemptionByScheduler")]),
+        (BY_EVICTION_API, NOW_S - 60, [("web", BY_EVICTION_API)]),
+    ],
+)
+async def test_an_eviction_whose_pod_was_gone_stays_unknown_otherwise(
+    mark: str, at: int, seen: list[tuple[str, str]]
+) -> None:
+    web = pod("web", on="n1", created=1)
+    flow = flow_of(evictor=LosesAnswers())
+    async with flow.running():
+        flow.sync_and_resume(*NODES, web)
+        await anyio.sleep(1)
+        assert flow.observer.outcomes == [("web", "unknown")]
+        flow.deliver(leaving(marked(web, mark, at) if mark else web))
+        flow.delete(web)
+
+    assert flow.intent_store.corrections == []
+    assert causes(flow) == seen
+
+
+async def test_an_eviction_that_another_client_made_first_is_disrupted_and_no_success() -> None:
+    web = pod("web", on="n1", created=1)
+    flow = flow_of(evictor=LosesAnswers())
+    flow.evictor.slow_s = 1
+    preempted = leaving(marked(web, "PreemptionByScheduler", NOW_S))
+    async with flow.running():
+        flow.sync_and_resume(*NODES, web)
+        await anyio.sleep(0.5)
+        flow.evictor.pods["default/web"] = preempted
+        flow.deliver(preempted)
+        await anyio.sleep(5)
+
+    assert flow.observer.outcomes == [("web", "unknown")]
+    assert causes(flow) == [("web", "PreemptionByScheduler")]
+
+
+# --- over a restart ---
+
+
+def past(uid: str, result: str, reason: str = "", **more: Any) -> PastEviction:
+    return PastEviction(
+        f"request-{uid}",
+        NOW_S - 60,
+        uid,
+        "default",
+        uid,
+        "n1",
+        ended_s=NOW_S - 30,
+        result=result,
+        reason=reason,
+        began_s=NOW_S - 60,
+        **more,
+    )
+
+
+async def test_what_was_recorded_before_a_start_is_not_recorded_again() -> None:
+    known, ours, others, long_ago = (pod(name, on="n2") for name in ("k", "us", "o", "l"))
+    flow = flow_of()
+    end = RememberedEnd("k", "default", "k", "n2", "", "PreemptionByScheduler", "", NOW_S - 5)
+    flow.intent_store.adopt("request-us", "us")
+    flow.controller.restore([past("us", "evicted")], [end])
+    async with flow.running(), anyio.create_task_group() as tasks:
+        flow.sync_and_resume(
+            *NODES,
+            leaving(marked(known, "PreemptionByScheduler", NOW_S - 5)),
+            leaving(marked(ours, BY_EVICTION_API, NOW_S - 5)),
+            leaving(marked(others, BY_EVICTION_API, NOW_S - 5)),
+            marked(long_ago, "TerminationByKubelet", NOW_S - 100_000, phase="Failed"),
+            pod("stays", on="n2"),
+        )
+        tasks.start_soon(adopt_disruptions, flow.controller)
+        await anyio.sleep(1)
+        flow.delete(known, ours, others, long_ago)
+
+    assert causes(flow) == [("o", BY_EVICTION_API)]
+
+
+async def test_an_outcome_of_an_earlier_process_is_corrected_too() -> None:
+    web = pod("web", on="n2", created=1)
+    flow = flow_of()
+    flow.intent_store.adopt("request-web", "web")
+    flow.controller.restore([past("web", "failed", "FoundRunning")])
+    async with flow.running():
+        flow.sync_and_resume(*NODES, web)
+        await anyio.sleep(1)
+        flow.deliver(leaving(marked(web, BY_EVICTION_API, NOW_S + 5)))
+
+    assert flow.intent_store.corrections == [("web", "unknown", "EvictedLater")]
+    assert causes(flow) == []
+
+
+async def test_a_pod_is_remembered_by_its_name_and_uid_until_there_are_too_many(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(disruptions_module, "MAX_REMEMBERED", 2)
+    pods = [pod(name, uid=f"uid-{name}", on="n2") for name in "abc"]
+    flow = flow_of()
+    async with flow.running():
+        flow.sync_and_resume(*NODES, *pods)
+        await anyio.sleep(1)
+        flow.delete(*pods)
+        ends = flow.controller.disruptions
+        assert [each.name for each in ends] == ["b", "c"]
+        assert ends.find("uid-b") == ends.find("default/b") == ends.end_of("uid-b") is not None
+        assert ends.find("default/a") is None
