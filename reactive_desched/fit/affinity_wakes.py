@@ -4,7 +4,7 @@ from collections.abc import Hashable, Iterator
 from typing import Final, Generic, TypeVar
 
 from reactive_desched.fit.pod_affinity import PodAffinityFilter
-from reactive_desched.model.affinity_terms import scheduler_scope
+from reactive_desched.model.affinity_terms import depend_on_labels, scheduler_scope
 from reactive_desched.model.objects import Pod, PodAffinityTerm
 from reactive_desched.model.spread import effective_selector, hard_constraints
 
@@ -60,7 +60,7 @@ class AffinityWakeIndex(Generic[K]):
 
     def _selects(self, pod: Pod, other: Pod) -> bool:
         terms = (*pod.spec.pod_affinity, *pod.spec.anti_affinity)
-        if any(self._pod_affinity.matches(term, pod.namespace, other) for term in terms):
+        if any(self._pod_affinity.matches(term, pod, other) for term in terms):
             return True
         if other.namespace != pod.namespace:
             return False
@@ -76,7 +76,7 @@ class AffinityWakeIndex(Generic[K]):
         )
         for namespace in namespaces:
             for key, pod in self._by_own_namespace.get(namespace, {}).items():
-                if self._pod_affinity.matches(term, other.namespace, pod):
+                if self._pod_affinity.matches(term, other, pod):
                     yield key
 
 
@@ -91,7 +91,10 @@ def _watched_namespaces(pod: Pod) -> Iterator[str]:
 
 
 def _depends_on_labels(pod: Pod) -> bool:
-    return any(constraint.match_label_keys for constraint in pod.spec.topology_spread_constraints)
+    spec = pod.spec
+    return depend_on_labels((*spec.pod_affinity, *spec.anti_affinity)) or any(
+        constraint.match_label_keys for constraint in spec.topology_spread_constraints
+    )
 
 
 def _remove_from_index(index: dict[str, dict[K, Pod]], namespace: str, key: K) -> None:

@@ -77,12 +77,22 @@ class NodeFilters:
 
     def find_best(self, pod: Pod, among: int) -> int | None:
         """Return a slot that fits a pod: of the first sixteen, the least allocated one."""
+        among = self._fitting(pod, among)
+        return self._least_allocated(pod, among) if among else None
+
+    def fitting(self, pod: Pod, among: int) -> int:
+        """Return which of the slots fit a pod."""
+        among = self._fitting(pod, among)
+        return among & ~self._over_volume_limit(pod, among)
+
+    def _fitting(self, pod: Pod, among: int) -> int:
+        """Return which of the slots fit a pod, but for the limits of attached volumes."""
         for objections in self._rejections(pod):
             for _, rejecting in objections:
                 among &= ~rejecting
             if not among:
-                return None
-        return self._least_allocated(pod, among & ~self._beside_nominated(pod, among))
+                return 0
+        return among & ~self._beside_nominated(pod, among)
 
     def diagnose(self, pod: Pod, among: int, held: Pod | None = None) -> Diagnosis:
         """Count why nodes do not fit, each by the first filter that rejects it.

@@ -148,7 +148,7 @@ class NodeLabels:
         """Return which of the slots meet any term of a node selector."""
         found = 0
         for term in selector.node_selector_terms:
-            found |= self._matching_term(term, among) if term.usable else 0
+            found |= self.matching_term(term, among)
         return found
 
     def matching_pod(self, spec: PodSpec, among: int) -> int:
@@ -159,7 +159,10 @@ class NodeLabels:
             among = self.matching_node_selector(spec.node_affinity.required, among)
         return among
 
-    def _matching_term(self, term: NodeSelectorTerm, among: int) -> int:
+    def matching_term(self, term: NodeSelectorTerm, among: int) -> int:
+        """Return which of the slots meet a term of a node selector."""
+        if not term.usable:
+            return 0
         for part in term.match_expressions:
             among = self.matching_requirement(part, among)
         for part in term.match_fields:

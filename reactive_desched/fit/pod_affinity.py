@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from reactive_desched.fit.node_sets import NodeSets
-from reactive_desched.model.affinity_terms import scheduler_scope
+from reactive_desched.model.affinity_terms import scheduler_scope, scheduler_selector
 from reactive_desched.model.objects import Namespace, Pod, PodAffinityTerm
 from reactive_desched.model.scheduling import FitReason
 from reactive_desched.state.indexes.pod_affinity import PodAffinity
@@ -60,22 +60,20 @@ class PodAffinityFilter:
         """
         has_label = self._nodes.labels.value
         return any(
-            has_label(term.topology_key, slot) is not None and self.matches(term, space, matched)
+            has_label(term.topology_key, slot) is not None and self.matches(term, owner, matched)
             for other in others
-            for terms, space, matched in (
-                (pod.spec.anti_affinity, pod.namespace, other),
-                (other.spec.anti_affinity, other.namespace, pod),
-            )
-            for term in terms
+            for owner, matched in ((pod, other), (other, pod))
+            for term in owner.spec.anti_affinity
         )
 
-    def matches(self, term: PodAffinityTerm, namespace: str, pod: Pod) -> bool:
-        """Say whether a term of a pod in this namespace matches a pod."""
-        if term.label_selector is None or not term.label_selector.matches(pod.labels):
+    def matches(self, term: PodAffinityTerm, owner: Pod, pod: Pod) -> bool:
+        """Say whether a term of its owner matches a pod."""
+        selector = scheduler_selector(term, owner.labels)
+        if selector is None or not selector.matches(pod.labels):
             return False
         there = self._view.store(Namespace).get(pod.namespace)
         labels = {} if there is None else there.labels
-        return scheduler_scope(term, namespace).covers(pod.namespace, labels)
+        return scheduler_scope(term, owner.namespace).covers(pod.namespace, labels)
 
     def _affinity_nodes(self, pod: Pod) -> int:
         """Return the slots in whose domains some pod matches all affinity terms at once.
@@ -87,14 +85,14 @@ class PodAffinityFilter:
         no_match_anywhere = True
         for term in terms:
             labelled &= self._nodes.labels.with_label(term.topology_key)
-            domains = self._view.index(PodAffinity).matching_term(term, pod.namespace)
+            domains = self._view.index(PodAffinity).matching_term(term, pod)
             others = [t for t in terms if t is not term]
             values = self._occupied_domains(domains, (pod,))
             if others:
                 values = {v for v in values if self._has_matching_pod(pod, domains, v, others)}
             no_match_anywhere &= not values
             found &= self._nodes.labels.with_label_in(term.topology_key, values)
-        if no_match_anywhere and all(self.matches(term, pod.namespace, pod) for term in terms):
+        if no_match_anywhere and all(self.matches(term, pod, pod) for term in terms):
             return labelled
         return found
 
@@ -104,7 +102,7 @@ class PodAffinityFilter:
         """Say whether a domain has another pod that the other terms match too."""
         found = (self._view.pod(uid) for uid in domains.pods(value) if uid != pod.uid)
         return any(
-            all(self.matches(term, pod.namespace, other) for term in others)
+            all(self.matches(term, pod, other) for term in others)
             for other in found
             if other is not None
         )
@@ -112,10 +110,10 @@ class PodAffinityFilter:
     def _anti_affinity_conflicts(self, pod: Pod, leaving: Sequence[Pod]) -> int:
         found = 0
         for term in pod.spec.anti_affinity:
-            domains = self._view.index(PodAffinity).matching_term(term, pod.namespace)
+            domains = self._view.index(PodAffinity).matching_term(term, pod)
             values = self._occupied_domains(domains, leaving)
             for reservation in self._nodes.reservations:
-                if self.matches(term, pod.namespace, reservation.pod):
+                if self.matches(term, pod, reservation.pod):
                     values |= self._domain_of(reservation.node, term.topology_key)
             found |= self._nodes.labels.with_label_in(term.topology_key, values)
         return found
@@ -126,9 +124,7 @@ class PodAffinityFilter:
             found |= self._nodes.labels.with_label_in(key, values)
         for reservation in self._nodes.reservations:
             for term in reservation.pod.spec.anti_affinity:
-                if reservation.pod.uid != pod.uid and self.matches(
-                    term, reservation.pod.namespace, pod
-                ):
+                if reservation.pod.uid != pod.uid and self.matches(term, reservation.pod, pod):
                     values = self._domain_of(reservation.node, term.topology_key)
                     found |= self._nodes.labels.with_label_in(term.topology_key, values)
         return found

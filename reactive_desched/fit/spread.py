@@ -58,6 +58,19 @@ class TopologySpreadFilter:
             for key, overfull in self.overfull_domains(pod, slot, more)
         )
 
+    def matching_pods(
+        self, pod: Pod, constraint: TopologySpreadConstraint, labelled: int
+    ) -> dict[str, int]:
+        """Count the pods that a constraint counts, by domain, among the slots that have its label.
+
+        Policies of the constraint may leave out some of the slots.
+        """
+        selector = effective_selector(constraint, pod.labels)
+        if selector is None or selector.is_empty:
+            return {}
+        among = self._eligible_slots(pod, constraint, labelled)
+        return self._counts(pod, selector, constraint.topology_key, among)
+
     def _overfull(
         self,
         pod: Pod,

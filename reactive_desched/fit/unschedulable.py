@@ -101,6 +101,10 @@ class UnschedulableGroup:
         self.reasons: frozenset[FitReason] = frozenset()
         self.rejected_at = 0.0
 
+    def reasons_with(self, reasons: Iterable[FitReason]) -> frozenset[FitReason]:
+        """Return why the group fits nowhere now; each pod with targets has reasons of its own."""
+        return self.reasons.union(reasons) if self.has_targets else frozenset(reasons)
+
     @property
     def depends_on_pods(self) -> bool:
         """Say whether other pods ruled out some node."""
@@ -159,7 +163,7 @@ class UnschedulableGroups:
         key = group_key(scope, pod)
         group = self._groups.pop(key, None) or self._add_group(key, pod, candidates)
         self._groups[key] = group
-        group.reasons, group.rejected_at = frozenset(reasons), now
+        group.reasons, group.rejected_at = group.reasons_with(reasons), now
         if group.depends_on_pods:
             self._affinity_index.add(key, group.pod)
         else:

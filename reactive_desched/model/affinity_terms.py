@@ -1,11 +1,12 @@
-"""Which pods an affinity term matches: two readings of its namespaces, and selectors as keys.
+"""Which pods an affinity term matches: two readings of it, and selectors as keys.
 
-The SIG descheduler ignores a namespaceSelector; the kube-scheduler does not.
+The SIG descheduler ignores a namespaceSelector and label keys; the kube-scheduler does not.
 """
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable, Iterator
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from reactive_desched.model.labels import Labels, LabelSelector, Requirement
 from reactive_desched.model.objects import PodAffinityTerm
@@ -53,3 +54,33 @@ def scheduler_scope(term: PodAffinityTerm, namespace: str) -> NamespaceScope:
     if term.namespace_selector.is_empty:
         return NamespaceScope((), term.namespace_selector)
     return NamespaceScope(tuple(sorted(set(term.namespaces))), term.namespace_selector)
+
+
+def scheduler_selector(term: PodAffinityTerm, labels: Labels) -> LabelSelector | None:
+    """Return the selector of a term of a pod with these labels as the kube-scheduler reads it.
+
+    The API server adds matchLabelKeys and mismatchLabelKeys to it, with the pod's own values, when
+    the pod is created. What it has added is not added again: the pod's labels may differ by now.
+    """
+    selector = term.label_selector
+    if selector is None or not (term.match_label_keys or term.mismatch_label_keys):
+        return selector
+    added = tuple(_label_requirements(term, labels, selector))
+    if not added:
+        return selector
+    return replace(selector, match_expressions=(*selector.match_expressions, *added))
+
+
+def _label_requirements(
+    term: PodAffinityTerm, labels: Labels, selector: LabelSelector
+) -> Iterator[Requirement]:
+    there = {(requirement.key, requirement.operator) for requirement in selector.match_expressions}
+    for operator, keys in (("In", term.match_label_keys), ("NotIn", term.mismatch_label_keys)):
+        for key in keys:
+            if key in labels and (key, operator) not in there:
+                yield Requirement(key, operator, (labels[key],))
+
+
+def depend_on_labels(terms: Iterable[PodAffinityTerm]) -> bool:
+    """Say whether the pods that terms match depend on the labels of the pod that declares them."""
+    return any(term.match_label_keys or term.mismatch_label_keys for term in terms)

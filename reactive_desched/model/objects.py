@@ -94,13 +94,23 @@ def controller_of(owners: Iterable[OwnerReference]) -> OwnerReference | None:
 class PodAffinityTerm(Struct, frozen=True, gc=False, rename="camel"):
     """Pods that this pod must, or must not, share a topology domain with.
 
-    Without a label selector a term matches no pod, with an empty one every pod.
+    Without a label selector a term matches no pod, with an empty one every pod. What a term says
+    by its label keys, `model.affinity_terms` adds to the selector.
     """
 
     topology_key: str
     label_selector: LabelSelector | None = None
     namespaces: tuple[str, ...] = ()
     namespace_selector: LabelSelector | None = None
+    match_label_keys: tuple[str, ...] = ()
+    mismatch_label_keys: tuple[str, ...] = ()
+
+
+class WeightedPodAffinityTerm(Struct, frozen=True, gc=False, rename="camel"):
+    """Pods that this pod would rather, or rather not, share a topology domain with: 1 to 100."""
+
+    weight: int
+    pod_affinity_term: PodAffinityTerm
 
 
 class TopologySpreadConstraint(Struct, frozen=True, gc=False, rename="camel"):
@@ -154,11 +164,13 @@ RESTARTS_ALWAYS: Final = "Always"
 class PodSpec(Struct, frozen=True, gc=False):
     """The part of a pod that its template fixes.
 
-    Of affinities between pods only the required ones are kept. `qos_class` is computed from the
-    containers; the status may say otherwise. `implicit_requests` names the resources in `requests`
-    that no container asks for: those of the pod's overhead and of requests at pod level. `images`
-    are those of the app containers, sorted, one for each container. `scheduling_group` names the
-    group with which the kube-scheduler places the pod; it is empty for a pod on its own.
+    `pod_affinity` and `anti_affinity` are required, the terms that are preferred stand apart.
+    `qos_class` is computed from the containers; the status may say otherwise. `implicit_requests`
+    names the resources in `requests` that no container asks for: those of the pod's overhead and of
+    requests at pod level. `scored_requests` are cpu and memory as NodeResourcesFit scores nodes by
+    them, with a default for each container that requests none; None where they are `requests`.
+    `images` are those of the app containers, sorted, one for each container. `scheduling_group`
+    names the group with which the kube-scheduler places the pod; it is empty for a pod on its own.
     """
 
     tolerations: Tolerations = ()
@@ -166,10 +178,13 @@ class PodSpec(Struct, frozen=True, gc=False):
     node_affinity: NodeAffinity | None = None
     pod_affinity: tuple[PodAffinityTerm, ...] = ()
     anti_affinity: tuple[PodAffinityTerm, ...] = ()
+    preferred_pod_affinity: tuple[WeightedPodAffinityTerm, ...] = ()
+    preferred_anti_affinity: tuple[WeightedPodAffinityTerm, ...] = ()
     topology_spread_constraints: tuple[TopologySpreadConstraint, ...] = ()
     host_ports: tuple[HostPort, ...] = ()
     requests: Mapping[str, int] = {}
     implicit_requests: tuple[str, ...] = ()
+    scored_requests: Mapping[str, int] | None = None
     qos_class: str = BEST_EFFORT
     priority: int | None = None
     has_local_storage: bool = False

@@ -28,12 +28,18 @@ DEFAULT_SPREAD: Final = {HOSTNAME_LABEL: 3, ZONE_LABEL: 5}
 """The kube-scheduler's own constraints, label to maxSkew, for pods that declare none: soft ones."""
 
 _HARD: Final = "DoNotSchedule"
+_SOFT: Final = "ScheduleAnyway"
 HONOR: Final = "Honor"
 
 
 def hard_constraints(spec: PodSpec) -> list[TopologySpreadConstraint]:
     """Return the constraints that keep a pod off nodes."""
     return [c for c in spec.topology_spread_constraints if c.when_unsatisfiable == _HARD]
+
+
+def soft_constraints(spec: PodSpec) -> list[TopologySpreadConstraint]:
+    """Return the constraints by which nodes are scored only."""
+    return [c for c in spec.topology_spread_constraints if c.when_unsatisfiable == _SOFT]
 
 
 def effective_selector(

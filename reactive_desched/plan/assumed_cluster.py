@@ -3,7 +3,6 @@
 It answers as the API server does, and feeds the controller the changes that a watch would show.
 """
 
-from collections import Counter, defaultdict
 from collections.abc import Sequence
 from heapq import heappop, heappush
 from itertools import count
@@ -14,6 +13,7 @@ from msgspec.structs import replace
 
 from reactive_desched.controller.controller import Controller
 from reactive_desched.eviction.dry_run import EvictionEndpoint
+from reactive_desched.fit.assumed_scheduler import AssumedScheduler
 from reactive_desched.model.changes import Change, PdbChanged
 from reactive_desched.model.intents import Intent
 from reactive_desched.model.job_evictions import tries_left_without
@@ -23,7 +23,6 @@ from reactive_desched.model.objects import (
     Pod,
     PodCondition,
     PodDisruptionBudget,
-    PodKey,
     PodStatus,
     controller_of,
 )
@@ -83,14 +82,12 @@ class AssumedEviction(Struct, frozen=True):
 
 
 class _Unbound(Struct, frozen=True):
-    """A replacement before it is bound, the uid of the pod whose place it takes, and its budgets.
+    """A replacement before it is bound, and the budgets that its evicted pod spent.
 
     The pod has a node if it can run on that one alone; it gives its budgets back when it is Ready.
     """
 
     pod: Pod
-    owner: OwnerReference
-    evicted: PodKey
     budgets: tuple[str, ...]
 
 
@@ -135,11 +132,11 @@ class AssumedCluster:
 
     An evicted pod is gone `ready_after_s` after its eviction. Its controller creates the
     replacement at once, a StatefulSet when the pod is gone; nothing replaces a pod that is run
-    once, or whose Job has failed for good. The replacement is bound to a node that node fit finds,
-    and is Ready `ready_after_s` after that; its PodDisruptionBudget then
-    allows one more disruption. One that fits nowhere is unschedulable until a pod that leaves makes
-    room for it; as by the kube-scheduler, it is tried again then, once its back-off has passed,
-    and each five minutes.
+    once, or whose Job has failed for good. The replacement is bound to the node that the
+    kube-scheduler would choose, and is Ready `ready_after_s` after that; its PodDisruptionBudget
+    then allows one more disruption. One that fits nowhere is unschedulable until a pod that leaves
+    makes room for it; as by the kube-scheduler, it is tried again then, once its back-off has
+    passed, and each five minutes.
     """
 
     def __init__(self, controller: Controller, clock: PreviewClock, ready_after_s: float) -> None:
@@ -150,11 +147,9 @@ class AssumedCluster:
         self._endpoint = EvictionEndpoint(controller.state, controller.view)
         self._steps: list[tuple[float, int, _Step]] = []
         self._number = count()
-        self._siblings: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        self._scheduler = AssumedScheduler(controller.view)
         self._parked: list[_Parked] = []
         self._bound: dict[str, str] = {}
-        for pod in controller.state.pods:
-            self._count(pod, 1)
 
     def next_due(self) -> float | None:
         """Return when the next step happens."""
@@ -189,12 +184,11 @@ class AssumedCluster:
             return ""
         failures = self._fail(pod, owner) if owner.is_batch_job else 0
         new = self._replacement(pod, owner, failures)
-        self._count(pod, -1)
         self._apply(replace(pod, deletion_s=int(self._clock.wall()), resource_version=0))
         if not self._is_replaced(pod, owner):
             self._later(_Step(gone=pod))
             return ""
-        unbound = _Unbound(new, owner, pod.uid, budgets)
+        unbound = _Unbound(new, budgets)
         if owner.kind == "StatefulSet":
             self._later(_Step(gone=pod, created=unbound))
         else:
@@ -244,31 +238,6 @@ class AssumedCluster:
             condition_transitions=(),
         )
 
-    def _place(self, new: Pod, owner: OwnerReference, evicted: PodKey) -> str:
-        """Return the node to which the kube-scheduler would bind a replacement; empty for none.
-
-        Of the nodes that node fit finds, it is one with the fewest pods of the same controller, and
-        of those the one that is reserved for the evicted pod's replacement.
-        """
-        node_fit = self._controller.gates.node_fit
-        expected = node_fit.expected_replacements(new.namespace)
-        reserved = next((node for pod, node in expected if pod.uid == evicted), "")
-        siblings, nodes = self._siblings[owner.uid], dict[int, list[str]]()
-        for info in self._controller.view.node_infos():
-            if info.node is not None and info.node.is_ready:
-                nodes.setdefault(siblings[info.name], []).append(info.name)
-        for number in sorted(nodes):
-            if reserved in nodes[number]:
-                return reserved
-            if found := node_fit.find_node_among(new, nodes[number]):
-                return found
-        return ""
-
-    def _count(self, pod: Pod, number: int) -> None:
-        """Count a pod on its node, for its controller."""
-        if pod.is_active and (owner := controller_of(pod.owners)) is not None:
-            self._siblings[owner.uid][pod.node] += number
-
     def _play(self, step: _Step) -> None:
         if step.gone is not None:
             self._controller.apply(self._state.remove(step.gone))
@@ -298,11 +267,10 @@ class AssumedCluster:
     def _bind(self, new: _Unbound) -> bool:
         """Bind a pod, and let it become Ready; return whether it fits somewhere."""
         pod = new.pod
-        if not (node := pod.node or self._place(pod, new.owner, new.evicted)):
+        if not (node := pod.node or self._scheduler.choose_node(pod)):
             return False
         pod = replace(pod, node=node)
         self._bound[pod.uid] = node
-        self._count(pod, 1)
         self._apply(pod)
         self._later(_Step(ready=pod, budgets=new.budgets))
         return True

@@ -19,14 +19,22 @@ from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import Node, Pod, PodAffinityTerm, PodKey
 from reactive_desched.model.pod_importance import pod_importance
 from reactive_desched.model.subjects import NodeSubject, PodSubject
-from reactive_desched.state.indexes.pod_affinity import AntiAffinityResolved, PodAffinity
+from reactive_desched.state.indexes.pod_affinity import (
+    AntiAffinityResolved,
+    ForbiddenPodsChanged,
+    PodAffinity,
+)
 
 MAX_LISTED_CONFLICTS: Final = 32
 """A finding names so many pods that it is against; if there are more, it names none."""
 
 
+_Conflict = tuple[PodAffinityTerm, Pod]
+"""A term, and a pod near by that it forbids."""
+
+
 class InterPodAntiAffinityArgs(ScopedArgs):
-    """Which pods to look at; the others are not seen as partners either."""
+    """Which pods to look at; in a sweep the others are not seen as partners either."""
 
 
 class InterPodAntiAffinityPlugin(DeschedulePlugin[PodSubject, InterPodAntiAffinityArgs]):
@@ -37,10 +45,16 @@ class InterPodAntiAffinityPlugin(DeschedulePlugin[PodSubject, InterPodAntiAffini
     lower before higher, BestEffort before Burstable before Guaranteed, then pods without the
     annotation `prefer-no-eviction`.
 
-    As upstream, pods of one node share every domain, even where the node lacks the label; two pods
-    of the same name count as one pod, whatever their namespaces; `namespaceSelector` is ignored;
-    and a pod with a selector that does not parse is not evicted, unless it violates an earlier
-    term. Terminating pods still count as forbidden pods.
+    In reactive mode a term means the pods that it means to the kube-scheduler. `namespaceSelector`,
+    `matchLabelKeys` and `mismatchLabelKeys` count; a node without the topology label shares no
+    domain; a selector that does not parse means no pod. Forbidden pods count on every node that is
+    Ready, whatever the policy selects, and whatever the arguments cover. A terminating one counts
+    until all that are forbidden leave: then the pod stays.
+
+    In a sweep, as upstream, pods of one node share every domain, even where the node lacks the
+    label; two pods of the same name count as one pod, whatever their namespaces;
+    `namespaceSelector` and label keys are ignored; and a pod with a selector that does not parse is
+    not evicted, unless it violates an earlier term.
     """
 
     name = "RemovePodsViolatingInterPodAntiAffinity"
@@ -54,6 +68,7 @@ class InterPodAntiAffinityPlugin(DeschedulePlugin[PodSubject, InterPodAntiAffini
         PodLabelsChanged,
         PodSpecChanged,
         AntiAffinityResolved,
+        ForbiddenPodsChanged,
     )
 
     def subjects(self, change: Change, view: View) -> Iterable[PodSubject]:
@@ -72,17 +87,53 @@ class InterPodAntiAffinityPlugin(DeschedulePlugin[PodSubject, InterPodAntiAffini
                 )
             case AntiAffinityResolved(pods=pods):
                 return map(PodSubject, pods)
+            case ForbiddenPodsChanged(pods=pods):
+                found = map(view.active_pod, pods)
+                return _by_importance((each[0] for each in found if each is not None), view)
             case _:
                 return _all_subjects(view)
 
     def judge(self, subject: PodSubject, view: View) -> Iterator[Finding]:
         """Flag the pod if a term of its required anti-affinity means a pod near it."""
+        if (judged := self._judged(subject, view)) is not None:
+            pod, node = judged
+            yield from self._findings(pod, node, _forbidden_pods(pod, node, view))
+
+    def sweep(self, view: View) -> Iterator[list[Finding]]:
+        """Judge every pod with terms as the SIG descheduler reads them."""
+        for subject in _all_subjects(view):
+            if (judged := self._judged(subject, view)) is not None:
+                pod, node = judged
+                yield list(self._findings(pod, node, self._forbidden_in_sweep(pod, node, view)))
+
+    def describe(self, pod: Pod, view: View) -> str:
+        """Count the terms of the pod, none of which forbids a pod near it."""
+        if not (terms := pod.spec.anti_affinity):
+            return "the pod has no required anti-affinity"
+        said = f"no pod near it is forbidden by the {len(terms)} terms of its anti-affinity"
+        if (found := view.active_pod(pod.uid)) is None:
+            return said
+        node = found[1]
+        keys = dict.fromkeys(term.topology_key for term in terms)
+        if missing := [key for key in keys if key not in node.labels]:
+            said += f"; node {node.name} has no label {', '.join(missing)}"
+        return said
+
+    def _judged(self, subject: PodSubject, view: View) -> tuple[Pod, Node] | None:
+        """Return a pod with terms that the arguments cover, and its node."""
         if (pod_and_node := view.active_pod(subject.pod)) is None:
-            return
-        pod, node = pod_and_node
-        if not pod.spec.anti_affinity or not self.args.covers(pod):
-            return
-        if not (conflicts := self._conflicting_pods(pod, node, view)):
+            return None
+        pod = pod_and_node[0]
+        return pod_and_node if pod.spec.anti_affinity and self.args.covers(pod) else None
+
+    def _findings(self, pod: Pod, node: Node, forbidden: Iterable[_Conflict]) -> Iterator[Finding]:
+        """Flag a pod for the pods that it forbids; one more than are listed is enough to know."""
+        conflicts: dict[PodKey, _Conflict] = {}
+        for term, other in forbidden:
+            conflicts.setdefault(other.uid, (term, other))
+            if len(conflicts) > MAX_LISTED_CONFLICTS:
+                break
+        if not conflicts:
             return
         term, other = min(conflicts.values(), key=lambda pair: str(pair[1]))
         conflicts_with = tuple(conflicts) if len(conflicts) <= MAX_LISTED_CONFLICTS else ()
@@ -94,27 +145,22 @@ class InterPodAntiAffinityPlugin(DeschedulePlugin[PodSubject, InterPodAntiAffini
             details=_details(term, node, other),
         )
 
-    def describe(self, pod: Pod, view: View) -> str:
-        """Count the terms of the pod, none of which forbids a pod near it."""
-        del view
-        if not (terms := pod.spec.anti_affinity):
-            return "the pod has no required anti-affinity"
-        return f"no pod near it is forbidden by the {len(terms)} terms of its anti-affinity"
-
-    def _conflicting_pods(
-        self, pod: Pod, node: Node, view: View
-    ) -> dict[PodKey, tuple[PodAffinityTerm, Pod]]:
-        """Find the forbidden pods near this one; one more than are listed is enough to know."""
-        found: dict[PodKey, tuple[PodAffinityTerm, Pod]] = {}
-        for term, nearby in view.index(PodAffinity).forbidden_near(pod, node):
+    def _forbidden_in_sweep(self, pod: Pod, node: Node, view: View) -> Iterator[_Conflict]:
+        """Yield the pods near this one that the SIG descheduler takes for forbidden."""
+        for term, nearby in view.index(PodAffinity).forbidden_in_sweep(pod, node):
             if nearby is None:
-                break
+                return
             for other in nearby:
                 if other.name != pod.name and self.args.covers(other):
-                    found.setdefault(other.uid, (term, other))
-                    if len(found) > MAX_LISTED_CONFLICTS:
-                        return found
-        return found
+                    yield term, other
+
+
+def _forbidden_pods(pod: Pod, node: Node, view: View) -> Iterator[_Conflict]:
+    """Yield the pods that the kube-scheduler would keep this one away from."""
+    for term, nearby in view.index(PodAffinity).forbidden_near(pod, node):
+        for other in nearby:
+            if other.uid != pod.uid:
+                yield term, other
 
 
 def _all_subjects(view: View) -> Iterator[PodSubject]:

@@ -1,9 +1,11 @@
 """A pod's node violates its required affinity, or another meets the preferred one better."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Final
 
+from msgspec import Struct
+from msgspec.structs import replace
 from pydantic import Field, ValidationInfo, field_validator
 
 from reactive_desched.api.args import FieldError, FieldErrors, Path, fix_to, raise_field_errors
@@ -38,10 +40,20 @@ from reactive_desched.state.indexes.preferred_affinity import (
 REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 
-Explanation = tuple[str, dict[str, int | str]]
-"""A message, and the figures behind it."""
+MAX_NAMED: Final = 3
+"""A message names so many better nodes; if there are more, it counts them."""
 
-Check = Callable[[Pod, Node, View], Explanation | None]
+
+class _Misplaced(Struct, frozen=True):
+    """What is wrong with a pod's node; `targets` are the nodes to move it to, None for any."""
+
+    affinity_type: str
+    message: str
+    figures: Mapping[str, int] = {}
+    targets: frozenset[str] | None = None
+
+
+Check = Callable[[Pod, Node, View], _Misplaced | None]
 
 Wait = Callable[[Pod, Node, View], float]
 
@@ -89,10 +101,12 @@ class NodeAffinityPlugin(PodPlugin[NodeAffinityArgs]):
     """Pods whose node violates required affinity, or is not the best by preferred affinity.
 
     As upstream, a bare nodeSelector does not qualify a pod, but counts once it has required
-    affinity; and a pod goes only if some node fits it. In reactive mode a label of its node that
-    is gone or differs must stay so for 25 s, and one that programs set and that is gone for 5 min
-    (`guards.standingTimes.nodeLabels` and `systemLabels`): they take labels away and set them again
-    when they restart. A sweep evicts at once.
+    affinity; and a pod goes only if some node fits it, whatever `nodeFit` says. In reactive mode,
+    a pod that prefers other nodes goes only if one of those fits it that have a higher weight than
+    its own: elsewhere it would be no better off. It waits until one of them has room. A label of
+    its node that is gone or differs must stay so for 25 s there, and one that programs set and that
+    is gone for 5 min (`guards.standingTimes.nodeLabels` and `systemLabels`): they take labels away
+    and set them again when they restart. A sweep evicts at once.
     """
 
     name = "RemovePodsViolatingNodeAffinity"
@@ -118,13 +132,19 @@ class NodeAffinityPlugin(PodPlugin[NodeAffinityArgs]):
 
     def judge(self, subject: NodeOrPod, view: View) -> Iterator[Finding]:
         """Flag every pod that its node fails in one of the configured types."""
-        return self._findings(subject, view, self._checks)
+        for pod, node, misplaced in self._misplaced(subject, view, self._checks):
+            found = misplaced
+            if misplaced.affinity_type == PREFERRED:
+                found = _naming_better_nodes(pod, node, misplaced, view)
+            wait_s = _WAITS[found.affinity_type](pod, node, view)
+            yield self._finding(pod, found, view.now_s + wait_s if wait_s else 0.0)
 
     def sweep(self, view: View) -> Iterator[list[Finding]]:
         """Check all nodes for one type of affinity before the next, as upstream does."""
         for check in self._checks:
             for subject in self.subjects(Resynced(), view):
-                yield list(self._findings(subject, view, (check,)))
+                misplaced = self._misplaced(subject, view, (check,))
+                yield [self._finding(pod, found) for pod, _, found in misplaced]
 
     def describe(self, pod: Pod, view: View) -> str:
         """Say what the pod requires and prefers of its node."""
@@ -139,9 +159,9 @@ class NodeAffinityPlugin(PodPlugin[NodeAffinityArgs]):
             texts.append(f"preferred weight {weight} on {node.name}, best is {best}")
         return "; ".join(texts) or "its node affinity is of no type that nodeAffinityType lists"
 
-    def _findings(
+    def _misplaced(
         self, subject: NodeOrPod, view: View, checks: tuple[Check, ...]
-    ) -> Iterator[Finding]:
+    ) -> Iterator[tuple[Pod, Node, _Misplaced]]:
         if (node_and_pods := view.pods_of(subject)) is None:
             return
         node, pods = node_and_pods
@@ -149,40 +169,54 @@ class NodeAffinityPlugin(PodPlugin[NodeAffinityArgs]):
             if pod.spec.node_affinity is None:
                 continue
             for check in checks:
-                if (explanation := check(pod, node, view)) is not None:
+                if (found := check(pod, node, view)) is not None:
                     if self.args.covers(pod):
-                        reason, numbers = explanation
-                        wait_s = _WAITS[check](pod, node, view)
-                        from_s = view.now_s + wait_s if wait_s else 0.0
-                        yield Finding(
-                            pod,
-                            self.name,
-                            reason,
-                            needs_fit=True,
-                            details=numbers,
-                            counts_from_s=from_s,
-                        )
+                        yield pod, node, found
                     break
 
+    def _finding(self, pod: Pod, found: _Misplaced, counts_from_s: float = 0.0) -> Finding:
+        return Finding(
+            pod,
+            self.name,
+            found.message,
+            needs_fit=True,
+            targets=found.targets,
+            details={"affinityType": found.affinity_type, **found.figures},
+            counts_from_s=counts_from_s,
+        )
 
-def _violates_required(pod: Pod, node: Node, _: View) -> Explanation | None:
+
+def _violates_required(pod: Pod, node: Node, _: View) -> _Misplaced | None:
     affinity = pod.spec.node_affinity
     if affinity is None or affinity.required is None:
         return None
     if satisfies_required(pod.spec.node_selector, affinity, node.name, node.labels):
         return None
-    return f"required node affinity does not match {node.name}", {"affinityType": REQUIRED}
+    return _Misplaced(REQUIRED, f"required node affinity does not match {node.name}")
 
 
-def _prefers_other_node(pod: Pod, node: Node, view: View) -> Explanation | None:
+def _prefers_other_node(pod: Pod, node: Node, view: View) -> _Misplaced | None:
     affinity = pod.spec.node_affinity
     if affinity is None or not affinity.preferred:
         return None
     weight, best = view.index(PreferredAffinity).weights(affinity, node.name)
     if best <= weight:
         return None
-    reason = f"prefers another node: weight {weight} on {node.name}, best is {best}"
-    return reason, {"affinityType": PREFERRED, "weight": weight, "bestWeight": best}
+    message = f"prefers another node: weight {weight} on {node.name}, best is {best}"
+    return _Misplaced(PREFERRED, message, {"weight": weight, "bestWeight": best})
+
+
+def _naming_better_nodes(pod: Pod, node: Node, found: _Misplaced, view: View) -> _Misplaced:
+    """Return what is wrong with the nodes that the pod prefers as the only ones to move it to."""
+    assert pod.spec.node_affinity is not None
+    better = view.index(PreferredAffinity).better_nodes(pod.spec.node_affinity, node.name)
+    named = ", ".join(sorted(better)) if len(better) <= MAX_NAMED else f"{len(better)} nodes"
+    return replace(
+        found,
+        message=f"{found.message}; better than {node.name}: {named}",
+        targets=better,
+        figures={**found.figures, "betterNodes": len(better)},
+    )
 
 
 def _violated_wait_s(pod: Pod, node: Node, view: View) -> float:
@@ -199,9 +233,9 @@ def _missed_wait_s(pod: Pod, node: Node, view: View) -> float:
     return missed_preference_wait_s(affinity.preferred, node.name, node.labels, wait_s)
 
 
-_WAITS: Final[dict[Check, Wait]] = {
-    _violates_required: _violated_wait_s,
-    _prefers_other_node: _missed_wait_s,
+_WAITS: Final[dict[str, Wait]] = {
+    REQUIRED: _violated_wait_s,
+    PREFERRED: _missed_wait_s,
 }
 
 _CHECKS: Final[dict[str, Check]] = {

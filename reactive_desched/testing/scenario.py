@@ -17,6 +17,7 @@ from reactive_desched.gate.profile_view import AT_ONCE, ProfileView
 from reactive_desched.model.changes import Change, PodChange, Resynced
 from reactive_desched.model.decisions import Decision, Evict
 from reactive_desched.model.findings import Finding, RequeueAfter, YieldPoint
+from reactive_desched.model.labels import EVERYTHING, Selector, parse_selector
 from reactive_desched.model.moves import MovedPods
 from reactive_desched.model.node_marks import ReasonRules, TaintRule
 from reactive_desched.model.objects import ClusterObject, Pod, PodKey
@@ -127,6 +128,7 @@ class Scenario:
     profile's evictor, which the plugin sees through its view alone: `decide` takes the place of
     the gate, and by default lets every pod go. `ignored_taints` are no reason to evict; all others
     are once they have stood for `standing_s`, and so are labels of nodes, and their readiness.
+    `node_selector` is the policy's.
     No pod is evicted until the test removes it.
     """
 
@@ -139,8 +141,11 @@ class Scenario:
         decide: Decide = Evict,
         ignored_taints: Collection[str] = (),
         standing_s: float = 0.0,
+        node_selector: Selector = EVERYTHING,
     ) -> None:
-        self.state = ClusterState(clock=lambda: self._elapsed_s, wall_clock=lambda: self.now_s)
+        self.state = ClusterState(
+            node_selector, clock=lambda: self._elapsed_s, wall_clock=lambda: self.now_s
+        )
         self._start_s = now_s
         self._elapsed_s = 0.0
         self._evictor = evictor
@@ -192,6 +197,12 @@ class Scenario:
         for obj in objects:
             self._evaluator.apply_changes(self.state.remove(obj), self._elapsed_s)
             self._process_due()
+
+    def select(self, node_selector: str) -> None:
+        """Give the policy another node selector, given as a selector text."""
+        changes = self.state.set_node_selector(parse_selector(node_selector))
+        self._evaluator.apply_changes(changes, self._elapsed_s)
+        self._process_due()
 
     def flagged(self) -> set[str]:
         """Name the pods with a finding, as the reactive path has them.
@@ -254,6 +265,7 @@ class Scenario:
             decide=self._decide,
             ignored_taints=self._ignored_taints,
             standing_s=self._standing_s,
+            node_selector=self.state.nodes.selector,
         )
         return fresh.flagged()
 

@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reactive_desched.fit.assumed_scheduler import AssumedScheduler
 from reactive_desched.fit.scheduler import SchedulerNodeFit
 from reactive_desched.model.objects import Pod
 from reactive_desched.sim.clock import VirtualClock
@@ -23,8 +24,8 @@ from tests.support.codecs import make_codecs
 Obj = dict[str, Any]  # any JSON object
 
 
-def theirs(objects: dict[str, list[Obj]], mover: Obj) -> dict[str, tuple[str, ...]]:
-    """Ask the simulator why each node cannot take a pod that is not there yet."""
+def simulated(objects: dict[str, list[Obj]]) -> Scheduler:
+    """Return the simulator's scheduler with these objects before its eyes."""
     scheduler = Scheduler(Store(VirtualClock(0.0), random.Random(1)))
     picture, volumes = scheduler.picture, scheduler.volumes
     for namespace in objects["namespaces"]:
@@ -37,16 +38,24 @@ def theirs(objects: dict[str, list[Obj]], mover: Obj) -> dict[str, tuple[str, ..
         volumes.see_volume(volume)
     for pod in objects["pods"]:
         picture.see_pod(pod)
-    unplaced = {key: value for key, value in mover["spec"].items() if key != "nodeName"}
-    return scheduler.verdicts({**mover, "spec": unplaced})
+    return scheduler
+
+
+def unplaced(mover: Obj) -> Obj:
+    return {**mover, "spec": {k: v for k, v in mover["spec"].items() if k != "nodeName"}}
+
+
+def read(objects: dict[str, list[Obj]]) -> ClusterState:
+    codec, state = make_codecs(InternTables()), ClusterState()
+    for kind, listed in objects.items():
+        for obj in listed:
+            state.upsert(getattr(codec, kind).decode_object(json.dumps(obj).encode()))
+    return state
 
 
 def ours(objects: dict[str, list[Obj]], mover: Obj) -> tuple[set[str], Counter[str]]:
     """Ask for the nodes that fit a pod which sits on one of them, and why the others do not."""
-    codec, state = make_codecs(InternTables()), ClusterState()
-    for kind, listed in (objects | {"pods": [*objects["pods"], mover]}).items():
-        for obj in listed:
-            state.upsert(getattr(codec, kind).decode_object(json.dumps(obj).encode()))
+    state = read(objects | {"pods": [*objects["pods"], mover]})
     fit = SchedulerNodeFit(ClusterView(state, lambda: 0), lambda: 0)
     pod = state.get("pods", mover["metadata"]["uid"])
     assert isinstance(pod, Pod)
@@ -71,9 +80,23 @@ def clusters(draw: st.DrawFn) -> dict[str, list[Obj]]:
 def test_a_node_fits_the_pod_to_move_just_when_the_simulator_would_take_its_replacement(
     objects: dict[str, list[Obj]], mover: Obj
 ) -> None:
-    expected = theirs(objects, mover)
+    expected = simulated(objects).verdicts(unplaced(mover))
     fitting, reasons = ours(objects, mover)
 
     assert fitting == {node for node, against in expected.items() if not against}
     if not mover["spec"].get("volumes"):  # theirs come in another order
         assert reasons == Counter(why for against in expected.values() for why in against)
+
+
+@given(clusters(), small.pod("mover", alive=True))
+def test_a_preview_places_a_pod_where_the_simulator_would(
+    objects: dict[str, list[Obj]], mover: Obj
+) -> None:
+    waits = unplaced(mover)
+    state = read(objects | {"pods": [*objects["pods"], waits]})
+    pod = state.get("pods", mover["metadata"]["uid"])
+    assert isinstance(pod, Pod)
+
+    chosen = AssumedScheduler(ClusterView(state, lambda: 0)).choose_node(pod)
+
+    assert chosen == simulated(objects).preview(waits)

@@ -14,7 +14,13 @@ from tests.support.codecs import make_codecs
 
 JSON = dict[str, Any]  # any JSON object
 # There is one empty text in the whole interpreter, so it always has other holders.
-ONLY_WHAT_IS_EMPTY = {"texts": 1, "podAffinity": 1, "topologySpreadConstraints": 1, "ports": 1}
+ONLY_WHAT_IS_EMPTY = {
+    "texts": 1,
+    "podAffinity": 1,
+    "preferredPodAffinity": 1,
+    "topologySpreadConstraints": 1,
+    "ports": 1,
+}
 TOLERATIONS = [{"key": "node.kubernetes.io/not-ready", "operator": "Exists"}]
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from reactive_desched.model.objects import HOSTNAME_LABEL
 from reactive_desched.plan.command import PlanOptions, build_report
 from reactive_desched.plan.mode import PlanMode
 from reactive_desched.plan.progress import Progress
@@ -39,7 +40,7 @@ class World:
         return {
             "apiVersion": "v1",
             "kind": "Node",
-            "metadata": self._metadata(name, "", labels=labels),
+            "metadata": self._metadata(name, "", labels={HOSTNAME_LABEL: name, **labels}),
             "spec": {"taints": taints} if taints else {},
             "status": {
                 "allocatable": {"cpu": "8", "memory": "16Gi", "pods": "110"},

@@ -188,17 +188,107 @@ def tolerating(taint: str, pod: Any) -> Any:
     return pod
 
 
-def test_a_replacement_comes_to_the_node_that_is_reserved_for_it(world: Any) -> None:
+def test_a_replacement_comes_to_the_emptiest_node_whatever_the_controller_reserved(
+    world: Any,
+) -> None:
     fits = POLICY.replace("    args:\n", "    args:\n      nodeFit: true\n")
     last = asking_for(4, tolerating("x", owned_by(world.pod("db-0"), "StatefulSet", "db")))
-    for full, free in (("n2", "n3"), ("n3", "n2")):
+    for full, reserved in (("n2", "n3"), ("n3", "n2")):
         leaves = tolerating("y", owned_by(world.pod("old", on=full), "ReplicaSet", "rs-old"))
-        stays = asking_for(3, owned_by(world.pod("stays", on=free), "ReplicaSet", "rs-stays"))
-        nodes = (world.node("n1", "gpu"), world.node(full, "x"), world.node(free))
+        stays = asking_for(3, owned_by(world.pod("stays", on=reserved), "ReplicaSet", "rs-stays"))
+        nodes = (world.node("n1", "gpu"), world.node(full, "x"), world.node(reserved))
         things = (*nodes, world.node("n4", "y"), last, asking_for(8, leaves), stays)
         settings = UNPACED + "guards: {disabled: [SingleReplicas]}\n"
         cluster = world.file(world.listed(things))
 
         report = world.look(cluster, policy=fits + SETTINGS + settings, mode=PlanMode.RUN)
 
-        assert places(report) == {"db-0": free, "old": "n4"}
+        assert places(report) == {"db-0": full, "old": "n4"}
+
+
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+
+
+def preferring(pod: Any, weight: int, **labels: str) -> Any:
+    [(key, value)] = labels.items()
+    match = {"matchExpressions": [{"key": key, "operator": "In", "values": [value]}]}
+    terms = [{"weight": weight, "preference": match}]
+    pod["spec"].setdefault("affinity", {})["nodeAffinity"] = {PREFERRED: terms}
+    return pod
+
+
+def near(pod: Any, kind: str, app: str) -> Any:
+    term = {
+        "topologyKey": "kubernetes.io/hostname",
+        "labelSelector": {"matchLabels": {"app": app}},
+    }
+    terms = [{"weight": 100, "podAffinityTerm": term}]
+    pod["spec"].setdefault("affinity", {})[kind] = {PREFERRED: terms}
+    return pod
+
+
+def labelled(pod: Any, app: str) -> Any:
+    pod["metadata"]["labels"] = {"app": app}
+    return pod
+
+
+def softly_tainted(node: Any) -> Any:
+    node["spec"]["taints"] = [{"key": "soft", "effect": "PreferNoSchedule"}]
+    return node
+
+
+def test_a_replacement_comes_to_the_node_that_it_prefers(world: Any) -> None:
+    for liked, other in (("n2", "n3"), ("n3", "n2")):
+        nodes = (world.node("n1", "gpu"), world.node(liked, pool="spot"), world.node(other))
+        full = asking_for(6, owned_by(world.pod("full", on=liked), "ReplicaSet", "rs-full"))
+
+        report = preview(world, *nodes, full, preferring(world.pod("a"), 1, pool="spot"))
+
+        assert places(report) == {"a": liked}
+
+
+def test_a_soft_taint_weighs_more_than_preferred_node_affinity(world: Any) -> None:
+    nodes = (world.node("n1", "gpu"), softly_tainted(world.node("n2", pool="spot")))
+
+    report = preview(world, *nodes, world.node("n3"), preferring(world.pod("a"), 100, pool="spot"))
+
+    assert places(report) == {"a": "n3"}
+
+
+def test_a_replacement_comes_near_the_pods_that_it_prefers_and_those_that_prefer_it(
+    world: Any,
+) -> None:
+    nodes = (world.node("n1", "gpu"), world.node("n2"), world.node("n3"))
+    for there, elsewhere in (("n2", "n3"), ("n3", "n2")):
+        other = owned_by(labelled(world.pod("other", on=there), "other"), "ReplicaSet", "rs-other")
+        mover = labelled(world.pod("a"), "a")
+
+        for drawn, by, place in (
+            (near(labelled(world.pod("a"), "a"), "podAffinity", "other"), other, there),
+            (near(labelled(world.pod("a"), "a"), "podAntiAffinity", "other"), other, elsewhere),
+            (mover, near(dict(other, spec=dict(other["spec"])), "podAffinity", "a"), there),
+            (mover, near(dict(other, spec=dict(other["spec"])), "podAntiAffinity", "a"), elsewhere),
+        ):
+            assert places(preview(world, *nodes, drawn, by)) == {"a": place}
+
+
+def test_a_replacement_is_spread_by_its_soft_constraint(world: Any) -> None:
+    nodes = (
+        world.node("n1", "gpu"),
+        world.node("n2", zone="a"),
+        world.node("n3", zone="a"),
+        world.node("n4", zone="b"),
+    )
+    mover, sibling = labelled(world.pod("a"), "a"), labelled(world.pod("b", on="n2"), "a")
+    constraint = {
+        "maxSkew": 1,
+        "topologyKey": "zone",
+        "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": {"matchLabels": {"app": "a"}},
+    }
+    mover["spec"]["topologySpreadConstraints"] = [constraint]
+    busy = asking_for(6, owned_by(world.pod("busy", on="n4"), "ReplicaSet", "rs-busy"))
+
+    assert places(preview(world, *nodes, mover, sibling, busy)) == {"a": "n4"}
+    mover["spec"].pop("topologySpreadConstraints")
+    assert places(preview(world, *nodes, mover, sibling, busy)) == {"a": "n3"}

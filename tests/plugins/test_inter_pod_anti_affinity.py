@@ -6,16 +6,15 @@ import pytest
 from msgspec.structs import replace
 
 from reactive_desched.api.scope import Namespaces
-from reactive_desched.model.findings import Finding
 from reactive_desched.model.labels import LabelSelector
-from reactive_desched.model.objects import Pod, PodAffinityTerm, PodStatus
-from reactive_desched.model.subjects import PodSubject
+from reactive_desched.model.objects import Namespace, Pod, PodAffinityTerm, PodStatus
 from reactive_desched.plugins.inter_pod_anti_affinity import (
     InterPodAntiAffinityArgs,
     InterPodAntiAffinityPlugin,
 )
 from reactive_desched.testing.anti_affinity import (
     INVALID_TERM,
+    MAIN,
     REGION,
     anti_affinity_term,
     db_pod,
@@ -31,6 +30,12 @@ DB = {"app": "db"}
 
 def plugin(**args: Any) -> InterPodAntiAffinityPlugin:  # any argument of the plugin
     return InterPodAntiAffinityPlugin(InterPodAntiAffinityArgs(**args))
+
+
+def swept(cluster: Scenario, by: InterPodAntiAffinityPlugin | None = None) -> set[str]:
+    """Name the pods that a sweep flags."""
+    found = (by or plugin()).sweep(cluster.view)
+    return {finding.pod.name for portion in found for finding in portion}
 
 
 def test_those_that_declare_a_term_are_flagged_and_the_pod_they_forbid_is_not() -> None:
@@ -55,32 +60,63 @@ def test_a_domain_spans_nodes() -> None:
     assert cluster.flagged() == {"web"}
 
 
-def test_on_one_node_pods_are_near_even_if_it_lacks_the_label(golden: Golden) -> None:
+def test_on_a_node_without_the_label_pods_are_near_each_other_in_a_sweep_alone(
+    golden: Golden,
+) -> None:
     cluster = Scenario(
         plugin(), node("n1"), node("n2"), pod_avoiding_db("web", "n1"), db_pod("far", "n2")
     )
-    assert cluster.flagged() == set()
+    assert swept(cluster) == set()
 
     cluster.apply(db_pod("near", "n1"))
 
-    assert cluster.flagged() == {"web"}
-    [found] = cluster.evaluate(PodSubject("web"))
-    assert isinstance(found, Finding)
+    assert cluster.flagged() == set()
+    assert swept(cluster) == {"web"}
+    [[found]] = plugin().sweep(cluster.view)
     assert found.message == golden()
     assert found.details["topologyValue"] == ""
 
+    cluster.apply(main_node("n1"))
+    assert cluster.flagged() == {"web"}
+    cluster.apply(node("n1"))
+    assert cluster.flagged() == set()
 
-def test_another_pod_of_the_same_name_is_taken_for_the_pod_itself() -> None:
+
+def test_a_pod_of_the_same_name_in_another_namespace_is_another_pod_but_not_in_a_sweep() -> None:
     everywhere = anti_affinity_term("app=db", REGION, namespaces=("default", "shop"))
     web = pod_avoiding_db("web", "n1", everywhere)
     cluster = Scenario(
         plugin(), main_node("n1"), web, db_pod("web", "n1", uid="x", namespace="shop")
     )
-    assert cluster.flagged() == set()
-
-    cluster.apply(db_pod("other", "n1", namespace="shop"))
 
     assert cluster.flagged() == {"web"}
+    assert swept(cluster) == set()
+
+
+def test_namespaces_that_are_labelled_otherwise_flag_pods_at_once() -> None:
+    term = anti_affinity_term("app=db", REGION, namespace_selector="team=b")
+    db, own = db_pod("db", "n1", namespace="b"), db_pod("own", "n1")
+    cluster = Scenario(plugin(), main_node("n1"), pod_avoiding_db("web", "n1", term), db, own)
+    assert cluster.flagged() == set()
+
+    cluster.apply(Namespace("b", labels={"team": "b"}))
+    assert cluster.flagged() == {"web"}
+
+    cluster.apply(Namespace("b", labels={"team": "c"}))
+    assert cluster.flagged() == set()
+
+
+def test_pods_of_a_node_that_the_policy_does_not_select_are_in_the_way() -> None:
+    cluster = Scenario(plugin(), main_node("n1"), pod_avoiding_db("web", "n1"), db_pod("db", "n2"))
+    cluster.select("pool")
+    cluster.apply(node("n1", labels={**MAIN, "pool": "x"}))
+    assert cluster.flagged() == set()
+
+    cluster.apply(main_node("n2"))
+    assert cluster.flagged() == {"web"}
+
+    cluster.apply(main_node("n2", ready="False"))
+    assert cluster.flagged() == set()
 
 
 @pytest.mark.parametrize(
@@ -104,8 +140,14 @@ def test_another_pod_of_the_same_name_is_taken_for_the_pod_itself() -> None:
         pytest.param(
             [anti_affinity_term("app=db", REGION, namespace_selector="")],
             "shop",
+            {"web"},
+            id="an empty namespaceSelector means all namespaces",
+        ),
+        pytest.param(
+            [anti_affinity_term("app=db", REGION, namespace_selector="team")],
+            "default",
             set(),
-            id="a namespaceSelector is not looked at",
+            id="with a namespaceSelector its own is not meant",
         ),
         pytest.param(
             [anti_affinity_term(None, REGION)], "default", set(), id="no selector means nobody"
@@ -117,8 +159,8 @@ def test_another_pod_of_the_same_name_is_taken_for_the_pod_itself() -> None:
         pytest.param(
             [INVALID_TERM, anti_affinity_term("app=db", REGION)],
             "default",
-            set(),
-            id="terms after a broken one do not matter",
+            {"web"},
+            id="terms after a broken one matter as well",
         ),
         pytest.param(
             [anti_affinity_term("app=db", REGION), INVALID_TERM],
@@ -145,6 +187,48 @@ def test_which_pods_a_term_matches(
     )
 
     assert cluster.flagged() == flagged
+
+
+@pytest.mark.parametrize(
+    ("terms", "namespace", "flagged"),
+    [
+        pytest.param(
+            [anti_affinity_term("app=db", REGION, namespace_selector="")],
+            "shop",
+            set(),
+            id="a namespaceSelector is not looked at",
+        ),
+        pytest.param(
+            [INVALID_TERM, anti_affinity_term("app=db", REGION)],
+            "default",
+            set(),
+            id="terms after a broken one do not matter",
+        ),
+        pytest.param(
+            [anti_affinity_term("app=db", REGION), INVALID_TERM],
+            "default",
+            {"web"},
+            id="terms before a broken one do",
+        ),
+        pytest.param(
+            [replace(anti_affinity_term("app=db", REGION), match_label_keys=("app",))],
+            "default",
+            {"web"},
+            id="label keys are not looked at",
+        ),
+    ],
+)
+def test_which_pods_a_term_matches_in_a_sweep(
+    terms: list[PodAffinityTerm], namespace: str, flagged: set[str]
+) -> None:
+    cluster = Scenario(
+        plugin(),
+        main_node("n1"),
+        pod_avoiding_db("web", "n1", *terms, labels={"app": "web"}),
+        db_pod("db", "n1", namespace=namespace),
+    )
+
+    assert swept(cluster) == flagged
 
 
 def test_a_terminating_pod_is_still_in_the_way() -> None:
@@ -204,7 +288,7 @@ def test_pods_that_the_arguments_leave_out_are_not_flagged_for_those_they_cover(
     )
 
 
-def test_pods_that_the_arguments_leave_out_are_not_in_the_way_either() -> None:
+def test_pods_that_the_arguments_leave_out_are_in_the_way_but_not_in_a_sweep() -> None:
     everywhere = anti_affinity_term("app=db", REGION, namespaces=("default", "shop"))
     things = (
         main_node("n1"),
@@ -212,6 +296,9 @@ def test_pods_that_the_arguments_leave_out_are_not_in_the_way_either() -> None:
         db_pod("db", "n1", namespace="shop"),
     )
 
-    assert Scenario(plugin(), *things).flagged() == {"web"}
     only_here = plugin(namespaces=Namespaces(exclude=("shop",)))
-    assert Scenario(only_here, *things).flagged() == set()
+    cluster = Scenario(only_here, *things)
+
+    assert cluster.flagged() == {"web"}
+    assert swept(cluster, only_here) == set()
+    assert swept(cluster) == {"web"}

@@ -1,4 +1,4 @@
-"""Whatever happens, reacting finds what a full scan finds, and that what the rules say."""
+"""Whatever happens, reacting finds what a full scan finds, and each reading what its rules say."""
 
 from collections import Counter
 from typing import Any
@@ -9,7 +9,14 @@ from msgspec.structs import replace
 
 from reactive_desched.api.scope import Namespaces
 from reactive_desched.model.labels import LabelSelector
-from reactive_desched.model.objects import HOSTNAME_LABEL, ZONE_LABEL, Node, Pod, PodStatus
+from reactive_desched.model.objects import (
+    HOSTNAME_LABEL,
+    ZONE_LABEL,
+    Namespace,
+    Node,
+    Pod,
+    PodStatus,
+)
 from reactive_desched.plugins.inter_pod_anti_affinity import (
     InterPodAntiAffinityArgs,
     InterPodAntiAffinityPlugin,
@@ -41,6 +48,10 @@ TERMS = (
     anti_affinity_term("app in (web,db)", REGION, namespaces=("shop", "default")),
     anti_affinity_term("tier", REGION, namespaces=("shop",)),
     anti_affinity_term("app=web", ZONE_LABEL, namespace_selector=""),
+    anti_affinity_term("app=web", ZONE_LABEL, namespace_selector="team=a"),
+    anti_affinity_term("app", REGION, namespaces=("default",), namespace_selector="team=a"),
+    replace(anti_affinity_term("app", ZONE_LABEL), match_label_keys=("app",)),
+    replace(anti_affinity_term("app", REGION), mismatch_label_keys=("tier", "app")),
     anti_affinity_term("", HOSTNAME_LABEL),
     anti_affinity_term("app notin (db)", ZONE_LABEL),
     anti_affinity_term(None, ZONE_LABEL),
@@ -59,8 +70,8 @@ pods = st.builds(
         ),
         *terms,
     ),
-    # One name is in both namespaces, as the reference takes such pods for one; no more of them,
-    # as findings are told apart by names.
+    # One name is in both namespaces, as a sweep takes such pods for one; no more of them, as
+    # findings are told apart by names.
     st.sampled_from(["default/p1", "default/p2", "default/p3", "shop/p1", "shop/p4"]),
     st.sampled_from(["n1", "n1", "n2", "n2", "n3", None]),
     st.sampled_from([{}, WEB, WEB, DB, {**WEB, "tier": "x"}, {**DB, "tier": "x"}]),
@@ -70,18 +81,30 @@ pods = st.builds(
     st.sampled_from(["Running", "Running", "Running", "Failed"]),
 )
 nodes = st.builds(
-    lambda name, zone, region, ready: node(
+    lambda name, zone, region, pool, ready: node(
         name,
-        labels={**({ZONE_LABEL: zone} if zone else {}), **({REGION: region} if region else {})},
+        labels={
+            **({ZONE_LABEL: zone} if zone else {}),
+            **({REGION: region} if region else {}),
+            "pool": pool,
+        },
         ready=ready,
     ),
     st.sampled_from(["n1", "n2", "n3"]),
     st.sampled_from(["a", "a", "b", None]),
     st.sampled_from(["main", "other", None]),
+    st.sampled_from(["x", "x", "y"]),
     st.sampled_from(["True", "True", "True", "False"]),
+)
+namespaces = st.builds(
+    lambda name, team: Namespace(name, labels={"team": team} if team else {}),
+    st.sampled_from(["default", "shop"]),
+    st.sampled_from(["a", "b", None]),
 )
 steps = st.lists(
     st.tuples(st.just("apply"), nodes)
+    | st.tuples(st.just("apply"), namespaces)
+    | st.tuples(st.just("select"), st.sampled_from(["", "pool=x"]))
     | st.tuples(st.just("apply"), pods)
     | st.tuples(st.just("apply"), pods)
     | st.tuples(st.just("remove"), nodes | pods),
@@ -104,6 +127,9 @@ arguments = st.sampled_from(
 )
 
 
+Step = Node | Pod | Namespace | str
+
+
 class Story:
     """A scenario in which a name may come back as another pod, and no pod that ended runs again."""
 
@@ -111,7 +137,10 @@ class Story:
         self.cluster = Scenario(plugin(**args), *START)
         self._lives: Counter[str] = Counter()
 
-    def tell(self, step: str, thing: Node | Pod) -> None:
+    def tell(self, step: str, thing: Step) -> None:
+        if isinstance(thing, str):
+            self.cluster.select(thing)
+            return
         if isinstance(thing, Pod):
             name = thing.uid
             thing = replace(thing, uid=f"{name}#{self._lives[name]}")
@@ -125,7 +154,7 @@ class Story:
 
 @given(steps, arguments)
 def test_reacting_finds_exactly_what_a_full_scan_finds(
-    steps: list[tuple[str, Node | Pod]], args: dict[str, Any]
+    steps: list[tuple[str, Step]], args: dict[str, Any]
 ) -> None:
     story = Story(args)
     for step, thing in steps:
@@ -137,24 +166,56 @@ def test_reacting_finds_exactly_what_a_full_scan_finds(
 
 
 @given(steps, arguments)
-def test_a_full_scan_finds_what_the_rules_say(
-    steps: list[tuple[str, Node | Pod]], args: dict[str, Any]
+def test_each_reading_finds_what_its_rules_say(
+    steps: list[tuple[str, Step]], args: dict[str, Any]
 ) -> None:
     story = Story(args)
     for step, thing in steps:
         story.tell(step, thing)
     state, covers = story.cluster.state, InterPodAntiAffinityArgs(**args).covers
-    seen = [
-        one
-        for one in state.pods
-        if one.is_active and topology_of(state, one.node).eligible and covers(one)
-    ]
+    active = [one for one in state.pods if one.is_active]
+    eligible = [one for one in active if topology_of(state, one.node).eligible]
+    ready = {info.name for info in state.node_infos() if info.node and info.node.is_ready}
+    counted = [one for one in active if one.node in ready]
+    judged = [one for one in eligible if covers(one)]
 
-    wrong = {one.name for one in seen if conflicts(one, seen, state)}
-    assert story.cluster.flagged_by_full_scan() == wrong
+    scheduler = {one.name for one in judged if conflicts(one, counted, state)}
+    assert story.cluster.flagged_by_full_scan() == scheduler
+    sweep = {one.name for one in judged if conflicts_in_sweep(one, judged, state)}
+    found = plugin(**args).sweep(story.cluster.view)
+    assert {each.pod.name for portion in found for each in portion} == sweep
 
 
 def conflicts(one: Pod, others: list[Pod], state: ClusterState) -> bool:
+    """Say what the kube-scheduler's rules say, in so many words."""
+    here = topology_of(state, one.node).labels
+    for term in one.spec.anti_affinity:
+        selector, key = term.label_selector, term.topology_key
+        if selector is None or selector.validation_errors() or key not in here:
+            continue
+        for other in others:
+            namespace = state.store(Namespace).get(other.namespace)
+            team = {} if namespace is None else namespace.labels
+            listed = other.namespace in term.namespaces
+            if term.namespace_selector is None:
+                meant = listed or (not term.namespaces and other.namespace == one.namespace)
+            else:
+                meant = listed or term.namespace_selector.matches(team)
+            same = (k for k in term.match_label_keys if k in one.labels)
+            differs = (k for k in term.mismatch_label_keys if k in one.labels)
+            if (
+                other.uid != one.uid
+                and meant
+                and selector.matches(other.labels)
+                and all(other.labels.get(k) == one.labels[k] for k in same)
+                and all(other.labels.get(k) != one.labels[k] for k in differs)
+                and topology_of(state, other.node).labels.get(key) == here[key]
+            ):
+                return True
+    return False
+
+
+def conflicts_in_sweep(one: Pod, others: list[Pod], state: ClusterState) -> bool:
     """Say what the reference's rules say, in so many words."""
     here = topology_of(state, one.node).labels
     for term in one.spec.anti_affinity:

@@ -220,7 +220,12 @@ def test_a_finding_says_how_much_better_the_best_node_is(golden: Golden) -> None
     [finding] = plugin(PREFERRED).judge(PodSubject("db"), cluster.view)
 
     assert finding.message == golden()
-    assert finding.details == {"affinityType": PREFERRED, "weight": 3, "bestWeight": 10}
+    assert finding.details == {
+        "affinityType": PREFERRED,
+        "weight": 3,
+        "bestWeight": 10,
+        "betterNodes": 1,
+    }
 
 
 def test_a_sweep_judges_everything_for_one_type_and_then_for_the_next() -> None:

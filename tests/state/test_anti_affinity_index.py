@@ -1,6 +1,7 @@
-"""Who is near whom, and who keeps away from whom, as two readers see it."""
+"""Who is near whom, and who keeps away from whom."""
 
 import pytest
+from msgspec.structs import replace
 
 from reactive_desched.model.labels import parse_selector
 from reactive_desched.model.objects import HOSTNAME_LABEL, ZONE_LABEL
@@ -17,6 +18,7 @@ from tests.support.neighbourhood import (
     POD_AVOIDING_DB,
     ZONES,
     PodAffinityCluster,
+    pods_to_judge_anew,
     resolved_pods,
 )
 
@@ -86,45 +88,53 @@ def test_selectors_of_every_shape_find_their_pods_and_are_found_by_them(
     for things in ((shy, other), (other, shy)):
         bench = PodAffinityCluster(node("n1"), *things)
 
-        assert ("other" in set().union(*filter(None, bench.conflicts_of("shy")))) == meant
+        assert ("other" in set().union(*bench.conflicts_of("shy"))) == meant
+        assert bench.conflicts_in_sweep("shy") == bench.conflicts_of("shy")
         assert ("shy" in bench.pods_conflicting_with("other")) == meant
         assert bool(bench.forbidden_domains(other)) == meant
         assert bool(bench.pods_matching_term(anti_affinity_term(text))) == meant
 
 
-def test_a_selector_that_does_not_parse_matches_no_pod_and_is_reported() -> None:
+def test_a_selector_that_does_not_parse_matches_no_pod_but_a_sweep_learns_of_it() -> None:
     shy = with_anti_affinity(
         pod("shy", on="n1", labels=WEB), INVALID_TERM, anti_affinity_term("app=web")
     )
     bench = PodAffinityCluster(node("n1"), shy)
 
-    assert bench.conflicts_of("shy") == [None, {"shy"}]
+    assert bench.conflicts_of("shy") == [{"shy"}]
+    assert bench.conflicts_in_sweep("shy") == [None, {"shy"}]
     assert bench.pods_matching_term(INVALID_TERM) == {}
 
 
-def test_on_a_node_without_the_label_the_descheduler_sees_a_neighbour_and_the_scheduler_none() -> (
-    None
-):
+def test_on_a_node_without_the_label_a_sweep_alone_sees_a_neighbour() -> None:
     shy = with_anti_affinity(pod("shy", on="n1"), anti_affinity_term("app=db", RACK))
     bench = PodAffinityCluster(node("n1"), node("n2"), shy, pod("db", on="n1", labels=DB))
     bench.apply(pod("elsewhere", on="n2", labels=DB))
     bench.apply(with_anti_affinity(pod("content", on="n1"), anti_affinity_term("app=x", RACK)))
 
-    assert bench.conflicts_of("shy") == [{"db"}]
-    assert bench.pods_conflicting_with("db") == {"shy"}
-    assert bench.pods_conflicting_with("elsewhere") == set()
-    assert "shy" in bench.pods_conflicting_on_node("n1")
+    assert bench.conflicts_in_sweep("shy") == [{"db"}]
+    assert bench.conflicts_of("shy") == []
+    assert bench.pods_conflicting_with("db") == set()
+    assert bench.pods_conflicting_on_node("n1") == set()
     assert bench.forbidden_domains(pod("new", labels=DB)) == set()
     assert bench.pods_matching_term(anti_affinity_term("app=db", RACK)) == {}
 
 
-def test_the_descheduler_overlooks_nodes_that_do_not_count_and_the_scheduler_does_not() -> None:
+def test_a_label_with_an_empty_value_is_a_domain_like_any_other() -> None:
+    shy = with_anti_affinity(pod("shy", on="n1"), anti_affinity_term("app=db", RACK))
+    racks = node("n1", labels={RACK: ""}), node("n2", labels={RACK: ""})
+    bench = PodAffinityCluster(*racks, shy, pod("db", on="n2", labels=DB))
+
+    assert bench.conflicts_of("shy") == [{"db"}]
+    assert bench.pods_conflicting_with("db") == {"shy"}
+
+
+def test_pods_of_a_node_that_is_not_ready_do_not_count_as_forbidden() -> None:
     bench = PodAffinityCluster(
         ZONES[0], node("n2", zone="a", ready="False"), POD_AVOIDING_DB, NEAR_POD
     )
 
     assert bench.conflicts_of("shy") == [set()]
-    assert bench.pods_conflicting_with("near") == set()
     assert bench.pods_matching_term(DB_ANTI_AFFINITY) == {"a": {"near"}}
     assert bench.apply(node("n2", zone="a")) != []
     assert bench.conflicts_of("shy") == [{"near"}]
@@ -133,18 +143,36 @@ def test_the_descheduler_overlooks_nodes_that_do_not_count_and_the_scheduler_doe
     assert bench.conflicts_of("shy") == [set()]
 
 
+def test_pods_of_a_node_that_the_policy_does_not_select_count_while_it_is_ready() -> None:
+    bench = PodAffinityCluster(
+        node("n1", zone="a", labels={"pool": "x"}), POD_AVOIDING_DB, NEAR_POD, selects="pool=x"
+    )
+    assert pods_to_judge_anew(bench.apply(node("n2", zone="a"))) == {"shy"}
+    assert bench.conflicts_of("shy") == [{"near"}]
+    assert bench.conflicts_in_sweep("shy") == [set()]
+    assert bench.pods_conflicting_with("near") == {"shy"}
+
+    assert resolved_pods(bench.apply(node("n2", zone="b"))) == {"shy"}
+    assert pods_to_judge_anew(bench.apply(node("n2", zone="a"))) == {"shy"}
+    assert resolved_pods(bench.apply(node("n2", zone="a", ready="False"))) == {"shy"}
+    assert pods_to_judge_anew(bench.apply(node("n2", zone="a"))) == {"shy"}
+    assert resolved_pods(bench.remove(node("n2", zone="a"))) == {"shy"}
+
+
 def test_another_policy_lets_other_nodes_count() -> None:
     pool = {ZONE_LABEL: "a", "pool": "x"}
     bench = PodAffinityCluster(
         node("n1", labels=pool), node("n2", zone="a"), POD_AVOIDING_DB, NEAR_POD, selects="pool=x"
     )
-    assert bench.conflicts_of("shy") == [set()]
+    assert bench.conflicts_in_sweep("shy") == [set()]
 
     bench.state.set_node_selector(parse_selector(""))
+    assert bench.conflicts_in_sweep("shy") == [{"near"}]
     assert bench.conflicts_of("shy") == [{"near"}]
 
-    assert resolved_pods(bench.state.set_node_selector(parse_selector("pool=x"))) == {"shy"}
-    assert bench.conflicts_of("shy") == [set()]
+    bench.state.set_node_selector(parse_selector("pool=x"))
+    assert bench.conflicts_in_sweep("shy") == [set()]
+    assert bench.conflicts_of("shy") == [{"near"}]
 
 
 def test_pods_may_be_known_before_their_node_is() -> None:
@@ -215,3 +243,49 @@ def test_a_name_that_another_pod_took_over_is_counted_once_in_the_end() -> None:
 
     assert bench.pods_matching_term(DB_ANTI_AFFINITY) == {"b": {"reborn"}}
     assert bench.conflicts_of("shy") == [set()]
+
+
+@pytest.mark.parametrize(
+    ("keys", "met"),
+    [
+        pytest.param({"match_label_keys": ("version",)}, {"old"}, id="matchLabelKeys: its own"),
+        pytest.param({"mismatch_label_keys": ("version",)}, {"new"}, id="mismatchLabelKeys"),
+        pytest.param({"match_label_keys": ("none",)}, {"old", "new"}, id="a label it has not"),
+    ],
+)
+def test_label_keys_narrow_a_term_to_the_pods_own_values_but_not_in_a_sweep(
+    keys: dict[str, tuple[str, ...]], met: set[str]
+) -> None:
+    term = replace(DB_ANTI_AFFINITY, **keys)
+    shy = with_anti_affinity(pod("shy", on="n1", labels={"app": "shy", "version": "1"}), term)
+    old, new = (
+        pod(name, on="n2", labels={**DB, "version": version})
+        for name, version in (("old", "1"), ("new", "2"))
+    )
+    bench = PodAffinityCluster(*ZONES, shy, old, new)
+
+    assert bench.conflicts_of("shy") == [met]
+    assert {one.uid for one in (old, new) if bench.pods_conflicting_with(one.uid)} == met
+    assert {one.uid for one in (old, new) if bench.forbidden_domains(one)} == met
+    assert bench.conflicts_in_sweep("shy") == [{"old", "new"}]
+
+
+def test_a_pod_that_is_labelled_otherwise_means_other_pods_by_its_label_keys() -> None:
+    term = replace(DB_ANTI_AFFINITY, match_label_keys=("version",))
+    shy = with_anti_affinity(pod("shy", on="n1", labels={"version": "1"}), term)
+    old = pod("old", on="n2", labels={**DB, "version": "1"})
+    bench = PodAffinityCluster(*ZONES, shy, old)
+    assert bench.conflicts_of("shy") == [{"old"}]
+
+    assert resolved_pods(bench.apply(replace(shy, labels={"version": "2"}))) == set()
+    assert bench.conflicts_of("shy") == [set()]
+    assert bench.pods_conflicting_with("old") == set()
+
+
+def test_label_keys_that_the_api_server_has_merged_keep_the_values_of_the_creation() -> None:
+    merged = anti_affinity_term("app=db,version in (1)", ZONE_LABEL)
+    term = replace(merged, match_label_keys=("version",))
+    shy = with_anti_affinity(pod("shy", on="n1", labels={"version": "2"}), term)
+    old = pod("old", on="n2", labels={**DB, "version": "1"})
+
+    assert PodAffinityCluster(*ZONES, shy, old).conflicts_of("shy") == [{"old"}]

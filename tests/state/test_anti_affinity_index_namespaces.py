@@ -5,7 +5,13 @@ import pytest
 from reactive_desched.model.objects import HOSTNAME_LABEL, ZONE_LABEL, Namespace
 from reactive_desched.testing.anti_affinity import anti_affinity_term, with_anti_affinity
 from reactive_desched.testing.builders import node, pod
-from tests.support.neighbourhood import NEAR_POD, POD_AVOIDING_DB, ZONES, PodAffinityCluster
+from tests.support.neighbourhood import (
+    NEAR_POD,
+    POD_AVOIDING_DB,
+    ZONES,
+    PodAffinityCluster,
+    pods_to_judge_anew,
+)
 
 DB = {"app": "db"}
 LIVE = {"stage": "live"}
@@ -40,7 +46,7 @@ def test_a_term_with_namespaces_means_those_and_not_its_pods_own() -> None:
         pytest.param((), "!stage", {"near", "in-bank"}, id="namespaces we do not know have none"),
     ],
 )
-def test_only_the_scheduler_reads_a_namespace_selector(
+def test_a_sweep_does_not_read_a_namespace_selector(
     namespaces: tuple[str, ...], like: str, scheduler: set[str]
 ) -> None:
     term = anti_affinity_term("app=db", ZONE_LABEL, namespaces=namespaces, namespace_selector=like)
@@ -48,13 +54,12 @@ def test_only_the_scheduler_reads_a_namespace_selector(
     strangers = [pod(f"in-{name}", on="n2", labels=DB, namespace=name) for name in ("shop", "bank")]
     bench = PodAffinityCluster(Namespace("shop", labels=LIVE), *ZONES, shy, NEAR_POD, *strangers)
 
-    assert bench.conflicts_of("shy") == [{"in-bank"} if namespaces else {"near"}]
+    assert bench.conflicts_of("shy") == [scheduler]
+    assert bench.conflicts_in_sweep("shy") == [{"in-bank"} if namespaces else {"near"}]
     assert bench.pods_matching_term(term).get("a", set()) == scheduler
     everybody = (NEAR_POD, *strangers)
     assert {one.uid for one in everybody if bench.forbidden_domains(one)} == scheduler
-    assert {
-        one.uid for one in everybody if bench.pods_conflicting_with(one.uid)
-    } == bench.conflicts_of("shy")[0]
+    assert {one.uid for one in everybody if bench.pods_conflicting_with(one.uid)} == scheduler
 
 
 def test_a_term_with_a_namespace_selector_and_one_without_are_kept_apart() -> None:
@@ -64,7 +69,7 @@ def test_a_term_with_a_namespace_selector_and_one_without_are_kept_apart() -> No
     )
     bench = PodAffinityCluster(node("n1"), here, there, pod("db", on="n1", labels=DB))
 
-    assert bench.pods_conflicting_with("db") == {"here", "there"}
+    assert bench.pods_conflicting_with("db") == {"here"}
     assert bench.forbidden_domains(pod("new", labels=DB)) == {(HOSTNAME_LABEL, "n1", "here")}
 
 
@@ -74,13 +79,34 @@ def test_namespaces_that_are_labelled_otherwise_are_meant_otherwise() -> None:
     bench = PodAffinityCluster(*ZONES, with_anti_affinity(pod("shy", on="n1"), term), stranger)
     assert bench.pods_matching_term(term) == {}
 
-    bench.apply(Namespace("shop", labels=LIVE))
+    assert pods_to_judge_anew(bench.apply(Namespace("shop", labels=LIVE))) == {"shy"}
     assert bench.pods_matching_term(term) == {"a": {"stranger"}}
     assert bench.forbidden_domains(stranger) == {(ZONE_LABEL, "a", "shy")}
+    assert bench.conflicts_of("shy") == [{"stranger"}]
 
-    bench.remove(Namespace("shop", labels=LIVE))
+    assert pods_to_judge_anew(bench.remove(Namespace("shop", labels=LIVE))) == {"shy"}
     assert bench.pods_matching_term(term) == {}
     assert bench.forbidden_domains(stranger) == set()
+    assert bench.conflicts_of("shy") == [set()]
+
+
+def test_only_pods_near_one_of_the_namespace_that_their_terms_may_mean_are_judged_anew() -> None:
+    live = anti_affinity_term("app=db", ZONE_LABEL, namespace_selector="stage=live")
+    listed = anti_affinity_term(
+        "app=db", ZONE_LABEL, namespaces=("shop",), namespace_selector="stage=live"
+    )
+    strangers = pod("db", on="n2", labels=DB, namespace="shop"), pod("x", on="n3", namespace="shop")
+    bench = PodAffinityCluster(
+        *ZONES,
+        with_anti_affinity(pod("far", on="n3"), live),
+        with_anti_affinity(pod("near", on="n1"), live),
+        with_anti_affinity(pod("listed", on="n1"), listed),
+        *strangers,
+    )
+
+    assert pods_to_judge_anew(bench.apply(Namespace("shop", labels=LIVE))) == {"near"}
+    other = Namespace("shop", labels={**LIVE, "team": "x"})
+    assert pods_to_judge_anew(bench.apply(other)) == set()
 
 
 def test_pods_that_came_and_went_meanwhile_are_meant_as_well_or_not_any_more() -> None:

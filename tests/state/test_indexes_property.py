@@ -44,6 +44,7 @@ from reactive_desched.model.objects import (
     PodStatus,
     ReplicaSet,
     StatefulSet,
+    WeightedPodAffinityTerm,
     controller_of,
 )
 from reactive_desched.model.reservations import Reservation, ReservationPhase
@@ -117,6 +118,7 @@ SPECS = (
         pod("x"),
         node_affinity=PREFERS_SSD,
         anti_affinity=(anti_affinity_term("app=db", namespace_selector="stage=live"),),
+        preferred_pod_affinity=(WeightedPodAffinityTerm(5, anti_affinity_term("app", ZONE_LABEL)),),
     ).spec,
     with_spec(pod("x"), node_affinity=PREFERS_SSD).spec,
     pod("x", requests={"cpu": "1", "memory": "1Gi", "example.com/gpu": "1"}).spec,

@@ -35,6 +35,10 @@ class Bench:
         assert of.spec.node_affinity is not None
         return self.state.index(PreferredAffinity).weights(of.spec.node_affinity, on)
 
+    def better(self, on: str) -> frozenset[str]:
+        assert DB.spec.node_affinity is not None
+        return self.state.index(PreferredAffinity).better_nodes(DB.spec.node_affinity, on)
+
     def shifted(self, changes: list[Change]) -> list[tuple[str, ...]]:
         return [change.pods for change in changes if isinstance(change, BestPreferenceChanged)]
 
@@ -80,11 +84,29 @@ def test_the_best_node_leaving_shifts_the_best_to_the_next() -> None:
     assert bench.weights() == (0, 0)
 
 
-def test_one_of_two_equally_good_nodes_leaving_shifts_nothing() -> None:
+def test_of_two_equally_good_nodes_one_that_leaves_leaves_the_best_weight() -> None:
     bench = Bench(node("n2", labels=SSD), node("n3", labels=SSD))
 
-    assert bench.state.remove(node("n2")) == [NodeGone("n2")]
+    assert bench.state.remove(node("n2")) == [NodeGone("n2"), BestPreferenceChanged(("db",))]
     assert bench.weights() == (0, 10)
+
+
+def test_the_better_nodes_are_those_of_a_higher_weight() -> None:
+    bench = Bench(node("n2", labels=SSD), node("n3"))
+    assert bench.better("n1") == {"n2"}
+    assert bench.better("n1") is bench.better("n3")
+    assert bench.better("n2") == set()
+
+    bench.state.upsert(node("n3", labels=SSD))
+
+    assert bench.better("n1") == {"n2", "n3"}
+
+
+def test_another_weight_is_announced_to_pods_with_less_alone() -> None:
+    bench = Bench(node("n2", labels=SSD))
+    bench.state.upsert(msgspec.structs.replace(SIBLING, node="n2"))
+
+    assert bench.state.upsert(node("n3", labels=SSD))[-1:] == [BestPreferenceChanged(("db",))]
 
 
 def test_labels_that_no_pod_prefers_change_nothing() -> None:

@@ -7,7 +7,11 @@ from reactive_desched.model.labels import parse_selector
 from reactive_desched.model.objects import ZONE_LABEL, ClusterObject, Pod, PodAffinityTerm
 from reactive_desched.model.subjects import NodeSubject, PodSubject
 from reactive_desched.state.cluster import ClusterState
-from reactive_desched.state.indexes.pod_affinity import AntiAffinityResolved, PodAffinity
+from reactive_desched.state.indexes.pod_affinity import (
+    AntiAffinityResolved,
+    ForbiddenPodsChanged,
+    PodAffinity,
+)
 from reactive_desched.state.indexes.topology_domains import TopologyDomains
 from reactive_desched.state.view import ClusterView
 from reactive_desched.testing.anti_affinity import (
@@ -16,7 +20,7 @@ from reactive_desched.testing.anti_affinity import (
     pod_avoiding_db,
     selector,
 )
-from reactive_desched.testing.builders import node
+from reactive_desched.testing.builders import node, pod
 
 ZONES = node("n1", zone="a"), node("n2", zone="a"), node("n3", zone="b")
 DB_ANTI_AFFINITY = anti_affinity_term("app=db", ZONE_LABEL)
@@ -41,11 +45,17 @@ class PodAffinityCluster:
         """Let objects vanish."""
         return [change for obj in objects for change in self.state.remove(obj)]
 
-    def conflicts_of(self, uid: str) -> list[set[str] | None]:
-        """Name, term by term, whom a pod avoids and is near."""
+    def conflicts_of(self, uid: str) -> list[set[str]]:
+        """Name, for each term over a label of its node, whom a pod avoids and is near."""
         placed = self.view.active_pod(uid)
         assert placed is not None
-        nearby = (pods for _, pods in self.index.forbidden_near(*placed))
+        return [{p.uid for p in pods} for _, pods in self.index.forbidden_near(*placed)]
+
+    def conflicts_in_sweep(self, uid: str) -> list[set[str] | None]:
+        """Name, term by term, whom a pod avoids and is near for the SIG descheduler."""
+        placed = self.view.active_pod(uid)
+        assert placed is not None
+        nearby = (pods for _, pods in self.index.forbidden_in_sweep(*placed))
         return [None if pods is None else {p.uid for p in pods} for pods in nearby]
 
     def pods_conflicting_with(self, uid: str) -> set[str]:
@@ -62,11 +72,11 @@ class PodAffinityCluster:
         )
         return {p.uid for p in names}
 
-    def forbidden_domains(self, pod: Pod) -> set[tuple[str, str, str]]:
+    def forbidden_domains(self, one: Pod) -> set[tuple[str, str, str]]:
         """Name the domains, and who declares it there, that a pod is kept out of."""
         return {
             (avoidance.topology_key, value, uid)
-            for avoidance in self.index.terms_matching(pod)
+            for avoidance in self.index.terms_matching(one)
             for value in avoidance.owners.values()
             for uid in avoidance.owners.pods(value)
         }
@@ -75,7 +85,7 @@ class PodAffinityCluster:
         self, term: PodAffinityTerm, namespace: str = "default"
     ) -> dict[str, set[str]]:
         """Name whom a term of a pod in a namespace means, by domain."""
-        return by_domain(self.index.matching_term(term, namespace))
+        return by_domain(self.index.matching_term(term, pod("asks", namespace=namespace)))
 
     def pods_matching_selector(
         self, text: str, key: str = ZONE_LABEL, namespace: str = "default"
@@ -98,4 +108,11 @@ def resolved_pods(changes: Iterable[Change]) -> set[str]:
     """Name the pods that have lost a pod they must not be near."""
     return {
         uid for change in changes if isinstance(change, AntiAffinityResolved) for uid in change.pods
+    }
+
+
+def pods_to_judge_anew(changes: Iterable[Change]) -> set[str]:
+    """Name the pods of which other pods are forbidden near them, or count."""
+    return {
+        uid for change in changes if isinstance(change, ForbiddenPodsChanged) for uid in change.pods
     }

@@ -25,6 +25,7 @@ from reactive_desched.model.objects import (
     PodSpec,
     PodStatus,
     TopologySpreadConstraint,
+    WeightedPodAffinityTerm,
 )
 from reactive_desched.model.qos import ResourceRequirements, compute_qos_class
 from reactive_desched.model.quantities import parse_quantity
@@ -156,6 +157,8 @@ def _spec(spec: Obj) -> PodSpec:
         else None,
         pod_affinity=_terms(affinity.get("podAffinity", {})),
         anti_affinity=_terms(affinity.get("podAntiAffinity", {})),
+        preferred_pod_affinity=_preferred_terms(affinity.get("podAffinity", {})),
+        preferred_anti_affinity=_preferred_terms(affinity.get("podAntiAffinity", {})),
         topology_spread_constraints=tuple(
             TopologySpreadConstraint(
                 c["maxSkew"],
@@ -178,6 +181,7 @@ def _spec(spec: Obj) -> PodSpec:
         ),
         requests=_amounts(spec),
         implicit_requests=tuple(sorted(_amounts(spec).keys() - _requested_by_containers(spec))),
+        scored_requests=_scored_amounts(spec),
         qos_class=_qos(spec.get("containers", []) + spec.get("initContainers", [])),
         priority=spec.get("priority"),
         has_local_storage=any("emptyDir" in v or "hostPath" in v for v in spec.get("volumes", [])),
@@ -187,22 +191,41 @@ def _spec(spec: Obj) -> PodSpec:
 
 
 def _terms(demands: Obj) -> tuple[PodAffinityTerm, ...]:
+    return tuple(map(_pod_term, demands.get(_REQUIRED, [])))
+
+
+def _preferred_terms(demands: Obj) -> tuple[WeightedPodAffinityTerm, ...]:
     return tuple(
-        PodAffinityTerm(
-            t["topologyKey"],
-            _selector(t.get("labelSelector")),
-            tuple(t.get("namespaces", [])),
-            _selector(t.get("namespaceSelector")),
-        )
-        for t in demands.get(_REQUIRED, [])
+        WeightedPodAffinityTerm(p["weight"], _pod_term(p["podAffinityTerm"]))
+        for p in demands.get(_PREFERRED, [])
     )
 
 
-def _amounts(spec: Obj) -> dict[str, int]:
+def _pod_term(term: Obj) -> PodAffinityTerm:
+    return PodAffinityTerm(
+        term["topologyKey"],
+        _selector(term.get("labelSelector")),
+        tuple(term.get("namespaces", [])),
+        _selector(term.get("namespaceSelector")),
+        tuple(term.get("matchLabelKeys", [])),
+        tuple(term.get("mismatchLabelKeys", [])),
+    )
+
+
+def _scored_amounts(spec: Obj) -> dict[str, int] | None:
+    containers = spec.get("containers", []) + spec.get("initContainers", [])
+    if all({"cpu", "memory"} <= _requests(c).keys() for c in containers):
+        return None
+    total = _amounts(spec, {"cpu": "100m", "memory": "200Mi"})
+    return {resource: total[resource] for resource in ("cpu", "memory")}
+
+
+def _amounts(spec: Obj, unnamed: dict[str, str] | None = None) -> dict[str, int]:
+    default = unnamed or {}
     return pod_requests(
-        [_requests(c) for c in spec.get("containers", [])],
+        [default | _requests(c) for c in spec.get("containers", [])],
         [
-            ContainerRequests(_requests(c), c.get("restartPolicy") == "Always")
+            ContainerRequests(default | _requests(c), c.get("restartPolicy") == "Always")
             for c in spec.get("initContainers", [])
         ],
         _requests(spec),

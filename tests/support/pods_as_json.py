@@ -60,18 +60,19 @@ def _lists(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[list[Any]]:
 _requirements = _objects({"key": _texts, "operator": _texts}, values=_lists(_texts))
 _selectors = _objects(matchLabels=_string_maps, matchExpressions=_lists(_requirements))
 _terms = _objects(matchExpressions=_lists(_requirements), matchFields=_lists(_requirements))
+_pod_term = _objects(
+    {"topologyKey": _texts},
+    labelSelector=_selectors,
+    namespaces=_lists(_texts),
+    namespaceSelector=_selectors,
+    matchLabelKeys=_lists(_texts),
+    mismatchLabelKeys=_lists(_texts),
+)
 _pod_terms = _objects(
     None,
     **{
-        _REQUIRED: _lists(
-            _objects(
-                {"topologyKey": _texts},
-                labelSelector=_selectors,
-                namespaces=_lists(_texts),
-                namespaceSelector=_selectors,
-            )
-        ),
-        _PREFERRED: _junk,
+        _REQUIRED: _lists(_pod_term),
+        _PREFERRED: _lists(_objects({"weight": st.integers(1, 9), "podAffinityTerm": _pod_term})),
     },
 )
 _affinities = _objects(

@@ -67,6 +67,7 @@ def node(draw: st.DrawFn, name: str = "") -> Obj:
     room = {
         "cpu": draw(st.sampled_from(["4", "9", "9", "1"])),
         "pods": draw(st.sampled_from(["4", "9", "9", "1"])),
+        "memory": draw(st.sampled_from(["8Gi", "8Gi", "3Gi"])),
     }
     if draw(st.booleans()):
         room["example.com/gpu"] = "1"
@@ -98,6 +99,8 @@ def pod_term(draw: st.DrawFn) -> Obj:
         topologyKey=draw(st.sampled_from([ZONE, HOST])),
         namespaces=draw(mostly_else(st.lists(st.sampled_from(NAMESPACES), max_size=2))),
         namespaceSelector=draw(mostly_else(st.sampled_from([{}, {"matchLabels": {"team": "a"}}]))),
+        matchLabelKeys=draw(mostly_else(st.just(["version"]), one_in=9)),
+        mismatchLabelKeys=draw(mostly_else(st.just(["version"]), one_in=9)),
     )
 
 
@@ -149,15 +152,20 @@ def node_terms() -> SearchStrategy[list[Obj]]:
 def pod_spec(draw: st.DrawFn) -> Obj:
     """Draw what a pod asks for."""
     requests = {"cpu": draw(st.sampled_from(["500m", "0", "1", "2"]))}
+    if memory := draw(st.sampled_from(["", "", "1Gi"])):
+        requests["memory"] = memory
     if draw(mostly_else(st.just(1), one_in=6)):
         requests["example.com/gpu"] = draw(st.sampled_from(["0", "1"]))
     ports = draw(mostly_else(st.lists(_ports(), max_size=2), []))
     terms = draw(mostly_else(node_terms(), one_in=6))
     affinities = st.lists(pod_term(), min_size=1, max_size=2)
+    liked = draw(mostly_else(preferences(), one_in=3))
     affinity = _without_none(
-        nodeAffinity=None if terms is None else {_REQUIRED: {"nodeSelectorTerms": terms}},
-        podAffinity=_required(draw(mostly_else(affinities))),
-        podAntiAffinity=_required(draw(mostly_else(affinities))),
+        nodeAffinity=_affinity(None if terms is None else {"nodeSelectorTerms": terms}, liked),
+        podAffinity=_affinity(draw(mostly_else(affinities)), draw(mostly_else(preferred_pods()))),
+        podAntiAffinity=_affinity(
+            draw(mostly_else(affinities)), draw(mostly_else(preferred_pods()))
+        ),
     )
     return _without_none(
         containers=[{"name": "main", "resources": {"requests": requests}, "ports": ports}],
@@ -177,8 +185,31 @@ _TOLERATIONS = [
 ]
 
 
-def _required(terms: list[Obj] | None) -> Obj | None:
-    return None if terms is None else {_REQUIRED: terms}
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+
+
+def _affinity(required: Any, preferred: list[Obj] | None) -> Obj | None:
+    found = _without_none(**{_REQUIRED: required, _PREFERRED: preferred})
+    return found or None
+
+
+def preferences() -> SearchStrategy[list[Obj]]:
+    """Draw the terms of a preferred node affinity."""
+    liked = st.sampled_from(
+        [{"key": ZONE, "operator": "In", "values": ["a"]}, {"key": "disk", "operator": "Exists"}]
+    )
+    one = st.tuples(st.sampled_from([1, 7, 50]), liked).map(
+        lambda drawn: {"weight": drawn[0], "preference": {"matchExpressions": [drawn[1]]}}
+    )
+    return st.lists(one, min_size=1, max_size=2)
+
+
+def preferred_pods() -> SearchStrategy[list[Obj]]:
+    """Draw preferred terms about other pods."""
+    one = st.tuples(st.sampled_from([1, 7, 50]), pod_term()).map(
+        lambda drawn: {"weight": drawn[0], "podAffinityTerm": drawn[1]}
+    )
+    return st.lists(one, min_size=1, max_size=2)
 
 
 @st.composite

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from reactive_desched.model.labels import Labels, LabelSelector, Requirement
 from reactive_desched.model.node_affinity import NodeAffinity
+from reactive_desched.model.node_scores import DEFAULT_CONTAINER_REQUESTS
 from reactive_desched.model.objects import PodAffinityTerm as PodTerm
 from reactive_desched.model.resources import CPU, MEMORY, ContainerRequests, pod_requests
 from reactive_desched.model.taints import Toleration, Tolerations
@@ -18,8 +19,6 @@ __all__ = ["HostPort", "NeedsReader", "PodNeeds", "SpreadConstraint", "WeightedT
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 _NOTHING: Final[Mapping[str, str]] = {}
-# What the scores assume of a container that does not say what it needs.
-_UNASKED: Final = {CPU: "100m", MEMORY: "200Mi"}
 _TEMPLATES_KEPT: Final = 20_000
 
 T = TypeVar("T")
@@ -133,7 +132,7 @@ def _read(pod: Obj) -> PodNeeds:
     affinity = spec.get("affinity") or {}
     together = affinity.get("podAffinity") or {}
     apart = affinity.get("podAntiAffinity") or {}
-    scored = _requests(spec, _UNASKED)
+    scored = _requests(spec, DEFAULT_CONTAINER_REQUESTS)
     return PodNeeds(
         labels=labels,
         requests=_requests(spec),

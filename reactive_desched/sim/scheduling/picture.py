@@ -139,7 +139,7 @@ class Picture:
         return iter(self._repelling.values())
 
     def pods_of_owner(self, owner: str) -> Mapping[str, int]:
-        """Count the pods of a controlling owner per node."""
+        """Count the pods of a controlling owner per node, without those being deleted."""
         return self._owned.get(owner, {})
 
     def see_pod(self, pod: Obj, *, gone: bool = False) -> None:
@@ -189,7 +189,7 @@ class Picture:
             room = self._rooms[node] = NodeRoom(node)
         room.seat(group.needs)
         add_resources(group.on, {node: 1})
-        if group.owner:
+        if group.owner and not seat.is_ending:
             add_resources(self._owned.setdefault(group.owner, {}), {node: 1})
         if seat.is_ending:
             add_resources(group.ending, {node: 1})
@@ -201,7 +201,7 @@ class Picture:
         subtract_resources(group.on, {node: 1})
         if seat.is_ending:
             subtract_resources(group.ending, {node: 1})
-        if group.owner:
+        if group.owner and not seat.is_ending:
             self._disown(group.owner, node)
         if not group.on:
             key = (group.namespace, group.owner, id(group.needs))

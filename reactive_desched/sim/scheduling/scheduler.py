@@ -164,6 +164,14 @@ class Scheduler:
         checks = self._checks(self._candidate(pod))
         return {room.name: reasons_against(checks, room) for room in self.picture.rooms()}
 
+    def preview(self, pod: Obj) -> str:
+        """Name the node to which a pod would be bound now, the first by name of equals."""
+        candidate = self._candidate(pod)
+        checks = self._checks(candidate)
+        rooms = [room for room in self.picture.rooms() if not reasons_against(checks, room)]
+        best = best_of(candidate, rooms, self.picture, self._scoring) if rooms else []
+        return min((room.name for room in best), default="")
+
     def _observe_pod(self, pod: Obj, *, gone: bool) -> None:
         self.picture.see_pod(pod, gone=gone)
         if not gone and _is_pending(pod):

@@ -1,21 +1,24 @@
 """Which of the possible nodes is best: the kube-scheduler's weighted scores from 0 to 100.
 
-Left out, because nothing here depends on them: image locality, and the pull of existing pods'
-own preferred affinity on a newcomer.
+The arithmetic is that of `model.node_scores`. Image locality is left out: nothing here depends on
+it.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from math import log
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, TypeAlias
 
+from msgspec import Struct
+
+from reactive_desched.model import node_scores
 from reactive_desched.model.node_affinity import preferred_weight
-from reactive_desched.model.objects import HOSTNAME_LABEL, ZONE_LABEL
+from reactive_desched.model.objects import HOSTNAME_LABEL
 from reactive_desched.model.resources import CPU, MEMORY
 from reactive_desched.model.taints import PREFER_NO_SCHEDULE, untolerated
 from reactive_desched.sim.scheduling.filters import Candidate
-from reactive_desched.sim.scheduling.needs import SpreadConstraint
+from reactive_desched.sim.scheduling.needs import SpreadConstraint, WeightedTerm
 from reactive_desched.sim.scheduling.neighbours import domain_counts, term_covers
-from reactive_desched.sim.scheduling.picture import NodeRoom, Picture
+from reactive_desched.sim.scheduling.picture import NodeRoom, Picture, PodGroup
+from reactive_desched.sim.scheduling.spread import takes_part
 
 __all__ = [
     "LEAST_ALLOCATED",
@@ -42,7 +45,10 @@ def best_of(
 ) -> list[NodeRoom]:
     """Return the nodes that share the highest total score, in the order given."""
     totals = [0.0] * len(rooms)
-    for weight, score in ((1, SCORING_STRATEGIES[scoring]), *_OTHER_SCORES):
+    for weight, score in (
+        (node_scores.RESOURCES_FIT_WEIGHT, SCORING_STRATEGIES[scoring]),
+        *_OTHER_SCORES,
+    ):
         for index, points in enumerate(score(pod, rooms, picture)):
             totals[index] += weight * points
     highest = max(totals)
@@ -51,8 +57,8 @@ def best_of(
 
 def least_allocated(pod: Candidate, rooms: Rooms, _: Picture) -> Sequence[float]:
     """Prefer nodes with much left: the mean free share of cpu and memory, in whole points."""
-    cpu, memory = pod.needs.scored_cpu_m, pod.needs.scored_memory
-    return [_mean_free(room, cpu, memory) for room in rooms]
+    more = {CPU: pod.needs.scored_cpu_m, MEMORY: pod.needs.scored_memory}
+    return [node_scores.least_allocated(*_held(room, room.scored, more)) for room in rooms]
 
 
 def most_allocated(pod: Candidate, rooms: Rooms, _: Picture) -> Sequence[float]:
@@ -69,31 +75,22 @@ def _mean_used(room: NodeRoom, cpu_m: int, memory: int) -> int:
     return sum(shares) // len(shares) if shares else 0
 
 
-def _mean_free(room: NodeRoom, cpu_m: int, memory: int) -> int:
-    shares: list[int] = []
-    for resource, more in ((CPU, cpu_m), (MEMORY, memory)):
-        if (total := room.allocatable.get(resource, 0)) > 0:
-            left = total - room.scored[resource] - more
-            shares.append(max(0, left) * _FULL // total)
-    return sum(shares) // len(shares) if shares else 0
-
-
 def balanced_allocation(pod: Candidate, rooms: Rooms, _: Picture) -> Sequence[float]:
     """Prefer nodes whose cpu and memory fill up alike; pods without requests do not care."""
-    if not any(pod.needs.requests.values()):
+    requests = pod.needs.requests
+    if not node_scores.is_scored_by_balance(requests):
         return [0] * len(rooms)
-    cpu, memory = pod.needs.requests.get(CPU, 0), pod.needs.requests.get(MEMORY, 0)
-    return [_balance(room, cpu, memory) for room in rooms]
+    return [
+        node_scores.balanced_allocation(*_held(room, room.requested, requests)) for room in rooms
+    ]
 
 
-def _balance(room: NodeRoom, cpu_m: int, memory: int) -> int:
-    shares: list[float] = []
-    for resource, more in ((CPU, cpu_m), (MEMORY, memory)):
-        if (total := room.allocatable.get(resource, 0)) > 0:
-            shares.append(min(1.0, (room.requested.get(resource, 0) + more) / total))
-    both = 2
-    spread = abs(shares[0] - shares[1]) / 2 if len(shares) == both else 0.0
-    return int((1 - spread) * _FULL)
+def _held(
+    room: NodeRoom, requested: Mapping[str, int], more: Mapping[str, int]
+) -> Iterable[node_scores.Held]:
+    for resource in node_scores.SCORED_RESOURCES:
+        held = requested.get(resource, 0) + more.get(resource, 0)
+        yield room.allocatable.get(resource, 0), held
 
 
 def taints_preferred(pod: Candidate, rooms: Rooms, _: Picture) -> Sequence[float]:
@@ -103,10 +100,8 @@ def taints_preferred(pod: Candidate, rooms: Rooms, _: Picture) -> Sequence[float
         sum(1 for _ in untolerated(tolerations, soft))
         for soft in ([t for t in r.taints if t.effect == PREFER_NO_SCHEDULE] for r in rooms)
     ]
-    worst = max(counts)
-    if worst == 0:
-        return [_FULL] * len(rooms)
-    return [_FULL - _FULL * count // worst for count in counts]
+    points = node_scores.fewest_best(set(counts))
+    return [points[count] for count in counts]
 
 
 def affinity_preferred(pod: Candidate, rooms: Rooms, _: Picture) -> Sequence[float]:
@@ -115,43 +110,70 @@ def affinity_preferred(pod: Candidate, rooms: Rooms, _: Picture) -> Sequence[flo
     if affinity is None or not affinity.preferred:
         return [0] * len(rooms)
     sums = [preferred_weight(affinity.preferred, room.name, room.labels) for room in rooms]
-    highest = max(sums)
-    return [_FULL * weight // highest if highest else 0 for weight in sums]
+    points = node_scores.share_of_highest(set(sums))
+    return [points[weight] for weight in sums]
 
 
 def neighbours_preferred(pod: Candidate, rooms: Rooms, picture: Picture) -> Sequence[float]:
-    """Follow the pod's own preferred affinity and anti-affinity to other pods."""
-    if not pod.needs.wishes:
-        return [0] * len(rooms)
+    """Follow preferred affinity and anti-affinity between the pod and others, in both directions.
+
+    The required affinity of a pod that is there pulls a little, too.
+    """
     pull: dict[tuple[str, str], int] = {}
+    here = picture.namespaces.get(pod.namespace, {})
     for group in picture.groups():
         there = picture.namespaces.get(group.namespace, {})
-        for wish in pod.needs.wishes:
-            if term_covers(wish.term, pod.namespace, group.namespace, there, group.needs.labels):
-                counts = domain_counts(group, wish.term.topology_key, picture)
-                for domain, number in counts.items():
-                    pull[domain] = pull.get(domain, 0) + wish.weight * number
+        own = [
+            wish
+            for wish in pod.needs.wishes
+            if term_covers(wish.term, pod.namespace, group.namespace, there, group.needs.labels)
+        ]
+        theirs = [
+            wish
+            for wish in _wishes_of(group)
+            if term_covers(wish.term, group.namespace, pod.namespace, here, pod.needs.labels)
+        ]
+        for wish in (*own, *theirs):
+            for domain, number in domain_counts(group, wish.term.topology_key, picture).items():
+                pull[domain] = pull.get(domain, 0) + wish.weight * number
     sums = [sum(pull.get(item, 0) for item in room.labels.items()) for room in rooms]
-    low, high = min(sums), max(sums)
-    return [_FULL * (s - low) // (high - low) if high > low else 0 for s in sums]
+    points = node_scores.between_extremes(set(sums))
+    return [points[total] for total in sums]
+
+
+def _wishes_of(group: PodGroup) -> Iterable[WeightedTerm]:
+    yield from group.needs.wishes
+    for term in group.needs.affinity:
+        yield WeightedTerm(node_scores.HARD_POD_AFFINITY_WEIGHT, term)
+
+
+class _Spread(Struct, frozen=True):
+    """One soft constraint, and how many of the pods that it counts stay on each node."""
+
+    constraint: SpreadConstraint
+    per_node: Mapping[str, int]
 
 
 def evenly_spread(pod: Candidate, rooms: Rooms, picture: Picture) -> Sequence[float]:
     """Follow ScheduleAnyway constraints, or the built-in ones for an owner's pods."""
-    soft = [constraint for constraint in pod.needs.spread if not constraint.is_hard]
-    if soft:
-        parts = [(c.topology_key, c.max_skew, _matching(c, pod, picture)) for c in soft]
-    elif pod.owner and not pod.needs.spread:
+    spreads = [_Spread(c, _matching(c, pod, picture)) for c in pod.needs.spread if not c.is_hard]
+    if not spreads and pod.owner and not pod.needs.spread:
         owned = picture.pods_of_owner(pod.owner)
-        parts = [(HOSTNAME_LABEL, 3, owned), (ZONE_LABEL, 5, owned)]
-    else:
+        spreads = [
+            _Spread(SpreadConstraint(max_skew, key, is_hard=False, selector=None), owned)
+            for key, max_skew in node_scores.DEFAULT_SPREAD
+        ]
+    if not spreads:
         return [0] * len(rooms)
-    ignored = [bool(soft) and any(key not in r.labels for key, _, _ in parts) for r in rooms]
-    costs = [0.0] * len(rooms)
-    for key, max_skew, per_node in parts:
-        for index, cost in enumerate(_costs(key, max_skew, per_node, rooms, picture)):
-            costs[index] += cost
-    return _least_cost_best([round(cost) for cost in costs], ignored)
+    required = [spread.constraint.topology_key for spread in spreads if pod.needs.spread]
+    counted = [room for room in rooms if all(key in room.labels for key in required)]
+    costs = dict.fromkeys((room.name for room in counted), 0.0)
+    for spread in spreads:
+        for room, cost in _costs(spread, pod, counted, required, picture):
+            costs[room.name] += cost
+    rounded = {name: node_scores.rounded_cost(cost) for name, cost in costs.items()}
+    points = node_scores.least_spread_cost_best(set(rounded.values()))
+    return [points[rounded[room.name]] if room.name in rounded else 0 for room in rooms]
 
 
 def _matching(constraint: SpreadConstraint, pod: Candidate, picture: Picture) -> Mapping[str, int]:
@@ -166,29 +188,30 @@ def _matching(constraint: SpreadConstraint, pod: Candidate, picture: Picture) ->
 
 
 def _costs(
-    key: str, max_skew: int, per_node: Mapping[str, int], rooms: Rooms, picture: Picture
-) -> list[float]:
-    """Weigh each node's domain: fuller costs more, and more so the more domains there are."""
-    domains = {room.labels[key] for room in rooms if key in room.labels}
-    counts: dict[str, int] = dict.fromkeys(domains, 0)
-    for node, number in per_node.items():
-        room = picture.room(node)
-        if room is not None and (domain := room.labels.get(key)) in counts:
-            counts[str(domain)] += number
-    weight = log(len(domains) + 2)
-    return [
-        counts[room.labels[key]] * weight + max_skew - 1 if key in room.labels else 0.0
-        for room in rooms
-    ]
+    spread: _Spread, pod: Candidate, counted: Rooms, required: Sequence[str], picture: Picture
+) -> Iterable[tuple[NodeRoom, float]]:
+    """Weigh each node's domain: fuller costs more, and more so the more domains there are.
 
-
-def _least_cost_best(costs: Sequence[int], ignored: Sequence[bool]) -> list[float]:
-    counted = [cost for cost, skip in zip(costs, ignored, strict=True) if not skip]
-    low, high = min(counted, default=0), max(counted, default=0)
-    return [
-        0 if skip else (_FULL * (high + low - cost) // high if high else _FULL)
-        for cost, skip in zip(costs, ignored, strict=True)
-    ]
+    Over the host name each node is a domain of its own.
+    """
+    constraint, key = spread.constraint, spread.constraint.topology_key
+    if key == HOSTNAME_LABEL:
+        counts = {room.name: spread.per_node.get(room.name, 0) for room in counted}
+    else:
+        counts = dict.fromkeys((room.labels.get(key, "") for room in counted), 0)
+        for node, number in spread.per_node.items():
+            room = picture.room(node)
+            if (
+                room is not None
+                and (domain := room.labels.get(key, "")) in counts
+                and all(label in room.labels for label in required)
+                and takes_part(room, constraint, pod.needs)
+            ):
+                counts[domain] += number
+    for room in counted:
+        if key in room.labels:
+            domain = room.name if key == HOSTNAME_LABEL else room.labels[key]
+            yield room, node_scores.spread_cost(counts[domain], constraint.max_skew, len(counts))
 
 
 SCORING_STRATEGIES: Final[Mapping[str, Score]] = {
@@ -197,9 +220,9 @@ SCORING_STRATEGIES: Final[Mapping[str, Score]] = {
 }
 
 _OTHER_SCORES: Final[Sequence[tuple[int, Score]]] = (
-    (1, balanced_allocation),
-    (3, taints_preferred),
-    (2, affinity_preferred),
-    (2, neighbours_preferred),
-    (2, evenly_spread),
+    (node_scores.BALANCED_ALLOCATION_WEIGHT, balanced_allocation),
+    (node_scores.TAINT_TOLERATION_WEIGHT, taints_preferred),
+    (node_scores.NODE_AFFINITY_WEIGHT, affinity_preferred),
+    (node_scores.INTER_POD_AFFINITY_WEIGHT, neighbours_preferred),
+    (node_scores.TOPOLOGY_SPREAD_WEIGHT, evenly_spread),
 )

@@ -9,7 +9,7 @@ from reactive_desched.sim.scheduling.filters import Candidate, Check
 from reactive_desched.sim.scheduling.needs import PodNeeds, SpreadConstraint
 from reactive_desched.sim.scheduling.picture import NodeRoom, Picture
 
-__all__ = ["pod_topology_spread"]
+__all__ = ["pod_topology_spread", "takes_part"]
 
 _UNEVEN: Final = "node(s) didn't match pod topology spread constraints"
 _UNLABELLED: Final = f"{_UNEVEN} (missing required label)"
@@ -50,7 +50,7 @@ class _Tally:
         self._max_skew = constraint.max_skew
         self._self = 1 if constraint.selects(pod.needs.labels) else 0
         self._counts: dict[str, int] = {}
-        taking_part = [room for room in rooms if _takes_part(room, constraint, pod.needs)]
+        taking_part = [room for room in rooms if takes_part(room, constraint, pod.needs)]
         for room in taking_part:
             self._counts.setdefault(room.labels[self.key], 0)
         if not constraint.counts_no_pod:
@@ -78,7 +78,7 @@ class _Tally:
                     self._counts[domain] += group.staying(node)
 
 
-def _takes_part(room: NodeRoom, constraint: SpreadConstraint, needs: PodNeeds) -> bool:
+def takes_part(room: NodeRoom, constraint: SpreadConstraint, needs: PodNeeds) -> bool:
     """Apply the constraint's policies on which nodes make up its domains."""
     if constraint.honors_affinity and not satisfies_required(
         needs.node_selector, needs.node_affinity, room.name, room.labels

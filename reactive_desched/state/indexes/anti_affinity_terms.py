@@ -6,10 +6,14 @@ terms.
 """
 
 from collections.abc import Collection, Container, Iterable, Iterator
-from enum import Enum
 
 from reactive_desched.api.index import Cluster, NodeInfo
-from reactive_desched.model.affinity_terms import descheduler_scope, scheduler_scope
+from reactive_desched.model.affinity_terms import (
+    depend_on_labels,
+    descheduler_scope,
+    scheduler_scope,
+    scheduler_selector,
+)
 from reactive_desched.model.labels import Labels
 from reactive_desched.model.objects import Node, Pod, PodAffinityTerm, PodKey
 from reactive_desched.state.indexes.node_domains import NodeDomains
@@ -25,25 +29,16 @@ TermQueries = tuple[tuple[PodAffinityTerm, SelectorQuery], ...]
 """Terms with their queries; a term without a selector matches no pod and is left out."""
 
 
-class TermSemantics(Enum):
-    """Which component reads a term this way: they differ where it has a namespaceSelector."""
-
-    BOTH = "both"
-    DESCHEDULER = "descheduler"
-    SCHEDULER = "scheduler"
-
-
 class AntiAffinityTerm:
     """One required anti-affinity term: the pods that it matches, and those that declare it.
 
     `owners` has the active pods that declare it, by domain of the term's topology label.
     """
 
-    __slots__ = ("owners", "query", "refs", "semantics")
+    __slots__ = ("owners", "query", "refs")
 
-    def __init__(self, query: SelectorQuery, topology_key: str, semantics: TermSemantics) -> None:
+    def __init__(self, query: SelectorQuery, topology_key: str) -> None:
         self.query = query
-        self.semantics = semantics
         self.owners = TopologyDomains(topology_key)
         self.refs = 0
 
@@ -56,25 +51,35 @@ class AntiAffinityTerm:
 class _TermSet:
     """The required anti-affinity that pods of a namespace share, and how many have it.
 
-    `terms` are kept alive, so that an identity is never used twice.
+    `terms` and `labels` are kept alive, so that an identity is never used twice.
     """
 
-    __slots__ = ("indexed_terms", "pod_count", "queries", "terms")
+    __slots__ = ("indexed_terms", "key", "labels", "pod_count", "queries", "terms")
 
     def __init__(
-        self, terms: Terms, queries: TermQueries, indexed_terms: tuple[AntiAffinityTerm, ...]
+        self, pod: Pod, queries: TermQueries, indexed_terms: tuple[AntiAffinityTerm, ...]
     ) -> None:
-        self.terms = terms
+        self.key = _term_set_key(pod)
+        self.terms = pod.spec.anti_affinity
+        self.labels = pod.labels
         self.queries = queries
         self.indexed_terms = indexed_terms
         self.pod_count = 0
 
 
-class AntiAffinityTerms:
-    """The required anti-affinity of all active pods, as the descheduler and the scheduler read it.
+TermSetKey = tuple[int, int]
 
-    For the descheduler, pods of one node are near each other even if it lacks the topology label,
-    and pods on nodes that are not eligible do not count.
+
+def _term_set_key(pod: Pod) -> TermSetKey:
+    """Return the identity of a pod's terms, and of its labels if the terms depend on these."""
+    terms = pod.spec.anti_affinity
+    return id(terms), id(pod.labels) if depend_on_labels(terms) else 0
+
+
+class AntiAffinityTerms:
+    """The required anti-affinity of all active pods, as the kube-scheduler reads it.
+
+    `forbidden_in_sweep` alone reads it as the SIG descheduler.
     """
 
     def __init__(self, cluster: Cluster, queries: SelectorQueries) -> None:
@@ -84,7 +89,7 @@ class AntiAffinityTerms:
         self._queries = queries
         self._by_query: dict[SelectorQuery, list[AntiAffinityTerm]] = {}
         self._declaring: dict[str, dict[PodKey, None]] = {}
-        self._term_sets: dict[str, dict[int, _TermSet]] = {}
+        self._term_sets: dict[str, dict[TermSetKey, _TermSet]] = {}
         self.topology_keys = TopologyKeyRefs()
 
     # --- kept up to date ---
@@ -126,15 +131,35 @@ class AntiAffinityTerms:
 
     # --- questions ---
 
-    def forbidden_near(
+    def forbidden_near(self, pod: Pod, node: Node) -> Iterator[tuple[PodAffinityTerm, list[Pod]]]:
+        """Return each term of a pod with the active pods near it that the term matches."""
+        term_set = self._find_term_set(pod)
+        for term, query in self._term_queries(pod) if term_set is None else term_set.queries:
+            value = node.labels.get(term.topology_key)
+            if value is not None and query.is_valid:
+                domains = self._queries.domains(query, term.topology_key)
+                yield term, [*self._counted_pods(domains, value)]
+
+    def _counted_pods(self, domains: TopologyDomains, value: str) -> Iterator[Pod]:
+        """Return the pods of a domain, but for those on nodes that are not Ready."""
+        yield from filter(None, map(self._pods.get, domains.eligible.members(value)))
+        for pod in filter(None, map(self._pods.get, domains.ineligible.members(value))):
+            info = self._cluster.node_info(pod.node)
+            if info is not None and info.node is not None and info.node.is_ready:
+                yield pod
+
+    def forbidden_in_sweep(
         self, pod: Pod, node: Node
     ) -> Iterator[tuple[PodAffinityTerm, Iterable[Pod] | None]]:
-        """Return each term of a pod with the active pods near it that the term matches.
+        """Return each term with the active pods near it that match, as the SIG descheduler.
 
         None stands for a term whose selector does not parse.
         """
-        term_set = self._find_term_set(pod)
-        for term, query in self._term_queries(pod) if term_set is None else term_set.queries:
+        for term in pod.spec.anti_affinity:
+            if (selector := term.label_selector) is None:
+                continue
+            scope = descheduler_scope(term, pod.namespace)
+            query = self._queries.get_or_create(scope, selector)
             if not query.is_valid:
                 yield term, None
             else:
@@ -159,12 +184,14 @@ class AntiAffinityTerms:
     ) -> list[PodKey]:
         """Return the pods whose terms a pod of a node of these labels may violate.
 
-        They are pods of the node that share it, or a domain, with a pod that a term of theirs
-        matches, and pods nearby with a term that matches a pod of the node. With `topology_keys`,
-        only terms over these topology labels matter.
+        They are pods of the node that share a domain with a pod that a term of theirs matches, and
+        pods of that domain with a term that matches a pod of the node. With `topology_keys`, only
+        terms over these topology labels matter.
         """
         matter = [
-            key for key in self.topology_keys if topology_keys is None or key in topology_keys
+            key
+            for key in self.topology_keys
+            if key in node_labels and (topology_keys is None or key in topology_keys)
         ]
         if not matter:
             return []
@@ -173,33 +200,42 @@ class AntiAffinityTerms:
             for pod, term_set in self._pods_with_terms(node_info.name)
             if self._has_matching_pod_nearby(pod, term_set, node_labels, matter)
         ]
-        shared = [key for key in matter if self._is_shared(key, node_labels, node_info.name)]
+        return found + self.owners_near_pods_of(node_info, node_labels, matter)
+
+    def owners_near_pods_of(
+        self, node_info: NodeInfo, node_labels: Labels, topology_keys: Collection[str]
+    ) -> list[PodKey]:
+        """Return the pods on other nodes with a term that a pod of a node of these labels matches.
+
+        Those of the node itself may be among them.
+        """
+        shared = [key for key in topology_keys if self._is_shared(key, node_labels, node_info.name)]
+        found: list[PodKey] = []
         for pod in node_info.active.values() if shared else ():
             for term in self.forbidding(pod, shared):
-                found += self.owners_near(term, node_info.name, node_labels)
+                found += self.owners_near(term, node_labels)
         return found
 
-    def owners_near(
-        self, term: AntiAffinityTerm, node: str, node_labels: Labels
-    ) -> Collection[PodKey]:
-        """Return the pods near a node that declare a term, as the descheduler reads it."""
-        if term.semantics is TermSemantics.SCHEDULER:
-            return ()
-        owners = term.owners
-        value = node_labels.get(owners.topology_key)
-        if value is not None:
-            return owners.eligible.members(value)
-        declaring = self._pods_with_terms(node)
-        return [pod.uid for pod, term_set in declaring if term in term_set.indexed_terms]
+    def owners_near(self, term: AntiAffinityTerm, node_labels: Labels) -> Collection[PodKey]:
+        """Return the pods on eligible nodes that declare a term and share a node's domain."""
+        value = node_labels.get(term.topology_key)
+        return () if value is None else term.owners.eligible.members(value)
+
+    def owners_selecting(
+        self, namespace: str, queries: Iterable[SelectorQuery]
+    ) -> Iterator[PodKey]:
+        """Return the pods near a pod of a namespace that one of these queries may match."""
+        for query in queries:
+            terms = self.terms_of(query)
+            for pod in self._queries.pods_with_labels(query, namespace) if terms else ():
+                info = self._cluster.node_info(pod.node)
+                if info is not None and info.node is not None:
+                    for term in terms:
+                        yield from self.owners_near(term, info.node.labels)
 
     def terms_matching(self, pod: Pod) -> list[AntiAffinityTerm]:
-        """Return the terms in use that match a pod, as the kube-scheduler reads them."""
-        return [
-            term
-            for query in self._queries.queries_matching(pod)
-            for term in self.terms_of(query)
-            if term.semantics is not TermSemantics.DESCHEDULER
-        ]
+        """Return the terms in use that match a pod."""
+        return self.forbidding(pod)
 
     def terms_of(self, query: SelectorQuery) -> Collection[AntiAffinityTerm]:
         """Return the terms that match the pods of a query."""
@@ -215,14 +251,13 @@ class AntiAffinityTerms:
     def _has_matching_pod_nearby(
         self, pod: Pod, term_set: _TermSet, node_labels: Labels, topology_keys: Collection[str]
     ) -> bool:
-        """Say whether a term matches another pod nearby, or may: on a node without the label."""
+        """Say whether a term matches another pod nearby, on whatever node."""
         for term, query in term_set.queries:
-            if (key := term.topology_key) not in topology_keys or not query.is_valid:
+            key = term.topology_key
+            if key not in topology_keys or not query.is_valid or key not in node_labels:
                 continue
-            if (value := node_labels.get(key)) is None:
-                return True
-            nearby = self._queries.domains(query, key).eligible.members(value)
-            if len(nearby) > 1 or (nearby and pod.uid not in nearby):
+            nearby = self._queries.domains(query, key).pods(node_labels[key])
+            if any(uid != pod.uid for uid in nearby):
                 return True
         return False
 
@@ -233,14 +268,14 @@ class AntiAffinityTerms:
 
     def _find_term_set(self, pod: Pod) -> _TermSet | None:
         declarations = self._term_sets.get(pod.namespace)
-        return None if declarations is None else declarations.get(id(pod.spec.anti_affinity))
+        return None if declarations is None else declarations.get(_term_set_key(pod))
 
-    def _term_queries(self, pod: Pod) -> TermQueries:
-        return tuple(
-            (term, self._queries.get_or_create(descheduler_scope(term, pod.namespace), selector))
-            for term in pod.spec.anti_affinity
-            if (selector := term.label_selector) is not None
-        )
+    def _term_queries(self, pod: Pod) -> Iterator[tuple[PodAffinityTerm, SelectorQuery]]:
+        """Yield each term with its query, which is kept if it is acquired before the next one."""
+        for term in pod.spec.anti_affinity:
+            if (selector := scheduler_selector(term, pod.labels)) is not None:
+                scope = scheduler_scope(term, pod.namespace)
+                yield term, self._queries.get_or_create(scope, selector)
 
     def _matching_pods_near(self, query: SelectorQuery, key: str, node: Node) -> Iterable[Pod]:
         value = node.labels.get(key)
@@ -257,53 +292,32 @@ class AntiAffinityTerms:
                 yield pod, term_set
 
     def _add_term_set(self, pod: Pod) -> _TermSet:
-        terms: dict[AntiAffinityTerm, None] = {}
-        for term in pod.spec.anti_affinity:
-            for indexed_term in self._indexed_terms(term, pod.namespace):
-                if indexed_term not in terms:
-                    indexed_term.refs += 1
-                    terms[indexed_term] = None
-        made = _TermSet(pod.spec.anti_affinity, self._term_queries(pod), tuple(terms))
-        self._term_sets.setdefault(pod.namespace, {})[id(made.terms)] = made
+        queries: list[tuple[PodAffinityTerm, SelectorQuery]] = []
+        indexed_terms: dict[AntiAffinityTerm, None] = {}
+        for term, query in self._term_queries(pod):
+            indexed_term = self._get_or_create_term(query, term.topology_key)
+            if indexed_term not in indexed_terms:
+                indexed_term.refs += 1
+                indexed_terms[indexed_term] = None
+            queries.append((term, query))
+        made = _TermSet(pod, tuple(queries), tuple(indexed_terms))
+        self._term_sets.setdefault(pod.namespace, {})[made.key] = made
         return made
 
-    def _indexed_terms(self, term: PodAffinityTerm, namespace: str) -> Iterator[AntiAffinityTerm]:
-        """Return a term as both components read it, or once for each where they differ."""
-        if term.label_selector is None:
-            return
-        scope, key = descheduler_scope(term, namespace), term.topology_key
-        if term.namespace_selector is None:
-            yield self._get_or_create_term(
-                self._queries.get_or_create(scope, term.label_selector), key, TermSemantics.BOTH
-            )
-            return
-        yield self._get_or_create_term(
-            self._queries.get_or_create(scope, term.label_selector),
-            key,
-            TermSemantics.DESCHEDULER,
-        )
-        scope = scheduler_scope(term, namespace)
-        yield self._get_or_create_term(
-            self._queries.get_or_create(scope, term.label_selector), key, TermSemantics.SCHEDULER
-        )
-
-    def _get_or_create_term(
-        self, query: SelectorQuery, key: str, semantics: TermSemantics
-    ) -> AntiAffinityTerm:
+    def _get_or_create_term(self, query: SelectorQuery, key: str) -> AntiAffinityTerm:
         for existing in self.terms_of(query):
-            if existing.topology_key == key and existing.semantics is semantics:
+            if existing.topology_key == key:
                 return existing
-        made = AntiAffinityTerm(query, key, semantics)
+        made = AntiAffinityTerm(query, key)
         self._by_query.setdefault(query, []).append(made)
         self._queries.acquire(query)
         self.topology_keys.acquire(key)
-        if semantics is not TermSemantics.SCHEDULER:
-            self._queries.domains(query, key)  # built while it has few pods
+        self._queries.domains(query, key)  # built while it has few pods
         return made
 
     def _remove_term_set(self, namespace: str, term_set: _TermSet) -> None:
         of_namespace = self._term_sets[namespace]
-        del of_namespace[id(term_set.terms)]
+        del of_namespace[term_set.key]
         if not of_namespace:
             del self._term_sets[namespace]
         for term in term_set.indexed_terms:

@@ -3,7 +3,12 @@
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 
 from reactive_desched.api.index import Cluster, Index, NodeState
-from reactive_desched.model.affinity_terms import NamespaceScope, scheduler_scope
+from reactive_desched.model.affinity_terms import (
+    NamespaceScope,
+    depend_on_labels,
+    scheduler_scope,
+    scheduler_selector,
+)
 from reactive_desched.model.changes import Change, PodsChange
 from reactive_desched.model.labels import LabelSelector
 from reactive_desched.model.objects import (
@@ -29,15 +34,24 @@ class AntiAffinityResolved(PodsChange, frozen=True, gc=False):
     """A pod that these pods' required anti-affinity forbids near them is not near them any more."""
 
 
+class ForbiddenPodsChanged(PodsChange, frozen=True, gc=False):
+    """Other pods are forbidden near these, or count: a namespace has other labels, or a node.
+
+    The node is one that is not eligible, such as one that the policy does not select.
+    """
+
+
 class PodAffinity(Index):
     """The pods that selectors match, by topology domain, and the anti-affinity terms in use.
 
+    Terms are read as the kube-scheduler reads them: of any node, and namespaceSelector and label
+    keys count. `forbidden_in_sweep` is the SIG descheduler's reading.
     Which pods came near each other can be asked when the change is there. Which pods left each
     other cannot, so that is a change of its own, `AntiAffinityResolved`. Other indexes register
     selectors of theirs with `queries`.
     """
 
-    announces = (AntiAffinityResolved,)
+    announces = (AntiAffinityResolved, ForbiddenPodsChanged)
     kinds = (Namespace,)
 
     def __init__(self, cluster: Cluster, args: Hashable = None) -> None:
@@ -49,18 +63,27 @@ class PodAffinity(Index):
             if pod.is_active and pod.spec.anti_affinity:
                 self._terms.add_pod(pod, topology_of(cluster, pod.node))
 
-    # --- as the SIG descheduler reads terms: eligible nodes only, no namespaceSelector ---
+    # --- questions ---
 
-    def forbidden_near(
-        self, pod: Pod, node: Node
-    ) -> Iterator[tuple[PodAffinityTerm, Iterable[Pod] | None]]:
+    def forbidden_near(self, pod: Pod, node: Node) -> Iterator[tuple[PodAffinityTerm, list[Pod]]]:
         """Return a pod's required anti-affinity terms, each with the active pods it matches nearby.
 
-        Near are pods of the same topology domain, and pods of the same node even where it lacks
-        the label; the pod itself may be among them. None stands for a term whose selector does not
-        parse. A term without a selector is left out. Use the pods up before the next change.
+        Near are pods of the same topology domain, on nodes that are Ready; the pod itself may be
+        among them. A term of whose label the node has none is left out, and one that matches no
+        pod at all.
         """
         return self._terms.forbidden_near(pod, node)
+
+    def forbidden_in_sweep(
+        self, pod: Pod, node: Node
+    ) -> Iterator[tuple[PodAffinityTerm, Iterable[Pod] | None]]:
+        """Return the same as the SIG descheduler reads terms.
+
+        Only pods on eligible nodes count, in the namespaces that are listed or the pod's own; pods
+        of one node are near each other even where it lacks the label. None stands for a term
+        whose selector does not parse. Use the pods up before the next change.
+        """
+        return self._terms.forbidden_in_sweep(pod, node)
 
     def violated_by(
         self, subject: NodeOrPod, topology_keys: frozenset[str] | None = None
@@ -68,33 +91,29 @@ class PodAffinity(Index):
         """Return the active pods whose required anti-affinity a subject may violate.
 
         For a pod, they are the pods nearby with a term that matches it, and the pod itself if it
-        has terms. For a node, they are those of its pods that share it, or a domain, with a pod
-        that their terms match, and all pods nearby with a term that matches a pod of the node.
+        has terms. For a node, they are those of its pods that share a domain with a pod that their
+        terms match, and all pods of that domain with a term that matches a pod of the node.
         With `topology_keys`, only terms over these topology labels matter. A pod may come twice.
-        Empty for a node that is not eligible. Pods whose conflict ended are not among them.
+        Pods whose conflict ended are not among them.
         """
         found: list[PodKey] = []
         if isinstance(subject, NodeSubject):
             info = self._cluster.node_info(subject.node)
-            if info is not None and info.eligible and info.node is not None:
+            if info is not None and info.node is not None:
                 found = self._terms.violated_by_node(info, info.node.labels, topology_keys)
         elif (pod := self._pods.get(subject.pod)) is not None and pod.is_active:
             terms = self._terms.forbidding(pod, topology_keys)
-            if not (terms or pod.spec.anti_affinity):
-                return iter(())
-            node = topology_of(self._cluster, pod.node)
-            if node.eligible:
+            if terms:
+                labels = topology_of(self._cluster, pod.node).labels
                 for term in terms:
-                    found += self._terms.owners_near(term, pod.node, node.labels)
-                if pod.spec.anti_affinity:
-                    found.append(pod.uid)
+                    found += self._terms.owners_near(term, labels)
+            if pod.spec.anti_affinity:
+                found.append(pod.uid)
         return filter(None, map(self._pods.get, found))
 
     def nodes_with_terms(self) -> list[str]:
         """Name the eligible nodes that have an active pod with required anti-affinity."""
         return self._terms.nodes_with_terms()
-
-    # --- as the kube-scheduler reads terms: all nodes, and a namespaceSelector counts ---
 
     def terms_matching(self, pod: Pod) -> list[AntiAffinityTerm]:
         """Return the required anti-affinity terms of active pods that match a pod, wherever it is.
@@ -104,16 +123,14 @@ class PodAffinity(Index):
         """
         return self._terms.terms_matching(pod)
 
-    def matching_term(self, term: PodAffinityTerm, namespace: str) -> TopologyDomains:
-        """Return the active pods that a term of a pod in a namespace matches, by topology domain.
+    def matching_term(self, term: PodAffinityTerm, owner: Pod) -> TopologyDomains:
+        """Return the active pods that a term of a pod matches, by topology domain.
 
         Pods on nodes without the topology label are left out. Valid until the next change.
         """
-        if term.label_selector is None:
+        if (selector := scheduler_selector(term, owner.labels)) is None:
             return TopologyDomains(term.topology_key)
-        return self._domains(
-            scheduler_scope(term, namespace), term.label_selector, term.topology_key
-        )
+        return self._domains(scheduler_scope(term, owner.namespace), selector, term.topology_key)
 
     def matching_selector(
         self, namespace: str, selector: LabelSelector, topology_key: str
@@ -147,30 +164,41 @@ class PodAffinity(Index):
             self._add_pod(new, joined, is_new=not stays)
         return resolved
 
-    def on_node(self, old: NodeState | None, new: NodeState | None) -> Iterable[Change]:
-        """Move the pods of a node whose labels or eligibility changed."""
-        state, before, after = new or old, topology(old), topology(new)
-        if state is None or (before.labels is after.labels and before.eligible == after.eligible):
-            return ()
+    def on_node(self, old: NodeState | None, new: NodeState | None) -> Iterator[Change]:
+        """Move the pods of a node whose labels or eligibility changed.
+
+        The changes of an eligible node say where pods came near others; what they do not say is
+        announced: where pods were near others before, and what of a node that is not eligible.
+        """
+        state, before, after = new or old, _NodeView(old), _NodeView(new)
+        if state is None or before.counts_as(after):
+            return
         in_use = {*self.queries.topology_keys, *self._terms.topology_keys}
-        keys = [key for key in in_use if _domain(before, key) != _domain(after, key)]
+        keys = [key for key in in_use if before.domain(key) != after.domain(key)]
         info = self._cluster.node_info(state.node.name)
         if not keys or info is None:
-            return ()
-        resolved: list[PodKey] = []
-        if before.eligible:
-            resolved = self._terms.violated_by_node(info, before.labels, keys)
+            return
+        if before.is_ready:
+            resolved = self._terms.violated_by_node(info, before.topology.labels, keys)
         for pod in info.active.values():
-            self._move_pod(pod, keys, before, after)
-        return _resolved_changes(resolved)
+            self._move_pod(pod, keys, before.topology, after.topology)
+        if before.is_ready:
+            yield from _resolved_changes(resolved)
+        if after.is_ready and not after.topology.eligible:
+            labels = after.topology.labels
+            if found := dict.fromkeys(self._terms.owners_near_pods_of(info, labels, keys)):
+                yield ForbiddenPodsChanged(tuple(found))
 
-    def on_object(self, old: ClusterObject | None, new: ClusterObject | None) -> tuple[()]:
-        """Invalidate queries with a namespaceSelector when a namespace's labels changed."""
+    def on_object(self, old: ClusterObject | None, new: ClusterObject | None) -> tuple[Change, ...]:
+        """Follow a namespace's labels, which a namespaceSelector reads."""
+        namespace = new or old
         before = old.labels if isinstance(old, Namespace) else {}
         after = new.labels if isinstance(new, Namespace) else {}
-        if before != after:
-            self.queries.invalidate_namespace_selectors()
-        return ()
+        if before == after or not isinstance(namespace, Namespace):
+            return ()
+        queries = self.queries.follow_namespace(namespace.name, before, after)
+        found = dict.fromkeys(self._terms.owners_selecting(namespace.name, queries))
+        return (ForbiddenPodsChanged(tuple(found)),) if found else ()
 
     def answers(self) -> object:
         """Return what the index answers for every pod, and for every term in use."""
@@ -195,18 +223,25 @@ class PodAffinity(Index):
                 }
                 for pod in pods
             },
+            "forbidden in sweep": {pod.uid: self._forbidden_in_sweep(pod) for pod in active},
             "matches": [
-                _by_domain(self.matching_term(term, pod.namespace))
+                _by_domain(self.matching_term(term, pod))
                 for pod in sorted(active, key=lambda pod: pod.uid)
                 for term in (*pod.spec.pod_affinity, *pod.spec.anti_affinity)
             ],
         }
 
-    def _forbidden(self, pod: Pod) -> list[set[PodKey] | None]:
+    def _forbidden(self, pod: Pod) -> list[set[PodKey]]:
         info = self._cluster.node_info(pod.node)
         if info is None or info.node is None:
             return []
-        nearby = (pods for _, pods in self.forbidden_near(pod, info.node))
+        return [{p.uid for p in pods} for _, pods in self.forbidden_near(pod, info.node)]
+
+    def _forbidden_in_sweep(self, pod: Pod) -> list[set[PodKey] | None]:
+        info = self._cluster.node_info(pod.node)
+        if info is None or info.node is None:
+            return []
+        nearby = (pods for _, pods in self.forbidden_in_sweep(pod, info.node))
         return [None if pods is None else {p.uid for p in pods} for pods in nearby]
 
     def _remove_pod(
@@ -222,13 +257,11 @@ class PodAffinity(Index):
         for query in left:
             for domains in query.domains.values():
                 domains.remove_pod(pod.uid, node)
-        if not node.eligible:
-            return ()
         owners = [
             uid
             for query in left
             for term in self._terms.terms_of(query)
-            for uid in self._terms.owners_near(term, pod.node, node.labels)
+            for uid in self._terms.owners_near(term, node.labels)
             if uid != pod.uid
         ]
         return _resolved_changes(owners)
@@ -268,12 +301,33 @@ def _is_same_to_queries(old: Pod, new: Pod) -> bool:
 
 
 def _has_same_terms(old: Pod, new: Pod) -> bool:
-    return old.node == new.node and old.spec.anti_affinity is new.spec.anti_affinity
+    return (
+        old.node == new.node
+        and old.spec.anti_affinity is new.spec.anti_affinity
+        and (old.labels is new.labels or not depend_on_labels(new.spec.anti_affinity))
+    )
 
 
-def _domain(node: NodeTopology, key: str) -> tuple[str, bool] | None:
-    value = node.labels.get(key)
-    return None if value is None else (value, node.eligible)
+class _NodeView:
+    """What of a node decides which pods are near each other, and whether its own count."""
+
+    __slots__ = ("is_ready", "topology")
+
+    def __init__(self, state: NodeState | None) -> None:
+        self.topology = topology(state)
+        self.is_ready = state is not None and state.node.is_ready
+
+    def counts_as(self, other: "_NodeView") -> bool:
+        mine, theirs = self.topology, other.topology
+        return (
+            mine.labels is theirs.labels
+            and mine.eligible == theirs.eligible
+            and self.is_ready == other.is_ready
+        )
+
+    def domain(self, key: str) -> tuple[str, bool, bool] | None:
+        value = self.topology.labels.get(key)
+        return None if value is None else (value, self.topology.eligible, self.is_ready)
 
 
 def _resolved_changes(pods: Iterable[PodKey]) -> Iterable[Change]:

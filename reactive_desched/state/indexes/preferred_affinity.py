@@ -15,7 +15,7 @@ from reactive_desched.model.objects import Node, Pod, PodKey
 
 
 class BestPreferenceChanged(PodsChange, frozen=True, gc=False):
-    """The best weight that any node has for these pods' preferred node affinity changed."""
+    """Another node meets these pods' preferred node affinity better than theirs, or no longer."""
 
 
 class PreferredAffinity(Index):
@@ -29,7 +29,8 @@ class PreferredAffinity(Index):
     def __init__(self, cluster: Cluster, args: Hashable = None) -> None:
         super().__init__(cluster, args)
         self._classes: dict[int, _PreferenceClass] = {}
-        for pod in cluster.store(Pod):
+        self._pods = cluster.store(Pod)
+        for pod in self._pods:
             self._add_pod(pod)
 
     def weights(self, affinity: NodeAffinity, node: str) -> tuple[int, int]:
@@ -40,6 +41,18 @@ class PreferredAffinity(Index):
         if not preference.built:
             self._build(preference)
         return preference.weights.get(node, 0), preference.best
+
+    def better_nodes(self, affinity: NodeAffinity, node: str) -> frozenset[str]:
+        """Name the eligible nodes that have a higher weight than this one.
+
+        Until a weight changes, every call with the same weight returns the same set.
+        """
+        preference = self._classes.get(id(affinity))
+        if preference is None:
+            preference = _PreferenceClass(affinity)
+        if not preference.built:
+            self._build(preference)
+        return preference.better_than(preference.weights.get(node, 0))
 
     def on_pod(self, old: Pod | None, new: Pod | None) -> tuple[Change, ...]:
         """Count an active pod for its affinity."""
@@ -67,7 +80,18 @@ class PreferredAffinity(Index):
         keys = None if changed is None else {key for key, _ in changed}
         for preference in self._classes.values():
             if preference.built and (keys is None or not preference.label_keys.isdisjoint(keys)):
-                yield from preference.update(before, after)
+                yield from self._announced(preference, preference.update(before, after))
+
+    def _announced(self, preference: "_PreferenceClass", weight: int) -> Iterator[Change]:
+        """Announce the pods whose nodes have less than a weight that a node has now, or had."""
+        affected = [
+            uid
+            for uid in preference.pods
+            if (pod := self._pods.get(uid)) is not None
+            and preference.weights.get(pod.node, 0) < weight
+        ]
+        if affected:
+            yield BestPreferenceChanged(tuple(affected))
 
     def answers(self) -> object:
         """Return the weights of each active pod's preferences, and the pods that share them."""
@@ -77,7 +101,17 @@ class PreferredAffinity(Index):
             if pod.is_active and pod.spec.node_affinity is not None
             for info in self._cluster.node_infos()
         }
-        return weights, {frozenset(preference.pods) for preference in self._classes.values()}
+        better = {
+            (pod.uid, info.name): self.better_nodes(pod.spec.node_affinity, info.name)
+            for pod in self._cluster.store(Pod)
+            if pod.is_active and pod.spec.node_affinity is not None
+            for info in self._cluster.node_infos()
+        }
+        return (
+            weights,
+            better,
+            {frozenset(preference.pods) for preference in self._classes.values()},
+        )
 
     def _add_pod(self, pod: Pod) -> None:
         affinity = pod.spec.node_affinity
@@ -110,7 +144,7 @@ class _PreferenceClass:
     `built` is False until the first question: until then no node has been weighed.
     """
 
-    __slots__ = ("affinity", "built", "label_keys", "pods", "weight_counts", "weights")
+    __slots__ = ("_better", "affinity", "built", "label_keys", "pods", "weight_counts", "weights")
 
     def __init__(self, affinity: NodeAffinity) -> None:
         self.affinity = affinity
@@ -120,19 +154,31 @@ class _PreferenceClass:
         self.pods: dict[PodKey, None] = {}
         self.weights: dict[str, int] = {}
         self.weight_counts: Counter[int] = Counter()
+        self._better: dict[int, frozenset[str]] = {}
         self.built = False
 
     @property
     def best(self) -> int:
         return max(self.weight_counts, default=0)
 
+    def better_than(self, weight: int) -> frozenset[str]:
+        """Name the nodes with more than a weight; kept until a weight changes."""
+        found = self._better.get(weight)
+        if found is None:
+            better = (name for name, its_own in self.weights.items() if its_own > weight)
+            found = self._better[weight] = frozenset(better)
+        return found
+
     def set_node(self, node: Node) -> None:
+        """Weigh a node."""
         self.remove_node(node.name)
         weight = preferred_weight(self.affinity.preferred, node.name, node.labels)
         self.weights[node.name] = weight
         self.weight_counts[weight] += 1
 
     def remove_node(self, name: str) -> None:
+        """Forget a node."""
+        self._better.clear()
         weight = self.weights.pop(name, None)
         if weight is None:
             return
@@ -140,12 +186,13 @@ class _PreferenceClass:
         if not self.weight_counts[weight]:
             del self.weight_counts[weight]
 
-    def update(self, old: Node | None, new: Node | None) -> Iterator[Change]:
-        """Replace a node's weight; announce another best weight."""
-        best = self.best
+    def update(self, old: Node | None, new: Node | None) -> int:
+        """Replace a node's weight; return the higher one of both, 0 where they are the same."""
+        name = "" if (node := new or old) is None else node.name
+        before = self.weights.get(name, 0)
         if new is not None:
             self.set_node(new)
         elif old is not None:
             self.remove_node(old.name)
-        if self.best != best:
-            yield BestPreferenceChanged(tuple(self.pods))
+        after = self.weights.get(name, 0)
+        return 0 if before == after else max(before, after)

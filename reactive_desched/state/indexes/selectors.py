@@ -259,14 +259,29 @@ class SelectorQueries:
             return before, after
         return [s for s in before if s not in after], [s for s in after if s not in before]
 
-    def invalidate_namespace_selectors(self) -> None:
-        """Drop the domains of queries with a namespaceSelector: a namespace's labels changed."""
-        for query in self._cluster_wide or ():
-            if (
-                query.scope.namespace_selector is not None
-                and not query.scope.namespace_selector.is_empty
-            ):
-                self._clear_domains(query)
+    def pods_with_labels(self, query: SelectorQuery, namespace: str) -> Iterator[Pod]:
+        """Return the active pods of a namespace that match a query's selector, in scope or not."""
+        if not query.is_valid:
+            return
+        for labels, uids in self._namespace_pods.by_labels(namespace):
+            if query.selector.matches(labels):
+                for pod in filter(None, map(self._pods.get, uids)):
+                    if pod.is_active:
+                        yield pod
+
+    def follow_namespace(self, name: str, old: Labels, new: Labels) -> list[SelectorQuery]:
+        """Follow a namespace's labels: return the queries that select it now, or no longer.
+
+        Their domains are dropped, and built again when they are asked for.
+        """
+        changed = [
+            query
+            for query in self._cluster_wide or ()
+            if query.scope.covers(name, old) != query.scope.covers(name, new)
+        ]
+        for query in changed:
+            self._clear_domains(query)
+        return changed
 
     def _namespace_labels(self, namespace: str) -> Labels:
         found = self._namespaces.get(namespace)

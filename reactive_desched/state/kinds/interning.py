@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         PodSpec,
         PodStatus,
         TopologySpreadConstraint,
+        WeightedPodAffinityTerm,
     )
     from reactive_desched.model.resources import ResourceList
     from reactive_desched.model.taints import Tolerations
@@ -152,6 +153,9 @@ class InternTables:
         self.node_affinities: InternTable[bytes, NodeAffinity] = InternTable("nodeAffinity", limit)
         self.pod_affinity_terms: InternTable[bytes, tuple[PodAffinityTerm, ...]] = InternTable(
             "podAffinity", limit
+        )
+        self.preferred_pod_terms: InternTable[bytes, tuple[WeightedPodAffinityTerm, ...]] = (
+            InternTable("preferredPodAffinity", limit)
         )
         self.spread_constraints: InternTable[bytes, tuple[TopologySpreadConstraint, ...]] = (
             InternTable("topologySpreadConstraints", limit)

@@ -8,6 +8,7 @@ from msgspec import Raw, field
 from msgspec.json import Decoder
 
 from reactive_desched.model.node_affinity import NodeAffinity
+from reactive_desched.model.node_scores import DEFAULT_CONTAINER_REQUESTS, SCORED_RESOURCES
 from reactive_desched.model.objects import (
     DEFAULT_SCHEDULER,
     RESTARTS_ALWAYS,
@@ -15,6 +16,7 @@ from reactive_desched.model.objects import (
     PodAffinityTerm,
     PodSpec,
     TopologySpreadConstraint,
+    WeightedPodAffinityTerm,
 )
 from reactive_desched.model.qos import ResourceRequirements, compute_qos_class
 from reactive_desched.model.quantities import parse_quantity
@@ -66,21 +68,24 @@ class ContainerPort(WireStruct, frozen=True, gc=False):
     host_ip: str = field(name="hostIP", default="")
 
 
-class RequiredTerms(WireStruct, frozen=True, gc=False):
-    """The required terms of a pod's affinity or anti-affinity to other pods."""
+class PodTerms(WireStruct, frozen=True, gc=False):
+    """The terms of a pod's affinity or anti-affinity to other pods."""
 
     required: Raw = field(name="requiredDuringSchedulingIgnoredDuringExecution", default=EMPTY_LIST)
+    preferred: Raw = field(
+        name="preferredDuringSchedulingIgnoredDuringExecution", default=EMPTY_LIST
+    )
 
 
-NO_REQUIRED_TERMS: Final = RequiredTerms()
+NO_TERMS: Final = PodTerms()
 
 
 class Affinity(WireStruct, frozen=True, gc=False):
     """A pod's affinity; each kind of affinity is interned on its own."""
 
     node_affinity: Raw = NULL
-    pod_affinity: RequiredTerms = NO_REQUIRED_TERMS
-    pod_anti_affinity: RequiredTerms = NO_REQUIRED_TERMS
+    pod_affinity: PodTerms = NO_TERMS
+    pod_anti_affinity: PodTerms = NO_TERMS
 
 
 class PvcVolumeSource(WireStruct, frozen=True, gc=False):
@@ -143,6 +148,7 @@ class SpecReader:
         self._decode_affinity: Final = Decoder(Affinity).decode
         self._decode_node_affinity: Final = Decoder(NodeAffinity).decode
         self._decode_terms: Final = Decoder(tuple[PodAffinityTerm, ...]).decode
+        self._decode_preferred: Final = Decoder(tuple[WeightedPodAffinityTerm, ...]).decode
         self._decode_spread: Final = Decoder(tuple[TopologySpreadConstraint, ...]).decode
         self._decode_ports: Final = Decoder(tuple[ContainerPort, ...]).decode
         self._decode_resources: Final = Decoder(WireResources).decode
@@ -172,7 +178,8 @@ class SpecReader:
         self, parts: WirePodSpec, request_key: bytes, *, has_local_storage: bool
     ) -> PodSpec:
         shared, affinity = self._tables, self._decode_affinity(parts.affinity)
-        terms, spread = shared.pod_affinity_terms, parts.topology_spread_constraints
+        terms, preferred = shared.pod_affinity_terms, shared.preferred_pod_terms
+        spread, decode_preferred = parts.topology_spread_constraints, self._decode_preferred
         return PodSpec(
             tolerations=intern_field(
                 shared.tolerations, parts.tolerations, self._decode_tolerations
@@ -189,12 +196,19 @@ class SpecReader:
             anti_affinity=intern_field(
                 terms, affinity.pod_anti_affinity.required, self._decode_terms
             ),
+            preferred_pod_affinity=intern_field(
+                preferred, affinity.pod_affinity.preferred, decode_preferred
+            ),
+            preferred_anti_affinity=intern_field(
+                preferred, affinity.pod_anti_affinity.preferred, decode_preferred
+            ),
             topology_spread_constraints=intern_field(
                 shared.spread_constraints, spread, self._decode_spread
             ),
             host_ports=tuple(self._host_ports(parts)),
             requests=self._pod_requests(parts, request_key),
             implicit_requests=self._implicit_requests(parts, request_key),
+            scored_requests=self._scored_requests(parts, request_key),
             qos_class=self._qos_class(parts, request_key),
             priority=self._decode_priority(parts.priority),
             has_local_storage=has_local_storage,
@@ -255,6 +269,24 @@ class SpecReader:
         return self._tables.requests.put(
             request_key, self._sum_requests(parts, self._container_requests)
         )
+
+    def _scored_requests(self, parts: WirePodSpec, request_key: bytes) -> ResourceList | None:
+        """Return cpu and memory with defaults; None where every container names both."""
+        containers = (*parts.containers, *parts.init_containers)
+        if all(
+            DEFAULT_CONTAINER_REQUESTS.keys() <= self._container_requests(c).keys()
+            for c in containers
+        ):
+            return None
+        key = request_key, "scored"
+        found = self._tables.requests.get(key)
+        if found is not None:
+            return found
+        total = self._sum_requests(
+            parts, lambda c: DEFAULT_CONTAINER_REQUESTS | self._container_requests(c)
+        )
+        scored = {resource: total[resource] for resource in SCORED_RESOURCES if resource in total}
+        return self._tables.requests.put(key, scored)
 
     def _implicit_requests(self, parts: WirePodSpec, request_key: bytes) -> tuple[str, ...]:
         """Name what no container requests; most pods have neither overhead nor such requests."""

@@ -1,0 +1,30 @@
+"""Chooses a node for a pod that waits, as the kube-scheduler with its default plugins would."""
+
+from reactive_desched.fit import bits
+from reactive_desched.fit.filters import NodeFilters
+from reactive_desched.fit.node_sets import NodeSets
+from reactive_desched.fit.scores import NodeScores
+from reactive_desched.model.objects import Pod
+from reactive_desched.state.view import ClusterView
+
+
+class AssumedScheduler:
+    """The kube-scheduler's filters and scores over the current cluster.
+
+    What the controller reserves for replacements does not count. Of nodes with the same score, of
+    which the kube-scheduler takes one by chance, it takes the first by name.
+    """
+
+    def __init__(self, view: ClusterView) -> None:
+        self._nodes = NodeSets(view)
+        self._filters = NodeFilters(self._nodes, view)
+        self._scores = NodeScores(self._nodes, view, self._filters.topology_spread)
+
+    def choose_node(self, pod: Pod) -> str:
+        """Name the node to which a pod is bound; empty where it fits on none that is ready."""
+        self._scores.update_nodes(self._nodes.sync())
+        fitting = self._filters.fitting(pod, self._nodes.ready)
+        if not fitting:
+            return ""
+        best = self._scores.best(pod, fitting)
+        return min(self._nodes.name(slot) for slot in bits.slots_in(best))

@@ -1,0 +1,342 @@
+"""Which of the nodes that fit a pod the kube-scheduler chooses, by its default scores.
+
+A score parts the nodes into few sets, one for each number of points; sums of scores part them
+further. So the best nodes of thousands are found without looking at each.
+"""
+
+from collections import Counter, OrderedDict
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Final, TypeVar
+
+from msgspec import Struct
+
+from reactive_desched.fit import bits
+from reactive_desched.fit.change_log import ChangeLog
+from reactive_desched.fit.node_sets import NodeSets, NodeUpdate
+from reactive_desched.fit.spread import TopologySpreadFilter
+from reactive_desched.model import node_scores
+from reactive_desched.model.objects import (
+    HOSTNAME_LABEL,
+    Node,
+    Pod,
+    TopologySpreadConstraint,
+    controller_of,
+)
+from reactive_desched.model.resources import CPU, MEMORY
+from reactive_desched.model.spread import soft_constraints
+from reactive_desched.model.taints import PREFER_NO_SCHEDULE, Taint, untolerated
+from reactive_desched.state.indexes.controller_spread import ControllerSpread
+from reactive_desched.state.indexes.pod_affinity import PodAffinity
+from reactive_desched.state.indexes.pod_attraction import PodAttraction, preferred_terms
+from reactive_desched.state.view import ClusterView
+
+MAX_SHAPES: Final = 200
+"""For so many different requests the scores of all nodes are kept; at the bound those that were
+used least recently are dropped, and computed again when they are asked for."""
+
+N = TypeVar("N", int, float)
+Parts = Mapping[N, int]
+"""Amounts, each with the slots that have it; the other slots have 0."""
+
+
+class _Shape(Struct, frozen=True):
+    """A pod's requests of cpu and memory, and those that NodeResourcesFit scores it by."""
+
+    cpu: int
+    memory: int
+    scored_cpu: int
+    scored_memory: int
+
+
+class _NodeUse(Struct, frozen=True, gc=False):
+    """A node's cpu and memory, what is requested of it, and what NodeResourcesFit adds to that."""
+
+    cpu: int = 0
+    memory: int = 0
+    requested_cpu: int = 0
+    requested_memory: int = 0
+    default_cpu: int = 0
+    default_memory: int = 0
+
+
+class _ResourceScores:
+    """The resource scores of every slot for pods of one shape, current up to a cursor."""
+
+    def __init__(self, shape: _Shape) -> None:
+        self._shape = shape
+        self._points: list[int] = []
+        self._slots: dict[int, int] = {}
+        self.cursor = -1
+
+    def follow(self, uses: list[_NodeUse], changed: Collection[int] | None) -> None:
+        """Score the slots that changed, or all of them."""
+        if changed is None or len(self._points) != len(uses):
+            self._points = [self._score(use) for use in uses]
+            slots: dict[int, list[int]] = {}
+            for slot, points in enumerate(self._points):
+                slots.setdefault(points, []).append(slot)
+            self._slots = {points: bits.of_slots(found) for points, found in slots.items()}
+            return
+        for slot in changed:
+            before, after = self._points[slot], self._score(uses[slot])
+            if before != after:
+                self._points[slot] = after
+                self._slots[before] &= ~(1 << slot)
+                self._slots[after] = self._slots.get(after, 0) | 1 << slot
+
+    def by_points(self) -> list[tuple[int, int]]:
+        """Return points with the slots that have them, most points first."""
+        return sorted(self._slots.items(), reverse=True)
+
+    def _score(self, use: _NodeUse) -> int:
+        shape = self._shape
+        found = node_scores.RESOURCES_FIT_WEIGHT * node_scores.least_allocated(
+            (use.cpu, use.requested_cpu + use.default_cpu + shape.scored_cpu),
+            (use.memory, use.requested_memory + use.default_memory + shape.scored_memory),
+        )
+        if shape.cpu or shape.memory:
+            found += node_scores.BALANCED_ALLOCATION_WEIGHT * node_scores.balanced_allocation(
+                (use.cpu, use.requested_cpu + shape.cpu),
+                (use.memory, use.requested_memory + shape.memory),
+            )
+        return found
+
+
+class NodeScores:
+    """The kube-scheduler's default scores, but for ImageLocality; call `update_nodes` first."""
+
+    def __init__(self, nodes: NodeSets, view: ClusterView, spread: TopologySpreadFilter) -> None:
+        self._nodes = nodes
+        self._view = view
+        self._spread = spread
+        self._changes: ChangeLog[int] = ChangeLog()
+        self._uses: list[_NodeUse] = []
+        self._soft_taints: list[tuple[Taint, ...]] = []
+        self._tainted: dict[tuple[Taint, ...], int] = {}
+        self._by_shape: OrderedDict[_Shape, _ResourceScores] = OrderedDict()
+
+    def update_nodes(self, updates: Iterable[NodeUpdate]) -> None:
+        """Follow the slots that `NodeSets.sync` refreshed."""
+        for update in updates:
+            slot = update.slot
+            while len(self._uses) <= slot:
+                self._uses.append(_NodeUse())
+                self._soft_taints.append(())
+            self._uses[slot] = self._use_of(slot)
+            self._update_taints(slot, self._nodes.node(slot))
+            self._changes.append(slot)
+
+    def best(self, pod: Pod, feasible: int) -> int:
+        """Return those of the slots that have the highest sum of weighted scores."""
+        totals: dict[int, int] = {0: feasible}
+        for weight, parts in self._scores(pod, feasible):
+            totals = _summed(totals, {weight * points: slots for points, slots in parts.items()})
+        by_points = self._resource_scores(pod).by_points()
+        highest, found = -1, 0
+        for total in sorted(totals, reverse=True):
+            for points, slots in by_points:
+                if total + points < highest:
+                    break
+                if here := totals[total] & slots:
+                    found = here if total + points > highest else found | here
+                    highest = total + points
+                    break
+        return found
+
+    # --- the scores ---
+
+    def _scores(self, pod: Pod, feasible: int) -> Iterator[tuple[int, Parts[int]]]:
+        yield node_scores.TAINT_TOLERATION_WEIGHT, self._taint_toleration(pod, feasible)
+        if pod.spec.node_affinity is not None and pod.spec.node_affinity.preferred:
+            yield node_scores.NODE_AFFINITY_WEIGHT, self._node_affinity(pod, feasible)
+        yield node_scores.INTER_POD_AFFINITY_WEIGHT, self._inter_pod_affinity(pod, feasible)
+        yield node_scores.TOPOLOGY_SPREAD_WEIGHT, self._topology_spread(pod, feasible)
+
+    def _taint_toleration(self, pod: Pod, feasible: int) -> Parts[int]:
+        tolerations = tuple(t for t in pod.spec.tolerations if t.effect in ("", PREFER_NO_SCHEDULE))
+        numbers: dict[int, int] = {0: feasible}
+        for taints, slots in self._tainted.items():
+            numbers = _summed(numbers, {sum(1 for _ in untolerated(tolerations, taints)): slots})
+        return _normalized(numbers, node_scores.fewest_best(numbers))
+
+    def _node_affinity(self, pod: Pod, feasible: int) -> Parts[int]:
+        weights: dict[int, int] = {0: feasible}
+        assert pod.spec.node_affinity is not None
+        for preferred in pod.spec.node_affinity.preferred:
+            matching = self._nodes.labels.matching_term(preferred.preference, feasible)
+            weights = _summed(weights, {preferred.weight: matching})
+        return _normalized(weights, node_scores.share_of_highest(weights))
+
+    def _inter_pod_affinity(self, pod: Pod, feasible: int) -> Parts[int]:
+        sums: dict[int, int] = {0: feasible}
+        for key, by_value in self._pull(pod).items():
+            slots: dict[int, int] = {}
+            for value, weight in by_value.items():
+                if weight:
+                    there = self._nodes.labels.with_label_in(key, (value,))
+                    slots[weight] = slots.get(weight, 0) | there
+            sums = _summed(sums, slots)
+        return _normalized(sums, node_scores.between_extremes(sums))
+
+    def _pull(self, pod: Pod) -> Mapping[str, Mapping[str, int]]:
+        """Sum what draws the pod to each domain: its own terms, and those of pods there."""
+        found = {
+            key: Counter(sums) for key, sums in self._view.index(PodAttraction).pull(pod).items()
+        }
+        affinity = self._view.index(PodAffinity)
+        for weight, term in preferred_terms(pod):
+            sums = found.setdefault(term.topology_key, Counter())
+            matching = affinity.matching_term(term, pod)
+            for value in matching.values():
+                sums[value] += weight * matching.count(value)
+        return found
+
+    def _topology_spread(self, pod: Pod, feasible: int) -> Parts[int]:
+        """Prefer domains with few of the pods that soft constraints count, or default ones.
+
+        Slots that lack the label of a soft constraint have no points; for default constraints such
+        a label is only left out.
+        """
+        soft, labels = soft_constraints(pod.spec), self._nodes.labels
+        counted, everywhere = feasible, self._nodes.existing
+        for constraint in soft:
+            labelled = labels.with_label(constraint.topology_key)
+            counted, everywhere = counted & labelled, everywhere & labelled
+        if soft:
+            counts = [self._spread.matching_pods(pod, each, everywhere) for each in soft]
+        elif pod.spec.topology_spread_constraints or not _is_spread_by_default(pod):
+            return {}
+        else:
+            soft = [*DEFAULT_CONSTRAINTS]
+            counts = [self._replicas(pod, each.topology_key) for each in soft]
+        costs: dict[float, int] = {0.0: counted}
+        for constraint, found in zip(soft, counts, strict=True):
+            costs = _summed(costs, self._spread_costs(constraint, found, counted))
+        rounded: dict[int, int] = {}
+        for cost, slots in costs.items():
+            whole = node_scores.rounded_cost(cost)
+            rounded[whole] = rounded.get(whole, 0) | slots
+        return _normalized(rounded, node_scores.least_spread_cost_best(rounded))
+
+    def _spread_costs(
+        self, constraint: TopologySpreadConstraint, counts: Mapping[str, int], counted: int
+    ) -> Parts[float]:
+        """Return what a constraint costs, with the slots where it costs that."""
+        key, labels = constraint.topology_key, self._nodes.labels
+        labelled = counted & labels.with_label(key)
+        if key == HOSTNAME_LABEL:
+            domains = counted.bit_count()
+        else:
+            values = labels.values(key)
+            domains = sum(1 for value in values if labels.with_label_in(key, (value,)) & counted)
+            domains += labelled != counted  # nodes without the label are a domain, too
+        by_count: dict[int, int] = {}
+        for value, count in counts.items():
+            there = labels.with_label_in(key, (value,)) & labelled
+            if count and there:
+                by_count[count] = by_count.get(count, 0) | there
+        for slots in tuple(by_count.values()):
+            labelled &= ~slots
+        by_count[0] = labelled
+        return {
+            node_scores.spread_cost(count, constraint.max_skew, domains): slots
+            for count, slots in by_count.items()
+        }
+
+    def _replicas(self, pod: Pod, key: str) -> dict[str, int]:
+        """Count the pods of the pod's controller by domain, on nodes that may take the pod."""
+        owner, nodes = controller_of(pod.owners), self._nodes
+        counts: Counter[str] = Counter()
+        among = nodes.labels.matching_pod(pod.spec, nodes.existing)
+        by_node = {} if owner is None else self._view.index(ControllerSpread).by_node(owner.uid)
+        for name, number in by_node.items():
+            slot = nodes.slot_of(name)
+            if slot is not None and among >> slot & 1:
+                counts[nodes.labels.value(key, slot) or ""] += number
+        return counts
+
+    def _resource_scores(self, pod: Pod) -> _ResourceScores:
+        spec = pod.spec
+        scored = spec.requests if spec.scored_requests is None else spec.scored_requests
+        shape = _Shape(
+            spec.requests.get(CPU, 0),
+            spec.requests.get(MEMORY, 0),
+            scored.get(CPU, 0),
+            scored.get(MEMORY, 0),
+        )
+        found = self._by_shape.pop(shape, None) or _ResourceScores(shape)
+        self._by_shape[shape] = found
+        if len(self._by_shape) > MAX_SHAPES:
+            self._by_shape.popitem(last=False)
+        found.follow(self._uses, self._changes.since(found.cursor))
+        found.cursor = self._changes.end
+        return found
+
+    # --- following the nodes ---
+
+    def _use_of(self, slot: int) -> _NodeUse:
+        node, info = self._nodes.node(slot), self._nodes.node_info(slot)
+        if node is None or info is None:
+            return _NodeUse()
+        cpu, memory = node.allocatable.get(CPU, 0), node.allocatable.get(MEMORY, 0)
+        defaults = Counter[str]()
+        for pod in info.active.values():
+            if (scored := pod.spec.scored_requests) is not None:
+                defaults.update(scored)
+                defaults.subtract(pod.spec.requests)
+        return _NodeUse(
+            cpu,
+            memory,
+            cpu - self._nodes.free.free_in(CPU, slot),
+            memory - self._nodes.free.free_in(MEMORY, slot),
+            defaults[CPU],
+            defaults[MEMORY],
+        )
+
+    def _update_taints(self, slot: int, node: Node | None) -> None:
+        taints = () if node is None else node.taints
+        soft = tuple(taint for taint in taints if taint.effect == PREFER_NO_SCHEDULE)
+        before = self._soft_taints[slot]
+        if soft == before:
+            return
+        self._soft_taints[slot] = soft
+        if before:
+            left = self._tainted[before] & ~(1 << slot)
+            if left:
+                self._tainted[before] = left
+            else:
+                del self._tainted[before]
+        if soft:
+            self._tainted[soft] = self._tainted.get(soft, 0) | 1 << slot
+
+
+DEFAULT_CONSTRAINTS: Final = tuple(
+    TopologySpreadConstraint(max_skew, key) for key, max_skew in node_scores.DEFAULT_SPREAD
+)
+
+
+def _is_spread_by_default(pod: Pod) -> bool:
+    owner = controller_of(pod.owners)
+    return owner is not None and owner.kind in node_scores.DEFAULT_SPREAD_OWNERS
+
+
+def _summed(sums: Parts[N], amounts: Parts[N]) -> dict[N, int]:
+    """Add amounts to what slots have; the slots of each amount are disjoint."""
+    found: dict[N, int] = {}
+    for total, slots in sums.items():
+        left = slots
+        for amount, among in amounts.items():
+            if here := left & among:
+                found[total + amount] = found.get(total + amount, 0) | here
+                left ^= here
+        if left:
+            found[total] = found.get(total, 0) | left
+    return found
+
+
+def _normalized(raw: Parts[int], points: Mapping[int, int]) -> dict[int, int]:
+    """Return points with their slots."""
+    found: dict[int, int] = {}
+    for score, slots in raw.items():
+        found[points[score]] = found.get(points[score], 0) | slots
+    return found
