@@ -14,6 +14,7 @@ from typing import Final
 from reactive_desched.api.index import NodeInfo
 from reactive_desched.api.plugin import View
 from reactive_desched.model.node_affinity import preferred_weight
+from reactive_desched.model.node_marks import is_being_emptied
 from reactive_desched.model.objects import HOSTNAME_LABEL, ZONE_LABEL, Node, Pod, controller_of
 from reactive_desched.model.resources import CPU, MEMORY, PODS, ResourceList
 from reactive_desched.model.taints import HARD_EFFECTS, PREFER_NO_SCHEDULE, untolerated
@@ -178,8 +179,8 @@ def _controller_uid(pod: Pod) -> str | None:
 
 
 def _admits(node: Node | None, pod: Pod) -> bool:
-    """Say whether a node takes a pod by its taints, and is not cordoned."""
-    if node is None or node.unschedulable or not node.is_ready:
+    """Say whether a node takes a pod by its taints, is not cordoned, and will stay."""
+    if node is None or node.unschedulable or not node.is_ready or is_being_emptied(node):
         return False
     hard = [taint for taint in node.taints if taint.effect in HARD_EFFECTS]
     return not hard or next(untolerated(pod.spec.tolerations, hard), None) is None

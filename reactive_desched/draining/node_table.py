@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from reactive_desched.api.plugin import View
 from reactive_desched.draining.obstacles import Destinations, Obstacles, named
 from reactive_desched.draining.room import left_on
+from reactive_desched.model.node_marks import is_being_emptied
 from reactive_desched.model.node_table import ClassifiedNode, NodeRole, NodeRows, NodeTable
 from reactive_desched.model.objects import Pod
 from reactive_desched.model.resources import add_resources
@@ -90,18 +91,23 @@ def _room(pool: NodeUtilization) -> dict[str, int]:
 
 
 def _kept_out(pool: NodeUtilization) -> str:
-    """Name the nodes that might take pods if they were not cordoned, or were ready."""
-    rule = pool.rule
-    cordoned = [
-        name
-        for name, use in sorted(pool.uses().items())
-        if use.node.unschedulable
-        and rule.is_destination(replace(use.node, unschedulable=False), use.node_class)
-    ]
+    """Name the nodes that might take pods if they were not cordoned or emptied, or were ready."""
+    cordoned: list[str] = []
+    emptied: list[str] = []
+    for name, use in sorted(pool.uses().items()):
+        node = use.node
+        is_open = replace(node, unschedulable=False, is_terminating=False, taints=())
+        if not pool.rule.is_open(node) and pool.rule.is_destination(is_open, use.node_class):
+            (emptied if is_being_emptied(node) else cordoned).append(name)
     unready = sorted(node.name for node in pool.unready())
+    reasons = (
+        (cordoned, "cordoned"),
+        (emptied, "being deleted or emptied"),
+        (unready, "not ready"),
+    )
     texts = [
         f"{named(names)} {'is' if len(names) == 1 else 'are'} {what}"
-        for names, what in ((cordoned, "cordoned"), (unready, "not ready"))
+        for names, what in reasons
         if names
     ]
     return f" ({'; '.join(texts)})" if texts else ""

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from reactive_desched.model.koordinator import is_prod
 from reactive_desched.model.labels import EVERYTHING, Selector
+from reactive_desched.model.node_marks import is_being_emptied
 from reactive_desched.model.objects import Node, Pod
 from reactive_desched.model.resources import MEMORY, PODS, ResourceList
 from reactive_desched.model.usage import NodeMetric, NodeUsage
@@ -25,7 +26,7 @@ NO_BOUND: Final = 2**63 - 1
 """The threshold of a resource that a node lacks, as an amount: nothing is above it."""
 
 _NO_ROOM: Final = -1
-"""The low threshold of a node that a level is not about: nothing is within it."""
+"""The low threshold of a node that a level is not about, or that is emptied: nothing is within."""
 
 
 class Level(Enum):
@@ -386,7 +387,17 @@ def ceilings(rule: LoadRule, load: NodeLoad, means: Means | None) -> Ceilings:
             *_amounts_around(rule.node, means.node, capacity),
             *_amounts_around(rule.prod, means.prod, capacity),
         )
-    return found if all(capacity) or not rule.follows_pods else _of_what_there_is(rule, load, found)
+    if not rule.follows_pods:
+        return found
+    if not all(capacity):
+        found = _of_what_there_is(rule, load, found)
+    return _without_room(found) if is_being_emptied(load.node) else found
+
+
+def _without_room(limits: Ceilings) -> Ceilings:
+    """Return the thresholds of a node that is being deleted or emptied: it takes no pods."""
+    nothing = (_NO_ROOM,) * len(limits.node_low)
+    return Ceilings(nothing, limits.node_high, nothing, limits.prod_high)
 
 
 def _of_what_there_is(rule: LoadRule, load: NodeLoad, limits: Ceilings) -> Ceilings:

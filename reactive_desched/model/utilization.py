@@ -13,6 +13,7 @@ from typing import ClassVar, Final
 
 from msgspec import Struct
 
+from reactive_desched.model.node_marks import is_being_emptied
 from reactive_desched.model.objects import Node
 from reactive_desched.model.resources import CPU, MEMORY, PODS, ResourceList
 from reactive_desched.model.usage import NodeUsage
@@ -161,8 +162,8 @@ class UtilizationRule(Struct, frozen=True):
 
     A threshold is about the nodes that have some of its resource, and a node without any resource
     of a threshold neither gives pods nor takes them. With `as_upstream`, as the SIG descheduler
-    counts, a node uses 0 % of what it lacks, what an in-place resize adds does not count, and no
-    node is filled beyond its low thresholds.
+    counts, a node uses 0 % of what it lacks, what an in-place resize adds does not count, no node
+    is filled beyond its low thresholds, and one that is being deleted or emptied takes pods.
     """
 
     gives: ClassVar[str]
@@ -197,6 +198,10 @@ class UtilizationRule(Struct, frozen=True):
             return found
         offered = {r: 0.0 for r in limited if r in used and capacity_of(node, r) is not None}
         return {**offered, **found}
+
+    def is_open(self, node: Node) -> bool:
+        """Say whether pods may be moved to the node: it is not cordoned, and will stay."""
+        return not node.unschedulable and (self.as_upstream or not is_being_emptied(node))
 
     def is_source(self, node: Node, node_class: NodeClass) -> bool:
         """Say whether the node gives pods away."""

@@ -25,6 +25,7 @@ from reactive_desched.model.decisions import Decision
 from reactive_desched.model.findings import AllNodesBut, Finding, RequeueAfter
 from reactive_desched.model.objects import Node, Pod
 from reactive_desched.model.subjects import NodeSubject
+from reactive_desched.state.indexes.emptied_nodes import EmptiedNodes, EmptiedNodesChanged
 from reactive_desched.state.indexes.replica_spread import (
     UNSCHEDULED,
     ReplicaGroup,
@@ -64,8 +65,8 @@ class DuplicatesPlugin(BalancePlugin[ReplicaGroup, DuplicatesArgs]):
     """
 
     name = "RemoveDuplicates"
-    indexes = (ReplicaSpread,)
-    reacts_to = (Resynced, ReplicaSpreadChanged, PodEvictabilityChanged)
+    indexes = (ReplicaSpread, EmptiedNodes)
+    reacts_to = (Resynced, ReplicaSpreadChanged, EmptiedNodesChanged, PodEvictabilityChanged)
     sweep_filters = SweepFilters.NONE
 
     def matters(self, change: Change) -> bool:
@@ -102,7 +103,7 @@ class DuplicatesPlugin(BalancePlugin[ReplicaGroup, DuplicatesArgs]):
         if awaited := _awaited_pods(subject, replicas, view):
             replicas.total += awaited
             yield RequeueAfter(_LOOK_AGAIN_S)
-        yield from self._even_out(subject, replicas, view)
+        yield from self._even_out(subject, replicas, view, view.index(EmptiedNodes).names)
 
     def describe(self, pod: Pod, view: View) -> str:
         """Say for each owner how many of its pods are on the node, of how many."""
@@ -160,12 +161,17 @@ class DuplicatesPlugin(BalancePlugin[ReplicaGroup, DuplicatesArgs]):
         return _Evictability.LEAVES if view.is_leaving(pod) else _Evictability.MAY_LEAVE
 
     def _even_out(
-        self, group: ReplicaGroup, replicas: "_Replicas", view: View
+        self, group: ReplicaGroup, replicas: "_Replicas", view: View, closed: Collection[str] = ()
     ) -> Generator[Finding, Decision, str]:
-        """Propose what each node holds beyond its share; return the scope whose limit ended it."""
+        """Propose what each node holds beyond its share; return the scope whose limit ended it.
+
+        No pod is expected on a `closed` node.
+        """
         crowds = replicas.crowds()
         movable = [pod for crowd in crowds for pod in crowd.movable]
         possible = _possible_nodes(movable, view.index(ReplicaSpread))
+        if closed:
+            possible = {name for name in possible if name not in closed}
         if not possible:
             return ""
         share = ceil(replicas.total / len(possible))

@@ -131,7 +131,7 @@ class PackRule(UtilizationRule, frozen=True):
     def is_destination(self, node: Node, node_class: NodeClass) -> bool:
         """Say whether the node takes pods, which a cordoned one does not."""
         used_well = node_class in (NodeClass.APPROPRIATELY_UTILIZED, NodeClass.OVERUTILIZED)
-        return used_well and not node.unschedulable
+        return used_well and self.is_open(node)
 
     def can_act(self, sources: int, destinations: int) -> bool:
         """Say whether there is a destination, and more sources than are left alone."""

@@ -200,7 +200,7 @@ class SpreadRule(UtilizationRule, frozen=True):
 
     def is_destination(self, node: Node, node_class: NodeClass) -> bool:
         """Say whether the node takes pods."""
-        return node_class is NodeClass.UNDERUTILIZED and not node.unschedulable
+        return node_class is NodeClass.UNDERUTILIZED and self.is_open(node)
 
     def can_act(self, sources: int, destinations: int) -> bool:
         """Say whether there is a source, and more destinations than are left alone."""

@@ -1,7 +1,7 @@
 """The pods of a topology spread constraint are spread less evenly than it allows."""
 
 from bisect import bisect_left
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
 from enum import StrEnum
 from functools import cache
 from itertools import chain, islice
@@ -31,6 +31,7 @@ from reactive_desched.model.spread_moves import (
 )
 from reactive_desched.model.subjects import NodeSubject
 from reactive_desched.primitives.hints import nearest_name, quote, sole_near_name
+from reactive_desched.state.indexes.emptied_nodes import EmptiedNodes, EmptiedNodesChanged
 from reactive_desched.state.indexes.namespace_pods import NamespacePods
 from reactive_desched.state.indexes.spread_counts import SpreadCounts
 from reactive_desched.state.indexes.spread_groups import SpreadChanged, SpreadGroup, SpreadGroups
@@ -98,8 +99,8 @@ class TopologySpreadPlugin(BalancePlugin[SpreadGroup, TopologySpreadArgs]):
     """
 
     name = "RemovePodsViolatingTopologySpreadConstraint"
-    indexes = (SpreadGroups, NamespacePods)
-    reacts_to = (Resynced, SpreadChanged, PodEvictabilityChanged)
+    indexes = (SpreadGroups, NamespacePods, EmptiedNodes)
+    reacts_to = (Resynced, SpreadChanged, EmptiedNodesChanged, PodEvictabilityChanged)
 
     def subjects(self, change: Change, view: View) -> Iterable[SpreadGroup]:
         """Name the constraints whose skew passed maxSkew, or exceeds it and can be planned anew."""
@@ -119,7 +120,7 @@ class TopologySpreadPlugin(BalancePlugin[SpreadGroup, TopologySpreadArgs]):
         if companions := self._companions(subject, view):
             moves = self._plan_with_companions(subject, view, companions)
         else:
-            moves = self._plan(subject, view, _only_fewer_pods)
+            moves = self._plan(subject, view, _only_fewer_pods, _emptied_domains)
         for _ in view.expected_replacements(subject.namespace):
             yield RequeueAfter(REPLACEMENT_TIMEOUT_S)
             break
@@ -176,12 +177,22 @@ class TopologySpreadPlugin(BalancePlugin[SpreadGroup, TopologySpreadArgs]):
     def sweep(self, view: View) -> Plan:
         """Plan for every constraint before the first eviction, as upstream does."""
         groups = view.index(SpreadGroups).groups()
-        moves = [move for group in groups for move in self._plan(group, view, _any_number_of_pods)]
+        moves = [
+            move
+            for group in groups
+            for move in self._plan(group, view, _any_number_of_pods, _no_domains)
+        ]
         yield from _propose(move for move in moves if move.is_possible)
 
-    def _plan(self, group: SpreadGroup, view: View, size_limit: "_SizeLimit") -> list["_Move"]:
+    def _plan(
+        self,
+        group: SpreadGroup,
+        view: View,
+        size_limit: "_SizeLimit",
+        closed_domains: "_ClosedDomains",
+    ) -> list["_Move"]:
         """Choose the pods of a constraint that should leave, and the domains that may take them."""
-        if (spread := self._spread(group, view)) is None:
+        if (spread := self._spread(group, view, closed_domains)) is None:
             return []
         sizes = [domain.size for domain in spread.domains]
         moves: list[_Move] = []
@@ -202,7 +213,7 @@ class TopologySpreadPlugin(BalancePlugin[SpreadGroup, TopologySpreadArgs]):
         As many leave as without them; what makes the spread most even is proposed first, and what
         fits nowhere last.
         """
-        if (spread := self._spread(group, view)) is None:
+        if (spread := self._spread(group, view, _emptied_domains)) is None:
             return
         domains = {domain.value: domain for domain in spread.domains}
         sizes = {value: domain.size for value, domain in domains.items()}
@@ -230,7 +241,9 @@ class TopologySpreadPlugin(BalancePlugin[SpreadGroup, TopologySpreadArgs]):
             pick = _send(picks, leaves=fits)
         yield from misfits[:count]
 
-    def _spread(self, group: SpreadGroup, view: View) -> "_Spread | None":
+    def _spread(
+        self, group: SpreadGroup, view: View, closed_domains: "_ClosedDomains"
+    ) -> "_Spread | None":
         """Return how the pods of a constraint are spread; None where nothing is to be restored."""
         if not any(kind in group.declared for kind in self.args.constraints):
             return None
@@ -242,6 +255,10 @@ class TopologySpreadPlugin(BalancePlugin[SpreadGroup, TopologySpreadArgs]):
         domains = sorted((*occupied.values(), *empty), key=lambda each: (each.size, each.value))
         if domains[-1].size - domains[0].size <= group.max_skew:
             return None
+        if closed := closed_domains(group, view):
+            domains = [domain for domain in domains if domain.value not in closed]
+            if not domains or domains[-1].size - domains[0].size <= group.max_skew:
+                return None
         if not self._is_declared(group, domains, view):
             return None
         return _Spread(group, domains, view)
@@ -349,6 +366,27 @@ def _all_pods_by_domain(group: SpreadGroup, view: View) -> Mapping[str, int]:
 def _domain_of(pod: Pod, group: SpreadGroup, view: View) -> str | None:
     found = view.active_pod(pod.uid)
     return None if found is None else group.nodes.domain_of(found[1])
+
+
+_ClosedDomains = Callable[[SpreadGroup, View], Collection[str]]
+"""Says which domains of a constraint neither give pods nor take them."""
+
+
+def _no_domains(_group: SpreadGroup, _view: View) -> Collection[str]:
+    return ()
+
+
+def _emptied_domains(group: SpreadGroup, view: View) -> Collection[str]:
+    """Return the domains all of whose nodes are being deleted or emptied: they will be gone."""
+    emptied = view.index(EmptiedNodes).names
+    if not emptied:
+        return ()
+    closed: set[str] = set()
+    stay: set[str] = set()
+    for node in view.nodes():
+        if (domain := group.nodes.domain_of(node)) is not None:
+            (closed if node.name in emptied else stay).add(domain)
+    return closed - stay
 
 
 class _CountedPods(NamedTuple):

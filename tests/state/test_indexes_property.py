@@ -353,6 +353,7 @@ REZONED = [
         ("upsert", node(name, labels={ZONE_LABEL: "b", HOSTNAME_LABEL: name, "disk": disk}))
         for name, disk in (("n1", "ssd"), ("n2", "hdd"))
     ),
+    ("upsert", replace(node("n2", labels={ZONE_LABEL: "b", "disk": "hdd"}), is_terminating=True)),
     ("ask", None),
 ]
 RESIZED = [
