@@ -10,7 +10,7 @@ import pytest
 from bench.generate import Cluster, Dataset, ensure
 from bench.pod_json import DEDICATED_TAINT, FLAP_TAINT, PROBE_TAINT
 from bench.workloads import CANARY, generate_workloads, is_dedicated_node
-from reactive_desched.model.objects import Pod, ReplicaSet
+from reactive_desched.model.objects import Job, Pod, ReplicaSet
 from reactive_desched.model.taints import Taint, untolerated
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.indexes.owners import OwnerIndex
@@ -160,6 +160,8 @@ def test_every_replica_set_and_job_leads_to_a_controller_and_most_have_no_pods(
         assert kinds == [*kinds[:1], *([above[kinds[0]]] if kinds[0] in above else [])]
     with_pods = {owner.kind for owner in small.cluster.owners} & above.keys()
     assert with_pods == above.keys()
+    tries = [job.tries for job in state.store(Job)]
+    assert {each is not None and each.is_over for each in tries} == {True, False}
     owned = sum(owner.kind == "ReplicaSet" for owner in small.cluster.owners)
     assert owned < len(state.store(ReplicaSet)) / 3
 

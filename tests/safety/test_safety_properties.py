@@ -139,7 +139,16 @@ SCHEDULES = "gate/test_schedules.py"
 MOVES = "flow/test_follow_up.py"
 MEMORY = "flow/test_memory.py"
 BRAKES = "flow/test_brakes.py"
+WORK = "flow/test_unfinished_work.py"
 HELD_BY = {
+    "guard ResourceClaims": (
+        f"{WORK}::test_a_pod_with_a_claim_is_held_also_where_the_scheduler_made_it"
+    ),
+    "guard UnreplacedPods": (
+        f"{WORK}::test_a_pod_without_a_controller_is_held_also_one_that_has_another_owner"
+    ),
+    "guard JobTries": f"{WORK}::test_the_last_try_of_a_job_is_held_until_evictions_cost_none",
+    "guard Gangs": f"{WORK}::test_one_of_a_gang_is_held_until_no_other_pod_of_it_runs",
     "clock of creations": (
         f"{HISTORY}::test_a_replacement_is_created_after_the_api_servers_time_of_the_request"
     ),
