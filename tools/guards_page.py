@@ -98,6 +98,7 @@ podFailurePolicy:
       onPodConditions: [{{type: DisruptionTarget}}]
 ```
 
+A plugin of the extension point `balance` costs no Job a try: its pods are not wrong where they are, and would begin their work anew.
 The first rule that matches counts, as in the Job controller; with which code a container ends that is stopped is taken to be 143 or 137, whichever costs more.
 Any other pod that is run once, by a pipeline, a workflow or a custom job, is held: that its owner tries again is not known.
 Pods that are restarted without end are moved whatever owns them: what owns them keeps that many running, as Deployments, StatefulSets and their custom kin do.

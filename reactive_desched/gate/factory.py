@@ -76,7 +76,9 @@ class GateFactory:
         self._moving_limits = MovingLimits(view, self.moves, self.memory, config.controller.moves)
         self._workloads = Workloads(view, self._moving_of, clock)
         self.evictor_rules = controller_rules(self._workloads.in_flight)
-        self._guards = Guards(view, config.controller.guards, self._workloads)
+        self._guards = Guards(
+            view, config.controller.guards, self._workloads, config.policy.balancing_plugins
+        )
         self._policy_revision = config.policy.revision
         self._view = view
 
@@ -211,7 +213,7 @@ class GateFactory:
         self.policy_limits.reconfigure(config.policy.limits.by_scope(), window_s)
         self._plugin_limits.reconfigure(window_s)
         self.schedules.reconfigure(config.controller.budgets.schedules)
-        self._guards.reconfigure(config.controller.guards)
+        self._guards.reconfigure(config.controller.guards, config.policy.balancing_plugins)
         self.brakes.reconfigure(config.controller.brakes, now)
         self.node_fit.clear_unschedulable()
         self.moves.reconfigure(config)

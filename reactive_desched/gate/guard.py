@@ -15,11 +15,15 @@ from reactive_desched.state.view import ClusterView
 
 
 class GuardInputs(Struct, frozen=True):
-    """What a guard reads besides the finding: the cluster as it is now, and the settings."""
+    """What a guard reads besides the finding: the cluster as it is now, and the settings.
+
+    `balancing` names the plugins whose findings are about no fault of a pod's place.
+    """
 
     view: ClusterView
     settings: GuardSettings
     workloads: Workloads
+    balancing: frozenset[str]
 
     def node(self, finding: Finding) -> Node | None:
         """Return the Node that the pod is on."""

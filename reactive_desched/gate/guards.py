@@ -435,19 +435,25 @@ class Guards:
 
     name = "Guards"
 
-    def __init__(self, view: ClusterView, settings: GuardSettings, workloads: Workloads) -> None:
+    def __init__(
+        self,
+        view: ClusterView,
+        settings: GuardSettings,
+        workloads: Workloads,
+        balancing: frozenset[str] = frozenset(),
+    ) -> None:
         self._view = view
         self._workloads = workloads
-        self.reconfigure(settings)
+        self.reconfigure(settings, balancing)
 
     @property
     def indexes(self) -> tuple[type[Index], ...]:
         """The indexes that the guards read."""
         return tuple(kind for guard in GUARDS for kind in guard.indexes)
 
-    def reconfigure(self, settings: GuardSettings) -> None:
-        """Apply other settings."""
-        self._inputs = GuardInputs(self._view, settings, self._workloads)
+    def reconfigure(self, settings: GuardSettings, balancing: frozenset[str]) -> None:
+        """Apply other settings; `balancing` names the plugins that balance the cluster."""
+        self._inputs = GuardInputs(self._view, settings, self._workloads, balancing)
         self._by_plugin: dict[str, tuple[Guard, ...]] = {}
 
     def check(self, finding: Finding, now: float) -> Refuse | None:

@@ -16,6 +16,7 @@ from reactive_desched.model.job_evictions import tries_left_without
 from reactive_desched.model.job_tries import JobTries
 from reactive_desched.model.objects import Job, OwnerReference, Pod, controller_of
 from reactive_desched.model.opt_outs import EVICT, EvictWish, evict_wish, is_set
+from reactive_desched.model.rights import LIST_WATCH, Right
 from reactive_desched.model.wakes import WakeOnEviction, WakeOnPod, WakeOnWorkload
 from reactive_desched.policy.guards import GuardName
 from reactive_desched.primitives.ages import format_age
@@ -24,6 +25,8 @@ from reactive_desched.state.indexes.terminating_pods import TerminatingPods
 from reactive_desched.state.resources import JOBS
 
 _LET_GO: Final = f'the annotation {EVICT}: "true" on the pod lets it go'
+
+_TO_READ: Final = Right("batch", JOBS, LIST_WATCH)
 
 MAX_AWAITED: Final = 10
 """The end of so many other pods of a Job wakes one that is held; each looks at all of them."""
@@ -60,6 +63,13 @@ LAST_JOB_TRY: Final = GateReason(
     "The eviction counts as a failure, after which the pod's Job, or its index, has fewer tries "
     "left than `guards.minJobTriesLeft`; with none left it fails for good.",
     "guards.minJobTriesLeft",
+)
+TRY_FOR_BALANCE: Final = GateReason(
+    GuardName.JOB_TRIES,
+    "JobTryForBalance",
+    "The eviction costs the pod's Job one of its tries, and its plugin balances the cluster: the "
+    "pod is not wrong where it is, and would begin its work anew.",
+    "guards.ignoredBy",
 )
 JOB_MAKES_NO_POD: Final = GateReason(
     GuardName.JOB_TRIES,
@@ -156,25 +166,33 @@ def _too_few_tries(
     ]
     is_deleted = (finding.options or BY_EVICTION).policy is EvictionPolicy.DELETE
     left = tries_left_without(tries, pod, len(unseen) + len(terminating), is_deleted=is_deleted)
-    if left is None or left.tries >= inputs.settings.min_job_tries_left:
+    if left is None or not (wanted := inputs.settings.min_job_tries_left):
         return None
-    effect = f"would have {left.tries} more tries only" if left.tries else "would fail for good"
+    name, reason = f"Job {pod.namespace}/{owner.name}", LAST_JOB_TRY
+    if left.tries >= wanted:
+        if finding.plugin not in inputs.balancing:
+            return None
+        reason, effect = TRY_FOR_BALANCE, f"would lose a try to {finding.plugin}, which balances"
+    elif left.tries:
+        effect = f"would have {left.tries} more tries only"
+    else:
+        effect = "would fail for good"
     message = (
-        f"Job {pod.namespace}/{owner.name} {effect}: {left.why}; a podFailurePolicy that ignores "
-        f"DisruptionTarget makes evictions count for nothing, and {_LET_GO}"
+        f"{name} {effect}: {left.why}; a podFailurePolicy that ignores DisruptionTarget makes "
+        f"evictions count for nothing, and {_LET_GO}"
     )
     wakes = (
         WakeOnWorkload(owner.uid),
         *map(WakeOnEviction, unseen[:MAX_AWAITED]),
         *map(WakeOnPod, terminating[:MAX_AWAITED]),
     )
-    return Hold(LAST_JOB_TRY, message, wakes)
+    return Hold(reason, message, wakes)
 
 
 def _why_not_known(pod: Pod, owner: OwnerReference, inputs: GuardInputs) -> str:
     name = f"Job {pod.namespace}/{owner.name} of the pod"
     if not inputs.view.is_readable(JOBS):
-        return f"{name} was not read: grant or give jobs.batch; {_LET_GO}"
+        return f"{name} was not read, which takes {_TO_READ.rule}; {_LET_GO}"
     return f"{name} is not known, so neither is whether it would fail for good; {_LET_GO}"
 
 

@@ -63,6 +63,11 @@ class Policy(Struct, frozen=True):
     metrics_providers: tuple[MetricsProvider, ...] = ()
 
     @property
+    def balancing_plugins(self) -> frozenset[str]:
+        """The plugins that some profile enables to balance the cluster, where nothing is wrong."""
+        return frozenset(name for profile in self.profiles for name in profile.balance)
+
+    @property
     def metrics_sources(self) -> frozenset[str]:
         """The kinds of sources of measured use that the policy provides."""
         switched = {MetricsSourceKind.KUBERNETES} if self.metrics_collector_enabled else set()

@@ -156,7 +156,7 @@ def test_the_message_names_the_right_that_is_missing() -> None:
     decision = guards.check(Finding(of_job(), "Any", "why"), 0.0)
 
     assert decision is not None
-    assert "jobs.batch" in decision.message
+    assert "{apiGroups: [batch], resources: [jobs], verbs: [list, watch]}" in decision.message
 
 
 def test_a_job_that_makes_no_new_pod_keeps_those_it_has() -> None:
@@ -190,6 +190,32 @@ def test_a_setting_says_how_many_tries_are_to_be_left(
     tries = JobTries(6, failed=failed)
 
     assert check(of_job(), job(tries), minJobTriesLeft=wanted) == reason
+
+
+@pytest.mark.parametrize(
+    ("tries", "wanted", "reason"),
+    [
+        (JobTries(6), 1, "JobTryForBalance"),
+        (JobTries(0), 1, "LastJobTry"),
+        (JobTries(6, rules=(IGNORES,)), 1, ""),
+        (JobTries(6, is_over=True), 1, ""),
+        (JobTries(6), 0, ""),
+    ],
+)
+def test_a_plugin_that_balances_costs_no_job_a_try(
+    tries: JobTries, wanted: int, reason: str
+) -> None:
+    state = ClusterState()
+    state.upsert(job(tries))
+    view = ClusterView(state, lambda: 0.0)
+    workloads = Workloads(view, lambda _: 0, lambda: 0.0)
+    guards = Guards(view, settings(minJobTriesLeft=wanted), workloads, frozenset({"Balancing"}))
+
+    decision = guards.check(Finding(of_job(), "Balancing", "why"), 0.0)
+
+    assert ("" if decision is None else decision.reason) == reason
+    if tries == JobTries(6):
+        assert guards.check(Finding(of_job(), "Any", "why"), 0.0) is None
 
 
 def test_a_job_whose_pod_would_be_deleted_and_not_evicted_counts_it_although_it_ignores_disruptions() -> (  # noqa: E501
