@@ -79,6 +79,7 @@ async def build_parts(
     pulse = EventLoopPulse(health.add_heartbeat("event-loop", LIVENESS_TIMEOUT_S))
     usage = UsagePolling(active, pipeline, session, SystemClock(), Random(), deps.log)  # noqa: S311 -- jitter is no secret
     migration = build_migration(deps, session, pipeline, interned, events, recorder)
+    health.add_info_check("measured-use", usage.check)
     return Parts(
         pipeline, reflectors, probe, usage, migration, evictor, active, interned, health, pulse
     )

@@ -1,7 +1,7 @@
 """Polls the sources of measured use that the policy in force needs, into the controller."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from random import Random
 from typing import Any, Final
 
@@ -30,6 +30,7 @@ from reactive_desched.usage.poller import PollTimes, UsagePoller
 from reactive_desched.usage.smoothing import Levels, Smoother, SmoothingRule
 from reactive_desched.usage.source import UsageSource
 from reactive_desched.usage.sources import levels_by_source, open_sources, wanted_sources
+from reactive_desched.web.health import CheckResult
 
 CHECK_INTERVAL_S: Final = 1.0
 """How soon polling follows a reload of the policy or the settings."""
@@ -69,8 +70,16 @@ class UsagePolling:
             for result, count in poller.results.items():
                 counts[poller.source.name, result] += count
         yield POLLS.by_labels(counts)
-        by_source = Counter(sample.source for sample in self._state.store(NodeUsage))
+        by_source = Counter(
+            sample.source for sample in self._state.store(NodeUsage) if self.is_node(sample.node)
+        )
         yield SAMPLES.by_label({p.source.name: by_source[p.source.name] for p in self._pollers})
+
+    def check(self) -> CheckResult:
+        """Say what is wrong with each source that is polled."""
+        texts = [f"{poller.source.name}: {poller.problem or 'ok'}" for poller in self._pollers]
+        is_ok = not any(poller.problem for poller in self._pollers)
+        return CheckResult(is_ok, "; ".join(texts) or "no plugin goes by it")
 
     async def run(self) -> None:
         """Poll until cancelled."""
@@ -109,6 +118,16 @@ class UsagePolling:
     def remove(self, sample: NodeUsage) -> None:
         """Remove a sample: the use of its node is unknown."""
         self._apply(self._state.remove(sample))
+
+    def is_node(self, name: str) -> bool:
+        """Say whether there is a node of this name."""
+        return self._state.nodes.get(name) is not None
+
+    def judged_nodes(self) -> Iterable[str]:
+        """Name the eligible nodes; none before nodes are listed."""
+        controller = self._pipeline.controller
+        nodes = controller.view.nodes() if controller.readiness.synced.is_set() else ()
+        return (node.name for node in nodes)
 
     # --- what smoothing asks: a MeasuredCluster ---
 

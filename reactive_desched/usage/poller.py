@@ -1,6 +1,7 @@
 """Polls sources of measured use, and keeps the cluster state's samples smoothed and young."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from random import Random
 from typing import Final, Protocol
 
@@ -38,6 +39,14 @@ class UsageState(Protocol):
         """Remove a sample: the use of its node is unknown."""
         ...
 
+    def is_node(self, name: str) -> bool:
+        """Say whether there is a node of this name."""
+        ...
+
+    def judged_nodes(self) -> Iterable[str]:
+        """Name the nodes that plugins look at; none while the nodes are not listed."""
+        ...
+
 
 class PollTimes(Struct, frozen=True):
     """How often a source is asked, how long for, and how old a sample may become, in seconds."""
@@ -50,7 +59,9 @@ class PollTimes(Struct, frozen=True):
 class UsagePoller:
     """Polls one source until cancelled.
 
-    A failed poll keeps the samples that are not too old; it is logged when its reason changes.
+    A failed poll keeps the samples that are not too old; it is logged when its reason changes. So
+    is an answer that does not say what some nodes use, and the use of these is unknown: several
+    samples for one node, or samples of no node while nodes have none.
     """
 
     def __init__(
@@ -72,12 +83,17 @@ class UsagePoller:
         self._rng = rng
         self._log = log
         self._problem = ""
-        self._results = {"ok": 0, "failed": 0}
+        self._results = {"ok": 0, "incomplete": 0, "failed": 0}
 
     @property
     def results(self) -> Mapping[str, int]:
-        """How many polls went well, and how many failed."""
+        """How many polls went well, answered in part, and failed."""
         return self._results
+
+    @property
+    def problem(self) -> str:
+        """What was wrong with the last poll; empty for nothing."""
+        return self._problem
 
     async def run(self) -> None:
         """Poll until cancelled."""
@@ -94,20 +110,55 @@ class UsagePoller:
             with anyio.fail_after(self._times.timeout_s):
                 samples = await self.source.measure()
         except (UsageUnavailable, TimeoutError) as error:
-            self._report(str(error) or f"no answer within {self._times.timeout_s:g}s")
-        else:
-            await self._take_in(samples)
-            self._report("")
+            self._report(str(error) or f"no answer within {self._times.timeout_s:g}s", "failed")
+            self._expire()
+            return
+        problem = await self._take_in(samples)
         self._expire()
+        self._report(problem, "incomplete" if problem else "ok")
 
-    async def _take_in(self, samples: Iterable[NodeUsage]) -> None:
+    async def _take_in(self, samples: Iterable[NodeUsage]) -> str:
+        """Store samples; say what is wrong with the answer, if something is."""
+        several = _measured_twice(samples)
+        answered: set[str] = set()
         yielder = Yielder(self._clock, _SLICES)
         for sample in samples:
+            answered.add(sample.node)
+            if sample.node in several:
+                continue
             smoothed = self._smoother.take(sample, self._clock.wall())
             if smoothed is not None and not self._is_old(smoothed):
                 self._state.upsert(smoothed)
             if yielder.slice_over():
                 await yielder.yield_now()
+        if not several:
+            return self._strangers_problem(answered)
+        for sample in self._state.samples(self.source.name):
+            if sample.node in several:
+                self._state.remove(sample)
+        nodes = _count(len(several), "node has", "nodes have")
+        return (
+            f"{nodes} several samples, such as {min(several)}: their use is unknown until there is"
+            " one for each node"
+        )
+
+    def _strangers_problem(self, answered: Collection[str]) -> str:
+        """Say that samples are of no node, where nodes have none.
+
+        Samples of a node that is gone come for a while: they alone are no problem.
+        """
+        strangers = sorted(name for name in answered if not self._state.is_node(name))
+        if not strangers:
+            return ""
+        unmeasured = sorted(name for name in self._state.judged_nodes() if name not in answered)
+        if not unmeasured:
+            return ""
+        samples = _count(len(strangers), "sample is", "samples are")
+        nodes = _count(len(unmeasured), "node has", "nodes have")
+        return (
+            f'{samples} of no node, such as "{strangers[0]}", and {nodes} none, such as'
+            f" {unmeasured[0]}: a sample must have the name of its node"
+        )
 
     def _expire(self) -> None:
         self._smoother.forget_before(self._clock.wall() - self._times.max_age_s)
@@ -118,8 +169,8 @@ class UsagePoller:
     def _is_old(self, sample: NodeUsage) -> bool:
         return sample.is_older(self._times.max_age_s, self._clock.wall())
 
-    def _report(self, problem: str) -> None:
-        self._results["failed" if problem else "ok"] += 1
+    def _report(self, problem: str, result: str) -> None:
+        self._results[result] += 1
         if problem == self._problem:
             return
         self._problem = problem
@@ -127,3 +178,15 @@ class UsagePoller:
             self._log.warning("cannot measure", source=self.source.name, message=problem)
         else:
             self._log.info("measuring again", source=self.source.name)
+
+
+def _measured_twice(samples: Iterable[NodeUsage]) -> Collection[str]:
+    """Name the nodes with several samples; a source that makes them one by one has one of each."""
+    if not isinstance(samples, Collection):
+        return ()
+    counted = Counter(sample.node for sample in samples)
+    return {node for node, count in counted.items() if count > 1}
+
+
+def _count(number: int, one: str, several: str) -> str:
+    return f"{number:,} {one if number == 1 else several}"

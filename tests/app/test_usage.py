@@ -22,7 +22,9 @@ from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.documents import SourceText
 from reactive_desched.policy.load import load_sources
 from reactive_desched.state.cluster import ClusterState
+from reactive_desched.state.view import ClusterView
 from reactive_desched.testing.builders import node, pod
+from reactive_desched.web.health import CheckResult
 from tests.support.manual_clock import ManualClock, wait_until
 from tests.support.recording_logger import RecordingLogger
 from tests.support.sample_changes import SampleChanges
@@ -98,7 +100,11 @@ class Bench:
         self.session = Session(self.clock)
         self.log = RecordingLogger()
         self.active = ActiveConfig(config)
-        controller = SimpleNamespace(state=self.state, apply=self._apply)
+        view = ClusterView(self.state, self.clock.wall)
+        readiness = SimpleNamespace(synced=SimpleNamespace(is_set=lambda: True))
+        controller = SimpleNamespace(
+            state=self.state, apply=self._apply, view=view, readiness=readiness
+        )
         pipeline = SimpleNamespace(controller=controller, worker=SimpleNamespace(wake=lambda: None))
         self.polling = UsagePolling(
             self.active,
@@ -159,9 +165,28 @@ async def test_metrics_say_how_polls_went_and_how_many_nodes_are_known() -> None
     await bench.run(steps)
     assert found["usage_polls"] == {
         ("KubernetesMetrics", "ok"): 1,
+        ("KubernetesMetrics", "incomplete"): 0,
         ("KubernetesMetrics", "failed"): 0,
     }
     assert found["usage_samples"] == {("KubernetesMetrics",): 1}
+
+
+async def test_the_check_names_what_is_wrong_with_a_source() -> None:
+    bench = Bench(configuration())
+    bench.state.remove(node("n1"))
+    bench.state.upsert(node("n2"))
+    found: list[CheckResult] = [bench.polling.check()]
+
+    async def steps() -> None:
+        await wait_until(lambda: bool(bench.samples()))
+        await anyio.sleep(0.01)
+        found.append(bench.polling.check())
+
+    await bench.run(steps)
+    assert found[0] == CheckResult(ok=True, message="no plugin goes by it")
+    assert not found[1].ok
+    assert 'such as "n1"' in found[1].message
+    assert bench.log.values_of("cannot measure")[0]["source"] == "KubernetesMetrics"
 
 
 async def test_a_reload_that_changes_how_is_followed() -> None:

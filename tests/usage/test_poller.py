@@ -11,10 +11,14 @@ from reactive_desched.model.objects import Pod
 from reactive_desched.model.usage import NodeUsage
 from reactive_desched.usage.poller import PollTimes, UsagePoller
 from reactive_desched.usage.smoothing import Levels, Smoother, SmoothingRule
+from tests.support.golden import Golden
 from tests.support.manual_clock import ManualClock, wait_until
 from tests.support.recording_logger import RecordingLogger
 
 pytestmark = pytest.mark.anyio
+
+
+Answer = dict[str, int] | list[tuple[str, int]] | Exception
 
 
 class Source:
@@ -25,7 +29,7 @@ class Source:
 
     def __init__(self, clock: ManualClock) -> None:
         self._clock = clock
-        self.answers: list[dict[str, int] | Exception] = []
+        self.answers: list[Answer] = []
         self.asked_at: list[float] = []
 
     async def measure(self) -> Iterable[NodeUsage]:
@@ -34,7 +38,8 @@ class Source:
         if isinstance(answer, Exception):
             raise answer
         now_s = self._clock.wall()
-        return [NodeUsage("x", node, {"cpu": cpu}, now_s) for node, cpu in answer.items()]
+        pairs = answer.items() if isinstance(answer, dict) else answer
+        return [NodeUsage("x", node, {"cpu": cpu}, now_s) for node, cpu in pairs]
 
 
 class State:
@@ -42,6 +47,7 @@ class State:
 
     def __init__(self) -> None:
         self.stored: dict[str, NodeUsage] = {}
+        self.nodes = {"n1", "n2"}
 
     def samples(self, source: str) -> Sequence[NodeUsage]:
         assert source == "x"
@@ -52,6 +58,12 @@ class State:
 
     def remove(self, sample: NodeUsage) -> None:
         del self.stored[sample.node]
+
+    def is_node(self, name: str) -> bool:
+        return name in self.nodes
+
+    def judged_nodes(self) -> Iterable[str]:
+        return self.nodes
 
     def capacity(self, _node: str, _resource: str) -> int:
         return 1000
@@ -84,7 +96,7 @@ class Bench:
             log=self.log,
         )
 
-    async def poll(self, answer: dict[str, int] | Exception, later_s: float = 0) -> dict[str, int]:
+    async def poll(self, answer: Answer, later_s: float = 0) -> dict[str, int]:
         self.clock.advance(later_s)
         self.source.answers.append(answer)
         await self.poller.poll()
@@ -118,7 +130,7 @@ async def test_a_failed_poll_keeps_what_is_young_and_is_logged_once() -> None:
 
     await bench.poll({"n1": 1})
     assert bench.log.values_of("measuring again") == [{"source": "x"}]
-    assert bench.poller.results == {"ok": 2, "failed": 4}
+    assert bench.poller.results == {"ok": 2, "incomplete": 0, "failed": 4}
 
 
 async def test_what_is_too_old_when_it_comes_is_not_stored() -> None:
@@ -167,3 +179,39 @@ async def test_polls_come_at_the_interval_give_or_take_a_tenth() -> None:
 
     assert all(9 <= wait <= 11 for wait in waits)
     assert len(set(waits)) > 1, "two replicas do not ask in step"
+
+
+async def test_a_node_with_several_samples_is_unknown_and_named(golden: Golden) -> None:
+    bench = Bench()
+    await bench.poll({"n1": 100, "n2": 100})
+
+    assert await bench.poll([("n1", 100), ("n1", 900), ("n2", 200)], later_s=10) == {"n2": 200}
+    assert bench.poller.problem == golden()
+    assert bench.log.values_of("cannot measure") == [{"source": "x", "message": golden()}]
+    assert bench.poller.results == {"ok": 1, "incomplete": 1, "failed": 0}
+
+    assert await bench.poll({"n1": 100, "n2": 100}, later_s=10) == {"n1": 100, "n2": 100}
+    assert bench.poller.problem == ""
+
+
+async def test_samples_of_no_node_are_named_where_nodes_have_none(golden: Golden) -> None:
+    bench = Bench()
+    await bench.poll({"10.0.0.1:9100": 100, "10.0.0.2:9100": 100})
+
+    assert bench.poller.problem == golden()
+
+
+async def test_samples_of_a_node_that_is_gone_or_of_another_machine_are_no_problem() -> None:
+    bench = Bench(agree=2, of=3)
+    await bench.poll({"n1": 100, "n2": 100, "gone": 100})
+
+    assert bench.poller.problem == ""
+    assert bench.log.values_of("cannot measure") == []
+
+
+async def test_while_nodes_are_not_listed_no_sample_is_a_stranger_s() -> None:
+    bench = Bench()
+    bench.state.nodes = set()
+    await bench.poll({"n1": 100})
+
+    assert bench.poller.problem == ""
