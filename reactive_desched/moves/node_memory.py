@@ -113,6 +113,7 @@ class NodeMemory:
         self._changed_at: OrderedDict[str, float] = OrderedDict()
         self._arrivals: OrderedDict[NodeAndPlugin, float] = OrderedDict()
         self._streaks: OrderedDict[NodeAndPlugin, _Streak] = OrderedDict()
+        self._relieving: set[str] = set()  # plugins that evict to relieve nodes: there are few
 
     def reconfigure(self, settings: MoveSettings, *, policy_changed: bool) -> None:
         """Apply other settings; under another policy no node rests before it has to."""
@@ -124,6 +125,8 @@ class NodeMemory:
 
     def check(self, finding: Finding, now: float) -> Defer | Refuse | None:
         """Block a pod that a plugin would move from a node that cools down or rests."""
+        if finding.relieves_node:
+            self._relieving.add(finding.plugin)
         if finding.targets is None:
             return None
         return self._check_arrival(finding, now) or self._check_streak(finding, now)
@@ -204,9 +207,9 @@ class NodeMemory:
         return self._last_change_at > at
 
     def resting(self, now: float) -> Iterator[RestingNode]:
-        """Yield each node that rests from a plugin."""
+        """Yield each node that rests from a plugin; from one that relieves no node, none rests."""
         for (node, plugin), streak in self._streaks.items():
-            if now < (until := self._rest_ends(streak)):
+            if plugin in self._relieving and now < (until := self._rest_ends(streak)):
                 yield RestingNode(node, plugin, streak.count, streak.last_at, until)
 
     # --- what happens ---

@@ -4,18 +4,22 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from reactive_desched.model.decisions import Evict
+from reactive_desched.model.findings import Finding
 from reactive_desched.model.history import PastEviction, PastFollowUp
 from reactive_desched.moves import node_memory
 from reactive_desched.moves.listing import list_futile
 from reactive_desched.moves.node_memory import NodeMemory
 from reactive_desched.policy.moves import MoveSettings
+from reactive_desched.testing.builders import pod
 from tests.support.descheduled import DescheduledCluster
 from tests.support.golden import Golden
 from tests.support.moving import Moving, MovingArgs
 from tests.support.sim_world import SimulatedCluster
 
+RELIEVING = Finding(pod("x", on="n1"), "P", "too full", relieves_node=True)
 APPS = ("a", "b", "c", "d")
 FIVE_MINUTES_S = 300
 ONE_AT_A_TIME = {"maxMoving": {"node": 1}, "cooldown": "0s", "nodeCooldown": "0s"}
@@ -115,6 +119,7 @@ def test_after_a_node_came_the_first_rest_is_enough() -> None:
 
 def test_after_a_move_that_helped_the_node_begins_anew() -> None:
     memory = NodeMemory(MoveSettings(futile_after=2))
+    memory.check(RELIEVING, 0)
     memory.add_futile("n1", "P", "a", 0)
     assert not list(memory.resting(100))
     memory.add_futile("n1", "P", "b", 200)
@@ -134,10 +139,20 @@ def test_beyond_the_bound_the_node_that_rested_first_is_forgotten(
 ) -> None:
     monkeypatch.setattr(node_memory, "MAX_NODES", 2)
     memory = NodeMemory(MoveSettings(futile_after=1))
+    memory.check(RELIEVING, 0)
     for number in range(4):
         memory.add_futile(f"n{number}", "P", "a", number)
 
     assert [each.node for each in memory.resting(5)] == ["n2", "n3"]
+
+
+def test_a_node_is_listed_for_plugins_that_relieve_nodes_alone() -> None:
+    memory = NodeMemory(MoveSettings(futile_after=1))
+    for finding in (RELIEVING, replace(RELIEVING, plugin="Taints", relieves_node=False)):
+        memory.check(finding, 0)
+        memory.add_futile("n1", finding.plugin, "a", 0)
+
+    assert [each.plugin for each in memory.resting(5)] == ["P"]
 
 
 def test_a_person_lists_a_node_that_rests_and_clears_all() -> None:
