@@ -21,6 +21,7 @@ from reactive_desched.fit.pod_affinity import PodAffinityFilter
 from reactive_desched.fit.reservations import controller_uid
 from reactive_desched.fit.spread import TopologySpreadFilter
 from reactive_desched.fit.volumes import VolumeFilter
+from reactive_desched.model.declared_features import FEATURES_LACKING
 from reactive_desched.model.objects import Pod, PodSpec
 from reactive_desched.model.resources import PODS
 from reactive_desched.model.scheduling import (
@@ -179,6 +180,8 @@ class NodeFilters:
                 NODE_AFFINITY_MISMATCH,
                 nodes.existing & ~nodes.labels.matching_pod(spec, nodes.existing),
             )
+        if lacking := nodes.lacking(spec.required_features):
+            yield FEATURES_LACKING, lacking
 
     def _port_rejections(self, pod: Pod) -> Rejections:
         wanted = pod.spec.host_ports

@@ -59,6 +59,7 @@ class NodeSets:
         self.labels = NodeLabels(self._nodes, self._slots_by_name, self._label_changes)
         self._tainted: dict[tuple[Taint, ...], int] = {}
         self._untolerated: dict[int, tuple[Tolerations, int]] = {}
+        self._declaring: dict[str, int] = {}
         self._last_named: tuple[frozenset[str], int, int] = frozenset(), -1, 0
 
     # --- questions ---
@@ -103,6 +104,18 @@ class NodeSets:
             self._untolerated.clear()
         self._untolerated[id(tolerations)] = tolerations, found
         return found
+
+    def lacking(self, features: tuple[str, ...]) -> int:
+        """Return the slots whose nodes do not declare all of these features.
+
+        Where no node declares any, the cluster does not use the filter, and none lacks them.
+        """
+        if not features or not self._declaring:
+            return 0
+        having = self.existing
+        for feature in features:
+            having &= self._declaring.get(feature, 0)
+        return self.existing & ~having
 
     def with_at_least(self, resource: str, amount: int) -> int:
         """Return the slots with this amount of a resource free, reservations subtracted."""
@@ -178,6 +191,7 @@ class NodeSets:
     def _free_slot(self, slot: int) -> NodeUpdate:
         del self._slots_by_name[self.name(slot)]
         self._update_taints(slot, self._nodes[slot], None)
+        self._update_features(slot, self._nodes[slot], None)
         self._nodes[slot] = self._node_infos[slot] = None
         self._host_port_pods[slot] = ()
         self._label_changes.append(slot)
@@ -207,6 +221,7 @@ class NodeSets:
         if old is None or old.taints != node.taints:
             self._update_taints(slot, old, node)
             changed = True
+        changed |= self._update_features(slot, old, node)
         emptied = is_being_emptied(node)
         if emptied != bool(self.emptied >> slot & 1):
             self.emptied = bits.with_bit(self.emptied, slot, present=emptied)
@@ -216,6 +231,20 @@ class NodeSets:
             self.cordoned = bits.with_bit(self.cordoned, slot, present=node.unschedulable)
             changed = True
         return changed
+
+    def _update_features(self, slot: int, old: Node | None, new: Node | None) -> bool:
+        """Update which slots declare which features; say whether one's differ."""
+        before = () if old is None else old.declared_features
+        after = () if new is None else new.declared_features
+        if before == after:
+            return False
+        for feature in {*before, *after}:
+            slots = bits.with_bit(self._declaring.get(feature, 0), slot, present=feature in after)
+            if slots:
+                self._declaring[feature] = slots
+            else:
+                self._declaring.pop(feature, None)
+        return True
 
     def _update_taints(self, slot: int, old: Node | None, new: Node | None) -> None:
         before, after = _hard_taints(old), _hard_taints(new)

@@ -235,6 +235,7 @@ class UnschedulableGroups:
             node is not None
             and feasibility.candidates() & bit != 0
             and statically_unfit(feasibility.spec, node) is None
+            and not self._nodes.lacking(feasibility.spec.required_features) & bit
         )
         feasibility.static = feasibility.static | bit if is_open else feasibility.static & ~bit
         for group in feasibility.groups.values():

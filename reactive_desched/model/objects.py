@@ -171,6 +171,7 @@ class PodSpec(Struct, frozen=True, gc=False):
     them, with a default for each container that requests none; None where they are `requests`.
     `images` are those of the app containers, sorted, one for each container. `scheduling_group`
     names the group with which the kube-scheduler places the pod; it is empty for a pod on its own.
+    `required_features` are those that its node has to declare.
     """
 
     tolerations: Tolerations = ()
@@ -193,6 +194,7 @@ class PodSpec(Struct, frozen=True, gc=False):
     scheduler_name: str = DEFAULT_SCHEDULER
     restart_policy: str = RESTARTS_ALWAYS
     scheduling_group: str = ""
+    required_features: tuple[str, ...] = ()
 
     def is_requested_by_container(self, resource: str) -> bool:
         """Say whether a container requests the resource, be it none of it."""
@@ -376,6 +378,7 @@ class Node(Struct, frozen=True, gc=False):
     taints_added_s: tuple[int | None, ...] = ()
     ready_since_s: int | None = None
     created_s: int | None = None
+    declared_features: tuple[str, ...] = ()
 
     @property
     def key(self) -> str:

@@ -234,6 +234,7 @@ def _equivalent(old: Node, new: Node) -> bool:
         and old.taints == new.taints
         and (old.allocatable is new.allocatable or old.allocatable == new.allocatable)
         and old.load_capacity == new.load_capacity
+        and old.declared_features == new.declared_features
         and _metadata(old) == _metadata(new)
     )
 

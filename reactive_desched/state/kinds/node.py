@@ -90,6 +90,7 @@ class NodeStatus(WireStruct, frozen=True, gc=False):
 
     allocatable: Raw = EMPTY_OBJECT
     conditions: tuple[NodeCondition, ...] = ()
+    declared_features: tuple[str, ...] = ()
 
 
 class WireNode(WireStruct, frozen=True, gc=False):
@@ -128,6 +129,7 @@ def _reader(tables: InternTables) -> Callable[[WireNode], Node]:
             do_not_disrupt=metadata.annotations.do_not_disrupt,
             do_not_evict=metadata.annotations.do_not_evict,
             is_terminating=metadata.deletion_timestamp is not None,
+            declared_features=tuple(map(intern, status.declared_features)),
             taints_added_s=tuple(map(_added_s, taints)) if _has_times(taints) else (),
             created_s=_seconds(metadata.creation_timestamp),
             ready_since_s=None if ready is None else _seconds(ready.last_transition_time),

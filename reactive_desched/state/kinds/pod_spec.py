@@ -7,6 +7,10 @@ from cachetools import LRUCache
 from msgspec import Raw, field
 from msgspec.json import Decoder
 
+from reactive_desched.model.declared_features import (
+    RESTART_ALL_CONTAINERS,
+    USER_NAMESPACES_HOST_NETWORK,
+)
 from reactive_desched.model.node_affinity import NodeAffinity
 from reactive_desched.model.node_scores import DEFAULT_CONTAINER_REQUESTS, SCORED_RESOURCES
 from reactive_desched.model.objects import (
@@ -38,6 +42,7 @@ _NO_AMOUNTS: Final[ResourceList] = {}
 QOS_CACHE_SIZE: Final = 10_000
 """How many QoS classes are cached, by the texts of requests and limits."""
 
+_RESTART_ALL: Final = "RestartAllContainers"
 _REQUESTS_KEY: Final = b'"requests":'
 # NUL cannot occur in JSON, so joined texts never run into each other.
 _SEPARATOR: Final = b"\0"
@@ -51,6 +56,13 @@ class Container(WireStruct, frozen=True, gc=False):
     resources: Raw = EMPTY_OBJECT
     ports: Raw = EMPTY_LIST
     restart_policy: str = ""
+    restart_policy_rules: Raw = EMPTY_LIST
+
+
+class RestartRule(WireStruct, frozen=True, gc=False):
+    """What the kubelet does when a container ends in some way."""
+
+    action: str = ""
 
 
 class WireResources(WireStruct, frozen=True, gc=False):
@@ -130,6 +142,8 @@ class WirePodSpec(WireStruct, frozen=True, gc=False):
     resources: Raw = EMPTY_OBJECT
     resource_claims: tuple[Presence, ...] = ()
     restart_policy: Raw = NULL
+    host_network: bool = False
+    host_users: bool | None = None
     scheduling_group: Raw = EMPTY_OBJECT
     workload_ref: Raw = EMPTY_OBJECT
     containers: tuple[Container, ...] = ()
@@ -157,6 +171,7 @@ class SpecReader:
         self._decode_image: Final = Decoder(str | None).decode
         self._decode_name: Final = Decoder(str | None).decode
         self._decode_group: Final = Decoder(SchedulingGroup | None).decode
+        self._decode_rules: Final = Decoder(tuple[RestartRule, ...] | None).decode
         self._decode_workload: Final = Decoder(WorkloadReference | None).decode
         self._qos_cache: Final[LRUCache[bytes, str]] = LRUCache(QOS_CACHE_SIZE)
 
@@ -217,7 +232,21 @@ class SpecReader:
             scheduler_name=self._scheduler_name(parts.scheduler_name),
             restart_policy=self._restart_policy(parts.restart_policy),
             scheduling_group=self._scheduling_group(parts),
+            required_features=tuple(self._required_features(parts)),
         )
+
+    def _required_features(self, parts: WirePodSpec) -> Iterator[str]:
+        """Yield the features that a node must declare, as the kube-scheduler infers them."""
+        containers = (*parts.containers, *parts.init_containers)
+        if any(
+            rule.action == _RESTART_ALL
+            for container in containers
+            if container.restart_policy_rules is not EMPTY_LIST
+            for rule in self._decode_rules(container.restart_policy_rules) or ()
+        ):
+            yield RESTART_ALL_CONTAINERS
+        if _shares_network_with_own_users(parts):
+            yield USER_NAMESPACES_HOST_NETWORK
 
     def _restart_policy(self, text: Raw) -> str:
         policy = self._decode_name(text) or RESTARTS_ALWAYS
@@ -423,6 +452,7 @@ def _spec_text(parts: WirePodSpec) -> bytes:
         parts.overhead,
         parts.resources,
         b"claims" if parts.resource_claims else b"",
+        b"users" if _shares_network_with_own_users(parts) else b"",
         parts.restart_policy,
         parts.scheduling_group,
         parts.workload_ref,
@@ -431,7 +461,15 @@ def _spec_text(parts: WirePodSpec) -> bytes:
         texts += container.image, container.ports, container.resources
     for container in parts.init_containers:
         texts += _init_mark(container), container.ports, container.resources
+    for container in (*parts.containers, *parts.init_containers):
+        if container.restart_policy_rules is not EMPTY_LIST:
+            texts += b"rules", container.restart_policy_rules
     return _SEPARATOR.join(texts)
+
+
+def _shares_network_with_own_users(parts: WirePodSpec) -> bool:
+    """Say whether a pod has a user namespace of its own in the network of its node."""
+    return parts.host_network and parts.host_users is False
 
 
 def _request_text(parts: WirePodSpec) -> bytes:
