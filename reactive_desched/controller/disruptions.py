@@ -126,7 +126,9 @@ class Disruptions:
         for change in changes:
             if type(change) in _ENDS:
                 assert isinstance(change, PodChange), "each is the change of a pod"
-                self._look_at(change.pod)
+                pod = change.pod
+                if not (type(change) is PodTerminating and pod.has_ended):  # it is cleaned up
+                    self._look_at(pod)
 
     def adopt(self, pods: Iterable[Pod]) -> None:
         """Look at pods as they were found: those that are ending, as of a short time ago."""

@@ -407,7 +407,9 @@ async def test_what_was_recorded_before_a_start_is_not_recorded_again() -> None:
         )
         tasks.start_soon(adopt_disruptions, flow.controller)
         await anyio.sleep(1)
-        flow.delete(known, ours, others, long_ago)
+        old = marked(long_ago, "TerminationByKubelet", NOW_S - 100_000, phase="Failed")
+        flow.deliver(leaving(old))
+        flow.delete(known, ours, others, old)
 
     assert causes(flow) == [("o", BY_EVICTION_API)]
 

@@ -135,6 +135,15 @@ async def test_another_place_is_found_where_the_node_of_the_first_has_not_fitted
         ways = [(phase, reason) for _, phase, reason in server.history]
         assert (Phase.RUNNING, "PlaceDoesNotFit") in ways
         assert Phase.FAILED not in {phase for phase, _ in ways}
+        made = [(step.action, step.object.name, step.result) for step in process.steps]
+        assert made == [
+            ("create", PLACE, "done"),
+            ("delete", PLACE, "done"),
+            ("create", PLACE, "done"),
+            ("delete", PLACE, "done"),
+            ("end", "web-0", "Succeeded"),
+        ]
+        assert process.fed.intent_store.disruptions == []
 
 
 async def test_no_pod_is_evicted_while_its_placeholder_is_being_deleted_for_another_place() -> None:

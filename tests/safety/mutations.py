@@ -24,6 +24,7 @@ from reactive_desched.controller import controller as controller_module
 from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.suspend import SuspendDetector
 from reactive_desched.controller.sync import ResourceEventHandler
+from reactive_desched.eviction import executor as executor_module
 from reactive_desched.eviction.executor import EvictionExecutor
 from reactive_desched.eviction.recovery import InheritedEvictions
 from reactive_desched.gate import guards
@@ -35,6 +36,7 @@ from reactive_desched.gate.schedules import EvictionSchedules
 from reactive_desched.journal import history as history_module
 from reactive_desched.journal.uptime import Moment
 from reactive_desched.model.intents import EvictionResult
+from reactive_desched.model.outcomes import POD_EVICTED, outcome_from_lookup
 from reactive_desched.moves.limits import MovingLimits
 from reactive_desched.moves.memory import MoveMemory
 from reactive_desched.moves.node_memory import NodeMemory
@@ -116,6 +118,17 @@ def _sent_before_written() -> list[Patch]:
     return [Patch(EvictionExecutor, "finish", finish)]
 
 
+def _terminating_is_evicted() -> list[Patch]:
+    read = outcome_from_lookup
+
+    def outcome(request: Any, lookup: Any, effect_timeout_s: float) -> Any:
+        found = read(request, lookup, effect_timeout_s)
+        is_ours = getattr(lookup, "uid", "") == request.uid and lookup.terminating
+        return POD_EVICTED.outcome() if is_ours else found
+
+    return [Patch(executor_module, "outcome_from_lookup", outcome)]
+
+
 def _not_told_of_brakes() -> list[Patch]:
     return [Patch(Brakes, "reason_to_keep", lambda *_: "")]
 
@@ -173,6 +186,7 @@ MUTATIONS: Final[Mapping[str, Callable[[], list[Patch]]]] = {
     "outdated decisions": lambda: _off(Controller, "_outdated"),
     "age of decisions": lambda: [Patch(controller_module, "DECISION_TTL_S", inf)],
     "intent before request": _sent_before_written,
+    "who ended a terminating pod": _terminating_is_evicted,
     "in flight": lambda: _off(InFlightEvictions, "check"),
     "evicted over restarts": lambda: _off(InFlightEvictions, "restore"),
     "inherited requests": lambda: _off(InFlightEvictions, "inherit"),

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import anyio
 
 from reactive_desched.api.event import (
+    DISRUPTION_OBSERVED,
+    EVICTION_CORRECTED,
     EVICTION_FOLLOWED_UP,
     EVICTION_OUTCOME_TYPES,
     EVICTION_REQUESTED,
@@ -19,7 +21,7 @@ from reactive_desched.journal.events import decode_event
 from reactive_desched.journal.follower import JournalFollower
 from reactive_desched.journal.reading import read_events
 from reactive_desched.model.evaluation import Evaluation
-from reactive_desched.model.outcomes import EvictionRequest
+from reactive_desched.model.outcomes import EVICTED, EvictionRequest
 from reactive_desched.moves.tracker import CREATION_TIMEOUT_S
 from reactive_desched.policy.moves import count_of
 from reactive_desched.primitives.token_bucket import TokenRate
@@ -95,6 +97,7 @@ class Referee:
         self._wanted: defaultdict[str, list[tuple[float, int]]] = defaultdict(list)
         self.sent: dict[str, Eviction] = {}
         self.left: set[str] = set()
+        self.ending: set[str] = set()
         self._storms = Storms(world)
         self._order = StatefulSetOrder(world)
         self._created: defaultdict[str, dict[str, float]] = defaultdict(dict)
@@ -323,6 +326,7 @@ class Referee:
     def check_end(self) -> None:
         """Check what holds of a whole world, once its last life has ended; raises Violation."""
         self._check_journal()
+        self._check_who_ended_pods()
         self._checked = -1
         self.check()
 
@@ -386,6 +390,21 @@ class Referee:
             self._expect(
                 bool(count) or not is_over, f"the eviction of {name} was never followed up"
             )
+
+    def _check_who_ended_pods(self) -> None:
+        """Expect that the record calls ours what we evicted, and nothing else."""
+        disrupted, ours = Counter[str](), self.left | self.ending
+        for event in read_events(self._world.directory):
+            if event.type == DISRUPTION_OBSERVED:
+                disrupted[event.data.who.uid] += 1
+            is_outcome = event.type in EVICTION_OUTCOME_TYPES or event.type == EVICTION_CORRECTED
+            if is_outcome and event.data.outcome.result == EVICTED:
+                text = f"{event.subject} was not evicted at our request, and its record says so"
+                self._expect(event.data.who.uid in ours, text)
+        for uid, count in disrupted.items():
+            name = self.sent[uid].name if uid in self.sent else uid
+            self._expect(count == 1, f"{name} was ended by something else {count} times")
+            self._expect(uid not in self.left, f"{name}, which we evicted, counts as disrupted")
 
     def _by_name(self, scope: str) -> Iterator[tuple[str, list[Eviction]]]:
         groups: defaultdict[str, list[Eviction]] = defaultdict(list)

@@ -166,6 +166,9 @@ HELD_BY = {
     "moving per cluster": f"{MOVES}::test_every_scope_has_its_limit[cluster]",
     "follow-up": f"{MOVES}::test_a_replacement_on_another_node_has_moved_and_is_timed",
     "cool-down": f"{MEMORY}::test_a_replacement_stays_for_the_cooldown_which_doubles",
+    "who ended a terminating pod": (
+        "eviction/test_read_back.py::test_reading_the_pod_shows_what_became_of_it"
+    ),
     "futile owners": f"{MEMORY}::test_after_a_futile_move_every_pod_of_the_owner_rests",
     "memory over restarts": f"{MEMORY}::test_after_a_restart_a_futile_owner_is_still_futile",
     "cool-down of nodes": (

@@ -22,7 +22,7 @@ from anyio.abc import TaskGroup
 
 from reactive_desched.api.event import Uptime
 from reactive_desched.app.recording import journal_config
-from reactive_desched.app.start_up import end_startup_pause
+from reactive_desched.app.start_up import adopt_disruptions, end_startup_pause
 from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.pipeline import Pipeline, build_pipeline
 from reactive_desched.controller.suspend import SuspendDetector
@@ -52,6 +52,7 @@ from reactive_desched.model.outcomes import (
     PdbRefused,
     PodLookup,
     PodNotFound,
+    RequestTime,
     ServerError,
     TooManyRequests,
 )
@@ -237,6 +238,7 @@ class Life:
             tasks.start_soon(self._read_mail)
             self.list_all_again(world.list_lag_s)
             tasks.start_soon(end_startup_pause, self.controller, recorder, world, world.log, read)
+            tasks.start_soon(adopt_disruptions, self.controller)
 
     def stop(self, *, crash: bool) -> None:
         """Have everything end at once, or, as `run` does, the tasks first and then the journal."""
@@ -484,6 +486,9 @@ class World(Evictor):
             return EffectUnknown("connection reset") if fault == "lost after" else answers[0]
         return EffectUnknown("timed out")
 
+    def now(self) -> RequestTime:
+        return RequestTime(self.server_time().timestamp())
+
     async def get_pod(self, namespace: str, name: str) -> PodLookup:
         await anyio.sleep(0.005)
         if self.is_down:
@@ -513,7 +518,9 @@ class World(Evictor):
             evict(self.store, request.namespace, request.name, options)
         except StatusError as error:
             return PdbRefused(str(error)) if error.code == 429 else ServerError(500, str(error))
-        if not was_terminating:
+        if was_terminating:
+            self.referee.ending.add(request.uid)
+        else:
             self.referee.evicted(eviction)
         return Accepted()
 

@@ -174,6 +174,23 @@ async def test_a_pod_that_left_for_a_reason_unknown_is_reported_as_such(golden: 
     assert beside_owner.note == golden("owner", why=WHY)
 
 
+async def test_an_outcome_that_is_corrected_has_the_events_of_the_true_one() -> None:
+    _, ended = outcome(FAILED)
+    fields = {name: getattr(ended, name) for name in ("mode", "trigger", "what", "who", "why")}
+    true = api.Ending(result=UNKNOWN, reason="EvictedLater")
+    data = api.EvictionCorrected(attempt=1, corrects="x", outcome=true, **fields)
+    bench = Bench()
+
+    assert await bench.hand((api.EVICTION_CORRECTED, data)) == await Bench().hand(outcome(UNKNOWN))
+
+
+async def test_what_others_end_has_no_event_of_ours() -> None:
+    ended: Any = outcome(FAILED)[1]
+    data = api.DisruptionObserved(cause="PreemptionByScheduler", who=ended.who)
+
+    assert await Bench().hand((api.DISRUPTION_OBSERVED, data)) == []
+
+
 @pytest.mark.parametrize("result", [PDB_REFUSED, TOO_MANY_REQUESTS, DENIED, FAILED])
 async def test_a_failed_eviction_is_an_event_on_the_pod_if_the_policy_asks_for_it(
     result: str,
