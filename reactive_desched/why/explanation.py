@@ -173,8 +173,12 @@ class Explainer:
         self._wall_offset = wall_now - now
         self._obstacles: dict[PluginInstance, Callable[[Pod], str]] = {}
         self._pending: dict[str, list[PendingFinding]] = {}
+        self._first_of_node: dict[tuple[str, str, str], Defer | Refuse] = {}
         for each in controller.evaluator.pending():
-            self._pending.setdefault(each.decision.finding.pod.uid, []).append(each)
+            finding = each.decision.finding
+            self._pending.setdefault(finding.pod.uid, []).append(each)
+            place = each.profile, finding.plugin, finding.pod.node
+            self._first_of_node.setdefault(place, each.decision)
 
     def explain(self, pod: Pod) -> PodExplanation:
         """Return what is known of a pod."""
@@ -315,8 +319,16 @@ class Explainer:
             return ""
         if (ask := self._obstacles.get(instance)) is None:
             ask = self._obstacles[instance] = instance.plugin.obstacles(instance.view)
-        text = ask(pod)
-        return f"{instance.plugin.name}: {text}" if text else ""
+        if not (text := ask(pod)):
+            return ""
+        return f"{instance.plugin.name}: {text}{self._waiting_before(instance, pod)}"
+
+    def _waiting_before(self, instance: PluginInstance, pod: Pod) -> str:
+        """Say for what another pod of the node waits, which the plugin would move before this."""
+        found = self._first_of_node.get((instance.profile, instance.plugin.name, pod.node))
+        if found is None:
+            return ""
+        return f"; {found.finding.pod} waits ({found.reason}): {found.message}"
 
     def _plugins(
         self, pod: Pod, waiting: list[PendingFinding], not_covered: Coverage | None

@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -55,3 +56,52 @@ def test_conditions_change_whole_seconds_after_the_creation_whatever_the_fractio
     record = make_codecs(InternTables()).pods.decode_object(json.dumps(pod).encode())
 
     assert record.condition_transitions == (1, -1, None)
+
+
+HALF, ONE, TWO = ({"requests": {"cpu": amount}} for amount in ("500m", "1", "2"))
+INFEASIBLE = [{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}]
+
+
+@pytest.mark.parametrize(
+    ("spec", "status", "more"),
+    [
+        pytest.param({}, {"resources": TWO}, 1000, id="the kubelet has not shrunk it yet"),
+        pytest.param({}, {"resources": HALF}, 0, id="nor made it larger"),
+        pytest.param({}, {"allocatedResources": {"cpu": "2"}}, 1000, id="allocated"),
+        pytest.param(
+            {}, {"resources": HALF, "conditions": INFEASIBLE}, -500, id="it does not fit its node"
+        ),
+        pytest.param(
+            {}, {"resources": HALF, "resize": "Infeasible"}, -500, id="as Kubernetes 1.32 says it"
+        ),
+        pytest.param(
+            {"resources": ONE}, {"podResources": TWO, "resources": ONE}, 1000, id="a whole pod"
+        ),
+        pytest.param(
+            {"resources": ONE},
+            {"podResources": HALF, "resources": ONE, "conditions": INFEASIBLE},
+            -500,
+            id="a whole pod that does not fit its node",
+        ),
+    ],
+)
+def test_a_pod_in_a_resize_holds_what_the_kube_scheduler_counts(
+    spec: JSON, status: JSON, more: int
+) -> None:
+    container = {"name": "main", **{k: status[k] for k in status if k.endswith("esources")}}
+    container.pop("podResources", None)
+    pod = {
+        "metadata": {"name": "web", "uid": "u1"},
+        "spec": {"nodeName": "n1", "containers": [{"name": "main", "resources": ONE}], **spec},
+        "status": {
+            "containerStatuses": [container],
+            "conditions": status.get("conditions", []),
+            "resize": status.get("resize", ""),
+            **({"resources": status["podResources"]} if "podResources" in status else {}),
+        },
+    }
+
+    record = make_codecs(InternTables()).pods.decode_object(json.dumps(pod).encode())
+
+    assert record.held.get("cpu") == 1000 + more
+    assert record.spec.requests == {"cpu": 1000}

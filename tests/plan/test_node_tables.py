@@ -78,11 +78,10 @@ def look(world: Any, text: str, objects: list[Any] | None = None, **more: Any) -
     world.policy.write_text(text, encoding="utf-8")
     file = world.file(world.listed(cluster(world) if objects is None else objects))
     options = PlanOptions(
-        mode=PlanMode.ONCE,
         policy=str(world.policy),
         files=(file,),
         show_nodes=True,
-        **{"now": NOW, **more},
+        **{"now": NOW, "mode": PlanMode.ONCE, **more},
     )
     return build_nodes_report(options, Progress())
 
@@ -381,3 +380,61 @@ def test_production_pods_have_a_table_of_their_own(world: Any) -> None:
     assert row(of_all, "n1").resources["cpu"].counted == "3"
     assert row(of_prod, "n1").resources["cpu"].counted == "0"
     assert (row(of_prod, "n1").node_class, row(of_prod, "n1").role) == ("underutilized", None)
+
+
+GPU = "example.com/gpu"
+
+
+def with_gpus(world: Any) -> list[Any]:
+    """Two nodes with GPUs, of which one uses few, and one without."""
+    nodes = [node(world, name) for name in ("gpu1", "gpu2", "cpu1")]
+    for each, gpus in zip(nodes, ("8", "8", None), strict=True):
+        if gpus is not None:
+            each["status"]["allocatable"][GPU] = gpus
+    pods = [pod(world, name, on) for name, on in (("a", "gpu1"), ("b", "gpu2"), ("c", "cpu1"))]
+    for each, gpus in zip(pods, ("6", "2", None), strict=True):
+        if gpus is not None:
+            each["spec"]["containers"][0]["resources"]["requests"][GPU] = gpus
+    return [*nodes, *pods]
+
+
+def test_a_node_without_the_resource_has_no_class_and_no_figure_for_the_controller(
+    world: Any,
+) -> None:
+    rule = policy("HighNodeUtilization", thresholds={GPU: 40})
+    table = table_of(world, rule, with_gpus(world), mode=PlanMode.RUN)
+    swept = table_of(world, rule, with_gpus(world))
+    text = written(look(world, rule, with_gpus(world), mode=PlanMode.RUN))
+
+    lacking = row(table, "cpu1")
+    assert (lacking.node_class, lacking.role) == (None, None)
+    assert lacking.remark == f"has no {GPU}"
+    assert lacking.resources[GPU].counted_percent is None
+    assert (row(table, "gpu2").role, row(table, "gpu1").role) == ("gives pods", "takes pods")
+    assert row(swept, "cpu1").role == "gives pods"
+    (line,) = (line for line in text.splitlines() if line.strip().startswith("cpu1"))
+    assert "unknown" not in line.replace("unknown", "", 1)  # its use was not measured
+
+
+def test_of_several_resources_a_node_shows_those_that_it_has(world: Any) -> None:
+    rule = policy("HighNodeUtilization", thresholds={GPU: 40, "cpu": 20})
+    table = table_of(world, rule, with_gpus(world), mode=PlanMode.RUN)
+
+    assert row(table, "cpu1").node_class == "underutilized"
+    assert row(table, "cpu1").resources[GPU].counted_percent is None
+    assert row(table, "cpu1").resources["cpu"].counted_percent == 12.5
+    assert row(table, "gpu1").node_class == "appropriately utilized"
+
+
+def test_a_pod_in_a_resize_counts_as_its_spec_in_a_sweep_and_as_it_is_held_by_the_controller(
+    world: Any,
+) -> None:
+    resized = pod(world, "r", "n1", cpu="1")
+    resized["status"]["containerStatuses"] = [
+        {"name": "main", "restartCount": 0, "resources": {"requests": {"cpu": "2"}}}
+    ]
+    objects = [node(world, "n1"), node(world, "n2"), resized]
+    rule = policy("LowNodeUtilization", **FIXED)
+    for mode, share in ((PlanMode.RUN, 50.0), (PlanMode.ONCE, 25.0), (PlanMode.UPSTREAM, 25.0)):
+        cpu = row(table_of(world, rule, objects, mode=mode), "n1").resources["cpu"]
+        assert (cpu.counted_percent, cpu.requested_percent) == (share, share)

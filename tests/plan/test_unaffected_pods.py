@@ -2,6 +2,8 @@ from typing import Any
 
 import pytest
 
+from reactive_desched.plan.mode import PlanMode
+
 SCOPED = """\
 apiVersion: descheduler/v1alpha2
 kind: DeschedulerPolicy
@@ -81,3 +83,30 @@ def test_without_two_nodes_no_pod_is_judged(world: Any) -> None:
 def test_they_are_there_only_when_asked_for(world: Any) -> None:
     assert world.look().others is None
     assert [each.pod.name for each in world.look(show_unaffected=True).others] == ["c"]
+
+
+LOW = """\
+apiVersion: descheduler/v1alpha2
+kind: DeschedulerPolicy
+profiles:
+- name: one
+  pluginConfig:
+  - {name: LowNodeUtilization, args: {thresholds: {pods: 1}, targetThresholds: {pods: 2}}}
+  plugins: {balance: {enabled: [LowNodeUtilization]}}
+"""
+
+
+@pytest.mark.parametrize("mode", list(PlanMode))
+def test_a_pod_that_something_keeps_on_an_overutilized_node_says_what(
+    world: Any, mode: PlanMode
+) -> None:
+    pods = [world.pod(f"p{number}", on="n2") for number in range(4)]
+    nodes = [world.node("n1", "dedicated"), world.node("n2")]
+    path = world.file(world.listed([*nodes, *pods]))
+    found = world.look(path, policy=LOW, show_unaffected=True, mode=mode).others
+
+    assert {each.pod.name: each.reason for each in found} == {
+        f"p{number}": "Obstacle" for number in range(4)
+    }
+    assert all("dedicated:NoSchedule" in each.message for each in found)
+    assert {each.looked_at_by for each in found} == {("one/LowNodeUtilization",)}

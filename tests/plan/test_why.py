@@ -360,3 +360,49 @@ def test_of_a_pod_that_something_else_took_it_says_what_took_it(
     assert lines[0] == "pod       shop/z, gone from n1, of Deployment/web"
     assert lines[1] == f"state     taken: {found['summary']}"
     assert lines[2] == golden.shared("next")
+
+
+LOW = """\
+apiVersion: descheduler/v1alpha2
+kind: DeschedulerPolicy
+maxNoOfPodsToEvictPerNode: 0
+profiles:
+- name: all
+  pluginConfig:
+  - {name: LowNodeUtilization, args: {thresholds: {cpu: 20}, targetThresholds: {cpu: 50}}}
+  plugins: {balance: {enabled: [LowNodeUtilization]}}
+"""
+
+
+def busy(world: Any, *taints: str) -> list[Any]:
+    """A node with seven pods, half a CPU each, of its four CPUs, and one without any."""
+    nodes = world.node("hot"), world.node("cool", *taints)
+    for each in nodes:
+        each["status"]["allocatable"] = {"cpu": "4", "memory": "16Gi", "pods": "110"}
+    pods = [world.pod(f"w{number}", on="hot") for number in range(7)]
+    for pod in pods:
+        pod["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "500m"}}
+    return [*nodes, *pods]
+
+
+def test_what_keeps_a_pod_on_an_overutilized_node_is_its_state(
+    world: Any, why: Callable[..., Any], golden: Golden
+) -> None:
+    found = why("shop/w6", things=busy(world, "dedicated"), policy=LOW)
+
+    assert (found["state"], found["summary"]) == ("stays", golden())
+    assert found["summary"].partition(", and ")[2] in answers(found)["LowNodeUtilization"][1]
+    node = why("--node", "hot", things=busy(world, "dedicated"))
+    (listed,) = {each["summary"] for each in node["pods"]}
+    assert listed == golden()
+
+
+def test_a_pod_whose_turn_has_not_come_names_the_one_that_waits(
+    world: Any, why: Callable[..., Any], golden: Golden
+) -> None:
+    found = why("--node", "hot", things=busy(world), policy=LOW)
+    states = {each["name"]: (each["state"], each["summary"]) for each in found["pods"]}
+    (waits,) = (name for name, (state, _) in states.items() if state == "waits")
+
+    (summary,) = {summary for state, summary in states.values() if state == "stays"}
+    assert summary == golden(waits=waits)

@@ -95,7 +95,7 @@ def _since_creation_s(metadata: Obj, text: str | None) -> int | None:
 
 def _resized(spec: Obj, status: Obj) -> dict[str, int]:
     """Difference of two pods: one that asks for what it holds, and one for what its spec says."""
-    infeasible = any(
+    infeasible = status.get("resize") == "Infeasible" or any(
         c["type"] == "PodResizePending" and c.get("reason") == "Infeasible"
         for c in status.get("conditions", [])
     )
@@ -119,8 +119,20 @@ def _resized(spec: Obj, status: Obj) -> dict[str, int]:
             maximum[resource] = max(maximum.get(resource, quantity), quantity, key=parse_quantity)
         return container | {"resources": {"requests": maximum}}
 
+    own = spec.get("resources", {}).get("requests", {})
+    if own and "resources" in status:
+        lists = [
+            status["resources"].get("requests", {}),
+            status.get("allocatedResources", {}),
+            *([] if infeasible else [own]),
+        ]
+        own = {
+            r: max((str(each[r]) for each in lists if r in each), key=parse_quantity)
+            for r in {r for each in lists for r in each}
+        }
     allocated_total = _amounts(
         spec
+        | {"resources": {"requests": own}}
         | {
             kind: [holding(container) for container in spec.get(kind, [])]
             for kind in ("containers", "initContainers")

@@ -189,5 +189,8 @@ PODS: Final = _objects(
         containerStatuses=_container_statuses,
         initContainerStatuses=_container_statuses,
         ephemeralContainerStatuses=_container_statuses,
+        resize=_texts | st.just("Infeasible"),
+        resources=_resources,
+        allocatedResources=_resource_lists,
     ),
 )

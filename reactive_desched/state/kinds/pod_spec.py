@@ -39,6 +39,7 @@ from reactive_desched.state.kinds.pod_status import WireContainerStatus, WirePod
 __all__ = ["SpecReader", "Volume", "WirePodSpec"]
 
 _NO_AMOUNTS: Final[ResourceList] = {}
+_INFEASIBLE: Final = "Infeasible"
 QOS_CACHE_SIZE: Final = 10_000
 """How many QoS classes are cached, by the texts of requests and limits."""
 
@@ -326,16 +327,24 @@ class SpecReader:
         return tuple(sorted(self._pod_requests(parts, request_key).keys() - own))
 
     def _sum_requests(
-        self, parts: WirePodSpec, requests_of: Callable[[Container], dict[str, str]]
+        self,
+        parts: WirePodSpec,
+        requests_of: Callable[[Container], dict[str, str]],
+        pod_level: Mapping[str, str] | None = None,
     ) -> ResourceList:
-        """Sum the requests of a pod; `requests_of` returns those of one container."""
+        """Sum the requests of a pod; `requests_of` returns those of one container.
+
+        `pod_level` are those that the pod has of its own, the spec's where they are left out.
+        """
+        if pod_level is None:
+            pod_level = quantity_texts(self._decode_resources(parts.resources).requests)
         return pod_requests(
             map(requests_of, parts.containers),
             [
                 ContainerRequests(requests_of(container), _is_sidecar(container))
                 for container in parts.init_containers
             ],
-            pod_level=quantity_texts(self._decode_resources(parts.resources).requests),
+            pod_level=pod_level,
             overhead=quantity_texts(self._decode_quantities(parts.overhead)),
         )
 
@@ -349,11 +358,16 @@ class SpecReader:
 
         As kube-scheduler since 1.35: a container holds the largest of the spec's requests, the
         resources allocated by the kubelet and the actual resources; an infeasible spec does not
-        count.
+        count. So does a pod with resources of its own, where its status reports some.
         """
-        if _status_matches_spec(parts.containers, status.container_statuses) and (
-            not parts.init_containers
-            or _status_matches_spec(parts.init_containers, status.init_container_statuses)
+        has_own = parts.resources is not EMPTY_OBJECT and status.resources is not EMPTY_OBJECT
+        if (
+            not has_own
+            and _status_matches_spec(parts.containers, status.container_statuses)
+            and (
+                not parts.init_containers
+                or _status_matches_spec(parts.init_containers, status.init_container_statuses)
+            )
         ):
             return _NO_AMOUNTS
         reported = {
@@ -362,26 +376,42 @@ class SpecReader:
             if container_status.resources is not EMPTY_OBJECT
             or container_status.allocated_resources is not EMPTY_OBJECT
         }
-        if not reported:
+        if not reported and not has_own:
             return _NO_AMOUNTS
-        infeasible = any(
-            c.type == "PodResizePending" and c.reason == "Infeasible" for c in status.conditions
+        infeasible = status.resize == _INFEASIBLE or any(
+            c.type == "PodResizePending" and c.reason == _INFEASIBLE for c in status.conditions
         )
         request_key = _request_text(parts)
+        own = (bytes(status.resources), bytes(status.allocated_resources)) if has_own else ()
         key = _SEPARATOR.join(
-            [request_key, *_status_texts(parts, reported), b"!" if infeasible else b""]
+            [request_key, *_status_texts(parts, reported), b"!" if infeasible else b"", *own]
         )
         found = self._tables.resizes.get(key)
         if found is not None:
             return found
-        made = self._compute_resize_delta(parts, request_key, reported, infeasible=infeasible)
+        pod_level = self._effective_pod_level(parts, status, infeasible=infeasible)
+        made = self._compute_resize_delta(
+            parts, request_key, reported, pod_level, infeasible=infeasible
+        )
         return self._tables.resizes.put(key, made)
+
+    def _effective_pod_level(
+        self, parts: WirePodSpec, status: WirePodStatus, *, infeasible: bool
+    ) -> dict[str, str]:
+        """Return the requests that the pod has of its own, as it holds them."""
+        own = quantity_texts(self._decode_resources(parts.resources).requests)
+        if not own or status.resources is EMPTY_OBJECT:
+            return own
+        actual = quantity_texts(self._decode_resources(status.resources).requests)
+        allocated = quantity_texts(self._decode_quantities(status.allocated_resources))
+        return _max_quantities([actual, allocated] if infeasible else [own, actual, allocated])
 
     def _compute_resize_delta(
         self,
         parts: WirePodSpec,
         request_key: bytes,
         reported: Mapping[str, WireContainerStatus],
+        pod_level: Mapping[str, str],
         *,
         infeasible: bool,
     ) -> ResourceList:
@@ -398,7 +428,7 @@ class SpecReader:
 
         requested, held = (
             self._pod_requests(parts, request_key),
-            self._sum_requests(parts, effective),
+            self._sum_requests(parts, effective, pod_level),
         )
         differing = {
             resource: held.get(resource, 0) - requested.get(resource, 0)

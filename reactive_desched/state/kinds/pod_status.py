@@ -69,6 +69,9 @@ class WirePodStatus(WireStruct, frozen=True, gc=False):
     nominated_node_name: str = ""
     observed_generation: int = 0
     extended_resource_claim_status: Presence | None = None
+    resize: str = ""  # before Kubernetes 1.33; since then a condition says it
+    resources: Raw = EMPTY_OBJECT
+    allocated_resources: Raw = EMPTY_OBJECT
 
 
 ContainerTexts = tuple[tuple[str, int, ContainerState], ...]
