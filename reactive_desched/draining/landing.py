@@ -7,12 +7,14 @@ soft taints and preferred node affinity.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import log
+from operator import itemgetter
 from typing import Final
 
 from reactive_desched.api.index import NodeInfo
 from reactive_desched.api.plugin import View
+from reactive_desched.model.decisions import Decision, Refuse
 from reactive_desched.model.node_affinity import preferred_weight
 from reactive_desched.model.node_marks import is_being_emptied
 from reactive_desched.model.objects import HOSTNAME_LABEL, ZONE_LABEL, Node, Pod, controller_of
@@ -27,6 +29,7 @@ _FULL: Final = 100
 _SPREAD_WEIGHT, _TAINT_WEIGHT, _AFFINITY_WEIGHT = 2, 3, 2
 _DEFAULT_SPREAD: Final = ((HOSTNAME_LABEL, 3), (ZONE_LABEL, 5))
 _SOFT: Final = "ScheduleAnyway"
+_STATEFUL_SET: Final = "StatefulSet"
 
 
 class Landing:
@@ -78,7 +81,10 @@ class Landing:
     def _feasible(self, pod: Pod) -> Iterable[str]:
         """Yield the node of a pod and some others that give pods away, where it might land."""
         if (own := self._places.node_info(pod.node)) is not None and _admits(own.node, pod):
-            yield pod.node
+            owner = controller_of(pod.owners)
+            waits = owner is not None and owner.kind == _STATEFUL_SET
+            if waits or _fits(own, pod):  # the others make it while the pod is still there
+                yield pod.node
         for name in self._rivals:
             info = None if name == pod.node else self._places.node_info(name)
             if info is not None and _admits(info.node, pod) and _fits(info, pod):
@@ -171,6 +177,33 @@ class Pull:
             elif domain := self._domain(name, key):
                 cost += domains.get(domain, 0) * weight + max_skew - 1
         return round(cost)
+
+
+def in_turn(
+    pods: Iterable[Pod],
+    importance: Callable[[Pod], Sequence[object]],
+    landing: Landing,
+    destinations: Mapping[str, object],
+) -> list[Pod]:
+    """Return pods in their order, but of equal importance those of different workloads in turn.
+
+    A workload's pods on the destinations count: one of which a pod moved comes after the others.
+    """
+    turns: Counter[str] = Counter()
+    keyed: list[tuple[tuple[object, ...], Pod]] = []
+    for pod in pods:
+        workload = _controller_uid(pod) or pod.uid
+        if workload not in turns:
+            turns[workload] = landing.turn(pod, destinations)
+        keyed.append(((*importance(pod), turns[workload]), pod))
+        turns[workload] += 1
+    return [pod for _, pod in sorted(keyed, key=itemgetter(0))]
+
+
+def waits_or_leaves(decision: Decision) -> bool:
+    """Say whether a pod leaves, or waits for its turn: it was not refused for its own sake."""
+    waits = not isinstance(decision, Refuse) or bool(decision.scope_exhausted)
+    return decision.pod_leaves or waits
 
 
 def _controller_uid(pod: Pod) -> str | None:

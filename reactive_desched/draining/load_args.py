@@ -56,7 +56,11 @@ ThresholdMaps = Mapping[str, Percentages | None]
 class AnomalyCondition(Section):
     """How often a node must be found overloaded before it counts as such."""
 
-    timeout_s: Seconds = Field(default=60.0, description="How long a confirmed overload counts.")
+    timeout_s: Seconds = Field(
+        default=60.0,
+        description="How long a confirmed overload counts in a sweep; the controller goes on until "
+        "it is over.",
+    )
     consecutive_abnormalities: int = Field(
         default=5,
         ge=1,
@@ -76,7 +80,11 @@ class AnomalyCondition(Section):
 class PoolAnomalyCondition(Section):
     """The same for one pool of nodes; what is left out is as for all, but for the timeout."""
 
-    timeout_s: Seconds = Field(default=60.0, description="How long a confirmed overload counts.")
+    timeout_s: Seconds = Field(
+        default=60.0,
+        description="How long a confirmed overload counts in a sweep; the controller goes on until "
+        "it is over.",
+    )
     consecutive_abnormalities: int | None = Field(
         default=None, ge=1, le=UINT32_MAX, description="As for all nodes when left out."
     )

@@ -1,12 +1,16 @@
 """Plans which pods leave the overloaded nodes of a pool, and where they find room."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from operator import add, sub
 
+from msgspec import Struct
+
 from reactive_desched.api.balance_plugin import Plan
+from reactive_desched.draining.landing import Landing, in_turn, waits_or_leaves
 from reactive_desched.draining.load_args import LowNodeLoadArgs
 from reactive_desched.draining.load_pools import LoadPool, LoadView
+from reactive_desched.model.decisions import Decision
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.koordinator import eviction_order, is_prod
 from reactive_desched.model.node_load import (
@@ -27,15 +31,24 @@ from reactive_desched.state.indexes.node_loads import (
 class RunningLoads:
     """What is used on each node while a plan goes on: less where pods left, more where they fit.
 
-    `may_go_on` says whether some limit may still allow an eviction.
+    `may_go_on` says whether some limit may still allow an eviction. `rivals` are the nodes that
+    give pods away: a replacement may land there; in a sweep that is not asked.
     """
 
-    def __init__(self, plugin: str, args: LowNodeLoadArgs, pool: LoadPool, look: LoadView) -> None:
+    def __init__(
+        self,
+        plugin: str,
+        args: LowNodeLoadArgs,
+        pool: LoadPool,
+        look: LoadView,
+        rivals: Sequence[str],
+    ) -> None:
         self.plugin = plugin
         self.args = args
         self.pool = pool
         self.look = look
         self.may_go_on = True
+        self.landing = None if look.is_sweep else Landing(look.view, rivals, packs=False)
         self._used: dict[tuple[Level, str], list[int]] = {}
 
     def stop_at(self, exhausted: str) -> None:
@@ -51,6 +64,29 @@ class RunningLoads:
         return found
 
 
+class _Candidates(Struct):
+    """The pods of a node that may leave, in their order, and what came of proposing them.
+
+    `is_being_left` says that others leave it already. `coming_back` are the pods that stay because
+    their replacements would come back, and `has_others` says that another one leaves, or waits.
+    """
+
+    source: LoadedNode
+    pods: list[Pod]
+    is_being_left: bool
+    coming_back: list[Pod] = []
+    has_others: bool = False
+
+    @property
+    def may_try(self) -> bool:
+        """Whether one of the pods whose replacements would come back is tried."""
+        return not (self.is_being_left or self.has_others)
+
+    def note(self, decision: Decision | None) -> None:
+        """Take in what was decided on a pod; one that is refused for its own sake does not wait."""
+        self.has_others |= decision is None or waits_or_leaves(decision)
+
+
 class LoadMoves:
     """Moves pods from the overloaded nodes of a level to nodes with room, while there is any."""
 
@@ -61,6 +97,7 @@ class LoadMoves:
         self._args = running.args
         self._pool = running.pool
         self._view = running.look.view
+        self._landing = running.landing
         self._resources = running.pool.rule.resources
         self._level = level
         self._targets = {target.load.name: target for target in targets}
@@ -68,17 +105,32 @@ class LoadMoves:
         self._room = room
 
     def plan(self, sources: Iterable[LoadedNode]) -> Plan:
-        """Plan the sources in turn, the most loaded first."""
-        weights, level = self._pool.weights, self._level
-        if self._targets:
-            for source in sorted(sources, key=lambda each: -each.load.score(level, weights)):
-                if self._running.may_go_on:
-                    yield from self._relieve(source)
+        """Plan the sources in turn, the most loaded first.
 
-    def _relieve(self, source: LoadedNode) -> Plan:
-        """Propose pods of a node until it is not overloaded, or a resource has no room left."""
+        Of a node from which no other pod leaves or waits for its turn, one is tried whose
+        replacement would come back.
+        """
+        weights, level, trials = self._pool.weights, self._level, list[_Candidates]()
+        if not self._targets:
+            return
+        for source in sorted(sources, key=lambda each: -each.load.score(level, weights)):
+            if self._running.may_go_on:
+                candidates = self._candidates(source)
+                yield from self._relieve(source, candidates)
+                trials.append(candidates)
+        for candidates in trials:
+            if self._running.may_go_on and candidates.may_try:
+                yield from self._relieve(candidates.source, candidates, is_trial=True)
+
+    def _relieve(
+        self, source: LoadedNode, candidates: "_Candidates", *, is_trial: bool = False
+    ) -> Plan:
+        """Propose pods of a node until it is not overloaded, or a resource has no room left.
+
+        As a trial, pods whose replacements would come back, until one leaves.
+        """
         used, needs_place = self._running.used(self._level, source), self._needs_place_when_leaving
-        for pod in self._candidates(source):
+        for pod in candidates.coming_back if is_trial else candidates.pods:
             if not exceeds(used, source.limits.high(self._level)):
                 self._pool.relieve(self._level, [source])
                 return
@@ -86,17 +138,36 @@ class LoadMoves:
                 return
             if not self._view.evictable(pod):
                 continue
-            place = self._find_place(pod, source) if needs_place else None
+            places = self._with_room(pod, source) if needs_place else frozenset()
+            if places and not is_trial and not (places := self._that_keep(pod, places)):
+                candidates.coming_back.append(pod)
+            place = self._find_place(pod, places)
             if needs_place and place is None:
                 continue
-            decision = None if self._args.dry_run else (yield self._finding(pod, source))
+            finding = self._finding(pod, source, places, is_trial=is_trial)
+            decision = None if self._args.dry_run else (yield finding)
+            candidates.note(decision)
             if decision is None or decision.pod_leaves:
-                self._subtract(pod, source)
-                if place is not None:
-                    self._add_to(place, pod, source)
+                self._leave(pod, source, place)
+                if is_trial:
+                    return
             elif decision.scope_exhausted in ("cluster", "node"):
                 self._running.stop_at(decision.scope_exhausted)
                 return
+
+    def _leave(self, pod: Pod, source: LoadedNode, place: LoadedNode | None) -> None:
+        """Count a pod that leaves, and that comes to its place."""
+        self._subtract(pod, source)
+        if place is not None:
+            self._add_to(place, pod, source)
+            if self._landing is not None:
+                self._landing.count_leaving(pod, place.load.name)
+
+    def _that_keep(self, pod: Pod, places: frozenset[str]) -> frozenset[str]:
+        """Return the places from which the pod's replacement would not rather come back."""
+        if self._landing is None or (pull := self._landing.pull_on(pod)) is None:
+            return places
+        return frozenset(name for name in places if not pull.comes_back(name))
 
     @property
     def _needs_place_when_leaving(self) -> bool:
@@ -106,7 +177,7 @@ class LoadMoves:
         """
         return self._args.node_fit and not self._running.look.is_sweep
 
-    def _candidates(self, source: LoadedNode) -> list[Pod]:
+    def _candidates(self, source: LoadedNode) -> "_Candidates":
         """Return the pods of a node that may leave, those first that should leave first.
 
         Those that are leaving already are taken out of the node's use first.
@@ -117,35 +188,45 @@ class LoadMoves:
             for pod in (() if found is None else found[1])
             if self._level is Level.NODE or is_prod(pod)
         }
-        for pod in self._running.look.leaving(pods.values()):
+        leaving = self._running.look.leaving(pods.values())
+        for pod in leaving:
             self._subtract(pods.pop(pod.uid), source)
+            if self._landing is not None and not pod.is_terminating:
+                self._landing.count_leaving(pod)
         candidates = [
             pod for pod in pods.values() if self._args.covers(pod) and self._view.evictable(pod)
         ]
         if self._args.node_fit and not self._needs_place_when_leaving:
             candidates = [pod for pod in candidates if self._is_placed(pod, source)]
-        return sorted(candidates, key=partial(self._order, source, self._excess(source)))
+        candidates.sort(key=partial(self._order, source, self._excess(source)))
+        if self._landing is not None:
+            candidates = in_turn(candidates, eviction_order, self._landing, self._targets)
+        return _Candidates(source, candidates, bool(leaving))
 
     def _is_placed(self, pod: Pod, source: LoadedNode) -> bool:
         """Find a place for a pod and keep it for the rest of the plan, if there is one."""
-        if (place := self._find_place(pod, source)) is not None:
+        if (place := self._find_place(pod, self._with_room(pod, source))) is not None:
             self._add_to(place, pod, source)
         return place is not None
 
-    def _find_place(self, pod: Pod, source: LoadedNode) -> LoadedNode | None:
-        """Return a target that fits the pod and is not overloaded with it, as it was measured."""
+    def _find_place(self, pod: Pod, places: Collection[str]) -> LoadedNode | None:
+        """Return one of these targets that fits the pod."""
+        name = self._view.find_node_among(pod, places) if places else None
+        return None if name is None else self._targets[name]
+
+    def _with_room(self, pod: Pod, source: LoadedNode) -> frozenset[str]:
+        """Name the targets that are not overloaded with the pod, as it was measured."""
         if str(pod) not in source.load.pods:
-            return None
+            return frozenset()
         more, level = self._use_of(pod, source), self._level
-        with_room = [
+        with_room = frozenset(
             name
             for name, target in self._targets.items()
             if not exceeds(
                 map(add, self._running.used(level, target), more), target.limits.high(level)
             )
-        ]
-        name = self._view.find_node_among(pod, with_room) if with_room else None
-        return None if name is None else self._targets[name]
+        )
+        return self._target_names if len(with_room) == len(self._targets) else with_room
 
     def _use_of(self, pod: Pod, source: LoadedNode) -> list[int]:
         measured = source.load.pods[str(pod)]
@@ -181,7 +262,9 @@ class LoadMoves:
         by_use = measured is None, -relief
         return *eviction_order(pod), *by_use, -pod.created_s, pod.namespace, pod.name
 
-    def _finding(self, pod: Pod, source: LoadedNode) -> Finding:
+    def _finding(
+        self, pod: Pod, source: LoadedNode, places: frozenset[str], *, is_trial: bool
+    ) -> Finding:
         level, load, high = self._level, source.load, self._pool.high[self._level]
         used, parts = dict(zip(self._resources, self._running.used(level, source), strict=True)), []
         for resource in self._excess(source):
@@ -196,8 +279,9 @@ class LoadMoves:
             self._running.plugin,
             f"node is overutilized, {', '.join(parts)}",
             needs_fit=self._args.node_fit,
-            targets=self._target_names,
+            targets=places or self._target_names,
             relieves_node=True,
+            is_trial=is_trial,
             details={"nodePool": self._pool.name, "level": level.value},
         )
 

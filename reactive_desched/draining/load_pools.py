@@ -100,6 +100,7 @@ class LoadPool:
         self._detectors = {
             level: AnomalyDetectors(args.detector_cache_timeout_s) for level in Level
         }
+        self._giving: dict[Level, frozenset[str]] = {}
 
     @property
     def abnormalities(self) -> int:
@@ -109,14 +110,21 @@ class LoadPool:
     def confirmed(
         self, level: Level, nodes: Iterable[LoadedNode], look: LoadView
     ) -> list[LoadedNode]:
-        """Return the nodes that were found overloaded often enough."""
-        detectors = self._detectors[level]
+        """Return the nodes that were found overloaded often enough.
+
+        The controller goes on with such a node until it is overloaded no more; in a sweep, as by
+        koordinator, it counts for the condition's timeout.
+        """
+        detectors, giving = self._detectors[level], self._giving.get(level, frozenset())
         detectors.begin(look.view.now_s)
-        return [
-            node
-            for node in nodes
-            if detectors.observe_abnormal(node.load.name, self._condition, look.evidence(node))
-        ]
+        found: list[LoadedNode] = []
+        for node in nodes:
+            name, evidence = node.load.name, look.evidence(node)
+            if detectors.observe_abnormal(name, self._condition, evidence) or name in giving:
+                found.append(node)
+        if not look.is_sweep:
+            self._giving[level] = frozenset(node.load.name for node in found)
+        return found
 
     def relieve(self, level: Level, nodes: Iterable[LoadedNode]) -> None:
         """Begin anew to count how often these nodes are found overloaded, if they were."""

@@ -23,6 +23,7 @@ from msgspec.structs import replace
 from reactive_desched.api.balance_plugin import BalancePlugin, Plan, SweepFilters
 from reactive_desched.api.index import Cluster, Index
 from reactive_desched.api.plugin import ArgsT, View
+from reactive_desched.draining.landing import waits_or_leaves
 from reactive_desched.draining.node_table import PoolDestinations, blocking, node_table
 from reactive_desched.draining.obstacles import LEAVES_LATER, Kept, Obstacles
 from reactive_desched.draining.room import Admission, BookedRoom, SharedRoom, subtract
@@ -48,11 +49,7 @@ from reactive_desched.state.indexes.node_utilization import (
     NodeUtilization,
     NodeUtilizationChanged,
 )
-from reactive_desched.state.indexes.replica_places import (
-    EVERY_CONTROLLER,
-    ReplicaPlaces,
-    ReplicaPlacesChanged,
-)
+from reactive_desched.state.indexes.replica_places import ReplicaPlaces, ReplicaPlacesChanged
 
 RESERVED_RECHECK_S: Final = 60.0
 """A plan that ended while capacity was reserved for replacements is made anew after so long."""
@@ -70,8 +67,8 @@ Amounts = tuple[Pod, ResourceList]
 class _Source(Struct):
     """A node that gives pods away, in the course of a plan: what is used of it by now.
 
-    `coming_back` are the pods whose replacements would come back, and `has_others` says whether it
-    has pods that may leave and whose replacements would not.
+    `coming_back` are the pods whose replacements would come back, and `has_others` says whether
+    another one leaves, or waits for its turn.
     """
 
     use: NodeUse
@@ -83,9 +80,18 @@ class _Source(Struct):
     has_others: bool = False
 
     @property
+    def excess(self) -> ResourceList:
+        """What is used above what is allowed, of the resources of which that is so."""
+        return {r: more for r, used in self.used.items() if (more := used - self.allowed[r]) > 0}
+
+    @property
     def may_try(self) -> bool:
         """Whether one of the pods whose replacements would come back is tried."""
         return bool(self.coming_back) and not self.has_others
+
+    def note(self, decision: Decision) -> None:
+        """Take in what was decided on a pod; one that is refused for its own sake does not wait."""
+        self.has_others |= waits_or_leaves(decision)
 
 
 POOL: Final = "nodes"
@@ -176,11 +182,9 @@ class DrainingPlugin(BalancePlugin[str, ArgsT]):
             return ()
         if isinstance(change, PodChange):
             return (POOL,) if change.pod.node in pool.sources() else ()
-        nodes = view.index(ReplicaPlaces).of(change.controller_uid)
-        concerns = change.controller_uid == EVERY_CONTROLLER or (
-            len(nodes) > 1 and not pool.sources().keys().isdisjoint(nodes)
-        )
-        return (POOL,) if concerns else ()
+        nodes = view.index(ReplicaPlaces).spread_over(change)
+        is_concerned = nodes is None or not pool.sources().keys().isdisjoint(nodes)
+        return (POOL,) if is_concerned else ()
 
     def describe(self, pod: Pod, view: View) -> str:
         """Say how the pod's node stands beside the thresholds, and what keeps pods from moving."""
@@ -348,6 +352,7 @@ class DrainingPlugin(BalancePlugin[str, ArgsT]):
                 is_trial=is_trial,
                 details=details,
             )
+            source.note(decision)
             if decision.pod_leaves:
                 left = None if left is None else left - 1
                 subtract(used, amounts)
@@ -366,12 +371,11 @@ class DrainingPlugin(BalancePlugin[str, ArgsT]):
         What `room` admits and which namespaces are spent is looked up for each pod in turn.
         """
         removable = [pod for pod in source.pods if view.evictable(pod) and self.may_leave(pod)]
-        for pod in room.in_order(removable):
+        for pod in room.in_order(removable, source.excess):
             amounts = room.used_by(pod)
             if amounts is None or pod.namespace in source.spent_namespaces:
                 continue
             if (admission := room.admits(pod, amounts)) is Admission.YES:
-                source.has_others = True
                 yield pod, amounts
             elif admission is Admission.COMES_BACK:
                 source.coming_back.append((pod, amounts))

@@ -4,15 +4,14 @@
 each pod a destination of its own, and subtracts the capacity that earlier plans have promised.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum, auto
 from heapq import heappop, heappush
 from typing import Final
 
 from reactive_desched.api.plugin import View
-from reactive_desched.draining.landing import Landing
-from reactive_desched.model.objects import Pod, controller_of
+from reactive_desched.draining.landing import Landing, in_turn
+from reactive_desched.model.objects import Pod
 from reactive_desched.model.pod_importance import pod_importance
 from reactive_desched.model.resources import ResourceList, add_resources, is_extended
 from reactive_desched.model.subjects import NodeSubject
@@ -93,8 +92,12 @@ class SharedRoom:
         """Return what a pod uses; None if that is not known."""
         return self.pool.used_by(pod)
 
-    def in_order(self, pods: Iterable[Pod]) -> list[Pod]:
-        """Return the pods of a source in the order in which they leave: least important first."""
+    def in_order(self, pods: Iterable[Pod], excess: ResourceList) -> list[Pod]:
+        """Return the pods of a source in the order in which they leave: least important first.
+
+        `excess` is what the source uses above what is allowed there.
+        """
+        del excess
         return sorted(pods, key=self._importance)
 
     def admits(self, pod: Pod, amounts: ResourceList) -> Admission:
@@ -205,22 +208,19 @@ class BookedRoom(SharedRoom):
         """Return what a pod uses; None for one that came after the last sample of its node."""
         return None if self.pool.came_later(pod) else self.pool.used_by(pod)
 
-    def in_order(self, pods: Iterable[Pod]) -> list[Pod]:
+    def in_order(self, pods: Iterable[Pod], excess: ResourceList) -> list[Pod]:
         """Return the pods of a source, least important first, those of its workloads in turn.
 
-        A workload's pods on the destinations count: one that moved lately comes after the others.
+        Of equals those come first that use most of what is used too much: so few have to leave.
         """
-        turns: Counter[str] = Counter()
-        keyed: list[tuple[tuple[object, ...], Pod]] = []
-        for pod in super().in_order(pods):
-            *importance, namespace, name = self._importance(pod)
-            owner = controller_of(pod.owners)
-            workload = pod.uid if owner is None else owner.uid
-            if workload not in turns:
-                turns[workload] = self._landing.turn(pod, self._uses)
-            keyed.append(((*importance, turns[workload], namespace, name), pod))
-            turns[workload] += 1
-        return [pod for _, pod in sorted(keyed, key=lambda each: each[0])]
+        importance = self._importance
+        ordered = sorted(pods, key=lambda pod: (-self._relief(pod, excess), *importance(pod)[-2:]))
+        return in_turn(ordered, lambda pod: importance(pod)[:-2], self._landing, self._uses)
+
+    def _relief(self, pod: Pod, excess: ResourceList) -> float:
+        """Return how much of the excess a pod takes away, of the resource of which it is most."""
+        used = self.used_by(pod) or {}
+        return max((used.get(r, 0) / more for r, more in excess.items()), default=0.0)
 
     def admits(self, pod: Pod, amounts: ResourceList) -> Admission:
         """Say whether a destination takes the pod and stays within what is allowed there.

@@ -34,6 +34,7 @@ from reactive_desched.model.outcomes import (
     outcome_from_response,
 )
 from reactive_desched.plan.assumed_names import replacement_name
+from reactive_desched.plan.assumed_use import REPORT_EVERY_S, AssumedUse
 from reactive_desched.state.indexes.unschedulable_pods import SCHEDULED, UNSCHEDULABLE
 from reactive_desched.state.resources import PDBS
 
@@ -118,13 +119,14 @@ class _Parked(Struct):
 class _Step(Struct, frozen=True):
     """What happens later: a pod is gone, its replacement is created, or becomes Ready.
 
-    A step of nothing is the end of a back-off.
+    A step of nothing is the end of a back-off. Or nodes are measured again.
     """
 
     gone: Pod | None = None
     created: _Unbound | None = None
     ready: Pod | None = None
     budgets: tuple[str, ...] = ()
+    is_measured: bool = False
 
 
 class AssumedCluster:
@@ -136,7 +138,8 @@ class AssumedCluster:
     kube-scheduler would choose, and is Ready `ready_after_s` after that; its PodDisruptionBudget
     then allows one more disruption. One that fits nowhere is unschedulable until a pod that leaves
     makes room for it; as by the kube-scheduler, it is tried again then, once its back-off has
-    passed, and each five minutes.
+    passed, and each five minutes. While pods move, koordinator's agents report each minute what is
+    used where they are now.
     """
 
     def __init__(self, controller: Controller, clock: PreviewClock, ready_after_s: float) -> None:
@@ -150,6 +153,7 @@ class AssumedCluster:
         self._scheduler = AssumedScheduler(controller.view)
         self._parked: list[_Parked] = []
         self._bound: dict[str, str] = {}
+        self._use = AssumedUse(controller.state, clock.wall())
 
     def next_due(self) -> float | None:
         """Return when the next step happens."""
@@ -184,6 +188,8 @@ class AssumedCluster:
             return ""
         failures = self._fail(pod, owner) if owner.is_batch_job else 0
         new = self._replacement(pod, owner, failures)
+        if self._use.follow(pod, new, self._clock.wall()):
+            self._later(_Step(is_measured=True), REPORT_EVERY_S)
         self._apply(replace(pod, deletion_s=int(self._clock.wall()), resource_version=0))
         if not self._is_replaced(pod, owner):
             self._later(_Step(gone=pod))
@@ -238,7 +244,16 @@ class AssumedCluster:
             condition_transitions=(),
         )
 
+    def _report_use(self) -> None:
+        now_s = self._clock.wall()
+        for metric in self._use.reports(now_s):
+            self._controller.apply(self._state.upsert(metric))
+        if self._use.goes_on(now_s):
+            self._later(_Step(is_measured=True), REPORT_EVERY_S)
+
     def _play(self, step: _Step) -> None:
+        if step.is_measured:
+            self._report_use()
         if step.gone is not None:
             self._controller.apply(self._state.remove(step.gone))
             for parked in self._parked:

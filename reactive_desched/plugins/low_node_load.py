@@ -34,6 +34,7 @@ from reactive_desched.state.indexes.node_loads import (
     NodeLoads,
     PoolClasses,
 )
+from reactive_desched.state.indexes.replica_places import ReplicaPlaces, ReplicaPlacesChanged
 
 EVERY_POOL: Final = "every pool"
 """The one subject: a node that one pool has handled is left out by the next."""
@@ -56,8 +57,8 @@ class LowNodeLoadPlugin(BalancePlugin[str, LowNodeLoadArgs]):
     """
 
     name = "LowNodeLoad"
-    indexes = (NodeLoads,)
-    reacts_to = (Resynced, NodeLoadChanged, PodEvictabilityChanged)
+    indexes = (NodeLoads, ReplicaPlaces)
+    reacts_to = (Resynced, NodeLoadChanged, ReplicaPlacesChanged, PodEvictabilityChanged)
 
     def __init__(self, args: LowNodeLoadArgs) -> None:
         super().__init__(args)
@@ -66,14 +67,20 @@ class LowNodeLoadPlugin(BalancePlugin[str, LowNodeLoadArgs]):
 
     @property
     def required_indexes(self) -> Iterable[tuple[type[Index], Hashable]]:
-        """The loads of each pool's nodes."""
-        return ((NodeLoads, pool.rule) for pool in self._pools)
+        """The loads of each pool's nodes, and where the pods of a workload are."""
+        yield ReplicaPlaces, None
+        yield from ((NodeLoads, pool.rule) for pool in self._pools)
 
     def subjects(self, change: Change, view: View) -> Iterable[str]:
         """Name the one subject, unless only a pod may leave that is on no overloaded node."""
         if isinstance(change, PodEvictabilityChanged):
             loads = (view.index(NodeLoads, pool.rule) for pool in self._pools)
             if not any(each.is_source(change.pod.node) for each in loads):
+                return ()
+        if isinstance(change, ReplicaPlacesChanged):
+            loads = (view.index(NodeLoads, pool.rule) for pool in self._pools)
+            nodes = view.index(ReplicaPlaces).spread_over(change)
+            if not any(each.has_sources_among(nodes) for each in loads):
                 return ()
         return (EVERY_POOL,)
 
@@ -175,7 +182,8 @@ class LowNodeLoadPlugin(BalancePlugin[str, LowNodeLoadArgs]):
         low, both_low, prod_low = (
             [look.with_reserved(node) for node in nodes] for nodes in (low, both_low, prod_low)
         )
-        rule, running = pool.rule, RunningLoads(self.name, self.args, pool, look)
+        rivals = [each.load.name for each in (*sources, *prod_sources)]
+        rule, running = pool.rule, RunningLoads(self.name, self.args, pool, look, rivals)
         room = room_of(rule, Level.NODE, [*low, *both_low])
         room_of_both = room_of(rule, Level.NODE, both_low)
         yield from LoadMoves(running, Level.NODE, [*low, *both_low], room).plan(sources)

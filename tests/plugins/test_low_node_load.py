@@ -206,8 +206,10 @@ def test_best_effort_pods_leave_first() -> None:
 
 def test_in_a_sweep_those_fit_first_that_are_listed_first() -> None:
     """As koordinator: room is given to all that may leave before they are put in order."""
-    pods = [small("p1"), *(small(f"p{n}", qos="BestEffort") for n in range(2, 6)), *kept()]
-    objects = measured(NODES, [*pods, small("p9", "n2")])
+    own = {n: f"ReplicaSet/{n}" for n in range(1, 10)}
+    best_effort = (small(f"p{n}", qos="BestEffort", owner=own[n]) for n in range(2, 6))
+    pods = [small("p1", owner=own[1]), *best_effort, *kept()]
+    objects = measured(NODES, [*pods, small("p9", "n2", owner=own[9])])
 
     assert evicted(plugin(**BASE), objects) == ["p2", "p3", "p4", "p1"]
     cluster = Scenario(plugin(**BASE), *objects, now_s=NOW_S)
@@ -303,7 +305,7 @@ def test_while_no_node_gives_pods_away_one_that_comes_or_goes_wakes_no_one() -> 
     cluster.remove(HOT[0])
     assert cluster.subjects_evaluated(HOT[5]) == set()
 
-    (rule,) = {rule for _, rule in judging.required_indexes}
+    (rule,) = {rule for kind, rule in judging.required_indexes if kind is NodeLoads}
     n1, _ = cluster.view.index(NodeLoads, rule).classes(0.0).of(*LoadClass)
     assert n1.load.used(Level.NODE) == {"cpu": 5 * 400, "memory": 0, "pods": 5}
     assert cluster.subjects_evaluated(small("again")) == {"every pool"}

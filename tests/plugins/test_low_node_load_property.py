@@ -164,8 +164,11 @@ def test_once_a_plan_is_carried_out_and_measured_nothing_is_found(
     """Replacements go to the node with the least use, as a load-aware scheduler places them."""
     given = {"anomalyCondition": {"consecutiveAbnormalities": 1}, **POLICIES[policy]}
     plugin = plugin_from_policy(LowNodeLoadPlugin, LowNodeLoadArgs, **given)
-    placed = {f"p{n}": (pod(f"p{n}", on="n1"), cpu) for n, cpu in enumerate(uses)} | {
-        f"o{n}": (pod(f"o{n}", on="n2"), cpu) for n, cpu in enumerate(others)
+    placed = {
+        name: (pod(name, on=on, owner=f"ReplicaSet/{name}"), cpu)
+        for prefix, on, used in (("p", "n1", uses), ("o", "n2", others))
+        for number, cpu in enumerate(used)
+        for name in (f"{prefix}{number}",)
     }
     objects: list[ClusterObject] = [*map(node, NODES), *(p for p, _ in placed.values())]
     cluster = Scenario(plugin, *objects, now_s=NOW_S)
@@ -182,7 +185,7 @@ def test_once_a_plan_is_carried_out_and_measured_nothing_is_found(
                 key=lambda name: sum(cpu for p, cpu in placed.values() if p.node == name),
             )
             _, cpu = placed.pop(key)
-            again = pod(f"{key}r", on=free)
+            again = pod(f"{key}r", on=free, owner=f"ReplicaSet/{key.rstrip('r')}")
             placed[again.name] = again, cpu
             cluster.remove(finding.pod)
             cluster.apply(again)
@@ -193,7 +196,7 @@ def test_once_a_plan_is_carried_out_and_measured_nothing_is_found(
 
     assert cluster.flagged() == set()
     assert not any(name.endswith("rr") for name in placed), "no pod moves twice"
-    (rule,) = {rule for _, rule in plugin.required_indexes}
+    (rule,) = {rule for kind, rule in plugin.required_indexes if kind is NodeLoads}
     assert isinstance(rule, LoadRule)
     classes = cluster.view.index(NodeLoads, rule).classes(0.0)
     for loaded in classes.of(*SOURCES):

@@ -150,6 +150,10 @@ class NodeLoads(Index):
         loaded = self._loaded.get(node)
         return loaded is not None and (self._rule.deviation or loaded.load_class in SOURCES)
 
+    def has_sources_among(self, nodes: Collection[str] | None) -> bool:
+        """Say whether one of these nodes gives pods away; of all nodes for None."""
+        return self._has_sources and (nodes is None or any(map(self.is_source, nodes)))
+
     def answers(self) -> object:
         """Return every measured node, and which nodes are selected."""
         self._catch_up()

@@ -1,6 +1,6 @@
 """How many pods each controller has on each node: what the kube-scheduler spreads over."""
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterator, Mapping
 from typing import Final
 
 from reactive_desched.api.index import Cluster, Index, NodeInfo, NodeState
@@ -42,6 +42,16 @@ class ReplicaPlaces(Index):
     def of(self, controller_uid: str) -> Mapping[str, int]:
         """Count the pods of a controller on each node where it has some."""
         return self._places.get(controller_uid, _NONE)
+
+    def spread_over(self, change: "ReplicaPlacesChanged") -> Collection[str] | None:
+        """Name the nodes with pods of the controller that a change is about; None for any node.
+
+        None of them where they are all on one: then its pods are spread over nothing.
+        """
+        if change.controller_uid == EVERY_CONTROLLER:
+            return None
+        places = self.of(change.controller_uid)
+        return places if len(places) > 1 else ()
 
     def node_info(self, name: str) -> NodeInfo | None:
         """Return what is known of a node."""

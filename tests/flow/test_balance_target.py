@@ -1,0 +1,111 @@
+"""What is begun is finished: nodes reach their targets, by as few moves as a sweep makes."""
+
+from collections import Counter
+from statistics import fmean
+from typing import Any
+
+import pytest
+
+from reactive_desched.controller.subscriptions import AnyPlugin
+from reactive_desched.draining.load_args import LowNodeLoadArgs
+from reactive_desched.plugins.low_node_load import LowNodeLoadPlugin
+from reactive_desched.plugins.low_node_utilization import (
+    LowNodeUtilizationArgs,
+    LowNodeUtilizationPlugin,
+)
+from reactive_desched.policy.moves import MoveSettings
+from reactive_desched.testing.scenario import plugin_from_policy
+from tests.support.balance_race import Race, run_race
+from tests.support.descheduled import DescheduledCluster
+from tests.support.sim_world import SimulatedCluster
+
+ONE_AT_A_TIME = MoveSettings.model_validate({"maxMoving": {"node": 1}})
+TWENTY_MINUTES_S = 1200
+REPORTS_EVERY_S = 60
+A_POD = 20.0
+"""The largest pod of a race takes so many points of a node."""
+
+
+def low(**args: Any) -> AnyPlugin:
+    given = {"thresholds": {"cpu": 20}, "targetThresholds": {"cpu": 50}, **args}
+    return plugin_from_policy(LowNodeUtilizationPlugin, LowNodeUtilizationArgs, **given)
+
+
+def load(**args: Any) -> AnyPlugin:
+    given = {"lowThresholds": {"cpu": 20}, "highThresholds": {"cpu": 50}, **args}
+    return plugin_from_policy(LowNodeLoadPlugin, LowNodeLoadArgs, **given)
+
+
+def full_and_empty(replicas: int) -> SimulatedCluster:
+    """Return twenty pods of five per cent on n1, of workloads of so many, and n2 without any."""
+    world = SimulatedCluster().nodes("n1")
+    for number in range(20 // replicas):
+        world.deployment(f"app{number}", replicas, cpu="200m", memory="100Mi")
+    return world.advance(60).nodes("n2")
+
+
+def app_of(pod: str) -> str:
+    return pod.partition("-")[0]
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+@pytest.mark.parametrize(
+    "plugin", [pytest.param(low(), id="by requests"), pytest.param(load(), id="by measured load")]
+)
+def test_pods_move_one_by_one_until_the_target_is_reached_and_none_comes_back(
+    plugin: AnyPlugin, replicas: int
+) -> None:
+    world = full_and_empty(replicas)
+    cluster = DescheduledCluster(world, plugin, moves=ONE_AT_A_TIME, nodeFit=True)
+    for _ in range(TWENTY_MINUTES_S // REPORTS_EVERY_S):
+        cluster.report_use()
+        cluster.run(REPORTS_EVERY_S)
+
+    assert Counter(world.nodes_of_pods().values()) == {"n1": 10, "n2": 10}
+    assert len(cluster.evicted) == 10
+    assert max(Counter(map(app_of, cluster.evicted)).values()) == 1
+
+
+def test_after_a_restart_in_the_middle_the_rest_moves_too() -> None:
+    world = full_and_empty(1)
+    first = DescheduledCluster(world, low(), moves=ONE_AT_A_TIME, nodeFit=True).run(20)
+    began = len(first.evicted)
+    assert 4 < began < 10, "the node that takes pods is above its low threshold"
+
+    second = DescheduledCluster(world, low(), moves=ONE_AT_A_TIME, nodeFit=True)
+    for ended in first.ended:
+        uid, at = ended.end.replacement_uid, world.clock.now()
+        second.gates.memory.landed(uid, ended.end.node, ended.origin, at, at)
+    second.run(TWENTY_MINUTES_S)
+
+    assert began + len(second.evicted) == 10
+    assert Counter(world.nodes_of_pods().values()) == {"n1": 10, "n2": 10}
+
+
+def test_without_the_memory_of_its_moves_it_begins_anew_and_does_no_harm() -> None:
+    world = full_and_empty(1)
+    DescheduledCluster(world, low(), moves=ONE_AT_A_TIME, nodeFit=True).run(20)
+
+    second = DescheduledCluster(world, low(), moves=ONE_AT_A_TIME, nodeFit=True).run(600)
+
+    assert second.evicted == []
+
+
+@pytest.fixture(scope="module")
+def races() -> list[Race]:
+    return [run_race(seed) for seed in range(16)]
+
+
+def test_the_controller_comes_nearer_to_the_target_than_repeated_sweeps(races: list[Race]) -> None:
+    ours = [race.by_controller for race in races]
+    theirs = [race.by_sweeps for race in races]
+
+    assert fmean(each.spread for each in ours) <= fmean(each.spread for each in theirs)
+    assert sum(each.excess for each in ours) <= sum(each.excess for each in theirs)
+    assert sum(each.evictions for each in ours) <= sum(each.evictions for each in theirs)
+
+
+def test_in_no_cluster_is_it_further_from_the_target_by_more_than_a_pod(races: list[Race]) -> None:
+    far = [race for race in races if race.by_controller.excess > race.by_sweeps.excess + A_POD]
+
+    assert far == []
