@@ -7,28 +7,25 @@ soft taints and preferred node affinity.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from math import log
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Final
 
 from reactive_desched.api.index import NodeInfo
 from reactive_desched.api.plugin import View
+from reactive_desched.model import node_scores
 from reactive_desched.model.decisions import Decision, Refuse
 from reactive_desched.model.node_affinity import preferred_weight
 from reactive_desched.model.node_marks import is_being_emptied
-from reactive_desched.model.objects import HOSTNAME_LABEL, ZONE_LABEL, Node, Pod, controller_of
-from reactive_desched.model.resources import CPU, MEMORY, PODS, ResourceList
+from reactive_desched.model.objects import HOSTNAME_LABEL, Node, Pod, controller_of
+from reactive_desched.model.resources import PODS, ResourceList
+from reactive_desched.model.spread import soft_constraints
 from reactive_desched.model.taints import HARD_EFFECTS, PREFER_NO_SCHEDULE, untolerated
 from reactive_desched.state.indexes.replica_places import ReplicaPlaces
 
 MAX_RIVALS: Final = 16
 """So many of the other nodes that give pods away are looked at for each pod."""
 
-_FULL: Final = 100
-_SPREAD_WEIGHT, _TAINT_WEIGHT, _AFFINITY_WEIGHT = 2, 3, 2
-_DEFAULT_SPREAD: Final = ((HOSTNAME_LABEL, 3), (ZONE_LABEL, 5))
-_SOFT: Final = "ScheduleAnyway"
 _STATEFUL_SET: Final = "StatefulSet"
 
 
@@ -107,11 +104,11 @@ class Pull:
         self._counts = counts
         self._places = places
         self._reserved = reserved
-        self._packs = packs
-        soft = [c for c in pod.spec.topology_spread_constraints if c.when_unsatisfiable == _SOFT]
-        spread = tuple((c.topology_key, c.max_skew) for c in soft)
-        is_default = not pod.spec.topology_spread_constraints
-        self._parts = [self._part(*each) for each in (_DEFAULT_SPREAD if is_default else spread)]
+        self._allocation = node_scores.most_allocated if packs else node_scores.least_allocated
+        soft = tuple((each.topology_key, each.max_skew) for each in soft_constraints(pod.spec))
+        if not pod.spec.topology_spread_constraints:
+            soft = node_scores.DEFAULT_SPREAD
+        self._parts = [self._part(*each) for each in soft]
         self._highest = max(map(self._spread_cost, counts), default=0)
         self._rival = float("-inf")
 
@@ -128,24 +125,27 @@ class Pull:
         info = self._places.node_info(name)
         if info is None or info.node is None:
             return 0.0
-        node, pod = info.node, self._pod
-        more = {} if name == pod.node else pod.spec.requests
-        extra = self._reserved.get(name, {})
-        shares = [
-            min(1.0, (info.held.get(r, 0) + more.get(r, 0) + extra.get(r, 0)) / has)
-            for r in (CPU, MEMORY)
-            if (has := node.allocatable.get(r, 0)) > 0
-        ]
-        mean = sum(shares) / len(shares) if shares else 0.0
-        points = _FULL * (mean if self._packs else 1 - mean)
-        if any(pod.spec.requests.get(r, 0) for r in (CPU, MEMORY)):
-            points += _FULL * (1 - abs(shares[0] - shares[-1]) / 2 if shares else 1)
+        node, spec = info.node, self._pod.spec
+        scored = spec.requests if spec.scored_requests is None else spec.scored_requests
+        points = self._allocation(*self._held(info, node, scored))
+        if node_scores.is_scored_by_balance(spec.requests):
+            points += node_scores.balanced_allocation(*self._held(info, node, spec.requests))
         if self._highest:
-            points -= _SPREAD_WEIGHT * _FULL * self._spread_cost(name) / self._highest
+            share = self._spread_cost(name) / self._highest
+            points -= round(node_scores.TOPOLOGY_SPREAD_WEIGHT * node_scores.MAX_SCORE * share)
         soft = [taint for taint in node.taints if taint.effect == PREFER_NO_SCHEDULE]
-        if soft and next(untolerated(pod.spec.tolerations, soft), None) is not None:
-            points -= _TAINT_WEIGHT * _FULL
+        if soft and next(untolerated(spec.tolerations, soft), None) is not None:
+            points -= node_scores.TAINT_TOLERATION_WEIGHT * node_scores.MAX_SCORE
         return points + self._affinity_points(node)
+
+    def _held(self, info: NodeInfo, node: Node, more: ResourceList) -> Iterator[tuple[int, int]]:
+        """Yield what a node has of cpu and memory, and what is requested with the replacement."""
+        extra = self._reserved.get(node.name, {})
+        for resource in node_scores.SCORED_RESOURCES:
+            taken = info.held.get(resource, 0) + extra.get(resource, 0) + more.get(resource, 0)
+            if node.name == self._pod.node:  # the pod itself is gone by then
+                taken -= self._pod.spec.requests.get(resource, 0)
+            yield node.allocatable.get(resource, 0), taken
 
     def _affinity_points(self, node: Node) -> float:
         affinity = self._pod.spec.node_affinity
@@ -153,30 +153,33 @@ class Pull:
             return 0.0
         total = sum(term.weight for term in affinity.preferred)
         weight = preferred_weight(affinity.preferred, node.name, node.labels)
-        return _AFFINITY_WEIGHT * _FULL * weight / total if total else 0.0
+        share = weight / total if total else 0.0
+        return node_scores.NODE_AFFINITY_WEIGHT * node_scores.MAX_SCORE * share
 
-    def _part(self, key: str, max_skew: int) -> tuple[str, int, float, Mapping[str, int]]:
-        """Return a constraint: its key and skew, the weight of a pod, and the pods by domain."""
+    def _part(self, key: str, max_skew: int) -> tuple[str, int, int, Mapping[str, int]]:
+        """Return a constraint: its key and skew, how many domains it has, and the pods of each."""
         if key == HOSTNAME_LABEL:
-            return key, max_skew, log(self._places.eligible_nodes + 2), {}
+            return key, max_skew, self._places.eligible_nodes, self._counts
         domains: Counter[str] = Counter()
         for name, number in self._counts.items():
             if domain := self._domain(name, key):
                 domains[domain] += number
-        return key, max_skew, log(len(domains) + 2), domains
+        return key, max_skew, len(domains), domains
 
     def _domain(self, name: str, key: str) -> str:
+        if key == HOSTNAME_LABEL:
+            return name
         info = self._places.node_info(name)
         return "" if info is None or info.node is None else info.node.labels.get(key, "")
 
     def _spread_cost(self, name: str) -> int:
-        cost = 0.0
-        for key, max_skew, weight, domains in self._parts:
-            if key == HOSTNAME_LABEL:
-                cost += self._counts.get(name, 0) * weight + max_skew - 1
-            elif domain := self._domain(name, key):
-                cost += domains.get(domain, 0) * weight + max_skew - 1
-        return round(cost)
+        return node_scores.rounded_cost(
+            sum(
+                node_scores.spread_cost(numbers.get(domain, 0), max_skew, domains)
+                for key, max_skew, domains, numbers in self._parts
+                if (domain := self._domain(name, key))
+            )
+        )
 
 
 def in_turn(

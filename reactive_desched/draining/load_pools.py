@@ -112,8 +112,8 @@ class LoadPool:
     ) -> list[LoadedNode]:
         """Return the nodes that were found overloaded often enough.
 
-        The controller goes on with such a node until it is overloaded no more; in a sweep, as by
-        koordinator, it counts for the condition's timeout.
+        The controller goes on with such a node until it is relieved; in a sweep, as by koordinator,
+        an overload counts for the condition's timeout.
         """
         detectors, giving = self._detectors[level], self._giving.get(level, frozenset())
         detectors.begin(look.view.now_s)
@@ -128,8 +128,10 @@ class LoadPool:
 
     def relieve(self, level: Level, nodes: Iterable[LoadedNode]) -> None:
         """Begin anew to count how often these nodes are found overloaded, if they were."""
-        for node in nodes:
-            self._detectors[level].relieve(node.load.name)
+        names = [node.load.name for node in nodes]
+        for name in names:
+            self._detectors[level].relieve(name)
+        self._giving[level] = self._giving.get(level, frozenset()).difference(names)
 
     def observe_normal(self, level: Level, nodes: Iterable[LoadedNode]) -> None:
         """Count what follows a plan: its nodes are taken to be relieved."""

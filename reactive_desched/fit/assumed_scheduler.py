@@ -12,13 +12,15 @@ class AssumedScheduler:
     """The kube-scheduler's filters and scores over the current cluster.
 
     What the controller reserves for replacements does not count. Of nodes with the same score, of
-    which the kube-scheduler takes one by chance, it takes the first by name.
+    which the kube-scheduler takes one by chance, it takes the first by name. With `packs` it fills
+    nodes one after the other, as a plugin that empties nodes needs it.
     """
 
-    def __init__(self, view: ClusterView) -> None:
+    def __init__(self, view: ClusterView, *, packs: bool = False) -> None:
         self._nodes = NodeSets(view)
         self._filters = NodeFilters(self._nodes, view)
-        self._scores = NodeScores(self._nodes, view, self._filters.topology_spread)
+        spread = self._filters.topology_spread
+        self._scores = NodeScores(self._nodes, view, spread, packs=packs)
 
     def choose_node(self, pod: Pod) -> str:
         """Name the node to which a pod is bound; empty where it fits on none that is ready."""

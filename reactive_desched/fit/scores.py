@@ -5,7 +5,7 @@ further. So the best nodes of thousands are found without looking at each.
 """
 
 from collections import Counter, OrderedDict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Final, TypeVar
 
 from msgspec import Struct
@@ -25,9 +25,9 @@ from reactive_desched.model.objects import (
 from reactive_desched.model.resources import CPU, MEMORY
 from reactive_desched.model.spread import soft_constraints
 from reactive_desched.model.taints import PREFER_NO_SCHEDULE, Taint, untolerated
-from reactive_desched.state.indexes.controller_spread import ControllerSpread
 from reactive_desched.state.indexes.pod_affinity import PodAffinity
 from reactive_desched.state.indexes.pod_attraction import PodAttraction, preferred_terms
+from reactive_desched.state.indexes.replica_places import ReplicaPlaces
 from reactive_desched.state.view import ClusterView
 
 MAX_SHAPES: Final = 200
@@ -62,8 +62,9 @@ class _NodeUse(Struct, frozen=True, gc=False):
 class _ResourceScores:
     """The resource scores of every slot for pods of one shape, current up to a cursor."""
 
-    def __init__(self, shape: _Shape) -> None:
+    def __init__(self, shape: _Shape, allocation: Callable[..., int]) -> None:
         self._shape = shape
+        self._allocation = allocation
         self._points: list[int] = []
         self._slots: dict[int, int] = {}
         self.cursor = -1
@@ -90,7 +91,7 @@ class _ResourceScores:
 
     def _score(self, use: _NodeUse) -> int:
         shape = self._shape
-        found = node_scores.RESOURCES_FIT_WEIGHT * node_scores.least_allocated(
+        found = node_scores.RESOURCES_FIT_WEIGHT * self._allocation(
             (use.cpu, use.requested_cpu + use.default_cpu + shape.scored_cpu),
             (use.memory, use.requested_memory + use.default_memory + shape.scored_memory),
         )
@@ -103,9 +104,20 @@ class _ResourceScores:
 
 
 class NodeScores:
-    """The kube-scheduler's default scores, but for ImageLocality; call `update_nodes` first."""
+    """The kube-scheduler's default scores, but for ImageLocality; call `update_nodes` first.
 
-    def __init__(self, nodes: NodeSets, view: ClusterView, spread: TopologySpreadFilter) -> None:
+    With `packs` NodeResourcesFit is set to MostAllocated.
+    """
+
+    def __init__(
+        self,
+        nodes: NodeSets,
+        view: ClusterView,
+        spread: TopologySpreadFilter,
+        *,
+        packs: bool = False,
+    ) -> None:
+        self._allocation = node_scores.most_allocated if packs else node_scores.least_allocated
         self._nodes = nodes
         self._view = view
         self._spread = spread
@@ -248,7 +260,7 @@ class NodeScores:
         owner, nodes = controller_of(pod.owners), self._nodes
         counts: Counter[str] = Counter()
         among = nodes.labels.matching_pod(pod.spec, nodes.existing)
-        by_node = {} if owner is None else self._view.index(ControllerSpread).by_node(owner.uid)
+        by_node = {} if owner is None else self._view.index(ReplicaPlaces).of(owner.uid)
         for name, number in by_node.items():
             slot = nodes.slot_of(name)
             if slot is not None and among >> slot & 1:
@@ -264,7 +276,7 @@ class NodeScores:
             scored.get(CPU, 0),
             scored.get(MEMORY, 0),
         )
-        found = self._by_shape.pop(shape, None) or _ResourceScores(shape)
+        found = self._by_shape.pop(shape, None) or _ResourceScores(shape, self._allocation)
         self._by_shape[shape] = found
         if len(self._by_shape) > MAX_SHAPES:
             self._by_shape.popitem(last=False)

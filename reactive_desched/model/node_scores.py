@@ -51,6 +51,14 @@ def least_allocated(*resources: Held) -> int:
     return sum(shares) // len(shares) if shares else 0
 
 
+def most_allocated(*resources: Held) -> int:
+    """Score a node by the mean used share of cpu and memory, as a scheduler that packs."""
+    shares = [
+        min(requested, total) * MAX_SCORE // total for total, requested in resources if total > 0
+    ]
+    return sum(shares) // len(shares) if shares else 0
+
+
 def balanced_allocation(*resources: Held) -> int:
     """Score a node by how alike cpu and memory fill up."""
     shares = [min(1.0, requested / total) for total, requested in resources if total > 0]

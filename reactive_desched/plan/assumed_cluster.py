@@ -11,6 +11,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from reactive_desched.api.balance_plugin import BalancePlugin
 from reactive_desched.controller.controller import Controller
 from reactive_desched.eviction.dry_run import EvictionEndpoint
 from reactive_desched.fit.assumed_scheduler import AssumedScheduler
@@ -138,7 +139,8 @@ class AssumedCluster:
     kube-scheduler would choose, and is Ready `ready_after_s` after that; its PodDisruptionBudget
     then allows one more disruption. One that fits nowhere is unschedulable until a pod that leaves
     makes room for it; as by the kube-scheduler, it is tried again then, once its back-off has
-    passed, and each five minutes. While pods move, koordinator's agents report each minute what is
+    passed, and each five minutes. With a plugin that empties nodes the scheduler is taken to pack
+    nodes, as that plugin needs it. While pods move, koordinator's agents report each minute what is
     used where they are now.
     """
 
@@ -150,7 +152,9 @@ class AssumedCluster:
         self._endpoint = EvictionEndpoint(controller.state, controller.view)
         self._steps: list[tuple[float, int, _Step]] = []
         self._number = count()
-        self._scheduler = AssumedScheduler(controller.view)
+        plugins = [each.plugin for each in controller.evaluator.instances]
+        packs = any(isinstance(p, BalancePlugin) and p.needs_packing for p in plugins)
+        self._scheduler = AssumedScheduler(controller.view, packs=packs)
         self._parked: list[_Parked] = []
         self._bound: dict[str, str] = {}
         self._use = AssumedUse(controller.state, clock.wall())

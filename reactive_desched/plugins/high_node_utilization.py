@@ -153,6 +153,7 @@ class HighNodeUtilizationPlugin(DrainingPlugin[HighNodeUtilizationArgs]):
     """
 
     name = "HighNodeUtilization"
+    needs_packing = True
 
     def __init__(self, args: HighNodeUtilizationArgs) -> None:
         rule = PackRule(as_limits(args.thresholds), number_of_nodes=args.number_of_nodes)

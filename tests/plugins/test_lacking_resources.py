@@ -184,7 +184,7 @@ def load(**thresholds: Mapping[str, float]) -> LowNodeLoadPlugin:
 
 
 def classes(plugin: LowNodeLoadPlugin, scenario: Scenario) -> dict[str, LoadClass]:
-    (pool,) = (args for _, args in plugin.required_indexes)
+    (pool,) = (args for kind, args in plugin.required_indexes if kind is NodeLoads)
     found = scenario.view.index(NodeLoads, pool).classes(-1.0)
     return {each.load.name: each.load_class for each in found.of(*LoadClass)}
 

@@ -63,16 +63,8 @@ def least_allocated(pod: Candidate, rooms: Rooms, _: Picture) -> Sequence[float]
 
 def most_allocated(pod: Candidate, rooms: Rooms, _: Picture) -> Sequence[float]:
     """Prefer nodes with little left: the mean used share of cpu and memory, in whole points."""
-    cpu, memory = pod.needs.scored_cpu_m, pod.needs.scored_memory
-    return [_mean_used(room, cpu, memory) for room in rooms]
-
-
-def _mean_used(room: NodeRoom, cpu_m: int, memory: int) -> int:
-    shares: list[int] = []
-    for resource, more in ((CPU, cpu_m), (MEMORY, memory)):
-        if (total := room.allocatable.get(resource, 0)) > 0:
-            shares.append(min(room.scored[resource] + more, total) * _FULL // total)
-    return sum(shares) // len(shares) if shares else 0
+    more = {CPU: pod.needs.scored_cpu_m, MEMORY: pod.needs.scored_memory}
+    return [node_scores.most_allocated(*_held(room, room.scored, more)) for room in rooms]
 
 
 def balanced_allocation(pod: Candidate, rooms: Rooms, _: Picture) -> Sequence[float]:

@@ -26,7 +26,7 @@ class ReplicaPlaces(Index):
     """The pods of each controller by node, by the controller's uid.
 
     It counts the pods that have a node, have not ended and do not terminate, as the kube-scheduler
-    does when it spreads the pods of a workload. Numbers of zero are not kept.
+    does when it spreads the pods of a workload by default. Numbers of zero are not kept.
     """
 
     announces = (ReplicaPlacesChanged,)
