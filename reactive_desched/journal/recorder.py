@@ -101,6 +101,9 @@ MAX_FOLLOWED = 20_000
 MAX_UNCERTAIN = 10_000
 """So many outcomes can be corrected; of further ones the oldest stays as it is."""
 
+MAX_JOBS = 10_000
+"""Of so many migration jobs the case is remembered; further steps of another begin one."""
+
 MAX_PROBLEMS, MAX_PROBLEM_CHARS = 20, 1000
 """An event about a refused policy names so many problems at most, each with so many characters."""
 
@@ -193,6 +196,7 @@ class JournalRecorder:
         self._started_at: dict[str, float] = {}
         self._outcomes: OrderedDict[str, AnyEvent] = OrderedDict()
         self._uncertain: OrderedDict[str, AnyEvent] = OrderedDict()
+        self._job_cases: OrderedDict[str, str] = OrderedDict()
 
     @property
     def fault(self) -> str:
@@ -468,11 +472,10 @@ class JournalRecorder:
     def record_migration_step(self, step: MigrationStep) -> None:
         """Record what was done for a migration job; the caller does not wait.
 
-        It joins the case of the finding that had the job made, if that is open.
+        It joins the case of the finding that had the job made, or of the job's own.
         """
         self._id_counter += 1
         pod, about = step.pod, step.object
-        case = self._cases.latest_of(pod.uid, step.trigger)
         epoch = journal_epoch(self._journal.source)
         data = MigrationCarriedOut(
             action=step.action,
@@ -495,7 +498,7 @@ class JournalRecorder:
             self._journal.source,
             MIGRATION_CARRIED_OUT,
             Correlation(
-                f"{pod.uid}.migration" if case is None else case.id,
+                self._case_of_job(step),
                 pod_subject(pod),
                 step.owners[-1].uid if step.owners else pod.uid,
             ),
@@ -505,6 +508,18 @@ class JournalRecorder:
             causation_id=f"{KIND} {step.job}",
         )
         self._journal.append_nowait(event)
+
+    def _case_of_job(self, step: MigrationStep) -> str:
+        """Return the case of a job: the first that its pod had, also when that is closed."""
+        uid = step.pod.uid
+        job = step.job or uid  # a placeholder that its job left behind stands for itself
+        if (known := self._job_cases.pop(job, None)) is None:
+            case = self._cases.latest_of(uid, step.trigger) or self._cases.latest_of(uid)
+            known = f"{uid}.migration" if case is None else case.id
+        self._job_cases[job] = known
+        if len(self._job_cases) > MAX_JOBS:
+            self._job_cases.popitem(last=False)
+        return known
 
     def record_follow_up(self, intent_id: str, end: MoveEnd) -> None:
         """Record what came of an eviction, behind its outcome; the caller does not wait."""

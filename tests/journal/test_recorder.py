@@ -543,12 +543,15 @@ async def test_what_is_done_for_a_migration_job_belongs_to_the_case_of_its_findi
         recorder = make(journal)
         recorder.record_decision(ACCOUNT, Refuse(FINDING, "MigrationJob", "Moved", "job"))
         recorder.record_migration_step(step)
-        recorder.record_migration_step(msgspec.structs.replace(step, trigger="Another"))
+        key = await recorder.begin_intent(Intent(ACCOUNT))
+        await recorder.record_outcome(key, Outcome(EVICTED))
+        recorder.record_migration_step(msgspec.structs.replace(step, action="end"))
+        recorder.record_migration_step(msgspec.structs.replace(step, job="another"))
 
-    finding, _, own, others = told(tmp_path)
-    assert own.correlationid == finding.correlationid
+    finding, _, own, _, _, later, others = told(tmp_path)
+    assert own.correlationid == later.correlationid == finding.correlationid
     assert others.correlationid == "u1.migration"
-    assert own.id != others.id
+    assert len({own.id, later.id, others.id}) == 3
     data = own.data
     assert (data.action, data.job, data.result) == ("create", "migrate-web", "done")
     assert (data.object.kind, data.object.name, data.object.uid) == ("Reservation", "job-uid", "r1")
