@@ -85,6 +85,14 @@ class View(Protocol):
         """Return the same for a Ready node, whose pods restarted while it was not."""
         ...
 
+    def absent_nodes(self, topology_key: str) -> Iterator[tuple[str, float, Iterable[Pod]]]:
+        """Yield the nodes that are away and may be back soon: not Ready, or without this label.
+
+        Each is given by the value of the label, for how many seconds it is waited for at most, and
+        its active pods. None in a sweep.
+        """
+        ...
+
     def evictable(self, pod: Pod) -> bool:
         """Say whether the pod passes every filter of the profile's evictor (upstream's Filter).
 

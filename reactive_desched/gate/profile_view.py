@@ -1,6 +1,6 @@
 """The cluster as the plugins of one profile see it: which pods its evictor protects, what fits."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Final
 
 from reactive_desched.fit.upstream import NodeFit
@@ -73,6 +73,30 @@ class ProfileView(ClusterView):
     def ready_wait_s(self, node: Node) -> float:
         """Return for how long a node must still be Ready before restarts are a reason to evict."""
         return _left_s(self._rules.ready_s, self._standing.ready_s(node.name))
+
+    def absent_nodes(self, topology_key: str) -> Iterator[tuple[str, float, Iterable[Pod]]]:
+        """Yield the domain of each node that may be back soon, how long it may take, its pods."""
+        for name, value, stands_s in self._absent(topology_key):
+            left_s = _left_s(self._rules.absent_s, stands_s)
+            info = self._nodes.info(name)
+            if (
+                left_s
+                and info is not None
+                and info.node is not None
+                and not info.node.is_terminating
+            ):
+                yield value, left_s, info.active.values()
+
+    def _absent(self, topology_key: str) -> Iterator[tuple[str, str, float]]:
+        """Yield the nodes that are not Ready or lost a label, its value, and for how long."""
+        if not self._rules.absent_s:
+            return
+        for name, unready_s in self._standing.unready():
+            node = self._nodes.get(name)
+            value = None if node is None else node.labels.get(topology_key)
+            if node is not None and value is not None and self._nodes.selector.matches(node.labels):
+                yield name, value, unready_s
+        yield from self._standing.without(topology_key)
 
     def evictable(self, pod: Pod) -> bool:
         """Say whether the pod passes every filter of the profile's evictor."""

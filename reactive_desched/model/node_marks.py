@@ -282,14 +282,16 @@ class ReasonRules(Struct, frozen=True):
 
     `taint` answers for a taint's key. `label_s` is for a label that a node lacks, or has with
     another value, `system_label_s` for one that programs set and the node lacks, and `ready_s` is
-    how long a node that came back must be Ready before the restarts of its pods count. By default
-    everything counts at once, as in a sweep.
+    how long a node that came back must be Ready before the restarts of its pods count. A node that
+    is not Ready, or lost its topology label, is waited for `absent_s`. By default everything counts
+    at once, as in a sweep.
     """
 
     taint: Callable[[str], TaintRule] = lambda _: COUNTS_AT_ONCE
     label_s: float = 0.0
     system_label_s: float = 0.0
     ready_s: float = 0.0
+    absent_s: float = 0.0
 
 
 _EMPTYING: Final = frozenset(

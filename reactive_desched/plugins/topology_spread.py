@@ -89,6 +89,9 @@ class TopologySpreadPlugin(BalancePlugin[SpreadGroup, TopologySpreadArgs]):
     only if it has fewer than the source has left. For the controller a pod whose eviction is under
     way counts no longer, and its replacement counts on the node that is reserved for it. A
     constraint with an empty `labelSelector` moves no pod: the kube-scheduler counts no pods for it.
+    Where a node is not Ready any more, or has lost its topology label, its pods count in its domain
+    for 5 min (`guards.standingTimes.absentNodes`), as long as Kubernetes itself waits for it: a
+    domain that only looks emptier would take pods that have to go back.
 
     Pods often declare several constraints, such as one over zones and one over nodes. The
     controller moves them so that each move serves all of them: of the pods of the fullest domain
@@ -124,6 +127,8 @@ class TopologySpreadPlugin(BalancePlugin[SpreadGroup, TopologySpreadArgs]):
         for _ in view.expected_replacements(subject.namespace):
             yield RequeueAfter(REPLACEMENT_TIMEOUT_S)
             break
+        if absent := [wait_s for _, wait_s, _ in self._on_absent_nodes(subject, view)]:
+            yield RequeueAfter(min(absent))
         yield from _propose(moves)
 
     def describe(self, pod: Pod, view: View) -> str:
@@ -250,15 +255,17 @@ class TopologySpreadPlugin(BalancePlugin[SpreadGroup, TopologySpreadArgs]):
         occupied = self._occupied_domains(group, view)
         if all(domain.size <= group.max_skew for domain in occupied.values()):
             return None
-        names = view.index(SpreadGroups).domains(group)
-        empty = (_Domain(name, []) for name in names if name not in occupied)
-        domains = sorted((*occupied.values(), *empty), key=lambda each: (each.size, each.value))
-        if domains[-1].size - domains[0].size <= group.max_skew:
+        for name in view.index(SpreadGroups).domains(group):
+            if name not in occupied:
+                occupied[name] = _Domain(name, [])
+        if _skew(occupied.values()) <= group.max_skew:
             return None
+        self._add_absent(occupied, group, view)
+        domains = sorted(occupied.values(), key=lambda each: (each.size, each.value))
         if closed := closed_domains(group, view):
             domains = [domain for domain in domains if domain.value not in closed]
-            if not domains or domains[-1].size - domains[0].size <= group.max_skew:
-                return None
+        if not domains or domains[-1].size - domains[0].size <= group.max_skew:
+            return None
         if not self._is_declared(group, domains, view):
             return None
         return _Spread(group, domains, view)
@@ -273,6 +280,8 @@ class TopologySpreadPlugin(BalancePlugin[SpreadGroup, TopologySpreadArgs]):
         sizes = dict.fromkeys(view.index(SpreadGroups).domains(group), 0)
         domains = self._occupied_domains(group, view).values()
         sizes |= {domain.value: domain.size for domain in domains}
+        for value, _, number in self._on_absent_nodes(group, view):
+            sizes[value] = sizes.get(value, 0) + number
 
         def domain_of(pod: Pod) -> str | None:
             if not group.selector.matches(pod.labels):
@@ -329,6 +338,28 @@ class TopologySpreadPlugin(BalancePlugin[SpreadGroup, TopologySpreadArgs]):
                 if value is not None:
                     domains.setdefault(value, _Domain(value, [])).size += 1
         return domains
+
+    def _add_absent(self, domains: dict[str, "_Domain"], group: SpreadGroup, view: View) -> None:
+        """Count the pods on nodes that may be back in their domains: they make none a source."""
+        for value, _, number in self._on_absent_nodes(group, view):
+            domains.setdefault(value, _Domain(value, [])).size += number
+
+    def _on_absent_nodes(self, group: SpreadGroup, view: View) -> Iterator[tuple[str, float, int]]:
+        """Yield how many pods of a constraint nodes have that may be back, and when that is over.
+
+        They count in the domain of their node, as they did before and will again.
+        """
+        counts = _CountedPods(self, view)
+        for value, wait_s, pods in view.absent_nodes(group.topology_key):
+            number = sum(
+                pod.namespace == group.namespace
+                and group.selector.matches(pod.labels)
+                and counts(pod)
+                and not view.is_leaving(pod)
+                for pod in pods
+            )
+            if number:
+                yield value, wait_s, number
 
     def _is_declared(self, group: SpreadGroup, domains: Iterable["_Domain"], view: View) -> bool:
         """Say whether a pod of the scope that the evictor may evict declares the constraint.
@@ -422,6 +453,11 @@ class _Domain:
         gone = {pod.uid for pod in taken}
         self.pods = [pod for pod in self.pods if pod.uid not in gone]
         return taken
+
+
+def _skew(domains: Collection[_Domain]) -> int:
+    sizes = [domain.size for domain in domains]
+    return max(sizes) - min(sizes)
 
 
 def _order(pod: Pod) -> tuple[bool, bool, int, str]:

@@ -93,6 +93,13 @@ class StandingTimeSettings(Section):
         description="How long a node that came back must be Ready before the restarts of its pods "
         "are a reason for RemovePodsHavingTooManyRestarts.",
     )
+    absent_nodes_s: Seconds = Field(
+        default=300.0,
+        description="How long a node that is not Ready any more, or has lost its topology label, "
+        "is waited for: its pods count in its domain for "
+        "RemovePodsViolatingTopologySpreadConstraint. The default is as long as Kubernetes waits "
+        "before it deletes the node's pods.",
+    )
 
 
 _STANDING_TIMES: Final = StandingTimeSettings.model_construct()
@@ -221,7 +228,11 @@ class GuardSettings(Section):
             return ReasonRules(lambda key: TaintRule(self.left_mark(key) is None))
         times = self.standing_times
         return ReasonRules(
-            self.taint_rule, times.node_labels_s, times.system_labels_s, times.ready_nodes_s
+            self.taint_rule,
+            times.node_labels_s,
+            times.system_labels_s,
+            times.ready_nodes_s,
+            times.absent_nodes_s,
         )
 
     def holds(self, guard: GuardName, plugin: str) -> bool:

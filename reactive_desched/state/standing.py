@@ -5,7 +5,7 @@ when it saw the change. Times are monotonic seconds: a step of the time of day n
 lengthens what is seen to stand.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from math import inf
 from typing import Final
 
@@ -22,7 +22,7 @@ Clock = Callable[[], float]
 
 
 class _NodeTimes:
-    """The times of one node; of labels only those that changed since the node is known."""
+    """The times of one node; of labels only those that changed since it is known, with what was."""
 
     __slots__ = ("created", "known_since", "labels", "ready_since", "taints")
 
@@ -30,7 +30,7 @@ class _NodeTimes:
         self.known_since = self.created = known_since
         self.ready_since = known_since
         self.taints: dict[Taint, float] = {}
-        self.labels: dict[str, float] = {}
+        self.labels: dict[str, tuple[float, str | None]] = {}
 
 
 class StandingTimes:
@@ -45,11 +45,17 @@ class StandingTimes:
         self._clock = clock
         self._wall_clock = wall_clock
         self._nodes: dict[str, _NodeTimes] = {}
+        self._unready: dict[str, None] = {}
+        self._without: dict[str, dict[str, None]] = {}
 
     def follow(self, old: Node | None, new: Node) -> None:
         """Take in a node that appeared, or differs from what it was."""
         now = self._clock()
         times = self._nodes.get(new.name)
+        if new.is_ready:
+            self._unready.pop(new.name, None)
+        else:
+            self._unready[new.name] = None
         if old is None or times is None or old.uid != new.uid:
             times = self._nodes[new.name] = _NodeTimes(now)
             since = now - self._wall_clock()  # of the epoch, on the monotonic clock
@@ -77,7 +83,10 @@ class StandingTimes:
 
     def forget(self, name: str) -> None:
         """Take in that a node is gone."""
-        self._nodes.pop(name, None)
+        if (times := self._nodes.pop(name, None)) is not None:
+            self._unready.pop(name, None)
+            for key in times.labels:
+                self._found_again(key, name)
 
     def taint_s(self, node: str, taint: Taint) -> float:
         """Return for how long a node has had a taint."""
@@ -91,29 +100,53 @@ class StandingTimes:
         """
         if (times := self._nodes.get(node)) is None:
             return inf
-        return self._clock() - times.labels.get(key, times.created)
+        return self._clock() - times.labels.get(key, (times.created,))[0]
 
     def gone_s(self, node: str, key: str) -> float:
         """Return for how long a label of a node is seen to be absent."""
         if (times := self._nodes.get(node)) is None:
             return inf
-        return self._clock() - times.labels.get(key, times.known_since)
+        return self._clock() - times.labels.get(key, (times.known_since,))[0]
 
     def ready_s(self, node: str) -> float:
         """Return for how long a node has been Ready, or not Ready."""
         times = self._nodes.get(node)
         return inf if times is None else self._clock() - times.ready_since
 
-    @staticmethod
-    def _note_labels(times: _NodeTimes, old: Node, new: Node, now: float) -> None:
+    def unready(self) -> Iterator[tuple[str, float]]:
+        """Yield the nodes that are not Ready, with for how long."""
+        for name in self._unready:
+            yield name, self.ready_s(name)
+
+    def without(self, key: str) -> Iterator[tuple[str, str, float]]:
+        """Yield the nodes that have lost a label, with its last value and for how long."""
+        now = self._clock()
+        for name in self._without.get(key, ()):
+            since, value = self._nodes[name].labels[key]
+            if value is not None:
+                yield name, value, now - since
+
+    def _note_labels(self, times: _NodeTimes, old: Node, new: Node, now: float) -> None:
         for key in old.labels.keys() | new.labels.keys():
-            if old.labels.get(key) != new.labels.get(key):
+            if (value := old.labels.get(key)) != new.labels.get(key):
                 times.labels.pop(key, None)
-                times.labels[key] = now
+                times.labels[key] = now, value
+                if key in new.labels:
+                    self._found_again(key, new.name)
+                else:
+                    self._without.setdefault(key, {})[new.name] = None
         while times.labels and (
-            len(times.labels) > MAX_LABELS or next(iter(times.labels.values())) < now - LONGEST_S
+            len(times.labels) > MAX_LABELS or next(iter(times.labels.values()))[0] < now - LONGEST_S
         ):
-            del times.labels[next(iter(times.labels))]
+            oldest = next(iter(times.labels))
+            del times.labels[oldest]
+            self._found_again(oldest, new.name)
+
+    def _found_again(self, key: str, name: str) -> None:
+        names = self._without.get(key, {})
+        names.pop(name, None)
+        if not names:
+            self._without.pop(key, None)
 
 
 def _with_times(node: Node) -> Iterable[tuple[Taint, int | None]]:

@@ -157,6 +157,7 @@ class Scenario:
             standing_s,
             standing_s,
             standing_s,
+            standing_s,
         )
         self.view = build_view(self.state, evictor, lambda: self.now_s, rules)
         self._recorded = _RecordingPlugin(plugin)

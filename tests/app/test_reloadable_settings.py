@@ -212,6 +212,7 @@ RELOADABLE: dict[str, tuple[object, Effect, object]] = {
     "guards.standingTimes.nodeLabels": ("9m", rule("label_s"), 540),
     "guards.standingTimes.systemLabels": ("9m", rule("system_label_s"), 540),
     "guards.standingTimes.readyNodes": ("9m", rule("ready_s"), 540),
+    "guards.standingTimes.absentNodes": ("9m", rule("absent_s"), 540),
     "guards.minPodAge": ("1m", guarded("min_pod_age_s"), 60),
     "guards.minReadyTime": ("1m", guarded("min_ready_time_s"), 60),
     "guards.minJobTriesLeft": (3, guarded("min_job_tries_left"), 3),

@@ -3,6 +3,7 @@
 from collections import Counter
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -12,6 +13,7 @@ from reactive_desched.model.labels import LabelSelector
 from reactive_desched.model.objects import (
     HOSTNAME_LABEL,
     ClusterObject,
+    Node,
     Pod,
     PodDisruptionBudget,
     PodStatus,
@@ -175,3 +177,72 @@ def test_a_pod_that_counts_for_another_constraint_alone_alters_which_pod_leaves(
         cluster.apply(pod(name, on="n2", labels=front))
 
     assert cluster.flagged() == cluster.flagged_by_full_scan() == {"p2"}
+
+
+# --- nodes that are away for a moment ---
+
+ZONES = {"a1": "a", "a2": "a", "b1": "b", "b2": "b", "c1": "c", "c2": "c"}
+C2 = node("c2", zone="c")
+AWAY_S = 300.0
+
+
+def web_pods(name: str) -> list[Pod]:
+    names = (f"{name}-{number}" for number in range(4))
+    return [with_spread(pod(each, on=name, labels=WEB), spread_constraint()) for each in names]
+
+
+def spread_over_zones() -> Scenario:
+    """Return a cluster with four pods on each node, where a node may be away for five minutes."""
+    nodes = [node(name, zone=zone) for name, zone in ZONES.items()]
+    web = [each for name in ZONES for each in web_pods(name)]
+    plugin = TopologySpreadPlugin(TopologySpreadArgs())
+    cluster = Scenario(plugin, *nodes, *web, standing_s=AWAY_S)
+    cluster.wait(1000)
+    assert cluster.flagged() == set()
+    return cluster
+
+
+AWAY = [
+    pytest.param(replace(C2, ready_status="False"), id="not Ready"),
+    pytest.param(replace(C2, labels={HOSTNAME_LABEL: "c2"}), id="without its zone"),
+]
+
+
+@pytest.mark.parametrize("away", AWAY)
+def test_a_domain_whose_node_is_away_for_a_moment_takes_no_pods(away: Node) -> None:
+    cluster = spread_over_zones()
+    cluster.apply(away)
+    cluster.wait(AWAY_S - 10)
+    assert cluster.flagged() == cluster.flagged_by_full_scan() == set()
+
+    cluster.apply(C2)
+    cluster.wait(AWAY_S)
+
+    assert cluster.flagged() == cluster.flagged_by_full_scan() == set()
+
+
+@pytest.mark.parametrize("away", AWAY)
+def test_a_domain_whose_node_stays_away_takes_pods(away: Node) -> None:
+    cluster = spread_over_zones()
+    cluster.apply(away)
+
+    cluster.wait(AWAY_S + 1)
+
+    assert cluster.flagged() == cluster.flagged_by_full_scan() != set()
+
+
+def test_a_node_that_is_away_makes_its_domain_no_source() -> None:
+    cluster = spread_over_zones()
+    new = with_spread(pod("new", on="c1", labels=WEB), spread_constraint())
+
+    cluster.apply(replace(C2, ready_status="False"), new)
+
+    assert cluster.flagged() == cluster.flagged_by_full_scan() == set()
+
+
+def test_a_node_that_is_deleted_is_not_waited_for() -> None:
+    cluster = spread_over_zones()
+
+    cluster.remove(C2, *web_pods("c2"))
+
+    assert cluster.flagged() == cluster.flagged_by_full_scan() != set()

@@ -25,8 +25,9 @@ class Knowledge:
     `opted_out` and `unschedulable` are the objects and pods that are so, since when. `lacking` are
     the StatefulSets with fewer Ready pods than they want, and `ready_since` the Ready pods.
     `unfit_until` is until when a node had a taint that is a reason to evict, `inf` where it has
-    one, and `changed_at` when its labels or taints changed last. `drained_since` are the nodes that
-    an autoscaler empties, and `bound_at` is when pods were first seen on their node.
+    one, and `changed_at` when its labels or taints changed last. `taints_since` has the taints of
+    each node as they are, since when. `drained_since` are the nodes that an autoscaler empties, and
+    `bound_at` is when pods were first seen on their node.
     """
 
     def __init__(self) -> None:
@@ -37,6 +38,7 @@ class Knowledge:
         self.ready_since: dict[str, float] = {}
         self.unfit_until: dict[str, float] = {}
         self.changed_at: dict[str, float] = {}
+        self.taints_since: dict[str, dict[tuple[str, str, str], float]] = {}
         self.drained_since: dict[str, float] = {}
         self.bound_at: dict[str, float] = {}
 
@@ -107,11 +109,18 @@ class Knowledge:
         if resource == "nodes" and obj is not None:
             self.changed_at[obj["metadata"]["name"]] = anyio.current_time()
             self.drained_since.pop(obj["metadata"]["name"], None)
+            self.taints_since.pop(obj["metadata"]["name"], None)
 
     def _take_in_node(self, before: Obj | None, node: Obj, now: float) -> None:
         name = node["metadata"]["name"]
         if before is None or features(before) != features(node):
             self.changed_at[name] = now
+        stood = self.taints_since.get(name, {})
+        self.taints_since[name] = {
+            each: stood.get(each, now)
+            for each in map(_taint, _taints(node))
+            if each[0] not in (CORDON, DRAIN)
+        }
         _note(self.drained_since, name, now, holds=is_drained(node))
         if has_reason(node):
             self.unfit_until[name] = inf
@@ -151,6 +160,10 @@ def opted_out_until(obj: Obj) -> float:
 def has_reason(node: Obj) -> bool:
     """Say whether a node has a taint for which its pods may be evicted."""
     return any(taint["key"] not in (CORDON, DRAIN) for taint in _taints(node))
+
+
+def _taint(taint: Obj) -> tuple[str, str, str]:
+    return taint["key"], taint.get("value", ""), taint["effect"]
 
 
 def is_drained(node: Obj) -> bool:

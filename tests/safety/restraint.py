@@ -150,6 +150,16 @@ def reasons(asked: Asked) -> Iterator[str]:
         yield f"node {asked.place.node} has no taint to leave it for"
 
 
+def standing_times(asked: Asked) -> Iterator[str]:
+    """A taint of the node has stood for its time, in the eyes of this process."""
+    if asked.place.plugin != TAINTS_PLUGIN or not asked.is_on(GuardName.STANDING_TIME):
+        return
+    wanted_s = asked.world.config.settings.guards.standing_times.other_taints_s
+    stood = asked.told.taints_since.get(asked.place.node) or {}
+    if stood and asked.now - min(stood.values()) < wanted_s - SLACK:
+        yield f"no taint of node {asked.place.node} has stood for {wanted_s:g} s"
+
+
 def ages(asked: Asked) -> Iterator[str]:
     """The pod is old enough, and was Ready for long enough."""
     guards = asked.world.config.settings.guards
@@ -273,6 +283,7 @@ RULES: Final[tuple[Callable[[Asked], Iterator[str]], ...]] = (
     schedules,
     opt_outs,
     reasons,
+    standing_times,
     ages,
     stateful_sets,
     drained_nodes,

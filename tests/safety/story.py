@@ -8,6 +8,7 @@ from functools import cache, partial
 from pathlib import Path
 from random import Random
 from typing import Any, Final
+from zlib import crc32
 
 import anyio
 import trio
@@ -58,7 +59,7 @@ def policy_text(rng: Random) -> str:
     may_loop = layers == set(LAYERS) or not memory.startswith("cooldown: 0s")
     # The scheduler may put a duplicate back at once, and then nothing would hold the next eviction.
     balance = [name for name in plugins if name == "RemoveDuplicates" and may_loop]
-    return f"""\
+    text = f"""\
 apiVersion: descheduler/v1alpha2
 kind: DeschedulerPolicy
 {draw_limits(rng) if "limits" in layers else ""}\
@@ -88,6 +89,9 @@ moves:
 budgets:
 {_budgets(rng) if "budgets" in layers else NO_BUDGETS}\
 """
+    stands_for = STANDING[crc32(text.encode()) % len(STANDING)]  # draws nothing
+    guards = f"\nguards: {{standingTimes: {stands_for}, "
+    return text.replace("\nguards: {", guards).replace(", }", "}")
 
 
 def _guards(rng: Random, *, alone: bool) -> str:
@@ -150,6 +154,10 @@ BUDGETS: Final = {
 NO_BUDGETS: Final = "".join(f"  {scope}: null\n" for scope in BUDGETS)
 OF_WORKLOADS: Final = ("UnreadyWorkloads", "Rollouts", "StatefulSetOrder", "SingleReplicas")
 AGES: Final = ("minPodAge", "minReadyTime")
+STANDING: Final = (
+    *["{otherTaints: 0s, nodeLabels: 0s}"] * 5,
+    "{otherTaints: 3s, nodeLabels: 3s}",
+)
 NO_GUARDS: Final = f"{{disabled: [{', '.join(OF_WORKLOADS)}], minPodAge: 0s, minReadyTime: 0s}}"
 MAX_MOVING: Final = {
     "owner": (1, 2, "20%", "50%", "null"),

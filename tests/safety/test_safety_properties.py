@@ -93,14 +93,15 @@ def test_a_mutation_changes_a_part_that_the_program_has(name: str) -> None:
 
 
 FOUND_BY = {
+    "guard StandingTime": 2,
     "guard DoNotEvict": 5,
-    "guard SafeToEvict": 4,
-    "guard DoNotDisrupt": 4,
+    "guard SafeToEvict": 22,
+    "guard DoNotDisrupt": 7,
     "guard YoungPods": 8,
     "guard NewlyReadyPods": 5,
     "guard DrainedNodes": 3,
     "guard Rollouts": 48,
-    "guard UnreadyWorkloads": 2,
+    "guard UnreadyWorkloads": 11,
     "guard StatefulSetOrder": 63,
     "guard SingleReplicas": 15,
     "rate per cluster": 6,
