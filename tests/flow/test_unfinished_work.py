@@ -1,5 +1,6 @@
 """The guards of work that an eviction would end: which pods they hold, and what lets these go."""
 
+import dataclasses
 from typing import Any
 
 import anyio
@@ -13,6 +14,7 @@ from reactive_desched.model.eviction_options import EvictionOptions, EvictionPol
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.job_tries import FailureRule, JobTries
 from reactive_desched.model.objects import Annotations, ClusterObject, Job, OwnerReference, Pod
+from reactive_desched.model.outcomes import Denied
 from reactive_desched.plugins.failed_pods import FailedPodsArgs, FailedPodsPlugin
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
 from reactive_desched.policy.guards import GuardName, GuardSettings
@@ -140,6 +142,34 @@ async def test_a_pod_that_terminates_counts_as_a_failure_until_it_is_gone() -> N
         flow.delete(leaving)
         await anyio.sleep(HOUR_S)
         assert flow.evicted_names == ["report-1"]
+
+
+async def test_a_pod_whose_eviction_failed_no_longer_counts_as_a_failure() -> None:
+    async with controller(settings()).running() as flow:
+        for name in ("report-0", "report-1"):
+            flow.evictor.script[name] = [Denied(403, "no")]
+        flow.sync_and_resume(TAINTED, FREE, job(JobTries(1)), of_job("report-0"), of_job())
+        await anyio.sleep(30)
+
+    assert {name for name, _ in flow.evictor.calls[:2]} == {"report-0", "report-1"}
+
+
+async def test_a_reload_says_which_plugins_balance() -> None:
+    async with controller(settings()).running() as flow:
+        flow.sync_and_resume(FREE, job(JobTries(6)), of_job())
+        policy = replace(
+            flow.config.policy,
+            profiles=(
+                dataclasses.replace(
+                    flow.config.policy.profiles[0], balance=(NodeTaintsPlugin.name,)
+                ),
+            ),
+        )
+        flow.reconfigure(replace(flow.config, policy=policy))
+        flow.deliver(TAINTED)
+        await anyio.sleep(HOUR_S)
+
+    assert flow.evicted_names == []
 
 
 @pytest.mark.parametrize("known", [[], [job(None)]], ids=["not there", "only its metadata"])

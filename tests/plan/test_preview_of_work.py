@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from tests.plan.test_assumed_cluster import UNPACED, places, preview
+from reactive_desched.plan.mode import PlanMode
+from tests.plan.test_assumed_cluster import POLICY, SETTINGS, UNPACED, evictions, places, preview
 
 GUARDS_OFF = f"{UNPACED}guards: {{disabled: [JobTries, UnreplacedPods, UnreadyWorkloads]}}\n"
 ONE_TRY_LEFT = f"{UNPACED}guards: {{disabled: [UnreadyWorkloads]}}\n"
@@ -36,6 +37,27 @@ def test_nothing_takes_the_place_of_a_pod_that_is_run_once(world: Any) -> None:
     assert places(preview(world, *nodes(world), step, settings=GUARDS_OFF)) == {"step": None}
     trusted = f"{UNPACED}guards: {{replacingOwners: [TaskRun]}}\n"
     assert places(preview(world, *nodes(world), step, settings=trusted)) == {"step": "n2"}
+
+
+def test_what_moves_a_virtual_machine_makes_a_new_pod(world: Any) -> None:
+    machine = owned(world.pod("vm"), "VirtualMachineInstance", "kubevirt.io/v1")
+    mark = {"descheduler.alpha.kubernetes.io/request-evict-only": ""}
+    machine["metadata"]["annotations"] = mark
+
+    assert places(preview(world, *nodes(world), machine)) == {"vm": "n2"}
+
+
+def test_the_next_pod_of_an_index_has_failed_once_more(world: Any) -> None:
+    by_age = POLICY.replace("RemoveFailedPods", "PodLifeTime").replace(
+        "  plugins:", "  - name: PodLifeTime\n    args: {maxPodLifeTimeSeconds: 60}\n  plugins:"
+    )
+    pod = owned(world.pod("report"), "Job", "batch/v1")
+    cluster = world.file(
+        world.listed([*nodes(world), pod, job(100, backoffLimitPerIndex=2, completions=1)])
+    )
+    report = world.look(cluster, mode=PlanMode.RUN, policy=by_age + SETTINGS + ONE_TRY_LEFT)
+
+    assert [each.pod.name for each in evictions(report)] == ["report", "report-replacement"]
 
 
 def test_nothing_takes_the_place_of_the_pod_of_a_job_that_fails_for_good(world: Any) -> None:
