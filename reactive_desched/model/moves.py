@@ -86,7 +86,10 @@ class MoveEnd(Struct, frozen=True, gc=False):
 
 
 class MoveOrigin(Struct, frozen=True, gc=False):
-    """The evicted pod of a move; `began_s` is when that was decided, in seconds since the epoch."""
+    """The evicted pod of a move; `began_s` is when that was decided, in seconds since the epoch.
+
+    `place_rank` is that of its finding; None where there is none, or an earlier process made it.
+    """
 
     pod_uid: PodKey
     pod_name: str
@@ -95,6 +98,7 @@ class MoveOrigin(Struct, frozen=True, gc=False):
     plugin: str
     owner: MoveOwner
     began_s: float
+    place_rank: int | None = None
 
     def is_named(self, pod: str) -> bool:
         """Say whether this is the uid of the pod, or its NAMESPACE/NAME."""

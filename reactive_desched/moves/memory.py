@@ -123,13 +123,17 @@ class _Streak:
 
 
 class _Landing:
-    """A replacement: where it came from, when it landed, and what it was moved for."""
+    """A replacement: where it came from, when it landed, and what it was moved for.
 
-    __slots__ = ("at", "ended_at", "is_futile", "left", "plugin", "streak_before")
+    `rank_before` is the rank of the place that it came from.
+    """
 
-    def __init__(self, left: str, plugin: str, at: float) -> None:
-        self.left = left
-        self.plugin = plugin
+    __slots__ = ("at", "ended_at", "is_futile", "left", "plugin", "rank_before", "streak_before")
+
+    def __init__(self, origin: MoveOrigin, at: float) -> None:
+        self.left = origin.node
+        self.plugin = origin.plugin
+        self.rank_before = origin.place_rank
         self.at = at
         self.ended_at: float | None = None
         self.is_futile = False
@@ -292,21 +296,22 @@ class MoveMemory:
         self._nodes.arrived(node, origin.plugin, now)
         if node != origin.node:
             self.arrivals.add(replacement, node, origin.plugin, now, now_s)
-        self._landings[replacement] = _Landing(origin.node, origin.plugin, now)
+        self._landings[replacement] = _Landing(origin, now)
         if len(self._landings) > MAX_REPLACEMENTS:
             self._landings.popitem(last=False)
 
     def observe(self, finding: Finding, now: float) -> bool:
         """Say whether the plugin itself moved the pod to this node, where it now finds the same.
 
-        Then the move was futile. It was not when the node has become another place since.
+        Then the move was futile. It was not when the node has become another place since, or when
+        the plugin ranks it above the one that the pod came from.
         """
         landing, pod = self._landings.get(finding.pod.uid), finding.pod
         if landing is None or landing.plugin != finding.plugin:
             return False
         if landing.ended_at is not None and now > landing.ended_at + LATE_FINDING_S:
             return False
-        if self._nodes.changed_since(pod.node, landing.at):
+        if self._nodes.changed_since(pod.node, landing.at) or _ranks_higher(finding, landing):
             return False
         if not landing.is_futile:
             owner = owner_of(pod, self._view.index(OwnerIndex).chain(pod))
@@ -317,9 +322,7 @@ class MoveMemory:
         """Remember how a move ended; one that helped ends a streak of futile ones."""
         memory = self._memory_of(origin.owner, origin.template_hash)
         memory.moves.append(RememberedMove(now, origin, end))
-        landing = self._landings.get(end.replacement_uid) or _Landing(
-            origin.node, origin.plugin, now
-        )
+        landing = self._landings.get(end.replacement_uid) or _Landing(origin, now)
         landing.ended_at = now
         if end.is_futile:
             if not landing.is_futile:
@@ -437,3 +440,9 @@ class MoveMemory:
         if len(self._owners) > MAX_OWNERS:
             self._owners.popitem(last=False)
         return memory
+
+
+def _ranks_higher(finding: Finding, landing: _Landing) -> bool:
+    """Say whether a replacement has a better place than the pod that it replaced."""
+    rank, before = finding.place_rank, landing.rank_before
+    return rank is not None and before is not None and rank > before

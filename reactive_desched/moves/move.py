@@ -4,6 +4,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
+from reactive_desched.model.findings import Finding
 from reactive_desched.model.history import PastEviction
 from reactive_desched.model.moves import (
     MOVED,
@@ -144,11 +145,15 @@ class Move:
 
 
 def new_move(
-    pod: Pod, plugin: str, chain: Sequence[OwnerReference], zone: str, now_s: float
+    finding: Finding, chain: Sequence[OwnerReference], zone: str, now_s: float
 ) -> Move:
     """Return the move of a pod that is about to be evicted; `now_s` is the time of day."""
+    pod, plugin = finding.pod, finding.plugin
     owner = owner_of(pod, chain)
-    origin = MoveOrigin(pod.uid, pod.name, pod.node, pod.template_hash, plugin, owner, now_s)
+    origin = MoveOrigin(
+        *(pod.uid, pod.name, pod.node, pod.template_hash, plugin, owner, now_s),
+        place_rank=finding.place_rank,
+    )
     match_key = match_key_of(chain, pod.name)
     if pod.has_ended and match_key is not None and not match_key[1]:
         match_key = None  # a StatefulSet alone waits until such a pod is gone

@@ -135,7 +135,7 @@ class MoveTracker:
         pod = finding.pod
         chain = self._view.index(OwnerIndex).chain(pod)
         zone = self._view.zone(pod.node)
-        self._add(new_move(pod, finding.plugin, chain, zone, self._view.now_s), now)
+        self._add(new_move(finding, chain, zone, self._view.now_s), now)
 
     def settle(self, pod: PodKey, outcome: Outcome, now: float) -> None:
         """Take in the outcome: a pod that was not evicted is not followed."""

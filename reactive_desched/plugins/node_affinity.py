@@ -183,6 +183,7 @@ class NodeAffinityPlugin(PodPlugin[NodeAffinityArgs]):
             targets=found.targets,
             details={"affinityType": found.affinity_type, **found.figures},
             counts_from_s=counts_from_s,
+            place_rank=found.figures.get("weight"),
         )
 
 

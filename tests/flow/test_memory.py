@@ -15,9 +15,15 @@ from reactive_desched.model.history import PastEviction, PastFollowUp
 from reactive_desched.model.moves import FutileClearing
 from reactive_desched.model.objects import Pod
 from reactive_desched.moves import memory as memory_module
+from reactive_desched.plugins.node_affinity import (
+    PREFERRED,
+    NodeAffinityArgs,
+    NodeAffinityPlugin,
+)
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
 from reactive_desched.policy.moves import MoveSettings
 from reactive_desched.testing.builders import node, pod
+from reactive_desched.testing.scenario import AnyPlugin
 from tests.support.configurations import UNLIMITED_MOVES, make_configuration, make_profile_of
 from tests.support.flow import FakeEdgesController
 from tests.support.golden import Golden
@@ -43,8 +49,8 @@ class Returning(FakeEdgesController):
     The replacement is Ready a second later, on the node that `place` names.
     """
 
-    def __init__(self, moves: MoveSettings) -> None:
-        super().__init__(NodeTaintsPlugin(NodeTaintsArgs()), moves=moves)
+    def __init__(self, moves: MoveSettings, plugin: AnyPlugin | None = None) -> None:
+        super().__init__(plugin or NodeTaintsPlugin(NodeTaintsArgs()), moves=moves)
         self.place = "n1"
         self.pods: dict[str, Pod] = {}
         self._replaced = 0
@@ -182,6 +188,71 @@ async def test_a_move_that_helped_ends_the_row_of_futile_ones() -> None:
         await flow.let_pass(6 * MINUTE)
 
     assert flow.times == [0, 5, 15, 26, 31]
+
+
+PREFERS = {"tier=first": 100, "tier=second": 50}
+FIRST, SECOND = node("n2", labels={"tier": "first"}), node("n3", labels={"tier": "second"})
+
+
+def prefers_nodes() -> Returning:
+    return Returning(FUTILE, NodeAffinityPlugin(NodeAffinityArgs(node_affinity_type=(PREFERRED,))))
+
+
+async def test_a_move_to_a_node_that_is_better_and_not_the_best_is_not_futile() -> None:
+    async with prefers_nodes().running() as flow:
+        flow.place = "n3"
+        flow.sync_and_resume(node("n1"), FIRST, SECOND)
+        flow.create("large", on="n2", owner="ReplicaSet/large", requests={"cpu": "4"})
+        for name in ("a", "b", "c", "d"):
+            flow.create(name, prefers=PREFERS, requests={"cpu": "100m"})
+        await flow.let_pass(5 * MINUTE)
+
+    assert sorted(flow.evicted_names) == ["a", "b", "c", "d"]
+    assert flow.blocked().reason == "NoTargetNodeFits"
+
+
+async def test_a_move_to_a_node_that_is_no_better_is_futile() -> None:
+    async with prefers_nodes().running() as flow:
+        flow.place = "n4"
+        flow.sync_and_resume(SECOND, FIRST, node("n4", labels={"tier": "second"}))
+        flow.create("web", on="n3", prefers=PREFERS)
+        await flow.let_pass(10 * HOUR)
+
+    assert flow.times == [0, 5, 15]
+
+
+async def test_a_pod_waits_for_room_on_a_node_that_it_prefers_and_on_no_other() -> None:
+    async with prefers_nodes().running() as flow:
+        flow.place = "n2"
+        flow.sync_and_resume(node("n1"), FIRST, node("n4"))
+        flow.create("large", on="n2", owner="ReplicaSet/large", requests={"cpu": "4"})
+        flow.create("other", on="n4", owner="ReplicaSet/other", requests={"cpu": "4"})
+        flow.create("web", prefers=PREFERS, requests={"cpu": "1"})
+        await flow.let_pass(10)
+        assert flow.blocked().reason == "NoTargetNodeFits"
+
+        flow.delete(flow.pods["other"])
+        await flow.let_pass(10)
+        assert flow.evicted_names == []
+
+        flow.delete(flow.pods["large"])
+        await flow.let_pass(10)
+        assert flow.evicted_names == ["web"]
+
+
+async def test_a_node_that_comes_to_be_preferred_wakes_the_pods_that_wait() -> None:
+    async with prefers_nodes().running() as flow:
+        flow.place = "n3"
+        flow.sync_and_resume(node("n1"), FIRST, node("n3"))
+        flow.create("large", on="n2", owner="ReplicaSet/large", requests={"cpu": "4"})
+        flow.create("web", prefers=PREFERS, requests={"cpu": "1"})
+        await flow.let_pass(10)
+        assert flow.evicted_names == []
+
+        flow.deliver(SECOND)
+        await flow.let_pass(10)
+
+    assert flow.evicted_names == ["web"]
 
 
 async def test_a_finding_that_comes_after_the_end_of_a_move_continues_with_the_row() -> None:

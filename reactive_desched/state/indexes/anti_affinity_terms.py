@@ -131,14 +131,16 @@ class AntiAffinityTerms:
 
     # --- questions ---
 
-    def forbidden_near(self, pod: Pod, node: Node) -> Iterator[tuple[PodAffinityTerm, list[Pod]]]:
+    def forbidden_near(
+        self, pod: Pod, node: Node
+    ) -> Iterator[tuple[PodAffinityTerm, Iterable[Pod]]]:
         """Return each term of a pod with the active pods near it that the term matches."""
         term_set = self._find_term_set(pod)
         for term, query in self._term_queries(pod) if term_set is None else term_set.queries:
             value = node.labels.get(term.topology_key)
             if value is not None and query.is_valid:
                 domains = self._queries.domains(query, term.topology_key)
-                yield term, [*self._counted_pods(domains, value)]
+                yield term, self._counted_pods(domains, value)
 
     def _counted_pods(self, domains: TopologyDomains, value: str) -> Iterator[Pod]:
         """Return the pods of a domain, but for those on nodes that are not Ready."""

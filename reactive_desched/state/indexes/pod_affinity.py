@@ -65,12 +65,14 @@ class PodAffinity(Index):
 
     # --- questions ---
 
-    def forbidden_near(self, pod: Pod, node: Node) -> Iterator[tuple[PodAffinityTerm, list[Pod]]]:
+    def forbidden_near(
+        self, pod: Pod, node: Node
+    ) -> Iterator[tuple[PodAffinityTerm, Iterable[Pod]]]:
         """Return a pod's required anti-affinity terms, each with the active pods it matches nearby.
 
         Near are pods of the same topology domain, on nodes that are Ready; the pod itself may be
         among them. A term of whose label the node has none is left out, and one that matches no
-        pod at all.
+        pod at all. Use the pods up before the next change.
         """
         return self._terms.forbidden_near(pod, node)
 
