@@ -24,7 +24,7 @@ class AssumedScheduler:
 
     def choose_node(self, pod: Pod) -> str:
         """Name the node to which a pod is bound; empty where it fits on none that is ready."""
-        self._scores.update_nodes(self._nodes.sync())
+        self._scores.update_nodes(update.slot for update in self._nodes.sync())
         fitting = self._filters.fitting(pod, self._nodes.ready)
         if not fitting:
             return ""

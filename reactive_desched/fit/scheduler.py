@@ -6,11 +6,13 @@ from typing import ClassVar, Final
 from msgspec.structs import replace
 
 from reactive_desched.api.index import Index
+from reactive_desched.fit import bits
 from reactive_desched.fit.filters import Diagnosis, NodeFilters
 from reactive_desched.fit.kept_places import KeptPlaces
 from reactive_desched.fit.node_changes import NodeChanges
 from reactive_desched.fit.node_sets import NodeSets
 from reactive_desched.fit.nominated_pods import NominatedPods
+from reactive_desched.fit.scores import NodeScores
 from reactive_desched.fit.unschedulable import (
     RETRY_AFTER_S,
     TARGETS_SCOPE,
@@ -22,7 +24,12 @@ from reactive_desched.model.changes import Change, PodBound
 from reactive_desched.model.decisions import CapacityHint
 from reactive_desched.model.findings import AllNodesBut, Targets
 from reactive_desched.model.labels import Selector
-from reactive_desched.model.objects import PersistentVolumeClaim, Pod, PodKey
+from reactive_desched.model.objects import (
+    DEFAULT_SCHEDULER,
+    PersistentVolumeClaim,
+    Pod,
+    PodKey,
+)
 from reactive_desched.model.reservations import Reservation
 from reactive_desched.model.resources import ResourceList
 from reactive_desched.model.scheduling import statically_unfit
@@ -71,6 +78,7 @@ class SchedulerNodeFit:
         self._nodes = NodeSets(view)
         self._filters = NodeFilters(self._nodes, view)
         self._unschedulable = UnschedulableGroups(self._nodes, self._filters)
+        self._scores: NodeScores | None = None
         self._last_match: tuple[PodKey, str] | None = None
 
     # --- questions ---
@@ -108,6 +116,20 @@ class SchedulerNodeFit:
         """Count why some of these nodes do not fit the pod; nothing is remembered."""
         self._sync_nodes()
         return self._filters.diagnose(pod, self._other_nodes(pod, self._nodes.named(nodes)))
+
+    def scored_elsewhere(self, pod: Pod, targets: Targets) -> str:
+        """Name the node that the kube-scheduler would choose by its default scores, if no target.
+
+        Empty where it would choose a target, where none fits, for the pods of another scheduler,
+        and while changed nodes are still being followed.
+        """
+        if pod.spec.scheduler_name != DEFAULT_SCHEDULER or not self.sync():
+            return ""
+        fitting = self._filters.fitting(pod, self._nodes.ready)
+        if not (among := self._slots_of(targets, fitting)):
+            return ""
+        best = self._node_scores().best(pod, fitting)
+        return "" if best & among else min(map(self._nodes.name, bits.slots_in(best)))
 
     def diagnose_kept_place(self, pod: Pod, placeholder: Pod) -> str:
         """Return why a pod does not fit in the place of its placeholder; empty where it does."""
@@ -241,6 +263,8 @@ class SchedulerNodeFit:
         refreshed = self._nodes.sync(limit)
         for changed in refreshed:
             self._filters.volumes.invalidate(changed.slot)
+        if self._scores is not None:
+            self._scores.update_nodes(changed.slot for changed in refreshed)
         if self._unschedulable.groups:
             self._unschedulable.update_nodes(refreshed)
 
@@ -248,7 +272,17 @@ class SchedulerNodeFit:
         return self._nodes.labels.matching_labels(selector, self._nodes.ready)
 
     def _candidates(self, pod: Pod, selector: Selector, targets: Targets | None) -> int:
-        among = self._other_nodes(pod, self._ready_nodes(selector))
+        return self._slots_of(targets, self._other_nodes(pod, self._ready_nodes(selector)))
+
+    def _node_scores(self) -> NodeScores:
+        """Return the scores of all nodes, which are followed from the first question on."""
+        if self._scores is None:
+            self._scores = NodeScores(self._nodes, self._view, self._filters.topology_spread)
+            self._scores.update_nodes(self._nodes.slots())
+        return self._scores
+
+    def _slots_of(self, targets: Targets | None, among: int) -> int:
+        """Return which of the slots are targets."""
         match targets:
             case None:
                 return among

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from reactive_desched.fit import bits
 from reactive_desched.fit.change_log import ChangeLog
-from reactive_desched.fit.node_sets import NodeSets, NodeUpdate
+from reactive_desched.fit.node_sets import NodeSets
 from reactive_desched.fit.spread import TopologySpreadFilter
 from reactive_desched.model import node_scores
 from reactive_desched.model.objects import (
@@ -127,10 +127,9 @@ class NodeScores:
         self._tainted: dict[tuple[Taint, ...], int] = {}
         self._by_shape: OrderedDict[_Shape, _ResourceScores] = OrderedDict()
 
-    def update_nodes(self, updates: Iterable[NodeUpdate]) -> None:
+    def update_nodes(self, slots: Iterable[int]) -> None:
         """Follow the slots that `NodeSets.sync` refreshed."""
-        for update in updates:
-            slot = update.slot
+        for slot in slots:
             while len(self._uses) <= slot:
                 self._uses.append(_NodeUse())
                 self._soft_taints.append(())
@@ -261,7 +260,8 @@ class NodeScores:
         counts: Counter[str] = Counter()
         among = nodes.labels.matching_pod(pod.spec, nodes.existing)
         by_node = {} if owner is None else self._view.index(ReplicaPlaces).of(owner.uid)
-        for name, number in by_node.items():
+        for name, count in by_node.items():
+            number = max(0, count - (name == pod.node))  # a pod that leaves does not count
             slot = nodes.slot_of(name)
             if slot is not None and among >> slot & 1:
                 counts[nodes.labels.value(key, slot) or ""] += number

@@ -77,7 +77,11 @@ class GateFactory:
         self._workloads = Workloads(view, self._moving_of, clock)
         self.evictor_rules = controller_rules(self._workloads.in_flight)
         self._guards = Guards(
-            view, config.controller.guards, self._workloads, config.policy.balancing_plugins
+            view,
+            config.controller.guards,
+            self._workloads,
+            config.policy.balancing_plugins,
+            self.node_fit,
         )
         self._policy_revision = config.policy.revision
         self._view = view

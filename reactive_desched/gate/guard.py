@@ -5,6 +5,7 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from reactive_desched.api.index import Index
+from reactive_desched.fit.scheduler import SchedulerNodeFit
 from reactive_desched.gate.workloads import Workloads
 from reactive_desched.model.decisions import GateReason
 from reactive_desched.model.findings import Finding
@@ -17,13 +18,15 @@ from reactive_desched.state.view import ClusterView
 class GuardInputs(Struct, frozen=True):
     """What a guard reads besides the finding: the cluster as it is now, and the settings.
 
-    `balancing` names the plugins whose findings are about no fault of a pod's place.
+    `balancing` names the plugins whose findings are about no fault of a pod's place. Without
+    `node_fit` nothing is foreseen of the kube-scheduler.
     """
 
     view: ClusterView
     settings: GuardSettings
     workloads: Workloads
     balancing: frozenset[str]
+    node_fit: SchedulerNodeFit | None = None
 
     def node(self, finding: Finding) -> Node | None:
         """Return the Node that the pod is on."""

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from reactive_desched.api.index import Index
+from reactive_desched.fit.scheduler import SchedulerNodeFit
 from reactive_desched.gate.guard import Guard, GuardInputs, Hold
 from reactive_desched.gate.unfinished_work import WORK_GUARDS
 from reactive_desched.gate.workloads import Workloads, WorkloadState
@@ -42,11 +43,16 @@ from reactive_desched.model.wakes import (
     WakeOnPod,
     WakeOnWorkload,
 )
+from reactive_desched.moves.node_memory import WakeOnAnyNode
 from reactive_desched.policy.guards import GuardName, GuardSettings
 from reactive_desched.primitives.counts import format_count
 from reactive_desched.primitives.moments import format_time_of_day
 from reactive_desched.state.indexes.owners import OwnerIndex
 from reactive_desched.state.view import ClusterView
+
+SCORE_AGAIN_AFTER_S: Final = 300.0
+"""Where the kube-scheduler would send a pod is looked at again after so long, as pods come and go.
+"""
 
 CHANGED_TOO_RECENTLY: Final = GateReason(
     GuardName.STANDING_TIME,
@@ -115,6 +121,16 @@ SINGLE_REPLICA_MOVING: Final = GateReason(
     GuardName.SINGLE_REPLICAS,
     "SingleReplicaMoving",
     "Another workload of the namespace that wants a single pod was evicted, and is not Ready yet.",
+)
+
+
+SCORED_ELSEWHERE: Final = GateReason(
+    GuardName.SCORED_ELSEWHERE,
+    "ScoredElsewhere",
+    "The pod prefers other nodes, and one of them has room; the kube-scheduler's default scores "
+    "favour a node that is none of them. Where your scheduler weighs otherwise, name the guard in "
+    "`guards.disabled`.",
+    "guards.disabled",
 )
 
 
@@ -346,6 +362,16 @@ def single_replica(finding: Finding, inputs: GuardInputs) -> Hold | None:
     return Hold(SINGLE_REPLICA_MOVING, message, wakes, wait_s)
 
 
+def scored_elsewhere(finding: Finding, inputs: GuardInputs) -> Hold | None:
+    """Hold pods that prefer other nodes while the scheduler would choose none of those."""
+    if not finding.by_score or finding.targets is None or inputs.node_fit is None:
+        return None
+    if not (node := inputs.node_fit.scored_elsewhere(finding.pod, finding.targets)):
+        return None
+    message = f"by its default scores the kube-scheduler would choose {node}, and no better node"
+    return Hold(SCORED_ELSEWHERE, message, (WakeOnAnyNode(),), SCORE_AGAIN_AFTER_S)
+
+
 def _wakes(workload: WorkloadState) -> tuple[WakeOn, ...]:
     return WakeOnWorkload(workload.controller_uid), WakeOnWorkload(workload.owner.uid)
 
@@ -426,6 +452,12 @@ GUARDS: Final = (
         single_replica,
         "`spec.replicas: 1` of the Deployment or StatefulSet",
     ),
+    Guard(
+        GuardName.SCORED_ELSEWHERE,
+        scored_elsewhere,
+        "the filters and scores of the kube-scheduler's default plugins, without ImageLocality and "
+        "Services, for pods of `default-scheduler`",
+    ),
 )
 """Every guard, in the order in which they are asked."""
 
@@ -441,9 +473,11 @@ class Guards:
         settings: GuardSettings,
         workloads: Workloads,
         balancing: frozenset[str] = frozenset(),
+        node_fit: SchedulerNodeFit | None = None,
     ) -> None:
         self._view = view
         self._workloads = workloads
+        self._node_fit = node_fit
         self.reconfigure(settings, balancing)
 
     @property
@@ -453,7 +487,7 @@ class Guards:
 
     def reconfigure(self, settings: GuardSettings, balancing: frozenset[str]) -> None:
         """Apply other settings; `balancing` names the plugins that balance the cluster."""
-        self._inputs = GuardInputs(self._view, settings, self._workloads, balancing)
+        self._inputs = GuardInputs(self._view, settings, self._workloads, balancing, self._node_fit)
         self._by_plugin: dict[str, tuple[Guard, ...]] = {}
 
     def check(self, finding: Finding, now: float) -> Refuse | None:

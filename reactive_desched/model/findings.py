@@ -36,7 +36,9 @@ class Finding(Struct, frozen=True, gc=False):
     in their unit: whole numbers and texts, no fractions. `options` say how the pod is asked to
     leave; None for an eviction with the grace period of the policy file. `counts_from_s` is when
     what is wrong has stood long enough to be a reason, in seconds since the epoch; the finding is
-    held until then. Zero: it counts at once. `place_rank` says how good the pod's place is by the
+    held until then. Zero: it counts at once. `by_score` says that the kube-scheduler keeps the
+    replacement off no node for what is wrong, and comes to one of `targets` by its scores alone.
+    `place_rank` says how good the pod's place is by the
     plugin, higher is better: a move that raised it helped, though a better place is left. None
     where all places with a finding are equally bad.
     """
@@ -53,6 +55,7 @@ class Finding(Struct, frozen=True, gc=False):
     details: Mapping[str, int | str] = {}
     options: EvictionOptions | None = None
     counts_from_s: float = 0.0
+    by_score: bool = False
     place_rank: int | None = None
 
 

@@ -144,9 +144,7 @@ class Move:
         return max(0.0, at - self.accepted_at)
 
 
-def new_move(
-    finding: Finding, chain: Sequence[OwnerReference], zone: str, now_s: float
-) -> Move:
+def new_move(finding: Finding, chain: Sequence[OwnerReference], zone: str, now_s: float) -> Move:
     """Return the move of a pod that is about to be evicted; `now_s` is the time of day."""
     pod, plugin = finding.pod, finding.plugin
     owner = owner_of(pod, chain)

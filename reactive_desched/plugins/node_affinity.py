@@ -1,6 +1,6 @@
 """A pod's node violates its required affinity, or another meets the preferred one better."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Final
 
@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from pydantic import Field, ValidationInfo, field_validator
 
 from reactive_desched.api.args import FieldError, FieldErrors, Path, fix_to, raise_field_errors
+from reactive_desched.api.index import Index
 from reactive_desched.api.places import PodPlugin
 from reactive_desched.api.plugin import View
 from reactive_desched.api.rules import Rule
@@ -32,10 +33,12 @@ from reactive_desched.model.node_affinity import (
 from reactive_desched.model.objects import Node, Pod
 from reactive_desched.model.subjects import NodeOrPod
 from reactive_desched.primitives.hints import did_you_mean, quote, sole_near_name
+from reactive_desched.state.indexes.pod_attraction import PodAttraction
 from reactive_desched.state.indexes.preferred_affinity import (
     BestPreferenceChanged,
     PreferredAffinity,
 )
+from reactive_desched.state.indexes.replica_places import ReplicaPlaces
 
 REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -110,7 +113,6 @@ class NodeAffinityPlugin(PodPlugin[NodeAffinityArgs]):
     """
 
     name = "RemovePodsViolatingNodeAffinity"
-    indexes = (PreferredAffinity,)
     reacts_to = (
         Resynced,
         NodeAdded,
@@ -125,6 +127,12 @@ class NodeAffinityPlugin(PodPlugin[NodeAffinityArgs]):
         super().__init__(args)
         checks = (_CHECKS.get(kind) for kind in args.node_affinity_type)
         self._checks = tuple(check for check in checks if check is not None)
+
+    @property
+    def required_indexes(self) -> Iterable[tuple[type[Index], Hashable]]:
+        """The weights of nodes, and what the guard `ScoredElsewhere` reads for its answer."""
+        if PREFERRED in self.args.node_affinity_type:
+            yield from ((kind, None) for kind in (PreferredAffinity, ReplicaPlaces, PodAttraction))
 
     def matters(self, change: Change) -> bool:
         """Ignore pods without node affinity."""
@@ -183,6 +191,7 @@ class NodeAffinityPlugin(PodPlugin[NodeAffinityArgs]):
             targets=found.targets,
             details={"affinityType": found.affinity_type, **found.figures},
             counts_from_s=counts_from_s,
+            by_score=found.targets is not None,
             place_rank=found.figures.get("weight"),
         )
 

@@ -37,6 +37,7 @@ class GuardName(StrEnum):
     UNREADY_WORKLOADS = "UnreadyWorkloads"
     STATEFUL_SET_ORDER = "StatefulSetOrder"
     SINGLE_REPLICAS = "SingleReplicas"
+    SCORED_ELSEWHERE = "ScoredElsewhere"
 
 
 class StandingTimeSettings(Section):
