@@ -106,6 +106,8 @@ def unreplaced_pod(finding: Finding, inputs: GuardInputs) -> Hold | None:
     pod = finding.pod
     if _may_go(pod) or is_set(pod.annotations.request_evict_only):
         return None
+    if any(map(inputs.settings.trusts, pod.owners)):
+        return None
     if (owner := controller_of(pod.owners)) is None:
         return Hold(NOTHING_REPLACES_POD, f"the pod has no controller to make it again; {_LET_GO}")
     policy = pod.spec.restart_policy

@@ -182,6 +182,11 @@ class GuardSettings(Section):
         description="Guards that do not hold one plugin's findings, by plugin name.",
     )
 
+    def trusts(self, owner: OwnerReference) -> bool:
+        """Say whether an owner is of a kind that is named as one that replaces its pods."""
+        names = {owner.kind, f"{owner.kind}.{owner.group}"}
+        return not names.isdisjoint(self.replacing_owners)
+
     def replaces(self, owner: OwnerReference, restart_policy: str) -> bool:
         """Say whether an owner is taken to make a new pod for one that is evicted.
 
@@ -189,9 +194,7 @@ class GuardSettings(Section):
         once, and of the kinds that do that only Jobs are known to try again.
         """
         names = {owner.kind, f"{owner.kind}.{owner.group}"}
-        if not names.isdisjoint(self.replacing_owners):
-            return True
-        if owner.is_batch_job:
+        if self.trusts(owner) or owner.is_batch_job:
             return True
         is_custom = "." in owner.group and not owner.group.endswith(".k8s.io")
         if not names.isdisjoint(self.non_replacing_owners) or (

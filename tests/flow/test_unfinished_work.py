@@ -312,6 +312,7 @@ def test_a_pod_without_a_controller_is_held_also_one_that_has_another_owner() ->
     helped = replace(bare, owners=(OwnerReference("ConfigMap", "c", "c", api_version="v1"),))
 
     assert check(bare) == check(helped) == "NothingReplacesPod"
+    assert check(helped, replacingOwners=["ConfigMap"]) == ""
 
 
 def test_a_pod_that_another_program_moves_is_not_lost() -> None:
