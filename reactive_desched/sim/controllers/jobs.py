@@ -28,23 +28,29 @@ __all__ = ["Jobs"]
 _FIRST_RETRY_S: Final = 10.0
 _LONGEST_RETRY_S: Final = 360.0
 _FINISHED: Final = ("Complete", "Failed")
+_COUNT, _IGNORE, _FAIL_JOB = "Count", "Ignore", "FailJob"
 
 
 class _Tally(Struct, frozen=True):
-    """A job's pods, counted."""
+    """A job's pods, counted; `must_fail` says that the failure of one ends the job."""
 
     active: Sequence[Obj]
     terminating: int
     succeeded: int
     failed: int
+    must_fail: bool
 
 
 class _Ended(Struct, frozen=True):
-    """How and when a pod of a job ended; an eviction is no failure and calls for no pause."""
+    """How and when a pod of a job ended; an eviction calls for no pause before the next one.
+
+    `action` is what the podFailurePolicy says of a pod that failed.
+    """
 
     phase: str
     at: float
     was_disrupted: bool
+    action: str = _COUNT
 
 
 class Jobs(Reconciler):
@@ -93,22 +99,25 @@ class Jobs(Reconciler):
         ended = self._ended.setdefault(job["metadata"]["uid"], {})
         if job["metadata"]["uid"] == owner["uid"] and uid not in ended:
             disrupted = condition_status(pod, "DisruptionTarget") == "True"
-            ended[uid] = _Ended(phase, self.store.clock.now(), disrupted)
+            action = _action(job["spec"], pod) if phase == FAILED else _COUNT
+            ended[uid] = _Ended(phase, self.store.clock.now(), disrupted, action)
 
     def _tally(self, job: Obj) -> _Tally:
         pods = self._index.owned_by(job["metadata"]["uid"])
-        phases = [end.phase for end in self._ended.get(job["metadata"]["uid"], {}).values()]
+        ends = self._ended.get(job["metadata"]["uid"], {}).values()
+        failures = [end.action for end in ends if end.phase == FAILED]
         return _Tally(
             active=[pod for pod in pods if is_active(pod)],
             terminating=sum(1 for pod in pods if is_terminating(pod)),
-            succeeded=phases.count(SUCCEEDED),
-            failed=phases.count(FAILED),
+            succeeded=sum(end.phase == SUCCEEDED for end in ends),
+            failed=len(failures) - failures.count(_IGNORE),
+            must_fail=_FAIL_JOB in failures,
         )
 
     def _run(self, job: Obj, tally: _Tally, now: float) -> str:
         """Bring the number of pods to what is wanted; return the outcome if there is one."""
         spec = job["spec"]
-        if tally.failed > int(spec.get("backoffLimit", 6)):
+        if tally.must_fail or tally.failed > int(spec.get("backoffLimit", 6)):
             self._stop(tally.active)
             return "Failed"
         wanted = _wanted(spec, tally)
@@ -173,8 +182,34 @@ class Jobs(Reconciler):
             if outcome == "Failed":
                 condition["reason"] = "BackoffLimitExceeded"
                 condition["message"] = "Job has reached the specified backoff limit"
+                if tally.must_fail:
+                    condition["reason"] = "PodFailurePolicy"
+                    condition["message"] = "A pod failed by a rule of the podFailurePolicy"
             status["conditions"] = with_condition(before.get("conditions") or (), condition, at)
         write_status(self.store, "jobs", job, status)
+
+
+def _action(spec: Obj, pod: Obj) -> str:
+    """Return the action of the first rule of the podFailurePolicy that a failed pod matches."""
+    status = pod.get("status", {})
+    for rule in (spec.get("podFailurePolicy") or {}).get("rules") or ():
+        if (codes := rule.get("onExitCodes")) is not None:
+            is_in, name = codes["operator"] == "In", codes.get("containerName")
+            ended = (
+                each.get("state", {}).get("terminated", {}).get("exitCode", 0)
+                for each in status.get("containerStatuses") or ()
+                if name in (None, each.get("name"))
+            )
+            is_matched = any(code and (code in codes["values"]) == is_in for code in ended)
+        else:
+            is_matched = any(
+                condition_status(pod, each["type"]) == each.get("status", "True")
+                for each in rule.get("onPodConditions") or ()
+            )
+        if is_matched:
+            action: str = rule["action"]
+            return action
+    return _COUNT
 
 
 def _wanted(spec: Obj, tally: _Tally) -> int:

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from tests.support.sim_world import SimulatedCluster, pod_template
 
 FAILING = {"sim.reactive-desched/exit-code": "1", "sim.reactive-desched/run-seconds": "3"}
@@ -42,6 +44,45 @@ def test_an_evicted_pod_is_replaced_without_a_pause() -> None:
     world.evict(old)
 
     assert len(world.names() - {old}) == 1
+
+
+DISRUPTED = {"onPodConditions": [{"type": "DisruptionTarget"}]}
+
+
+@pytest.mark.parametrize(
+    ("rules", "reason"),
+    [
+        pytest.param([], "BackoffLimitExceeded", id="a failure like any other"),
+        pytest.param([{"action": "Ignore"} | DISRUPTED], None, id="ignored"),
+        pytest.param([{"action": "FailJob"} | DISRUPTED], "PodFailurePolicy", id="the end"),
+        pytest.param(
+            [{"action": "Count"} | DISRUPTED, {"action": "Ignore"} | DISRUPTED],
+            "BackoffLimitExceeded",
+            id="the first rule counts",
+        ),
+        pytest.param(
+            [
+                {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [42]}},
+                {"action": "Ignore"} | DISRUPTED,
+            ],
+            None,
+            id="another exit code",
+        ),
+    ],
+)
+def test_the_failure_policy_says_what_an_eviction_costs(
+    rules: list[dict[str, Any]], reason: str | None
+) -> None:
+    world = SimulatedCluster().nodes("n1")
+    job(world, backoffLimit=0, podFailurePolicy={"rules": rules})
+    world.advance(5)
+    (old,) = world.names()
+
+    world.evict(old)
+    world.advance(10)
+
+    assert finished(world).get("Failed") == reason
+    assert bool(world.names() - {old}) is (reason is None)
 
 
 def test_the_replacement_waits_for_the_end_if_the_policy_says_so() -> None:
