@@ -75,6 +75,7 @@ def _classified(row: tuple[str, LoadedNode | None], rule: LoadRule, level: Level
         capacity=load.capacity,
         used=load.used(level),
         percent={r: load.percent(level, r) for r in rule.resources if load.capacity.get(r)},
+        filled_since_s=loaded.filled_since_s,
     )
 
 

@@ -44,6 +44,7 @@ def _classified(use: NodeUse, pool: NodeUtilization) -> ClassifiedNode:
         used=use.used,
         percent=use.percent,
         sample=use.sample,
+        filled_since_s=use.filled_since_s,
     )
 
 

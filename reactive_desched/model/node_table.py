@@ -9,6 +9,7 @@ from msgspec import Struct
 from reactive_desched.model.resources import ResourceList
 from reactive_desched.model.usage import NodeUsage
 from reactive_desched.model.utilization import NodeClass, Percentages, Thresholds
+from reactive_desched.primitives.moments import format_time_of_day
 
 
 class NodeRole(StrEnum):
@@ -23,7 +24,8 @@ class ClassifiedNode(Struct, frozen=True, gc=False):
     """One node beside the thresholds of a rule.
 
     `used` and `percent` are what the rule compares, as amounts and per cent of `capacity`: empty
-    where it is unknown. `sample` is the measurement they are made of, if they are.
+    where it is unknown. `sample` is the measurement they are made of, if they are. Where the plugin
+    fills the node, `filled_since_s` is when its first pod came, in seconds since the epoch.
     """
 
     name: str
@@ -33,6 +35,14 @@ class ClassifiedNode(Struct, frozen=True, gc=False):
     used: ResourceList
     percent: Percentages
     sample: NodeUsage | None = None
+    filled_since_s: float | None = None
+
+    @property
+    def remark(self) -> str:
+        """Why it takes pods though it hardly has room by its class; empty where that is not so."""
+        if self.filled_since_s is None:
+            return ""
+        return f"filled until its target since {format_time_of_day(self.filled_since_s)}"
 
 
 _NodeT = TypeVar("_NodeT")
@@ -100,7 +110,8 @@ class NodeTable(Struct, frozen=True):
             f"{resource} {percent:.1f} % ({self._range(resource)})"
             for resource, percent in row.percent.items()
         )
-        return f"{node}{pool} is {row.node_class} by {self.counts}: {texts}"
+        remark = f"; it is {row.remark}" if row.remark else ""
+        return f"{node}{pool} is {row.node_class} by {self.counts}: {texts}{remark}"
 
     def _range(self, resource: str) -> str:
         low, high = self.thresholds.low.get(resource), self.thresholds.high.get(resource)

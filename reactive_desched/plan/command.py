@@ -135,7 +135,7 @@ class SweptSnapshot(Struct, frozen=True):
             self.moment.timestamp(),
             self.mode,
             self.looked_at.node_fit,
-            self.result.decisions,
+            self.result,
         )
 
 

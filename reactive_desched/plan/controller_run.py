@@ -22,7 +22,7 @@ from reactive_desched.model.disruptions import EndedPod, RememberedEnd
 from reactive_desched.model.history import PastEviction
 from reactive_desched.model.intents import EvictionResult, Intent
 from reactive_desched.model.migration_jobs import Mode
-from reactive_desched.model.moves import MoveEnd
+from reactive_desched.model.moves import MovedPods, MoveEnd
 from reactive_desched.model.observer import Observer
 from reactive_desched.model.outcomes import EVICTED, Outcome
 from reactive_desched.model.wakes import WakeOnPod, awaited
@@ -192,6 +192,7 @@ class _ControllerRun:
     def run(self, past: Sequence[PastEviction]) -> PlanResult:
         """Let time pass until nothing is due any more, or a bound is reached."""
         self._controller.restore(past)
+        moved_before = tuple(self._controller.state.store(MovedPods))
         ended = self._run_to_end()
         preview = RunPreview(
             horizon_seconds=self._bounds.horizon_s,
@@ -208,7 +209,7 @@ class _ControllerRun:
         decisions = (*evictions, *self._waiting())
         instances = self._controller.evaluator.instances
         views = {instance.profile: instance.view for instance in instances}
-        return PlanResult(decisions, None, self._controller.view, views, preview)
+        return PlanResult(decisions, None, self._controller.view, views, preview, moved_before)
 
     def decide(
         self, past: Sequence[PastEviction], ends: Sequence[RememberedEnd]

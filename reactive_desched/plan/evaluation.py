@@ -9,6 +9,7 @@ from reactive_desched.gate.evictor import EvictorFilters
 from reactive_desched.gate.filters import UPSTREAM_RULES, EvictorRules, pod_filters
 from reactive_desched.gate.profile_view import ProfileView
 from reactive_desched.model.decisions import Decision, Defer, Evict
+from reactive_desched.model.moves import MovedPods
 from reactive_desched.model.objects import Pod
 from reactive_desched.plan.defaults import is_default_uid
 from reactive_desched.plan.report import GateRejection, PlannedDecision, PodRef, RunPreview
@@ -21,7 +22,8 @@ __all__ = ["DecisionFormatter", "PlanResult", "first_owner", "pod_ref"]
 class PlanResult(Struct, frozen=True):
     """What a preview came to; the view shows the cluster without the pods that would be gone.
 
-    `views` are the views of the profiles' plugins, by the names of the profiles.
+    `views` are the views of the profiles' plugins, by the names of the profiles. `moved_before` are
+    the pods that plugins had moved to nodes when it began, as a journal has them.
     """
 
     decisions: tuple[PlannedDecision, ...]
@@ -29,6 +31,7 @@ class PlanResult(Struct, frozen=True):
     view: ClusterView
     views: Mapping[str, ProfileView]
     preview: RunPreview | None = None
+    moved_before: tuple[MovedPods, ...] = ()
 
 
 class DecisionFormatter:

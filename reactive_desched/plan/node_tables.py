@@ -19,6 +19,7 @@ from reactive_desched.model.node_table import ClassifiedNode, NodeRole, NodeTabl
 from reactive_desched.model.resources import PODS, ResourceList
 from reactive_desched.model.usage import NodeMetric, NodeUsage
 from reactive_desched.model.utilization import NodeClass, Thresholds, capacity_of
+from reactive_desched.plan.evaluation import PlanResult
 from reactive_desched.plan.mode import PlanMode
 from reactive_desched.plan.report import DecisionCounts, PlannedDecision
 from reactive_desched.plan.rule_table import (
@@ -46,13 +47,15 @@ def rule_tables(
     now_s: float,
     mode: PlanMode,
     node_fit: str,
-    decisions: Iterable[PlannedDecision],
+    result: PlanResult,
 ) -> tuple[RuleTable, ...]:
     """Return the tables of all plugins that have some, for the cluster before anything moved.
 
-    `now_s` is in seconds since the epoch. The decisions are those of a preview over the same.
+    `now_s` is in seconds since the epoch. The result is that of a preview over the same.
     """
-    state = snapshot.build_state(policy.node_selector)
+    state, decisions = snapshot.build_state(policy.node_selector), result.decisions
+    for moved in result.moved_before:
+        state.upsert(moved)
     builder = _Builder(state, now_s, mode, _count_moves(decisions))
     return tuple(
         builder.build(profile.name, plugin.name, table)
@@ -168,7 +171,7 @@ def _samples(state: ClusterState) -> Iterator[NodeUsage]:
 
 
 def _remark(info: NodeInfo, node: ClassifiedNode | None, table: NodeTable) -> str | None:
-    """Say why the rule is not about a node, or does not give it pods."""
+    """Say why the rule is not about a node, or does not give it pods, or goes on doing so."""
     assert info.node is not None, "of the nodes there are"
     if not info.node.is_ready:
         return "not ready"
@@ -178,7 +181,7 @@ def _remark(info: NodeInfo, node: ClassifiedNode | None, table: NodeTable) -> st
         if not any(capacity_of(info.node, resource) for resource in table.written.low):
             return f"has no {', '.join(table.written.low)}"
         return f"not in pool {table.pool}" if table.pool else "left out"
-    return "cordoned" if info.node.unschedulable else None
+    return "cordoned" if info.node.unschedulable else node.remark or None
 
 
 def _resource_row(

@@ -8,16 +8,24 @@ import pytest
 
 from reactive_desched.controller.subscriptions import AnyPlugin
 from reactive_desched.draining.load_args import LowNodeLoadArgs
+from reactive_desched.model.history import PastEviction, PastFollowUp
+from reactive_desched.model.moves import MovedPods
+from reactive_desched.moves.arrivals import Arrivals
+from reactive_desched.plugins.high_node_utilization import (
+    HighNodeUtilizationArgs,
+    HighNodeUtilizationPlugin,
+)
 from reactive_desched.plugins.low_node_load import LowNodeLoadPlugin
 from reactive_desched.plugins.low_node_utilization import (
     LowNodeUtilizationArgs,
     LowNodeUtilizationPlugin,
 )
 from reactive_desched.policy.moves import MoveSettings
+from reactive_desched.sim.scheduling.scores import MOST_ALLOCATED
 from reactive_desched.testing.scenario import plugin_from_policy
 from tests.support.balance_race import Race, run_race
 from tests.support.descheduled import DescheduledCluster
-from tests.support.sim_world import SimulatedCluster
+from tests.support.sim_world import HOSTNAME, SimulatedCluster
 
 ONE_AT_A_TIME = MoveSettings.model_validate({"maxMoving": {"node": 1}})
 TWENTY_MINUTES_S = 1200
@@ -34,6 +42,11 @@ def low(**args: Any) -> AnyPlugin:
 def load(**args: Any) -> AnyPlugin:
     given = {"lowThresholds": {"cpu": 20}, "highThresholds": {"cpu": 50}, **args}
     return plugin_from_policy(LowNodeLoadPlugin, LowNodeLoadArgs, **given)
+
+
+def high() -> AnyPlugin:
+    given = {"thresholds": {"cpu": 40}}
+    return plugin_from_policy(HighNodeUtilizationPlugin, HighNodeUtilizationArgs, **given)
 
 
 def full_and_empty(replicas: int) -> SimulatedCluster:
@@ -66,6 +79,29 @@ def test_pods_move_one_by_one_until_the_target_is_reached_and_none_comes_back(
     assert max(Counter(map(app_of, cluster.evicted)).values()) == 1
 
 
+def test_a_workload_that_comes_back_holds_up_no_other_one() -> None:
+    """By its preference for n1 it returns, again and again; it is the first by name."""
+    world = SimulatedCluster(scoring=MOST_ALLOCATED).nodes("n1", "n2")
+    at_n1 = {"key": HOSTNAME, "operator": "In", "values": ["n1"]}
+    preferred = [{"weight": 100, "preference": {"matchExpressions": [at_n1]}}]
+    wish = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
+    world.edit("nodes", "n2", unschedulable=True)
+    world.deployment("app-a", 1, cpu="200m", memory="400Mi", affinity=wish)
+    for number in range(6):
+        world.deployment(f"app{number}", 1, cpu="200m", memory="400Mi")
+    world.advance(60).edit("nodes", "n1", unschedulable=True)
+    world.edit("nodes", "n2", unschedulable=False)
+    for number in range(9):
+        world.deployment(f"there{number}", 1, cpu="200m", memory="400Mi")
+    world.advance(60).edit("nodes", "n1", unschedulable=False)
+
+    cluster = DescheduledCluster(world, high(), moves=ONE_AT_A_TIME, nodeFit=True).run(600)
+
+    left = {name for name, node in world.nodes_of_pods().items() if node == "n1"}
+    assert {name.rpartition("-")[0].rpartition("-")[0] for name in left} == {"app-a"}
+    assert len([name for name in cluster.evicted if not name.startswith("app-a")]) == 6
+
+
 def test_after_a_restart_in_the_middle_the_rest_moves_too() -> None:
     world = full_and_empty(1)
     first = DescheduledCluster(world, low(), moves=ONE_AT_A_TIME, nodeFit=True).run(20)
@@ -89,6 +125,73 @@ def test_without_the_memory_of_its_moves_it_begins_anew_and_does_no_harm() -> No
     second = DescheduledCluster(world, low(), moves=ONE_AT_A_TIME, nodeFit=True).run(600)
 
     assert second.evicted == []
+
+
+def test_the_pods_moved_to_a_node_are_known_again_from_the_record() -> None:
+    world = full_and_empty(1)
+    cluster = DescheduledCluster(world, low(), nodeFit=True)
+    now = world.clock.now()
+    past = [
+        PastEviction(
+            f"request-{number}",
+            now - 60,
+            f"uid-{number}",
+            "default",
+            f"pod-{number}",
+            "n1",
+            owner_uid=f"owner-{number}",
+            replacing_uid=f"owner-{number}",
+            replacing_kind="ReplicaSet",
+            plugin="LowNodeUtilization",
+            ended_s=now - 60,
+            result="evicted",
+            follow_up=PastFollowUp(now - 50, result, node, False, f"new-{number}"),
+        )
+        for number, (result, node) in enumerate(
+            [("moved", "n2"), ("moved", "n2"), ("returned", "n1")]
+        )
+    ]
+    cluster.gates.moves.restore(past, now, now)
+
+    [moved] = cluster.gates.moves.take_arrivals()
+
+    came = {"new-0": now - 50, "new-1": now - 50}
+    assert moved == MovedPods("LowNodeUtilization", "n2", came)
+
+
+def test_they_are_forgotten_after_a_day_with_another_policy_and_when_a_person_clears_all() -> None:
+    arrivals = Arrivals()
+    arrivals.add("a", "n1", "P", 0.0, 1000.0)
+    arrivals.add("b", "n1", "P", 3600.0, 4600.0)
+    assert arrivals.take_changed() == [MovedPods("P", "n1", {"a": 1000.0, "b": 4600.0})]
+
+    arrivals.expire(24 * 3600.0)
+    assert not arrivals.has_changed
+    arrivals.expire(25 * 3600.0)
+    assert arrivals.take_changed() == [MovedPods("P", "n1", {})]
+
+    memory = DescheduledCluster(full_and_empty(1), low()).gates.memory
+    for forget in (
+        lambda: memory.reconfigure(MoveSettings(), policy_changed=True),
+        lambda: memory.clear(""),
+    ):
+        memory.arrivals.add("a", "n1", "P", 0.0, 1000.0)
+        forget()
+        assert memory.arrivals.take_changed() == [MovedPods("P", "n1", {})]
+
+
+def test_so_many_pods_and_nodes_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("reactive_desched.moves.arrivals.MAX_NODES", 2)
+    monkeypatch.setattr("reactive_desched.moves.arrivals.MAX_PODS_OF_NODE", 2)
+    arrivals = Arrivals()
+    for pod in "abc":
+        arrivals.add(pod, "n1", "P", 0.0, 1.0)
+    for node in ("n2", "n3"):
+        arrivals.add("d", node, "P", 0.0, 1.0)
+
+    kept = {moved.node: set(moved.pods) for moved in arrivals.take_changed()}
+
+    assert kept == {"n1": set(), "n2": {"d"}, "n3": {"d"}}
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,7 @@ from reactive_desched.draining.plugin import POOL
 from reactive_desched.model.decisions import Evict, Refuse
 from reactive_desched.model.findings import Finding, YieldPoint
 from reactive_desched.model.moves import MovedPods
+from reactive_desched.model.node_table import NodeRole
 from reactive_desched.model.objects import Annotations, ClusterObject, Node, Pod
 from reactive_desched.model.usage import NodeUsage
 from reactive_desched.plugins.high_node_utilization import (
@@ -113,6 +114,20 @@ def test_a_node_takes_no_more_pods_when_the_facts_change(change: ClusterObject) 
 
     assert cluster.flagged() == set()
     assert cluster.flagged_after_restart() == set()
+
+
+def test_the_table_and_the_description_say_since_when_a_node_is_filled(golden: Golden) -> None:
+    plugin, came = low(), single(4, "n2")
+    cluster = Scenario(plugin, N1, N2, *single(6, "n1"), *came, moved("n2", *came))
+
+    [table] = plugin.node_tables(cluster.view)
+
+    assert {row.name: (row.role, row.filled_since_s) for row in table.nodes} == {
+        "n1": (NodeRole.GIVES, None),
+        "n2": (NodeRole.TAKES, 1.0),
+    }
+    assert table.describe("n2") == golden()
+    assert "filled until" not in table.describe("n1")
 
 
 def test_what_another_plugin_moved_fills_no_node() -> None:
