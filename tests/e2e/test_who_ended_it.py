@@ -182,15 +182,25 @@ def test_what_others_do_to_pods_is_recorded_with_its_cause(
     tainted = playground.deploy("tainted", 1, affinity=manifests.requires("pool", "a"))
     drained, deleted = (playground.deploy(app, 1, affinity=in_b) for app in ("drained", "deleted"))
     playground.deploy("smaller", 3, affinity=in_b)
+    playground.deploy("rolled", 2, affinity=in_b)
+    playground.add_nodes("n3", pool="c")
+    in_c = manifests.requires("pool", "c")
+    preempted = playground.deploy("preempted", 1, cpu="6", affinity=in_c)
+    urgent = f"{playground.namespace}-urgent"
+    head = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
+    playground.kubectl.apply({**head, "metadata": {"name": urgent}, "value": 1000})
     with ControllerProcess(tmp_path, kubeconfig, playground.policy(), IMPATIENT) as controller:
         evict(playground, *drained.values())
         delete(playground, *deleted.values())
         playground.scale(1, "smaller")
+        playground.roll_out("rolled")
+        playground.deploy("urgent", 1, cpu="6", affinity=in_c, priorityClassName=urgent)
         playground.taint("n1", "out=yes:NoExecute")
         expected = {
             **dict.fromkeys(drained, "EvictionByEvictionAPI"),
             **dict.fromkeys(deleted, "Deleted"),
             **dict.fromkeys(tainted, "DeletionByTaintManager"),
+            **dict.fromkeys(preempted, "PreemptionByScheduler"),
         }
 
         def seen() -> list[tuple[str, str]]:
@@ -199,6 +209,8 @@ def test_what_others_do_to_pods_is_recorded_with_its_cause(
             return [(event.data.who.uid, event.data.cause) for event in found]
 
         wait_until(lambda: len(seen()) >= len(expected), within_s=60, what="each has a record")
+        playground.await_rollout("rolled")
         time.sleep(2)
+        playground.kubectl.run("delete", "priorityclass", urgent)
         assert sorted(seen()) == sorted(expected.items())
         assert controller.stop() == 0, controller.tail()

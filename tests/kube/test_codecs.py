@@ -177,6 +177,18 @@ def test_a_namespace_keeps_its_labels() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("deleted", "is_terminating"), [(None, False), ("2026-01-02T03:04:05Z", True)]
+)
+def test_a_namespace_says_whether_it_is_being_deleted(
+    deleted: str | None, *, is_terminating: bool
+) -> None:
+    namespace = {"metadata": {"name": "shop", "uid": "u", "deletionTimestamp": deleted}}
+    found = fresh().namespaces.decode_object(json.dumps(namespace).encode())
+
+    assert found.is_terminating is is_terminating
+
+
 def test_a_priority_class_keeps_its_value() -> None:
     text = json.dumps({"metadata": METADATA, "value": -10, "globalDefault": False}).encode()
 

@@ -51,5 +51,6 @@ NAMESPACE: Final = WatchedKind(
     wire=WireNamespace,
     make_reader=lambda _: _read,
     make_change=lambda namespace: NamespaceChanged(namespace.name),
-    read_for="label selectors of namespaces in policies and in pod affinity, and opt-outs",
+    read_for="label selectors of namespaces in policies and in pod affinity, opt-outs, and whether "
+    "its pods end with it",
 )
