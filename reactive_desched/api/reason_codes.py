@@ -223,6 +223,7 @@ SETTINGS: Final = {
     "ScheduleAllowsNone": "budgets.schedules",
     "ScheduleLimitReached": "budgets.schedules",
     "ScoredElsewhere": "guards.disabled",
+    "TooFewReadyPods": "guards.unreadyTimeout",
     "TooManyEvictions": "migration.evictQPS",
     "TooManyMoving": "moves.maxMoving",
     "TooManyPodsPending": "brakes.pending",

@@ -44,7 +44,7 @@ class PendingBrake:
         self._view = view
         self._settings = settings
         self._waiting: Timers[PodKey] = Timers()
-        self._counted: set[PodKey] = set()
+        self._counted: dict[PodKey, None] = {}  # in the order in which they came to count
         self._is_engaged = False
         self._fewer_since: float | None = None
 
@@ -60,7 +60,7 @@ class PendingBrake:
 
     def start(self, now: float) -> None:
         """Count the pods that are unschedulable already, since when they are."""
-        self._waiting, self._counted = Timers(), set()
+        self._waiting, self._counted = Timers(), {}
         if self._settings is not None:
             for uid in self._view.index(UnschedulablePods).since_s:
                 self._follow(uid, now, self._settings)
@@ -86,7 +86,7 @@ class PendingBrake:
     def update(self, now: float) -> Iterator[BrakeNotice]:
         """Count the pods whose time has come; yield what that changes."""
         while (uid := self._waiting.pop_due(now)) is not None:
-            self._counted.add(uid)
+            self._counted[uid] = None
         settings = self._settings
         if settings is not None and len(self._counted) >= self._threshold(settings):
             self._fewer_since = None
@@ -116,14 +116,16 @@ class PendingBrake:
         if self._settings is None:
             return "the brake is switched off"
         tolerated = self._threshold(self._settings) - 1
-        return (
+        text = (
             f"{format_count(len(self._counted), 'pod', 'has', 'have')} been unschedulable for "
             f"{self._settings.after_s:g} s or longer, and {tolerated} are tolerated"
         )
+        longest = next((uid for uid in self._counted if self._view.pod(uid) is not None), None)
+        return text if longest is None else f"{text}; {self._view.pod(longest)} waits for longest"
 
     def _follow(self, uid: PodKey, now: float, settings: PendingBrakeSettings) -> None:
         since_s = self._view.index(UnschedulablePods).since_s.get(uid)
-        self._counted.discard(uid)
+        self._counted.pop(uid, None)
         if since_s is None:
             self._waiting.cancel(uid)
             return

@@ -37,6 +37,8 @@ class ConflictPartnersLeaving:
         wakes = [wake(uid) for uid in partners for wake in (WakeOnPod, WakeOnEviction)]
         pods = "the pod" if len(partners) == 1 else f"all {len(partners)} pods"
         message = f"{pods} that it must not be together with left or leaves already"
+        if (there := next(filter(None, map(self._view.pod, partners)), None)) is not None:
+            message += f"; {there} is still there"
         return PARTNERS_LEAVING.refuse(finding, message, (WakeOnPod(finding.pod.uid), *wakes))
 
     def _is_leaving(self, uid: PodKey) -> bool:

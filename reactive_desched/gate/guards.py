@@ -40,6 +40,7 @@ from reactive_desched.model.wakes import (
     WakeOnEviction,
     WakeOnNamespace,
     WakeOnNode,
+    WakeOnPdb,
     WakeOnPod,
     WakeOnWorkload,
 )
@@ -48,6 +49,7 @@ from reactive_desched.policy.guards import GuardName, GuardSettings
 from reactive_desched.primitives.counts import format_count
 from reactive_desched.primitives.moments import format_time_of_day
 from reactive_desched.state.indexes.owners import OwnerIndex
+from reactive_desched.state.indexes.pdb import PdbIndex
 from reactive_desched.state.view import ClusterView
 
 SCORE_AGAIN_AFTER_S: Final = 300.0
@@ -104,13 +106,17 @@ READY_TOO_RECENTLY: Final = GateReason(
 ROLLING_OUT: Final = GateReason(
     GuardName.ROLLOUTS,
     "RollingOut",
-    "The pod's Deployment or StatefulSet is rolling out.",
+    "The pod's Deployment or StatefulSet is rolling out, and the pod is Ready, or not for "
+    "`guards.unreadyTimeout` yet. It ends with the rollout, or when that is undone.",
 )
 TOO_FEW_READY: Final = GateReason(
     GuardName.UNREADY_WORKLOADS,
     "TooFewReadyPods",
     "The pod's workload has fewer Ready pods than it wants, other than those that the controller "
-    "evicted itself; for a StatefulSet, those count as well.",
+    "evicted itself; for a StatefulSet, those count as well. What is missing for "
+    "`guards.unreadyTimeout` holds the pods of a Deployment no longer while fewer than half are "
+    "lost, or where a PodDisruptionBudget covers the pod: that decides then.",
+    "guards.unreadyTimeout",
 )
 NOT_ITS_TURN: Final = GateReason(
     GuardName.STATEFUL_SET_ORDER,
@@ -311,30 +317,64 @@ def drained_node(finding: Finding, inputs: GuardInputs) -> Hold | None:
 
 
 def rolling_out(finding: Finding, inputs: GuardInputs) -> Hold | None:
-    """Hold the pods of a workload that is rolling out: its controller replaces pods already."""
+    """Hold the pods of a workload that is rolling out: its controller replaces pods already.
+
+    A pod that is not Ready for long holds the rollout up, and may leave.
+    """
     if (workload := _running(finding, inputs)) is None or not workload.rollout:
         return None
+    if _is_lost(finding.pod, inputs):
+        return None
     message = f"{workload.owner} is rolling out: {workload.rollout}"
-    return Hold(ROLLING_OUT, message, _wakes(workload))
+    return Hold(ROLLING_OUT, message, _wakes(workload), _lost_in_s(finding.pod, inputs))
+
+
+def _is_lost(pod: Pod, inputs: GuardInputs) -> bool:
+    left_s = _lost_in_s(pod, inputs)
+    return left_s is not None and left_s <= 0
+
+
+def _lost_in_s(pod: Pod, inputs: GuardInputs) -> float | None:
+    """Return in how many seconds a pod counts as lost; None for a Ready one, and if none does."""
+    since_s, timeout_s = pod.unready_since_s, inputs.settings.unready_timeout_s
+    return None if since_s is None or not timeout_s else since_s + timeout_s - inputs.view.now_s
 
 
 def unready_workload(finding: Finding, inputs: GuardInputs) -> Hold | None:
     """Hold a Ready pod whose workload lacks Ready pods for another reason than our evictions.
 
     A pod that is not Ready may leave: its workload does not lose a Ready one by that. Of a
-    StatefulSet one pod leaves at a time.
+    StatefulSet one pod leaves at a time. What has been missing for long holds no others as long as
+    fewer than half of the pods are lost; where a PodDisruptionBudget covers the pod, that decides.
     """
-    if (workload := _running(finding, inputs)) is None or not finding.pod.status.is_ready:
+    pod = finding.pod
+    if (workload := _running(finding, inputs)) is None or not pod.status.is_ready:
         return None
     lacking = workload.missing + len(workload.leaving)
-    if lacking <= (0 if workload.is_stateful_set else workload.moving):
+    allowed = 0 if workload.is_stateful_set else workload.moving
+    if lacking <= allowed:
         return None
     wakes = (*_wakes(workload), *map(WakeOnEviction, workload.leaving))
     wanted = workload.wanted if workload.wanted is not None else workload.ready + workload.unready
     message = f"{workload.ready} of {wanted} pods of {workload.owner} are Ready"
     if workload.leaving:
         message += f", and {format_count(len(workload.leaving), 'eviction', 'is', 'are')} under way"
-    return Hold(TOO_FEW_READY, message, wakes)
+    timeout_s = inputs.settings.unready_timeout_s
+    lost, wait_s, missing = inputs.workloads.shortfall(workload, timeout_s)
+    message += f"; {missing}" if missing else ""
+    if lacking - lost <= allowed and not workload.is_stateful_set:
+        if 2 * lost < wanted or inputs.view.index(PdbIndex).covering(pod):
+            return None
+        wakes = (*wakes, WakeOnPdb(pod.namespace))
+        message += f", so {lost} of {wanted} count as lost"
+    elif wait_s is not None and not workload.is_stateful_set:
+        message += f", and counts as lost after {timeout_s:g} s"
+        return Hold(TOO_FEW_READY, message, wakes, wait_s)
+    message += _REMEDY if missing else ""
+    return Hold(TOO_FEW_READY, message, wakes, None if workload.is_stateful_set else wait_s)
+
+
+_REMEDY: Final = ": repair or delete it, or scale the workload down"
 
 
 def stateful_set_order(finding: Finding, inputs: GuardInputs) -> Hold | None:
@@ -350,16 +390,19 @@ def stateful_set_order(finding: Finding, inputs: GuardInputs) -> Hold | None:
 
 
 def single_replica(finding: Finding, inputs: GuardInputs) -> Hold | None:
-    """Hold the only pod of a workload while another such workload of its namespace is moving."""
+    """Hold the only pod of a workload while another such workload of its namespace is moving.
+
+    A pod that is not Ready serves no one, and may leave.
+    """
     workload = _running(finding, inputs)
-    if workload is None or workload.wanted != 1:
+    if workload is None or workload.wanted != 1 or not finding.pod.status.is_ready:
         return None
     if (found := inputs.workloads.single_before(finding.pod, workload)) is None:
         return None
     before, wait_s = found
-    message = f"{before.owner}, which wants a single pod as well, is not Ready yet"
-    wakes = WakeOnWorkload(before.controller_uid), WakeOnEviction(before.pod)
-    return Hold(SINGLE_REPLICA_MOVING, message, wakes, wait_s)
+    message = f"{before.owner}, which wants a single pod as well, was moved and is not Ready yet"
+    of_owner = WakeOnWorkload(before.controller_uid), WakeOnWorkload(before.owner.uid)
+    return Hold(SINGLE_REPLICA_MOVING, message, (*of_owner, WakeOnEviction(before.pod)), wait_s)
 
 
 def scored_elsewhere(finding: Finding, inputs: GuardInputs) -> Hold | None:
@@ -439,8 +482,9 @@ GUARDS: Final = (
     Guard(
         GuardName.UNREADY_WORKLOADS,
         unready_workload,
-        "`spec.replicas` of the Deployment or StatefulSet, else the pods of the same controller",
-        Workloads.indexes,
+        "`spec.replicas` of the Deployment or StatefulSet, else the pods of the same controller; "
+        "`guards.unreadyTimeout`, which is Kubernetes' `progressDeadlineSeconds` by default",
+        (*Workloads.indexes, PdbIndex),
     ),
     Guard(
         GuardName.STATEFUL_SET_ORDER,

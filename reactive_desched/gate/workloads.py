@@ -24,6 +24,8 @@ from reactive_desched.model.objects import (
 )
 from reactive_desched.model.outcomes import POD_LEAVES
 from reactive_desched.moves.limits import TOO_MANY_MOVING
+from reactive_desched.primitives.ages import format_age
+from reactive_desched.primitives.counts import format_count
 from reactive_desched.state.indexes.owners import OwnerIndex
 from reactive_desched.state.indexes.workload_pods import WorkloadPods
 from reactive_desched.state.view import ClusterView
@@ -42,9 +44,13 @@ TURN_S: Final = 5.0
 SINGLE_TIMEOUT_S: Final = 300.0
 """How long a single-replica workload without a Ready pod holds up others of its namespace."""
 
-RESTORED_RECHECK_S: Final = 10.0
-"""How often a single-replica workload that an earlier process moved is looked at again: of its own
-controller, whose Ready pods would say when, the record has nothing."""
+SINGLE_RECHECK_S: Final = 10.0
+"""How often a single-replica workload is looked at again that was moved: the Ready pod of a new
+template wakes nothing, nor does one of an earlier process's move."""
+
+ABSENT_RECHECK_S: Final = 60.0
+"""How often a workload is looked at again that has fewer pods than it wants: whether they were
+missing all the time, no change says."""
 
 LEAVING_TIMEOUT_S: Final = 120.0
 """How long a pod whose eviction was decided counts as leaving while the watch shows it unchanged,
@@ -96,6 +102,18 @@ class WorkloadState(Struct, frozen=True):
         return self.owner.kind == STATEFUL_SET
 
 
+class Shortfall(NamedTuple):
+    """Of the pods that a workload lacks those that are lost, as they have been missing for long.
+
+    `wait_s` is in how many seconds one more may count as lost, None where none will; `missing`
+    names one that is missing, for people.
+    """
+
+    lost: int
+    wait_s: float | None
+    missing: str
+
+
 class _Round:
     """The pods of one StatefulSet that had a finding within a few seconds, by ordinal."""
 
@@ -104,6 +122,13 @@ class _Round:
     def __init__(self, began_at: float) -> None:
         self.began_at = began_at
         self.ordinals: dict[PodKey, int] = {}
+
+
+class _Absence(NamedTuple):
+    """Since when a workload has had fewer pods than it wants, and when that was last seen."""
+
+    since: float
+    seen_at: float
 
 
 class _KeptTurn(NamedTuple):
@@ -129,23 +154,30 @@ class SingleMove(Struct, frozen=True, gc=False):
 class Workloads:
     """Answers about the workloads of pods, and remembers whose pods leave; times are monotonic.
 
-    `moving` counts the moves under way of a topmost controller, given by uid. `is_resyncing` says
-    that a look at everything is under way: pods of higher ordinals may be found yet.
+    `moving` counts the moves under way of a topmost controller, given by uid, and `is_replaced`
+    says of an evicted pod whether its replacement is Ready. `is_resyncing` says that a look at
+    everything is under way: pods of higher ordinals may be found yet.
     """
 
     indexes = (OwnerIndex, WorkloadPods)
 
     def __init__(
-        self, view: ClusterView, moving: Callable[[str], int], clock: Callable[[], float]
+        self,
+        view: ClusterView,
+        moving: Callable[[str], int],
+        is_replaced: Callable[[PodKey], bool],
+        clock: Callable[[], float],
     ) -> None:
         self._view = view
         self._moving = moving
+        self._is_replaced = is_replaced
         self._clock = clock
         self.is_resyncing = False
         self._rounds: OrderedDict[str, _Round] = OrderedDict()
         self._kept_turns: OrderedDict[str, dict[PodKey, _KeptTurn]] = OrderedDict()
         self._leaving: OrderedDict[str, dict[PodKey, float]] = OrderedDict()
         self._singles: OrderedDict[str, dict[PodKey, SingleMove]] = OrderedDict()
+        self._absences: OrderedDict[str, _Absence] = OrderedDict()
 
     def follow_resync(self, *, under_way: bool) -> None:
         """Take in whether a look at everything is under way: a lower ordinal may be found yet."""
@@ -168,6 +200,47 @@ class Workloads:
             self._moving(owner.uid),
             self._leaving_unseen(own.uid),
         )
+
+    def shortfall(self, workload: WorkloadState, timeout_s: float) -> Shortfall:
+        """Return which of the pods that a workload lacks are lost: missing for so many seconds.
+
+        With a timeout of zero none ever is.
+        """
+        now_s, uid = self._view.now_s, workload.controller_uid
+        unready = filter(
+            None, map(self._view.pod, self._view.index(WorkloadPods).unready_pods(uid))
+        )
+        missing = [
+            (now_s - (pod.unready_since_s or 0), 1, f"{pod} is not Ready") for pod in unready
+        ]
+        absent = 0 if workload.wanted is None else workload.missing - workload.unready
+        absent_s = self._absent_s(uid, absent)
+        if absent > 0:
+            pods = format_count(absent, "pod", "is", "are")
+            missing.append((absent_s, absent, f"{pods} missing altogether"))
+        missing.sort(reverse=True)  # those that have been missing for longest come first
+        lost = [each for each in missing if timeout_s and each[0] >= timeout_s]
+        waits = missing[len(lost) :] if timeout_s else []
+        wait_s = None
+        if waits:
+            wait_s = timeout_s - waits[0][0]
+            wait_s = (
+                wait_s if absent <= 0 or absent_s >= timeout_s else min(wait_s, ABSENT_RECHECK_S)
+            )
+        age_s, _, words = (waits or missing or [(0.0, 0, "")])[0]
+        text = f"{words} for {format_age(age_s)}" if words else ""
+        return Shortfall(sum(number for _, number, _ in lost), wait_s, text)
+
+    def _absent_s(self, controller_uid: str, absent: int) -> float:
+        """Return for how long a workload has been seen with fewer pods than it wants, at least."""
+        if absent <= 0:
+            self._absences.pop(controller_uid, None)
+            return 0.0
+        now, seen = self._clock(), self._absences.get(controller_uid)
+        is_on = seen is not None and now - seen.seen_at <= 2 * ABSENT_RECHECK_S
+        since = seen.since if seen is not None and is_on else now
+        _put(self._absences, controller_uid, _Absence(since, now))
+        return max(now - since, 0.001)
 
     def in_flight(self, pod: Pod) -> tuple[PodKey, ...]:
         """Return the pods of a pod's controller that leave, and do not yet in the cluster state."""
@@ -234,14 +307,21 @@ class Workloads:
             if now >= until or self._is_back(move, uid):
                 del moves[uid]
             elif move.owner.uid != workload.owner.uid:
-                return move, until - now if move.controller_uid else RESTORED_RECHECK_S
+                return move, min(until - now, SINGLE_RECHECK_S)
         return None
 
     def _is_back(self, move: SingleMove, pod: PodKey) -> bool:
-        """Say whether a single-replica workload has a Ready pod again, or is none any more."""
+        """Say whether a single-replica workload has a Ready pod again, or is none any more.
+
+        It may have one of another template by now, of which its own controller is not known.
+        """
+        known = self._view.workload(move.owner.uid)
+        if known is None or known.replicas != 1 or self._is_replaced(pod):
+            return True
+        if self._view.pod(pod) is None and not self._moving(move.owner.uid):
+            return True  # its move has ended
         if not move.controller_uid:
-            known = self._view.workload(move.owner.uid)
-            return known is None or known.replicas != 1 or not self._moving(move.owner.uid)
+            return False
         ready = self._view.index(WorkloadPods).ready(move.controller_uid)
         return bool(ready) and pod not in self._leaving_unseen(move.controller_uid)
 

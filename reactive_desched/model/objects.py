@@ -6,6 +6,7 @@ Times are whole seconds since the epoch (UTC).
 """
 
 from collections.abc import Iterable, Mapping
+from itertools import chain, repeat
 from typing import Final, Protocol
 
 from msgspec import Struct
@@ -28,6 +29,11 @@ SYSTEM_CRITICAL_PRIORITY: Final = 2_000_000_000
 BEST_EFFORT: Final = "BestEffort"
 BURSTABLE: Final = "Burstable"
 GUARANTEED: Final = "Guaranteed"
+
+CRASH_LOOP: Final = "CrashLoopBackOff"
+"""What a container waits for that ended, and is restarted after a while."""
+MANY_RESTARTS: Final = 6
+"""After so many restarts in a row the kubelet waits for five minutes before the next."""
 
 TEMPLATE_HASH_LABELS: Final = ("pod-template-hash", "controller-revision-hash")
 """How the controllers of Deployments, and of StatefulSets and DaemonSets, label their pods."""
@@ -239,6 +245,14 @@ class PodStatus(Struct, frozen=True, gc=False):
     nominated_node: str = ""
     has_extended_claim: bool = False
 
+    @property
+    def is_crash_looping(self) -> bool:
+        """Say whether a container waits for one more restart after many in vain."""
+        return any(
+            each.waiting_reason == CRASH_LOOP and each.restart_count >= MANY_RESTARTS
+            for each in (*self.containers, *self.init_containers)
+        )
+
     def app_containers(self, *, include_init: bool) -> tuple[ContainerStatus, ...]:
         """Return the app containers, and the init containers if asked for; no ephemeral ones."""
         return self.containers + self.init_containers if include_init else self.containers
@@ -330,6 +344,26 @@ class Pod(Struct, frozen=True, gc=False):
             if condition.type == "Ready" and condition.status == "True":
                 return None if changed is None else self.created_s + changed
         return None
+
+    @property
+    def unready_since_s(self) -> int | None:
+        """Since when the pod is not Ready, its creation where its status does not say; else None.
+
+        A pod whose container is restarted again and again is Ready for moments in between: it is
+        not Ready since its creation, too, once it has failed so often that each restart waits for
+        minutes.
+        """
+        status = self.status
+        for condition, changed in zip(
+            status.conditions, chain(self.condition_transitions, repeat(None)), strict=False
+        ):
+            if condition.type == "Ready":
+                if condition.status == "True":
+                    return None
+                if changed is not None and not status.is_crash_looping:
+                    return self.created_s + changed
+                break
+        return self.created_s
 
     @property
     def qos_class(self) -> str:

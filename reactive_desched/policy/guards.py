@@ -157,6 +157,13 @@ class GuardSettings(Section):
         description="A pod that is Ready for less than so long is not evicted: what depends on it "
         "has only just found it; 0s: any time.",
     )
+    unready_timeout_s: Seconds = Field(
+        default=600.0,
+        description="A pod that is not Ready for this long counts as lost: it holds the other pods "
+        "of its workload no longer, as long as fewer than half of them are lost or a "
+        "PodDisruptionBudget decides; 0s: it holds them until it is Ready or gone. Those of a "
+        "StatefulSet it holds in any case.",
+    )
     min_job_tries_left: Count = Field(
         default=1,
         description="A pod of a Job is not evicted if the Job has fewer tries left afterwards: 1 "

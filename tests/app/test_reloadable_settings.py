@@ -215,6 +215,7 @@ RELOADABLE: dict[str, tuple[object, Effect, object]] = {
     "guards.standingTimes.absentNodes": ("9m", rule("absent_s"), 540),
     "guards.minPodAge": ("1m", guarded("min_pod_age_s"), 60),
     "guards.minReadyTime": ("1m", guarded("min_ready_time_s"), 60),
+    "guards.unreadyTimeout": ("1m", guarded("unready_timeout_s"), 60),
     "guards.minJobTriesLeft": (3, guarded("min_job_tries_left"), 3),
     "guards.replacingOwners": (["CloneSet"], guarded("replacing_owners"), ("CloneSet",)),
     "guards.nonReplacingOwners": (["*"], guarded("non_replacing_owners"), ("*",)),

@@ -12,9 +12,11 @@ from reactive_desched.gate.guards import GUARDS, Guards
 from reactive_desched.gate.workloads import Workloads
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.history import PastEviction
+from reactive_desched.model.labels import LabelSelector
 from reactive_desched.model.objects import (
     Annotations,
     ClusterObject,
+    ContainerStatus,
     Deployment,
     Job,
     Namespace,
@@ -22,6 +24,7 @@ from reactive_desched.model.objects import (
     OwnerReference,
     Pod,
     PodCondition,
+    PodDisruptionBudget,
     PodStatus,
     ReplicaSet,
     StatefulSet,
@@ -36,6 +39,7 @@ from reactive_desched.state.view import ClusterView
 from reactive_desched.testing.builders import READY, node, pod
 from tests.support.configurations import PROMPT
 from tests.support.flow import FakeEdgesController
+from tests.support.golden import Golden
 
 pytestmark = pytest.mark.anyio
 
@@ -211,7 +215,9 @@ def test_why_names_the_annotation_that_overrides_another_one() -> None:
     for each in (WEB, SET, change(WEB_DEPLOYMENT, do_not_evict="false")):
         state.upsert(each)
     view = ClusterView(state, lambda: 0.0)
-    guards = Guards(view, GuardSettings(), Workloads(view, lambda _: 0, lambda: 0.0))
+    guards = Guards(
+        view, GuardSettings(), Workloads(view, lambda _: 0, lambda _: False, lambda: 0.0)
+    )
     finding = Finding(WEB, "Any", "why")
     assert guards.remark(finding) == ""
 
@@ -315,7 +321,9 @@ async def test_a_node_that_is_being_deleted_keeps_its_pods_for_what_deletes_it()
 async def test_a_pod_that_was_nominated_for_a_node_and_is_not_bound_is_held() -> None:
     state = ClusterState()
     view = ClusterView(state, lambda: 100.0)
-    guards = Guards(view, GuardSettings(), Workloads(view, lambda _: 0, lambda: 0.0))
+    guards = Guards(
+        view, GuardSettings(), Workloads(view, lambda _: 0, lambda _: False, lambda: 0.0)
+    )
     waiting = pod("web", status=PodStatus("Pending", nominated_node="n1"))
 
     decision = guards.check(Finding(waiting, "Any", "why"), 0.0)
@@ -413,7 +421,112 @@ def three(*, ready: bool) -> list[ClusterObject]:
 async def test_a_workload_that_lacks_ready_pods_keeps_those_it_has(
     lacking: list[ClusterObject], whole: ClusterObject
 ) -> None:
-    await held_until(only(GuardName.UNREADY_WORKLOADS), lacking, whole, "TooFewReadyPods")
+    without_end = only(GuardName.UNREADY_WORKLOADS, unreadyTimeout="0s")
+
+    await held_until(without_end, lacking, whole, "TooFewReadyPods")
+
+
+def of_five(*broken: Pod, wanted: int = 5, **more: Any) -> list[ClusterObject]:
+    """Return a Deployment of which one pod is on a wrong node and these are not Ready."""
+    made: list[Pod] = [WEB, *broken]
+    made += [pod(f"w{n}", on="n2") for n in range(wanted - len(made))]
+    return [SET, Deployment("default", "web", "d-web", replicas=wanted, **more), *made]
+
+
+def unready_since(at_s: int, name: str = "broken", **fields: Any) -> Pod:
+    made = pod(name, on="n2", status=UNREADY)
+    changed: Pod = change(made, condition_transitions=(at_s,), **fields)
+    return changed
+
+
+BUDGET = PodDisruptionBudget("default", "web", selector=LabelSelector(), disruptions_allowed=1)
+LOOPING = PodStatus(
+    "Running",
+    conditions=(PodCondition("Ready", "False"),),
+    containers=(ContainerStatus("main", restart_count=9, waiting_reason="CrashLoopBackOff"),),
+)
+
+
+@pytest.mark.parametrize(
+    ("objects", "at_s"),
+    [
+        pytest.param(of_five(unready_since(0)), 600, id="one of five, from ten minutes on"),
+        pytest.param(of_five(unready_since(300)), 900, id="it counts from when it ceased to be"),
+        pytest.param(of_five(unready_since(0), wanted=3), 600, id="one of three"),
+        pytest.param(of_five(unready_since(0), wanted=2), None, id="one of two: one would be left"),
+        pytest.param([BUDGET, *of_five(unready_since(0), wanted=2)], 600, id="its budget decides"),
+        pytest.param(
+            of_five(unready_since(0), unready_since(60, "b2"), unready_since(0, "b3")),
+            None,
+            id="three of five",
+        ),
+        pytest.param(
+            of_five(unready_since(0), unready_since(60, "b2")), 660, id="two of five, both lost"
+        ),
+        pytest.param(
+            of_five(change(pod("waits"), status=PodStatus("Pending"))), 600, id="one has no node"
+        ),
+        pytest.param(of_five(wanted=5)[:-1], 600, id="one was never made"),
+        pytest.param(
+            of_five(unready_since(595, status=LOOPING)), 600, id="one that fails again and again"
+        ),
+    ],
+)
+async def test_what_is_missing_for_long_is_lost_and_holds_no_others_while_most_are_there(
+    objects: list[ClusterObject], at_s: float | None
+) -> None:
+    async with controller(only(GuardName.UNREADY_WORKLOADS)).running() as flow:
+        flow.sync_and_resume(TAINTED, FREE, *objects)
+        await anyio.sleep(HOUR_S)
+
+    assert [at for _, at in flow.evictor.calls] == ([] if at_s is None else [approx(at_s)])
+
+
+def approx(seconds: float) -> Any:  # pytest's class has no public name
+    return pytest.approx(seconds, abs=2)
+
+
+async def test_of_a_stateful_set_a_lost_pod_holds_the_others_until_it_is_gone() -> None:
+    broken = change(numbered(0, "n2"), status=UNREADY)
+    db = StatefulSet("default", "db", "owner-db", replicas=3)
+    guards = only(GuardName.UNREADY_WORKLOADS)
+
+    held = [db, broken, numbered(1, "n2"), numbered(2)]
+    await held_until(guards, held, numbered(0, "n2"), "TooFewReadyPods")
+
+
+async def test_a_pod_that_is_not_ready_for_long_may_leave_a_rollout_that_it_holds_up() -> None:
+    stuck = change(WEB_DEPLOYMENT, rollout="2 pods of an older template are left")
+    async with controller(only(GuardName.ROLLOUTS)).running() as flow:
+        broken = pod("broken", on="n1", status=UNREADY)
+        flow.sync_and_resume(TAINTED, FREE, WEB, broken, SET, stuck)
+        await anyio.sleep(HOUR_S)
+
+    assert [(name, round(at)) for name, at in flow.evictor.calls] == [("broken", 600)]
+
+
+@pytest.mark.parametrize(
+    "objects",
+    [
+        pytest.param(of_five(unready_since(90)), id="not Ready yet"),
+        pytest.param(of_five(unready_since(-900), wanted=2), id="lost, half of two"),
+        pytest.param(of_five()[:-1], id="missing altogether"),
+    ],
+)
+def test_the_message_names_the_pod_that_is_missing_and_what_ends_the_wait(
+    objects: list[ClusterObject], golden: Golden
+) -> None:
+    state = ClusterState()
+    for each in objects:
+        state.upsert(each)
+    view = ClusterView(state, lambda: 100.0)
+    workloads = Workloads(view, lambda _: 0, lambda _: False, lambda: 0.0)
+    settings = only(GuardName.UNREADY_WORKLOADS)
+
+    decision = Guards(view, settings, workloads).check(Finding(WEB, "Any", "why"), 0.0)
+
+    assert decision is not None
+    assert decision.message == golden()
 
 
 async def test_a_pod_that_is_not_ready_may_leave_whatever_its_workload_lacks() -> None:
@@ -471,7 +584,7 @@ def test_while_everything_is_looked_at_a_lower_ordinal_waits_for_what_may_be_fou
     for each in (low, high):
         state.upsert(each)
     view = ClusterView(state, lambda: 0.0)
-    workloads = Workloads(view, lambda _: 0, lambda: now[0])
+    workloads = Workloads(view, lambda _: 0, lambda _: False, lambda: now[0])
     [wl] = {workloads.of(each) for each in (low, high)}
     assert wl is not None
 
@@ -557,6 +670,46 @@ async def test_workloads_of_a_single_replica_leave_one_after_the_other() -> None
     assert waits in flow.evicted_names
 
 
+def rolled_out(name: str) -> list[ClusterObject]:
+    of = OwnerReference("Deployment", name, f"d-{name}", controller=True)
+    set_ = ReplicaSet("owner-next", controller=of)
+    return [set_, pod("next", on="n2", owner="ReplicaSet/next", created=2)]
+
+
+@pytest.mark.parametrize("end", ["deleted", "scaled", "rolled out"])
+async def test_a_single_replica_waits_for_another_no_longer_than_that_is_one_and_moves(
+    end: str,
+) -> None:
+    async with controller(only(GuardName.SINGLE_REPLICAS)).running() as flow:
+        flow.sync_and_resume(TAINTED, FREE, *single("a"), *single("b"))
+        await anyio.sleep(1)
+        [left] = flow.evicted_names
+        flow.terminate(pod(left, on="n1", owner=f"ReplicaSet/{left}"))
+        flow.delete(pod(left, on="n1", owner=f"ReplicaSet/{left}"))
+        await anyio.sleep(60)
+        assert flow.evicted_names == [left]
+
+        deployment = Deployment("default", left, f"d-{left}")
+        if end == "deleted":
+            flow.delete(deployment)
+        elif end == "scaled":
+            flow.deliver(change(deployment, replicas=0))
+        else:
+            flow.deliver(*rolled_out(left))
+        await anyio.sleep(12)
+
+    assert sorted(flow.evicted_names) == ["a", "b"]
+
+
+async def test_a_single_replica_that_is_not_ready_waits_for_no_other() -> None:
+    async with controller(only(GuardName.SINGLE_REPLICAS)).running() as flow:
+        broken = change(single("b")[-1], status=UNREADY)
+        flow.sync_and_resume(TAINTED, FREE, *single("a"), *single("b")[:-1], broken)
+        await anyio.sleep(1)
+
+    assert sorted(flow.evicted_names) == ["a", "b"]
+
+
 async def test_a_single_replica_that_is_not_ready_again_within_five_minutes_holds_up_no_other() -> (
     None
 ):
@@ -613,7 +766,7 @@ def test_every_guard_of_the_settings_exists_once() -> None:
 @pytest.mark.parametrize("name", GuardName)
 async def test_each_guard_can_be_switched_off_and_ignored(name: GuardName) -> None:
     view = ClusterView(ClusterState(), lambda: 0.0)
-    workloads = Workloads(view, lambda _: 0, lambda: 0.0)
+    workloads = Workloads(view, lambda _: 0, lambda _: False, lambda: 0.0)
     active: Callable[[GuardSettings, str], set[GuardName]] = lambda settings, plugin: {  # noqa: E731
         guard.name for guard in Guards(view, settings, workloads)._active(plugin)
     }

@@ -76,6 +76,16 @@ class Knowledge:
             for pod in pods
         )
 
+    def lost_pods(self, controller: str, wall_s: float, timeout_s: float) -> int:
+        """Count the pods of a controller that are not Ready for so long, by a clock of the day."""
+        return sum(
+            controller_uid(pod) == controller
+            and uid not in self.ready_since
+            and "deletionTimestamp" not in pod["metadata"]
+            and _unready_since_s(pod) <= wall_s - timeout_s
+            for uid, pod in self.of("pods").items()
+        )
+
     def ready_for_s(self, uid: str, wall_s: float) -> float:
         """Return for how long a pod is Ready by its condition; `inf` for one that is not."""
         found = find_condition(self.of("pods")[uid], "Ready")
@@ -212,3 +222,10 @@ def is_unschedulable(pod: Obj) -> bool:
 def _taints(node: Obj) -> list[Obj]:
     taints: list[Obj] = node["spec"].get("taints") or []
     return taints
+
+
+def _unready_since_s(pod: Obj) -> float:
+    """Return since when a pod that is not Ready is not, its creation where that is not known."""
+    found = find_condition(pod, "Ready")
+    at = pod["metadata"]["creationTimestamp"] if found is None else found["lastTransitionTime"]
+    return parse_time(at)

@@ -312,7 +312,9 @@ def wrong_decisions(world: "World", evaluation: Evaluation) -> Iterator[str]:
     if guards.holds(GuardName.ROLLOUTS, plugin) and is_rolling_out(deployment):
         yield f"{pod.name} was chosen while its Deployment is rolling out"
     if guards.holds(GuardName.UNREADY_WORKLOADS, plugin) and ready_s < inf:
-        lacking = int(deployment["spec"]["replicas"]) - told.ready_pods(controller_uid(obj))
+        controller = controller_uid(obj)
+        lacking = int(deployment["spec"]["replicas"]) - told.ready_pods(controller)
+        lacking -= told.lost_pods(controller, world.wall_now(), guards.unready_timeout_s)
         moving = world.referee.may_be_moving(deployment["metadata"]["uid"])
         if lacking > moving:
             yield f"{pod.name} was chosen: {lacking} pods are not Ready, and {moving} may be moving"

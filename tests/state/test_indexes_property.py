@@ -1,6 +1,5 @@
 """After any sequence of changes, every index answers as one that is built anew."""
 
-from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
 from functools import cache
 from importlib import import_module
@@ -410,17 +409,14 @@ EXPECTED: dict[type[Index], Callable[[ClusterState], object]] = {
 }
 
 
-def _pods_by_readiness(state: ClusterState, *, ready: bool) -> dict[str, int]:
-    return dict(
-        Counter(
-            owner.uid
-            for each in state.store(Pod)
-            if (owner := controller_of(each.owners)) is not None
-            and each.deletion_s is None
-            and each.status.phase == "Running"
-            and each.status.is_ready is ready
-        )
-    )
+def _pods_by_readiness(state: ClusterState, *, ready: bool) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for each in state.store(Pod):
+        owner = controller_of(each.owners)
+        is_counted = each.deletion_s is None and each.status.phase == "Running"
+        if owner is not None and is_counted and each.status.is_ready is ready:
+            found.setdefault(owner.uid, set()).add(each.uid)
+    return found
 
 
 EXPECTED[Gangs] = lambda state: _group(
@@ -429,7 +425,7 @@ EXPECTED[Gangs] = lambda state: _group(
     if p.is_active and p.deletion_s is None and (found := gang_of(p)) is not None
 )
 EXPECTED[WorkloadPods] = lambda state: (
-    _pods_by_readiness(state, ready=True),
+    {uid: len(pods) for uid, pods in _pods_by_readiness(state, ready=True).items()},
     _pods_by_readiness(state, ready=False),
 )
 

@@ -1,10 +1,11 @@
-"""How many pods each controller has, and how many of them are not Ready."""
+"""How many Ready pods each controller has, and which of its pods are not Ready."""
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Collection, Hashable, Iterable
+from typing import Final
 
 from reactive_desched.api.index import Cluster, Index
 from reactive_desched.model.changes import Change, WorkloadChanged
-from reactive_desched.model.objects import TERMINAL_PHASES, Pod
+from reactive_desched.model.objects import TERMINAL_PHASES, Pod, PodKey
 
 
 class WorkloadPods(Index):
@@ -19,7 +20,7 @@ class WorkloadPods(Index):
     def __init__(self, cluster: Cluster, args: Hashable = None) -> None:
         super().__init__(cluster, args)
         self._ready: dict[str, int] = {}
-        self._unready: dict[str, int] = {}
+        self._unready: dict[str, dict[PodKey, None]] = {}
         for pod in cluster.store(Pod):
             self._count(pod, 1)
 
@@ -29,7 +30,11 @@ class WorkloadPods(Index):
 
     def unready(self, controller_uid: str) -> int:
         """Count the other pods of a controller, those without a node included."""
-        return self._unready.get(controller_uid, 0)
+        return len(self.unready_pods(controller_uid))
+
+    def unready_pods(self, controller_uid: str) -> Collection[PodKey]:
+        """Return the uids of these other pods; they follow later changes."""
+        return self._unready.get(controller_uid, _NONE)
 
     def count(self, controller_uid: str) -> int:
         """Count all of a controller's pods."""
@@ -48,22 +53,37 @@ class WorkloadPods(Index):
         is_ready = new.status.is_ready
         if old.status.is_ready == is_ready or (controller := _controller_counted(new)) is None:
             return ()
-        gains, loses = (self._ready, self._unready) if is_ready else (self._unready, self._ready)
-        _add(gains, controller, 1)
-        _add(loses, controller, -1)
+        self._file(new.uid, controller, -1 if is_ready else 1)
+        _add(self._ready, controller, 1 if is_ready else -1)
         return (WorkloadChanged(controller),) if is_ready else ()
 
     def answers(self) -> object:
-        """Return both numbers by controller."""
-        return dict(self._ready), dict(self._unready)
+        """Return the number of Ready pods and the other pods by controller."""
+        return dict(self._ready), {uid: set(pods) for uid, pods in self._unready.items()}
 
     def _count(self, pod: Pod, step: int) -> tuple[str, bool] | None:
         """Count a pod in or out; return its controller, and whether it is Ready."""
         if (controller := _controller_counted(pod)) is None:
             return None
         is_ready = pod.status.is_ready
-        _add(self._ready if is_ready else self._unready, controller, step)
+        if is_ready:
+            _add(self._ready, controller, step)
+        else:
+            self._file(pod.uid, controller, step)
         return controller, is_ready
+
+    def _file(self, pod: PodKey, controller: str, step: int) -> None:
+        """Count a pod that is not Ready in or out."""
+        if step > 0:
+            self._unready.setdefault(controller, {})[pod] = None
+            return
+        pods = self._unready[controller]
+        del pods[pod]
+        if not pods:
+            del self._unready[controller]
+
+
+_NONE: Final[Collection[PodKey]] = ()
 
 
 def _controller_counted(pod: Pod) -> str | None:
