@@ -240,7 +240,7 @@ def test_a_plugin_that_balances_costs_no_job_a_try(
     state = ClusterState()
     state.upsert(job(tries))
     view = ClusterView(state, lambda: 0.0)
-    workloads = Workloads(view, lambda _: 0, lambda: 0.0)
+    workloads = Workloads(view, lambda _: 0, lambda _: False, lambda: 0.0)
     guards = Guards(view, settings(minJobTriesLeft=wanted), workloads, frozenset({"Balancing"}))
 
     decision = guards.check(Finding(of_job(), "Balancing", "why"), 0.0)
