@@ -317,6 +317,19 @@ async def test_too_many_waiting_calls_defer_the_eviction(
     assert api.count("POST") == 0
 
 
+async def test_a_login_page_is_no_success(api: ScriptedApi, session: Session) -> None:
+    page = b"\n<!DOCTYPE html><html><title>Sign in</title></html>"
+    answer = await evict(api, session, ScriptedReply(200, page))
+
+    assert isinstance(answer, EffectUnknown)
+
+
+async def test_what_the_api_server_answers_is_a_success(api: ScriptedApi, session: Session) -> None:
+    body = b'{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success","code":201}'
+
+    assert await evict(api, session, ScriptedReply(201, body)) == Accepted()
+
+
 class TestLooking:
     async def look(self, api: ScriptedApi, session: Session, reply: ScriptedReply) -> object:
         api.answer_next("GET", reply)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from reactive_desched.errors import RequestRejected
-from reactive_desched.kube.client.placeholders import make_room, placeholder
+from reactive_desched.kube.client.placeholders import keep_place, make_room, placeholder
 from reactive_desched.kube.client.session import Session
 from reactive_desched.kube.codec import ResourceCodec
 from reactive_desched.migration.steps import KeepPlace
@@ -328,3 +328,23 @@ async def test_without_the_right_to_nominate_or_for_a_pod_with_a_node_the_placeh
     with suppress(RequestRejected):
         await make_room(session, pod("place", on="n3"), pod("web-next"))
     assert [each.kind for each in api.requests] == asked
+
+
+@pytest.mark.anyio
+async def test_a_login_page_has_deleted_no_placeholder(api: ScriptedApi, session: Session) -> None:
+    kept = pod("placeholder-u1", uid="place", on="n2", namespace="shop")
+    api.answer_next("DELETE", ScriptedReply(200, b"<html>Sign in</html>"))
+
+    with pytest.raises(RequestRejected, match="web page"):
+        await make_room(session, kept, None)
+
+
+@pytest.mark.anyio
+async def test_of_a_pod_that_is_gone_no_placeholder_is_made(
+    api: ScriptedApi, session: Session
+) -> None:
+    gone = pod("web-0", uid="p1", on="n1", namespace="shop")
+    api.answer_next("GET", ScriptedReply(404, b'{"reason":"NotFound"}'))
+
+    assert not await keep_place(session, KeepPlace(read(), gone), None)
+    assert api.count("POST") == 0

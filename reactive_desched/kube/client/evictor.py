@@ -17,8 +17,8 @@ from msgspec.structs import replace
 from reactive_desched.errors import RateLimited, RequestRejected, Unreachable
 from reactive_desched.kube.client.clock import Clock, SystemClock
 from reactive_desched.kube.client.rate_limiter import RequestPriority
+from reactive_desched.kube.client.responses import WEB_PAGE, ApiStatus, is_web_page
 from reactive_desched.kube.client.responses import ApiResponse as Reply
-from reactive_desched.kube.client.responses import ApiStatus
 from reactive_desched.kube.client.session import Session
 from reactive_desched.kube.client.warm_connections import SentPost
 from reactive_desched.model.eviction_options import (
@@ -143,7 +143,9 @@ class ApiEvictor:
             return (
                 EffectUnknown(str(error)) if error.sent else TooManyRequests(f"not sent: {error}")
             )
-        return Accepted() if reply.ok else self._eviction_response(reply)
+        if not reply.ok:
+            return self._eviction_response(reply)
+        return EffectUnknown(WEB_PAGE) if is_web_page(reply.body) else Accepted()
 
     async def get_pod(self, namespace: str, name: str) -> PodLookup:
         """Read the pod after an unknown effect; raises RequestRejected or Unreachable."""

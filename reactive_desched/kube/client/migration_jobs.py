@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from reactive_desched.errors import RequestRejected
 from reactive_desched.kube.client.placeholders import keep_place, make_room, read_pod
 from reactive_desched.kube.client.reservations import give_up, reserve, set_order
-from reactive_desched.kube.client.responses import ApiResponse
+from reactive_desched.kube.client.responses import ApiResponse, is_web_page
 from reactive_desched.kube.client.session import Transport
 from reactive_desched.migration.orders import NewJob
 from reactive_desched.migration.steps import (
@@ -234,7 +234,7 @@ def _answer(reply: ApiResponse, job: MigrationJob) -> bytes | None:
 
 def _body(reply: ApiResponse, path: str) -> bytes:
     """Return the body; raises RequestRejected for a refusal."""
-    if reply.ok:
+    if reply.ok and not is_web_page(reply.body):
         return bytes(reply.body)
     passes = reply.status in _TRANSIENT or reply.status >= HTTPStatus.INTERNAL_SERVER_ERROR
     raise RequestRejected(f"{path}: {reply.status} {reply.error.advice}", retryable=passes)

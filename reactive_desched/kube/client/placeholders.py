@@ -17,7 +17,7 @@ from urllib.parse import quote
 import msgspec
 
 from reactive_desched.errors import RequestRejected
-from reactive_desched.kube.client.responses import ApiResponse
+from reactive_desched.kube.client.responses import ApiResponse, is_web_page
 from reactive_desched.kube.client.session import Transport
 from reactive_desched.migration.steps import KeepPlace
 from reactive_desched.model.migration_jobs import (
@@ -314,7 +314,7 @@ def _resources(of: _JsonObject) -> _JsonObject:
 
 
 def _body(reply: ApiResponse, pod: Pod) -> bytes:
-    if reply.ok:
+    if reply.ok and not is_web_page(reply.body):
         return bytes(reply.body)
     passes = reply.status >= HTTPStatus.INTERNAL_SERVER_ERROR
     text = f"placeholder of {pod}: {reply.status} {reply.error.advice}"

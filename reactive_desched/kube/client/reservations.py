@@ -14,7 +14,7 @@ import msgspec
 
 from reactive_desched.errors import RequestRejected
 from reactive_desched.kube.client.placeholders import away_from
-from reactive_desched.kube.client.responses import ApiResponse
+from reactive_desched.kube.client.responses import ApiResponse, is_web_page
 from reactive_desched.kube.client.session import Transport
 from reactive_desched.model.migration_jobs import API_VERSION, KIND, MigrationJob
 from reactive_desched.model.reservations import (
@@ -144,7 +144,7 @@ def _body_unless_gone(reply: ApiResponse, name: str) -> None:
 
 
 def _body(reply: ApiResponse, name: str) -> bytes:
-    if reply.ok:
+    if reply.ok and not is_web_page(reply.body):
         return bytes(reply.body)
     passes = reply.status in _TRANSIENT or reply.status >= HTTPStatus.INTERNAL_SERVER_ERROR
     text = f"Reservation of {name}: {reply.status} {reply.error.advice}"
