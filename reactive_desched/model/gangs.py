@@ -76,6 +76,11 @@ GANG_SYSTEMS: Final = (
         "volcano apis, scheduling/v1beta1: KubeGroupNameAnnotationKey",
     ),
     GangSystem(
+        VOLCANO,
+        "volcano.sh/job-name",
+        "volcano apis, batch/v1alpha1: JobNameKey",
+    ),
+    GangSystem(
         "the coscheduling plugin",
         "scheduling.x-k8s.io/pod-group",
         "scheduler-plugins, apis/scheduling/v1alpha1: PodGroupLabel",
@@ -84,6 +89,11 @@ GANG_SYSTEMS: Final = (
         "koordinator, and the coscheduling plugin before",
         "pod-group.scheduling.sigs.k8s.io",
         "koordinator and scheduler-plugins before 0.24: PodGroupLabel",
+    ),
+    GangSystem(
+        "the coscheduling plugin before",
+        "pod-group.scheduling.sigs.k8s.io/name",
+        "scheduler-plugins before 0.19: PodGroupName",
     ),
     GangSystem(
         "koordinator",
