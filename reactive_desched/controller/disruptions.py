@@ -61,8 +61,9 @@ from reactive_desched.state.view import ClusterView
 MAX_REMEMBERED: Final = 10_000
 """So many ends of pods are remembered; then the oldest is forgotten."""
 
-MAX_OURS: Final = 20_000
-"""So many pods that we evicted are remembered; then the oldest is forgotten."""
+MAX_DONE: Final = 20_000
+"""So many pods are remembered whose end is no disruption, or is recorded long ago: those that we
+evicted above all; then the oldest is forgotten."""
 
 MAX_UNCERTAIN: Final = 10_000
 """So many evictions whose outcome a later end of the pod may correct; then the oldest is not."""
@@ -114,7 +115,7 @@ class Disruptions:
         self._on_late = on_late
         self._observer = observer
         self._ended: OrderedDict[PodKey, RememberedEnd] = OrderedDict()
-        self._ours: OrderedDict[PodKey, None] = OrderedDict()
+        self._done: OrderedDict[PodKey, None] = OrderedDict()
         self._uncertain: OrderedDict[PodKey, PastEviction] = OrderedDict()
         self._inherited: dict[PodKey, PastEviction] = {}
         self._deferred: dict[PodKey, Pod] = {}
@@ -131,18 +132,25 @@ class Disruptions:
                     self._look_at(pod)
 
     def adopt(self, pods: Iterable[Pod]) -> None:
-        """Look at pods as they were found: those that are ending, as of a short time ago."""
+        """Look at pods as they were found: those that are ending, as of a short time ago.
+
+        What began to end before that is an earlier process's to record.
+        """
         for pod in pods:
             if pod.deletion_s is None and not pod.has_ended:
                 continue
             mark = disruption_mark(pod)
+            if mark is None and pod.has_ended:
+                continue
             since_s = pod.deletion_s if mark is None or mark[1] is None else mark[1]
             if since_s is not None and self._view.now_s - since_s < ADOPTED_S:
                 self._look_at(pod)
+            elif pod.uid not in self._ended:
+                self._note_done(pod.uid)
 
     def _look_at(self, pod: Pod) -> None:
         uid = pod.uid
-        if uid in self._ended or uid in self._ours:
+        if uid in self._ended or uid in self._done:
             return
         mark = disruption_mark(pod)
         if mark is None and (pod.has_ended or not pod.node or PLACEHOLDER_OF in pod.labels):
@@ -151,7 +159,7 @@ class Disruptions:
             self._deferred[uid] = pod
             return
         if (past := self._uncertain.pop(uid, None)) is not None and self._corrects(past, pod):
-            self._note_ours(uid)
+            self._note_done(uid)
             return
         self._record(self._describe(pod))
 
@@ -175,7 +183,7 @@ class Disruptions:
         uid, pod = past.pod_uid, self._deferred.pop(past.pod_uid, None)
         if past.result == EVICTED or (past.result == UNKNOWN and past.reason not in _SEEN_LATER):
             self._uncertain.pop(uid, None)
-            self._note_ours(uid)  # the outcome says what was seen
+            self._note_done(uid)  # the outcome says what was seen
             return
         if past.reason in (POD_GONE.code, POD_STILL_RUNNING.code):
             self._uncertain[uid] = past
@@ -226,7 +234,7 @@ class Disruptions:
             elif eviction.result in (EVICTED, UNKNOWN):
                 self._uncertain.pop(eviction.pod_uid, None)
                 if eviction.reason != POD_DISRUPTED.code:
-                    self._note_ours(eviction.pod_uid)
+                    self._note_done(eviction.pod_uid)
             elif eviction.result == FAILED and eviction.reason == POD_STILL_RUNNING.code:
                 self._uncertain[eviction.pod_uid] = eviction
 
@@ -254,10 +262,10 @@ class Disruptions:
         if len(self._ended) > MAX_REMEMBERED:
             self._ended.popitem(last=False)
 
-    def _note_ours(self, uid: PodKey) -> None:
-        self._ours[uid] = None
-        if len(self._ours) > MAX_OURS:
-            self._ours.popitem(last=False)
+    def _note_done(self, uid: PodKey) -> None:
+        self._done[uid] = None
+        if len(self._done) > MAX_DONE:
+            self._done.popitem(last=False)
 
     # --- causes ---
 

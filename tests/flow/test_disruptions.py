@@ -391,7 +391,10 @@ def past(uid: str, result: str, reason: str = "", **more: Any) -> PastEviction:
 
 
 async def test_what_was_recorded_before_a_start_is_not_recorded_again() -> None:
-    known, ours, others, long_ago = (pod(name, on="n2") for name in ("k", "us", "o", "l"))
+    known, ours, others, long_ago, stuck = (
+        pod(name, on="n2") for name in ("k", "us", "o", "l", "stuck")
+    )
+    stuck = replace(marked(stuck, BY_EVICTION_API, NOW_S - 100_000), deletion_s=NOW_S - 99_000)
     flow = flow_of()
     end = RememberedEnd("k", "default", "k", "n2", "", "PreemptionByScheduler", "", NOW_S - 5)
     flow.intent_store.adopt("request-us", "us")
@@ -403,13 +406,14 @@ async def test_what_was_recorded_before_a_start_is_not_recorded_again() -> None:
             leaving(marked(ours, BY_EVICTION_API, NOW_S - 5)),
             leaving(marked(others, BY_EVICTION_API, NOW_S - 5)),
             marked(long_ago, "TerminationByKubelet", NOW_S - 100_000, phase="Failed"),
+            stuck,
             pod("stays", on="n2"),
         )
         tasks.start_soon(adopt_disruptions, flow.controller)
         await anyio.sleep(1)
         old = marked(long_ago, "TerminationByKubelet", NOW_S - 100_000, phase="Failed")
         flow.deliver(leaving(old))
-        flow.delete(known, ours, others, old)
+        flow.delete(known, ours, others, old, stuck)
 
     assert causes(flow) == [("o", BY_EVICTION_API)]
 
