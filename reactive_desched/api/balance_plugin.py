@@ -5,7 +5,7 @@ before it goes on, so that its numbers follow what really leaves.
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Collection, Generator, Iterable
 from enum import Enum, auto
 from typing import ClassVar
 
@@ -58,11 +58,16 @@ class BalancePlugin(Plugin[SubjectT, ArgsT]):
 
     extension_point: ClassVar[str] = "balance"
 
-    needs_packing: ClassVar[bool] = False
-    """Whether it is of use only where the kube-scheduler fills up used nodes first."""
-
     sweep_filters: ClassVar[SweepFilters] = SweepFilters.ALL
     """Which filters of the evictor a sweep applies to each finding before the eviction."""
+
+    @property
+    def packed_resources(self) -> Collection[str]:
+        """The resources by which the kube-scheduler must fill up used nodes first.
+
+        It is of use only with a scheduler that does; none, where any scheduler will do.
+        """
+        return ()
 
     @abstractmethod
     def balance(self, subject: SubjectT, view: View) -> Plan:

@@ -1,5 +1,7 @@
 """Chooses a node for a pod that waits, as the kube-scheduler with its default plugins would."""
 
+from collections.abc import Collection
+
 from reactive_desched.fit import bits
 from reactive_desched.fit.filters import NodeFilters
 from reactive_desched.fit.node_sets import NodeSets
@@ -12,11 +14,11 @@ class AssumedScheduler:
     """The kube-scheduler's filters and scores over the current cluster.
 
     What the controller reserves for replacements does not count. Of nodes with the same score, of
-    which the kube-scheduler takes one by chance, it takes the first by name. With `packs` it fills
-    nodes one after the other, as a plugin that empties nodes needs it.
+    which the kube-scheduler takes one by chance, it takes the first by name. With resources that it
+    `packs` it fills nodes one after the other, as a plugin that empties nodes needs it.
     """
 
-    def __init__(self, view: ClusterView, *, packs: bool = False) -> None:
+    def __init__(self, view: ClusterView, *, packs: Collection[str] = ()) -> None:
         self._nodes = NodeSets(view)
         self._filters = NodeFilters(self._nodes, view)
         spread = self._filters.topology_spread

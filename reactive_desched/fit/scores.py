@@ -5,7 +5,7 @@ further. So the best nodes of thousands are found without looking at each.
 """
 
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final, TypeVar
 
 from msgspec import Struct
@@ -40,16 +40,23 @@ Parts = Mapping[N, int]
 
 
 class _Shape(Struct, frozen=True):
-    """A pod's requests of cpu and memory, and those that NodeResourcesFit scores it by."""
+    """A pod's requests of cpu and memory, and those that NodeResourcesFit scores it by.
+
+    `packed` are its requests of the resources that are packed; None of one that does not count.
+    """
 
     cpu: int
     memory: int
     scored_cpu: int
     scored_memory: int
+    packed: tuple[int | None, ...] = ()
 
 
 class _NodeUse(Struct, frozen=True, gc=False):
-    """A node's cpu and memory, what is requested of it, and what NodeResourcesFit adds to that."""
+    """A node's cpu and memory, what is requested of it, and what NodeResourcesFit adds to that.
+
+    `packed` has both numbers of each resource that is packed.
+    """
 
     cpu: int = 0
     memory: int = 0
@@ -57,14 +64,14 @@ class _NodeUse(Struct, frozen=True, gc=False):
     requested_memory: int = 0
     default_cpu: int = 0
     default_memory: int = 0
+    packed: tuple[node_scores.Held, ...] = ()
 
 
 class _ResourceScores:
     """The resource scores of every slot for pods of one shape, current up to a cursor."""
 
-    def __init__(self, shape: _Shape, allocation: Callable[..., int]) -> None:
+    def __init__(self, shape: _Shape) -> None:
         self._shape = shape
-        self._allocation = allocation
         self._points: list[int] = []
         self._slots: dict[int, int] = {}
         self.cursor = -1
@@ -91,10 +98,7 @@ class _ResourceScores:
 
     def _score(self, use: _NodeUse) -> int:
         shape = self._shape
-        found = node_scores.RESOURCES_FIT_WEIGHT * self._allocation(
-            (use.cpu, use.requested_cpu + use.default_cpu + shape.scored_cpu),
-            (use.memory, use.requested_memory + use.default_memory + shape.scored_memory),
-        )
+        found = node_scores.RESOURCES_FIT_WEIGHT * self._allocation(use)
         if shape.cpu or shape.memory:
             found += node_scores.BALANCED_ALLOCATION_WEIGHT * node_scores.balanced_allocation(
                 (use.cpu, use.requested_cpu + shape.cpu),
@@ -102,11 +106,26 @@ class _ResourceScores:
             )
         return found
 
+    def _allocation(self, use: _NodeUse) -> int:
+        shape = self._shape
+        if shape.packed:
+            return node_scores.most_allocated(
+                *(
+                    (total, requested + wanted)
+                    for (total, requested), wanted in zip(use.packed, shape.packed, strict=False)
+                    if wanted is not None
+                )
+            )
+        return node_scores.least_allocated(
+            (use.cpu, use.requested_cpu + use.default_cpu + shape.scored_cpu),
+            (use.memory, use.requested_memory + use.default_memory + shape.scored_memory),
+        )
+
 
 class NodeScores:
     """The kube-scheduler's default scores, but for ImageLocality; call `update_nodes` first.
 
-    With `packs` NodeResourcesFit is set to MostAllocated.
+    With resources that it `packs`, NodeResourcesFit is set to MostAllocated for them.
     """
 
     def __init__(
@@ -115,9 +134,9 @@ class NodeScores:
         view: ClusterView,
         spread: TopologySpreadFilter,
         *,
-        packs: bool = False,
+        packs: Collection[str] = (),
     ) -> None:
-        self._allocation = node_scores.most_allocated if packs else node_scores.least_allocated
+        self._packs = tuple(packs)
         self._nodes = nodes
         self._view = view
         self._spread = spread
@@ -275,8 +294,9 @@ class NodeScores:
             spec.requests.get(MEMORY, 0),
             scored.get(CPU, 0),
             scored.get(MEMORY, 0),
+            tuple(scored.get(resource) or spec.requests.get(resource) for resource in self._packs),
         )
-        found = self._by_shape.pop(shape, None) or _ResourceScores(shape, self._allocation)
+        found = self._by_shape.pop(shape, None) or _ResourceScores(shape)
         self._by_shape[shape] = found
         if len(self._by_shape) > MAX_SHAPES:
             self._by_shape.popitem(last=False)
@@ -294,8 +314,8 @@ class NodeScores:
         defaults = Counter[str]()
         for pod in info.active.values():
             if (scored := pod.spec.scored_requests) is not None:
-                defaults.update(scored)
-                defaults.subtract(pod.spec.requests)
+                for resource, amount in scored.items():
+                    defaults[resource] += amount - pod.spec.requests.get(resource, 0)
         return _NodeUse(
             cpu,
             memory,
@@ -303,6 +323,13 @@ class NodeScores:
             memory - self._nodes.free.free_in(MEMORY, slot),
             defaults[CPU],
             defaults[MEMORY],
+            tuple(
+                (
+                    node.allocatable.get(resource, 0),
+                    info.requested.get(resource, 0) + defaults[resource],
+                )
+                for resource in self._packs
+            ),
         )
 
     def _update_taints(self, slot: int, node: Node | None) -> None:

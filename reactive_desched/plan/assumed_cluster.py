@@ -153,7 +153,8 @@ class AssumedCluster:
         self._steps: list[tuple[float, int, _Step]] = []
         self._number = count()
         plugins = [each.plugin for each in controller.evaluator.instances]
-        packs = any(isinstance(p, BalancePlugin) and p.needs_packing for p in plugins)
+        packing = [plugin for plugin in plugins if isinstance(plugin, BalancePlugin)]
+        packs = dict.fromkeys(name for plugin in packing for name in plugin.packed_resources)
         self._scheduler = AssumedScheduler(controller.view, packs=packs)
         self._parked: list[_Parked] = []
         self._bound: dict[str, str] = {}

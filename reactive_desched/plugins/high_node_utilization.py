@@ -20,6 +20,7 @@ from reactive_desched.api.args import (
 from reactive_desched.api.rules import Rule
 from reactive_desched.api.scope import ExcludedNamespaces
 from reactive_desched.draining.plugin import DrainingPlugin
+from reactive_desched.model.node_scores import SCORED_RESOURCES
 from reactive_desched.model.objects import Node, Pod
 from reactive_desched.model.resources import PODS, ResourceList, is_extended
 from reactive_desched.model.utilization import (
@@ -153,11 +154,15 @@ class HighNodeUtilizationPlugin(DrainingPlugin[HighNodeUtilizationArgs]):
     """
 
     name = "HighNodeUtilization"
-    needs_packing = True
 
     def __init__(self, args: HighNodeUtilizationArgs) -> None:
         rule = PackRule(as_limits(args.thresholds), number_of_nodes=args.number_of_nodes)
         super().__init__(args, rule)
+
+    @property
+    def packed_resources(self) -> Collection[str]:
+        """The resources of the thresholds; by the number of pods no scheduler packs."""
+        return [name for name in self.args.thresholds if name != PODS] or SCORED_RESOURCES
 
     def order(self, source: NodeUse) -> int:
         """Begin with the node that uses least, by upstream's sum over all units."""

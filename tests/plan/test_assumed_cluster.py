@@ -292,3 +292,39 @@ def test_a_replacement_is_spread_by_its_soft_constraint(world: Any) -> None:
     assert places(preview(world, *nodes, mover, sibling, busy)) == {"a": "n4"}
     mover["spec"].pop("topologySpreadConstraints")
     assert places(preview(world, *nodes, mover, sibling, busy)) == {"a": "n3"}
+
+
+def with_gpus(node: Any) -> Any:
+    node["status"]["allocatable"]["example.com/gpu"] = "8"
+    return node
+
+
+def asking_for_gpus(number: int, pod: Any) -> Any:
+    requests = {"cpu": "1", "example.com/gpu": str(number)}
+    pod["spec"]["containers"][0]["resources"] = {"requests": requests}
+    return pod
+
+
+def test_where_a_policy_packs_by_a_resource_so_does_the_scheduler(world: Any) -> None:
+    policy = POLICY.replace(
+        "    deschedule: {enabled: [RemovePodsViolatingNodeTaints, RemoveFailedPods]}",
+        "    balance: {enabled: [HighNodeUtilization]}",
+    ).replace(
+        "  plugins:",
+        "  - {name: HighNodeUtilization, args: {thresholds: {example.com/gpu: 40}}}\n  plugins:",
+    )
+    nodes = with_gpus(world.node("n1")), with_gpus(world.node("n2")), with_gpus(world.node("n3"))
+    things = (
+        asking_for_gpus(2, owned_by(world.pod("a"), "ReplicaSet", "rs-a")),
+        asking_for(5, owned_by(world.pod("busy"), "DaemonSet", "agent")),
+        asking_for_gpus(6, owned_by(world.pod("b", on="n2"), "ReplicaSet", "rs-b")),
+    )
+
+    report = world.look(
+        world.file(world.listed([*nodes, *things])),
+        policy=policy + SETTINGS + UNPACED,
+        mode=PlanMode.RUN,
+    )
+
+    moved = {name: place for name, place in places(report).items() if name.startswith("a")}
+    assert moved == {"a": "n2"}
