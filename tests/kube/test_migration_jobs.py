@@ -205,20 +205,30 @@ def spread(spec: dict[str, Any] | None = None, **more: Any) -> list[tuple[Any, .
 
 
 def test_a_placeholder_is_spread_as_the_kube_scheduler_spreads_the_pods_of_a_controller() -> None:
-    ours = {"app": "web", "pod-template-hash": "1"}
-    of_one = {"statefulset.kubernetes.io/pod-name": "web-0", "controller-revision-hash": "2"}
-    expected = [
-        (BY_HOST, 3, "ScheduleAnyway", {"matchLabels": ours}),
-        (BY_ZONE, 5, "ScheduleAnyway", {"matchLabels": ours}),
-    ]
-    keys = BY_HOST, BY_ZONE
+    keys, app = (BY_HOST, BY_ZONE), {"app": "web"}
+    of_one = {
+        "statefulset.kubernetes.io/pod-name": "web-0",
+        "controller-revision-hash": "2",
+        BY_ZONE: "a",
+    }
 
-    assert spread(labels=ours, spread_keys=keys) == expected
-    owned = spread(labels=ours | of_one, spread_keys=keys, owner="StatefulSet/web")
-    assert owned == expected
-    assert spread(labels=ours, spread_keys=(BY_HOST,)) == expected[:1]
-    assert spread(labels=ours, spread_keys=keys, owner="Job/web") == []
+    def expected(labels: dict[str, str]) -> list[tuple[Any, ...]]:
+        selector = {"matchLabels": labels}
+        return [(BY_HOST, 3, "ScheduleAnyway", selector), (BY_ZONE, 5, "ScheduleAnyway", selector)]
+
+    assert spread(labels=app | {BY_ZONE: "a"}, spread_keys=keys) == expected(app)
+    assert spread(labels=app, spread_keys=(BY_HOST,)) == expected(app)[:1]
+    owned = spread(labels=app | of_one, spread_keys=keys, owner="StatefulSet/web")
+    assert owned == expected(app)
+    assert spread(labels=app, spread_keys=keys, owner="Job/web") == []
     assert spread(labels=of_one, spread_keys=keys) == []
+
+
+@pytest.mark.parametrize("key", ["pod-template-hash", "rollouts-pod-template-hash"])
+def test_the_siblings_in_a_replica_set_are_selected_by_the_hash_of_its_template(key: str) -> None:
+    [found] = spread(labels={"app": "web", "canary": "yes", key: "1"}, spread_keys=(BY_ZONE,))
+
+    assert found[3] == {"matchLabels": {key: "1"}}
 
 
 def test_a_placeholder_has_the_constraints_of_the_pod_and_no_others() -> None:

@@ -9,7 +9,7 @@ without constraints as well. Its owner is the job, with which the garbage collec
 it ends by itself when the job's time to live is over.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import quote
@@ -49,11 +49,15 @@ _COPIED: Final = (
 _SPREAD_BY_DEFAULT: Final = ("ReplicaSet", "StatefulSet", "ReplicationController")
 """The controllers by whose selectors the kube-scheduler spreads pods that declare no constraint."""
 
+_OF_A_REPLICA_SET: Final = ("pod-template-hash", "rollouts-pod-template-hash")
+"""Labels that all pods of a ReplicaSet have, and no others."""
+
 _OF_ONE_POD: Final = (
     *("statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index"),
-    "controller-revision-hash",
+    *("controller-revision-hash", "topology.kubernetes.io/zone", "topology.kubernetes.io/region"),
 )
-"""Labels of a StatefulSet's pod that its siblings may not have."""
+"""Labels that a pod's siblings may not have: those of a StatefulSet's pod, and those of its node,
+which the API server copies to each pod since 1.35."""
 _MERGE_PATCH: Final = "application/merge-patch+json"
 _NOT_NOMINATED: Final = (
     *(HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT),
@@ -163,7 +167,7 @@ def _spread_constraints(written: _JsonObject, step: KeepPlace) -> list[_JsonObje
     if own := written["spec"].get("topologySpreadConstraints"):
         return [_with_values(each, labels) for each in own]
     controller = controller_of(step.pod.owners)
-    siblings = {key: value for key, value in labels.items() if key not in _OF_ONE_POD}
+    siblings = _labels_of_siblings(labels)
     if controller is None or controller.kind not in _SPREAD_BY_DEFAULT or not siblings:
         return []
     return [
@@ -175,6 +179,14 @@ def _spread_constraints(written: _JsonObject, step: KeepPlace) -> list[_JsonObje
         }
         for key in step.spread_keys
     ]
+
+
+def _labels_of_siblings(labels: Mapping[str, str]) -> dict[str, str]:
+    """Return labels that select the pods of the same controller."""
+    for key in _OF_A_REPLICA_SET:
+        if key in labels:
+            return {key: labels[key]}
+    return {key: value for key, value in labels.items() if key not in _OF_ONE_POD}
 
 
 def _with_values(constraint: _JsonObject, labels: _JsonObject) -> _JsonObject:
