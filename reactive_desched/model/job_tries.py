@@ -27,7 +27,8 @@ class JobTries(Struct, frozen=True, gc=False):
 
     `failed` counts the failures that the Job's status has, also those it has yet to add up.
     `makes_no_pod` says why none is made for a pod that is gone; it is empty where one is.
-    `deadline_s` is when the Job is over at the latest, in seconds since the epoch.
+    `deadline_s` is when the Job is over at the latest, in seconds since the epoch. One that
+    `waits_for_end` makes a new pod once the one before has ended, and not while it terminates.
     """
 
     backoff_limit: int = 6
@@ -37,6 +38,7 @@ class JobTries(Struct, frozen=True, gc=False):
     makes_no_pod: str = ""
     is_over: bool = False
     deadline_s: int | None = None
+    waits_for_end: bool = False
 
     @property
     def makes_pods(self) -> bool:

@@ -134,14 +134,14 @@ class AssumedCluster:
     """The cluster behind a controller.
 
     An evicted pod is gone `ready_after_s` after its eviction. Its controller creates the
-    replacement at once, a StatefulSet when the pod is gone; nothing replaces a pod that is run
-    once, or whose Job has failed for good. The replacement is bound to the node that the
-    kube-scheduler would choose, and is Ready `ready_after_s` after that; its PodDisruptionBudget
-    then allows one more disruption. One that fits nowhere is unschedulable until a pod that leaves
-    makes room for it; as by the kube-scheduler, it is tried again then, once its back-off has
-    passed, and each five minutes. With a plugin that empties nodes the scheduler is taken to pack
-    nodes, as that plugin needs it. While pods move, koordinator's agents report each minute what is
-    used where they are now.
+    replacement at once, a StatefulSet or a Job that says so when the pod is gone; nothing replaces
+    a pod that is run once, or whose Job has failed for good. The replacement is bound to the node
+    that the kube-scheduler would choose, and is Ready `ready_after_s` after that; its
+    PodDisruptionBudget then allows one more disruption. One that fits nowhere is unschedulable
+    until a pod that leaves makes room for it; as by the kube-scheduler, it is tried again then,
+    once its back-off has passed, and each five minutes. With a plugin that empties nodes the
+    scheduler is taken to pack nodes, as that plugin needs it. While pods move, koordinator's agents
+    report each minute what is used where they are now.
     """
 
     def __init__(self, controller: Controller, clock: PreviewClock, ready_after_s: float) -> None:
@@ -200,7 +200,7 @@ class AssumedCluster:
             self._later(_Step(gone=pod))
             return ""
         unbound = _Unbound(new, budgets)
-        if owner.kind == "StatefulSet":
+        if owner.kind == "StatefulSet" or self._waits_for_end(owner):
             self._later(_Step(gone=pod, created=unbound))
         else:
             self._later(_Step(gone=pod))
@@ -216,6 +216,11 @@ class AssumedCluster:
         return is_set(pod.annotations.request_evict_only) or guards.replaces(
             owner, pod.spec.restart_policy
         )
+
+    def _waits_for_end(self, owner: OwnerReference) -> bool:
+        """Say whether a Job makes a new pod only when the one before is gone."""
+        job = self._state.store(Job).get(owner.uid) if owner.is_batch_job else None
+        return job is not None and job.tries is not None and job.tries.waits_for_end
 
     def _fail(self, pod: Pod, owner: OwnerReference) -> int:
         """Let a Job count a pod that was evicted; return by how much its index fails more."""

@@ -111,6 +111,26 @@ def test_a_job_says_whether_it_makes_new_pods(spec: JSON, status: JSON, makes_po
     assert found.makes_pods is makes_pods
 
 
+@pytest.mark.parametrize(
+    ("spec", "waits"),
+    [
+        ({}, False),
+        ({"podReplacementPolicy": "TerminatingOrFailed"}, False),
+        ({"podReplacementPolicy": "Failed"}, True),
+        ({"podFailurePolicy": {"rules": []}}, True),
+        ({"podFailurePolicy": {"rules": []}, "podReplacementPolicy": "TerminatingOrFailed"}, False),
+    ],
+)
+def test_a_job_says_whether_a_new_pod_waits_for_the_end_of_the_last(
+    spec: JSON,
+    waits: bool,  # noqa: FBT001
+) -> None:
+    found = read({"completions": 1} | spec)
+
+    assert found is not None
+    assert found.waits_for_end is waits
+
+
 def test_the_rules_about_failures_are_kept_in_order() -> None:
     rules = [
         {

@@ -3,7 +3,16 @@
 from typing import Any
 
 from reactive_desched.plan.mode import PlanMode
-from tests.plan.test_assumed_cluster import POLICY, SETTINGS, UNPACED, evictions, places, preview
+from tests.plan.test_assumed_cluster import (
+    POLICY,
+    SETTINGS,
+    UNPACED,
+    asking_for,
+    evictions,
+    places,
+    preview,
+    with_room,
+)
 
 GUARDS_OFF = f"{UNPACED}guards: {{disabled: [JobTries, UnreplacedPods, UnreadyWorkloads]}}\n"
 ONE_TRY_LEFT = f"{UNPACED}guards: {{disabled: [UnreadyWorkloads]}}\n"
@@ -88,6 +97,23 @@ def test_a_job_that_ignores_disruptions_counts_none(world: Any) -> None:
     shown = places(preview(world, *nodes(world), *pods, ignoring, settings=ONE_TRY_LEFT))
 
     assert shown == {"report-0": "n2", "report-1": "n2", "report-2": "n2"}
+
+
+def test_a_job_may_wait_for_the_end_of_a_pod_before_it_makes_the_next(world: Any) -> None:
+    by_age = POLICY.replace("RemoveFailedPods", "PodLifeTime").replace(
+        "  plugins:", "  - name: PodLifeTime\n    args: {maxPodLifeTimeSeconds: 60}\n  plugins:"
+    )
+    small, busy = with_room(world.node("n1"), 1), world.node("n2")
+    stays = asking_for(3, owned(world.pod("stays", on="n2"), "ReplicaSet", "apps/v1", "Always"))
+    stays["metadata"]["annotations"] = {"reactive-desched/do-not-evict": "true"}
+    pod = owned(world.pod("report"), "Job", "batch/v1")
+
+    for policy, place in (("TerminatingOrFailed", "n2"), ("Failed", "n1")):
+        of = job(1, podReplacementPolicy=policy)
+        cluster = world.file(world.listed([small, busy, stays, pod, of]))
+        text = by_age + SETTINGS + ONE_TRY_LEFT
+        report = world.look(cluster, mode=PlanMode.RUN, policy=text)
+        assert places(report) == {"report": place}
 
 
 def test_jobs_that_were_not_given_are_named(world: Any) -> None:

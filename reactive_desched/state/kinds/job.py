@@ -26,6 +26,9 @@ __all__ = ["JOB"]
 _OURS: Final = "kubernetes.io/job-controller"
 """The value of spec.managedBy that means the Job controller of Kubernetes, as does none."""
 
+_ENDED: Final = "Failed"
+"""The value of spec.podReplacementPolicy by which a pod is replaced once it has ended."""
+
 _OVER: Final = frozenset({"Complete", "Failed", "SuccessCriteriaMet", "FailureTarget"})
 """The conditions of a Job that stops, or has stopped, whatever its pods do."""
 
@@ -75,6 +78,7 @@ class BatchJobSpec(WireStruct, frozen=True, gc=False):
     suspend: bool | None = None
     active_deadline_seconds: int | None = None
     managed_by: str | None = None
+    pod_replacement_policy: str | None = None
 
 
 class BatchJobCondition(WireStruct, frozen=True, gc=False):
@@ -141,6 +145,8 @@ def _tries(spec: BatchJobSpec, wire: WireJob) -> JobTries:
         wire.metadata.deletion_timestamp is not None
         or any(each.type in _OVER and each.status == "True" for each in status.conditions),
         None if deadline_s is None or started_s is None else started_s + deadline_s,
+        # The API server's default is Failed where there is a podFailurePolicy.
+        (spec.pod_replacement_policy or (_ENDED if policy is not None else "")) == _ENDED,
     )
 
 
