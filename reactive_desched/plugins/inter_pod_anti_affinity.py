@@ -19,6 +19,7 @@ from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import Node, Pod, PodAffinityTerm, PodKey
 from reactive_desched.model.pod_importance import pod_importance
 from reactive_desched.model.subjects import NodeSubject, PodSubject
+from reactive_desched.primitives.counts import format_count
 from reactive_desched.state.indexes.pod_affinity import (
     AntiAffinityResolved,
     ForbiddenPodsChanged,
@@ -110,7 +111,8 @@ class InterPodAntiAffinityPlugin(DeschedulePlugin[PodSubject, InterPodAntiAffini
         """Count the terms of the pod, none of which forbids a pod near it."""
         if not (terms := pod.spec.anti_affinity):
             return "the pod has no required anti-affinity"
-        said = f"no pod near it is forbidden by the {len(terms)} terms of its anti-affinity"
+        counted = format_count(len(terms), "term")
+        said = f"no pod near it is forbidden by the {counted} of its anti-affinity"
         if (found := view.active_pod(pod.uid)) is None:
             return said
         node = found[1]

@@ -84,10 +84,10 @@ def test_the_best_node_leaving_shifts_the_best_to_the_next() -> None:
     assert bench.weights() == (0, 0)
 
 
-def test_of_two_equally_good_nodes_one_that_leaves_leaves_the_best_weight() -> None:
+def test_one_of_two_equally_good_nodes_leaving_shifts_nothing() -> None:
     bench = Bench(node("n2", labels=SSD), node("n3", labels=SSD))
 
-    assert bench.state.remove(node("n2")) == [NodeGone("n2"), BestPreferenceChanged(("db",))]
+    assert bench.state.remove(node("n2")) == [NodeGone("n2")]
     assert bench.weights() == (0, 10)
 
 
@@ -102,11 +102,12 @@ def test_the_better_nodes_are_those_of_a_higher_weight() -> None:
     assert bench.better("n1") == {"n2", "n3"}
 
 
-def test_another_weight_is_announced_to_pods_with_less_alone() -> None:
-    bench = Bench(node("n2", labels=SSD))
+def test_labels_that_make_a_node_as_good_as_the_best_are_announced_to_pods_with_less() -> None:
+    bench = Bench(node("n2", labels=SSD), node("n3"))
     bench.state.upsert(msgspec.structs.replace(SIBLING, node="n2"))
 
-    assert bench.state.upsert(node("n3", labels=SSD))[-1:] == [BestPreferenceChanged(("db",))]
+    assert bench.shifted(bench.state.upsert(node("n3", labels=SSD))) == [("db",)]
+    assert bench.shifted(bench.state.upsert(node("n3"))) == []
 
 
 def test_labels_that_no_pod_prefers_change_nothing() -> None:

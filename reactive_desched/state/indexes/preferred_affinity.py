@@ -187,12 +187,19 @@ class _PreferenceClass:
             del self.weight_counts[weight]
 
     def update(self, old: Node | None, new: Node | None) -> int:
-        """Replace a node's weight; return the higher one of both, 0 where they are the same."""
-        name = "" if (node := new or old) is None else node.name
-        before = self.weights.get(name, 0)
+        """Replace a node's weight; return the weight below which a pod's node matters to it now.
+
+        It is 0 unless the best weight differs, or other labels made the node better: a pod that
+        waits for room on a better node is woken by a node that joins, and needs no word of one
+        that leaves while others are as good.
+        """
+        best, before = self.best, 0 if old is None else self.weights.get(old.name, 0)
         if new is not None:
             self.set_node(new)
         elif old is not None:
             self.remove_node(old.name)
-        after = self.weights.get(name, 0)
-        return 0 if before == after else max(before, after)
+        if self.best != best:
+            return max(best, self.best)
+        if old is None or new is None or (after := self.weights[new.name]) <= before:
+            return 0
+        return after
