@@ -7,6 +7,7 @@ mode say for each group whether its taints count at all, and how long they must 
 
 from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from typing import Final
 
 from msgspec import Struct
@@ -228,6 +229,7 @@ _BY_PATTERN_OF_KEY: Final = tuple(
 )
 
 
+@lru_cache(maxsize=1024)  # asked for each finding; a cluster has a few keys
 def find_mark(key: str) -> tuple[NodeMarkGroup, NodeMark] | None:
     """Return the group of a taint's key and what is known of it; None for any other key."""
     if (group := _BY_KEY.get(key)) is not None:
@@ -262,6 +264,7 @@ SYSTEM_LABELS: Final[Mapping[str, str]] = {
 again, or the program restarts, they are gone for a while and come back."""
 
 
+@lru_cache(maxsize=1024)
 def is_system_label(key: str) -> bool:
     """Say whether a program keeps this label of nodes, so that it comes back by itself."""
     return any(fnmatchcase(key, pattern) for pattern in SYSTEM_LABELS)

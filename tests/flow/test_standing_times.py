@@ -19,7 +19,7 @@ from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugi
 from reactive_desched.plugins.too_many_restarts import TooManyRestartsArgs, TooManyRestartsPlugin
 from reactive_desched.policy.brakes import BrakeSettings
 from reactive_desched.policy.guards import GuardName, GuardSettings
-from reactive_desched.testing.builders import container, node, pod, pod_status
+from reactive_desched.testing.builders import READY, container, node, pod, pod_status
 from tests.support.flow import FakeEdgesController
 
 pytestmark = pytest.mark.anyio
@@ -221,6 +221,30 @@ async def test_a_storm_is_seen_once_the_taints_have_stood() -> None:
 
     assert [notice.engaged for notice in flow.intent_store.brakes] == [True]
     assert len(flow.evicted_names) < 5
+
+
+async def test_a_taint_that_may_pass_says_nothing_of_where_a_replacement_landed() -> None:
+    flow = controller()
+    async with flow.running():
+        await anyio.sleep(100)
+        evicted = pod("web-1", on="n1")
+        flow.sync_and_resume(replace(TAINTED, taints_added_s=(0,)), FREE, node("n3"), evicted)
+        await anyio.sleep(1)
+        flow.delete(evicted)
+        created = pod("web-2", created=int(anyio.current_time()), status=pod_status("Pending"))
+        flow.deliver(created)
+        await anyio.sleep(1)
+        flow.deliver(replace(created, node="n2"), node("n2", "agent:NoSchedule"))
+        await anyio.sleep(5)
+        flow.deliver(replace(created, node="n2", status=READY))
+        await anyio.sleep(10)
+        flow.deliver(FREE)
+        await anyio.sleep(60)
+
+    assert flow.evicted_names == ["web-1"]
+    assert [(end.result, end.finding_holds) for end in flow.intent_store.follow_ups] == [
+        ("moved", False)
+    ]
 
 
 LABELLED = node("n1", labels={"disk": "ssd", "nvidia.com/gpu.present": "true"})

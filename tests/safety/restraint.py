@@ -154,10 +154,14 @@ def standing_times(asked: Asked) -> Iterator[str]:
     """A taint of the node has stood for its time, in the eyes of this process."""
     if asked.place.plugin != TAINTS_PLUGIN or not asked.is_on(GuardName.STANDING_TIME):
         return
+    node, told = asked.place.node, asked.told
     wanted_s = asked.world.config.settings.guards.standing_times.other_taints_s
-    stood = asked.told.taints_since.get(asked.place.node) or {}
-    if stood and asked.now - min(stood.values()) < wanted_s - SLACK:
-        yield f"no taint of node {asked.place.node} has stood for {wanted_s:g} s"
+    stood = [asked.now - since for since in told.taints_since.get(node, {}).values()]
+    stood += (
+        stood_s for gone_at, stood_s in told.taints_gone[node] if asked.now - gone_at <= OLD_S
+    )
+    if stood and max(stood) < wanted_s - SLACK:
+        yield f"no taint of node {node} has stood for {wanted_s:g} s"
 
 
 def ages(asked: Asked) -> Iterator[str]:
