@@ -13,7 +13,7 @@ from reactive_desched.kube.codec import ReflectorStore
 from reactive_desched.model.changes import Change
 from reactive_desched.model.objects import ClusterObject
 from reactive_desched.model.observer import Observer
-from reactive_desched.model.rights import Right, how_to_grant, right_to_read
+from reactive_desched.model.rights import Right, remedy_for, right_to_read
 from reactive_desched.state.resources import WATCHED_KINDS
 
 _KEYS_PER_STEP: Final = 1_000
@@ -121,7 +121,8 @@ class ResourceEventHandler(ReflectorStore[ClusterObject]):
     def _go_without(self, reason: str, *, is_unasked: bool) -> None:
         effect = effect_without(self._resource)
         right = self._missing_right(reason)
-        how = "" if right is None else f"; {how_to_grant((right,))}"
+        remedy = remedy_for(reason, right)
+        how = f"; {remedy}" if remedy else ""
         if self._kind.holds_evictions or self._state.has_followers(self._kind.record):
             self._observer.on_resource_missing(self._resource, effect, reason + how)
         if self._kind.holds_evictions:

@@ -52,6 +52,7 @@ from reactive_desched.model.wakes import WakeOn, WakeOnPod, WakeOnWorkload
 from reactive_desched.policy.migration import MigrationJobSettings
 from reactive_desched.primitives.token_bucket import TokenRate
 from reactive_desched.primitives.wakeup import Wakeup
+from reactive_desched.state.indexes.emptied_nodes import EmptiedNodes
 from reactive_desched.state.indexes.job_pods import JobPods
 from reactive_desched.state.indexes.owners import OwnerIndex
 from reactive_desched.state.view import ClusterView
@@ -95,7 +96,7 @@ class Migrations:
     """
 
     name = "MigrationArbitration"
-    indexes = INDEXES
+    indexes = (*INDEXES, EmptiedNodes)
 
     def __init__(
         self,

@@ -12,19 +12,23 @@ from msgspec.structs import replace
 from reactive_desched.fit.scheduler import SchedulerNodeFit
 from reactive_desched.migration.place_attempts import FailedAttempt, PlaceAttempts
 from reactive_desched.migration.sight import Sight
-from reactive_desched.migration.steps import KeepPlace, MakeRoom, Step
+from reactive_desched.migration.steps import KeepPlace, MakeRoom, Reserve, Step
 from reactive_desched.model.labels import Requirement
 from reactive_desched.model.migration_jobs import MigrationJob
 from reactive_desched.model.node_affinity import NodeSelector, NodeSelectorTerm
 from reactive_desched.model.objects import Pod, PodKey
 from reactive_desched.model.reservations import Reservation
 from reactive_desched.model.spread import DEFAULT_SPREAD
+from reactive_desched.state.indexes.emptied_nodes import EmptiedNodes
 from reactive_desched.state.indexes.job_pods import JobPods
 from reactive_desched.state.view import ClusterView
 
 MAX_CLOSED_DOMAINS: Final = 200
 """So many topology domains a placeholder avoids by name; of more it avoids none, and the last look
 before the eviction decides."""
+
+MAX_AVOIDED_NODES: Final = 50
+"""So many nodes that are emptied a place avoids by name; of more it avoids none, as of domains."""
 
 
 class JobPlaces:
@@ -88,7 +92,18 @@ class JobPlaces:
             self._promised_by[name] = step.successor.uid
         elif isinstance(step, MakeRoom) and not (seen.is_evicting or seen.job.has_ended):
             self._given_up.add(name)
-        return self._in_open_domains(step) if isinstance(step, KeepPlace) else step
+        match step:
+            case KeepPlace():
+                return self._in_open_domains(replace(step, avoided=self._emptied_nodes()))
+            case Reserve():
+                return replace(step, avoided=self._emptied_nodes())
+            case _:
+                return step
+
+    def _emptied_nodes(self) -> tuple[str, ...]:
+        """Name the nodes that are being deleted or emptied, where a scheduler would bind pods."""
+        names = self._view.index(EmptiedNodes).names
+        return tuple(sorted(names)) if len(names) <= MAX_AVOIDED_NODES else ()
 
     def _in_open_domains(self, step: KeepPlace) -> KeepPlace | None:
         """Return the step with the domains left out that are closed to the replacement.

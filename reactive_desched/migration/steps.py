@@ -56,20 +56,25 @@ class KeepPlace(Struct, frozen=True, gc=False):
     """Make a placeholder for the replacement of the job's pod; its node matches each selector.
 
     `spread_keys` are the labels of nodes by which the kube-scheduler spreads pods that have no
-    constraint of their own.
+    constraint of their own. The place is on none of the `avoided` nodes.
     """
 
     job: MigrationJob
     pod: Pod
     selectors: tuple[NodeSelector, ...] = ()
     spread_keys: tuple[str, ...] = ()
+    avoided: tuple[str, ...] = ()
 
 
 class Reserve(Struct, frozen=True, gc=False):
-    """Make a Reservation for the replacement of the job's pod, and name it in the job."""
+    """Make a Reservation for the replacement of the job's pod, and name it in the job.
+
+    It is on none of the `avoided` nodes.
+    """
 
     job: MigrationJob
     pod: Pod
+    avoided: tuple[str, ...] = ()
 
 
 class SetOrder(Struct, frozen=True, gc=False):

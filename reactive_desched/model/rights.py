@@ -18,6 +18,7 @@ _DENIAL: Final = re.compile(
 """How the API server words a denial; an admission plugin that forbids a request has other words."""
 
 _FORBIDDEN: Final = re.compile(r"^(?:GET|list|watch) /\S+: 403\b")
+_NOT_SERVED: Final = re.compile(r"^(?:GET|list|watch) /\S+: 404\b")
 _SERVICE_ACCOUNT: Final = "system:serviceaccount:"
 _USED_TOGETHER: Final = {
     "leases": ("get", "create", "update"),
@@ -73,6 +74,13 @@ def right_to_read(
         return None
     named = denied_right(refusal)
     return Right(group, resource, verbs, "" if named is None else named.user)
+
+
+def remedy_for(refusal: str, right: Right | None) -> str:
+    """Return what ends a refusal to list or watch a kind; empty where that is not known."""
+    if _NOT_SERVED.match(refusal):
+        return "the API server does not serve the kind: install its CustomResourceDefinition"
+    return "" if right is None else how_to_grant((right,))
 
 
 def how_to_grant(rights: Iterable[Right]) -> str:

@@ -267,6 +267,18 @@ async def test_a_placeholder_avoids_the_zones_that_are_closed_to_the_replacement
         assert server.evictions == ["web-0"]
 
 
+async def test_a_place_is_kept_on_no_node_that_is_being_deleted() -> None:
+    server = served()
+    going = replace(node("n4"), is_terminating=True)
+    async with MigratingController(server, RESERVING).running(*NODES, going) as process:
+        await process.make(job_on(WEB[0]))
+        await anyio.sleep(1)
+
+        [kept] = process.kept_places
+        assert kept.avoided == ("n4",)
+        assert server.evictions == ["web-0"]
+
+
 def successor(of: Pod, name: str) -> Pod:
     return replace(of, name=name, uid=name, node="", status=PodStatus())
 

@@ -113,12 +113,13 @@ def made(
     requests: dict[str, str] | None = None,
     labels: dict[str, str] | None = None,
     spread_keys: tuple[str, ...] = (),
+    avoided: tuple[str, ...] = (),
     owner: str = "ReplicaSet/web",
     **settings: Any,
 ) -> dict[str, Any]:
     moved = pod("web-0", on="n1", requests=requests or {}, owner=owner)
     written = {"metadata": {"uid": moved.uid, "labels": labels or {"app": "web"}}, "spec": spec}
-    step = KeepPlace(read(), moved, selectors, spread_keys)
+    step = KeepPlace(read(), moved, selectors, spread_keys, avoided)
     return placeholder(written, step, PlaceholderSettings(**settings))
 
 
@@ -192,6 +193,13 @@ def test_a_placeholder_has_the_sidecars_of_the_pod_and_what_runs_before_where_th
     assert requested(small["initContainers"]) == {"proxy": "1"}
     assert small["initContainers"][0]["restartPolicy"] == "Always"
     assert requested(large["initContainers"]) == {"proxy": "1", "first": "2"}
+
+
+def test_a_placeholder_avoids_the_nodes_that_are_emptied() -> None:
+    by_node = made({}, avoided=("n8", "n1", "n9"))["spec"]["affinity"]["nodeAffinity"]
+
+    [term] = by_node["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    assert [each["values"] for each in term["matchFields"]] == [["n1"], ["n8"], ["n9"]]
 
 
 BY_HOST, BY_ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"

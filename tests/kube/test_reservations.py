@@ -4,13 +4,16 @@ import json
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from reactive_desched.kube.client.reservations import reservation
 from reactive_desched.kube.codec import ResourceCodec
+from reactive_desched.migration.steps import Reserve
 from reactive_desched.model.migration_jobs import MigrationJob, PodReference
 from reactive_desched.model.reservations import Reservation, ReservationPhase
 from reactive_desched.state.kinds.interning import InternTables
 from reactive_desched.state.kinds.reservation import RESERVATION
+from reactive_desched.testing.builders import pod as moved
 
 CONTROLLER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "w"}
 SCHEDULED = {"type": "Scheduled", "status": "True", "reason": "Scheduled"}
@@ -45,6 +48,7 @@ POD: dict[str, Any] = {
     "status": {"phase": "Running"},
 }
 JOB = MigrationJob(name="move", uid="j1", pod=PodReference("shop", "web-0", "p0"), ttl_s=300.0)
+STEP = Reserve(JOB, moved("web-0", on="n1"))
 
 
 def read(**changes: Any) -> Reservation:
@@ -114,7 +118,7 @@ def test_what_decides_is_read(changes: dict[str, Any], expected: dict[str, Any])
 
 
 def test_the_reservation_of_a_job_is_for_the_successor_of_its_pod_on_another_node() -> None:
-    made = reservation(JOB, {}, POD, 1234)
+    made = reservation(STEP, {}, POD, 1234)
 
     assert made["metadata"] == {
         "name": "j1",
@@ -153,6 +157,14 @@ def test_the_reservation_of_a_job_is_for_the_successor_of_its_pod_on_another_nod
     }
 
 
+def test_a_reservation_avoids_the_nodes_that_are_emptied() -> None:
+    made = reservation(replace(STEP, avoided=("n8", "n9")), {}, POD, 1)
+
+    by_node = made["spec"]["template"]["spec"]["affinity"]["nodeAffinity"]
+    [term] = by_node["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    assert [each["values"] for each in term["matchFields"]] == [["n1"], ["n8"], ["n9"]]
+
+
 def test_a_template_of_the_job_comes_first() -> None:
     template: dict[str, Any] = {
         "metadata": {"name": "mine", "labels": {"a": "b"}},
@@ -163,7 +175,7 @@ def test_a_template_of_the_job_comes_first() -> None:
             "template": {"spec": {"nodeName": "n9", "containers": []}},
         },
     }
-    made = reservation(JOB, template, POD, 1)
+    made = reservation(STEP, template, POD, 1)
 
     assert (made["metadata"]["name"], made["metadata"]["labels"]["a"]) == ("mine", "b")
     assert made["spec"]["owners"] == template["spec"]["owners"]
@@ -181,4 +193,4 @@ def test_of_a_pod_that_waits_for_a_node_the_pod_itself_is_the_owner() -> None:
     }
 
     owner = {"kind": "Pod", "namespace": "shop", "name": "web-0", "uid": "p0"}
-    assert reservation(JOB, {}, waiting, 1)["spec"]["owners"] == [{"object": owner}]
+    assert reservation(STEP, {}, waiting, 1)["spec"]["owners"] == [{"object": owner}]

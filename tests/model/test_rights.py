@@ -6,6 +6,7 @@ from reactive_desched.model.rights import (
     Right,
     denied_right,
     how_to_grant,
+    remedy_for,
     right_to_read,
     with_grant,
 )
@@ -74,6 +75,11 @@ def test_a_forbidden_list_or_watch_asks_for_the_right_to_read(
         assert right is None
     else:
         assert right == Right("policy", "poddisruptionbudgets", ("list", "watch"), user)
+
+
+def test_of_a_kind_that_is_not_served_the_definition_is_missing(golden: Golden) -> None:
+    assert remedy_for("GET /apis/x/v1/things: 404 not found", None) == golden()
+    assert remedy_for("GET /apis/x/v1/things: 500 no", None) == ""
 
 
 def test_several_rights_are_granted_by_one_command(golden: Golden) -> None:

@@ -41,7 +41,6 @@ from reactive_desched.model.migration_jobs import (
     MigrationJob,
     PodReference,
 )
-from reactive_desched.model.objects import Pod
 from reactive_desched.policy.migration import MigrationJobSettings
 from reactive_desched.primitives.durations import write_duration
 
@@ -94,8 +93,8 @@ class MigrationJobWriter:
             case MakeRoom(job, placeholder, successor):
                 await make_room(self._session, placeholder, successor)
                 return job
-            case Reserve(job, pod):
-                return await self._reserve(job, pod)
+            case Reserve():
+                return await self._reserve(step)
             case SetOrder(job, kept):
                 await set_order(self._session, kept, self._now_ms())
                 return job
@@ -107,15 +106,16 @@ class MigrationJobWriter:
                 _answer(await self._session.request("DELETE", _path(job), body=body), job)
                 return None
 
-    async def _reserve(self, job: MigrationJob, pod: Pod) -> MigrationJob | None:
+    async def _reserve(self, step: Reserve) -> MigrationJob | None:
         """Make the job's Reservation, and name it in the job; a pod that is gone has none."""
-        if (written := await read_pod(self._session, pod)) is None:
+        job = step.job
+        if (written := await read_pod(self._session, step.pod)) is None:
             return job
         found = _answer(await self._session.request("GET", _path(job)), job)
         if found is None:
             return None
         template = msgspec.json.decode(found, type=_Asked).spec.reservation_options.template
-        reference = await reserve(self._session, job, template or {}, written, self._now_ms())
+        reference = await reserve(self._session, step, template or {}, written, self._now_ms())
         return await self._patch(
             job, {"spec": {"reservationOptions": {"reservationRef": reference}}}
         )

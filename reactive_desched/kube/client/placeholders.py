@@ -141,7 +141,9 @@ def placeholder(
             **{key: spec[key] for key in _COPIED if spec.get(key)},
             **({"topologySpreadConstraints": spread} if spread else {}),
             **({"priorityClassName": priority} if priority else {}),
-            "affinity": within(step.selectors, away_from(pod.node, spec.get("affinity") or {})),
+            "affinity": within(
+                step.selectors, away_from((pod.node, *step.avoided), spec.get("affinity") or {})
+            ),
             "terminationGracePeriodSeconds": 0,
             "activeDeadlineSeconds": int(job.ttl_s) or DEFAULT_DEADLINE_S,
             "restartPolicy": "Always",
@@ -227,15 +229,19 @@ def _metadata(job: MigrationJob, pod: Pod) -> _JsonObject:
     }
 
 
-def away_from(node: str, affinity: _JsonObject) -> _JsonObject:
-    """Return an affinity that also excludes a node, by each of its terms."""
-    if not node:
+def away_from(nodes: Iterable[str], affinity: _JsonObject) -> _JsonObject:
+    """Return an affinity that also excludes nodes, by each of its terms."""
+    excluded = [
+        {"key": "metadata.name", "operator": "NotIn", "values": [name]}
+        for name in dict.fromkeys(nodes)
+        if name
+    ]
+    if not excluded:
         return affinity
-    not_there = {"key": "metadata.name", "operator": "NotIn", "values": [node]}
     by_node = affinity.get("nodeAffinity") or {}
     required = by_node.get(_REQUIRED) or {}
     terms = [
-        {**term, "matchFields": [*(term.get("matchFields") or ()), not_there]}
+        {**term, "matchFields": [*(term.get("matchFields") or ()), *excluded]}
         for term in required.get("nodeSelectorTerms") or [{}]
     ]
     required = {**required, "nodeSelectorTerms": terms}

@@ -5,7 +5,7 @@ its owner, so that koordinator's scheduler gives the place to the replacement. I
 job, with which the garbage collector deletes it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import quote
@@ -16,7 +16,8 @@ from reactive_desched.errors import RequestRejected
 from reactive_desched.kube.client.placeholders import away_from
 from reactive_desched.kube.client.responses import ApiResponse, is_web_page
 from reactive_desched.kube.client.session import Transport
-from reactive_desched.model.migration_jobs import API_VERSION, KIND, MigrationJob
+from reactive_desched.migration.steps import Reserve
+from reactive_desched.model.migration_jobs import API_VERSION, KIND
 from reactive_desched.model.reservations import (
     CREATED_BY,
     CREATOR,
@@ -35,14 +36,14 @@ _JsonObject = dict[str, Any]  # any JSON below the named members
 
 
 async def reserve(
-    session: Transport, job: MigrationJob, template: _JsonObject, pod: _JsonObject, now_ms: int
+    session: Transport, step: Reserve, template: _JsonObject, pod: _JsonObject, now_ms: int
 ) -> _JsonObject:
     """Make the Reservation of a job, or adopt the one that there is; return a reference to it.
 
     `template` is that of the job's `reservationOptions`, empty for none, `pod` the pod as the API
     server has it, `now_ms` milliseconds since the epoch. Raises ClusterError.
     """
-    body = reservation(job, template, pod, now_ms)
+    body = reservation(step, template, pod, now_ms)
     name = body["metadata"]["name"]
     made = await session.request("POST", PATH, body=msgspec.json.encode(body))
     if made.status == HTTPStatus.CONFLICT:  # an earlier request has made it
@@ -72,10 +73,9 @@ async def give_up(session: Transport, kept: Reservation) -> None:
     _body_unless_gone(reply, kept.name)
 
 
-def reservation(
-    job: MigrationJob, template: _JsonObject, pod: _JsonObject, now_ms: int
-) -> _JsonObject:
+def reservation(step: Reserve, template: _JsonObject, pod: _JsonObject, now_ms: int) -> _JsonObject:
     """Return the Reservation of a job, as koordinator's controller makes it."""
+    job = step.job
     meta, spec = template.get("metadata") or {}, template.get("spec") or {}
     labels = {**(meta.get("labels") or {}), CREATED_BY: CREATOR, ORDER_LABEL: str(now_ms)}
     owner = {"apiVersion": API_VERSION, "kind": KIND, "name": job.name, "uid": job.uid}
@@ -93,7 +93,7 @@ def reservation(
         },
         "spec": {
             **spec,
-            "template": _pod_template(spec.get("template") or _template_of(pod), pod),
+            "template": _pod_template(spec.get("template") or _template_of(pod), pod, step.avoided),
             "owners": spec.get("owners") or _owners(pod),
             "allocateOnce": True,
             **lasts,
@@ -111,11 +111,11 @@ def _template_of(pod: _JsonObject) -> _JsonObject:
     return {"metadata": meta, "spec": pod["spec"]}
 
 
-def _pod_template(template: _JsonObject, pod: _JsonObject) -> _JsonObject:
-    """Return a template that fits no node but another than the pod's."""
+def _pod_template(template: _JsonObject, pod: _JsonObject, avoided: Iterable[str]) -> _JsonObject:
+    """Return a template that fits no node but another than the pod's and those to avoid."""
     spec = {key: part for key, part in (template.get("spec") or {}).items() if key != "nodeName"}
     node = pod["spec"].get("nodeName", "")
-    affinity = away_from(node, spec.get("affinity") or {})
+    affinity = away_from((node, *avoided), spec.get("affinity") or {})
     return {**template, "spec": {**spec, **({"affinity": affinity} if affinity else {})}}
 
 
