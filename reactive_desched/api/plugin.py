@@ -114,6 +114,13 @@ class View(Protocol):
         """
         ...
 
+    def replicas_wanted(self, owner_uid: str, /) -> int | None:
+        """Return how many pods the Deployment or StatefulSet of this uid wants; None if not known.
+
+        The uid may be that of a ReplicaSet, whose Deployment is asked.
+        """
+        ...
+
     def passes_pre_eviction(self, pod: Pod) -> bool:
         """Say whether the pod passes what the evictor checks last (upstream's PreEvictionFilter).
 

@@ -33,6 +33,7 @@ from reactive_desched.state.indexes.replica_spread import (
     ReplicaSpreadChanged,
     replica_groups,
 )
+from reactive_desched.state.indexes.terminating_pods import TerminatingPods
 
 
 class DuplicatesArgs(NamespacedArgs):
@@ -65,7 +66,7 @@ class DuplicatesPlugin(BalancePlugin[ReplicaGroup, DuplicatesArgs]):
     """
 
     name = "RemoveDuplicates"
-    indexes = (ReplicaSpread, EmptiedNodes)
+    indexes = (ReplicaSpread, EmptiedNodes, TerminatingPods)
     reacts_to = (Resynced, ReplicaSpreadChanged, EmptiedNodesChanged, PodEvictabilityChanged)
     sweep_filters = SweepFilters.NONE
 
@@ -89,6 +90,8 @@ class DuplicatesPlugin(BalancePlugin[ReplicaGroup, DuplicatesArgs]):
 
         Protected pods count. So do pods that are leaving and pods that have no node yet, and after
         an eviction the pod that will be created: else each eviction would lower the share of all.
+        Pods that are leaving do not count beyond what a Deployment or StatefulSet wants: their
+        replacements are there already, or it was scaled down.
         """
         pods_by_node = view.index(ReplicaSpread).pods_by_node(subject)
         replicas = _Replicas(unscheduled=pods_by_node.get(UNSCHEDULED, 0))
@@ -102,6 +105,9 @@ class DuplicatesPlugin(BalancePlugin[ReplicaGroup, DuplicatesArgs]):
                         replicas.add(pod, self._evictability(pod, view))
         if awaited := _awaited_pods(subject, replicas, view):
             replicas.total += awaited
+            yield RequeueAfter(_LOOK_AGAIN_S)
+        if surplus := _leaving_surplus(subject, replicas, view):
+            replicas.total -= surplus
             yield RequeueAfter(_LOOK_AGAIN_S)
         yield from self._even_out(subject, replicas, view, view.index(EmptiedNodes).names)
 
@@ -305,6 +311,17 @@ def _awaited_pods(group: ReplicaGroup, replicas: "_Replicas", view: View) -> int
         if group in replica_groups(pod) and view.pod_and_node(pod.uid) is None
     }
     return max(0, len(gone) - replicas.unscheduled)
+
+
+def _leaving_surplus(group: ReplicaGroup, replicas: "_Replicas", view: View) -> int:
+    """Count the pods that are leaving beyond the number that the workload wants."""
+    terminating = view.index(TerminatingPods).pods_of(group.namespace)
+    leaving = sum(group in replica_groups(pod) for pod in terminating)
+    owner_uids = replicas.owner_uids(group)
+    if not leaving or len(owner_uids) != 1:
+        return 0
+    wanted = view.replicas_wanted(*owner_uids)
+    return 0 if wanted is None else min(leaving, max(0, replicas.total - wanted))
 
 
 def _possible_nodes(pods: Iterable[Pod], spread: ReplicaSpread) -> Collection[str]:

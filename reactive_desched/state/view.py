@@ -8,6 +8,7 @@ from reactive_desched.model.labels import Selector
 from reactive_desched.model.objects import Deployment, Node, Pod, PodKey, StatefulSet, Workload
 from reactive_desched.model.subjects import NodeOrPod, PodSubject
 from reactive_desched.state.cluster import ClusterState
+from reactive_desched.state.indexes.owners import replicas_wanted
 
 
 class ClusterView:
@@ -101,6 +102,10 @@ class ClusterView:
     def workload(self, uid: str, /) -> Workload | None:
         """Return the Deployment or StatefulSet of that uid, where there is one."""
         return self._deployments.get(uid) or self._stateful_sets.get(uid)
+
+    def replicas_wanted(self, owner_uid: str, /) -> int | None:
+        """Return how many pods a workload wants, by it or by its ReplicaSet; None if not known."""
+        return replicas_wanted(owner_uid, self)
 
     def is_readable(self, resource: str) -> bool:
         """Say whether the API server lets us list it: else a missing object means nothing."""

@@ -10,7 +10,14 @@ from msgspec.structs import replace
 
 from reactive_desched.model.decisions import Decision, Evict, Refuse
 from reactive_desched.model.findings import AllNodesBut, Finding
-from reactive_desched.model.objects import Node, OwnerReference, Pod, PodStatus
+from reactive_desched.model.objects import (
+    Deployment,
+    Node,
+    OwnerReference,
+    Pod,
+    PodStatus,
+    ReplicaSet,
+)
 from reactive_desched.plugins.duplicates import DuplicatesArgs, DuplicatesPlugin
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.state.indexes.replica_spread import ReplicaGroup
@@ -146,6 +153,27 @@ def test_a_pod_on_its_way_counts_so_that_no_other_is_evicted_for_its_place(more:
     cluster.remove(more)
 
     assert cluster.flagged() == {"mid"}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "names"),
+    [
+        pytest.param(2, ["mid"], id="its replacement is there, or it is one too many"),
+        pytest.param(3, [], id="its replacement is yet to come"),
+    ],
+)
+def test_a_pod_that_is_leaving_counts_only_as_one_of_those_that_are_wanted(
+    wanted: int, names: list[str]
+) -> None:
+    deployment = OwnerReference("Deployment", "web", "d-web", controller=True)
+    leaving = replace(replica("leaving", on="n2"), deletion_s=1)
+    cluster = scenario(N1, N2, OLD, YOUNG, leaving)  # 3 on 2 nodes: a share of 2
+    cluster.state.upsert(ReplicaSet("owner-web", controller=deployment))
+    cluster.state.upsert(Deployment("default", "web", "d-web", replicas=wanted))
+
+    found = [each.pod.name for each in cluster.evaluate(WEB) if isinstance(each, Finding)]
+
+    assert found == names
 
 
 def test_a_terminating_pod_is_no_duplicate() -> None:

@@ -12,7 +12,7 @@ from reactive_desched.model.objects import (
     StatefulSet,
     Workload,
 )
-from reactive_desched.state.indexes.owners import OwnerSizeChanged
+from reactive_desched.state.indexes.owners import OwnerSizeChanged, replicas_wanted
 
 OwnerUid = str
 
@@ -49,12 +49,7 @@ class LivingReplicas(Index):
 
         It is the owner itself or controls it.
         """
-        replica_set = self._cluster.store(ReplicaSet).get(owner_uid)
-        controller = None if replica_set is None else replica_set.controller
-        uid = owner_uid if controller is None else controller.uid
-        store = self._cluster.store
-        workload = store(Deployment).get(uid) or store(StatefulSet).get(uid)
-        return None if workload is None else workload.replicas
+        return replicas_wanted(owner_uid, self._cluster)
 
     def on_pod(self, old: Pod | None, new: Pod | None) -> Iterable[Change]:
         """Follow a pod that appeared, disappeared, terminates, has ended, or has other owners."""

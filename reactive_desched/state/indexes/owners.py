@@ -7,11 +7,13 @@ from reactive_desched.api.index import Cluster, Index
 from reactive_desched.model.changes import Change
 from reactive_desched.model.objects import (
     ClusterObject,
+    Deployment,
     IntermediateOwner,
     Job,
     OwnerReference,
     Pod,
     ReplicaSet,
+    StatefulSet,
     controller_of,
 )
 from reactive_desched.model.wakes import ChangeTypes, WakeOn
@@ -94,6 +96,18 @@ class OwnerIndex(Index):
         cluster = self._cluster
         owner = cluster.store(ReplicaSet).get(uid) or cluster.store(Job).get(uid)
         return None if owner is None else owner.controller
+
+
+def replicas_wanted(owner_uid: str, cluster: Cluster) -> int | None:
+    """Return how many pods the Deployment or StatefulSet wants that is an owner, or controls it.
+
+    None where none is known.
+    """
+    replica_set = cluster.store(ReplicaSet).get(owner_uid)
+    controller = None if replica_set is None else replica_set.controller
+    uid = owner_uid if controller is None else controller.uid
+    workload = cluster.store(Deployment).get(uid) or cluster.store(StatefulSet).get(uid)
+    return None if workload is None else workload.replicas
 
 
 class ReplicaCounts(Index):
