@@ -12,6 +12,7 @@ from reactive_desched.model.objects import Pod, PodKey
 from reactive_desched.model.opt_outs import evict_wish, is_set
 from reactive_desched.primitives.counts import format_count
 from reactive_desched.state.indexes.living_replicas import LivingReplicas
+from reactive_desched.state.indexes.owners import ReplicaCounts
 from reactive_desched.state.view import ClusterView
 
 
@@ -21,7 +22,7 @@ def controller_rules(in_flight: Callable[[Pod], Collection[PodKey]]) -> EvictorR
     `in_flight` returns the pods of a pod's controller whose eviction was decided and that the
     cluster state shows as if they stayed.
     """
-    replicas = ReplicaRule(count_living, (LivingReplicas,), in_flight)
+    replicas = ReplicaRule(count_living, (LivingReplicas, ReplicaCounts), in_flight)
     return EvictorRules(evict_wish, is_set, replicas)
 
 
@@ -29,9 +30,13 @@ def count_living(pod: Pod, view: ClusterView, leaving: Collection[PodKey]) -> Re
     """Count the pods of a pod's owner that stay, and no more than the owner wants.
 
     Of a Ready pod the Ready ones count, as they are what is left when it goes; the pods of a Job do
-    not stand in for each other, so all that have not ended count.
+    not stand in for each other, so all that have not ended count. A pod that has ended serves no
+    more: of it every pod counts, as upstream.
     """
     owner, replicas = pod.owners[0], view.index(LivingReplicas)
+    if pod.has_ended:
+        every = view.index(ReplicaCounts).count(owner.uid)
+        return ReplicaCount(every, f"has {format_count(every, 'pod')}")
     only_ready = pod.status.is_ready and owner.kind not in WITHOUT_REPLICAS
     there = replicas.ready(owner.uid) if only_ready else replicas.living(owner.uid)
     known = filter(None, map(view.pod, leaving))

@@ -78,6 +78,8 @@ TWO = {"minReplicas": 2}
         ),
         pytest.param(change(WEB, status=UNREADY), [], False, id="one alone, Ready or not"),
         pytest.param(change(WEB, status=UNREADY), [LEAVING], False, id="one alone, one leaving"),
+        pytest.param(change(WEB, status=PodStatus("Failed")), [pod("b")], True, id="it has failed"),
+        pytest.param(change(WEB, status=PodStatus("Failed")), [], False, id="one that has failed"),
         pytest.param(
             pod("a", on="n1", owner="Job/sums"),
             [pod("b", on="n2", owner="Job/sums", status=UNREADY)],
