@@ -190,15 +190,6 @@ class UtilizationRule(Struct, frozen=True):
             return self.tracked
         return tuple(resource for resource in self.tracked if capacity_of(node, resource))
 
-    def percent_on(self, node: Node, used: ResourceList) -> dict[str, float]:
-        """Return the use of the resources with thresholds that is known, in per cent."""
-        limited = [resource for resource, _ in self.low]
-        found = percentages(used, node, limited)
-        if not self.as_upstream or len(found) == len(limited):
-            return found
-        offered = {r: 0.0 for r in limited if r in used and capacity_of(node, r) is not None}
-        return {**offered, **found}
-
     def is_open(self, node: Node) -> bool:
         """Say whether pods may be moved to the node: it is not cordoned, and will stay."""
         return not node.unschedulable and (self.as_upstream or not is_being_emptied(node))

@@ -28,6 +28,8 @@ from reactive_desched.model.utilization import (
     Percentages,
     Thresholds,
     UtilizationRule,
+    capacity_of,
+    percentages,
 )
 
 _UNIT: Final = 2.0**-64
@@ -262,7 +264,7 @@ class NodeUtilization(Index):
         concerned = self._takes_part(name)
         self._stale.discard(name)
         old, info = self._uses.pop(name, None), self._cluster.node_info(name)
-        new = None if info is None else self._measure(info)
+        new = None if info is None else self._measure(info, old)
         if self._means is not None:
             before, after = (None if s is None else s.percent for s in (old, new))
             self._means.replace(name, before or {}, after or {})
@@ -281,22 +283,42 @@ class NodeUtilization(Index):
     def _takes_part(self, name: str) -> bool:
         return name in self._sources or name in self._destinations
 
-    def _measure(self, info: NodeInfo) -> NodeUse | None:
-        """Return how an eligible node stands, not classified yet."""
+    def _measure(self, info: NodeInfo, old: NodeUse | None = None) -> NodeUse | None:
+        """Return how an eligible node stands, not classified yet.
+
+        `old` is how it stood before; what counts on a node stays while the node does.
+        """
         node = info.node
-        if node is None or not info.eligible or not self.rule.is_about(node):
+        if node is None or not info.eligible:
             return None
-        counted, sample = self.rule.counted_on(node), None
+        is_same = old is not None and old.node is node and bool(old.used)
+        if not is_same and not self.rule.is_about(node):
+            return None
+        counted = old.used if old is not None and is_same else self.rule.counted_on(node)
+        sample = None
         if self.rule.source == REQUESTS:
             requested = self._requested(info)
             used = {resource: requested.get(resource, 0) for resource in counted}
         else:
             sample = self._cluster.store(NodeUsage).get(f"{self.rule.source}/{info.name}")
             used = _measured(sample, info.requested.get(PODS, 0), counted)
-        return NodeUse(node, used, self.rule.percent_on(node, used), sample=sample)
+        return NodeUse(node, used, self._percent(used, node), sample=sample)
+
+    def _percent(self, used: ResourceList, node: Node) -> Percentages:
+        """Return the use of the resources with thresholds that is known.
+
+        As upstream counts, that is 0 of those of which the node offers none.
+        """
+        limited = self._limited
+        percent = percentages(used, node, limited)
+        if len(percent) == len(limited) or not self.rule.as_upstream:
+            return percent
+        none_of = {r: 0.0 for r in limited if r in used and capacity_of(node, r) is not None}
+        return {**none_of, **percent}
 
     def _requested(self, info: NodeInfo) -> ResourceList:
-        return info.requested if self.rule.as_upstream else info.held
+        requests_alone = not info.resize_delta or self.rule.as_upstream
+        return info.requested if requests_alone else info.held
 
     def _follow_means(self) -> bool:
         """Let the thresholds follow the means; say whether they have changed."""
@@ -348,7 +370,7 @@ class NodeUtilization(Index):
         if not came or self.rule.is_source(use.node, node_class):
             return None
         own = self._without(use, [pod for pod, _ in came])
-        own_class = self.thresholds.classify(self.rule.percent_on(use.node, own))
+        own_class = self.thresholds.classify(self._percent(own, use.node))
         is_destination = self.rule.is_destination(use.node, own_class)
         return min(since_s for _, since_s in came) if is_destination else None
 
