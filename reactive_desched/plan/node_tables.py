@@ -1,9 +1,9 @@
 """Builds the tables of nodes, from the tables of plugins and the decisions of a sweep."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from math import isfinite
-from typing import Any
+from typing import Any, Final
 
 from reactive_desched.api.balance_plugin import BalancePlugin
 from reactive_desched.api.index import NodeInfo
@@ -32,6 +32,7 @@ from reactive_desched.plan.rule_table import (
 )
 from reactive_desched.plan.snapshot import Snapshot
 from reactive_desched.policy.policy import Policy
+from reactive_desched.primitives.counts import format_count
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.view import ClusterView
 from reactive_desched.usage.metrics_api import KUBERNETES_METRICS
@@ -39,6 +40,8 @@ from reactive_desched.usage.metrics_api import KUBERNETES_METRICS
 __all__ = ["rule_tables"]
 
 _ALL = 100.0
+MAX_REASONS: Final = 3
+"""So many reasons are named for which gates hold all pods that a plugin would move."""
 
 
 def rule_tables(
@@ -53,10 +56,10 @@ def rule_tables(
 
     `now_s` is in seconds since the epoch. The result is that of a preview over the same.
     """
-    state, decisions = snapshot.build_state(policy.node_selector), result.decisions
+    state = snapshot.build_state(policy.node_selector)
     for moved in result.moved_before:
         state.upsert(moved)
-    builder = _Builder(state, now_s, mode, _count_moves(decisions))
+    builder = _Builder(state, now_s, mode, result.decisions)
     return tuple(
         builder.build(profile.name, plugin.name, table)
         for profile, view in zip(
@@ -107,11 +110,16 @@ class _Builder:
     """Puts a plugin's table beside the requests and the measured use of every node."""
 
     def __init__(
-        self, state: ClusterState, now_s: float, mode: PlanMode, moves: MovesByNode
+        self,
+        state: ClusterState,
+        now_s: float,
+        mode: PlanMode,
+        decisions: Sequence[PlannedDecision],
     ) -> None:
         self._now_s = now_s
         self._mode = mode
-        self._moves = moves
+        self._decisions = decisions
+        self._moves = _count_moves(decisions)
         self._infos = sorted(
             (info for info in state.node_infos() if info.node is not None),
             key=lambda info: info.name,
@@ -135,11 +143,26 @@ class _Builder:
             written=_pairs(table.written),
             means=table.means,
             in_force=_pairs(table.thresholds),
-            obstacles=tuple(table.obstacles),
+            obstacles=(*table.obstacles, *self._blocked(profile, plugin, classified)),
             classes=_count_classes(rows),
             moves=_counts(sum(moves.values(), Counter())),
             nodes=rows,
         )
+
+    def _blocked(self, profile: str, plugin: str, nodes: Collection[str]) -> Iterator[str]:
+        """Say by what findings are blocked, if all of them are."""
+        found = [
+            each
+            for each in self._decisions
+            if (each.profile, each.plugin) == (profile, plugin) and each.node in nodes
+        ]
+        if any(each.action == "Evict" for each in found):
+            return
+        messages = {each.reason: each.rejections[0].message for each in found if each.rejections}
+        counts = Counter(each.reason for each in found)
+        for reason, count in counts.most_common(MAX_REASONS):
+            pods = format_count(count, "pod", "is", "are")
+            yield f"{pods} held by a gate ({reason}): {messages.get(reason, '')}"
 
     def _row(
         self, info: NodeInfo, node: ClassifiedNode | None, table: NodeTable, moves: Counter[str]

@@ -438,3 +438,15 @@ def test_a_pod_in_a_resize_counts_as_its_spec_in_a_sweep_and_as_it_is_held_by_th
     for mode, share in ((PlanMode.RUN, 50.0), (PlanMode.ONCE, 25.0), (PlanMode.UPSTREAM, 25.0)):
         cpu = row(table_of(world, rule, objects, mode=mode), "n1").resources["cpu"]
         assert (cpu.counted_percent, cpu.requested_percent) == (share, share)
+
+
+def test_where_gates_hold_all_that_would_move_an_obstacle_says_so(
+    world: Any, golden: Golden
+) -> None:
+    rule = json.loads(policy("LowNodeUtilization", **FIXED))
+    rule["maxNoOfPodsToEvictPerNode"] = 0
+    (obstacle,) = table_of(world, json.dumps(rule)).obstacles
+    assert obstacle == golden()
+
+    rule["maxNoOfPodsToEvictPerNode"] = 1
+    assert table_of(world, json.dumps(rule)).obstacles == ()

@@ -1,9 +1,13 @@
 """LowNodeUtilization by the simulator's metrics-server: the whole program, over HTTP."""
 
+import json
 import time
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -98,22 +102,85 @@ def test_a_sweep_measures_once_and_evicts(cluster: Any, controller: Callable[...
     assert "LowNodeUtilization evicts nothing" not in program.output
 
 
+def by_query(policy: Path, url: str) -> None:
+    """Let the policy go by a query to Prometheus instead."""
+    source = "{source: Prometheus, prometheus: {query: up}}"
+    text = (
+        policy.read_text(encoding="utf-8")
+        .replace("metricsUtilization: {source: KubernetesMetrics}", f"metricsUtilization: {source}")
+        .replace("cpu:", "MetricResource:")
+        .replace(
+            "{source: KubernetesMetrics}", f"{{source: Prometheus, prometheus: {{url: '{url}'}}}}"
+        )
+    )
+    policy.write_text(text, encoding="utf-8")
+
+
+@contextmanager
+def prometheus(*series: tuple[str, float]) -> Iterator[str]:
+    """Answer every query with these series: a label `instance`, and a value."""
+
+    class Answer(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            result = [
+                {"metric": {"instance": name}, "value": [time.time(), str(value)]}
+                for name, value in series
+            ]
+            answer = {"status": "success", "data": {"resultType": "vector", "result": result}}
+            body = json.dumps(answer).encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: Any) -> None:
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answer) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("series", "named"),
+    [
+        pytest.param(
+            [("node-1", 0.9), ("node-1", 0.1), ("node-2", 0.1)], "node-1", id="two of one node"
+        ),
+        pytest.param([("10.0.0.1:9100", 0.9), ("10.0.0.2:9100", 0.1)], "10.0.0.1:9100", id="ports"),
+    ],
+)
+def test_run_names_series_that_do_not_say_what_nodes_use(
+    cluster: Any,
+    controller: Callable[..., Any],
+    policy: Path,
+    series: list[tuple[str, float]],
+    named: str,
+) -> None:
+    del cluster
+    with prometheus(*series) as url:
+        by_query(policy, url)
+        program = controller()
+        base = program.url
+        program.wait_until(lambda: "cannot measure" in program.output)
+        with urllib.request.urlopen(f"{base}/readyz?verbose", timeout=10) as reply:
+            (line,) = (
+                line for line in reply.read().decode().splitlines() if "measured-use" in line
+            )
+        assert program.stop() == 0
+
+    assert line.startswith("[!]measured-use: Prometheus/up: ")
+    assert named in line
+    assert "evicted " not in program.output
+
+
 def test_a_sweep_says_once_why_nothing_is_measured(
     cluster: Any, controller: Callable[..., Any], policy: Path
 ) -> None:
     del cluster
-    by_query = "{source: Prometheus, prometheus: {query: up}}"
-    text = (
-        policy.read_text(encoding="utf-8")
-        .replace(
-            "metricsUtilization: {source: KubernetesMetrics}", f"metricsUtilization: {by_query}"
-        )
-        .replace("cpu:", "MetricResource:")
-        .replace(
-            "{source: KubernetesMetrics}", f"{{source: Prometheus, prometheus: {{url: '{URL}'}}}}"
-        )
-    )
-    policy.write_text(text, encoding="utf-8")
+    by_query(policy, URL)
     program = controller("--once")
 
     assert program.process.wait(60) == 0
