@@ -49,7 +49,7 @@ from reactive_desched.state.indexes.node_utilization import (
     NodeUtilization,
     NodeUtilizationChanged,
 )
-from reactive_desched.state.indexes.replica_places import ReplicaPlaces, ReplicaPlacesChanged
+from reactive_desched.state.indexes.replica_places import ReplicaPlaces
 
 RESERVED_RECHECK_S: Final = 60.0
 """A plan that ended while capacity was reserved for replacements is made anew after so long."""
@@ -117,7 +117,6 @@ class DrainingPlugin(BalancePlugin[str, ArgsT]):
     reacts_to = (
         Resynced,
         NodeUtilizationChanged,
-        ReplicaPlacesChanged,
         PodEvictabilityChanged,
         PodMetadataChanged,  # the annotation prefer-no-eviction puts pods last
     )
@@ -174,17 +173,11 @@ class DrainingPlugin(BalancePlugin[str, ArgsT]):
         return not isinstance(change, NodeUtilizationChanged) or change.rule == self.rule
 
     def subjects(self, change: Change, view: View) -> Iterable[str]:
-        """Name the pool; not for pods on other nodes than the sources, nor for their workloads."""
-        if not isinstance(change, PodChange | ReplicaPlacesChanged):
-            return (POOL,)
-        pool = view.index(NodeUtilization, self.rule)
-        if not pool.can_act:
-            return ()
+        """Name the pool; not for pods on other nodes than the sources."""
         if isinstance(change, PodChange):
-            return (POOL,) if change.pod.node in pool.sources() else ()
-        nodes = view.index(ReplicaPlaces).spread_over(change)
-        is_concerned = nodes is None or not pool.sources().keys().isdisjoint(nodes)
-        return (POOL,) if is_concerned else ()
+            pool = view.index(NodeUtilization, self.rule)
+            return (POOL,) if pool.can_act and change.pod.node in pool.sources() else ()
+        return (POOL,)
 
     def describe(self, pod: Pod, view: View) -> str:
         """Say how the pod's node stands beside the thresholds, and what keeps pods from moving."""

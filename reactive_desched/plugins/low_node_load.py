@@ -34,7 +34,7 @@ from reactive_desched.state.indexes.node_loads import (
     NodeLoads,
     PoolClasses,
 )
-from reactive_desched.state.indexes.replica_places import ReplicaPlaces, ReplicaPlacesChanged
+from reactive_desched.state.indexes.replica_places import ReplicaPlaces
 
 EVERY_POOL: Final = "every pool"
 """The one subject: a node that one pool has handled is left out by the next."""
@@ -58,7 +58,7 @@ class LowNodeLoadPlugin(BalancePlugin[str, LowNodeLoadArgs]):
 
     name = "LowNodeLoad"
     indexes = (NodeLoads, ReplicaPlaces)
-    reacts_to = (Resynced, NodeLoadChanged, ReplicaPlacesChanged, PodEvictabilityChanged)
+    reacts_to = (Resynced, NodeLoadChanged, PodEvictabilityChanged)
 
     def __init__(self, args: LowNodeLoadArgs) -> None:
         super().__init__(args)
@@ -76,11 +76,6 @@ class LowNodeLoadPlugin(BalancePlugin[str, LowNodeLoadArgs]):
         if isinstance(change, PodEvictabilityChanged):
             loads = (view.index(NodeLoads, pool.rule) for pool in self._pools)
             if not any(each.is_source(change.pod.node) for each in loads):
-                return ()
-        if isinstance(change, ReplicaPlacesChanged):
-            loads = (view.index(NodeLoads, pool.rule) for pool in self._pools)
-            nodes = view.index(ReplicaPlaces).spread_over(change)
-            if not any(each.has_sources_among(nodes) for each in loads):
                 return ()
         return (EVERY_POOL,)
 

@@ -29,6 +29,7 @@ from reactive_desched.model.node_load import (
 from reactive_desched.model.objects import ClusterObject, Pod
 from reactive_desched.model.resources import ResourceList
 from reactive_desched.model.usage import NodeMetric
+from reactive_desched.state.indexes.replica_places import ReplicaPlaces, changes_domains
 
 SOURCES: Final = (LoadClass.HIGH, LoadClass.PROD_HIGH)
 """The classes of nodes that give pods away."""
@@ -87,6 +88,7 @@ class NodeLoads(Index):
         zeros = (0.0,) * len(self._rule.resources)
         self._no_means = Means(zeros, zeros) if self._rule.deviation else None
         self._metrics = cluster.store(NodeMetric)
+        self._places = cluster.index(ReplicaPlaces) if args.follows_pods else None
         self._moved = {m.node: m for m in cluster.store(MovedPods) if m.plugin == FILLED_BY}
         self._selected: set[str] = set()
         self._loaded: dict[str, LoadedNode] = {}
@@ -150,10 +152,6 @@ class NodeLoads(Index):
         loaded = self._loaded.get(node)
         return loaded is not None and (self._rule.deviation or loaded.load_class in SOURCES)
 
-    def has_sources_among(self, nodes: Collection[str] | None) -> bool:
-        """Say whether one of these nodes gives pods away; of all nodes for None."""
-        return self._has_sources and (nodes is None or any(map(self.is_source, nodes)))
-
     def answers(self) -> object:
         """Return every measured node, and which nodes are selected."""
         self._catch_up()
@@ -165,8 +163,12 @@ class NodeLoads(Index):
         """Follow which pods are on a node, which of them may leave, and what they request."""
         before, after = "" if old is None else old.node, "" if new is None else new.node
         if before and after and before != after:
-            return [*self._follow_pod(before, old, None), *self._follow_pod(after, None, new)]
-        return self._follow_pod(before or after, old, new)
+            changes = (*self._follow_pod(before, old, None), *self._follow_pod(after, None, new))
+        else:
+            changes = (*self._follow_pod(before or after, old, new),)
+        if changes or not (self._has_sources and self._concerns_sources(old, new)):
+            return changes
+        return (NodeLoadChanged(before or after),)
 
     def on_pod_status(self, old: Pod, new: Pod) -> Iterable[Change]:
         """Follow which pods are production pods, and in which order those of a node leave."""
@@ -176,8 +178,12 @@ class NodeLoads(Index):
 
     def on_node(self, old: NodeState | None, new: NodeState | None) -> Iterable[Change]:
         """Follow which nodes are eligible and selected, what they have, and their taints."""
-        state = old if new is None else new
-        return () if state is None else self._follow(state.node.name, always=True)
+        if (state := old if new is None else new) is None:
+            return ()
+        changes = (*self._follow(state.node.name, always=True),)
+        if changes or self._places is None or not (self._has_sources and changes_domains(old, new)):
+            return changes
+        return (NodeLoadChanged(state.node.name),)
 
     def on_object(self, old: ClusterObject | None, new: ClusterObject | None) -> Iterable[Change]:
         """Follow the measurements, and the pods that the plugin moved."""
@@ -249,6 +255,17 @@ class NodeLoads(Index):
         del self._running[name]
         by_now = self._classified(running.load(), loaded.limits)
         return self._replace(name, loaded, by_now, always=always)
+
+    def _concerns_sources(self, old: Pod | None, new: Pod | None) -> bool:
+        """Say whether the workload of a pod elsewhere has pods on nodes that give pods away."""
+        if self._places is None:
+            return False
+        if self._rule.deviation:
+            return self._places.shares_nodes(old, new, self._loaded)
+        return any(
+            self._places.shares_nodes(old, new, self._by_class[load_class])
+            for load_class in SOURCES
+        )
 
     def _catch_up(self) -> None:
         for _ in self.catch_up():

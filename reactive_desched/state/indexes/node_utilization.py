@@ -31,6 +31,7 @@ from reactive_desched.model.utilization import (
     capacity_of,
     percentages,
 )
+from reactive_desched.state.indexes.replica_places import ReplicaPlaces, changes_domains
 
 _UNIT: Final = 2.0**-64
 """Percentages are summed as whole numbers of this, so that their order does not matter."""
@@ -50,7 +51,8 @@ class NodeUtilizationChanged(NodeChange, frozen=True, gc=False):
 class NodeUtilization(Index):
     """The class of every eligible node by one rule: which give pods, and which take them.
 
-    A change is announced only while there are nodes that give pods and nodes that take them.
+    A change is announced only while there are nodes that give pods and nodes that take them: of
+    one of these nodes, or of pods elsewhere whose workload has some on nodes that give pods.
     `thresholds` are those in force: with `deviation` they follow the means. A node that the rule's
     plugin fills, by the pods stored as `MovedPods`, takes pods as long as it would without these,
     and is not above its high thresholds: what else comes to it or leaves it decides.
@@ -72,6 +74,7 @@ class NodeUtilization(Index):
         self._destination_names: frozenset[str] | None = None
         self._unknown: set[str] = set()
         self._stale: set[str] = set()
+        self._places = None if args.as_upstream else cluster.index(ReplicaPlaces)
         self._filled_by = "" if args.as_upstream else args.filled_by
         self._moved = {m.node: m for m in cluster.store(MovedPods) if m.plugin == self._filled_by}
         self._means = _Means(self._limited) if args.deviation else None
@@ -204,13 +207,23 @@ class NodeUtilization(Index):
         before = "" if old is None else old.node
         after = "" if new is None else new.node
         if before and after and before != after:
-            return (*self._follow_pods(before), *self._follow_pods(after))
-        return self._follow_pods(before or after)
+            changes = (*self._follow_pods(before), *self._follow_pods(after))
+        else:
+            changes = self._follow_pods(before or after)
+        if changes or self._places is None or not self.can_act:
+            return changes
+        if not self._places.shares_nodes(old, new, self._sources):
+            return ()
+        return (NodeUtilizationChanged(before or after, self.rule),)
 
     def on_node(self, old: NodeState | None, new: NodeState | None) -> tuple[Change, ...]:
         """Follow capacity, taints, cordons, and which nodes are eligible."""
-        state = old if new is None else new
-        return () if state is None else self._follow(state.node.name)
+        if (state := old if new is None else new) is None:
+            return ()
+        changes = self._follow(state.node.name)
+        if changes or self._places is None or not (self.can_act and changes_domains(old, new)):
+            return changes
+        return (NodeUtilizationChanged(state.node.name, self.rule),)
 
     def on_object(self, old: ClusterObject | None, new: ClusterObject | None) -> tuple[Change, ...]:
         """Follow the samples of the rule's source, and the pods that its plugin moved."""
