@@ -1,0 +1,40 @@
+"""Small clusters that people reported, each with what must come out of it.
+
+They stand beside the repository, with the program that checks them; where they do not, one test is
+skipped and says so.
+"""
+
+import importlib.util
+import sys
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+FOLDER = Path(__file__).parent.parent.parent / "shared" / "cases"
+CASES = sorted(FOLDER.glob("*/case.json"))
+COMMAND = [sys.executable, "-m", "reactive_desched"]
+
+
+@cache
+def checker() -> ModuleType:
+    """Load what judges an answer, from beside the cases."""
+    spec = importlib.util.spec_from_file_location("check_cases", FOLDER / "check_cases.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.skipif(bool(CASES), reason="the cases are there")
+def test_the_cases_stand_beside_the_repository() -> None:
+    pytest.skip(f"no cases at {FOLDER}: what people reported is not checked")
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.parent.name)
+def test_a_reported_cluster_is_answered_as_its_case_says(case: Path) -> None:
+    _, faults, _ = checker().check(COMMAND, case.parent)
+
+    assert not faults
