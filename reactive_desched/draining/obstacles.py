@@ -6,7 +6,7 @@ A plan passes over such pods without a finding, so it is found out again where a
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from itertools import islice
+from heapq import nsmallest
 from typing import Final, NamedTuple
 
 from reactive_desched.api.plugin import View
@@ -45,6 +45,7 @@ class Destinations(ABC):
     def __init__(self, view: View, nodes: Mapping[str, Node]) -> None:
         self.view = view
         self.nodes = nodes
+        self.first = nsmallest(MAX_DESTINATIONS, nodes)
 
     @abstractmethod
     def short_of(self, name: str, pod: Pod) -> str:
@@ -161,7 +162,7 @@ class Obstacles:
         if self._general:
             return "; ".join(self._general)
         refusals: dict[str, str] = {}
-        for name in islice(sorted(self._destinations.nodes), MAX_DESTINATIONS):
+        for name in self._destinations.first:
             if not (why := self._destinations.refusal(name, pod)):
                 return LEAVES_LATER if self._otherwise is None else self._otherwise(pod)
             refusals[name] = f"{why} the pod"
@@ -192,7 +193,7 @@ class Obstacles:
 
     def _without_place(self, movable: Sequence[Pod]) -> Iterator[str]:
         """Name the nodes that take none of these pods, and count the pods that no node takes."""
-        names = sorted(self._destinations.nodes)[:MAX_DESTINATIONS]
+        names = self._destinations.first
         pods = movable[: MAX_PAIRS // max(1, len(names))]
         refused: dict[str, Counter[str]] = {name: Counter() for name in names}
         stuck: Counter[tuple[str, str]] = Counter()

@@ -162,9 +162,10 @@ class TopologySpreadPlugin(BalancePlugin[SpreadGroup, TopologySpreadArgs]):
         sizes = cache(lambda group: _all_pods_by_domain(group, view))
 
         def ask(pod: Pod) -> str:
-            if view.is_leaving(pod) or (kept := protected_by(pod, view)) is None:
+            groups = view.index(SpreadGroups).matching(pod)
+            if not groups or view.is_leaving(pod) or (kept := protected_by(pod, view)) is None:
                 return ""
-            for group in view.index(SpreadGroups).matching(pod):
+            for group in groups:
                 domain, counts = _domain_of(pod, group, view), sizes(group)
                 is_restored = any(kind in self.args.constraints for kind in group.declared)
                 if not is_restored or domain is None or domain not in counts:
