@@ -352,9 +352,14 @@ def unready_workload(finding: Finding, inputs: GuardInputs) -> Hold | None:
         return None
     lacking = workload.missing + len(workload.leaving)
     allowed = 0 if workload.is_stateful_set else workload.moving
+    wakes = (*_wakes(workload), *map(WakeOnEviction, workload.leaving))
+    unsteady, number, settles_s = inputs.workloads.unsteady(workload)
+    if lacking <= allowed < lacking + number:
+        message = f"{unsteady} of {workload.owner} is Ready again after several restarts"
+        text = f"{message}; it has to stay so for {settles_s:.0f} s more"
+        return Hold(TOO_FEW_READY, text, wakes, settles_s)
     if lacking <= allowed:
         return None
-    wakes = (*_wakes(workload), *map(WakeOnEviction, workload.leaving))
     wanted = workload.wanted if workload.wanted is not None else workload.ready + workload.unready
     message = f"{workload.ready} of {wanted} pods of {workload.owner} are Ready"
     if workload.leaving:

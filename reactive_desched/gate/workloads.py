@@ -48,6 +48,10 @@ SINGLE_RECHECK_S: Final = 10.0
 """How often a single-replica workload is looked at again that was moved: the Ready pod of a new
 template wakes nothing, nor does one of an earlier process's move."""
 
+SETTLE_S: Final = 60.0
+"""How long a pod that was restarted several times must be Ready again to count as Ready: one that
+fails again and again is so for moments in between."""
+
 ABSENT_RECHECK_S: Final = 60.0
 """How often a workload is looked at again that has fewer pods than it wants: whether they were
 missing all the time, no change says."""
@@ -200,6 +204,20 @@ class Workloads:
             self._moving(owner.uid),
             self._leaving_unseen(own.uid),
         )
+
+    def unsteady(self, workload: WorkloadState) -> tuple[str, int, float]:
+        """Return the Ready pods that may fail again at once: one, how many, and for how long."""
+        index = self._view.index(WorkloadPods)
+        if not (uids := index.unsteady_pods(workload.controller_uid)):
+            return "", 0, 0.0
+        since_s = self._view.now_s - SETTLE_S
+        found = [
+            (pod.ready_since_s - since_s, str(pod))
+            for pod in filter(None, map(self._view.pod, uids))
+            if pod.ready_since_s is not None and pod.ready_since_s > since_s
+        ]
+        left_s, name = max(found, default=(0.0, ""))
+        return name, len(found), left_s
 
     def shortfall(self, workload: WorkloadState, timeout_s: float) -> Shortfall:
         """Return which of the pods that a workload lacks are lost: missing for so many seconds.

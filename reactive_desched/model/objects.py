@@ -32,6 +32,7 @@ GUARANTEED: Final = "Guaranteed"
 
 CRASH_LOOP: Final = "CrashLoopBackOff"
 """What a container waits for that ended, and is restarted after a while."""
+SEVERAL_RESTARTS: Final = 3
 MANY_RESTARTS: Final = 6
 """After so many restarts in a row the kubelet waits for five minutes before the next."""
 
@@ -252,6 +253,11 @@ class PodStatus(Struct, frozen=True, gc=False):
             each.waiting_reason == CRASH_LOOP and each.restart_count >= MANY_RESTARTS
             for each in (*self.containers, *self.init_containers)
         )
+
+    @property
+    def is_unsteady(self) -> bool:
+        """Say whether a container was restarted several times."""
+        return any(each.restart_count >= SEVERAL_RESTARTS for each in self.containers)
 
     def app_containers(self, *, include_init: bool) -> tuple[ContainerStatus, ...]:
         """Return the app containers, and the init containers if asked for; no ephemeral ones."""

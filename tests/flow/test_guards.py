@@ -486,6 +486,31 @@ def approx(seconds: float) -> Any:  # pytest's class has no public name
     return pytest.approx(seconds, abs=2)
 
 
+def restarted(times: int, ready_at: int) -> Pod:
+    main = ContainerStatus("main", restart_count=times)
+    made = change(READY, containers=(main,))
+    return unready_since(ready_at, status=made)
+
+
+@pytest.mark.parametrize(
+    ("sibling", "at_s"),
+    [
+        pytest.param(restarted(5, 95), 155, id="it fails again and again"),
+        pytest.param(restarted(5, 10), 100, id="it is Ready for longer than a minute"),
+        pytest.param(restarted(1, 95), 100, id="it was restarted once"),
+    ],
+)
+async def test_a_pod_that_is_ready_between_two_failures_lets_no_other_go(
+    sibling: Pod, at_s: float
+) -> None:
+    async with controller(only(GuardName.UNREADY_WORKLOADS)).running() as flow:
+        await anyio.sleep(100)
+        flow.sync_and_resume(TAINTED, FREE, *of_five(sibling, wanted=2))
+        await anyio.sleep(HOUR_S)
+
+    assert evicted_at(flow) == approx(at_s)
+
+
 async def test_of_a_stateful_set_a_lost_pod_holds_the_others_until_it_is_gone() -> None:
     broken = change(numbered(0, "n2"), status=UNREADY)
     db = StatefulSet("default", "db", "owner-db", replicas=3)

@@ -30,6 +30,7 @@ from reactive_desched.model.objects import (
     ZONE_LABEL,
     Annotations,
     ClusterObject,
+    ContainerStatus,
     CSINode,
     Deployment,
     Job,
@@ -154,7 +155,10 @@ RESIZE = {"cpu": 700, "memory": 2**29}
 UNSCHEDULABLE = (PodCondition("PodScheduled", "False", "Unschedulable"),)
 STATUSES = {
     (phase, qos, ready): PodStatus(
-        phase, qos_class=qos, conditions=(*conditions, PodCondition("Ready", ready))
+        phase,
+        qos_class=qos,
+        conditions=(*conditions, PodCondition("Ready", ready)),
+        containers=(ContainerStatus("main", restart_count=5 * bool(conditions)),),
     )
     for ready in ("True", "False")
     for phase in ("Running", "Failed")
@@ -409,12 +413,15 @@ EXPECTED: dict[type[Index], Callable[[ClusterState], object]] = {
 }
 
 
-def _pods_by_readiness(state: ClusterState, *, ready: bool) -> dict[str, set[str]]:
+def _pods_by_readiness(
+    state: ClusterState, *, ready: bool, unsteady: bool = False
+) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for each in state.store(Pod):
         owner = controller_of(each.owners)
         is_counted = each.deletion_s is None and each.status.phase == "Running"
-        if owner is not None and is_counted and each.status.is_ready is ready:
+        is_meant = each.status.is_ready is ready and each.status.is_unsteady >= unsteady
+        if owner is not None and is_counted and is_meant:
             found.setdefault(owner.uid, set()).add(each.uid)
     return found
 
@@ -427,6 +434,7 @@ EXPECTED[Gangs] = lambda state: _group(
 EXPECTED[WorkloadPods] = lambda state: (
     {uid: len(pods) for uid, pods in _pods_by_readiness(state, ready=True).items()},
     _pods_by_readiness(state, ready=False),
+    _pods_by_readiness(state, ready=True, unsteady=True),
 )
 
 

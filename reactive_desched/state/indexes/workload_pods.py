@@ -21,6 +21,7 @@ class WorkloadPods(Index):
         super().__init__(cluster, args)
         self._ready: dict[str, int] = {}
         self._unready: dict[str, dict[PodKey, None]] = {}
+        self._unsteady: dict[str, dict[PodKey, None]] = {}
         for pod in cluster.store(Pod):
             self._count(pod, 1)
 
@@ -36,6 +37,10 @@ class WorkloadPods(Index):
         """Return the uids of these other pods; they follow later changes."""
         return self._unready.get(controller_uid, _NONE)
 
+    def unsteady_pods(self, controller_uid: str) -> Collection[PodKey]:
+        """Return the uids of the Ready pods that were restarted several times; as above."""
+        return self._unsteady.get(controller_uid, _NONE)
+
     def count(self, controller_uid: str) -> int:
         """Count all of a controller's pods."""
         return self.ready(controller_uid) + self.unready(controller_uid)
@@ -50,16 +55,28 @@ class WorkloadPods(Index):
         """Follow a pod that became Ready, or ceased to be."""
         if old.status is new.status:
             return ()
-        is_ready = new.status.is_ready
-        if old.status.is_ready == is_ready or (controller := _controller_counted(new)) is None:
+        is_ready, was_ready = new.status.is_ready, old.status.is_ready
+        is_unsteady = is_ready and new.status.is_unsteady
+        was_unsteady = was_ready and old.status.is_unsteady
+        if is_ready == was_ready and is_unsteady == was_unsteady:
             return ()
-        self._file(new.uid, controller, -1 if is_ready else 1)
+        if (controller := _controller_counted(new)) is None:
+            return ()
+        if is_unsteady != was_unsteady:
+            _file(self._unsteady, controller, new.uid, 1 if is_unsteady else -1)
+        if is_ready == was_ready:
+            return ()
+        _file(self._unready, controller, new.uid, -1 if is_ready else 1)
         _add(self._ready, controller, 1 if is_ready else -1)
         return (WorkloadChanged(controller),) if is_ready else ()
 
     def answers(self) -> object:
-        """Return the number of Ready pods and the other pods by controller."""
-        return dict(self._ready), {uid: set(pods) for uid, pods in self._unready.items()}
+        """Return the number of Ready pods, the other pods and the unsteady ones by controller."""
+        named = (
+            {uid: set(pods) for uid, pods in found.items()}
+            for found in (self._unready, self._unsteady)
+        )
+        return dict(self._ready), *named
 
     def _count(self, pod: Pod, step: int) -> tuple[str, bool] | None:
         """Count a pod in or out; return its controller, and whether it is Ready."""
@@ -68,19 +85,11 @@ class WorkloadPods(Index):
         is_ready = pod.status.is_ready
         if is_ready:
             _add(self._ready, controller, step)
+            if pod.status.is_unsteady:
+                _file(self._unsteady, controller, pod.uid, step)
         else:
-            self._file(pod.uid, controller, step)
+            _file(self._unready, controller, pod.uid, step)
         return controller, is_ready
-
-    def _file(self, pod: PodKey, controller: str, step: int) -> None:
-        """Count a pod that is not Ready in or out."""
-        if step > 0:
-            self._unready.setdefault(controller, {})[pod] = None
-            return
-        pods = self._unready[controller]
-        del pods[pod]
-        if not pods:
-            del self._unready[controller]
 
 
 _NONE: Final[Collection[PodKey]] = ()
@@ -94,6 +103,17 @@ def _controller_counted(pod: Pod) -> str | None:
         if owner.controller:
             return owner.uid
     return None
+
+
+def _file(pods: dict[str, dict[PodKey, None]], controller: str, pod: PodKey, step: int) -> None:
+    """Take a pod in, or out."""
+    if step > 0:
+        pods.setdefault(controller, {})[pod] = None
+        return
+    of_controller = pods[controller]
+    del of_controller[pod]
+    if not of_controller:
+        del pods[controller]
 
 
 def _add(counts: dict[str, int], uid: str, step: int) -> None:
