@@ -39,6 +39,10 @@ class LoadObstacles(Struct, frozen=True):
         if not any(self._stopped()):
             yield from self._on(level).lines()
 
+    def of_node(self, level: Level, name: str) -> str:
+        """Say why a node with room on a level takes no pods; empty if it does."""
+        return self._on(level).of_node(name)
+
     def described(self, pod: Pod, level: Level) -> Iterator[str]:
         """Say what keeps a pod of the pool where it is, or pods in general."""
         obstacles = self._on(level)

@@ -32,6 +32,7 @@ def load_tables(
     loads: NodeLoads,
     classes: PoolClasses,
     find_obstacles: Callable[[Level], Iterable[str]],
+    find_node_obstacle: Callable[[Level, str], str],
 ) -> Iterator[tuple[Level, NodeTable]]:
     """Yield a table for the use of all pods and one for production pods, where each has thresholds.
 
@@ -59,6 +60,7 @@ def load_tables(
                 means=None if means is None else rule.means(level, means),
                 pool=pool,
                 find_obstacles=partial(find_obstacles, level),
+                find_node_obstacle=partial(find_node_obstacle, level),
             ),
         )
 

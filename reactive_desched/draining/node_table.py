@@ -30,6 +30,7 @@ def node_table(pool: NodeUtilization, obstacles: Obstacles) -> NodeTable:
         nodes=NodeRows(uses, lambda use: _classified(use, pool)),
         means=pool.means,
         find_obstacles=lambda: (*_unknown(pool), *blocking(pool), *obstacles.lines()),
+        find_node_obstacle=obstacles.of_node,
         counts_requests=rule.source == REQUESTS,
     )
 

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from heapq import nsmallest
+from itertools import islice
 from typing import Final, NamedTuple
 
 from reactive_desched.api.plugin import View
@@ -23,6 +24,9 @@ MAX_PODS: Final = 1000
 MAX_DESTINATIONS: Final = 50
 """So many of the nodes that take pods are looked at, by name; one that takes a pod is among them,
 or the cluster has so many that a person must ask about a pod."""
+
+PODS_OF_NODE: Final = 100
+"""So many pods are looked at where a person asks about one node that takes pods."""
 
 MAX_PAIRS: Final = 10_000
 """So many pairs of a pod and a node are looked at for a table."""
@@ -167,6 +171,27 @@ class Obstacles:
                 return LEAVES_LATER if self._otherwise is None else self._otherwise(pod)
             refusals[name] = f"{why} the pod"
         return "; ".join(closed_nodes(refusals))
+
+    def of_node(self, name: str) -> str:
+        """Say why a node that takes pods takes none of some that may leave; empty if it does."""
+        if name not in self._destinations.nodes or self._general:
+            return ""
+        refused: Counter[str] = Counter()
+        for pod in islice(self._movable(), PODS_OF_NODE):
+            if not (reason := self._destinations.refusal(name, pod)):
+                return ""
+            refused[reason] += 1
+        of_all = format_count(refused.total(), "movable pod")
+        why = "; ".join(
+            f"{reason} {count} of {of_all}" for reason, count in refused.most_common(MAX_NAMED)
+        )
+        return next(closed_nodes({name: why}), "") if why else ""
+
+    def _movable(self) -> Iterator[Pod]:
+        for source in sorted(self._sources):
+            for pod in (self._view.pods_of(NodeSubject(source)) or (None, ()))[1]:
+                if not self._view.is_leaving(pod) and self._kept_by(pod) is None:
+                    yield pod
 
     def lines(self) -> Iterator[str]:
         """Say what keeps pods from leaving: sources without any, destinations that take none."""

@@ -80,7 +80,8 @@ class NodeTable(Struct, frozen=True):
     `pool` names the nodes where a plugin has several pools. `counts` says what is compared with
     the thresholds. `written` are the thresholds of the policy, distances from `means` if there
     are any; `thresholds` are those in force, in per cent. `resources` are all that the rule counts,
-    those with thresholds first. `find_obstacles` looks for what keeps pods from moving.
+    those with thresholds first. `find_obstacles` looks for what keeps pods from moving,
+    `find_node_obstacle` for why a node that takes pods takes none.
     """
 
     counts: str
@@ -91,12 +92,17 @@ class NodeTable(Struct, frozen=True):
     means: Percentages | None = None
     pool: str = ""
     find_obstacles: Callable[[], Iterable[str]] = tuple
+    find_node_obstacle: Callable[[str], str] = lambda _: ""
     counts_requests: bool = False
 
     @property
     def obstacles(self) -> tuple[str, ...]:
         """What keeps pods from moving, looked for when it is asked for."""
         return tuple(self.find_obstacles())
+
+    def describe_with_obstacle(self, node: str) -> str:
+        """Say how a node stands, and why it takes no pods although it is one that does."""
+        return "; ".join(filter(None, (self.describe(node), self.find_node_obstacle(node))))
 
     def describe(self, node: str) -> str:
         """Say on one line how a node stands beside the thresholds; empty for one not in it."""

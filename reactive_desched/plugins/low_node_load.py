@@ -138,7 +138,9 @@ class LowNodeLoadPlugin(BalancePlugin[str, LowNodeLoadArgs]):
         pool, look = obstacles.pool, obstacles.look
         rule = look.rule(pool)
         loads = look.view.index(NodeLoads, rule)
-        return load_tables(pool.name, rule, loads, obstacles.classes, obstacles.lines)
+        return load_tables(
+            pool.name, rule, loads, obstacles.classes, obstacles.lines, obstacles.of_node
+        )
 
     def _obstacles(self, pool: LoadPool, look: LoadView) -> LoadObstacles:
         fresh_after_s = look.view.now_s - self.args.node_metric_expiration_seconds

@@ -160,7 +160,7 @@ def _comparisons(controller: Controller, node: str) -> Iterator[str]:
     for instance in controller.evaluator.instances:
         if isinstance(plugin := instance.plugin, BalancePlugin):
             for table in plugin.node_tables(instance.view):
-                if text := table.describe(node):
+                if text := table.describe_with_obstacle(node):
                     yield f"{plugin.name}: {text}"
 
 

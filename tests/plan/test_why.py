@@ -392,6 +392,8 @@ def test_what_keeps_a_pod_on_an_overutilized_node_is_its_state(
 
     assert (found["state"], found["summary"]) == ("stays", golden())
     assert found["summary"].partition(", and ")[2] in answers(found)["LowNodeUtilization"][1]
+    cool = why("--node", "cool", things=busy(world, "dedicated"))
+    assert cool["summary"].partition("; ")[2] == golden("the node")
     node = why("--node", "hot", things=busy(world, "dedicated"))
     (listed,) = {each["summary"] for each in node["pods"]}
     assert listed == golden()
