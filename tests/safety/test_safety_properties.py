@@ -113,7 +113,7 @@ FOUND_BY = {
     "rates over restarts": 2,
     "uptime": 2,
     "server time": 22,
-    "warm-up": 4,
+    "warm-up": 127,
     "limit per node": 17,
     "limits over restarts": 20,
     "moving per namespace": 13,
