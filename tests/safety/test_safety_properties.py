@@ -118,7 +118,7 @@ FOUND_BY = {
     "limits over restarts": 20,
     "moving per namespace": 13,
     "moves over restarts": 2,
-    "zone brake": 15,
+    "zone brake": 17,
     "pause by command": 0,
     "brakes over restarts": 0,
     "brakes before sending": 9,
