@@ -60,14 +60,17 @@ class Landing:
                 self._moved[uid, to] += 1
 
     def pull_on(self, pod: Pod) -> "Pull | None":
-        """Return what pulls on the replacement of a pod; None for the only pod of a workload.
+        """Return what pulls on the replacement of a pod; None for one that nothing pulls.
 
-        For that one the nodes differ by their room alone, and the destinations have more of it.
+        For the only pod of a workload that prefers no node the nodes differ by their room alone,
+        and the destinations have more of it.
         """
         if (uid := _controller_uid(pod)) is None:
             return None
         there = self._places.of(uid)
-        if len(there) == 1 and there.get(pod.node) == 1:
+        affinity = pod.spec.node_affinity
+        prefers = affinity is not None and bool(affinity.preferred)
+        if len(there) == 1 and there.get(pod.node) == 1 and not prefers:
             return None
         counts = {node: n + self._moved[uid, node] for node, n in there.items()}
         counts[pod.node] = counts.get(pod.node, 1) - 1

@@ -205,7 +205,7 @@ class MoveMemory:
             or self._check_cooldown(finding, memory, now)
         ):
             return found
-        return self._nodes.check(finding, now)
+        return self._nodes.check(finding, owner.uid, now)
 
     def _check_streak(
         self, finding: Finding, memory: _OwnerMemory, now: float

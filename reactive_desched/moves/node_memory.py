@@ -29,6 +29,9 @@ MEMORY_S: Final = 24 * 3600.0
 MAX_REST_S: Final = 12 * 3600.0
 """No back-off and no cool-down is longer."""
 
+MAX_OWNERS_OF_NODE: Final = 100
+"""So many owners are remembered whose moves from one node came to nothing in a row."""
+
 MEMORY_GATE: Final = "MoveMemory"
 
 NODE_COOLING_DOWN: Final = GateReason(
@@ -123,13 +126,13 @@ class NodeMemory:
 
     # --- the rules ---
 
-    def check(self, finding: Finding, now: float) -> Defer | Refuse | None:
+    def check(self, finding: Finding, owner_uid: str, now: float) -> Defer | Refuse | None:
         """Block a pod that a plugin would move from a node that cools down or rests."""
         if finding.relieves_node:
             self._relieving.add(finding.plugin)
         if finding.targets is None:
             return None
-        return self._check_arrival(finding, now) or self._check_streak(finding, now)
+        return self._check_arrival(finding, now) or self._check_streak(finding, owner_uid, now)
 
     def _check_arrival(self, finding: Finding, now: float) -> Defer | None:
         """Block a node for a plugin that chooses targets until pods that came have settled."""
@@ -143,10 +146,11 @@ class NodeMemory:
         )
         return NODE_COOLING_DOWN.defer(finding, message, at + cooldown_s, scope_exhausted="node")
 
-    def _check_streak(self, finding: Finding, now: float) -> Refuse | None:
+    def _check_streak(self, finding: Finding, owner_uid: str, now: float) -> Refuse | None:
         """Leave a node alone that moves of several workloads in a row did not relieve.
 
-        Of pods whose replacements are expected back, one is tried now and then.
+        When it has rested, a workload whose pods came back rests as long again, so that another one
+        is tried before it. Of pods whose replacements are expected back, one is tried now and then.
         """
         node, streak = finding.pod.node, self._streak(finding, now)
         if streak is None:
@@ -158,17 +162,23 @@ class NodeMemory:
             )
             wakes = (WakeOnAnyNode(),)
             return EXPECTED_BACK.refuse(finding, message, wakes, until, scope_exhausted="node")
-        if now >= (until := self._rest_ends(streak)):
-            return None
+        until, scope = self._rest_ends(streak), "node"
+        if now >= until:
+            others_first = streak.rests and self._last_change_at <= streak.last_at
+            if not others_first or owner_uid not in streak.owners:
+                return None
+            until, scope = until + (until - streak.last_at), ""
+            if now >= until:
+                return None
         moves = "move was" if streak.count == 1 else f"{streak.count} moves in a row were"
         workloads = format_count(len(streak.owners), "workload")
+        rests = "node rests" if scope else "workload, one of these, leaves it to others"
         message = (
             f"the last {moves} futile for node {node}, with pods of {workloads}: the replacements "
-            "went to where the plugin moves pods away from; the node rests for "
-            f"{until - now:.0f} s"
+            f"went to where the plugin moves pods away from; the {rests} for {until - now:.0f} s"
         )
         wakes = (WakeOnAnyNode(),)
-        return NODE_RESTING.refuse(finding, message, wakes, until, scope_exhausted="node")
+        return NODE_RESTING.refuse(finding, message, wakes, until, scope_exhausted=scope)
 
     def _rest_ends(self, streak: _Streak) -> float:
         """Return when a node has rested; where the nodes have changed since, the first rest counts.
@@ -228,10 +238,10 @@ class NodeMemory:
         streak = self._streaks.get((node, plugin))
         if streak is None or now >= streak.last_at + MEMORY_S:
             streak = _Streak(0, now)
-        owners, enough = streak.owners, self._settings.futile_after
-        if len(owners) < enough:
+        owners = streak.owners
+        if len(owners) < MAX_OWNERS_OF_NODE:
             owners |= {owner_uid}
-        rests = streak.rests + (len(owners) >= enough)
+        rests = streak.rests + (len(owners) >= self._settings.futile_after)
         _put(self._streaks, (node, plugin), _Streak(streak.count + 1, now, owners, rests))
 
     def add_help(self, node: str, plugin: str) -> None:
