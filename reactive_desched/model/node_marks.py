@@ -202,6 +202,9 @@ NODE_MARK_GROUPS: Final = (
                 "an administrator, until Istio takes it off once its CNI agent is ready",
                 "Istio, node untaint controller",
             ),
+            "nidhogg.uswitch.com/*": _passing(
+                "Nidhogg, until the pods of a DaemonSet on the node are ready", "pelotech/nidhogg"
+            ),
             "*gpu-driver*": _passing(
                 "the operator of the devices, while a driver is installed or upgraded", _GPU
             ),
