@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from reactive_desched.model.objects import HOSTNAME_LABEL
 from reactive_desched.model.quantities import milli_value
 from reactive_desched.sim.profiles import PREFIX
 from tests.support.limits import UNLIMITED
@@ -67,6 +68,16 @@ def heat(cluster: Any, node: str, percent: int) -> float:
     return percent / len(pods)
 
 
+def join(cluster: Any, name: str) -> None:
+    """Let an empty node join, for the scheduler to place replacements on it.
+
+    Of the others each has a pod of every workload, so replacements would come back.
+    """
+    found = cluster.call("GET", f"/api/v1/nodes/{NODE}")
+    metadata = {"name": name, "labels": {**found["metadata"]["labels"], HOSTNAME_LABEL: name}}
+    cluster.create("/api/v1/nodes", {**found, "metadata": metadata})
+
+
 def test_pods_leave_a_node_that_uses_too_much_until_it_does_not(
     cluster: Any, controller: Callable[..., Any]
 ) -> None:
@@ -76,6 +87,7 @@ def test_pods_leave_a_node_that_uses_too_much_until_it_does_not(
     time.sleep(SEVERAL_POLLS_S / 2)
     assert "] evicted " not in program.output
 
+    join(cluster, "node-7")
     share = heat(cluster, NODE, 90)
     assert used_percent(cluster, NODE) > TARGET
     program.wait_until(lambda: used_percent(cluster, NODE) <= TARGET)
@@ -86,7 +98,7 @@ def test_pods_leave_a_node_that_uses_too_much_until_it_does_not(
     assert used + share > TARGET, "no more left than had to"
     with urllib.request.urlopen(f"{url}/metrics", timeout=10) as reply:
         metrics = reply.read().decode()
-    assert 'reactive_desched_usage_samples{source="KubernetesMetrics"} 6' in metrics
+    assert 'reactive_desched_usage_samples{source="KubernetesMetrics"} 7' in metrics
     assert program.stop() == 0
 
 
