@@ -23,7 +23,7 @@ from reactive_desched.model.spread import soft_constraints
 from reactive_desched.model.taints import HARD_EFFECTS, PREFER_NO_SCHEDULE, untolerated
 from reactive_desched.state.indexes.replica_places import ReplicaPlaces
 
-MAX_RIVALS: Final = 16
+MAX_RIVALS: Final = 4
 """So many of the other nodes that give pods away are looked at for each pod."""
 
 _STATEFUL_SET: Final = "StatefulSet"

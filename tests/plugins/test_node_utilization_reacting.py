@@ -258,6 +258,7 @@ def test_a_pod_of_a_workload_of_a_full_node_wakes_it_wherever_that_is_bound() ->
     cluster = Scenario(low(), N1, N2, N3, *tenths(9, "n1"), *tenths(4, "n2"))
 
     assert cluster.subjects_evaluated(*tenths(1, "n2", first=4)) == {POOL}
+    assert cluster.subjects_evaluated(small("n2", labels={"zone": "a"})) == {POOL}
 
 
 def test_a_node_that_has_less_than_before_gives_pods_from_fewer_on() -> None:
