@@ -47,6 +47,31 @@ def test_a_node_added_to_a_full_cluster_takes_its_share_within_seconds(
         assert answered_at - ready_at < SOON
 
 
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_a_node_that_joins_is_filled_to_the_target_one_pod_of_each_workload_at_a_time(
+    playground: E2ENamespace,
+    run_controller: RunController,
+    referee: AuditCrosscheck,
+    replicas: int,
+) -> None:
+    """By the scheduler's default spreading the second replica of a workload would come back."""
+    playground.add_nodes("n1")
+    playground.balance = {
+        "LowNodeUtilization": {"thresholds": {"cpu": 20}, "targetThresholds": {"cpu": 50}}
+    }
+    for number in range(16 // replicas):
+        playground.deploy(f"app{number}", replicas, cpu="500m")
+    playground.await_pods_by_node(n1=16)
+
+    with run_controller():
+        playground.add_nodes("n2")
+        playground.await_pods_by_node(n1=8, n2=8)
+        time.sleep(QUIET_S)
+
+    moves = Counter(each.pod.partition("-")[0] for each in referee.evicted())
+    assert sorted(moves.values()) == [1] * 8
+
+
 def test_a_node_that_is_hardly_used_is_emptied_and_stays_empty(
     playground: E2ENamespace, run_controller: RunController, referee: AuditCrosscheck
 ) -> None:
