@@ -74,7 +74,7 @@ class GateFactory:
         self.memory = MoveMemory(view, config.controller.moves, self.node_fit)
         self.moves = MoveTracker(view, config, self.memory)
         self._moving_limits = MovingLimits(view, self.moves, self.memory, config.controller.moves)
-        self._workloads = Workloads(view, self._moving_of, self.moves.is_replaced, clock)
+        self._workloads = Workloads(view, self._moving_of, clock)
         self.evictor_rules = controller_rules(self._workloads.in_flight)
         self._guards = Guards(
             view,

@@ -406,7 +406,7 @@ def single_replica(finding: Finding, inputs: GuardInputs) -> Hold | None:
         return None
     before, wait_s = found
     message = f"{before.owner}, which wants a single pod as well, was moved and is not Ready yet"
-    of_owner = WakeOnWorkload(before.controller_uid), WakeOnWorkload(before.owner.uid)
+    of_owner = map(WakeOnWorkload, inputs.workloads.controllers_of(before.owner.uid))
     return Hold(SINGLE_REPLICA_MOVING, message, (*of_owner, WakeOnEviction(before.pod)), wait_s)
 
 

@@ -26,7 +26,7 @@ from reactive_desched.model.outcomes import POD_LEAVES
 from reactive_desched.moves.limits import TOO_MANY_MOVING
 from reactive_desched.primitives.ages import format_age
 from reactive_desched.primitives.counts import format_count
-from reactive_desched.state.indexes.owners import OwnerIndex
+from reactive_desched.state.indexes.owners import OwnerIndex, ReplicaSetsByOwner
 from reactive_desched.state.indexes.workload_pods import WorkloadPods
 from reactive_desched.state.view import ClusterView
 
@@ -45,8 +45,8 @@ SINGLE_TIMEOUT_S: Final = 300.0
 """How long a single-replica workload without a Ready pod holds up others of its namespace."""
 
 SINGLE_RECHECK_S: Final = 10.0
-"""How often a single-replica workload is looked at again that was moved: the Ready pod of a new
-template wakes nothing, nor does one of an earlier process's move."""
+"""How often a single-replica workload is looked at again that was moved: the Ready pod of a
+template that is newer than the wait wakes nothing."""
 
 SETTLE_S: Final = 60.0
 """How long a pod that was restarted several times must be Ready again to count as Ready: one that
@@ -145,8 +145,8 @@ class _KeptTurn(NamedTuple):
 class SingleMove(Struct, frozen=True, gc=False):
     """The eviction of a single-replica workload's pod, decided at a monotonic time.
 
-    `controller_uid` is empty for one of an earlier process: whether the workload has a Ready pod
-    again is then known by its move.
+    `controller_uid` is empty for one of an earlier process: whether its pod leaves still, if it is
+    there, is then known by its move.
     """
 
     pod: PodKey
@@ -158,23 +158,17 @@ class SingleMove(Struct, frozen=True, gc=False):
 class Workloads:
     """Answers about the workloads of pods, and remembers whose pods leave; times are monotonic.
 
-    `moving` counts the moves under way of a topmost controller, given by uid, and `is_replaced`
-    says of an evicted pod whether its replacement is Ready. `is_resyncing` says that a look at
-    everything is under way: pods of higher ordinals may be found yet.
+    `moving` counts the moves under way of a topmost controller, given by uid. `is_resyncing` says
+    that a look at everything is under way: pods of higher ordinals may be found yet.
     """
 
-    indexes = (OwnerIndex, WorkloadPods)
+    indexes = (OwnerIndex, ReplicaSetsByOwner, WorkloadPods)
 
     def __init__(
-        self,
-        view: ClusterView,
-        moving: Callable[[str], int],
-        is_replaced: Callable[[PodKey], bool],
-        clock: Callable[[], float],
+        self, view: ClusterView, moving: Callable[[str], int], clock: Callable[[], float]
     ) -> None:
         self._view = view
         self._moving = moving
-        self._is_replaced = is_replaced
         self._clock = clock
         self.is_resyncing = False
         self._rounds: OrderedDict[str, _Round] = OrderedDict()
@@ -328,20 +322,25 @@ class Workloads:
                 return move, min(until - now, SINGLE_RECHECK_S)
         return None
 
+    def controllers_of(self, owner_uid: str) -> tuple[str, ...]:
+        """Return what may control the pods of a workload: itself, and its ReplicaSets."""
+        return owner_uid, *self._view.index(ReplicaSetsByOwner).of(owner_uid)
+
     def _is_back(self, move: SingleMove, pod: PodKey) -> bool:
         """Say whether a single-replica workload has a Ready pod again, or is none any more.
 
-        It may have one of another template by now, of which its own controller is not known.
+        That may be one of another template by now. A move that ended says nothing: it may have
+        been given up, and the workload be down still.
         """
         known = self._view.workload(move.owner.uid)
-        if known is None or known.replicas != 1 or self._is_replaced(pod):
+        if known is None or known.replicas != 1:
             return True
-        if self._view.pod(pod) is None and not self._moving(move.owner.uid):
-            return True  # its move has ended
-        if not move.controller_uid:
-            return False
-        ready = self._view.index(WorkloadPods).ready(move.controller_uid)
-        return bool(ready) and pod not in self._leaving_unseen(move.controller_uid)
+        if move.controller_uid:
+            leaves = pod in self._leaving_unseen(move.controller_uid)
+        else:
+            leaves = self._view.pod(pod) is not None and self._moving(move.owner.uid) > 0
+        pods = self._view.index(WorkloadPods)
+        return not leaves and any(map(pods.ready, self.controllers_of(move.owner.uid)))
 
     def restore(self, past: Iterable[PastEviction], now: float, wall_now: float) -> None:
         """Take in the evictions of earlier processes whose replacement is awaited still.

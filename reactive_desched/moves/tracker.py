@@ -146,11 +146,6 @@ class MoveTracker:
             return
         self._accept(move, now)
 
-    def is_replaced(self, pod: PodKey) -> bool:
-        """Say whether the replacement of an evicted pod is Ready, as long as its move is open."""
-        move = self._moves.get(pod)
-        return move is not None and move.ready_at is not None
-
     def name_request(self, pod: PodKey, request_id: str) -> None:
         """Say which record's eviction request is followed."""
         if (move := self._moves.get(pod)) is not None:

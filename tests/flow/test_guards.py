@@ -33,6 +33,7 @@ from reactive_desched.model.outcomes import Denied
 from reactive_desched.plugins.failed_pods import FailedPodsArgs, FailedPodsPlugin
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
 from reactive_desched.policy.guards import GuardName, GuardSettings
+from reactive_desched.policy.moves import MoveSettings
 from reactive_desched.primitives.token_bucket import TokenRate
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.view import ClusterView
@@ -64,13 +65,15 @@ def only(*names: GuardName, **settings: object) -> GuardSettings:
 
 
 def controller(
-    guards: GuardSettings, rates: Mapping[str, TokenRate | None] | None = None
+    guards: GuardSettings,
+    rates: Mapping[str, TokenRate | None] | None = None,
+    moves: MoveSettings | None = None,
 ) -> FakeEdgesController:
     plugins = (
         NodeTaintsPlugin(NodeTaintsArgs()),
         FailedPodsPlugin(FailedPodsArgs(min_pod_lifetime_seconds=0)),
     )
-    return FakeEdgesController(*plugins, guards=guards, rates=rates)
+    return FakeEdgesController(*plugins, guards=guards, rates=rates, moves=moves)
 
 
 async def held_until(
@@ -215,9 +218,7 @@ def test_why_names_the_annotation_that_overrides_another_one() -> None:
     for each in (WEB, SET, change(WEB_DEPLOYMENT, do_not_evict="false")):
         state.upsert(each)
     view = ClusterView(state, lambda: 0.0)
-    guards = Guards(
-        view, GuardSettings(), Workloads(view, lambda _: 0, lambda _: False, lambda: 0.0)
-    )
+    guards = Guards(view, GuardSettings(), Workloads(view, lambda _: 0, lambda: 0.0))
     finding = Finding(WEB, "Any", "why")
     assert guards.remark(finding) == ""
 
@@ -321,9 +322,7 @@ async def test_a_node_that_is_being_deleted_keeps_its_pods_for_what_deletes_it()
 async def test_a_pod_that_was_nominated_for_a_node_and_is_not_bound_is_held() -> None:
     state = ClusterState()
     view = ClusterView(state, lambda: 100.0)
-    guards = Guards(
-        view, GuardSettings(), Workloads(view, lambda _: 0, lambda _: False, lambda: 0.0)
-    )
+    guards = Guards(view, GuardSettings(), Workloads(view, lambda _: 0, lambda: 0.0))
     waiting = pod("web", status=PodStatus("Pending", nominated_node="n1"))
 
     decision = guards.check(Finding(waiting, "Any", "why"), 0.0)
@@ -545,7 +544,7 @@ def test_the_message_names_the_pod_that_is_missing_and_what_ends_the_wait(
     for each in objects:
         state.upsert(each)
     view = ClusterView(state, lambda: 100.0)
-    workloads = Workloads(view, lambda _: 0, lambda _: False, lambda: 0.0)
+    workloads = Workloads(view, lambda _: 0, lambda: 0.0)
     settings = only(GuardName.UNREADY_WORKLOADS)
 
     decision = Guards(view, settings, workloads).check(Finding(WEB, "Any", "why"), 0.0)
@@ -609,7 +608,7 @@ def test_while_everything_is_looked_at_a_lower_ordinal_waits_for_what_may_be_fou
     for each in (low, high):
         state.upsert(each)
     view = ClusterView(state, lambda: 0.0)
-    workloads = Workloads(view, lambda _: 0, lambda _: False, lambda: now[0])
+    workloads = Workloads(view, lambda _: 0, lambda: now[0])
     [wl] = {workloads.of(each) for each in (low, high)}
     assert wl is not None
 
@@ -726,6 +725,31 @@ async def test_a_single_replica_waits_for_another_no_longer_than_that_is_one_and
     assert sorted(flow.evicted_names) == ["a", "b"]
 
 
+@pytest.mark.parametrize("template", ["same", "next"])
+async def test_a_single_replica_waits_for_another_one_whose_move_was_given_up_until_it_is_ready(
+    template: str,
+) -> None:
+    given_up = MoveSettings(ready_timeout_s=30)
+    async with controller(only(GuardName.SINGLE_REPLICAS), moves=given_up).running() as flow:
+        flow.sync_and_resume(TAINTED, FREE, *single("a"), *single("b"))
+        await anyio.sleep(1)
+        [left] = flow.evicted_names
+        flow.delete(pod(left, on="n1", owner=f"ReplicaSet/{left}"))
+        replica_set, ready = rolled_out(left)
+        if template == "same":
+            ready = pod("new", on="n2", owner=f"ReplicaSet/{left}", created=2)
+        flow.deliver(replica_set, change(ready, status=UNREADY))
+        await anyio.sleep(60)
+        assert flow.evicted_names == [left]
+        [end] = flow.intent_store.follow_ups
+        assert end.result in {"not_ready", "not_replaced"}
+
+        flow.deliver(ready)
+        await anyio.sleep(0.1)
+
+    assert sorted(flow.evicted_names) == ["a", "b"]
+
+
 async def test_a_single_replica_that_is_not_ready_waits_for_no_other() -> None:
     async with controller(only(GuardName.SINGLE_REPLICAS)).running() as flow:
         broken = change(single("b")[-1], status=UNREADY)
@@ -749,7 +773,8 @@ async def test_a_single_replica_that_is_not_ready_again_within_five_minutes_hold
 
 
 async def test_after_a_restart_a_single_replica_is_still_waited_for() -> None:
-    async with controller(only(GuardName.SINGLE_REPLICAS)).running() as flow:
+    guards, given_up = only(GuardName.SINGLE_REPLICAS), MoveSettings(ready_timeout_s=30)
+    async with controller(guards, moves=given_up).running() as flow:
         await anyio.sleep(60)
         past = PastEviction(
             *("", 50.0, "a", "default", "a", "n1"),
@@ -764,11 +789,11 @@ async def test_after_a_restart_a_single_replica_is_still_waited_for() -> None:
         flow.controller.restore([past])
         a_without_pod = single("a")[:2]
         flow.sync_and_resume(TAINTED, FREE, *a_without_pod, *single("b"))
-        await anyio.sleep(60)
+        await anyio.sleep(120)
         assert flow.evicted_names == []
 
         flow.deliver(pod("new", on="n2", owner="ReplicaSet/a", created=100))
-        await anyio.sleep(60)
+        await anyio.sleep(0.1)
 
     assert flow.evicted_names == ["b"]
 
@@ -791,7 +816,7 @@ def test_every_guard_of_the_settings_exists_once() -> None:
 @pytest.mark.parametrize("name", GuardName)
 async def test_each_guard_can_be_switched_off_and_ignored(name: GuardName) -> None:
     view = ClusterView(ClusterState(), lambda: 0.0)
-    workloads = Workloads(view, lambda _: 0, lambda _: False, lambda: 0.0)
+    workloads = Workloads(view, lambda _: 0, lambda: 0.0)
     active: Callable[[GuardSettings, str], set[GuardName]] = lambda settings, plugin: {  # noqa: E731
         guard.name for guard in Guards(view, settings, workloads)._active(plugin)
     }

@@ -156,7 +156,7 @@ class Held:
             return Refuse(finding, "", "", "")
         scenario = self.scenario
         if self._guards is None:
-            turns = Workloads(scenario.view, lambda _: 0, lambda _: False, lambda: scenario.now_s)
+            turns = Workloads(scenario.view, lambda _: 0, lambda: scenario.now_s)
             settings = GuardSettings(disabled=TAKES_TURNS)
             self._guards = Guards(scenario.view, settings, turns)
         monotonic_s = scenario.now_s - NOW_S

@@ -86,9 +86,7 @@ def guards_over(*objects: ClusterObject, **fields: object) -> Guards:
     for each in objects:
         state.upsert(each)
     view = ClusterView(state, lambda: 10_000.0)
-    return Guards(
-        view, settings(**fields), Workloads(view, lambda _: 0, lambda _: False, lambda: 0.0)
-    )
+    return Guards(view, settings(**fields), Workloads(view, lambda _: 0, lambda: 0.0))
 
 
 async def evicted(*objects: ClusterObject, then: ClusterObject | None = None) -> list[str]:
@@ -183,7 +181,7 @@ def test_the_message_names_the_right_that_is_missing() -> None:
     state = ClusterState()
     state.set_readable(JOBS, readable=False)
     view = ClusterView(state, lambda: 0.0)
-    guards = Guards(view, settings(), Workloads(view, lambda _: 0, lambda _: False, lambda: 0.0))
+    guards = Guards(view, settings(), Workloads(view, lambda _: 0, lambda: 0.0))
 
     decision = guards.check(Finding(of_job(), "Any", "why"), 0.0)
 
@@ -240,7 +238,7 @@ def test_a_plugin_that_balances_costs_no_job_a_try(
     state = ClusterState()
     state.upsert(job(tries))
     view = ClusterView(state, lambda: 0.0)
-    workloads = Workloads(view, lambda _: 0, lambda _: False, lambda: 0.0)
+    workloads = Workloads(view, lambda _: 0, lambda: 0.0)
     guards = Guards(view, settings(minJobTriesLeft=wanted), workloads, frozenset({"Balancing"}))
 
     decision = guards.check(Finding(of_job(), "Balancing", "why"), 0.0)

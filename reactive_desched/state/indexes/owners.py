@@ -98,6 +98,40 @@ class OwnerIndex(Index):
         return None if owner is None else owner.controller
 
 
+class ReplicaSetsByOwner(Index):
+    """The ReplicaSets of each Deployment, of every template that it has pods of or can return to.
+
+    It has those of other controllers, too, by the uid of the controller.
+    """
+
+    kinds = (ReplicaSet,)
+
+    def __init__(self, cluster: Cluster, args: Hashable = None) -> None:
+        super().__init__(cluster, args)
+        self._uids: dict[str, dict[str, None]] = {}
+        for replica_set in cluster.store(ReplicaSet):
+            self.on_object(None, replica_set)
+
+    def of(self, owner_uid: str) -> tuple[str, ...]:
+        """Return the uids of an owner's ReplicaSets."""
+        return tuple(self._uids.get(owner_uid, ()))
+
+    def on_object(self, old: ClusterObject | None, new: ClusterObject | None) -> tuple[()]:
+        """Follow a ReplicaSet that appeared, disappeared, or has another controller."""
+        if isinstance(old, ReplicaSet) and old.controller is not None:
+            uids = self._uids[old.controller.uid]
+            del uids[old.uid]
+            if not uids:
+                del self._uids[old.controller.uid]
+        if isinstance(new, ReplicaSet) and new.controller is not None:
+            self._uids.setdefault(new.controller.uid, {})[new.uid] = None
+        return ()
+
+    def answers(self) -> object:
+        """Return the ReplicaSets by owner."""
+        return {owner: set(uids) for owner, uids in self._uids.items()}
+
+
 def replicas_wanted(owner_uid: str, cluster: Cluster) -> int | None:
     """Return how many pods the Deployment or StatefulSet wants that is an owner, or controls it.
 
