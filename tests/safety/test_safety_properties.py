@@ -150,6 +150,10 @@ HELD_BY = {
     ),
     "guard JobTries": f"{WORK}::test_the_last_try_of_a_job_is_held_until_evictions_cost_none",
     "guard Gangs": f"{WORK}::test_one_of_a_gang_is_held_until_no_other_pod_of_it_runs",
+    "guard ScoredElsewhere": (
+        "flow/test_scored_elsewhere.py"
+        "::test_a_soft_taint_of_the_preferred_node_holds_the_pod_until_it_is_gone"
+    ),
     "clock of creations": (
         f"{HISTORY}::test_a_replacement_is_created_after_the_api_servers_time_of_the_request"
     ),
