@@ -206,6 +206,14 @@ def in_turn(
     return [pod for _, pod in sorted(keyed, key=itemgetter(0))]
 
 
+def explain_return(pod: Pod) -> str:
+    """Say why a pod stays whose replacement would come back."""
+    return (
+        f"its replacement would most likely come back to {pod.node}, or go to another node that"
+        " gives pods: by where its workload has pods, how full the nodes are, and what it prefers"
+    )
+
+
 def waits_or_leaves(decision: Decision) -> bool:
     """Say whether a pod leaves, or waits for its turn: it was not refused for its own sake."""
     waits = not isinstance(decision, Refuse) or bool(decision.scope_exhausted)

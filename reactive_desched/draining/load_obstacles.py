@@ -1,9 +1,11 @@
 """Why pods stay on the overloaded nodes of a pool, and why nodes with room take none of them."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from msgspec import Struct
 
+from reactive_desched.draining.landing import Landing, explain_return
 from reactive_desched.draining.load_args import LowNodeLoadArgs
 from reactive_desched.draining.load_pools import LoadPool, LoadView
 from reactive_desched.draining.load_tables import GIVING, TAKING
@@ -70,16 +72,26 @@ class LoadObstacles(Struct, frozen=True):
                 return Kept("not measured yet", "what the pod uses is not measured yet")
             return None
 
-        unconfirmed = next(self._unconfirmed(), LEAVES_LATER)
+        destinations = _LoadDestinations(self, level, measured)
         return Obstacles(
             self.look.view,
             measured,
             "overutilized" if level is Level.NODE else "overutilized by production pods",
             kept,
-            _LoadDestinations(self, level, measured),
+            destinations,
             (*self._stopped(), *self._blocking()),
-            otherwise=lambda _: unconfirmed,
+            otherwise=partial(self._why_not_chosen, destinations),
         )
+
+    def _why_not_chosen(self, destinations: Destinations, pod: Pod) -> str:
+        """Say why a pod stays that some node with room would take."""
+        if self.args.node_fit and not self.look.is_sweep:
+            rivals = [each.load.name for each in self.classes.of(*GIVING.values())]
+            pull = Landing(self.look.view, rivals, packs=False).pull_on(pod)
+            taking = (name for name in destinations.first if not destinations.refusal(name, pod))
+            if pull is not None and all(map(pull.comes_back, taking)):
+                return explain_return(pod)
+        return next(self._unconfirmed(), LEAVES_LATER)
 
     def _stopped(self) -> Iterator[str]:
         """Say what in the arguments keeps all pods from moving."""

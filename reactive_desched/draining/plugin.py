@@ -23,7 +23,7 @@ from msgspec.structs import replace
 from reactive_desched.api.balance_plugin import BalancePlugin, Plan, SweepFilters
 from reactive_desched.api.index import Cluster, Index
 from reactive_desched.api.plugin import ArgsT, View
-from reactive_desched.draining.landing import waits_or_leaves
+from reactive_desched.draining.landing import explain_return, waits_or_leaves
 from reactive_desched.draining.node_table import PoolDestinations, blocking, node_table
 from reactive_desched.draining.obstacles import LEAVES_LATER, Kept, Obstacles
 from reactive_desched.draining.room import Admission, BookedRoom, SharedRoom, subtract
@@ -231,11 +231,7 @@ class DrainingPlugin(BalancePlugin[str, ArgsT]):
             amounts = room().used_by(pod)
             if amounts is None or room().admits(pod, amounts) is not Admission.COMES_BACK:
                 return LEAVES_LATER
-            return (
-                f"its replacement would most likely come back to {pod.node}, or go to another node"
-                " that gives pods: by where its workload has pods, how full the nodes are, and what"
-                " it prefers"
-            )
+            return explain_return(pod)
 
         return say
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from reactive_desched.draining.landing import explain_return
 from reactive_desched.draining.load_args import LowNodeLoadArgs
 from reactive_desched.model.decisions import TOTAL_LIMIT_REACHED, Evict
 from reactive_desched.model.findings import Finding, RequeueAfter, YieldPoint
@@ -417,6 +418,19 @@ def test_a_plan_ends_where_the_limit_of_the_cluster_is_spent() -> None:
 
     found = cluster.evaluate("every pool", refuse)
     assert len([each for each in found if isinstance(each, Finding)]) == 1
+
+
+def test_why_says_of_the_second_replica_that_it_would_come_back() -> None:
+    judging, own = plugin(**CPU), "ReplicaSet/own"
+    first, second = small("first", "n2", owner=own), small("second", owner=own)
+    others = [small(f"o{n}", owner=f"ReplicaSet/o{n}") for n in range(5)]
+    samples = metric("n1", [second, *others]), metric("n2", [first])
+    cluster = Scenario(judging, *TWO, first, second, *others, *samples, now_s=NOW_S)
+    assert len(cluster.flagged()) == 1
+    assert "second" not in cluster.flagged()
+
+    assert explain_return(second) in judging.describe(second, cluster.view)
+    assert explain_return(others[0]) not in judging.describe(others[0], cluster.view)
 
 
 def test_only_a_pod_on_an_overloaded_node_wakes_the_plugin_when_it_may_leave() -> None:
