@@ -155,6 +155,7 @@ class AssumedCluster:
         plugins = [each.plugin for each in controller.evaluator.instances]
         packing = [plugin for plugin in plugins if isinstance(plugin, BalancePlugin)]
         packs = dict.fromkeys(name for plugin in packing for name in plugin.packed_resources)
+        self.packed_resources = tuple(packs)
         self._scheduler = AssumedScheduler(controller.view, packs=packs)
         self._parked: list[_Parked] = []
         self._bound: dict[str, str] = {}

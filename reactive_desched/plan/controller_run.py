@@ -199,6 +199,7 @@ class _ControllerRun:
             max_evictions=self._bounds.max_evictions,
             ready_after_seconds=self._bounds.ready_after_s,
             past_evictions=len(past),
+            packed_resources=self._cluster.packed_resources,
             ended_after_seconds=round(self._clock.now, 3),
             ended=ended,
         )

@@ -82,13 +82,15 @@ class RunPreview(ReportPart, frozen=True, gc=False):
     """The bounds of a preview of the controller, its assumptions, and when and why it ended.
 
     Each replacement is taken to be Ready `ready_after_seconds` after it is bound. Limits and the
-    memory of moves count `past_evictions` of a journal.
+    memory of moves count `past_evictions` of a journal. The kube-scheduler is taken to pack nodes
+    by `packed_resources`; where there are none, it spreads pods as by default.
     """
 
     horizon_seconds: float
     max_evictions: int
     ready_after_seconds: float
     past_evictions: int
+    packed_resources: tuple[str, ...]
     ended_after_seconds: float
     ended: str
 

@@ -284,6 +284,8 @@ def _preview_rows(preview: RunPreview) -> Iterator[list[str]]:
     past = f"a record of {n}" if (n := preview.past_evictions) else "no record of"
     yield ["assumed", f"the controller starts now, with {past} earlier evictions;"]
     yield ["", f"each replacement is Ready {ready} after it is bound; nothing else happens"]
+    if packed := preview.packed_resources:
+        yield ["", f"the kube-scheduler packs nodes by {', '.join(packed)}, as the policy needs it"]
     yield ["looked ahead", f"{horizon} or {preview.max_evictions} evictions at most"]
     yield ["", f"ended after {ended}: {preview.ended}"]
 

@@ -526,6 +526,7 @@ def test_how_far_to_look_ahead_is_said_and_heeded(plan: Plan, cluster: Path) -> 
         "maxEvictions": 1,
         "readyAfterSeconds": 0.0,
         "pastEvictions": 0,
+        "packedResources": [],
         "endedAfterSeconds": said["preview"]["endedAfterSeconds"],
         "ended": "after 1 evictions",
     }

@@ -4,6 +4,7 @@ from typing import Any
 
 from reactive_desched.plan.mode import PlanMode, RunBounds
 from reactive_desched.plan.report import PlannedDecision, PlanReport
+from reactive_desched.plan.text import TextStyle, lines
 
 SETTINGS = "---\napiVersion: reactive-desched/v1alpha1\nkind: ReactiveSettings\n"
 PACED = "budgets: {warmUp: null, cluster: {evictions: 1, per: 1m, burst: 1}}\n"
@@ -328,3 +329,16 @@ def test_where_a_policy_packs_by_a_resource_so_does_the_scheduler(world: Any) ->
 
     moved = {name: place for name, place in places(report).items() if name.startswith("a")}
     assert moved == {"a": "n2"}
+    assert report.preview is not None
+    assert report.preview.packed_resources == ("example.com/gpu",)
+    assert "the kube-scheduler packs nodes by example.com/gpu" in "\n".join(
+        lines(report, TextStyle())
+    )
+
+
+def test_other_policies_spread_pods_as_by_default(world: Any) -> None:
+    report = preview(world, world.node("n1", "gpu"), world.node("n2"), world.pod("a"))
+
+    assert report.preview is not None
+    assert report.preview.packed_resources == ()
+    assert "packs nodes" not in "\n".join(lines(report, TextStyle()))
