@@ -58,6 +58,9 @@ class BalancePlugin(Plugin[SubjectT, ArgsT]):
 
     extension_point: ClassVar[str] = "balance"
 
+    needs_spreading: ClassVar[bool] = False
+    """Whether it is of use only where the kube-scheduler prefers nodes with much left."""
+
     sweep_filters: ClassVar[SweepFilters] = SweepFilters.ALL
     """Which filters of the evictor a sweep applies to each finding before the eviction."""
 

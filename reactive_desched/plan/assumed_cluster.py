@@ -139,9 +139,9 @@ class AssumedCluster:
     that the kube-scheduler would choose, and is Ready `ready_after_s` after that; its
     PodDisruptionBudget then allows one more disruption. One that fits nowhere is unschedulable
     until a pod that leaves makes room for it; as by the kube-scheduler, it is tried again then,
-    once its back-off has passed, and each five minutes. With a plugin that empties nodes the
-    scheduler is taken to pack nodes, as that plugin needs it. While pods move, koordinator's agents
-    report each minute what is used where they are now.
+    once its back-off has passed, and each five minutes. With a plugin that empties nodes, and none
+    that spreads pods over them, the scheduler is taken to pack nodes, as that plugin needs it.
+    While pods move, koordinator's agents report each minute what is used where they are now.
     """
 
     def __init__(self, controller: Controller, clock: PreviewClock, ready_after_s: float) -> None:
@@ -153,8 +153,10 @@ class AssumedCluster:
         self._steps: list[tuple[float, int, _Step]] = []
         self._number = count()
         plugins = [each.plugin for each in controller.evaluator.instances]
-        packing = [plugin for plugin in plugins if isinstance(plugin, BalancePlugin)]
-        packs = dict.fromkeys(name for plugin in packing for name in plugin.packed_resources)
+        balancing = [plugin for plugin in plugins if isinstance(plugin, BalancePlugin)]
+        packs = dict.fromkeys(name for plugin in balancing for name in plugin.packed_resources)
+        if any(plugin.needs_spreading for plugin in balancing):
+            packs.clear()
         self.packed_resources = tuple(packs)
         self._scheduler = AssumedScheduler(controller.view, packs=packs)
         self._parked: list[_Parked] = []

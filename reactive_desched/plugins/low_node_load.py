@@ -57,6 +57,7 @@ class LowNodeLoadPlugin(BalancePlugin[str, LowNodeLoadArgs]):
     """
 
     name = "LowNodeLoad"
+    needs_spreading = True
     indexes = (NodeLoads, ReplicaPlaces)
     reacts_to = (Resynced, NodeLoadChanged, PodEvictabilityChanged)
 

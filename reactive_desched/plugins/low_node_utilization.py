@@ -222,6 +222,7 @@ class LowNodeUtilizationPlugin(DrainingPlugin[LowNodeUtilizationArgs]):
     """
 
     name = "LowNodeUtilization"
+    needs_spreading = True
 
     def __init__(self, args: LowNodeUtilizationArgs) -> None:
         rule = SpreadRule(

@@ -342,3 +342,30 @@ def test_other_policies_spread_pods_as_by_default(world: Any) -> None:
     assert report.preview is not None
     assert report.preview.packed_resources == ()
     assert "packs nodes" not in "\n".join(lines(report, TextStyle()))
+
+
+def test_where_another_plugin_spreads_pods_the_scheduler_packs_no_nodes(world: Any) -> None:
+    """n1 is at 87.5 % of its cpu, n2 at 25 %, n3 at 12.5 %: both of these are hardly used."""
+    policy = POLICY.replace(
+        "    deschedule: {enabled: [RemovePodsViolatingNodeTaints, RemoveFailedPods]}",
+        "    balance: {enabled: [LowNodeUtilization, HighNodeUtilization]}",
+    ).replace(
+        "  plugins:",
+        "  - name: LowNodeUtilization\n"
+        "    args: {thresholds: {cpu: 40}, targetThresholds: {cpu: 80}}\n"
+        "  - {name: HighNodeUtilization, args: {thresholds: {cpu: 1}}}\n"
+        "  plugins:",
+    )
+    things = [
+        asking_for(cpu, owned_by(world.pod(name, on=on), "ReplicaSet", f"rs-{name}"))
+        for name, on, cpu in (("a", "n1", 1), ("big", "n1", 6), ("b", "n2", 2), ("c", "n3", 1))
+    ]
+    things[1]["metadata"]["annotations"] = {"reactive-desched/do-not-evict": "true"}
+
+    report = world.look(
+        world.file(world.listed([*map(world.node, ("n1", "n2", "n3")), *things])),
+        policy=policy + SETTINGS + UNPACED,
+        mode=PlanMode.RUN,
+    )
+
+    assert places(report) == {"a": "n3"}
