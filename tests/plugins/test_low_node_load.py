@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from reactive_desched.draining.landing import explain_return
 from reactive_desched.draining.load_args import LowNodeLoadArgs
-from reactive_desched.model.decisions import TOTAL_LIMIT_REACHED, Evict
+from reactive_desched.model.decisions import TOTAL_LIMIT_REACHED, Defer, Evict
 from reactive_desched.model.findings import Finding, RequeueAfter, YieldPoint
 from reactive_desched.model.node_load import Level, LoadClass
 from reactive_desched.model.objects import (
@@ -395,6 +395,25 @@ def test_once_relieved_a_node_must_be_found_overloaded_as_often_again() -> None:
     cluster.apply(metric("n1", HOT, at_s=NOW_S + 5))
 
     assert len(cluster.flagged()) == 1
+
+
+def test_an_overload_that_was_confirmed_counts_until_it_is_relieved_however_slowly_pods_leave() -> (
+    None
+):
+    judging = plugin(**CPU, anomalyCondition={"consecutiveAbnormalities": 2, "timeout": "60s"})
+
+    def wait(finding: Finding) -> Any:
+        return Defer(finding, "gate", "Paced", "later", 1e9)
+
+    cluster = Scenario(judging, *TWO, *HOT, metric("n1", HOT), now_s=NOW_S, decide=wait)
+    for later in range(1, 10):
+        at_s = NOW_S + 60 * later
+        cluster.wait(60)
+        cluster.apply(metric("n2", (), at_s=at_s), metric("n1", HOT, at_s=at_s))
+        assert bool(cluster.flagged()) is (later > 1), later
+
+    cluster.remove(*HOT[2:])
+    assert cluster.flagged() == set()
 
 
 def test_a_detector_of_a_node_that_is_not_overloaded_for_long_is_forgotten() -> None:
