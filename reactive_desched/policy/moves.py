@@ -89,7 +89,8 @@ class MoveSettings(Section):
     futile_after: Annotated[int, Field(ge=1, le=100)] = Field(
         default=3,
         description="After so many futile moves in a row, a plugin leaves a workload alone until "
-        "its template, a node or the policy changes, or a person clears it; a day at most.",
+        "its template, a node or the policy changes, or a person clears it; a day at most. A node "
+        "rests when moves of so many workloads in a row were futile.",
     )
 
     def describe(self) -> dict[str, str]:
