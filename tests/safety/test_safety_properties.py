@@ -114,8 +114,7 @@ FOUND_BY = {
     "uptime": 2,
     "server time": 22,
     "warm-up": 127,
-    "limit per node": 17,
-    "limits over restarts": 20,
+    "limits over restarts": 9,
     "moving per namespace": 13,
     "moves over restarts": 2,
     "zone brake": 17,
@@ -123,14 +122,13 @@ FOUND_BY = {
     "brakes over restarts": 0,
     "brakes before sending": 9,
     "lost watches": 6,
-    "cancelling": 0,
-    "outdated decisions": 0,
+    "cancelling": 2,
+    "outdated decisions": 3,
     "age of decisions": 7,
     "intent before request": 0,
     "in flight": 3,
-    "evicted over restarts": 32,
     "inherited requests": 3,
-    "open intents": 2,
+    "open intents": 0,
 }
 """A seed whose story shows that a rule is switched off."""
 
@@ -158,6 +156,7 @@ HELD_BY = {
         f"{HISTORY}::test_a_replacement_is_created_after_the_api_servers_time_of_the_request"
     ),
     "limit per cluster": f"{LIMITS}::test_a_limit_holds_for_any_stretch_of_the_window",
+    "limit per node": f"{LIMITS}::test_each_node_has_its_own_count",
     "limit per namespace": f"{LIMITS}::test_each_namespace_has_its_own_count",
     "schedules": (
         "flow/test_limits.py::test_findings_wait_for_the_end_of_business_hours_and_go_then"
@@ -185,6 +184,9 @@ HELD_BY = {
     ),
     "no node Ready": f"{BRAKES}::test_when_no_node_is_ready_everything_stops_until_one_is",
     "pause by file": f"{BRAKES}::test_a_file_pauses_by_what_it_says",
+    "evicted over restarts": (
+        "gate/test_in_flight_restored.py::test_a_pod_evicted_within_a_minute_is_remembered"
+    ),
     "suspend": (
         "controller/test_controller_suspend.py"
         "::test_a_pod_that_waited_for_a_token_is_not_evicted_on_the_old_state"
