@@ -95,12 +95,18 @@ FOLLOWING = {
 ENDINGS = {
     "reactive-desched audit query --owner Deployment/web": (1,),
     "reactive-desched audit query --namespace shop": (1,),
+    "reactive-desched audit query --type disruption": (1,),
+    "reactive-desched audit query --reason TerminationByKubelet": (1,),
+    "kubectl -n reactive-desched exec deploy/reactive-desched -- reactive-desched status | grep": (
+        1,
+    ),
     "kubectl -n reactive-desched exec deploy/reactive-desched -- reactive-desched futile clear": (
         2,
     ),
     "kubectl get pods -A --as jane": (1,),
 }
-"""What ends otherwise than with 0: there is no such record, no such memory, no such right."""
+"""What ends otherwise than with 0: there is no such record, no such memory, no such right, or none
+is missing."""
 
 
 @dataclass(frozen=True)
