@@ -84,16 +84,20 @@ def build_filter(given: FilterValues) -> "EventFilter":
 
 
 def check_reasons(codes: Iterable[str]) -> None:
-    """Raise ConfigError for a code that no gate and no outcome has; a pattern may mean an older."""
+    """Raise ConfigError for a code of no gate, outcome or disruption.
+
+    A pattern may mean an older one.
+    """
     from reactive_desched.api.reason_codes import REASON_CODES
     from reactive_desched.errors import ConfigError
     from reactive_desched.journal.summary import is_pattern
+    from reactive_desched.model.disruptions import CAUSES
     from reactive_desched.primitives.hints import did_you_mean, not_one_of, quote
 
-    known = sorted(REASON_CODES)
+    known = sorted({*REASON_CODES, *CAUSES})
     for code in codes:
-        if code not in REASON_CODES and not is_pattern(code):
-            meant = did_you_mean(code, REASON_CODES)
+        if code not in known and not is_pattern(code):
+            meant = did_you_mean(code, known)
             unknown = f"{quote(code)} is unknown; {meant}" if meant else not_one_of(code, known)
             raise ConfigError(
                 f"--reason {unknown}; for one of another version, write --reason '{code}*'"

@@ -48,3 +48,4 @@ def test_an_unknown_reason_is_refused_and_a_pattern_is_not() -> None:
     with pytest.raises(ConfigError, match="did you mean NodeFitPending"):
         build_filter({"reason": ("NodeFitPendin",)})
     assert build_filter({"reason": ("Node*",)}).reasons == ("Node*",)
+    assert build_filter({"reason": ("TerminationByKubelet",)}).reasons == ("TerminationByKubelet",)
