@@ -418,17 +418,7 @@ class JournalRecorder:
             who=ended.who,
             why=ended.why,
         )
-        self._journal.append_nowait(
-            build_event(
-                self._journal.source,
-                EVICTION_CORRECTED,
-                Correlation(event.correlationid, event.subject, event.partitionkey),
-                self._clock(),
-                data,
-                id_=event.id.replace(".outcome.", ".corrected."),
-                causation_id=event.id,
-            )
-        )
+        self._append_behind(event, EVICTION_CORRECTED, data)
         if ended.outcome.result not in POD_LEAVES:  # else it is followed already
             self.follow(intent_id, event)
             self._cases.close(ended.who.uid, ended.why.profile, ended.why.plugin)
@@ -537,15 +527,21 @@ class JournalRecorder:
             who=ended.who,
             why=ended.why,
         )
+        self._append_behind(event, EVICTION_FOLLOWED_UP, data)
+
+    def _append_behind(
+        self, outcome: AnyEvent, type_: str, data: EvictionCorrected | EvictionFollowedUp
+    ) -> None:
+        """Append an event about an outcome: it has its case, and its id with another name in it."""
         self._journal.append_nowait(
             build_event(
                 self._journal.source,
-                EVICTION_FOLLOWED_UP,
-                Correlation(event.correlationid, event.subject, event.partitionkey),
+                type_,
+                Correlation(outcome.correlationid, outcome.subject, outcome.partitionkey),
                 self._clock(),
                 data,
-                id_=event.id.replace(".outcome.", ".followed_up."),
-                causation_id=event.id,
+                id_=outcome.id.replace(".outcome.", f".{type_.removeprefix('eviction.')}."),
+                causation_id=outcome.id,
             )
         )
 
