@@ -176,10 +176,11 @@ def overriding_opt_out(finding: Finding, inputs: GuardInputs) -> str:
     """Say whose annotation releases a pod that a farther one would hold; empty where none does."""
     pod, released_by = finding.pod, ""
     for where, value, wake in _opt_outs(pod, inputs.view):
-        if not released_by:
-            released_by = f"{where} has the annotation {DO_NOT_EVICT}: {value}" * says_no(value)
-        elif (hold := _asked(pod, where, value, (wake,), inputs)) is not None:
-            return f"{released_by}, which overrides this: {hold.message}"
+        if released_by:
+            if (hold := _asked(pod, where, value, (wake,), inputs)) is not None:
+                return f"{released_by}, which overrides this: {hold.message}"
+        elif says_no(value):
+            released_by = f"{where} has the annotation {DO_NOT_EVICT}: {value}"
     return ""
 
 
