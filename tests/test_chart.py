@@ -39,7 +39,11 @@ def test_the_schema_accepts_the_default_values() -> None:
 
 
 def test_every_value_has_a_default_that_says_what_it_is_for() -> None:
-    assert SCHEMA["properties"].keys() == VALUES.keys() | UPSTREAM.keys() | {"global"}
+    of_charts_that_include_it = {"global", "enabled"}
+
+    assert (
+        SCHEMA["properties"].keys() == VALUES.keys() | UPSTREAM.keys() | of_charts_that_include_it
+    )
 
 
 def test_what_may_be_null_may_be_so_in_values_too() -> None:

@@ -27,6 +27,7 @@ from reactive_desched.state.resources import (
     WATCHED_KINDS,
 )
 from tests.support.kustomize import documents, pod_template, render
+from tests.support.selection import lets_in, matches, pods, selectors
 from tools.watched_kinds import verbs
 
 Manifest = dict[str, Any]  # YAML as written by people
@@ -409,18 +410,54 @@ def test_the_pods_run_on_linux(folder: str) -> None:
     assert pod_of(folder)["nodeSelector"]["kubernetes.io/os"] == "linux"
 
 
-def test_connections_reach_the_probes_and_for_monitoring_the_metrics_and_nothing_else() -> None:
-    everything, controller = (
-        each["spec"] for each in render(DEPLOY / "controller") if each["kind"] == "NetworkPolicy"
+@pytest.mark.parametrize("folder", WORKLOADS)
+def test_nothing_selects_a_pod_that_is_not_ours(folder: str) -> None:
+    (ours,) = pods(render(DEPLOY / folder))
+    own = ours["metadata"]["labels"]
+    # of a release of the chart in this namespace, of a chart that includes it, and of no name
+    strangers: tuple[dict[str, str], ...] = (
+        {},
+        {"k8s-app": "kube-dns"},
+        {"app.kubernetes.io/part-of": "reactive-desched"},
+        own | {"app.kubernetes.io/instance": "other"},
+        own | {"app.kubernetes.io/name": "other"},
+        own | {"app.kubernetes.io/component": "web"},
     )
-    assert everything == {"podSelector": {}, "policyTypes": ["Ingress"]}
-    assert selects(controller["podSelector"]["matchLabels"], "controller")
-    assert not any(selects(controller["podSelector"]["matchLabels"], each) for each in SWEEPS)
-    probes, metrics = controller["ingress"]
-    assert probes == {"ports": [{"protocol": "TCP", "port": "probes"}]}
-    assert metrics["ports"] == [{"protocol": "TCP", "port": "http"}]
-    (monitoring,) = metrics["from"]
-    assert monitoring["namespaceSelector"]["matchLabels"]
+    found = list(selectors(render(DEPLOY / folder)))
+
+    assert found
+    for where, selector in found:
+        # a Deployment's selector cannot be changed, and it adopts no pod of another's ReplicaSet
+        left_out = [3] if where.startswith("Deployment") and "spread" not in where else []
+        chosen = [n for n, each in enumerate(strangers) if matches(selector, each)]
+        assert chosen == left_out, where
+
+
+def test_connections_reach_the_probes_and_for_monitoring_the_metrics_and_nothing_else() -> None:
+    objects = render(DEPLOY / "controller")
+    policies = [each for each in objects if each["kind"] == "NetworkPolicy"]
+    (pod,) = pods(objects)
+    monitoring, other = ({"kubernetes.io/metadata.name": each} for each in ("monitoring", "web"))
+
+    reached = {
+        (port, name): lets_in(policies, pod, port, namespace)
+        for port in (8081, 10258, 22)
+        for name, namespace in (("monitoring", monitoring), ("web", other))
+    }
+    assert {where for where, reaches in reached.items() if reaches} == {
+        (8081, "monitoring"),
+        (8081, "web"),
+        (10258, "monitoring"),
+    }
+
+
+@pytest.mark.parametrize("folder", SWEEPS)
+def test_nothing_connects_to_the_pods_of_a_sweep(folder: str) -> None:
+    objects = render(DEPLOY / folder)
+    policies = [each for each in objects if each["kind"] == "NetworkPolicy"]
+    (pod,) = pods(objects)
+
+    assert not lets_in(policies, pod, 10258, {"kubernetes.io/metadata.name": "monitoring"})
 
 
 def test_the_key_paused_of_the_config_map_is_the_pause_file() -> None:
@@ -464,11 +501,10 @@ def test_probes_and_service_meet_the_port_the_controller_listens_on() -> None:
 
 
 def test_the_service_and_the_deployment_select_the_controllers_pods_and_no_sweep() -> None:
-    selectors = [
+    for selector in (
         of_kind("Service")["spec"]["selector"],
         of_kind("Deployment")["spec"]["selector"]["matchLabels"],
-    ]
-    for selector in selectors:
+    ):
         assert selects(selector, "controller")
         assert not any(selects(selector, folder) for folder in SWEEPS)
 
@@ -567,8 +603,9 @@ def test_the_two_replicas_run_on_different_nodes_and_never_stop_together() -> No
         "ScheduleAnyway",
     )
     assert budget["minAvailable"] == 1
-    selectors = (by_node["labelSelector"], by_zone["labelSelector"], budget["selector"])
-    assert all(selector == spec["selector"] for selector in selectors)
+    labels = spec["template"]["metadata"]["labels"]
+    for selector in (by_node["labelSelector"], by_zone["labelSelector"], budget["selector"]):
+        assert selector["matchLabels"].items() <= labels.items()
 
 
 def test_both_replicas_can_have_the_journals_volume() -> None:

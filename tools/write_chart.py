@@ -62,6 +62,8 @@ def _values() -> dict[str, Json]:
         "kind": {"enum": ["Deployment", "Job", "CronJob"]},
         "dryRun": _BOOL,
         "replicas": {"type": "integer", "minimum": 0},
+        "nameOverride": _NAME,
+        "fullnameOverride": _NAME,
         "image": _section(
             repository={"type": "string", "minLength": 1},
             tag=_TEXT,
@@ -110,6 +112,10 @@ def _values() -> dict[str, Json]:
             dashboards=_section(enabled=_BOOL, labels=_MAP),
         ),
         "global": {"description": "Helm's own, for a chart that includes this one; not read."},
+        "enabled": {
+            **_BOOL,
+            "description": "Of a chart that includes this one: the `condition` of its dependency.",
+        },
     }
 
 

@@ -2,6 +2,7 @@
 
 import fcntl
 import gc
+import json
 import os
 import re
 import socket
@@ -24,6 +25,7 @@ from tests.support.audit_crosscheck import (
 from tests.support.authority import CertificateAuthority
 from tests.support.control_plane import ControlPlane, RealTools
 from tests.support.controller_process import ControllerProcess, RunController
+from tests.support.helm import Helm
 from tests.support.kafka_broker import KafkaBroker, KafkaTools, ServerTls
 from tests.support.limits import UNLIMITED
 from tests.support.playground import E2ENamespace
@@ -83,6 +85,13 @@ def chromium() -> Path:
 def axe_script() -> str:
     """The script of axe-core, which looks for accessibility faults; without it, as above."""
     return (axe.find(os.environ) or do_without(["axe-core"])).read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="session")
+def helm(tmp_path_factory: pytest.TempPathFactory) -> Helm:
+    """Helm; without it CI fails, and elsewhere every test here is skipped."""
+    path = json.loads(where_they_are())["helm"] or do_without(["Helm"])
+    return Helm(Path(path), tmp_path_factory.mktemp("helm"))
 
 
 def where_they_are() -> str:

@@ -4,15 +4,14 @@ import json
 import os
 import re
 import shlex
-import subprocess
-from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml  # type: ignore[import-untyped]  # PyYAML ships no types
 
-from tests.e2e.conftest import ROOT, do_without, where_they_are
+from tests.e2e.conftest import ROOT, do_without
 from tests.support.control_plane import ControlPlane
+from tests.support.helm import CHART, RELEASE, Helm, HelmError
 from tests.support.kubectl import KubectlError
 from tests.support.kustomize import pod_template, render
 from tools.real import operator_crds
@@ -21,47 +20,8 @@ pytestmark = [pytest.mark.real, pytest.mark.timeout(200)]
 
 Values = dict[str, Any]  # YAML as written by people
 Object = dict[str, Any]  # a Kubernetes object as JSON
-CHART = ROOT / "deploy" / "charts" / "reactive-desched"
-RELEASE = "reactive-desched"
 OPERATOR_KINDS = {"ServiceMonitor", "PodMonitor", "PrometheusRule"}
 WORKLOAD_KINDS = ("Deployment", "Job", "CronJob")
-
-
-class HelmError(Exception):
-    """Helm ended with an error; the text is what it said."""
-
-
-class Helm:
-    """Real Helm with folders of its own."""
-
-    def __init__(self, binary: Path, folder: Path) -> None:
-        self._binary = binary
-        self._folder = folder
-        self._env = {"HOME": str(folder), "PATH": "/usr/bin:/bin"}
-
-    def run(self, *arguments: str, values: Values | None = None) -> str:
-        """Run Helm and return what it printed; raises `HelmError`."""
-        path = self._folder / "values.yaml"
-        path.write_text(json.dumps(values or {}))
-        argv = (str(self._binary), *arguments, *(() if values is None else ("-f", str(path))))
-        done = subprocess.run(
-            argv, cwd=ROOT, env=self._env, capture_output=True, text=True, check=False, timeout=100
-        )
-        if done.returncode:
-            raise HelmError(done.stderr + done.stdout)
-        return done.stdout
-
-    def template(self, values: Values) -> list[Object]:
-        """Return the objects of a release of these values."""
-        text = self.run("template", RELEASE, str(CHART), "-n", RELEASE, values=values)
-        return [each for each in yaml.safe_load_all(text) if each]
-
-
-@pytest.fixture(scope="session")
-def helm(tmp_path_factory: pytest.TempPathFactory) -> Helm:
-    """Helm; without it CI fails, and elsewhere every test here is skipped."""
-    path = json.loads(where_they_are())["helm"] or do_without(["Helm"])
-    return Helm(Path(path), tmp_path_factory.mktemp("helm"))
 
 
 def without_release(found: Object) -> Object:

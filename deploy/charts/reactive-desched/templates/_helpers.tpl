@@ -1,6 +1,15 @@
+{{- /* The label app.kubernetes.io/name. Charts that include this one twice give each an alias, which is .Chart.Name. */}}
+{{- define "desched.app" -}}
+{{- .Values.nameOverride | default .Chart.Name | trunc 63 | trimSuffix "-" }}
+{{- end }}
+
+{{- /* The name of what the release has, unlike that of any other release or alias in the namespace. */}}
 {{- define "desched.name" -}}
-{{- if contains "reactive-desched" .Release.Name }}{{ .Release.Name | trunc 52 | trimSuffix "-" }}
-{{- else }}{{ printf "%s-reactive-desched" .Release.Name | trunc 52 | trimSuffix "-" }}{{ end }}
+{{- $app := include "desched.app" . }}
+{{- $name := ternary .Release.Name (printf "%s-%s" .Release.Name $app) (contains $app .Release.Name) }}
+{{- $name = .Values.fullnameOverride | default $name }}
+{{- if gt (len $name) 52 }}{{ printf "%s-%s" ($name | trunc 43 | trimSuffix "-") (sha256sum $name | trunc 8) }}
+{{- else }}{{ $name }}{{ end }}
 {{- end }}
 
 {{- define "desched.account" -}}
@@ -8,8 +17,9 @@
 {{- else }}{{ .Values.serviceAccount.name | default "default" }}{{ end }}
 {{- end }}
 
+{{- /* The labels that the pods of this release have, and no other pod of the namespace. */}}
 {{- define "desched.selector" -}}
-app.kubernetes.io/name: reactive-desched
+app.kubernetes.io/name: {{ include "desched.app" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/component: {{ include "desched.component" . }}
 {{- end }}
