@@ -16,6 +16,7 @@ ReactiveDeschedError
 ├── JournalError           the record could not be made durable, or cannot be read
 │   ├── JournalInUse       another process writes this journal
 │   ├── JournalUnavailable the disk fails, is stuck or is full for now: retryable
+│   ├── RecordUnwritable   what it holds is too long, or no Unicode
 │   └── RecordsExpired     what a reader asks for was removed, or never was
 ├── LeadershipLost         another replica may act now: this process ends
 ├── StreamFailed           a controller's stream of events cannot be read
@@ -119,6 +120,10 @@ class JournalUnavailable(JournalError):  # noqa: N818  # the state of a part, as
     """The journal cannot write just now: do not rely on the record; it may be tried again."""
 
     retryable = True
+
+
+class RecordUnwritable(JournalError):  # noqa: N818  # the state of a record, as above
+    """What a record holds cannot be written: it is too long, or no Unicode."""
 
 
 class JournalInUse(JournalError):  # noqa: N818  it is raised as the fact it names

@@ -92,6 +92,7 @@ REASON_CODES: Final = (
     "PvcPod",
     "RateTooSlowForJob",
     "ReadyTooRecently",
+    "RecordUnwritable",
     "ResourceClaims",
     "RollingOut",
     "ScheduleAllowsNone",

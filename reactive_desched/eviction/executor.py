@@ -5,13 +5,14 @@ from typing import NamedTuple
 
 import anyio
 
-from reactive_desched.errors import ClusterError, JournalError
+from reactive_desched.errors import ClusterError, JournalError, RecordUnwritable
 from reactive_desched.eviction.evictor import Evictor
 from reactive_desched.eviction.recorder import BegunIntent, Recorder
 from reactive_desched.model.intents import EvictionResult, Intent
 from reactive_desched.model.outcomes import (
     FAILED,
     JOURNAL_UNAVAILABLE,
+    RECORD_UNWRITABLE,
     SHUTTING_DOWN,
     EvictionRequest,
     EvictionResponse,
@@ -71,7 +72,10 @@ class EvictionExecutor:
         try:
             intent_id = await begun.intent
         except JournalError as error:
-            return EvictionResult(intent, JOURNAL_UNAVAILABLE.outcome(str(error)), self._clock())
+            reason = (
+                RECORD_UNWRITABLE if isinstance(error, RecordUnwritable) else JOURNAL_UNAVAILABLE
+            )
+            return EvictionResult(intent, reason.outcome(str(error)), self._clock())
         if begun.response is not None:
             sent_at, request = begun.sent_at, begun.request
             outcome = await self._outcome(request, begun.response)

@@ -24,7 +24,7 @@ from reactive_desched.journal.opened import (
     open_directory,
     os_error_text,
 )
-from reactive_desched.journal.records import AnyEvent, encode
+from reactive_desched.journal.records import AnyEvent, EncodedEvent, encode, encode_cut
 from reactive_desched.journal.recovery import OpenIntent
 from reactive_desched.journal.signing.checkpointer import Unrecorded
 from reactive_desched.journal.tail import LiveTail
@@ -75,9 +75,9 @@ class PendingRecord:
 
     __slots__ = ("_done", "encoded", "event", "failure", "is_awaited", "is_done", "seq")
 
-    def __init__(self, event: AnyEvent, *, is_awaited: bool) -> None:
+    def __init__(self, event: AnyEvent, encoded: EncodedEvent, *, is_awaited: bool) -> None:
         self.event = event
-        self.encoded = encode(event)
+        self.encoded = encoded
         self.is_awaited = is_awaited
         self.is_done = False
         self.seq = 0
@@ -108,6 +108,11 @@ class PendingRecord:
         self.is_done = True
         if self._done is not None:
             self._done.notify()
+
+
+def _unawaited(event: AnyEvent) -> PendingRecord:
+    """Return the record of what happened, cut where it must be; no caller waits for it."""
+    return PendingRecord(event, encode_cut(event), is_awaited=False)
 
 
 class Journal:
@@ -250,13 +255,14 @@ class Journal:
         except JournalError:
             self._slots.release()
             raise
-        return await self._enqueue(event).durable()
+        return await self._enqueue(event, encode_cut).durable()
 
     def begin_append(self, event: AnyEvent) -> PendingRecord:
         """Queue a record in this turn of the event loop; its `durable` waits for the disk.
 
         On a fast disk it is there on return, with all that was queued before.
-        Raises JournalUnavailable, also while MAX_BUFFERED records are on their way.
+        Raises JournalUnavailable, also while MAX_BUFFERED records are on their way, and
+        RecordUnwritable: what is announced is done only if its record is whole.
         """
         self._raise_if_unhealthy()
         try:
@@ -264,7 +270,7 @@ class Journal:
         except anyio.WouldBlock:
             self.records_refused += 1
             raise JournalUnavailable(_FULL) from None
-        pending = self._enqueue(event)
+        pending = self._enqueue(event, encode)
         self._write_at_once()
         return pending
 
@@ -290,7 +296,7 @@ class Journal:
         if len(self._buffer) >= MAX_BUFFERED or self._is_stopping:
             self.drop()
             return
-        self._buffer.append(PendingRecord(event, is_awaited=False))
+        self._buffer.append(_unawaited(event))
         self._work_available.notify()
 
     def drop(self) -> None:
@@ -340,10 +346,12 @@ class Journal:
         self._stop.set()
         self._work_available.notify()
 
-    def _enqueue(self, event: AnyEvent) -> PendingRecord:
+    def _enqueue(
+        self, event: AnyEvent, encoded: Callable[[AnyEvent], EncodedEvent]
+    ) -> PendingRecord:
         """Queue a record that a caller waits for and that has its place."""
         try:
-            pending = PendingRecord(event, is_awaited=True)
+            pending = PendingRecord(event, encoded(event), is_awaited=True)
             self._intents.admit(event)
         except JournalError:
             self._slots.release()
@@ -487,9 +495,7 @@ class Journal:
             delay_s = min(2 * delay_s, MAX_RETRY_S)
             try:
                 await self._on_disk_thread(self._writer.check_space_and_repair)
-                await self._write(
-                    [PendingRecord(self._resumed_event(refused_before), is_awaited=False)]
-                )
+                await self._write([_unawaited(self._resumed_event(refused_before))])
             except OSError as retry_error:
                 self._health.mark_failed(os_error_text(retry_error), self._now())
             else:

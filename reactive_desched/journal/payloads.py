@@ -33,6 +33,7 @@ from reactive_desched.model.eviction_options import (
 from reactive_desched.model.moves import MoveEnd
 from reactive_desched.model.objects import OwnerReference, Pod
 from reactive_desched.model.outcomes import DRY_RUN, EVICTED, UNKNOWN, Outcome
+from reactive_desched.primitives.bounded_text import truncate
 from reactive_desched.telemetry.logs import REDACTED, blank_secrets
 
 EVICT: Final = "evict"
@@ -43,9 +44,6 @@ _ACTIONS: Final = {
     EvictionPolicy.DELETE: DELETE,
     EvictionPolicy.SOFT_EVICTION: SOFT_EVICT,
 }
-
-MAX_TEXT_CHARS: Final = 4096
-"""Longer texts are cut and marked, so that no message makes a record too long."""
 
 _OUTCOME_TYPES: Final[Mapping[str, str]] = {
     EVICTED: EVICTION_SUCCEEDED,
@@ -63,13 +61,6 @@ MAX_POLICY_BYTES: Final = 48 * 1024
 _URL: Final = re.compile(
     r"(?i)\b(https?://)(?:[^\s/@'\"]*@)?([^\s/?#'\",}\]]+)(?:[/?#][^\s'\",}\]]+)?"
 )
-
-
-def truncate(text: str, limit: int = MAX_TEXT_CHARS) -> str:
-    """Return the text, cut if it has more characters."""
-    if len(text) <= limit:
-        return text
-    return f"{text[:limit]}… ({len(text) - limit} more characters)"
 
 
 def _safe_json_value(value: int | str) -> int | str:

@@ -64,7 +64,6 @@ from reactive_desched.journal.payloads import (
     pod_subject,
     trigger_id,
     trigger_payload,
-    truncate,
     who_payload,
     why_payload,
 )
@@ -92,6 +91,7 @@ from reactive_desched.model.outcomes import (
     Outcome,
 )
 from reactive_desched.policy.recording import DisruptionSettings
+from reactive_desched.primitives.bounded_text import truncate
 from reactive_desched.primitives.loop_clock import loop_clock
 from reactive_desched.primitives.token_bucket import TokenBucket, TokenRate
 

@@ -6,13 +6,16 @@ parses it and writes it canonically again has the same bytes, and the same hash.
 
 import hashlib
 from datetime import datetime
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from reactive_desched.api.event import Event
-from reactive_desched.errors import JournalError
+from reactive_desched.errors import RecordUnwritable
+from reactive_desched.primitives.bounded_text import truncate
 from reactive_desched.primitives.decode_errors import DECODE_ERRORS
 
 MAX_RECORD_BYTES: Final = 1 << 18
@@ -20,6 +23,9 @@ MAX_RECORD_BYTES: Final = 1 << 18
 
 GENESIS: Final = "0" * 64
 """What stands as `prev` in the first record there ever was."""
+
+_MAX_NOTE_CHARS, _MAX_CUT_CHARS, _MAX_CUT_ENTRIES = 500, 200, 32
+"""How long is what a cut record says of that, and each other text; how many entries a list has."""
 
 _WRITER_FIELDS_BYTES: Final = 200
 _EMPTY_WRITER_FIELDS: Final = b'"prev":"","recordedtime":"","sequence":"",'
@@ -63,18 +69,57 @@ _recorded_time_decoder = msgspec.json.Decoder(_RecordedTime)
 
 
 def encode(event: AnyEvent) -> EncodedEvent:
-    """Return the event without its stamps, which `format_line` adds; refuse an unreadable one."""
+    """Return the event without its stamps, which `format_line` adds.
+
+    Raises RecordUnwritable for one that no reader could read.
+    """
     try:
         raw = _encoder.encode(event)
     except UnicodeEncodeError as error:
-        raise JournalError(f"{event.type} {event.id} holds text that is not Unicode") from error
+        raise RecordUnwritable(f"{event.type} {event.id} holds text that is not Unicode") from error
     if len(raw) > MAX_RECORD_BYTES - _WRITER_FIELDS_BYTES:
-        raise JournalError(
+        raise RecordUnwritable(
             f"{event.type} {event.id} of {len(raw)} bytes is too long for the journal"
-            f" (at most {MAX_RECORD_BYTES}): shorten its message"
+            f" (at most {MAX_RECORD_BYTES})"
         )
     head, _, tail = raw.rpartition(_EMPTY_WRITER_FIELDS)  # what follows it holds no object
     return EncodedEvent(head, tail)
+
+
+def encode_cut(event: AnyEvent) -> EncodedEvent:
+    """Return the event without its stamps; one that cannot be written is cut, and says so."""
+    try:
+        return encode(event)
+    except RecordUnwritable as error:
+        return encode(_cut(event, f"what this record held was cut: {error}"))
+
+
+def _cut(event: AnyEvent, note: str) -> AnyEvent:
+    """Return the event with short texts and few entries; its message is the note."""
+    data: dict[str, Any] = _shortened(msgspec.to_builtins(event.data))
+    about = data.get("why", data)
+    if "message" in about:
+        about["message"] = truncate(note, _MAX_NOTE_CHARS)
+    return replace(
+        event,
+        subject=_shortened(event.subject),
+        partitionkey=_shortened(event.partitionkey),
+        causationid=_shortened(event.causationid),
+        data=data,
+    )
+
+
+def _shortened(value: Any) -> Any:  # any JSON value
+    match value:
+        case str():
+            return truncate(value.encode(errors="backslashreplace").decode(), _MAX_CUT_CHARS)
+        case dict():
+            few = islice(value.items(), _MAX_CUT_ENTRIES)
+            return {_shortened(key): _shortened(entry) for key, entry in few}
+        case list() | tuple():
+            return [_shortened(entry) for entry in islice(value, _MAX_CUT_ENTRIES)]
+        case _:
+            return value
 
 
 def format_line(encoded: EncodedEvent, prev: str, recorded_time: str, seq: int) -> bytes:

@@ -21,6 +21,7 @@ from reactive_desched.api.index import Cluster
 from reactive_desched.errors import Malformed, QuantityError
 from reactive_desched.kube.client.responses import ApiStatus, Body, parse_status
 from reactive_desched.model.objects import ClusterObject
+from reactive_desched.primitives.bounded_text import bounded_name, truncate
 from reactive_desched.primitives.decode_errors import DECODE_ERRORS
 from reactive_desched.state.kinds.interning import InternTables
 from reactive_desched.state.kinds.kind import (
@@ -58,6 +59,7 @@ _NEXT_ITEM: Final = b"}," + _FIRST_ITEM
 _TAILS: Final = (b"]}", b"]}\n")
 _CUT_AT_ONCE: Final = 8
 _MAX_HEAD_BYTES: Final = 4096
+_MAX_ERROR_CHARS: Final = 1000
 _DECODE_ERRORS: Final = (*DECODE_ERRORS, QuantityError)
 
 
@@ -486,9 +488,9 @@ def _name_of(raw: Raw | bytes | memoryview) -> str:
     except _DECODE_ERRORS:
         return ""
     parts = (identity.namespace, identity.name)
-    return "/".join(part for part in parts if isinstance(part, str) and part)
+    return "/".join(bounded_name(part) for part in parts if isinstance(part, str) and part)
 
 
 def _error_message(error: BaseException) -> str:
     """Return the error's text and, if it is known, the part of the object that it is about."""
-    return " ".join([str(error), *getattr(error, "__notes__", ())])
+    return truncate(" ".join([str(error), *getattr(error, "__notes__", ())]), _MAX_ERROR_CHARS)

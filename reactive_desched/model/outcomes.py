@@ -293,6 +293,13 @@ DECISION_OUTDATED: Final = OutcomeReason(
 JOURNAL_UNAVAILABLE: Final = OutcomeReason(
     CANCELLED, "JournalUnavailable", "The journal could not write the intent; no request was sent."
 )
+RECORD_UNWRITABLE: Final = OutcomeReason(
+    CANCELLED,
+    "RecordUnwritable",
+    "The record of the eviction is too long, or no Unicode, by what its plugin says of the pod; no "
+    "request was sent, as nothing is evicted without a record. The pod is evaluated again, and the "
+    "plugin has to say less.",
+)
 SHUTTING_DOWN: Final = OutcomeReason(
     CANCELLED, "ShuttingDown", "The process was stopping; no request was sent."
 )

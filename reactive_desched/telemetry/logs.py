@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TextIO
 import msgspec
 
 from reactive_desched.errors import ConfigError
+from reactive_desched.primitives.bounded_text import truncate
 from reactive_desched.primitives.stand_ins import without_package
 from reactive_desched.primitives.terminal import wants_colours
 
@@ -50,6 +51,9 @@ _SECRET_TEXTS = (
 """What looks like a secret, behind a text in small letters without which it is not there."""
 
 _NEEDS_QUOTES = re.compile(r"[\s\"'=\\\x00-\x1f]")
+_MAX_TEXT_CHARS = 16_384
+"""Longer texts are cut, as by what an object holds."""
+
 _MAX_DEPTH = 6
 """Values nested deeper are left out."""
 
@@ -288,6 +292,7 @@ def _is_secret_name(name: str) -> bool:
 
 
 def _redact_text(text: str) -> str:
+    text = truncate(text, _MAX_TEXT_CHARS)
     if not text.isascii():
         text = text.encode(errors="backslashreplace").decode()
     return blank_secrets(text)

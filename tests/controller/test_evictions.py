@@ -17,6 +17,7 @@ from reactive_desched.model.intents import EvictionResult, Intent
 from reactive_desched.model.outcomes import (
     EVICTIONS_PAUSED,
     JOURNAL_UNAVAILABLE,
+    RECORD_UNWRITABLE,
     SHUTTING_DOWN,
     Accepted,
     Conflict,
@@ -399,3 +400,14 @@ async def test_the_metric_counts_evictions_that_have_no_outcome_yet_those_that_w
         assert list(bench.evictions.collect()) == [EVICTIONS_UNDER_WAY.value(2)]
         await bench.evictions.drained()
         assert list(bench.evictions.collect()) == [EVICTIONS_UNDER_WAY.value(0)]
+
+
+async def test_nothing_is_evicted_whose_record_cannot_be_written_and_others_go_on() -> None:
+    async with Bench().running() as bench:
+        bench.ledger.unwritable.add("hostile")
+        bench.submit("hostile", "web")
+        await bench.evictions.drained()
+
+    assert bench.asked == ["web"]
+    refused = next(outcome for name, outcome, _ in bench.ended if name == "hostile")
+    assert (refused.reason, refused.message) == (RECORD_UNWRITABLE.code, "the record is too long")

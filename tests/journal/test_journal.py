@@ -7,9 +7,10 @@ from typing import Any  # the troubled disk's class lives in conftest, which can
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
 from reactive_desched.api.event import CHECKPOINT, EVICTION_REQUESTED, EVICTION_SUCCEEDED
-from reactive_desched.errors import JournalError
+from reactive_desched.errors import RecordUnwritable
 from reactive_desched.journal import journal
 from reactive_desched.journal.journal import Journal
 from reactive_desched.journal.reading import read_events
@@ -146,16 +147,52 @@ async def test_numbers_continue_where_the_last_writer_ended(
         assert await book.append(intent("b")) == last + 2  # a checkpoint stands between
 
 
-async def test_an_unreadable_record_is_refused_and_the_journal_stays_well(
-    running: Running, intent: MakeIntent, outcome: MakeOutcome
+@pytest.mark.parametrize(
+    ("message", "problem"),
+    [
+        pytest.param("x" * (1 << 20), "too long", id="too long"),
+        pytest.param("\udc80", "not Unicode", id="no Unicode"),
+    ],
+)
+async def test_what_happened_is_recorded_though_its_record_cannot_be_written_as_it_is(
+    running: Running,
+    intent: MakeIntent,
+    outcome: MakeOutcome,
+    finding: MakeIntent,
+    tmp_path: Path,
+    message: str,
+    problem: str,
 ) -> None:
-    long, not_unicode = outcome("a", message="x" * (1 << 20)), outcome("a", message="\udc80")
+    unreadable = outcome("a", message=message)
 
     async with running() as book:
         await book.append(intent("a"))
-        with pytest.raises(JournalError, match="too long"):
-            await book.append_until_durable(long)
-        with pytest.raises(JournalError, match="not Unicode"):
-            await book.append_until_durable(not_unicode)
-        await book.append_until_durable(outcome("a"))
-        assert book.healthy
+        await book.append_until_durable(unreadable)
+        found = finding("b")
+        why = replace(found.data.why, message=message)
+        book.append_nowait(replace(found, data=replace(found.data, why=why)))
+        await book.append(intent("c"))
+        events = tuple(read_events(tmp_path))
+
+    ended = next(event for event in events if event.causationid == "a")
+    assert ended.type == EVICTION_SUCCEEDED
+    assert "held was cut:" in ended.data.why.message
+    assert problem in ended.data.why.message
+    assert (ended.data.who.name, ended.data.outcome.result) == ("web-a", "evicted")
+    assert [event.id for event in events if event.id in ("found-b", "c")] == ["found-b", "c"]
+
+
+async def test_an_intent_whose_record_cannot_be_written_whole_is_refused(
+    running: Running, intent: MakeIntent
+) -> None:
+    numbers = {f"n{each}": "x" * 1000 for each in range(300)}
+
+    async with running() as book:
+        whole = intent("a")
+        too_long = replace(
+            whole, data=replace(whole.data, why=replace(whole.data.why, numbers=numbers))
+        )
+        with pytest.raises(RecordUnwritable, match="too long"):
+            book.begin_append(too_long)
+        await book.begin_append(whole).durable()
+        assert [each.event.id for each in book.open_intents] == ["a"]

@@ -12,7 +12,7 @@ from reactive_desched.controller.pipeline import Pipeline, build_pipeline
 from reactive_desched.controller.readiness import STARTUP
 from reactive_desched.controller.subscriptions import AnyPlugin
 from reactive_desched.controller.suspend import SuspendDetector
-from reactive_desched.errors import JournalUnavailable, Malformed
+from reactive_desched.errors import JournalUnavailable, Malformed, RecordUnwritable
 from reactive_desched.eviction.evictor import Evictor
 from reactive_desched.fit.upstream import SCHEDULER
 from reactive_desched.gate.rate_limits import TokenRate
@@ -55,12 +55,14 @@ def resource_of(obj: ClusterObject) -> str:
 class MemoryIntentStore:
     """Keeps intents and outcomes in memory, in the order they were written.
 
-    It can take `slow_s` to write, or have a `fault`, for which it refuses intents. While it
+    It can take `slow_s` to write, or have a `fault`, for which it refuses intents; those on pods
+    whose names are `unwritable` are refused for what their records hold. While it
     `is_fast`, an intent is written before `begin_intent` returns. `on_write` is called first.
     """
 
     def __init__(self) -> None:
         self.fault = ""
+        self.unwritable: set[str] = set()
         self.slow_s = 0.0
         self.is_fast = False
         self.on_write: Callable[[], None] = lambda: None
@@ -94,6 +96,8 @@ class MemoryIntentStore:
         await anyio.sleep(self.slow_s)
         if self.fault:
             raise JournalUnavailable(self.fault)
+        if intent.pod.name in self.unwritable:
+            raise RecordUnwritable("the record is too long")
         return self._write(intent)
 
     def _write(self, intent: Intent) -> str:

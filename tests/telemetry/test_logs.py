@@ -386,3 +386,13 @@ def test_unknown_settings_are_refused_with_the_choices(
         logs.configure(level, style, io.StringIO())
 
     assert golden() in str(caught.value)
+
+
+def test_a_text_in_a_line_has_a_length() -> None:
+    stream = io.StringIO()
+    logs.configure("info", "console", stream, environ={})
+
+    logs.logger("test").info("found", pod="x" * 1_000_000)
+
+    assert len(stream.getvalue()) < 20_000
+    assert "more characters)" in stream.getvalue()

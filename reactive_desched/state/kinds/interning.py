@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, overload
 import msgspec
 from msgspec import Raw, Struct
 
+from reactive_desched.primitives.bounded_text import bounded_name
+
 if TYPE_CHECKING:
     from reactive_desched.model.labels import Labels
     from reactive_desched.model.node_affinity import NodeAffinity
@@ -124,6 +126,15 @@ class Interner(InternTable[K, K]):
         return self.put(value, value) if found is None else found
 
 
+class TextInterner(Interner[str]):
+    """Maps a text to the one object that stands for all equal ones, cut where it is too long."""
+
+    def intern(self, value: str) -> str:
+        """Return the text that is kept for this one; texts that differ are still two."""
+        found = self.get(value)
+        return super().intern(bounded_name(value)) if found is None else found
+
+
 def _count_unshared_references(entries: dict[Any, Any]) -> int:
     """Count the references to a value that only its dict holds, as `InternTable.sweep` does.
 
@@ -141,7 +152,7 @@ class InternTables:
         self.specs: InternTable[Hashable, PodSpec] = InternTable("specs", limit)
         self.spec_texts: Interner[bytes] = Interner("specTexts", limit)
         self.statuses: InternTable[Hashable, PodStatus] = InternTable("statuses", limit)
-        self.texts: Interner[str] = Interner("texts", limit)
+        self.texts: Interner[str] = TextInterner("texts", limit)
         self.labels: InternTable[bytes, Labels] = InternTable("labels", limit)
         self.node_selectors: InternTable[bytes, Labels] = InternTable("nodeSelector", limit)
         self.owners: InternTable[bytes, tuple[OwnerReference, ...]] = InternTable(

@@ -11,6 +11,7 @@ from reactive_desched.model.changes import Change
 from reactive_desched.model.labels import Labels
 from reactive_desched.model.objects import ClusterObject
 from reactive_desched.model.opt_outs import DO_NOT_EVICT
+from reactive_desched.primitives.bounded_text import MAX_NAME_CHARS
 from reactive_desched.state.kinds.interning import InternTables
 
 __all__ = [
@@ -19,8 +20,9 @@ __all__ = [
     "MANAGED_FIELDS",
     "NO_OPT_OUT",
     "NULL",
+    "BoundedName",
+    "Identifier",
     "Metadata",
-    "NonEmptyStr",
     "OptOutAnnotation",
     "Presence",
     "Purpose",
@@ -31,7 +33,8 @@ __all__ = [
     "WireStruct",
 ]
 
-NonEmptyStr = Annotated[str, Meta(min_length=1)]
+BoundedName = Annotated[str, Meta(max_length=MAX_NAME_CHARS)]
+Identifier = Annotated[str, Meta(min_length=1, max_length=MAX_NAME_CHARS)]
 Timestamp = Annotated[datetime, Meta(tz=True)]
 
 EMPTY_LIST: Final = Raw(b"[]")
@@ -56,9 +59,9 @@ class Presence(WireStruct, frozen=True, gc=False):
 class Metadata(WireStruct, frozen=True, gc=False):
     """The metadata that most kinds need."""
 
-    name: NonEmptyStr
-    namespace: str = ""
-    uid: str = ""
+    name: Identifier
+    namespace: BoundedName = ""
+    uid: BoundedName = ""
     resource_version: str = ""
     labels: Labels = {}
 

@@ -3,13 +3,12 @@
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from msgspec.structs import replace
-
 from reactive_desched.model.objects import OwnerReference, ReplicaSet, controller_of
+from reactive_desched.primitives.bounded_text import bounded_name
 from reactive_desched.state.kinds.interning import InternTables, parse_resource_version
 from reactive_desched.state.kinds.kind import (
     NO_OPT_OUT,
-    NonEmptyStr,
+    Identifier,
     OptOutAnnotation,
     Purpose,
     WatchedKind,
@@ -20,6 +19,7 @@ __all__ = [
     "NO_TOPMOST_OWNER",
     "REPLICA_SET",
     "OwnerMetadata",
+    "bounded_owner",
     "controller_reader",
 ]
 
@@ -27,7 +27,7 @@ __all__ = [
 class OwnerMetadata(WireStruct, frozen=True, gc=False):
     """The identity of an object and its owners."""
 
-    uid: NonEmptyStr
+    uid: Identifier
     resource_version: str = ""
     owner_references: tuple[OwnerReference, ...] = ()
     annotations: OptOutAnnotation = NO_OPT_OUT
@@ -46,6 +46,20 @@ class WireOwner(WireStruct, frozen=True, gc=False):
     spec: OwnerSpec = OwnerSpec()
 
 
+def bounded_owner(owner: OwnerReference, text: Callable[[str], str]) -> OwnerReference:
+    """Return the owner with names of a length: the API server takes any for an owner's.
+
+    `text` returns the shared text for one that many objects have.
+    """
+    return OwnerReference(
+        text(owner.kind),
+        bounded_name(owner.name),
+        bounded_name(owner.uid),
+        owner.controller,
+        text(owner.api_version),
+    )
+
+
 def controller_reader(
     tables: InternTables,
 ) -> Callable[[Iterable[OwnerReference]], OwnerReference | None]:
@@ -56,9 +70,7 @@ def controller_reader(
         reference = controller_of(owners)
         if reference is None or (found := controllers.get(reference)) is not None:
             return None if reference is None else found
-        return controllers.intern(
-            replace(reference, kind=text(reference.kind), api_version=text(reference.api_version))
-        )
+        return controllers.intern(bounded_owner(reference, text))
 
     return read
 

@@ -5,7 +5,7 @@ from typing import Final
 
 from msgspec import Raw, field
 from msgspec.json import Decoder
-from msgspec.structs import fields, replace
+from msgspec.structs import fields
 
 from reactive_desched.model.gangs import KUEUE_SERVING, VOLCANO_MIN_MEMBER
 from reactive_desched.model.objects import Annotations, OwnerReference, Pod, PodSpec
@@ -29,11 +29,13 @@ from reactive_desched.state.kinds.kind import (
     EMPTY_LIST,
     EMPTY_OBJECT,
     MANAGED_FIELDS,
-    NonEmptyStr,
+    BoundedName,
+    Identifier,
     Timestamp,
     WatchedKind,
     WireStruct,
 )
+from reactive_desched.state.kinds.owners import bounded_owner
 from reactive_desched.state.kinds.pod_spec import SpecReader, Volume, WirePodSpec
 from reactive_desched.state.kinds.pod_status import StatusReader, WirePodStatus
 
@@ -83,9 +85,9 @@ _GROUPS: Final = tuple(
 class PodMetadata(WireStruct, frozen=True, gc=False):
     """A pod's metadata."""
 
-    name: NonEmptyStr
-    uid: NonEmptyStr
-    namespace: str = ""
+    name: Identifier
+    uid: Identifier
+    namespace: BoundedName = ""
     resource_version: str = ""
     generation: int = 0
     creation_timestamp: Timestamp | None = None
@@ -251,10 +253,7 @@ class PodReader:
 
     def _owners(self, text: bytes) -> tuple[OwnerReference, ...]:
         own = self._intern
-        return tuple(
-            replace(owner, kind=own(owner.kind), api_version=own(owner.api_version))
-            for owner in self._decode_owners(text)
-        )
+        return tuple(bounded_owner(owner, own) for owner in self._decode_owners(text))
 
     def _intern_annotations(self, wire: PodAnnotations) -> Annotations:
         made = Annotations(

@@ -8,7 +8,8 @@ from reactive_desched.model.objects import Deployment, StatefulSet, Workload
 from reactive_desched.state.kinds.interning import InternTables, parse_resource_version
 from reactive_desched.state.kinds.kind import (
     NO_OPT_OUT,
-    NonEmptyStr,
+    BoundedName,
+    Identifier,
     OptOutAnnotation,
     Purpose,
     WatchedKind,
@@ -27,9 +28,9 @@ _ON_DELETE: Final = "OnDelete"
 class WorkloadMetadata(WireStruct, frozen=True, gc=False):
     """A workload's metadata."""
 
-    name: NonEmptyStr
-    uid: NonEmptyStr
-    namespace: str = ""
+    name: Identifier
+    uid: Identifier
+    namespace: BoundedName = ""
     resource_version: str = ""
     generation: int = 0
     annotations: OptOutAnnotation = NO_OPT_OUT

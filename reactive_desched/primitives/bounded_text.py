@@ -1,0 +1,32 @@
+"""Cuts texts of foreign objects to a length, with a mark: the API server bounds few of them."""
+
+from hashlib import sha256
+from typing import Final
+
+MAX_NAME_CHARS: Final = 512
+"""No name that the API server accepts by its rules is longer, nor is the name of an image."""
+
+MAX_TEXT_CHARS: Final = 4096
+"""Longer texts for people are cut and marked, so that no message makes a record too long."""
+
+_DIGEST_CHARS: Final = 16
+_MARK_CHARS: Final = 64
+
+
+def truncate(text: str, limit: int = MAX_TEXT_CHARS) -> str:
+    """Return the text, cut if it has more characters."""
+    if len(text) <= limit:
+        return text
+    return f"{text[:limit]}… ({len(text) - limit} more characters)"
+
+
+def bounded_name(text: str) -> str:
+    """Return the name, cut if it is too long; two names that differ are still two.
+
+    A name that was cut is not cut again.
+    """
+    if len(text) <= MAX_NAME_CHARS:
+        return text
+    digest = sha256(text.encode(errors="surrogatepass")).hexdigest()[:_DIGEST_CHARS]
+    kept = text[: MAX_NAME_CHARS - _MARK_CHARS]
+    return f"{kept}… ({len(text)} characters, sha256 {digest})"
