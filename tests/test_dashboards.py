@@ -19,7 +19,8 @@ RUNBOOKS = ROOT / "docs" / "runbooks"
 FOUND = dashboards()
 FILES = written()
 ALERTS = yaml.safe_load((DASHBOARDS.parent / "alerts.yaml").read_text(encoding="utf-8"))
-TARGET_LABELS = {"cluster", "job", "instance"}
+RELEASE = ("cluster", "namespace", "job")
+TARGET_LABELS = {*RELEASE, "instance"}
 UPSTREAM_LABELS = {"namespace", "exported_namespace", "node", "result", "strategy"}
 OF_PROCESSES = {
     "process_cpu_seconds_total",
@@ -88,17 +89,57 @@ def test_a_metric_that_is_gone_or_lacks_a_label_ends_the_writing() -> None:
         metric("outcomes", 'namespace="a"')
 
 
+def kept_by(query: str) -> set[str]:
+    """Return the labels of what a query finds."""
+    groups = re.findall(r"\bby \(([^)]*)\)", query)
+    return {label for group in groups for label in group.split(", ")} or TARGET_LABELS
+
+
 @each_dashboard
 def test_every_legend_shows_labels_that_its_query_keeps(name: str) -> None:
     for panel in panels(FOUND[name]):
         for target in panel["targets"]:
-            kept = {
-                label.strip()
-                for group in re.findall(r"\bby \(([^)]*)\)", target["expr"])
-                for label in group.split(",")
-            }
             wanted = set(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"]))
-            assert wanted <= kept | {"instance"}, panel["title"]
+            if panel["type"] != "table":  # which has a column for each label
+                assert wanted <= kept_by(target["expr"]), panel["title"]
+
+
+@each_dashboard
+def test_no_panel_sums_over_clusters_namespaces_or_jobs(name: str) -> None:
+    for panel in panels(FOUND[name]):
+        # the counter of moved pods has the pod's namespace alone where labels are honoured
+        of_pods = "descheduler_pods_evicted_total" in panel["targets"][0]["expr"]
+        apart = {"cluster", "job"} if of_pods else set(RELEASE)
+        for target in panel["targets"]:
+            groups = re.findall(r"\b(?:by|on) \(([^)]*)\)", target["expr"])
+            assert groups, panel["title"]
+            assert all(apart <= set(group.split(", ")) for group in groups), panel["title"]
+            assert not re.search(r"\b(sum|min|max|count|avg)\s*\(", target["expr"])
+
+
+@each_dashboard
+def test_legends_and_marks_say_which_cluster_namespace_and_job(name: str) -> None:
+    marks = [each["titleFormat"] for each in FOUND[name]["annotations"]["list"]]
+    legends = [
+        target["legendFormat"] for panel in panels(FOUND[name]) for target in panel["targets"]
+    ]
+
+    for text in (*marks, *legends):
+        assert text.startswith("{{cluster}} {{namespace}}/{{job}}")
+
+
+@each_dashboard
+def test_the_reader_chooses_cluster_namespace_and_job_each_among_what_is_chosen_before(
+    name: str,
+) -> None:
+    variables = {each["name"]: each for each in FOUND[name]["templating"]["list"]}
+
+    assert list(variables)[1:5] == [*RELEASE, "instance"]
+    for place, label in enumerate((*RELEASE, "instance")):
+        asked = variables[label]["definition"]
+        assert set(re.findall(r"\$(\w+)", asked)) == set(RELEASE[:place])
+        assert variables[label]["multi"]
+        assert variables[label]["includeAll"]
 
 
 @each_dashboard

@@ -23,7 +23,14 @@ DOCS_URL: Final = "https://reactive-desched.example"
 _SCHEMA_VERSION: Final = 39  # of Grafana 10.4 and later, which migrates it by itself
 _WIDTH: Final = 24  # columns of a dashboard
 _SOURCE: Final[Json] = {"type": "prometheus", "uid": "${datasource}"}
-_TARGETS: Final = 'cluster=~"$cluster",job=~"$job",instance=~"$instance"'
+_OURS: Final = ("cluster", "namespace", "job")
+"""What the processes of one release have in common, and no other: series are summed by these."""
+_RELEASE: Final = "{{cluster}} {{namespace}}/{{job}}"
+"""What a legend begins with: a reader may have chosen several clusters."""
+_TARGETS: Final = ",".join(f'{label}=~"${label}"' for label in (*_OURS, "instance"))
+_ONE_TARGET: Final = f"on ({', '.join((*_OURS, 'instance'))})"
+_LABELS: Final = {"pod_namespace": "Namespace of the pods"}
+"""What a variable is called, if not as its name."""
 _FAMILIES: Final = {family.name: family for family in declared_families()}
 
 
@@ -71,60 +78,67 @@ def metric(name: str, matchers: str = "", suffix: str = "") -> str:
 def of_process(name: str) -> str:
     """Return a selector of the processes of controllers; others have these metrics, too."""
     build = f"{PREFIX}build_info{{{_TARGETS}}}"
-    return f"{name} and on (cluster, job, instance) {build}"
+    return f"{name} and {_ONE_TARGET} {build}"
 
 
 def per_second(selector: str, by: str = "") -> str:
     """Return a counter's rate, summed."""
-    return f"{_sum(by)} (rate({selector}[$__rate_interval]))"
+    return f"{over('sum', by)} (rate({selector}[$__rate_interval]))"
 
 
 def growth(selector: str, by: str = "") -> str:
     """Return by how much a counter grows from point to point, summed."""
-    return f"{_sum(by)} (increase({selector}[$__rate_interval]))"
+    return f"{over('sum', by)} (increase({selector}[$__rate_interval]))"
 
 
 def counted(selector: str, by: str = "") -> str:
-    """Return how much a counter counted in the range of the dashboard.
+    """Return how much a counter counted in the range of the dashboard."""
+    return f"{over('sum', by)} ({_counted(selector)})"
+
+
+def _counted(selector: str) -> str:
+    """Return how much each series counted in the range of the dashboard.
 
     `increase` misses what a series counted before its first scrape, and most series here begin
     with an eviction. Of a series that began in the range, its last value is taken instead.
     """
     before = f"increase({selector}[$__range]) and {selector} offset $__range"
-    return f"{_sum(by)} (({before}) or last_over_time({selector}[$__range]))"
+    return f"({before}) or last_over_time({selector}[$__range])"
 
 
 def quantiles(name: str) -> dict[str, str]:
     """Return the usual quantiles of a histogram by their legend."""
-    buckets = f"sum by (le) (rate({metric(name, suffix='_bucket')}[$__rate_interval]))"
+    buckets = f"{over('sum', 'le')} (rate({metric(name, suffix='_bucket')}[$__rate_interval]))"
     return {
         legend: f"histogram_quantile({share}, {buckets})"
         for legend, share in (("half within", 0.5), ("90% within", 0.9), ("99% within", 0.99))
     }
 
 
-def _sum(by: str) -> str:
-    return f"sum by ({by})" if by else "sum"
+def over(function: str, by: str = "") -> str:
+    """Return an aggregation that keeps releases apart, and besides them these labels."""
+    return f"{function} by ({', '.join((*_OURS, *filter(None, [by])))})"
 
 
 def _evicted_pods(by: str) -> str:
-    """Count evictions by labels of the moved pods.
+    """Count evictions by labels of the moved pods, and by the cluster and the job of the release.
 
     A scrape that does not honour labels calls the pod's namespace `exported_namespace`, as
-    `namespace` is the controller's there.
+    `namespace` is the controller's there; one that does has no namespace of the controller.
     """
     name = "descheduler_pods_evicted_total"
     at = 'cluster=~"$cluster",job=~"$job",instance=~"$instance",result="success"'
-    counts = counted(
-        f'{name}{{{at},exported_namespace=~"$namespace",exported_namespace!=""}}',
-        by="exported_namespace, node, strategy",
+    kept = "cluster, job, node, strategy"
+    counts = _counted(
+        f'{name}{{{at},namespace=~"$namespace",exported_namespace=~"$pod_namespace",'
+        'exported_namespace!=""}'
     )
-    plain = counted(
-        f'{name}{{{at},exported_namespace="",namespace=~"$namespace"}}',
-        by="namespace, node, strategy",
+    plain = _counted(f'{name}{{{at},exported_namespace="",namespace=~"$pod_namespace"}}')
+    renamed = (
+        f'label_replace(sum by ({kept}, exported_namespace) ({counts}), "namespace", "$1", '
+        '"exported_namespace", "(.*)")'
     )
-    renamed = f'label_replace({counts}, "namespace", "$1", "exported_namespace", "(.*)")'
-    return f"sum by ({by}) ({renamed} or {plain})"
+    return f"sum by (cluster, job, {by}) ({renamed} or sum by ({kept}, namespace) ({plain}))"
 
 
 _WELL: Final = ((0, "green"), (1, "red"))
@@ -151,7 +165,7 @@ def _health() -> list[Panel]:
             "Controllers",
             "Processes that are scraped. None: look whether the Deployment has a pod, and whether "
             "Prometheus may reach its port.",
-            {"": f"count({PREFIX}build_info{{{_TARGETS}}})"},
+            {"": f"{over('count')} ({PREFIX}build_info{{{_TARGETS}}})"},
             "short",
             kind="stat",
             width=4,
@@ -162,7 +176,7 @@ def _health() -> list[Panel]:
         Panel(
             "Leaders",
             "Processes that may act. It should be 1: with 0 nothing is evicted.",
-            {"": f"sum({metric('leader')})"},
+            {"": f"{over('sum')} ({metric('leader')})"},
             "short",
             kind="stat",
             width=4,
@@ -173,7 +187,7 @@ def _health() -> list[Panel]:
         Panel(
             "Mode",
             "In a dry run everything is decided, and no eviction request is sent.",
-            {"": f"max({metric('dry_run')})"},
+            {"": f"{over('max')} ({metric('dry_run')})"},
             "short",
             kind="stat",
             width=4,
@@ -184,7 +198,7 @@ def _health() -> list[Panel]:
             "Kinds not synced",
             "Kinds that cannot be listed or watched now. Nothing is evicted on half a picture: "
             "look at the controller's role and at the API server.",
-            {"": f"sum(1 - max by (resource) ({metric('reflector_synced')}))"},
+            {"": f"{over('sum')} (1 - {over('max', 'resource')} ({metric('reflector_synced')}))"},
             "short",
             kind="stat",
             width=4,
@@ -196,7 +210,7 @@ def _health() -> list[Panel]:
             "Journal can write",
             "While it cannot, nothing is evicted, as no eviction goes unrecorded. Look at the "
             "space on its volume.",
-            {"": f"min({metric('journal_healthy')} and {metric('leader')} == 1)"},
+            {"": f"{over('min')} ({metric('journal_healthy')} and {metric('leader')} == 1)"},
             "short",
             kind="stat",
             width=4,
@@ -208,7 +222,7 @@ def _health() -> list[Panel]:
             "Policy in force is the one in the files",
             "No: the files were rejected, and an earlier policy stays. The log has the line that "
             "is wrong; `reactive-desched policy check` says the same.",
-            {"": f"1 - max({metric('policy_kept')})"},
+            {"": f"1 - {over('max')} ({metric('policy_kept')})"},
             "short",
             kind="stat",
             width=4,
@@ -220,7 +234,7 @@ def _health() -> list[Panel]:
             "Brakes and pauses",
             "Each brake that holds evictions, everywhere or in part; `manual` is a pause by a "
             "person. Resume with `reactive-desched resume` when you know why it engaged.",
-            {"{{brake}}": f"max by (brake) ({metric('brake_engaged')})"},
+            {"{{brake}}": f"{over('max', 'brake')} ({metric('brake_engaged')})"},
             "short",
             kind="state-timeline",
             width=12,
@@ -230,7 +244,7 @@ def _health() -> list[Panel]:
         Panel(
             "Kinds synced",
             "Each watched kind, over time: no while it is not listed or its watch is closed.",
-            {"{{resource}}": f"min by (resource) ({metric('reflector_synced')})"},
+            {"{{resource}}": f"{over('min', 'resource')} ({metric('reflector_synced')})"},
             "short",
             kind="state-timeline",
             width=12,
@@ -258,7 +272,7 @@ def _decisions() -> list[Panel]:
             "Findings that a gate holds until an object changes or a time comes. "
             "`reactive-desched pending` lists the pods, `reactive-desched why NS/POD` explains "
             "one.",
-            {"{{gate}}": f"sum by (gate) ({metric('blocked_findings')})"},
+            {"{{gate}}": f"{over('sum', 'gate')} ({metric('blocked_findings')})"},
             "short",
             stacked=True,
         ),
@@ -267,8 +281,8 @@ def _decisions() -> list[Panel]:
             "Subjects that a change marked; those that settle wait until an object stops "
             "flapping. It should return to 0 after each burst.",
             {
-                "all": f"sum({metric('dirty_subjects')})",
-                "of them settling": f"sum({metric('settling_subjects')})",
+                "all": f"{over('sum')} ({metric('dirty_subjects')})",
+                "of them settling": f"{over('sum')} ({metric('settling_subjects')})",
             },
             "short",
         ),
@@ -302,7 +316,7 @@ def _jobs() -> list[Panel]:
             "Pending jobs wait for arbitration, running ones for their place or for the gates: "
             "`reactive-desched migrations` says for what. Old jobs go some minutes after their "
             "time to live.",
-            {"{{phase}}": f"max by (phase) ({metric('migration_jobs')})"},
+            {"{{phase}}": f"{over('max', 'phase')} ({metric('migration_jobs')})"},
             "short",
             stacked=True,
             width=12,
@@ -327,7 +341,7 @@ def _budgets() -> list[Panel]:
             "Evictions allowed now",
             "Tokens of the emptiest bucket of each scope: cluster, zone, node, namespace, owner, "
             "plugin. At 0 evictions of that scope wait. `evictions` in the settings has the rates.",
-            {"{{scope}}": f"min by (scope) ({metric('tokens_available')})"},
+            {"{{scope}}": f"{over('min', 'scope')} ({metric('tokens_available')})"},
             "short",
         ),
         Panel(
@@ -341,21 +355,21 @@ def _budgets() -> list[Panel]:
         Panel(
             "Rates in force",
             "What each scope allows per minute, by the size of the cluster and the warm-up.",
-            {"{{scope}}": f"max by (scope) ({metric('eviction_rate_limit_per_minute')})"},
+            {"{{scope}}": f"{over('max', 'scope')} ({metric('eviction_rate_limit_per_minute')})"},
             "opm",
         ),
         Panel(
             "Left of schedules",
             "Evictions that a schedule still allows, while its window is open; empty where no "
             "schedule is set.",
-            {"{{schedule}}": f"min by (schedule) ({metric('schedule_evictions_left')})"},
+            {"{{schedule}}": f"{over('min', 'schedule')} ({metric('schedule_evictions_left')})"},
             "short",
         ),
         Panel(
             "Warm-up",
             "The share of the rates that counts: it grows to 100% after a start, so that a fresh "
             "process does nothing rash.",
-            {"warmed up": f"min({metric('warm_up_ratio')})"},
+            {"warmed up": f"{over('min')} ({metric('warm_up_ratio')})"},
             "percentunit",
             maximum=1,
         ),
@@ -364,9 +378,9 @@ def _budgets() -> list[Panel]:
             "Owners and nodes that rest because moves did not help them, and owners that a plugin "
             "leaves alone as futile. `reactive-desched futile` lists them, and forgets them.",
             {
-                "futile owners": f"sum({metric('futile_owners')})",
-                "resting owners": f"sum({metric('resting_owners')})",
-                "resting nodes": f"sum({metric('resting_nodes')})",
+                "futile owners": f"{over('sum')} ({metric('futile_owners')})",
+                "resting owners": f"{over('sum')} ({metric('resting_owners')})",
+                "resting nodes": f"{over('sum')} ({metric('resting_nodes')})",
             },
             "short",
         ),
@@ -404,7 +418,7 @@ def _records() -> list[Panel]:
             "Lag of sinks",
             "Age of the oldest record that a sink lacks. Nothing is lost while the journal keeps "
             "it; `reactive-desched status` has the sink's error.",
-            {"{{sink}}": f"max by (sink) ({metric('sink_lag_seconds')})"},
+            {"{{sink}}": f"{over('max', 'sink')} ({metric('sink_lag_seconds')})"},
             "s",
             steps=((0, "green"), (600, "red")),
             runbooks=("ReactiveDeschedSinkBehind",),
@@ -426,8 +440,8 @@ def _records() -> list[Panel]:
             "Size of the journal",
             "Beyond the hard maximum segments are removed even if a sink has not read them.",
             {
-                "journal": f"max({metric('journal_bytes')})",
-                "hard maximum": f"max({metric('journal_hard_max_bytes')})",
+                "journal": f"{over('max')} ({metric('journal_bytes')})",
+                "hard maximum": f"{over('max')} ({metric('journal_hard_max_bytes')})",
             },
             "bytes",
             runbooks=("ReactiveDeschedRecordsLost",),
@@ -490,7 +504,7 @@ def _process() -> list[Panel]:
             "Cores used. It is one process with one event loop: near 1 it cannot do more.",
             {
                 "{{instance}}": "rate(process_cpu_seconds_total{"
-                f"{_TARGETS}}}[$__rate_interval]) and on (cluster, job, instance) "
+                f"{_TARGETS}}}[$__rate_interval]) and {_ONE_TARGET} "
                 f"{PREFIX}build_info{{{_TARGETS}}}"
             },
             "short",
@@ -556,7 +570,7 @@ def platform_owner() -> list[Row]:
                     "On the move now",
                     "Pods that are evicted and have no Ready replacement yet. If it stays up, "
                     "replacements cannot start: look for Pending pods.",
-                    {"": f"sum({metric('moving_pods')})"},
+                    {"": f"{over('sum')} ({metric('moving_pods')})"},
                     "short",
                     kind="stat",
                     width=6,
@@ -646,9 +660,9 @@ def platform_owner() -> list[Row]:
                     "Moves did not relieve these nodes, or were in vain for these owners, so they "
                     "are left alone for a time. Many: targets cannot be reached with this cluster.",
                     {
-                        "nodes": f"sum({metric('resting_nodes')})",
-                        "owners": f"sum({metric('resting_owners')})",
-                        "owners left alone as futile": f"sum({metric('futile_owners')})",
+                        "nodes": f"{over('sum')} ({metric('resting_nodes')})",
+                        "owners": f"{over('sum')} ({metric('resting_owners')})",
+                        "owners left alone as futile": f"{over('sum')} ({metric('futile_owners')})",
                     },
                     "short",
                 ),
@@ -657,13 +671,13 @@ def platform_owner() -> list[Row]:
                     "Nodes with a sample that is not too old, by source: plugins that go by "
                     "measured use judge no others. Empty where no policy uses it. "
                     "`reactive-desched nodes` shows each node's class and use.",
-                    {"{{source}}": f"sum by (source) ({metric('usage_samples')})"},
+                    {"{{source}}": f"{over('sum', 'source')} ({metric('usage_samples')})"},
                     "short",
                 ),
                 Panel(
                     "What limits defer or refuse",
                     "Findings that wait now, by gate. `reactive-desched pending` lists the pods.",
-                    {"{{gate}}": f"sum by (gate) ({metric('blocked_findings')})"},
+                    {"{{gate}}": f"{over('sum', 'gate')} ({metric('blocked_findings')})"},
                     "short",
                     stacked=True,
                 ),
@@ -749,7 +763,7 @@ def _panel(panel: Panel) -> Json:
                 "expr": query,
                 "format": "table" if panel.kind == "table" else "time_series",
                 "instant": panel.kind in {"table", "stat"},
-                "legendFormat": legend or "__auto",
+                "legendFormat": f"{_RELEASE} {legend}".strip(),
                 "range": panel.kind not in {"table", "stat"},
                 "refId": chr(ord("A") + place),
             }
@@ -824,17 +838,21 @@ def _transformations(panel: Panel) -> list[Json]:
 def _annotations() -> list[Json]:
     """Return what is marked in all graphs: brakes, starts and policies."""
     marks = {
-        "Brakes": ("orange", f"max by (brake) ({metric('brake_engaged')}) == 1", "{{brake}} brake"),
+        "Brakes": (
+            "orange",
+            f"{over('max', 'brake')} ({metric('brake_engaged')}) == 1",
+            f"{_RELEASE} {{{{brake}}}} brake",
+        ),
         "Starts": (
             "blue",
             "changes(" + f"process_start_time_seconds{{{_TARGETS}}}" + "[$__rate_interval]) > 0"
-            f" and on (cluster, job, instance) {PREFIX}build_info{{{_TARGETS}}}",
-            "{{instance}} started again",
+            f" and {_ONE_TARGET} {PREFIX}build_info{{{_TARGETS}}}",
+            f"{_RELEASE} {{{{instance}}}} started again",
         ),
         "Reloads": (
             "purple",
-            f"sum by (result) (increase({metric('policy_reloads')}[$__rate_interval])) > 0",
-            "policy {{result}}",
+            f"{over('sum', 'result')} (increase({metric('policy_reloads')}[$__rate_interval])) > 0",
+            f"{_RELEASE} policy {{{{result}}}}",
         ),
     }
     return [
@@ -854,13 +872,12 @@ def _annotations() -> list[Json]:
 def _variables(rows: Sequence[Row]) -> list[Json]:
     """Return what the reader chooses: where to ask, and about what."""
     build = f"{PREFIX}build_info"
-    asked = {
-        "cluster": f"label_values({build}, cluster)",
-        "job": f'label_values({build}{{cluster=~"$cluster"}}, job)',
-        "instance": f'label_values({build}{{cluster=~"$cluster",job=~"$job"}}, instance)',
-    }
-    if any("$namespace" in query for query in _queries(rows)):
-        asked["namespace"] = (
+    asked, narrowed = {}, ""
+    for label in (*_OURS, "instance"):
+        asked[label] = f"label_values({build}{{{narrowed}}}, {label})"
+        narrowed += f'{"," if narrowed else ""}{label}=~"${label}"'
+    if any("$pod_namespace" in query for query in _queries(rows)):
+        asked["pod_namespace"] = (
             "query_result(sum by (namespace) (label_replace(descheduler_pods_evicted_total{"
             'cluster=~"$cluster",job=~"$job"}, "namespace", "$1", "exported_namespace", "(.+)")))'
         )
@@ -879,20 +896,20 @@ def _variables(rows: Sequence[Row]) -> list[Json]:
     for name, query in asked.items():
         variables.append(
             {
-                # A scrape need not add a label `cluster`; so empty is one of all.
-                "allValue": ".*" if name == "cluster" else ".+",
+                # A scrape need not add these labels; so empty is one of all.
+                "allValue": ".*" if name in {"cluster", "namespace"} else ".+",
                 "current": {"selected": True, "text": "All", "value": "$__all"},
                 "datasource": _SOURCE,
                 "definition": query,
                 "hide": 0,
                 "includeAll": True,
-                "label": name.capitalize(),
+                "label": _LABELS.get(name, name.capitalize()),
                 "multi": True,
                 "name": name,
                 "options": [],
                 "query": {"query": query, "refId": name},
                 "refresh": 2,
-                "regex": '/namespace="([^"]+)"/' if name == "namespace" else "",
+                "regex": '/namespace="([^"]+)"/' if name == "pod_namespace" else "",
                 "sort": 1,
                 "type": "query",
             }

@@ -7,6 +7,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -45,9 +46,10 @@ budgets:
 )
 CHOSEN = {
     "cluster": ".*",
+    "namespace": ".*",
     "job": "desched",
     "instance": ".+",
-    "namespace": ".+",
+    "pod_namespace": ".+",
     "__rate_interval": "10m",
     "__range": "1h",
 }
@@ -57,22 +59,31 @@ WITHOUT_DATA = {
 }
 
 
+def queries_by_title() -> dict[str, list[str]]:
+    return {
+        panel["title"]: [target["expr"] for target in panel["targets"]]
+        for found in dashboards().values()
+        for panel in found["panels"]
+        if panel["type"] != "row"
+    }
+
+
+def with_choices(query: str, **chosen: str) -> str:
+    """Return a query as Grafana sends it, of what a reader chose."""
+    return re.sub(r"\$\{?([a-z_]\w*)\}?", lambda found: (CHOSEN | chosen)[found[1]], query)
+
+
 class Asked:
     """A Prometheus that scrapes a controller, and the queries of panels by their titles."""
 
     def __init__(self, url: str, controller: ControllerProcess) -> None:
         self.controller = controller
         self._url = url
-        self.panels = {
-            panel["title"]: [target["expr"] for target in panel["targets"]]
-            for found in dashboards().values()
-            for panel in found["panels"]
-            if panel["type"] != "row"
-        }
+        self.panels = queries_by_title()
 
     def ask(self, query: str) -> Series:
         """Return what a query of a dashboard finds; raises AssertionError if it is none."""
-        written = re.sub(r"\$\{?([a-z_]\w*)\}?", lambda found: CHOSEN[found[1]], query)
+        written = with_choices(query)
         asked = urllib.parse.urlencode({"query": written})
         try:
             with urllib.request.urlopen(f"{self._url}/api/v1/query?{asked}") as answer:
@@ -195,3 +206,59 @@ def test_the_metrics_are_named_as_prometheus_has_it(asked: Asked) -> None:
 
     assert ours
     promtool("check", "metrics", stdin="\n".join([*ours, ""]))
+
+
+TWO_CLUSTERS = {
+    "reactive_desched_leader": {"prod": "0x9", "test": "1x9"},
+    "reactive_desched_journal_healthy": {"prod": "1x9", "test": "0x9"},
+    'reactive_desched_reflector_synced{resource="pods"}': {"prod": "1x9", "test": "0x9"},
+    'reactive_desched_outcomes_total{result="evicted"}': {"prod": "7x9", "test": "2x9"},
+    "reactive_desched_policy_kept": {"prod": "1x9", "test": "0x9"},
+    'descheduler_pods_evicted_total{result="success",exported_namespace="web",node="n"}': {
+        "prod": "7x9",
+        "test": "2x9",
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("title", "shown"),
+    {
+        "Leaders": {"prod": 0, "test": 1},
+        "Journal can write": {"test": 0},
+        "Kinds not synced": {"prod": 0, "test": 1},
+        "Policy in force is the one in the files": {"prod": 0, "test": 1},
+        "Evicted pods": {"prod": 7, "test": 2},
+        "By namespace": {"prod": 7, "test": 2},
+        "By node": {"prod": 7, "test": 2},
+    }.items(),
+)
+def test_what_is_wrong_in_one_cluster_is_not_hidden_by_another_with_the_same_addresses(
+    tmp_path: Path, title: str, shown: dict[str, int]
+) -> None:
+    target = 'namespace="rd",job="rd",instance="10.0.0.1:10258"'
+    series = [
+        {"series": written_with(name, f'cluster="{cluster}",{target}'), "values": values}
+        for name, of_clusters in TWO_CLUSTERS.items()
+        for cluster, values in of_clusters.items()
+    ]
+    (query,) = queries_by_title()[title]
+    labels = {
+        "By namespace": 'job="rd",namespace="web"',
+        "By node": 'job="rd",node="n"',
+    }.get(title, 'job="rd",namespace="rd"')
+    samples = [
+        {"labels": f'{{cluster="{cluster}",{labels}}}', "value": value}
+        for cluster, value in shown.items()
+    ]
+    asked = {"expr": with_choices(query, job=".+"), "eval_time": "8m", "exp_samples": samples}
+    test = {"interval": "1m", "input_series": series, "promql_expr_test": [asked]}
+    path = tmp_path / "test.yaml"
+    path.write_text(json.dumps({"rule_files": [], "tests": [test]}))
+
+    assert "SUCCESS" in promtool("test", "rules", str(path))
+
+
+def written_with(name: str, labels: str) -> str:
+    """Return a series with more labels."""
+    return f"{name[:-1]},{labels}}}" if name.endswith("}") else f"{name}{{{labels}}}"
