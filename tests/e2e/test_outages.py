@@ -26,6 +26,9 @@ pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
 
 OUTAGE_S = 20
 HELD_S = 8
+# Long enough for back-offs that would outlast BACK_S, and together less than half a minute.
+YOUNG_S, YOUNG_OUTAGE_S = 4, 15
+BACK_S = 10  # measured on a busy machine: 1 s; with the back-off of the outage: 22 s and more
 ONE_AT_A_TIME = (
     "apiVersion: reactive-desched/v1alpha1\nkind: ReactiveSettings\n"
     "debounce: {quiet: 0s}\nevictions: {maxInFlight: 1}\n"
@@ -126,6 +129,23 @@ def test_a_change_made_while_the_watch_was_cut_and_history_compacted_is_acted_on
     since = before_the_first_eviction(control_plane.audit.requests(referee.user, before))
     listed = {each.resource for each in since if starts_from_nothing(each)}
     assert listed - DISPENSABLE == NEEDED
+
+
+def test_kinds_whose_list_is_young_are_listed_anew_as_soon_as_a_killed_server_is_back(
+    control_plane: ControlPlane, playground: E2ENamespace, run_controller: RunController
+) -> None:
+    playground.add_nodes("n1")
+    playground.deploy("web", 2)
+
+    with run_controller() as controller:
+        time.sleep(YOUNG_S)
+        with control_plane.outage():
+            time.sleep(YOUNG_OUTAGE_S)
+        wait_until(
+            lambda: controller.probe("/readyz") == 200,
+            within_s=BACK_S,
+            what="the controller evaluates again",
+        )
 
 
 @pytest.mark.parametrize("sender", ["is killed", "gives up waiting"])

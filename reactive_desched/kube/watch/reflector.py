@@ -55,8 +55,12 @@ MALFORMED = counter(
 NOT_NEEDED = "not needed"
 
 _MIN_WATCH_S = 1.0
+_MOST_OF_RETRY_AFTER = 2.0
+"""A call waits for at most so many times the wait that the server asks for."""
 _MAX_EMPTY_WATCHES = 3
 _RELIST_REASONS = frozenset({StopReason.GONE, StopReason.FAILED, StopReason.REJECTED})
+_ANSWERS = frozenset({StopReason.GONE, StopReason.REJECTED})
+"""How calls end that an API server has answered: it serves again, whatever other calls met."""
 _OUTAGES = frozenset(
     {
         StopReason.UNREACHABLE,
@@ -122,7 +126,9 @@ class Reflector(WatchEventHandler[T]):
         self._clock = clock or SystemClock()
         self._rng = rng or Random()  # noqa: S311  jitter is no secret
         self._settings = settings or ReflectorSettings()
-        self._backoff = ExponentialBackoff(self._rng, self._settings.backoff)
+        self._outage_backoff = ExponentialBackoff(self._rng, self._settings.backoff)
+        self._answer_backoff = ExponentialBackoff(self._rng, self._settings.backoff)
+        self._relist_backoff = ExponentialBackoff(self._rng, self._settings.backoff)
         self._lister = Lister(session, codec, self._on_malformed, self._clock)
         self._epoch = epoch or Epoch()
         self._watch_epoch = self._epoch.number
@@ -130,6 +136,8 @@ class Reflector(WatchEventHandler[T]):
         self._resume_point = ResumePoint()
         self._stale_reason: str | None = None
         self._last_list_at = float("-inf")
+        self._relisted_at_once_at = float("-inf")
+        self._was_synced_since_list = False
         self._streaming_off_until = float("-inf")
         self._opened_at: float | None = None
         self._watch_s = 0.0
@@ -286,12 +294,13 @@ class Reflector(WatchEventHandler[T]):
 
     def _mark_synced(self) -> None:
         self._stale_reason = None
+        self._was_synced_since_list = True
+        self._probe.report_success()
         if not self.status.synced:
             self.status.synced = True
             self._denials = 0
             self.status.is_dispensable = False
             self._store.mark_synced()
-            self._probe.report_success()
 
     def _watch_params(self) -> dict[str, str]:
         self._watch_s = self._settings.watch_s * (1.0 + self._rng.random())
@@ -347,6 +356,7 @@ class Reflector(WatchEventHandler[T]):
 
     async def _replace_store(self, changes: Sequence[T | Deleted[T]], version: str) -> None:
         """Replace the store's objects by those of a new list, slice by slice."""
+        self._probe.report_success()
         self.status.state = "swapping"
         sizes = (
             self._settings.relist if self.status.completed_lists else self._settings.initial_list
@@ -363,6 +373,7 @@ class Reflector(WatchEventHandler[T]):
                 await yielder.yield_now()
         self._store.end_replace()
         self._resume_point.at_list(version)
+        self._was_synced_since_list = False
         self.status.resource_version = version
         self.status.relists += self.status.completed_lists > 0
         self.status.completed_lists += 1
@@ -392,8 +403,9 @@ class Reflector(WatchEventHandler[T]):
         lived_s = 0.0 if self._opened_at is None else self._clock.now() - self._opened_at
         if self._opened_at is not None:
             self._empty_watches = 0 if self._got_event else self._empty_watches + 1
-        if lived_s >= _MIN_WATCH_S:
-            self._backoff.reset()
+        self._reset_backoffs(lived_s)
+        if ending.reason in _ANSWERS:
+            self._probe.report_success()
         if ending.reason in _RELIST_REASONS or self._empty_watches >= _MAX_EMPTY_WATCHES:
             self._resume_point.reset()
             self._empty_watches = 0
@@ -403,10 +415,17 @@ class Reflector(WatchEventHandler[T]):
         wait_s = self._wait_s(ending, lived_s)
         if ending.reason in _OUTAGES and ending.retry_after_s is None:
             if await self._probe.wait(wait_s, recoveries):
-                self._backoff.reset()
-                self._last_list_at = float("-inf")  # a relist is due at once if history is gone
+                self._outage_backoff.reset()
         elif wait_s > 0:
             await self._clock.sleep(wait_s)
+
+    def _reset_backoffs(self, lived_s: float) -> None:
+        """Forget failures after a watch that lived, and of relists after one that lived long."""
+        if lived_s >= _MIN_WATCH_S:
+            self._outage_backoff.reset()
+            self._answer_backoff.reset()
+        if lived_s >= self._settings.min_relist_interval_s:
+            self._relist_backoff.reset()
 
     def _record_failure(self, ending: WatchEnd) -> None:
         self.status.state = "waiting"
@@ -429,9 +448,23 @@ class Reflector(WatchEventHandler[T]):
                 return self._settings.denied_retry_s * (1.0 + self._rng.random())
         if ending.reason is StopReason.CLEAN and self._got_event:
             return max(_MIN_WATCH_S - lived_s, 0.0) + self._rng.random() / 2
-        if (
-            ending.reason is StopReason.GONE
-            and now - self._last_list_at >= self._settings.min_relist_interval_s
-        ):
+        if ending.reason is StopReason.GONE:
+            return self._relist_wait_s(now)
+        if ending.retry_after_s is not None:
+            wait_s, asked_s = self._answer_backoff.next_wait_s(now), ending.retry_after_s
+            return max(min(wait_s, _MOST_OF_RETRY_AFTER * asked_s), asked_s)
+        is_outage = ending.reason in _OUTAGES
+        return (self._outage_backoff if is_outage else self._answer_backoff).next_wait_s(now)
+
+    def _relist_wait_s(self, now: float) -> float:
+        """Return how long to wait before a new list, now that the history is gone.
+
+        An API server that was restarted has no history, however young the last list is: the first
+        new list after objects that were in sync is due at once. One that follows soon has waits of
+        its own, which an outage does not lengthen.
+        """
+        interval_s = self._settings.min_relist_interval_s
+        if self._was_synced_since_list and now - self._relisted_at_once_at >= interval_s:
+            self._relisted_at_once_at = now
             return 0.0
-        return max(self._backoff.next_wait_s(now), ending.retry_after_s or 0.0)
+        return self._relist_backoff.next_wait_s(now)

@@ -224,6 +224,8 @@ class ExponentialBackoff:
 TOLERATED_DENIALS = 4
 """A server that has just started denies requests until it has read the RBAC roles."""
 _PROBE_EVERY_S = 1.0
+_SPREAD_S = 0.5
+"""When a server serves again, the waiting reflectors ask it spread over this time."""
 _PROBE_LIMITS = RequestLimits(connect_s=1.0, read_s=2.0, total_s=2.0)
 
 
@@ -233,13 +235,15 @@ class ServerProbe:
     The reflectors of a session share one probe. After a failed call of any of them, `run` asks
     `/readyz` whether the server is down, and while it is, asks again every second. Any response
     but 429 and 5xx counts as serving: a proxy may not have `/readyz`, a role may not allow it.
+    So does a list or a watch of any of them that is served, whatever `/readyz` says.
     A 401 or 403 right after an outage is not reported for some seconds: a server that has just
     started has not read the RBAC roles. While the server serves the probe, each reflector waits
     out its own back-off.
     """
 
-    def __init__(self, session: Transport, clock: Clock) -> None:
+    def __init__(self, session: Transport, clock: Clock, rng: Random | None = None) -> None:
         self.recoveries = 0
+        self._rng = rng or Random()  # noqa: S311  jitter is no secret
         self._session = session
         self._clock = clock
         self._down = False
@@ -273,7 +277,8 @@ class ServerProbe:
         """Wait this long after a failed call, at most until the server serves again.
 
         `recoveries` is the count when the call began: if the server has recovered since then,
-        the call is repeated at once. Returns whether the server has recovered.
+        the call is repeated at once. Calls that wait then are repeated within half a second, not
+        all in the same moment. Returns whether the server has recovered.
         """
         self._failed_calls.advance("a call failed")
         if self.recoveries == recoveries:
@@ -285,6 +290,7 @@ class ServerProbe:
 
                 race.start_soon(time_out)
                 await self._recovered.wait()
+                await self._clock.sleep(self._rng.random() * _SPREAD_S)
                 race.cancel_scope.cancel()
         return self.recoveries != recoveries
 

@@ -1,0 +1,161 @@
+"""The API server was restarted: its watch cache is new, so that no watch goes on from before."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from random import Random
+
+import anyio
+import pytest
+
+from reactive_desched.kube.client.session import Session
+from reactive_desched.kube.watch.reflector import Reflector
+from reactive_desched.kube.watch.resume import ServerProbe
+from tests.support.fake_resource import FakeCodec, FakeObject, RecordingEventHandler
+from tests.support.manual_clock import ManualClock, wait_until
+from tests.support.reflector_harness import PAGED_LIST, ReflectorHarness
+from tests.support.scripted_api import ScriptedApi, error_line, failing
+
+pytestmark = pytest.mark.anyio
+
+DOWN = failing(502)
+EXPIRED = error_line(410, "Expired", "too old")
+
+
+async def pass_time(clock: ManualClock, seconds: float) -> None:
+    """Advance the clock in small steps; let every task run in between."""
+    for _ in range(round(seconds / 0.1)):
+        clock.advance(0.1)
+        await anyio.sleep(0.002)
+
+
+async def live_through_an_outage(api: ScriptedApi, mirror: ReflectorHarness) -> None:
+    """See an outage of a server whose list is young; return before the last wait of it ends."""
+    await mirror.wait_until_fresh()
+    mirror.clock.advance(2)
+    api.answer_next("watch", *[DOWN] * 1000)
+    api.cut_watches()
+    await mirror.wait_until_stale()
+    while mirror.status.failures < 4:
+        mirror.clock.advance(await mirror.wait_for_backoff(mirror.status.failures))
+        await wait_until(lambda: bool(mirror.clock.pending_waits_s))
+    api.clear_script()
+
+
+async def test_a_young_list_is_renewed_at_once_when_the_history_is_gone_after_an_outage(
+    api: ScriptedApi, mirror: ReflectorHarness
+) -> None:
+    api.put("a", "1")
+    async with mirror.running():
+        await live_through_an_outage(api, mirror)
+        api.delete_silently("a")
+        api.compact()
+        mirror.clock.advance(await mirror.wait_for_backoff(mirror.status.failures))
+        await mirror.wait_until_fresh()
+    assert mirror.objects == {}
+    assert api.count("list") == 2
+
+
+async def test_a_server_that_fills_its_cache_is_asked_as_soon_as_it_wishes_after_an_outage(
+    api: ScriptedApi, mirror: ReflectorHarness
+) -> None:
+    async with mirror.running():
+        await live_through_an_outage(api, mirror)
+        filling = failing(429, "TooManyRequests", **{"Retry-After": "1"})
+        api.answer_next("watch", *[filling] * 4)
+        mirror.clock.advance(await mirror.wait_for_backoff(mirror.status.failures))
+        before = mirror.status.failures
+        for nth in range(1, 5):
+            wait_s = await mirror.wait_for_backoff(before + nth)
+            assert 1.0 <= wait_s <= 2.0
+            mirror.clock.advance(wait_s)
+        await mirror.wait_until_confirmed()
+
+
+@pytest.mark.parametrize("lives_s", [0.0, 1.5])
+async def test_a_server_whose_watches_all_expire_is_listed_ever_more_seldom(
+    api: ScriptedApi, mirror: ReflectorHarness, lives_s: float
+) -> None:
+    async def expire() -> None:
+        while True:
+            await wait_until(lambda: api.open_watches == 1, within_s=1000)
+            await mirror.clock.sleep(lives_s)
+            api.send_raw(EXPIRED)
+            await wait_until(lambda: api.open_watches == 0, within_s=1000)
+
+    async with mirror.running(), anyio.create_task_group() as beside:
+        beside.start_soon(expire)
+        await pass_time(mirror.clock, 60)
+        assert 3 <= api.count("list") <= 9
+        await pass_time(mirror.clock, 60)
+        assert api.count("list") <= 14
+        beside.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def reflecting(
+    session: Session, probe: ServerProbe, clock: ManualClock, count: int
+) -> AsyncIterator[list[RecordingEventHandler]]:
+    handlers = [RecordingEventHandler() for _ in range(count)]
+    async with anyio.create_task_group() as beside:
+        beside.start_soon(probe.run)
+        for number, handler in enumerate(handlers):
+            reflector: Reflector[FakeObject] = Reflector(
+                session,
+                FakeCodec(),
+                handler,
+                clock=clock,
+                rng=Random(number),
+                settings=PAGED_LIST,
+                probe=probe,
+            )
+            beside.start_soon(reflector.run)
+        yield handlers
+        beside.cancel_scope.cancel()
+
+
+async def test_one_kind_that_is_served_ends_the_waits_of_the_others_though_the_probe_fails(
+    api: ScriptedApi, session: Session, clock: ManualClock
+) -> None:
+    probe = ServerProbe(session, clock)
+    async with reflecting(session, probe, clock, 6) as handlers:
+        await wait_until(lambda: all(handler.is_fresh for handler in handlers))
+        await pass_time(clock, 2)
+        for kind in ("list", "watch"):
+            api.answer_next(kind, *[DOWN] * 1000)
+        api.answer_next("GET", *[failing(500)] * 1000)
+        api.cut_watches()
+        await pass_time(clock, 60)
+        api.clear_script()
+        api.answer_next("GET", *[failing(500)] * 1000)
+        api.compact()
+        await wait_until_any_is_fresh(clock, handlers)
+        await pass_time(clock, 2.0)
+        assert all(handler.is_fresh for handler in handlers)
+
+
+async def wait_until_any_is_fresh(
+    clock: ManualClock, handlers: list[RecordingEventHandler]
+) -> None:
+    while not any(handler.is_fresh for handler in handlers):
+        await pass_time(clock, 0.1)
+
+
+async def test_kinds_that_wait_for_the_server_do_not_all_ask_in_the_moment_of_its_return(
+    api: ScriptedApi, session: Session, clock: ManualClock
+) -> None:
+    probe = ServerProbe(session, clock, Random(7))
+    async with reflecting(session, probe, clock, 6) as handlers:
+        await wait_until(lambda: all(handler.is_fresh for handler in handlers))
+        await pass_time(clock, 2)
+        for kind in ("list", "watch", "GET"):
+            api.answer_next(kind, *[DOWN] * 1000)
+        api.cut_watches()
+        await pass_time(clock, 60)
+        api.clear_script()
+        asked = []
+        before = api.count("watch")
+        while not all(handler.is_fresh for handler in handlers):
+            await pass_time(clock, 0.1)
+            asked.append(api.count("watch") - before)
+            before += asked[-1]
+    assert max(asked) < 5
