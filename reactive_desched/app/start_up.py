@@ -130,10 +130,11 @@ def log_identity(policy: Policy, log: Logger, *, dry_run: bool) -> None:
 
 def log_api_server(session: Session, log: Logger) -> None:
     """Log with which cluster the controller speaks, by which context of the kubeconfig."""
-    context = session.context
+    context, proxy = session.context, session.credentials.config.proxy
     log.info(
         "API server",
         server=session.server,
+        proxy="none" if proxy is None else f"{proxy.address} of {proxy.source}",
         context=context,
         account="the pod's own" if context is None else None,
     )

@@ -74,10 +74,10 @@ class ControllerClient(NamedTuple):
 
     def tls_context(self) -> "SSLContext":
         """Return the TLS context; raises ConfigError for a file that holds no certificate."""
-        import ssl
+        from reactive_desched.primitives.client_tls import client_tls_context
 
         try:
-            return ssl.create_default_context(cafile=self.certificate_authority)
+            return client_tls_context(self.certificate_authority)
         except OSError as error:  # ssl.SSLError is an OSError
             reason = os_error_text(error)
             raise ConfigError(

@@ -1,9 +1,11 @@
 """Asks Prometheus by an instant query how much of each node is used."""
 
 import math
+import os
 import ssl
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
+from http import HTTPStatus
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -15,11 +17,17 @@ from yarl import URL
 
 from reactive_desched._version import __version__
 from reactive_desched.errors import ClusterError, UsageUnavailable
-from reactive_desched.kube.client.failures import CONNECTION_ERRORS, describe_error
+from reactive_desched.kube.client.failures import (
+    CONNECTION_ERRORS,
+    describe_error,
+    proxy_refusal,
+)
 from reactive_desched.kube.client.session import Transport
 from reactive_desched.model.usage import NodeUsage
 from reactive_desched.model.utilization import METRIC_RESOURCE
+from reactive_desched.primitives.client_tls import client_tls_context
 from reactive_desched.primitives.decode_errors import DECODE_ERRORS
+from reactive_desched.primitives.proxies import Proxy, ProxyError, environment_proxy
 
 __all__ = [
     "IN_CLUSTER_FOLDER",
@@ -149,8 +157,10 @@ class PrometheusQuerySource:
         query: str,
         tokens: TokenSource,
         wall_clock: Callable[[], float],
+        environ: Mapping[str, str] = os.environ,
     ) -> None:
         self.name = f"{PROMETHEUS}/{query}"
+        self._environ = environ
         self._http = http
         self._url = URL(url)
         self._query = query
@@ -161,23 +171,35 @@ class PrometheusQuerySource:
         """Query once; raises UsageUnavailable."""
         token = await self._tokens.token(self._url)
         headers = {"Authorization": f"Bearer {token}"} if token else {}
+        proxy = self._proxy()
         try:
-            body = await self._post(headers)
+            body = await self._post(headers, proxy)
         except (*CONNECTION_ERRORS, ValueError) as error:
             # Not raised from the client's own error, which holds our headers.
-            raise _not_captured(f"{self._url.origin()}: {describe_error(error)}") from None
+            reason = describe_error(error, proxy)
+            raise _not_captured(f"{self._url.origin()}: {reason}") from None
         return self._samples(_vector(body))
 
-    async def _post(self, headers: Mapping[str, str]) -> bytes:
+    def _proxy(self) -> Proxy | None:
+        """Return the environment's proxy; raises UsageUnavailable for one that cannot be used."""
+        try:
+            return environment_proxy(str(self._url), self._environ)
+        except ProxyError as error:
+            raise _not_captured(str(error)) from None
+
+    async def _post(self, headers: Mapping[str, str], proxy: Proxy | None) -> bytes:
         """Send the query; raises UsageUnavailable for an answer that is not Prometheus's."""
         async with self._http.post(
             self._url / "api/v1/query",
             data={"query": self._query},
             headers=headers,
             allow_redirects=False,  # our token goes nowhere else
+            proxy=None if proxy is None else proxy.url,
         ) as answer:
+            if proxy is not None and answer.status == HTTPStatus.PROXY_AUTHENTICATION_REQUIRED:
+                raise proxy_refusal(answer)
             body = await _read_body(answer)
-            if answer.status == 200 or answer.content_type == "application/json":  # noqa: PLR2004 -- HTTP's OK
+            if answer.status == HTTPStatus.OK or answer.content_type == "application/json":
                 return body
             raise _not_captured(
                 f"{self._url.origin()}: {answer.status} {answer.reason or ''}".rstrip()
@@ -245,8 +267,8 @@ async def open_prometheus(
 ) -> AsyncIterator[aiohttp.ClientSession]:
     """Keep connections to Prometheus while the block lasts.
 
-    In a cluster its certificate may be of the cluster's own authority. A proxy comes from the
-    environment. Raises UsageUnavailable where the authority's file cannot be read.
+    In a cluster its certificate may be of the cluster's own authority. Raises UsageUnavailable
+    where the authority's file cannot be read.
     """
     tls = await anyio.to_thread.run_sync(_trust, folder / "ca.crt")
     timeout = aiohttp.ClientTimeout(total=timeout_s, connect=timeout_s)
@@ -255,14 +277,13 @@ async def open_prometheus(
         cookie_jar=aiohttp.DummyCookieJar(),
         timeout=timeout,
         headers={"User-Agent": f"reactive-desched/{__version__}"},
-        trust_env=True,
     ) as http:
         yield http
 
 
 def _trust(ca_file: Path) -> ssl.SSLContext:
     """Trust the system's authorities and, if there is one, the cluster's; blocks."""
-    context = ssl.create_default_context()
+    context = client_tls_context()
     try:
         if ca_file.exists():
             context.load_verify_locations(ca_file)

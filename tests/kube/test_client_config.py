@@ -15,6 +15,7 @@ from reactive_desched.errors import ConfigError
 from reactive_desched.kube.auth.cancellable import CancellableRunner
 from reactive_desched.kube.auth.client_config import ClientConfigLoader
 from reactive_desched.kube.auth.kubeconfig import InCluster, KubeconfigFiles
+from reactive_desched.primitives.proxies import Proxy
 from tests.support.golden import Golden
 
 
@@ -256,15 +257,22 @@ def test_a_cluster_without_a_server_is_refused(tmp_path: Path, golden: Golden) -
     assert golden() in str(caught.value)
 
 
-@pytest.mark.parametrize("proxy", ["p:1", "socks5://p:1"])
-def test_a_proxy_that_is_no_http_address_is_refused(
-    tmp_path: Path, proxy: str, golden: Golden
+@pytest.mark.parametrize("own", ["p:1", "socks5://me:c4n4ry@p:1"])
+def test_a_proxy_of_the_kubeconfig_that_is_no_http_address_is_refused(
+    tmp_path: Path, own: str, golden: Golden
 ) -> None:
-    path = kubeconfig(tmp_path, cluster={"server": "https://api.example"})
+    cluster = {"server": "https://api.example", "proxy-url": own}
+    path = kubeconfig(tmp_path, cluster=cluster)
     with pytest.raises(ConfigError) as caught:
-        reader(path, HTTPS_PROXY=proxy).load()
+        reader(path).load()
 
-    assert golden(proxy=proxy) in str(caught.value)
+    assert str(caught.value) == golden(path=path)
+
+
+def test_a_proxy_of_the_environment_that_is_no_http_address_is_refused(tmp_path: Path) -> None:
+    path = kubeconfig(tmp_path, cluster={"server": "https://api.example"})
+    with pytest.raises(ConfigError, match=r"the proxy socks5://p:1 of \$HTTPS_PROXY speaks SOCKS"):
+        reader(path, HTTPS_PROXY="socks5://p:1").load()
 
 
 def test_the_password_of_an_address_that_is_refused_is_not_shown(tmp_path: Path) -> None:
@@ -351,14 +359,17 @@ def test_a_missing_certificate_file_is_named(tmp_path: Path) -> None:
 def test_the_proxy_is_the_environments_but_never_for_this_machine(
     tmp_path: Path, server: str, environ: dict[str, str], proxy: str | None
 ) -> None:
-    assert reader(kubeconfig(tmp_path, cluster={"server": server}), **environ).load().proxy == proxy
+    found = reader(kubeconfig(tmp_path, cluster={"server": server}), **environ).load().proxy
+    assert (found and found.url) == proxy
 
 
 def test_the_kubeconfigs_own_proxy_wins(tmp_path: Path) -> None:
     path = kubeconfig(
         tmp_path, cluster={"server": "https://api.example", "proxy-url": "http://own:1"}
     )
-    assert reader(path, HTTPS_PROXY="http://p:1").load().proxy == "http://own:1"
+    assert reader(path, HTTPS_PROXY="http://p:1").load().proxy == Proxy(
+        "http://own:1", "the kubeconfig's proxy-url"
+    )
 
 
 def test_of_the_client_library_neither_models_nor_urllib3_are_imported(tmp_path: Path) -> None:

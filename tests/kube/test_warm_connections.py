@@ -26,6 +26,7 @@ from reactive_desched.model.outcomes import (
     EvictionResponse,
     TooManyRequests,
 )
+from reactive_desched.primitives.proxies import Proxy
 from tests.support.authority import CertificateAuthority
 from tests.support.manual_clock import ManualClock
 from tests.support.scripted_api import ScriptedApi, ScriptedReply
@@ -177,7 +178,11 @@ async def test_without_a_token_of_the_rate_limit_nothing_is_sent_at_once(
 
 
 @pytest.mark.parametrize(
-    "change", [{"proxy": "http://127.0.0.1:9"}, {"headers": {"Authorization": "Bearer a\r\nX: b"}}]
+    "change",
+    [
+        {"proxy": Proxy("http://127.0.0.1:9", "")},
+        {"headers": {"Authorization": "Bearer a\r\nX: b"}},
+    ],
 )
 async def test_what_only_aiohttp_can_send_is_left_to_it(
     api: ScriptedApi, evictor: ApiEvictor, change: dict[str, object]

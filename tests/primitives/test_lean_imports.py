@@ -3,7 +3,6 @@
 import re
 import ssl
 import typing
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from reactive_desched.primitives.lean_imports import (
     unchecked_typed_dicts,
 )
 from tests.support.authority import CertificateAuthority
+from tests.support.tls_handshake import shake_hands
 
 
 def test_a_pattern_is_compiled_when_it_is_first_used_and_is_one_from_the_start() -> None:
@@ -49,18 +49,6 @@ def test_a_typed_dict_of_that_time_is_a_dict_of_one_class_and_later_ones_are_as_
     assert isinstance(Earlier(size=1), dict)
     assert not typing.is_typeddict(Early)
     assert typing.is_typeddict(Late)
-
-
-def shake_hands(client: ssl.SSLContext, server: ssl.SSLContext) -> str | None:
-    """Let two contexts meet; return what the client makes of the server's protocol."""
-    to_client, to_server = ssl.MemoryBIO(), ssl.MemoryBIO()
-    ours = client.wrap_bio(to_client, to_server, server_hostname="127.0.0.1")
-    theirs = server.wrap_bio(to_server, to_client, server_side=True)
-    for _ in range(4):
-        for each in (ours, theirs):
-            with suppress(ssl.SSLWantReadError):
-                each.do_handshake()
-    return ours.version()
 
 
 @pytest.fixture

@@ -243,7 +243,7 @@ async def test_what_does_not_speak_http_is_reported(webhooks: Sinks) -> None:
             )
 
 
-async def test_proxies_of_the_environment_are_not_used(
+async def test_to_this_machine_no_proxy_of_the_environment_is_used(
     receiver: WebhookReceiver, webhook: WebhookSink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with WebhookReceiver().serving() as proxy:

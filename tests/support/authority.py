@@ -15,11 +15,25 @@ __all__ = ["CertificateAuthority"]
 
 
 class CertificateAuthority:
-    """Signs certificates that a client who trusts it accepts, and servers ask of clients."""
+    """Signs certificates that a client who trusts it accepts, and servers ask of clients.
 
-    def __init__(self) -> None:
+    One that `is_lax` states no key usage and no key identifier, as those of many clusters and
+    companies do; from Python 3.13 on, the strict checks of `ssl` refuse it.
+    """
+
+    def __init__(self, *, is_lax: bool = False) -> None:
+        self.now = datetime.now(UTC)
+        self._is_lax = is_lax
+        self._name = "authority"
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._certificate = self._sign("authority", self._key, [], is_authority=True)
+
+    def subordinate(self) -> "CertificateAuthority":
+        """Return an authority whose certificate this one signed."""
+        made = CertificateAuthority()
+        made._name = "subordinate"
+        made._certificate = self._sign("subordinate", made._key, [], is_authority=True)
+        return made
 
     def write(self, path: Path) -> Path:
         """Write the certificate to trust."""
@@ -48,26 +62,29 @@ class CertificateAuthority:
     def _sign(
         self, name: str, key: ec.EllipticCurvePrivateKey, hosts: list[str], *, is_authority: bool
     ) -> x509.Certificate:
-        now = datetime.now(UTC)
+        now = self.now
         common_name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         builder = (
             x509.CertificateBuilder()
             .subject_name(common_name)
-            .issuer_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "authority")]))
+            .issuer_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, self._name)]))
             .public_key(key.public_key())
             .serial_number(x509.random_serial_number())
             .not_valid_before(now - timedelta(hours=1))
             .not_valid_after(now + timedelta(days=1))
             .add_extension(x509.BasicConstraints(ca=is_authority, path_length=None), critical=True)
-            .add_extension(
-                x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False
-            )
-            .add_extension(  # asked for from Python 3.13 on, as are key usages
-                x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()),
-                critical=False,
-            )
-            .add_extension(_key_usage(is_authority=is_authority), critical=True)
         )
+        if not self._is_lax:
+            builder = (
+                builder.add_extension(
+                    x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False
+                )
+                .add_extension(  # asked for from Python 3.13 on, as are key usages
+                    x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()),
+                    critical=False,
+                )
+                .add_extension(_key_usage(is_authority=is_authority), critical=True)
+            )
         if hosts:
             names = x509.SubjectAlternativeName([_host(host) for host in hosts])
             builder = builder.add_extension(names, critical=False)

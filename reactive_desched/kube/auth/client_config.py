@@ -5,8 +5,6 @@ import ssl
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
-from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined]  # no stub
 
 from msgspec import Struct
 
@@ -15,7 +13,9 @@ from reactive_desched.kube.auth.cancellable import CancellableRunner
 from reactive_desched.kube.auth.kubeconfig import InCluster, KubeconfigFiles, KubeConfigSource
 from reactive_desched.kube.auth.kubeconfig_shape import validate_kubeconfig
 from reactive_desched.kube.auth.lean_import import LibraryLoaders, library_loaders
-from reactive_desched.primitives.url import is_loopback_host, split_url
+from reactive_desched.primitives.client_tls import client_tls_context
+from reactive_desched.primitives.proxies import Proxy, ProxyError, environment_proxy, make_proxy
+from reactive_desched.primitives.url import split_url
 
 __all__ = ["ClientConfig", "ClientConfigLoader", "describe_source"]
 
@@ -34,7 +34,7 @@ class ClientConfig(Struct, frozen=True):
     headers: dict[str, str]
     tls: ssl.SSLContext | None
     tls_server_name: str | None
-    proxy: str | None
+    proxy: Proxy | None
     context: str | None = None
 
 
@@ -103,13 +103,12 @@ class ClientConfigLoader:
                 " character: have it written anew, on one line"
             )
         server = self._require_http_url("server", configuration.host.rstrip("/"))
-        proxy = configuration.proxy or _proxy_from_environment(server, self._environ)
         return ClientConfig(
             server=server,
             headers={"Authorization": authorization} if authorization else {},
             tls=self._tls_context(configuration) if server.startswith("https:") else None,
             tls_server_name=configuration.tls_server_name,
-            proxy=self._require_http_url("proxy", proxy) if proxy else None,
+            proxy=self._proxy(server, configuration.proxy),
             context=None if self._kubeconfig is None else self._kubeconfig.context,
         )
 
@@ -121,6 +120,15 @@ class ClientConfigLoader:
                 " write https://HOST:PORT"
             )
         return url
+
+    def _proxy(self, server: str, configured: str | None) -> Proxy | None:
+        """Return the kubeconfig's proxy, or else the environment's, as kubectl does."""
+        try:
+            if configured:
+                return make_proxy(configured, "the kubeconfig's proxy-url")
+            return environment_proxy(server, self._environ)
+        except ProxyError as error:
+            raise ConfigError(f"{describe_source(self._source)}: {error}") from None
 
     def _tls_context(self, configuration: Any) -> ssl.SSLContext:  # Any: the library ships no types
         """Build the TLS context, or return the present one while its files are the same."""
@@ -225,9 +233,7 @@ def _user(config: dict[str, Any], context: object) -> dict[str, Any]:
 def _make_tls_context(
     ca_file: str | None, cert_file: str | None, key_file: str | None, *, verify: bool
 ) -> ssl.SSLContext:
-    context = ssl.create_default_context(cafile=ca_file)
-    # Cluster authorities often lack extensions that strict checking asks for; kubectl does not.
-    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    context = client_tls_context(ca_file)
     if cert_file:
         context.load_cert_chain(cert_file, key_file)
     if not verify:
@@ -241,14 +247,3 @@ def _is_http(url: str) -> bool:
     if parts is None or not url.startswith(("http://", "https://")):
         return False
     return bool(parts.hostname) and parts.port != 0
-
-
-def _proxy_from_environment(server: str, environ: Mapping[str, str]) -> str | None:
-    """Read HTTPS_PROXY, HTTP_PROXY and NO_PROXY as kubectl does; a loopback host gets no proxy."""
-    address = urlsplit(server)
-    host = address.hostname or ""
-    excluded = environ.get("NO_PROXY") or environ.get("no_proxy") or ""
-    if is_loopback_host(host) or proxy_bypass_environment(host, {"no": excluded}):
-        return None
-    name = f"{address.scheme}_proxy"
-    return environ.get(name.upper()) or environ.get(name) or None

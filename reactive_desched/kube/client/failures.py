@@ -4,12 +4,19 @@ import os
 
 import aiohttp
 
-__all__ = ["CONNECTION_ERRORS", "describe_error", "may_have_been_sent"]
+from reactive_desched.primitives.proxies import Proxy
+
+__all__ = ["CONNECTION_ERRORS", "describe_error", "may_have_been_sent", "proxy_refusal"]
 
 CONNECTION_ERRORS = (aiohttp.ClientError, OSError)
 """What aiohttp raises when a connection fails; OSError covers time-outs."""
 
-_NEVER_SENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.InvalidURL)
+_NEVER_SENT = (
+    aiohttp.ClientConnectorError,
+    aiohttp.ClientHttpProxyError,
+    aiohttp.ConnectionTimeoutError,
+    aiohttp.InvalidURL,
+)
 
 
 def may_have_been_sent(error: Exception) -> bool:
@@ -17,20 +24,45 @@ def may_have_been_sent(error: Exception) -> bool:
     return not isinstance(error, _NEVER_SENT)
 
 
-def describe_error(error: Exception) -> str:
-    """Describe the error without memory addresses and protocol details."""
+def describe_error(error: Exception, proxy: Proxy | None = None) -> str:
+    """Describe the error without memory addresses and protocol details; name the proxy in use."""
+    if proxy is None:
+        return _describe(error, "")
+    match error:
+        case aiohttp.ClientHttpProxyError():
+            return proxy.refusal(error.status, error.headers.items() if error.headers else ())
+        case aiohttp.InvalidURL():
+            return f"{proxy} cannot be used: write http://HOST:PORT"
+        case aiohttp.ClientConnectorError() if error.host == proxy.host:
+            return f"{_describe(error, 'proxy')}; {proxy.source} names it"
+    return f"{_describe(error, '')}, through {proxy}"
+
+
+def proxy_refusal(reply: aiohttp.ClientResponse) -> aiohttp.ClientHttpProxyError:
+    """Return the error for a proxy's own answer to a request that needs no tunnel."""
+    return aiohttp.ClientHttpProxyError(
+        reply.request_info, reply.history, status=reply.status, headers=reply.headers
+    )
+
+
+def _describe(error: Exception, role: str) -> str:
+    """Describe an error; `role` says what the host of the error is where it is no server."""
     match error:
         case aiohttp.ClientConnectorCertificateError():
-            return f"cannot trust {error.host}:{error.port}: {error.certificate_error}"
+            return f"cannot trust {_host(error, role)}: {error.certificate_error}"
         case aiohttp.ClientConnectorSSLError():
-            where = f"{error.host}:{error.port}"
-            return f"cannot speak TLS with {where}: does it serve plain HTTP, or is it a proxy?"
+            is_plain = (
+                "most proxies speak plain HTTP: write http:// there"
+                if role
+                else "does it serve plain HTTP, or is it a proxy?"
+            )
+            return f"cannot speak TLS with {_host(error, role)}: {is_plain}"
         case aiohttp.ClientConnectorDNSError():
-            return f"the name of the server cannot be resolved: {error.host}"
+            return f"the name of the {role or 'server'} cannot be resolved: {error.host}"
         case aiohttp.ClientConnectorError():
             number = error.os_error.errno
             cause = os.strerror(number) if number and number > 0 else str(error.os_error)
-            return f"cannot connect to {error.host}:{error.port}: {cause}"
+            return f"cannot connect to {_host(error, role)}: {cause}"
         case aiohttp.ConnectionTimeoutError():
             return "no connection in time"
         case TimeoutError():
@@ -41,3 +73,7 @@ def describe_error(error: Exception) -> str:
             return "the connection broke in the middle of the answer"
         case _:
             return str(error) or type(error).__name__
+
+
+def _host(error: aiohttp.ClientConnectorError, role: str) -> str:
+    return f"the {role} {error.host}:{error.port}" if role else f"{error.host}:{error.port}"

@@ -31,6 +31,7 @@ from reactive_desched.kube.client.failures import (
     CONNECTION_ERRORS,
     describe_error,
     may_have_been_sent,
+    proxy_refusal,
 )
 from reactive_desched.kube.client.rate_limiter import RateLimit, RateLimiter, RequestPriority
 from reactive_desched.kube.client.responses import ApiResponse, Body
@@ -221,7 +222,7 @@ class Session:
                 content = await read_body(reply, limits.body_bytes, buffer)
                 answer = ApiResponse(reply.status, reply.headers, content)
         except CONNECTION_ERRORS as error:
-            raise _unreachable(call.method, call.path, error) from error
+            raise self._unreachable(call.method, call.path, error) from error
         self._invalidate_if_unauthorized(answer)
         return answer
 
@@ -262,7 +263,7 @@ class Session:
             response = await exchange()
             code = str(response.status)
         except CONNECTION_ERRORS as error:
-            raise _unreachable("POST", path, error) from error
+            raise self._unreachable("POST", path, error) from error
         finally:
             self._requests["POST", code] += 1
         self._invalidate_if_unauthorized(response)
@@ -300,7 +301,7 @@ class Session:
             with anyio.fail_after(limit_s):
                 return await self._send(call)
         except CONNECTION_ERRORS as error:
-            raise _unreachable(call.method, call.path, error) from error
+            raise self._unreachable(call.method, call.path, error) from error
 
     async def _read_refusal(
         self, call: "_Request", reply: aiohttp.ClientResponse, limit_s: float
@@ -309,10 +310,14 @@ class Session:
             with anyio.fail_after(limit_s):
                 content = await reply.content.read(_MAX_ERROR_BODY_BYTES)
         except CONNECTION_ERRORS as error:
-            raise _unreachable(call.method, call.path, error) from error
+            raise self._unreachable(call.method, call.path, error) from error
         answer = ApiResponse(reply.status, reply.headers, content)
         self._invalidate_if_unauthorized(answer)
         return answer
+
+    def _unreachable(self, method: str, path: str, error: Exception) -> Unreachable:
+        described = describe_error(error, self.credentials.config.proxy)
+        return Unreachable(f"{method} {path}", described, sent=may_have_been_sent(error))
 
     def _invalidate_if_unauthorized(self, response: ApiResponse) -> None:
         """Have rejected credentials reloaded; the caller repeats the request."""
@@ -336,13 +341,16 @@ class Session:
                 read_bufsize=call.read_buffer_bytes,
                 ssl=access.tls or True,
                 server_hostname=access.tls_server_name,
-                proxy=access.proxy,
+                proxy=None if access.proxy is None else access.proxy.url,
                 allow_redirects=False,  # our credentials go nowhere else
             )
             code = str(reply.status)
+            if reply.status == HTTPStatus.PROXY_AUTHENTICATION_REQUIRED and access.proxy:
+                reply.close()
+                raise proxy_refusal(reply)
             self.server_clock.read(reply.headers.get("Date", ""))
         except ValueError as error:  # aiohttp finds something in it that it does not send
-            raise _unreachable(call.method, call.path, error) from error
+            raise self._unreachable(call.method, call.path, error) from error
         finally:
             self._requests[call.method, code] += 1
         return reply
@@ -446,7 +454,3 @@ async def read_body(reply: aiohttp.ClientResponse, max_bytes: int, into: bytearr
             await checkpoint()
     del body[size:]
     return bytes(body) if into is None else body
-
-
-def _unreachable(method: str, path: str, error: Exception) -> Unreachable:
-    return Unreachable(f"{method} {path}", describe_error(error), sent=may_have_been_sent(error))

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from reactive_desched.errors import SinkUnavailable
 from reactive_desched.policy.recording import KafkaSettings, KafkaTlsSettings, SaslSettings
+from reactive_desched.primitives.client_tls import client_tls_context
 
 CLIENT_ID: Final = "reactive-desched"
 REQUEST_TIMEOUT_S: Final = 10.0
@@ -55,7 +56,7 @@ def _protocol(kafka: KafkaSettings) -> str:
 
 def _tls_context(tls: KafkaTlsSettings) -> ssl.SSLContext:
     try:
-        context = ssl.create_default_context(cafile=tls.ca_file or None)
+        context = client_tls_context(tls.ca_file)
         if tls.cert_file:  # an empty password: an encrypted key must not ask for one
             context.load_cert_chain(tls.cert_file, tls.key_file, password="")
     except (OSError, ValueError) as error:

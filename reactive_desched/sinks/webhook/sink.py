@@ -1,8 +1,9 @@
 """Posts events to a URL: each as a structured CloudEvent, in order, signed where a key is set."""
 
 import errno
+import os
 import ssl
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import aiohttp
@@ -15,6 +16,8 @@ from reactive_desched.errors import EventRejected, SinkError, SinkUnavailable
 from reactive_desched.journal.disk_thread import DiskThread
 from reactive_desched.journal.records import JournalRecord
 from reactive_desched.policy.recording import WebhookSettings
+from reactive_desched.primitives.client_tls import client_tls_context
+from reactive_desched.primitives.proxies import Proxy, ProxyError, environment_proxy
 from reactive_desched.sinks.type_filter import TypeFilter
 from reactive_desched.sinks.webhook.responses import WebhookResponse, classify_response
 from reactive_desched.sinks.webhook.signing import WebhookSigner
@@ -31,16 +34,21 @@ _CONTENT_TYPE: Final = "application/cloudevents+json; charset=utf-8"
 class WebhookSink:
     """Posts each event that is wanted and waits for its answer before the next one.
 
-    Follows no redirect, uses no proxy and stores no cookie. Of an answer only its status and
-    Retry-After count: the rest of an answer may repeat our secrets, so it is in no error. `wall` is
-    the time of day and `clock` monotonic, both in seconds.
+    Follows no redirect and stores no cookie; a proxy comes from `environ`. Of an answer only its
+    status and Retry-After count: the rest of an answer may repeat our secrets, so it is in no
+    error. `wall` is the time of day and `clock` monotonic, both in seconds.
     """
 
     name = "webhook"
     from_start = False
 
     def __init__(
-        self, settings: WebhookSettings, *, wall: Callable[[], float], clock: Callable[[], float]
+        self,
+        settings: WebhookSettings,
+        *,
+        wall: Callable[[], float],
+        clock: Callable[[], float],
+        environ: Mapping[str, str] = os.environ,
     ) -> None:
         self._type_filter = TypeFilter(settings.types)
         self._url = URL(settings.url)
@@ -50,7 +58,9 @@ class WebhookSink:
         self._wall = wall
         self._clock = clock
         self._file_thread: DiskThread | None = None
+        self._environ = environ
         self._session: aiohttp.ClientSession | None = None
+        self._proxy: Proxy | None = None
         self._is_reusable = False
         self._pending_error: tuple[int, SinkError] | None = None
 
@@ -111,7 +121,7 @@ class WebhookSink:
             if isinstance(found, WebhookResponse):
                 self._is_reusable = True
                 return found
-            if not (was_reusable and found == _CONNECTION_CLOSED):
+            if not (was_reusable and found.startswith(_CONNECTION_CLOSED)):
                 await self._close_session()
                 # Never raised from the client's own error, which holds our headers.
                 raise SinkUnavailable(f"{self._url.origin()}: {found}")
@@ -135,6 +145,7 @@ class WebhookSink:
 
     async def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
+            self._proxy = self._read_proxy()
             tls = await self._ensure_file_thread().run(self._read_tls)
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=1, ssl=tls),
@@ -145,7 +156,7 @@ class WebhookSink:
                     "user-agent": f"reactive-desched/{__version__}",
                 },
                 auto_decompress=False,
-                trust_env=False,
+                proxy=None if self._proxy is None else self._proxy.url,
             )
         return self._session
 
@@ -154,16 +165,33 @@ class WebhookSink:
             self._file_thread = DiskThread("webhook files")
         return self._file_thread
 
+    def _read_proxy(self) -> Proxy | None:
+        try:
+            return environment_proxy(str(self._url), self._environ)
+        except ProxyError as error:
+            raise SinkUnavailable(f"{self._url.origin()}: {error}") from None
+
     def _read_tls(self) -> ssl.SSLContext:
         """Load the trusted certificate authorities; blocks."""
         try:
-            return ssl.create_default_context(cafile=self._ca_file or None)
+            return client_tls_context(self._ca_file)
         except OSError as error:
             text = f"caFile {self._ca_file} cannot be used: {error.strerror or error}"
             raise SinkUnavailable(text) from error
 
     def _error_text(self, error: Exception) -> str:
         """Describe an error without any text of the request, which may hold secrets."""
+        if (proxy := self._proxy) is not None:
+            if isinstance(error, aiohttp.ClientHttpProxyError):
+                return proxy.refusal(error.status, error.headers.items() if error.headers else ())
+            if isinstance(error, aiohttp.ClientConnectorError) and error.host == proxy.host:
+                number = error.errno or 0
+                cause = os.strerror(number) if number > 0 else error.strerror
+                return f"no connection to {proxy}: {cause or type(error).__name__}"
+        described = self._describe(error)
+        return described if proxy is None else f"{described}, through {proxy}"
+
+    def _describe(self, error: Exception) -> str:
         match error:
             case TimeoutError():
                 return f"no answer within {self._timeout_s:g}s"
