@@ -224,8 +224,7 @@ def test_a_service_accounts_token_with_a_line_break_is_refused(
 
 NO_ADDRESSES = [
     "ftp://127.0.0.1:1",
-    "127.0.0.1:6443",
-    "api.example",
+    "api.example/path",
     "https://",
     "https://:6443",
     "https://api.example:port",
@@ -285,7 +284,9 @@ def test_the_password_of_an_address_that_is_refused_is_not_shown(tmp_path: Path)
 def test_a_field_that_a_provider_lacks_is_reported_without_the_others(tmp_path: Path) -> None:
     settings = {"refresh-token": "c4n4ry", "client-id": "us"}
     user = {"auth-provider": {"name": "oidc", "config": settings}}
-    with pytest.raises(ConfigError, match="client-secret in users/u/user/auth-provider") as caught:
+    with pytest.raises(
+        ConfigError, match=r"client-secret in .*\[name=u\]/user/auth-provider"
+    ) as caught:
         reader(kubeconfig(tmp_path, user)).load()
     assert "c4n4ry" not in str(caught.value)
 
@@ -293,7 +294,7 @@ def test_a_field_that_a_provider_lacks_is_reported_without_the_others(tmp_path: 
 def test_an_empty_context_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "config"
     path.write_text("current-context: x\ncontexts: [{name: x}]")
-    with pytest.raises(ConfigError, match="Expected key context in contexts/x"):
+    with pytest.raises(ConfigError, match="'x' names no cluster"):
         reader(path).load()
 
 

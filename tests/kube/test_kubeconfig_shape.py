@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from reactive_desched.errors import ConfigError
-from reactive_desched.kube.auth.kubeconfig_shape import validate_kubeconfig
+from reactive_desched.kube.auth.kubeconfig_shape import read_kubeconfig
 from tests.support.golden import Golden
 
 SECRET = "c4n4ry"
@@ -13,7 +13,7 @@ def refusal(folder: Path, text: str) -> str:
     path = folder / "config"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(ConfigError) as caught:
-        validate_kubeconfig(str(path))
+        read_kubeconfig(str(path))
     return str(caught.value).replace(str(path), "FILE")
 
 
@@ -27,7 +27,6 @@ def refusal(folder: Path, text: str) -> str:
         ),
         pytest.param("[1, 2]", id="a list"),
         pytest.param("clusters: 7", id="a number"),
-        pytest.param("users: [{user: {}}]", id="no name"),
         pytest.param(
             f"users: [{{name: u, user: {SECRET}}}]",
             id="no user",
@@ -82,15 +81,11 @@ def test_a_value_that_the_yaml_loader_stumbles_over_is_reported_with_the_remedy(
     assert SECRET not in words
 
 
-def test_an_empty_file_is_reported(tmp_path: Path) -> None:
-    assert refusal(tmp_path, "# nothing\n").startswith("kubeconfig FILE is empty: pass another")
-
-
 def test_a_file_that_cannot_be_read_is_reported_with_the_reason(
     tmp_path: Path, golden: Golden
 ) -> None:
     with pytest.raises(ConfigError) as caught:
-        validate_kubeconfig(str(tmp_path))
+        read_kubeconfig(str(tmp_path))
 
     assert golden() in str(caught.value)
 
@@ -98,6 +93,9 @@ def test_a_file_that_cannot_be_read_is_reported_with_the_reason(
 @pytest.mark.parametrize(
     "text",
     [
+        pytest.param("# nothing\n", id="nothing"),
+        pytest.param("users: [{user: {}}]", id="an entry without a name"),
+        pytest.param('{\n\t"users": [{"name": "u", "user": {"token": "a"}}]\n}', id="tabs in JSON"),
         pytest.param("clusters: null\nusers:\ncontexts: []", id="nothing in its sections"),
         pytest.param("preferences: {colors: true}\nextensions: []", id="more than we read"),
         pytest.param("users: [{name: 1, user: {token: 123}}]", id="numbers for texts"),
@@ -108,4 +106,4 @@ def test_a_file_that_cannot_be_read_is_reported_with_the_reason(
 def test_what_kubectl_takes_is_taken(tmp_path: Path, text: str) -> None:
     path = tmp_path / "config"
     path.write_text(text)
-    validate_kubeconfig(str(path))
+    read_kubeconfig(str(path))

@@ -3,15 +3,23 @@
 import re
 import ssl
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from reactive_desched.errors import ConfigError
 from reactive_desched.kube.auth.cancellable import CancellableRunner
-from reactive_desched.kube.auth.kubeconfig import InCluster, KubeconfigFiles, KubeConfigSource
-from reactive_desched.kube.auth.kubeconfig_shape import validate_kubeconfig
+from reactive_desched.kube.auth.impersonation import Header
+from reactive_desched.kube.auth.kubeconfig import (
+    InCluster,
+    KubeconfigFiles,
+    KubeConfigSource,
+    describe_files,
+)
+from reactive_desched.kube.auth.kubeconfig_merge import ChosenContext, choose_context
 from reactive_desched.kube.auth.lean_import import LibraryLoaders, library_loaders
 from reactive_desched.primitives.client_tls import client_tls_context
 from reactive_desched.primitives.proxies import Proxy, ProxyError, environment_proxy, make_proxy
@@ -20,14 +28,15 @@ from reactive_desched.primitives.url import split_url
 __all__ = ["ClientConfig", "ClientConfigLoader", "describe_source"]
 
 _LOAD_TIMEOUT_S = 60.0
-_SECTIONS = ("clusters", "contexts", "users")
+_STAYS = "this process goes on with the address and the credentials that it has"
 _USER_INFO = re.compile(r"//[^/]*@")
 
 
 class ClientConfig(Struct, frozen=True):
     """The address, TLS and headers of a request; `tls` is None for a plain http server.
 
-    `context` is the kubeconfig's; None for the service account of a pod.
+    `context` is the kubeconfig's; None for the service account of a pod. `impersonation` has the
+    headers, some of them perhaps more than once, by which requests are sent as another user.
     """
 
     server: str
@@ -36,16 +45,21 @@ class ClientConfig(Struct, frozen=True):
     tls_server_name: str | None
     proxy: Proxy | None
     context: str | None = None
+    impersonation: tuple[Header, ...] = ()
 
 
 class ClientConfigLoader:
     """Reads one configuration source repeatedly; used by one thread at a time.
 
+    Context and server are those of the first load: later loads follow neither another
+    current-context nor another address. `rejection` says why the last load left a changed
+    kubeconfig aside and read the credentials of the earlier one anew; empty where it did not.
     `reloadable` turns False when a reload would run a credential plugin whose answer has no expiry.
     """
 
     def __init__(self, source: KubeConfigSource, environ: Mapping[str, str]) -> None:
         self.reloadable = True
+        self.rejection = ""
         self._source = source
         self._environ = environ
         self._runner = CancellableRunner()
@@ -79,10 +93,36 @@ class ClientConfigLoader:
                 str(folder / "token"), str(folder / "ca.crt"), environ=dict(self._environ)
             ).load_and_set(configuration)
             return
-        if self._kubeconfig is None or self._kubeconfig.changed:
-            self._kubeconfig = _LoadedKubeconfig(self._source, loaders)
+        self._kubeconfig = self._read_kubeconfig(self._source, loaders)
         self._run_loader(self._kubeconfig, configuration)
         self.reloadable = self._kubeconfig.reloadable
+
+    def _read_kubeconfig(
+        self, source: KubeconfigFiles, loaders: LibraryLoaders
+    ) -> "_LoadedKubeconfig":
+        """Return the files as they are now, or as they were while they lead elsewhere or nowhere.
+
+        Raises ConfigError where they cannot be used and were not read before.
+        """
+        before, self.rejection = self._kubeconfig, ""
+        if before is None:
+            return _LoadedKubeconfig(source, loaders)
+        if not before.changed:
+            return before
+        try:
+            found = _LoadedKubeconfig(replace(source, context=before.context.name), loaders)
+        except ConfigError as error:
+            self.rejection = f"{error}; {_STAYS}"
+            return before
+        if found.context.server != before.context.server:
+            then, now = (_USER_INFO.sub("//", each.context.server) for each in (before, found))
+            self.rejection = (
+                f"{describe_source(source)}: the context {before.context.name!r} leads to another"
+                f" server, {now}: this process began with {then} and stays there; restart it to"
+                " have it go to the other one, or restore the address"
+            )
+            return before
+        return found
 
     def _run_loader(
         self, kubeconfig: "_LoadedKubeconfig", configuration: Any
@@ -103,13 +143,15 @@ class ClientConfigLoader:
                 " character: have it written anew, on one line"
             )
         server = self._require_http_url("server", configuration.host.rstrip("/"))
+        chosen = None if self._kubeconfig is None else self._kubeconfig.context
         return ClientConfig(
             server=server,
             headers={"Authorization": authorization} if authorization else {},
             tls=self._tls_context(configuration) if server.startswith("https:") else None,
             tls_server_name=configuration.tls_server_name,
             proxy=self._proxy(server, configuration.proxy),
-            context=None if self._kubeconfig is None else self._kubeconfig.context,
+            context=chosen.name if chosen else None,
+            impersonation=chosen.impersonation if chosen else (),
         )
 
     def _require_http_url(self, field: str, url: str) -> str:
@@ -146,17 +188,12 @@ class _LoadedKubeconfig:
     def __init__(self, source: KubeconfigFiles, loaders: LibraryLoaders) -> None:
         self._paths = source.paths
         self._file_stamps = _stamp_files(source.paths)
-        for path in source.paths:
-            validate_kubeconfig(path)
-        merged = loaders.kubeconfig.KubeConfigMerger(":".join(source.paths)).config
-        _redact_entry_names(merged.value)
-        context = _context_name(merged.value, source)
-        self.context = str(context)
-        user = _user(merged.value, context)
+        self.context = choose_context(source)
+        user = self.context.user
         self._has_exec_plugin = "exec" in user
         self._command = (user.get("exec") or {}).get("command")
         self._loader: Any = loaders.kubeconfig.KubeConfigLoader(  # the library ships no types
-            config_dict=merged, active_context=context, config_base_path=None
+            config_dict=_as_kubeconfig(self.context), config_base_path=""
         )
 
     @property
@@ -179,55 +216,47 @@ class _LoadedKubeconfig:
     async def load_into(self, configuration: Any) -> None:  # Any: the library ships no types
         """Load the credentials, running a plugin if needed, and the server's address."""
         await self._loader.load_and_set(configuration)
+        if token := _read_token(self.context.token_file):
+            configuration.api_key["BearerToken"] = f"Bearer {token}"
 
 
 def describe_source(source: KubeConfigSource) -> str:
     """Name the configuration source, for error messages."""
     if isinstance(source, InCluster):
         return f"the service account in {source.service_account}"
-    return "kubeconfig " + ", ".join(source.paths)
+    return describe_files(source)
 
 
-def _stamp_files(paths: tuple[str, ...]) -> list[tuple[int, int]]:
-    facts = [Path(path).stat() for path in paths]
-    return [(fact.st_mtime_ns, fact.st_size) for fact in facts]
+def _stamp_files(paths: tuple[str, ...]) -> list[tuple[int, int, int] | None]:
+    return [_stamp_file(Path(path)) for path in paths]
 
 
-def _redact_entry_names(config: dict[str, Any]) -> None:
-    """Rename the entries: the library names them by content, tokens included, in its errors."""
-    for section in _SECTIONS:
-        for entry in config[section]:
-            entry.name = f"{section}/{entry.value['name']}"
+def _stamp_file(path: Path) -> tuple[int, int, int] | None:
+    """Return what changes when a file is written or replaced; None where there is none."""
+    try:
+        facts = path.stat()
+    except OSError:
+        return None
+    return facts.st_ino, facts.st_mtime_ns, facts.st_size
 
 
-def _entries_by_name(config: dict[str, Any], section: str) -> dict[object, Any]:
-    """Return the entries of a section by name; the library wraps each in a node with a `value`."""
-    return {entry.value["name"]: entry.value for entry in config.get(section) or ()}
+def _read_token(file: str | None) -> str:
+    """Return the token in a file; empty where the user's `token` is to count."""
+    if file is not None:
+        with suppress(OSError, UnicodeDecodeError):
+            return Path(file).read_text(encoding="utf-8").strip()
+    return ""
 
 
-def _context_name(config: dict[str, Any], source: KubeconfigFiles) -> object:
-    contexts = _entries_by_name(config, "contexts")
-    name = source.context or config.get("current-context")
-    available = ", ".join(sorted(map(str, contexts))) or "none"
-    if not (name or contexts):
-        raise ConfigError(
-            f"{describe_source(source)} has no contexts, so it is no whole kubeconfig: pass "
-            "another file with --kubeconfig"
-        )
-    if not name:
-        raise ConfigError(
-            f"{describe_source(source)} sets no current-context: pass --context NAME (it has: "
-            f"{available})"
-        )
-    if name not in contexts:
-        raise ConfigError(f"{describe_source(source)} has no context {name!r}: it has {available}")
-    return name
-
-
-def _user(config: dict[str, Any], context: object) -> dict[str, Any]:
-    name = (_entries_by_name(config, "contexts")[context].get("context") or {}).get("user")
-    user: dict[str, Any] | None = _entries_by_name(config, "users").get(name, {}).get("user")
-    return user or {}
+def _as_kubeconfig(chosen: ChosenContext) -> dict[str, Any]:
+    """Return a kubeconfig with this context alone; the library's errors name the user."""
+    user = chosen.user_name or "none"
+    return {
+        "current-context": chosen.name,
+        "contexts": [{"name": chosen.name, "context": {"cluster": "its own", "user": user}}],
+        "clusters": [{"name": "its own", "cluster": chosen.cluster}],
+        "users": [{"name": user, "user": chosen.user}],
+    }
 
 
 def _make_tls_context(

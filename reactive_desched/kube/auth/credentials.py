@@ -27,7 +27,8 @@ class Credentials:
     This covers everything that rotates: mounted tokens, token files, certificates and keys on
     disk, exec plugins, and OIDC tokens that expire soon. An exec plugin that names no expiry runs
     again only after a 401. A 401 triggers at most one reload in five seconds; requests do not
-    wait for it. A reload that fails keeps the old one and sets `last_error`.
+    wait for it. A reload that fails keeps the old one and sets `last_error`; so does a kubeconfig
+    that leads to another cluster now, whose credentials are left alone.
     """
 
     def __init__(self, source: KubeConfigSource, clock: Clock, environ: Mapping[str, str]) -> None:
@@ -96,4 +97,4 @@ class Credentials:
                 f"{self._source_text} cannot be read: {type(error).__name__}; it is tried again"
             )
         else:
-            self.last_error = None
+            self.last_error = self._loader.rejection or None

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from reactive_desched.errors import ConfigError
 
-__all__ = ["InCluster", "KubeConfigOptions", "KubeconfigFiles", "locate_config"]
+__all__ = ["InCluster", "KubeConfigOptions", "KubeconfigFiles", "describe_files", "locate_config"]
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _SERVICE_HOST_VARIABLE = "KUBERNETES_SERVICE_HOST"
@@ -33,13 +33,21 @@ class InCluster(Struct, frozen=True):
 
 
 class KubeconfigFiles(Struct, frozen=True):
-    """Use these kubeconfig files, merged; the first file with a value wins."""
+    """Use these kubeconfig files, merged; the first file with a value wins.
+
+    `context` is the name of the context to use; None for the current-context of the files.
+    """
 
     paths: tuple[str, ...]
     context: str | None
 
 
 KubeConfigSource = InCluster | KubeconfigFiles
+
+
+def describe_files(source: KubeconfigFiles) -> str:
+    """Name the files, for error messages."""
+    return "kubeconfig " + ", ".join(source.paths)
 
 
 def locate_config(config: KubeConfigOptions, environ: Mapping[str, str]) -> KubeConfigSource:
@@ -94,10 +102,11 @@ def _from_path(name: str, context: str | None) -> KubeconfigFiles:
 
 
 def _from_environment(value: str, context: str | None) -> KubeconfigFiles:
-    paths = [Path(part).expanduser() for part in value.split(os.pathsep) if part]
+    parts = dict.fromkeys(part for part in value.split(os.pathsep) if part)
+    paths = [Path(part).expanduser() for part in parts]
     found = tuple(str(path) for path in paths if _is_file(path))
     if not found:
-        lacks = ", ".join(f"{path} {_unusable_message(path)}" for path in paths)
+        lacks = ", ".join(f"{path} {_unusable_message(path)}" for path in paths) or "it names none"
         raise ConfigError(
             f"none of the files in $KUBECONFIG can be used ({lacks}): correct or unset it,"
             " or pass --kubeconfig FILE"

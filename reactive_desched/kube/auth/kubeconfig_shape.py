@@ -1,4 +1,4 @@
-"""The types of a kubeconfig, checked before the client library reads it."""
+"""The types of a kubeconfig file, and how one file is read."""
 
 from pathlib import Path
 from typing import Any
@@ -9,79 +9,110 @@ from msgspec import Struct, field
 from reactive_desched.errors import ConfigError
 from reactive_desched.primitives.hints import quote
 
-__all__ = ["validate_kubeconfig"]
+__all__ = ["ClusterEntry", "ContextEntry", "Kubeconfig", "Scalar", "UserEntry", "read_kubeconfig"]
 
-_Scalar = str | int | float | bool | None  # kubectl takes a number for a text, too
+Scalar = str | int | float | bool | None
+"""A text; a number in its place was written without quotes."""
+
 _REMEDY = "correct it, or pass another file with --kubeconfig"
 
 
-class _Cluster(Struct, rename="kebab"):
+class ClusterEntry(Struct, rename="kebab", omit_defaults=True):
+    """How to reach a cluster; an `extensions` list is for plugins."""
+
     server: str | None = None
     certificate_authority: str | None = None
     certificate_authority_data: str | None = None
     insecure_skip_tls_verify: bool | None = None
     tls_server_name: str | None = None
     proxy_url: str | None = None
+    extensions: list[Any] | None = None  # each is the owner's own
 
 
-class _NamedCluster(Struct):
-    name: _Scalar
-    cluster: _Cluster | None = None
+class NamedCluster(Struct):
+    """An entry of `clusters`."""
+
+    name: Scalar = ""
+    cluster: ClusterEntry | None = None
 
 
-class _Context(Struct):
-    cluster: _Scalar = None
-    user: _Scalar = None
+class ContextEntry(Struct):
+    """A cluster and a user, by their names."""
+
+    cluster: Scalar = None
+    user: Scalar = None
 
 
-class _NamedContext(Struct):
-    name: _Scalar
-    context: _Context | None = None
+class NamedContext(Struct):
+    """An entry of `contexts`."""
+
+    name: Scalar = ""
+    context: ContextEntry | None = None
 
 
-class _User(Struct, rename="kebab"):
-    token: _Scalar = None
+class UserEntry(Struct, rename="kebab", omit_defaults=True):
+    """Who sends requests: credentials, and whom to impersonate with them."""
+
+    token: Scalar = None
     token_file: str | None = field(default=None, name="tokenFile")
     client_certificate: str | None = None
     client_certificate_data: str | None = None
     client_key: str | None = None
     client_key_data: str | None = None
+    username: Scalar = None
+    password: Scalar = None
     auth_provider: dict[str, Any] | None = None  # each provider has its own fields
     exec: dict[str, Any] | None = None  # exec_plugin reads it
+    as_: Scalar = field(default=None, name="as")
+    as_uid: Scalar = None
+    as_groups: list[Scalar] | None = None
+    as_user_extra: dict[str, list[Scalar] | None] | None = None
 
 
-class _NamedUser(Struct):
-    name: _Scalar
-    user: _User | None = None
+class NamedUser(Struct):
+    """An entry of `users`."""
+
+    name: Scalar = ""
+    user: UserEntry | None = None
 
 
-class _KubeconfigShape(Struct, rename="kebab"):
-    clusters: list[_NamedCluster] | None = None
-    contexts: list[_NamedContext] | None = None
-    users: list[_NamedUser] | None = None
-    kind: _Scalar = None
-    current_context: _Scalar = None
+class Kubeconfig(Struct, rename="kebab"):
+    """One file."""
+
+    clusters: list[NamedCluster] | None = None
+    contexts: list[NamedContext] | None = None
+    users: list[NamedUser] | None = None
+    kind: Scalar = None
+    api_version: Scalar = field(default=None, name="apiVersion")
+    current_context: Scalar = None
 
 
-def validate_kubeconfig(path: str) -> None:
-    """Validate one file; raises ConfigError with the file, the member and the remedy.
+def read_kubeconfig(path: str) -> Kubeconfig:
+    """Read one file; an empty one is a kubeconfig without entries, as for kubectl.
 
-    The error repeats no value of the file: it may be a secret.
+    Raises FileNotFoundError, and ConfigError with the file, the member and the remedy. The error
+    repeats no value of the file: it may be a secret.
     """
-    found = _read(path)
-    if found is None:
-        raise ConfigError(f"kubeconfig {path} is empty: pass another file with --kubeconfig")
-    if found.kind not in (None, "Config"):
+    found = _read(path) or Kubeconfig()
+    if found.kind not in (None, "", "Config"):
         raise _not_a_kubeconfig(path, f"it is a {quote(str(found.kind))}")
+    if found.api_version not in (None, "", "v1"):
+        raise _not_a_kubeconfig(path, f"its apiVersion is {quote(str(found.api_version))}, not v1")
+    return found
 
 
 def _not_a_kubeconfig(path: str, reason: str) -> ConfigError:
     return ConfigError(f"{path} is not a kubeconfig: {reason}: pass another file with --kubeconfig")
 
 
-def _read(path: str) -> _KubeconfigShape | None:
+def _read(path: str) -> Kubeconfig | None:
     try:
-        return msgspec.yaml.decode(Path(path).read_bytes(), type=_KubeconfigShape | None)
+        content = Path(path).read_bytes()
+        if (found := _read_json(content)) is not None:
+            return found
+        return msgspec.yaml.decode(content, type=Kubeconfig | None)
+    except FileNotFoundError:
+        raise
     except OSError as error:
         remedy = "let this process read it, or pass another file with --kubeconfig"
         raise ConfigError(
@@ -102,3 +133,15 @@ def _read(path: str) -> _KubeconfigShape | None:
             f"kubeconfig {path} holds a number, date or tag that YAML cannot read:"
             " put texts that look like one in quotes"
         ) from None
+
+
+def _read_json(content: bytes) -> Kubeconfig | None:
+    """Read a file that is JSON, with its tabs, which no YAML may have; None for any other."""
+    if not content.lstrip().startswith(b"{"):
+        return None
+    try:
+        return msgspec.json.decode(content, type=Kubeconfig)
+    except msgspec.ValidationError:
+        raise
+    except msgspec.DecodeError:
+        return None

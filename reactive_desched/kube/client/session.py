@@ -326,9 +326,9 @@ class Session:
 
     async def _send(self, call: "_Request") -> aiohttp.ClientResponse:
         access = self.credentials.config
-        headers = {**access.headers, "Accept": call.accept}
+        headers = [*access.headers.items(), *access.impersonation, ("Accept", call.accept)]
         if call.body is not None:
-            headers["Content-Type"] = call.content_type
+            headers.append(("Content-Type", call.content_type))
         query = f"?{urlencode(call.params)}" if call.params else ""
         code = "none"
         try:

@@ -210,10 +210,11 @@ def _target(access: ClientConfig, common: Mapping[str, str]) -> _Target | None:
     url = URL(f"{access.server}/", encoded=True)
     if access.proxy is not None or url.raw_user is not None or url.raw_password is not None:
         return None
+    own = {**common, **access.headers, **_JSON_HEADERS}
     request = aiohttp.ClientRequest(
         "POST",
         url,
-        headers={**common, **access.headers, **_JSON_HEADERS},
+        headers=[*own.items(), *access.impersonation],
         loop=asyncio.get_running_loop(),
         ssl=access.tls or True,
         server_hostname=access.tls_server_name,
