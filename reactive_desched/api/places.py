@@ -36,6 +36,8 @@ POD_CHANGES_IN_ANY_PHASE: Final = (
 class PodPlugin(DeschedulePlugin[NodeOrPod, ArgsT]):
     """Judges the pods of a changed node, or the changed pods; every node after other changes."""
 
+    splits_nodes = True
+
     def subjects(self, change: Change, view: View) -> Iterable[NodeOrPod]:
         """Name the node or the pods the change is about."""
         match change:

@@ -194,7 +194,9 @@ class Plugin(ABC, Generic[SubjectT, ArgsT]):
     lists every change that can create or alter a finding. `judges_completed_pods` says that pods
     which have ended are judged as well. `asks_node_fit` is False for a plugin that never asks the
     view for a node, and whose findings do not need one: the controller goes on without the right to
-    list what node fit alone reads.
+    list what node fit alone reads. `splits_nodes` says that a NodeSubject stands for pods, each of
+    which the plugin judges alone as a PodSubject: a blocked finding is then evaluated again by its
+    pod. Any other plugin evaluates the subject again that it named itself.
     """
 
     name: ClassVar[str]
@@ -203,6 +205,7 @@ class Plugin(ABC, Generic[SubjectT, ArgsT]):
     indexes: ClassVar[tuple[type[Index], ...]] = ()
     judges_completed_pods: ClassVar[bool] = False
     asks_node_fit: ClassVar[bool] = True
+    splits_nodes: ClassVar[bool] = False
 
     def __init__(self, args: ArgsT) -> None:
         self.args = args

@@ -35,6 +35,7 @@ def build_health(pipeline: Pipeline, active: ActiveConfig, *, dry_run: bool) -> 
             health.add_readiness_check(name, partial(_pause_check, controller, name))
     for brake in CHECKED_BRAKES:
         health.add_info_check(f"brake/{brake}", partial(_brake_check, controller, brake))
+    health.add_info_check("plugins", partial(_plugin_check, controller))
     health.add_info_check("warm-up", partial(_warm_up_check, pipeline.description))
     health.add_info_check("mode", lambda: CheckResult(not dry_run, MODES[dry_run]))
     health.add_info_check(
@@ -51,6 +52,12 @@ def _intentional_pause(controller: Controller, name: str) -> CheckResult:
 def _brake_check(controller: Controller, brake: str) -> CheckResult:
     message = controller.pauses.brake_messages()[brake]
     return CheckResult(not message, message or "released")
+
+
+def _plugin_check(controller: Controller) -> CheckResult:
+    faults = controller.evaluator.faults.standing()
+    texts = (f"{each.plugin} of profile {each.profile}: {each.message}" for each in faults)
+    return CheckResult(not faults, "; ".join(texts) or "none fails")
 
 
 def _warm_up_check(description: ControllerDescription) -> CheckResult:

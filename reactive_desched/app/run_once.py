@@ -194,6 +194,8 @@ class OneShotRun:
         if (skipped := cycle.skip_reason()) is not None:
             log.warning("nothing to do", message=skipped)
         stopped = await self._run_cycle(cycle, view)
+        for fault in cycle.faults:
+            self._observer.on_plugin_fault(fault)
         self._timings.observe_cycle(time.monotonic() - started_at)
         counts = {
             _SUMMARY_NAMES.get(result, result): n for result, n in sorted(self._results.items())
@@ -202,11 +204,8 @@ class OneShotRun:
             log.info("sweep completed", **counts)
         else:
             log.warning("sweep stopped", message=stopped.message, **counts)
-        return (
-            NOT_COMPLETED
-            if stopped is not None or self._results.keys() - _BENIGN_OUTCOMES - {"refused"}
-            else COMPLETED
-        )
+        failed = bool(cycle.faults or self._results.keys() - _BENIGN_OUTCOMES - {"refused"})
+        return NOT_COMPLETED if stopped is not None or failed else COMPLETED
 
     async def _run_cycle(self, cycle: Cycle, view: ClusterView) -> Outcome | None:
         """Carry out each decision, and return why it was stopped; pods that left leave the cycle.

@@ -53,6 +53,15 @@ class NamedState(Struct, frozen=True, rename="camel"):
     note: str = ""
 
 
+class FailingPlugin(Struct, frozen=True, rename="camel"):
+    """A plugin that raised an exception, and what follows from it; `off`: it judges nothing."""
+
+    profile: str
+    plugin: str
+    message: str
+    off: bool
+
+
 class MovesUnderWay(Struct, frozen=True, rename="camel"):
     """Eviction requests without an answer, evicted pods whose replacement is awaited, the oldest.
 
@@ -106,6 +115,7 @@ class ControllerStatus(Struct, frozen=True, kw_only=True, rename="camel"):
     pause: str
     pauses: tuple[NamedState, ...]
     brakes: tuple[NamedState, ...]
+    failing_plugins: tuple[FailingPlugin, ...]
     nodes: int
     pods: int
     limits: LimitStatus
@@ -183,6 +193,10 @@ class StatusPage:
                 for name, each in controller.readiness.pauses.items()
             ),
             brakes=tuple(NamedState(*each) for each in controller.pauses.brake_messages().items()),
+            failing_plugins=tuple(
+                FailingPlugin(each.profile, each.plugin, each.message, each.is_off)
+                for each in controller.evaluator.faults.standing()
+            ),
             nodes=size["nodes"],
             pods=size["pods"],
             limits=self._description.limit_status(),

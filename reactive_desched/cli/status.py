@@ -105,6 +105,9 @@ class StatusScreen:
         for each in answer["pauses"]:
             if each["note"] and not each["reason"]:
                 yield from self._line("", f"{each['name']}: {each['note']}", _YELLOW)
+        for at, each in enumerate(answer.get("failingPlugins", ())):
+            text = f"{each['plugin']} of profile {each['profile']}: {each['message']}"
+            yield from self._line("" if at else "plugins", text, _RED if each["off"] else _YELLOW)
         engaged = [each for each in answer["brakes"] if each["reason"]]
         if not engaged:
             yield from self._line("brakes", "none engaged")

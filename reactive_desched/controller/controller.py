@@ -135,6 +135,7 @@ class Controller:
         if self.migrations is not None:
             self.migrations.apply_changes(changes)
         enqueued = self.evaluator.apply_changes(changes, now, version)
+        self._report_faults()
         concerns_moves = self.gates.moves.apply_changes(changes, now)
         return self._follow_up(now) or enqueued or concerns_brakes or concerns_moves
 
@@ -184,6 +185,12 @@ class Controller:
                     self.evicting[evaluation.finding.pod.uid] = evaluation
                     yield Intent(context, self.config.policy.grace_period_s)
             self._observer.on_decision(evaluation)
+        self._report_faults()
+
+    def _report_faults(self) -> None:
+        if self.evaluator.faults.new:
+            for fault in self.evaluator.faults.take_new():
+                self._observer.on_plugin_fault(fault)
 
     def cancelled(self, intent: Intent) -> Outcome | None:
         """Return the outcome of a decided eviction that must not be sent; None when it may."""

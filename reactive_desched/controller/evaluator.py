@@ -14,6 +14,7 @@ from reactive_desched.controller.backoff import PodBackoff
 from reactive_desched.controller.blocked import Blocked, BlockedDecision, BlockedFindings, awaited
 from reactive_desched.controller.flapping import FLAPPING_FIELDS, FlapDetector, FlappingConfig
 from reactive_desched.controller.pending import PendingFinding
+from reactive_desched.controller.plugin_faults import WHOLE, MissedChange, PluginFaults
 from reactive_desched.controller.subscriptions import (
     FindingKey,
     PluginInstance,
@@ -35,6 +36,7 @@ from reactive_desched.model.evaluation import ChangeTrigger, Evaluation
 from reactive_desched.model.findings import Finding, RequeueAfter, YieldPoint
 from reactive_desched.model.objects import PodKey
 from reactive_desched.model.outcomes import PDB_REFUSED, POD_LEAVES, Outcome
+from reactive_desched.model.plugin_faults import Opinion, PluginFault, checked_opinion
 from reactive_desched.model.subjects import NodeSubject, PodSubject
 from reactive_desched.model.wakes import WakeOnEviction, WakeOnPdb, WakeOnPod
 from reactive_desched.policy.guards import GuardName
@@ -112,7 +114,8 @@ class Evaluator:
     """Everything between a change and a decision, for all plugin instances.
 
     Until `resync` is called nothing is evaluated: the initial list is state, not a change.
-    `evaluations` counts how often a subject was evaluated.
+    `evaluations` counts how often a subject was evaluated. An exception of a plugin becomes one of
+    its `faults`; one of a gate, an index or the state ends the process.
     """
 
     def __init__(
@@ -127,9 +130,11 @@ class Evaluator:
         self._evicting: dict[_EvictionKey, FindingKey] = {}
         self.started = False
         self.evaluations = 0
+        self.faults = PluginFaults()
         self._install(instances, flapping)
 
     def _install(self, instances: Iterable[PluginInstance], flapping: FlappingConfig) -> None:
+        self.faults.clear()
         self._instances = tuple(instances)
         self._views = tuple({id(each.view): each.view for each in self._instances}.values())
         self._subscriptions = Subscriptions(self._instances)
@@ -174,12 +179,15 @@ class Evaluator:
         yield from self._queue.collect()
         yield from self._blocked.collect()
         yield from self._backoff.collect()
+        yield from self.faults.collect()
 
     def resync(self, now: float) -> None:
         """Look at everything, spread over the coming work."""
         self.started = True
         trigger = ChangeTrigger(Resynced(), now)
-        self._resyncs = [(self._all_subjects(instance), trigger) for instance in self._instances]
+        self._resyncs = [
+            (self._all_subjects(instance, now), trigger) for instance in self._instances
+        ]
 
     def reconfigure(
         self,
@@ -231,9 +239,11 @@ class Evaluator:
         """
         self._update_evictability((), now)
         self._resume(now)
-        while (under_way := self._under_way or self._begin_due(now)) is not None:
-            if (evaluation := self._next_evaluation(under_way, now)) is not None:
-                yield evaluation
+        while self._under_way is not None or self._begin_due(now):
+            if (under_way := self._under_way) is not None:
+                evaluation = self._next_evaluation(under_way, now)
+                if evaluation is not None:
+                    yield evaluation
             if should_yield():
                 return
 
@@ -273,7 +283,7 @@ class Evaluator:
             self._backoff.reset(pod.uid)
             return
         until = self._backoff.record_failure(pod.uid, outcome, now)
-        if key[0] in self._instances:  # else it is not in force any more, and the pod merely rests
+        if self._is_in_force(key[0]):  # else the pod merely rests
             decision = _blocked_by_outcome(finding, outcome, until, now)
             self._block(key, decision, now, evaluation.trigger)
         trigger = ChangeTrigger(
@@ -307,21 +317,83 @@ class Evaluator:
         """Enqueue what the plugins say that a change concerns."""
         enqueue = self._queue.enqueue
         for matters, instance in self._subscriptions.by_kind[type(change)]:
-            if matters is None or matters(change):
-                for subject in instance.plugin.subjects(change, instance.view):
-                    enqueue((instance, subject), now, trigger)
+            try:
+                if matters is None or matters(change):
+                    for subject in instance.plugin.subjects(change, instance.view):
+                        enqueue((instance, subject), now, trigger)
+            except Exception as error:  # noqa: BLE001 -- a plugin may raise anything
+                self._missed(instance, trigger, error, now)
 
     def _enqueue_evictability(self, view: ProfileView, change: Change, now: float) -> None:
         """Enqueue what a changed evictability concerns, of this profile alone."""
         trigger = ChangeTrigger(change, now)
         for matters, instance in self._subscriptions.by_kind.get(type(change), ()):
-            if instance.view is view and (matters is None or matters(change)):
-                for subject in instance.plugin.subjects(change, view):
-                    self._queue.enqueue((instance, subject), now, trigger)
+            if instance.view is not view:
+                continue
+            try:
+                if matters is None or matters(change):
+                    for subject in instance.plugin.subjects(change, view):
+                        self._queue.enqueue((instance, subject), now, trigger)
+            except Exception as error:  # noqa: BLE001 -- as above
+                self._missed(instance, trigger, error, now)
 
-    def _all_subjects(self, instance: PluginInstance) -> Iterator[SubjectKey]:
-        for subject in instance.plugin.subjects(Resynced(), instance.view):
-            yield instance, subject
+    def _all_subjects(self, instance: PluginInstance, now: float) -> Iterator[SubjectKey]:
+        if self.faults.is_off(instance):
+            return
+        try:
+            for subject in instance.plugin.subjects(Resynced(), instance.view):
+                hash(subject)
+                yield instance, subject
+            self.faults.named_all(instance)
+        except Exception as error:  # noqa: BLE001 -- as above
+            self._failed((instance, WHOLE), error, now)
+
+    # --- what plugins fail on ---
+
+    def _is_in_force(self, instance: PluginInstance) -> bool:
+        return instance in self._instances and not self.faults.is_off(instance)
+
+    def _missed(
+        self, instance: PluginInstance, trigger: ChangeTrigger, error: Exception, now: float
+    ) -> None:
+        """Look at everything later: the plugin could not say what a change concerns."""
+        if self.faults.is_off(instance):
+            return
+        of = trigger.change.object_name
+        fault = self.faults.record(instance, MissedChange(of) if of else WHOLE, error, now)
+        self._follow(fault, (instance, WHOLE), now)
+
+    def _failed(self, key: SubjectKey, error: Exception, now: float) -> None:
+        """Evaluate a subject again later: the plugin raised an exception on it."""
+        self._follow(self.faults.record(*key, error, now), key, now)
+
+    def _follow(self, fault: PluginFault, key: SubjectKey, now: float) -> None:
+        if fault.is_off:
+            self._switch_off(key[0])
+        else:
+            self._timers.set_if_sooner(key, now + fault.retry_s)
+
+    def _is_put_off(self, key: SubjectKey, trigger: ChangeTrigger, now: float) -> bool:
+        """Say whether a subject that is due is not evaluated now, for a fault of its plugin."""
+        instance, subject = key
+        if self.faults.is_off(instance):
+            return True
+        if subject is WHOLE:
+            self._resyncs.append((self._all_subjects(instance, now), trigger))
+            return True
+        if (until := self.faults.rests_until(key, now)) is None:
+            return False
+        self._timers.set_if_sooner(key, until)
+        return True
+
+    def _switch_off(self, instance: PluginInstance) -> None:
+        """Drop what waits for a plugin's next evaluation; evictions that it began are settled."""
+        active = [each for each in self._instances if not self.faults.is_off(each)]
+        self._subscriptions = Subscriptions(active)
+        for key in [key for key, _ in self._blocked.items() if key[0] is instance]:
+            self._blocked.remove(key)
+        if self._under_way is not None and self._under_way.key[0] is instance:
+            self._under_way = None
 
     def _pop_due(self, now: float) -> tuple[SubjectKey, ChangeTrigger] | None:
         """Take out the next subject: of the queue and the timers what came due first.
@@ -387,18 +459,23 @@ class Evaluator:
                     self._queue.enqueue(key[:2], now, trigger)
                     left = None if left is None else left - 1
 
-    def _begin_due(self, now: float) -> _EvaluationUnderWay | None:
-        """Begin the evaluation of the next subject that is due."""
+    def _begin_due(self, now: float) -> bool:
+        """Begin the evaluation of the next subject that is due; say whether there was one."""
         if (due := self._pop_due(now)) is None:
-            return None
+            return False
         key, trigger = due
+        if self.faults.any and self._is_put_off(key, trigger, now):
+            return True
         self.evaluations += 1
         previous = self._blocked.remove_group(key)
         self._timers.cancel(key)
         for outdated in previous:
             self._timers.cancel(outdated[:2])
-        self._under_way = _EvaluationUnderWay(key, trigger, previous, now)
-        return self._under_way
+        try:
+            self._under_way = _EvaluationUnderWay(key, trigger, previous, now)
+        except Exception as error:  # noqa: BLE001 -- a plugin may raise anything
+            self._failed(key, error, now)
+        return True
 
     def _resume(self, now: float) -> None:
         """Go on with the evaluation under way, unless it has become too old."""
@@ -411,7 +488,7 @@ class Evaluator:
 
     def _next_evaluation(self, under_way: _EvaluationUnderWay, now: float) -> Evaluation | None:
         """Decide the subject's next finding; None is a yield point, or the evaluation's end."""
-        while (opinion := next_opinion(under_way.opinions, under_way.decision)) is not None:
+        while (opinion := self._next_opinion(under_way, now)) is not None:
             if isinstance(opinion, YieldPoint):
                 under_way.decision = None
                 return None
@@ -429,13 +506,30 @@ class Evaluator:
         if under_way.found:
             hints = self._capacity.take_capacity_hints()
             self._requeue_for_capacity(hints, under_way.trigger, now)
+        if self.faults.any and self._under_way is not None:
+            self.faults.succeeded(under_way.key)
         self._under_way = None
         return None
 
+    def _next_opinion(self, under_way: _EvaluationUnderWay, now: float) -> Opinion | None:
+        """Return the plugin's next opinion; None at the end, also where that is an exception."""
+        try:
+            opinion = next_opinion(under_way.opinions, under_way.decision)
+            return None if opinion is None else checked_opinion(opinion)
+        except Exception as error:  # noqa: BLE001 -- a plugin may raise anything
+            self._under_way = None
+            self._failed(under_way.key, error, now)
+            return None
+
     def _timer_key(self, key: SubjectKey) -> SubjectKey:
-        """Return the key of a subject's timer: for a pod that of its node, to have fewer timers."""
+        """Return the key of a subject's timer, to have fewer timers.
+
+        A plugin that splits nodes has one for a node and its pods.
+        """
         instance, subject = key
-        bound = instance.view.pod_and_node(subject.pod) if isinstance(subject, PodSubject) else None
+        if not (instance.plugin.splits_nodes and isinstance(subject, PodSubject)):
+            return key
+        bound = instance.view.pod_and_node(subject.pod)
         return key if bound is None else (instance, NodeSubject(bound[1].name))
 
     def _decide(self, under_way: _EvaluationUnderWay, finding: Finding, now: float) -> Evaluation:
@@ -477,10 +571,11 @@ def _eviction_key(evaluation: Evaluation) -> _EvictionKey:
 
 
 def _finding_key(key: SubjectKey, finding: Finding) -> FindingKey:
-    """Return a finding's identity; of a node's pods only its own is evaluated again."""
+    """Return a finding's identity; of a node that is split only its own pod is evaluated again."""
     instance, subject = key
     uid = finding.pod.uid
-    return instance, PodSubject(uid) if isinstance(subject, NodeSubject) else subject, uid
+    is_split = instance.plugin.splits_nodes and isinstance(subject, NodeSubject)
+    return instance, PodSubject(uid) if is_split else subject, uid
 
 
 def _is_new(last: Blocked[SubjectKey, ChangeTrigger] | None) -> bool:

@@ -10,6 +10,7 @@ from reactive_desched.model.evaluation import Evaluation
 from reactive_desched.model.history import PastEviction
 from reactive_desched.model.moves import EndedMove
 from reactive_desched.model.outcomes import Outcome
+from reactive_desched.model.plugin_faults import PluginFault
 
 
 class Observer:
@@ -47,6 +48,9 @@ class Observer:
 
     def on_suspend(self, seconds: float) -> None:
         """The process did not run for so long: the sync of every resource is in doubt."""
+
+    def on_plugin_fault(self, fault: PluginFault) -> None:
+        """A plugin raised an exception; the other plugins go on."""
 
     def on_malformed(self, resource: str, error: Malformed) -> None:
         """An object of this resource could not be decoded and was skipped."""

@@ -23,6 +23,7 @@ from reactive_desched.errors import ConfigError
 from reactive_desched.fit.upstream import SCHEDULER
 from reactive_desched.model.disruptions import RememberedEnd
 from reactive_desched.model.history import PastEviction
+from reactive_desched.model.plugin_faults import PluginFault
 from reactive_desched.plan.evaluation import PlanResult
 from reactive_desched.plan.missing_inputs import (
     missing_inputs,
@@ -265,7 +266,17 @@ def _sweep(options: PlanOptions, progress: Progress) -> SweptSnapshot:
         mode=options.mode,
         result=result,
         looked_at=_describe_inputs(options, configuration, loaded, result, now),
-        warnings=tuple(_warnings(configuration, policy, loaded, options.mode)),
+        warnings=(
+            *_warnings(configuration, policy, loaded, options.mode),
+            *map(_plugin_warning, result.plugin_faults),
+        ),
+    )
+
+
+def _plugin_warning(fault: PluginFault) -> str:
+    return (
+        f"plugin {fault.plugin} of profile {fault.profile} failed: {fault.cause}; what it finds is"
+        " not complete here"
     )
 
 

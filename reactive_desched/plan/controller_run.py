@@ -25,6 +25,7 @@ from reactive_desched.model.migration_jobs import Mode
 from reactive_desched.model.moves import MovedPods, MoveEnd
 from reactive_desched.model.observer import Observer
 from reactive_desched.model.outcomes import EVICTED, Outcome
+from reactive_desched.model.plugin_faults import PluginFault
 from reactive_desched.model.wakes import WakeOnPod, awaited
 from reactive_desched.plan.assumed_cluster import AssumedCluster, PreviewClock
 from reactive_desched.plan.evaluation import DecisionFormatter, PlanResult
@@ -115,6 +116,17 @@ class _DelayRecorder:
         """Keep nothing: a preview is about what the controller does."""
 
 
+class _FaultObserver(Observer):
+    """Keeps the first fault of each plugin."""
+
+    def __init__(self) -> None:
+        self.faults: dict[tuple[str, str], PluginFault] = {}
+
+    def on_plugin_fault(self, fault: PluginFault) -> None:
+        """Keep a fault."""
+        self.faults.setdefault((fault.profile, fault.plugin), fault)
+
+
 def _keeps_places(configuration: Configuration) -> bool:
     """Say whether jobs first keep a place for the replacement."""
     migration = configuration.controller.migration
@@ -152,7 +164,8 @@ class _ControllerRun:
         self._progress = progress
         self._clock = PreviewClock(now_s)
         self._recorder = _DelayRecorder()
-        observer, work_available = Observer(), Wakeup()
+        self._observer = _FaultObserver()
+        observer, work_available = self._observer, Wakeup()
         readiness = Readiness((), observer, work_available)
         readiness.resume(STARTUP)
         self._controller = Controller(
@@ -210,7 +223,10 @@ class _ControllerRun:
         decisions = (*evictions, *self._waiting())
         instances = self._controller.evaluator.instances
         views = {instance.profile: instance.view for instance in instances}
-        return PlanResult(decisions, None, self._controller.view, views, preview, moved_before)
+        faults = tuple(self._observer.faults.values())
+        return PlanResult(
+            decisions, None, self._controller.view, views, preview, moved_before, faults
+        )
 
     def decide(
         self, past: Sequence[PastEviction], ends: Sequence[RememberedEnd]

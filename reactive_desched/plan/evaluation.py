@@ -11,6 +11,7 @@ from reactive_desched.gate.profile_view import ProfileView
 from reactive_desched.model.decisions import Decision, Defer, Evict
 from reactive_desched.model.moves import MovedPods
 from reactive_desched.model.objects import Pod
+from reactive_desched.model.plugin_faults import PluginFault
 from reactive_desched.plan.defaults import is_default_uid
 from reactive_desched.plan.report import GateRejection, PlannedDecision, PodRef, RunPreview
 from reactive_desched.policy.policy import Profile
@@ -23,7 +24,8 @@ class PlanResult(Struct, frozen=True):
     """What a preview came to; the view shows the cluster without the pods that would be gone.
 
     `views` are the views of the profiles' plugins, by the names of the profiles. `moved_before` are
-    the pods that plugins had moved to nodes when it began, as a journal has them.
+    the pods that plugins had moved to nodes when it began, as a journal has them. `plugin_faults`
+    are exceptions of plugins, whose findings are not complete.
     """
 
     decisions: tuple[PlannedDecision, ...]
@@ -32,6 +34,7 @@ class PlanResult(Struct, frozen=True):
     views: Mapping[str, ProfileView]
     preview: RunPreview | None = None
     moved_before: tuple[MovedPods, ...] = ()
+    plugin_faults: tuple[PluginFault, ...] = ()
 
 
 class DecisionFormatter:

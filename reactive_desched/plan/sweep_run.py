@@ -53,7 +53,13 @@ def _run_sweep(
         if refusal is None and isinstance(decided.decision, Evict):
             cycle.confirm(decided)
         decisions.append(formatter.format(decided.profile, refusal or decided.decision))
-    return PlanResult(tuple(decisions), cycle.skip_reason(), view, cycle.views())
+    return PlanResult(
+        tuple(decisions),
+        cycle.skip_reason(),
+        view,
+        cycle.views(),
+        plugin_faults=tuple(cycle.faults),
+    )
 
 
 def _refusal_of_server(decision: Decision, endpoint: EvictionEndpoint) -> Refuse | None:

@@ -16,6 +16,7 @@ from reactive_desched.controller.coverage import (
 )
 from reactive_desched.controller.subscriptions import AnyPlugin
 from reactive_desched.model.objects import Pod
+from reactive_desched.model.plugin_faults import ask_for_obstacles
 from reactive_desched.plan.evaluation import PlanResult, first_owner, pod_ref
 from reactive_desched.plan.mode import PlanMode
 from reactive_desched.plan.report import UnaffectedPod
@@ -57,8 +58,8 @@ def _obstacles(
     if (view := result.views.get(profile.name)) is None:
         return lambda _: ""
     if mode is not PlanMode.RUN and isinstance(plugin, BalancePlugin):
-        return plugin.sweep_obstacles(view)
-    return plugin.obstacles(view)
+        return ask_for_obstacles(lambda: plugin.sweep_obstacles(view))
+    return ask_for_obstacles(lambda: plugin.obstacles(view))
 
 
 def _unaffected_pod(pod: Pod, plugins: list[_Asked], explanation: Coverage | None) -> UnaffectedPod:

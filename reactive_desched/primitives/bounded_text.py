@@ -1,6 +1,5 @@
 """Cuts texts of foreign objects to a length, with a mark: the API server bounds few of them."""
 
-from hashlib import sha256
 from typing import Final
 
 MAX_NAME_CHARS: Final = 512
@@ -27,6 +26,8 @@ def bounded_name(text: str) -> str:
     """
     if len(text) <= MAX_NAME_CHARS:
         return text
+    from hashlib import sha256  # a short command needs none
+
     digest = sha256(text.encode(errors="surrogatepass")).hexdigest()[:_DIGEST_CHARS]
     kept = text[: MAX_NAME_CHARS - _MARK_CHARS]
     return f"{kept}… ({len(text)} characters, sha256 {digest})"

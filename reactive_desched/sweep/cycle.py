@@ -7,12 +7,13 @@ the API server (`outcome_refusal`), and nothing runs unless two nodes are eligib
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, TypeVar
 
 from msgspec import Struct
 
 from reactive_desched.api.balance_plugin import BalancePlugin, SweepFilters
-from reactive_desched.api.plugin import DeschedulePlugin, next_opinion
+from reactive_desched.api.plugin import DeschedulePlugin, Opinions, next_opinion
 from reactive_desched.fit.upstream import NodeFit, UpstreamNodeFit
 from reactive_desched.gate.evictor import DefaultEvictor
 from reactive_desched.gate.gate import GateFilter
@@ -28,6 +29,13 @@ from reactive_desched.model.decisions import (
 )
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.outcomes import PDB_REFUSED, Outcome
+from reactive_desched.model.plugin_faults import (
+    Opinion,
+    PluginFault,
+    checked_finding,
+    checked_opinion,
+    sweep_fault,
+)
 from reactive_desched.policy.policy import AnyPlugin, Policy
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.view import ClusterView
@@ -35,6 +43,8 @@ from reactive_desched.state.view import ClusterView
 EVICTION_FAILED: Final = GateReason(
     "Eviction", "EvictionFailed", "In a sweep, the eviction request of the pod did not succeed."
 )
+
+AnswerT = TypeVar("AnswerT")
 
 TOO_FEW_NODES = "fewer than two nodes are ready and match the policy's nodeSelector"
 
@@ -72,7 +82,8 @@ class Cycle:
     """One pass over a cluster state, from which it removes the pods that were evicted.
 
     Node fit is upstream's unless another is given. Each plugin runs inside what `plugin_context`
-    returns for its profile and itself, for example to time it.
+    returns for its profile and itself, for example to time it. An exception of a plugin ends what
+    that does in this cycle, and is one of the `faults`.
     """
 
     def __init__(
@@ -84,6 +95,7 @@ class Cycle:
         *,
         plugin_context: PluginContext = lambda *_: nullcontext(),
     ) -> None:
+        self.faults: list[PluginFault] = []
         self._plugin_context = plugin_context
         self._limits = PolicyLimits(policy.limits.by_scope(), CYCLE)
         self._state = state
@@ -134,8 +146,31 @@ class Cycle:
             case BalancePlugin():
                 yield from self._run_plan(profile, plugin)
             case DeschedulePlugin():
-                for findings in plugin.sweep(profile.view):
-                    yield from self._run_portion(profile, findings)
+                yield from self._run_portions(profile, plugin)
+
+    def _run_portions(
+        self,
+        profile: _Profile,
+        plugin: DeschedulePlugin[Any, Any],  # as below
+    ) -> Iterator[CycleDecision]:
+        portions = self._ask(profile, plugin, lambda: iter(plugin.sweep(profile.view)))
+        if portions is None:
+            return
+        ask = partial(self._ask, profile, plugin, partial(_next_portion, portions))
+        while (findings := ask()) is not None:
+            yield from self._run_portion(profile, findings)
+
+    def _ask(
+        self, profile: _Profile, plugin: AnyPlugin, question: Callable[[], AnswerT | None]
+    ) -> AnswerT | None:
+        """Return a plugin's answer; None where there is none, and where it raises an exception."""
+        try:
+            return question()
+        except MemoryError:
+            raise
+        except Exception as error:  # noqa: BLE001 -- a plugin may raise anything
+            self.faults.append(sweep_fault(profile.name, plugin.name, error))
+            return None
 
     def _run_plan(
         self,
@@ -144,9 +179,12 @@ class Cycle:
     ) -> Iterator[CycleDecision]:
         """Decide one finding after the other, and send the plugin what came of each."""
         filters = (*self._filters_of(profile, plugin.sweep_filters), self._limits)
-        opinions = plugin.sweep(profile.view)
+        opinions = self._ask(profile, plugin, lambda: plugin.sweep(profile.view))
+        if opinions is None:
+            return
+        ask = partial(self._ask, profile, plugin)
         sent: Decision | None = None
-        while (opinion := next_opinion(opinions, sent)) is not None:
+        while (opinion := ask(partial(_checked_opinion, opinions, sent))) is not None:
             sent = None
             if isinstance(opinion, Finding):
                 self._sync_node_fit()
@@ -218,3 +256,14 @@ def outcome_refusal(finding: Finding, outcome: Outcome) -> Refuse:
 
 def _failed(finding: Finding) -> Refuse:
     return EVICTION_FAILED.refuse(finding, "the eviction of the pod failed")
+
+
+def _next_portion(portions: Iterator[list[Finding]]) -> list[Finding] | None:
+    if (findings := next(portions, None)) is None:
+        return None
+    return [checked_finding(each) for each in findings]
+
+
+def _checked_opinion(opinions: Opinions, sent: Decision | None) -> Opinion | None:
+    opinion = next_opinion(opinions, sent)
+    return None if opinion is None else checked_opinion(opinion)

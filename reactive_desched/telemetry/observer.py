@@ -38,6 +38,7 @@ from reactive_desched.model.outcomes import (
     UNKNOWN,
     Outcome,
 )
+from reactive_desched.model.plugin_faults import PluginFault
 from reactive_desched.primitives.moments import format_second
 from reactive_desched.telemetry import sig_compat as upstream
 from reactive_desched.telemetry.background import BackgroundEvictions
@@ -298,6 +299,18 @@ class TelemetryObserver(Observer):
     def on_cycle(self, seconds: float) -> None:
         """Time an evaluation of all that was due, as the SIG descheduler times a cycle."""
         self._upstream.observe_cycle(seconds)
+
+    def on_plugin_fault(self, fault: PluginFault) -> None:
+        """Log an exception of a plugin: its traceback once for each line that raises it."""
+        text = "a plugin is switched off" if fault.is_off else "a plugin failed"
+        log = self._log.warning if fault.is_off or fault.traceback else self._log.debug
+        log(
+            text,
+            plugin=fault.plugin,
+            profile=fault.profile,
+            message=fault.message,
+            exception=fault.traceback or None,
+        )
 
     def on_malformed(self, resource: str, error: Malformed) -> None:
         """Log an object that could not be decoded."""

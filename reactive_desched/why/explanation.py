@@ -31,6 +31,7 @@ from reactive_desched.model.disruptions import RememberedEnd
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.moves import MoveEnd, MoveOrigin
 from reactive_desched.model.objects import Pod
+from reactive_desched.model.plugin_faults import ask_for_obstacles, ask_for_text
 from reactive_desched.model.subjects import NodeSubject, PodSubject
 from reactive_desched.model.wakes import awaited
 from reactive_desched.moves.memory import RememberedMove
@@ -318,7 +319,9 @@ class Explainer:
         if not is_covered(instance.plugin, pod):
             return ""
         if (ask := self._obstacles.get(instance)) is None:
-            ask = self._obstacles[instance] = instance.plugin.obstacles(instance.view)
+            ask = self._obstacles[instance] = ask_for_obstacles(
+                lambda: instance.plugin.obstacles(instance.view)
+            )
         if not (text := ask(pod)):
             return ""
         return f"{instance.plugin.name}: {text}{self._waiting_before(instance, pod)}"
@@ -350,8 +353,15 @@ class Explainer:
                 why = not_covered_by(instance.plugin, pod).message
                 yield PluginAnswer(instance.profile, name, LEFT_OUT, why)
             else:
-                message = instance.plugin.describe(pod, instance.view)
+                message = self._description(instance, pod)
                 yield PluginAnswer(instance.profile, name, NOTHING, message, queued=queued)
+
+    def _description(self, instance: PluginInstance, pod: Pod) -> str:
+        """Return what a plugin sees of the pod; of one that is off, why it judges nothing."""
+        for fault in self._controller.evaluator.faults.standing():
+            if fault.is_off and _is_of(instance, fault.profile, fault.plugin):
+                return fault.message
+        return ask_for_text(lambda: instance.plugin.describe(pod, instance.view))
 
     def _profiles(self, pod: Pod, waiting: list[PendingFinding]) -> Iterator[ProfileAnswer]:
         """Ask the gates of each profile about its finding, or what they would say of one."""

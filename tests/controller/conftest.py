@@ -1,6 +1,6 @@
 """An evaluator over two nodes and two pods, with a plugin and a gate that do as they are told."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -30,7 +30,10 @@ AT_ONCE = DebounceConfig(0, 0)
 
 
 class Wrong(PodPlugin[PluginArgs]):
-    """Flags the pods it is told to, and asks to look again where it is told to."""
+    """Flags the pods it is told to, and asks to look again where it is told to.
+
+    It raises what it is to raise: on a subject, or when it is asked what a change concerns.
+    """
 
     name = "Wrong"
     reacts_to = (Resynced, NodeTaintsChanged, PodBound)
@@ -40,9 +43,18 @@ class Wrong(PodPlugin[PluginArgs]):
         self.wrong: set[str] = set()
         self.again: dict[NodeOrPod, float] = {}
         self.judged: list[NodeOrPod] = []
+        self.fails_on: dict[NodeOrPod, BaseException] = {}
+        self.fails_to_name: BaseException | None = None
+
+    def subjects(self, change: Change, view: View) -> Iterable[NodeOrPod]:
+        if self.fails_to_name is not None:
+            raise self.fails_to_name
+        return super().subjects(change, view)
 
     def judge(self, subject: NodeOrPod, view: View) -> Iterator[Finding | RequeueAfter]:
         self.judged.append(subject)
+        if subject in self.fails_on:
+            raise self.fails_on[subject]
         if subject in self.again:
             yield RequeueAfter(self.again.pop(subject))
         if (place := view.pods_of(subject)) is not None:

@@ -234,3 +234,45 @@ def test_a_threshold_by_class_may_not_be_above_the_highest(value: int, *, fine: 
     else:
         with pytest.raises(ConfigError, match="must be at most 2000000000"):
             check_thresholds(picture.plan.profiles, picture.view)
+
+
+class Failing(Wrong):
+    """Flags its pods, and raises an exception then."""
+
+    def judge(self, subject: NodeOrPod, view: View) -> Iterator[Finding | RequeueAfter]:
+        yield from super().judge(subject, view)
+        if "a" in self.seen:
+            raise ZeroDivisionError("division by zero")
+
+
+class FailingAtOnce(Wrong):
+    """Cannot even begin."""
+
+    def sweep(self, view: View) -> Iterator[list[Finding]]:
+        raise ZeroDivisionError("division by zero")
+
+
+@pytest.mark.parametrize("failing", [Failing("a"), FailingAtOnce("a")], ids=["later", "at once"])
+def test_a_plugin_that_fails_ends_no_sweep_and_is_named(failing: Wrong) -> None:
+    pods: Things = [pod("a", on="n1"), pod("b", on="n2")]
+    picture = Picture([*TWO_NODES, *pods], profile(failing, Wrong("b", name="Later")))
+
+    assert picture.told() == ["Evict b"]
+    [fault] = picture.cycle.faults
+    assert (fault.profile, fault.plugin, fault.cause) == (
+        "p",
+        "Wrong",
+        "ZeroDivisionError: division by zero",
+    )
+    assert "ZeroDivisionError" in fault.traceback
+
+
+def test_what_no_sweep_can_do_without_ends_it() -> None:
+    class WithoutMemory(Wrong):
+        def sweep(self, view: View) -> Iterator[list[Finding]]:
+            raise MemoryError
+
+    picture = Picture([*TWO_NODES, pod("a", on="n1")], profile(WithoutMemory("a")))
+
+    with pytest.raises(MemoryError):
+        picture.told()

@@ -1,0 +1,288 @@
+"""A fault of a plugin stays its own: the others go on, and what it failed on is tried again."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from reactive_desched.api import BalancePlugin, DeschedulePlugin, PluginArgs, View
+from reactive_desched.api.balance_plugin import Plan
+from reactive_desched.controller.plugin_faults import MAX_IN_A_ROW, MAX_RETRY_S
+from reactive_desched.controller.subscriptions import AnyPlugin
+from reactive_desched.model.changes import Change, NodeTaintsChanged, PodBound, Resynced
+from reactive_desched.model.findings import Finding, RequeueAfter
+from reactive_desched.model.plugin_faults import MAX_DETAILS, checked_opinion
+from reactive_desched.model.subjects import NodeSubject, PodSubject
+from reactive_desched.primitives.bounded_text import MAX_TEXT_CHARS
+from reactive_desched.testing.builders import pod
+
+MakeBench = Callable[..., Any]  # the class Bench of conftest.py
+A = pod("a", on="n1")
+N1, N2 = NodeSubject("n1"), NodeSubject("n2")
+BROKEN = ZeroDivisionError("division by zero")
+
+
+def faults(bench: Any) -> list[tuple[str, str, bool]]:
+    """Return, once, what plugins failed on, why, and whether they are off."""
+    return [(each.subject, each.cause, each.is_off) for each in bench.evaluator.faults.take_new()]
+
+
+def test_a_subject_on_which_a_plugin_fails_holds_up_no_other(make_bench: MakeBench) -> None:
+    bench = make_bench(plugins=2).start()
+    bench.plugins[0].fails_on[N1] = BROKEN
+    bench.see(NodeTaintsChanged("n1"), NodeTaintsChanged("n2"), now=1)
+
+    assert [plugin.judged for plugin in bench.plugins] == [[N1, N2], [N1, N2]]
+    assert faults(bench) == [("node n1", "ZeroDivisionError: division by zero", False)]
+    assert faults(bench) == []
+
+
+def test_what_a_plugin_failed_on_is_tried_again_with_a_growing_wait_that_has_a_bound(
+    make_bench: MakeBench,
+) -> None:
+    bench = make_bench().start()
+    bench.plugin.fails_on[N1] = BROKEN
+    bench.see(NodeTaintsChanged("n1"), now=1)
+    bench.looked()
+
+    due, waits = 1.0, []
+    for _ in range(9):
+        next_due = bench.evaluator.next_due(due)
+        waits.append(next_due - due)
+        due = next_due
+        bench.work(due)
+
+    assert waits == [5, 10, 20, 40, 80, 160, MAX_RETRY_S, MAX_RETRY_S, MAX_RETRY_S]
+    assert bench.looked() == [N1] * 9
+    assert not any(is_off for _, _, is_off in faults(bench))
+
+
+def test_changes_do_not_shorten_the_wait(make_bench: MakeBench) -> None:
+    bench = make_bench().start()
+    bench.plugin.fails_on[N1] = BROKEN
+    for now in (1, 2, 3):
+        bench.see(NodeTaintsChanged("n1"), now=now)
+
+    assert bench.looked() == [N1]
+    bench.plugin.fails_on.clear()
+    bench.work(6)
+    assert bench.looked() == [N1]
+    assert bench.evaluator.faults.standing() == []
+    bench.see(NodeTaintsChanged("n1"), now=7)
+    assert bench.looked() == [N1]
+
+
+def test_a_plugin_that_fails_again_and_again_is_off_until_it_is_made_anew(
+    make_bench: MakeBench,
+) -> None:
+    bench = make_bench(plugins=2).start()
+    pods = [pod(f"p{number}", on="n1") for number in range(MAX_IN_A_ROW + 5)]
+    bench.plugins[0].fails_on = {PodSubject(each.uid): BROKEN for each in pods}
+    bench.see(*map(PodBound, pods), now=1)
+
+    assert len(bench.plugins[0].judged) == MAX_IN_A_ROW
+    assert [is_off for _, _, is_off in faults(bench)][-2:] == [False, True]
+    [standing] = bench.evaluator.faults.standing()
+    assert (standing.plugin, standing.is_off) == ("Wrong", True)
+    assert "mend it and restart" in standing.message
+    bench.see(NodeTaintsChanged("n1"), now=1000)
+    assert bench.plugins[0].judged[MAX_IN_A_ROW:] == []
+    assert bench.plugins[1].judged[-1] == N1
+
+    bench.plugins[0].judged.clear()
+    bench.evaluator.reconfigure(bench.instances, bench, 2000)
+    bench.work(2000)
+    assert bench.plugins[0].judged == [N1, N2]
+    assert bench.evaluator.faults.standing() == []
+
+
+def test_blocked_findings_of_a_plugin_that_is_off_wait_no_longer(make_bench: MakeBench) -> None:
+    bench = make_bench().start("a")
+    bench.gate.refuse("a")
+    bench.see(NodeTaintsChanged("n1"), now=1)
+    assert [each.decision.finding.pod.name for each in bench.evaluator.pending()] == ["a"]
+
+    bench.plugin.fails_to_name = BROKEN
+    for now in range(2, 2 + MAX_IN_A_ROW):
+        bench.see(NodeTaintsChanged(f"other-{now}"), now=now)
+
+    assert faults(bench)[-1][2]
+    assert list(bench.evaluator.pending()) == []
+
+
+def test_a_plugin_that_cannot_say_what_a_change_concerns_looks_at_everything_later(
+    make_bench: MakeBench,
+) -> None:
+    bench = make_bench(plugins=2).start()
+    bench.plugins[0].fails_to_name = BROKEN
+    bench.see(NodeTaintsChanged("n1"), now=1)
+    assert [plugin.judged for plugin in bench.plugins] == [[], [N1]]
+    assert [what for what, _, _ in faults(bench)] == ["a change of node n1"]
+
+    bench.plugins[0].fails_to_name = None
+    bench.work(6)
+    assert bench.plugins[0].judged == [N1, N2]
+    assert bench.evaluator.faults.standing() == []
+
+
+def test_a_plugin_that_cannot_name_its_subjects_does_not_end_the_resync_of_others(
+    make_bench: MakeBench,
+) -> None:
+    bench = make_bench(plugins=2)
+    bench.plugins[0].fails_to_name = BROKEN
+    bench.evaluator.resync(7)
+    bench.work(7)
+
+    assert [plugin.judged for plugin in bench.plugins] == [[], [N1, N2]]
+    bench.plugins[0].fails_to_name = None
+    bench.work(12)
+    assert bench.plugins[0].judged == [N1, N2]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        pytest.param(asyncio.CancelledError(), id="a cancellation"),
+        pytest.param(KeyboardInterrupt(), id="an interrupt"),
+        pytest.param(SystemExit(1), id="an exit"),
+        pytest.param(MemoryError(), id="no memory"),
+    ],
+)
+def test_what_is_no_fault_of_a_plugin_is_not_swallowed(
+    make_bench: MakeBench, error: BaseException
+) -> None:
+    bench = make_bench().start()
+    bench.plugin.fails_on[N1] = error
+
+    with pytest.raises(type(error)):
+        bench.see(NodeTaintsChanged("n1"), now=1)
+
+
+def test_a_fault_of_a_gate_ends_the_process(make_bench: MakeBench) -> None:
+    bench = make_bench().start("a")
+    bench.gate.verdicts["a"] = lambda *_: 1 / 0
+
+    with pytest.raises(ZeroDivisionError):
+        bench.see(NodeTaintsChanged("n1"), now=1)
+
+
+def test_a_traceback_is_there_once_for_each_line_that_raises(make_bench: MakeBench) -> None:
+    bench = make_bench().start()
+    bench.plugin.fails_on = {N1: ZeroDivisionError("one"), N2: ZeroDivisionError("two")}
+    bench.see(NodeTaintsChanged("n1"), NodeTaintsChanged("n2"), now=1)
+
+    first, second = bench.evaluator.faults.take_new()
+    assert "in judge" in first.traceback
+    assert second.traceback == ""
+
+
+def test_faults_are_counted_by_plugin(make_bench: MakeBench) -> None:
+    bench = make_bench().start()
+    bench.plugin.fails_on[N1] = BROKEN
+    bench.see(NodeTaintsChanged("n1"), now=1)
+
+    samples = {metric.family.name: metric.samples for metric in bench.evaluator.collect()}
+    assert samples["plugin_errors"] == {("Wrong",): 1}
+    assert samples["plugin_off"] == {}
+
+
+@pytest.mark.parametrize(
+    "opinion",
+    [
+        pytest.param("evict it", id="a text"),
+        pytest.param(None, id="nothing"),
+        pytest.param(Finding(A, "Wrong", 7), id="a message that is no text"),  # type: ignore[arg-type]
+        pytest.param(
+            Finding(A, "Wrong", "wrong", details={"share": 0.5}),  # type: ignore[dict-item]
+            id="a fraction among the details",
+        ),
+    ],
+)
+def test_what_is_no_finding_is_a_fault(opinion: object) -> None:
+    with pytest.raises(TypeError):
+        checked_opinion(opinion)
+
+
+def test_a_finding_has_texts_of_a_length_and_a_bounded_number_of_details() -> None:
+    details = {f"figure{number}": number for number in range(10_000)}
+    checked = checked_opinion(Finding(A, "Wrong", "x" * 1_000_000, details=details))
+
+    assert isinstance(checked, Finding)
+    assert len(checked.message) < 2 * MAX_TEXT_CHARS
+    assert len(checked.details) == MAX_DETAILS
+
+
+class NodePlan(BalancePlugin[NodeSubject, PluginArgs]):
+    """Plans for whole nodes, and takes no other subject."""
+
+    name = "NodePlan"
+    reacts_to = (Resynced, NodeTaintsChanged)
+
+    def __init__(self) -> None:
+        super().__init__(PluginArgs())
+        self.planned: list[object] = []
+
+    def subjects(self, change: Change, view: View) -> Iterator[NodeSubject]:
+        for each in view.nodes():
+            yield NodeSubject(each.name)
+
+    def balance(self, subject: NodeSubject, view: View) -> Plan:
+        self.planned.append(subject)
+        found = view.pods_of(subject)
+        for each in () if found is None else tuple(found[1]):
+            yield Finding(each, self.name, "wrong")
+
+
+class PodJudge(DeschedulePlugin[PodSubject, PluginArgs]):
+    """Judges single pods, each again after a while, and takes no other subject."""
+
+    name = "PodJudge"
+    reacts_to = (Resynced,)
+
+    def __init__(self) -> None:
+        super().__init__(PluginArgs())
+        self.planned: list[object] = []
+
+    def subjects(self, change: Change, view: View) -> Iterator[PodSubject]:
+        yield PodSubject(A.uid)
+
+    def judge(self, subject: PodSubject, view: View) -> Iterator[Finding | RequeueAfter]:
+        self.planned.append(subject)
+        yield RequeueAfter(10)
+
+
+def with_plugin(make_bench: MakeBench, plugin: AnyPlugin) -> Any:
+    bench = make_bench()
+    bench.instances = [replace(bench.instance, plugin=plugin)]
+    bench.evaluator.reconfigure(bench.instances, bench, 0)
+    return bench
+
+
+def test_a_plan_for_nodes_gets_a_node_again_after_a_blocked_finding(
+    make_bench: MakeBench,
+) -> None:
+    plan = NodePlan()
+    bench = with_plugin(make_bench, plan)
+    bench.gate.defer("a", until=5)
+    bench.gate.defer("b", until=9)
+    bench.evaluator.resync(0)
+    bench.work(0)
+    plan.planned.clear()
+
+    bench.gate.verdicts.clear()
+    bench.work(5)
+
+    assert plan.planned == [N1]
+    assert [each.subject for each in bench.evaluations[-2:]] == [N1, N1]
+
+
+def test_a_plugin_for_pods_gets_a_pod_again_after_a_wait(make_bench: MakeBench) -> None:
+    judge = PodJudge()
+    bench = with_plugin(make_bench, judge)
+    bench.evaluator.resync(0)
+    bench.work(0)
+    bench.work(10)
+
+    assert judge.planned == [PodSubject(A.uid)] * 2

@@ -1,0 +1,128 @@
+"""A plugin of another package that raises ends no command, and the other plugins go on."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+NODE = "node-1"
+POLICY = """\
+apiVersion: descheduler/v1alpha2
+kind: DeschedulerPolicy
+profiles:
+- name: test
+  pluginConfig:
+  - name: DefaultEvictor
+    args: {nodeFit: true}
+  plugins:
+    deschedule: {enabled: [Failing, RemovePodsViolatingNodeTaints]}
+---
+apiVersion: reactive-desched/v1alpha1
+kind: ReactiveSettings
+debounce: {quiet: 50ms}
+"""
+PLUGIN = """\
+from reactive_desched.api import PluginArgs, PodPlugin
+from reactive_desched.model.changes import NodeTaintsChanged, Resynced
+
+
+class Failing(PodPlugin[PluginArgs]):
+    name = "Failing"
+    reacts_to = (Resynced, NodeTaintsChanged)
+
+    def judge(self, subject, view):
+        raise RuntimeError(f"no price list for {subject}")
+        yield
+
+    def describe(self, pod, view):
+        raise RuntimeError("no words")
+"""
+
+
+@pytest.fixture
+def policy(tmp_path: Path, settings: str, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Install the plugin for the programs of this test, and name it in their policy."""
+    site = tmp_path / "site"
+    info = site / "failing-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: failing\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(
+        "[reactive_desched.plugins]\nFailing = failing:Failing\n"
+    )
+    (site / "failing.py").write_text(PLUGIN)
+    monkeypatch.setenv("PYTHONPATH", str(site))
+    path = tmp_path / "policy.yaml"
+    path.write_text(POLICY + settings, encoding="utf-8")
+    return path
+
+
+def answer(url: str) -> str:
+    with urllib.request.urlopen(url, timeout=10) as reply:
+        return str(reply.read().decode())
+
+
+def command(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "reactive_desched", *arguments],
+        env=dict(os.environ),
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+
+
+@pytest.mark.executed
+def test_a_plugin_that_raises_is_named_everywhere_and_the_others_evict(
+    cluster: Any, controller: Callable[..., Any]
+) -> None:
+    program = controller()
+    program.wait_for("a plugin is switched off")
+    movable = {uid for uid, kind in cluster.pods_on(NODE).items() if kind != "DaemonSet"}
+    cluster.taint(NODE, "gpu")
+    program.wait_for(rf"(?s)(evicted .*){{{len(movable)}}}")
+
+    assert program.output.count("Traceback (most recent call last)") == 1
+    assert "no price list for" in program.output
+    ready = answer(f"{program.url}/readyz?verbose")
+    assert re.search(r"\[!\]plugins: Failing of .* failed 10 times", ready)
+    assert "readyz check passed" in ready
+    assert 'reactive_desched_plugin_off{plugin="Failing"} 1' in answer(f"{program.url}/metrics")
+    [failing] = json.loads(answer(f"{program.url}/debug/status"))["failingPlugins"]
+    assert (failing["plugin"], failing["off"]) == ("Failing", True)
+    shown = command("status", "--server", program.url)
+    assert re.search(r"plugins +Failing of .* off since", shown.stdout)
+    assert program.stop() == 0
+
+
+@pytest.mark.executed
+@pytest.mark.parametrize("mode", ["run", "once", "upstream"])
+def test_a_plan_is_printed_and_warns_of_the_plugin(cluster: Any, policy: Path, mode: str) -> None:
+    cluster.taint(NODE, "gpu")
+    flags = ("--policy", str(policy), "--kubeconfig", str(cluster.kubeconfig))
+    done = command("plan", "--as", mode, *flags, "--all")
+
+    assert done.returncode == 0
+    assert re.search("^warning: plugin Failing of .* RuntimeError", done.stderr, re.MULTILINE)
+    assert "RemovePodsViolatingNodeTaints" in done.stdout
+
+
+@pytest.mark.executed
+def test_a_sweep_evicts_by_the_other_plugins_and_says_by_its_status_that_one_failed(
+    cluster: Any, policy: Path, tmp_path: Path
+) -> None:
+    before = {uid for uid, kind in cluster.pods_on(NODE).items() if kind != "DaemonSet"}
+    cluster.taint(NODE, "gpu")
+    flags = ("--policy", str(policy), "--kubeconfig", str(cluster.kubeconfig))
+    done = command("run", "--once", *flags, "--journal", str(tmp_path / "once"))
+
+    assert "a plugin failed" in done.stderr
+    assert done.returncode == 1
+    assert before.isdisjoint(cluster.pods_on(NODE))
