@@ -71,7 +71,9 @@ ADDED = {
         ("CronJob", "reactive-desched"),
         ("PersistentVolumeClaim", "reactive-desched-cronjob-journal"),
     },
+    "examples/egress": CONTROLLER | {("NetworkPolicy", "reactive-desched-egress")},
     "examples/kafka": CONTROLLER,
+    "examples/namespace": CONTROLLER,
     "examples/policy": CONTROLLER,
     "examples/resources": CONTROLLER | {("PriorityClass", "reactive-desched")},
     "examples/tokens": CONTROLLER
@@ -82,8 +84,9 @@ ADDED = {
         ("ClusterRole", "reactive-desched-operator"),
     },
     "overlays/dry-run": CONTROLLER,
-    "overlays/ha": CONTROLLER
+    "overlays/ha": STATELESS
     | {
+        ("PersistentVolumeClaim", "reactive-desched-journal-shared"),
         ("Role", "reactive-desched-leader-election"),
         ("RoleBinding", "reactive-desched-leader-election"),
         ("PodDisruptionBudget", "reactive-desched"),
@@ -91,6 +94,8 @@ ADDED = {
     "overlays/no-volume": STATELESS,
     "overlays/preview": {("Job", "reactive-desched")},
 }
+SHARED = "examples/namespace"
+"""In a namespace that is there already."""
 SUFFIXES = {"overlays/preview": "-preview"}
 WORKLOADS = sorted(ADDED.keys() - {"base"})
 SWEEPS = ["cronjob", "job", "overlays/preview"]
@@ -175,8 +180,11 @@ def test_every_folder_creates_the_base_and_one_way_of_running(
     found = [(each["kind"], each["metadata"]["name"]) for each in render(DEPLOY / folder)]
     suffix = SUFFIXES.get(folder, "")
 
+    created = BASE | added
+    if folder == SHARED:
+        created -= {("Namespace", "reactive-desched")}
     assert set(found) == {
-        (kind, name if kind == "Namespace" else name + suffix) for kind, name in BASE | added
+        (kind, name if kind == "Namespace" else name + suffix) for kind, name in created
     }
     assert len(found) == len(set(found))
 
@@ -280,7 +288,7 @@ def test_the_role_is_bound_to_the_account_of_the_pods_and_to_no_other(folder: st
 
 @pytest.mark.parametrize("folder", WORKLOADS)
 def test_the_pods_meet_the_restricted_standard_that_their_namespace_enforces(folder: str) -> None:
-    labels = one(folder, "Namespace")["metadata"]["labels"]
+    labels = one("base", "Namespace")["metadata"]["labels"]
     pod = pod_of(folder)
 
     assert labels["pod-security.kubernetes.io/enforce"] == "restricted"
@@ -408,6 +416,26 @@ def test_no_pod_has_a_priority_class_that_clusters_keep_to_themselves() -> None:
 @pytest.mark.parametrize("folder", WORKLOADS)
 def test_the_pods_run_on_linux(folder: str) -> None:
     assert pod_of(folder)["nodeSelector"]["kubernetes.io/os"] == "linux"
+
+
+def test_in_a_namespace_that_is_there_already_the_namespace_is_left_as_it_is() -> None:
+    objects = render(DEPLOY / SHARED)
+
+    assert {
+        each["metadata"].get("namespace") for each in objects if "Cluster" not in each["kind"]
+    } == {"kube-system"}
+    for each in objects:
+        assert each["kind"] != "Namespace", "its labels would be put on all pods there"
+        for subject in each.get("subjects", ()):
+            assert subject["namespace"] == "kube-system"
+
+
+def test_the_example_of_egress_lets_names_the_api_server_and_sinks_through() -> None:
+    policies = [e for e in render(DEPLOY / "examples/egress") if e["kind"] == "NetworkPolicy"]
+    (rules,) = (e["spec"]["egress"] for e in policies if e["spec"]["policyTypes"] == ["Egress"])
+
+    ports = {(each["protocol"], each["port"]) for rule in rules for each in rule["ports"]}
+    assert ports >= {("UDP", 53), ("TCP", 443), ("TCP", 6443), ("TCP", 9092), ("TCP", 9090)}
 
 
 @pytest.mark.parametrize("folder", WORKLOADS)
@@ -610,6 +638,14 @@ def test_the_two_replicas_run_on_different_nodes_and_never_stop_together() -> No
 
 def test_both_replicas_can_have_the_journals_volume() -> None:
     assert one(HA, "PersistentVolumeClaim")["spec"]["accessModes"] == ["ReadWriteMany"]
+
+
+def test_two_replicas_after_one_change_no_field_that_cannot_be_changed() -> None:
+    one_replica, two = of_kind("Deployment"), one(HA, "Deployment")
+    claims = [one(each, "PersistentVolumeClaim")["metadata"]["name"] for each in ("controller", HA)]
+
+    assert one_replica["spec"]["selector"] == two["spec"]["selector"]
+    assert len(set(claims)) == 2, "the modes of a claim cannot be changed"
 
 
 @pytest.mark.parametrize("folder", WORKLOADS)

@@ -37,26 +37,60 @@ _PERIOD: Final[Json] = {"type": "string", "pattern": "^([0-9]+(ms|s|m|h))+$"}
 _NAME: Final[Json] = {"type": "string", "pattern": "^([a-z0-9]([-.a-z0-9]*[a-z0-9])?)?$"}
 
 
+_VARIABLE: Final[Json] = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["name"],
+    "properties": {
+        "name": {"type": "string", "minLength": 1},
+        "value": _TEXT,
+        "valueFrom": {"type": "object"},
+    },
+}
+_VARIABLES: Final[Json] = {"type": "array", "items": _VARIABLE}
+_PORTS: Final[Json] = {
+    "type": "array",
+    "items": {"type": "integer", "minimum": 1, "maximum": 65535},
+}
+
 # Helm takes a value that is null out, and these the templates cannot do without.
 _NEEDED: Final = (
     *("kind", "replicas", "image", "policy", "settings", "persistence", "activeDeadlineSeconds"),
     *("ttlSecondsAfterFinished", "schedule", "serviceAccount", "rbac", "migrationJobs"),
+    *("startingDeadlineSeconds", "successfulJobsHistoryLimit", "failedJobsHistoryLimit"),
     *("networkPolicy", "monitoring"),
 )
 
 
-def _section(**properties: Json) -> Json:
+def _section(*, may_lack: tuple[str, ...] = (), **properties: Json) -> Json:
+    """Describe a map; what it may lack is what a value of null takes out."""
     return {
         "type": "object",
         "additionalProperties": False,
-        "required": list(properties),
+        "required": [each for each in properties if each not in may_lack],
         "properties": properties,
     }
 
 
 def _values() -> dict[str, Json]:
     """Describe the values that are not a policy or settings."""
-    monitor = _section(enabled=_BOOL, interval=_PERIOD, labels=_MAP)
+    monitor = _section(
+        may_lack=(
+            *("labels", "namespace", "scrapeTimeout", "honorLabels", "tlsConfig"),
+            *("authorization", "relabelings", "metricRelabelings"),
+        ),
+        enabled=_BOOL,
+        interval=_PERIOD,
+        labels=_MAP,
+        namespace=_NAME,
+        scrapeTimeout={"type": "string", "pattern": "^([0-9]+(ms|s|m|h))*$"},
+        honorLabels=_BOOL,
+        tlsConfig=_OPEN,
+        authorization=_OPEN,
+        relabelings=_OBJECTS,
+        metricRelabelings=_OBJECTS,
+    )
+    count: Json = {"type": "integer", "minimum": 0}
     modes = ("ReadWriteOnce", "ReadWriteMany", "ReadWriteOncePod")
     return {
         "kind": {"enum": ["Deployment", "Job", "CronJob"]},
@@ -64,17 +98,35 @@ def _values() -> dict[str, Json]:
         "replicas": {"type": "integer", "minimum": 0},
         "nameOverride": _NAME,
         "fullnameOverride": _NAME,
+        "commonLabels": _MAP,
+        "commonAnnotations": _MAP,
         "image": _section(
+            may_lack=("tag", "digest"),
             repository={"type": "string", "minLength": 1},
             tag=_TEXT,
             digest={"type": "string", "pattern": "^(sha256:[0-9a-f]{64})?$"},
             pullPolicy={"enum": ["Always", "IfNotPresent", "Never"]},
         ),
-        "imagePullSecrets": _OBJECTS,
+        "imagePullSecrets": {
+            "type": "array",
+            "items": {
+                "type": ["object", "string"],
+                "required": ["name"],
+                "additionalProperties": False,
+                "properties": {"name": _TEXT},
+            },
+        },
         "paused": _TEXT,
         "extraArgs": {"type": "array", "items": _TEXT},
+        "env": _VARIABLES,
+        "extraEnv": _VARIABLES,
+        "envFrom": _OBJECTS,
+        "initContainers": _OBJECTS,
+        "extraContainers": _OBJECTS,
         "persistence": _section(
+            may_lack=("storageClassName", "accessModes", "existingClaim"),
             enabled=_BOOL,
+            keep=_BOOL,
             size=_QUANTITY,
             storageClassName=_TEXT,
             accessModes={"type": "array", "items": {"enum": list(modes)}},
@@ -85,7 +137,16 @@ def _values() -> dict[str, Json]:
         "suspend": _BOOL,
         "activeDeadlineSeconds": {"type": "integer", "minimum": 1},
         "ttlSecondsAfterFinished": {"type": "integer", "minimum": 0},
-        "serviceAccount": _section(create=_BOOL, name=_NAME, annotations=_MAP),
+        "startingDeadlineSeconds": {"type": "integer", "minimum": 10},
+        "successfulJobsHistoryLimit": count,
+        "failedJobsHistoryLimit": count,
+        "serviceAccount": _section(
+            may_lack=("name", "annotations", "automountServiceAccountToken"),
+            create=_BOOL,
+            name=_NAME,
+            annotations=_MAP,
+            automountServiceAccountToken=_BOOL,
+        ),
         "rbac": _section(create=_BOOL),
         "migrationJobs": _section(installDefinition=_BOOL),
         "resources": {
@@ -97,19 +158,37 @@ def _values() -> dict[str, Json]:
         "nodeSelector": _MAP,
         "tolerations": _OBJECTS,
         "affinity": _OPEN,
+        "topologySpreadConstraints": _OBJECTS,
         "podLabels": _MAP,
         "podAnnotations": _MAP,
+        "dnsPolicy": {"enum": ["", "Default", "ClusterFirst", "ClusterFirstWithHostNet", "None"]},
+        "dnsConfig": _OPEN,
+        "hostAliases": _OBJECTS,
+        "automountServiceAccountToken": _BOOL,
+        "podSecurityContext": _OPEN,
+        "securityContext": _OPEN,
         "extraVolumes": _OBJECTS,
         "extraVolumeMounts": _OBJECTS,
         "networkPolicy": _section(
-            enabled=_BOOL, monitoringNamespace={"type": "string", "minLength": 1}
+            may_lack=("extraIngress",),
+            enabled=_BOOL,
+            monitoringNamespace={"type": "string", "minLength": 1},
+            extraIngress=_OBJECTS,
+            egress=_section(
+                may_lack=("extra",),
+                enabled=_BOOL,
+                dns=_section(may_lack=("to",), ports=_PORTS, to=_OBJECTS),
+                apiServer=_section(may_lack=("to",), ports=_PORTS, to=_OBJECTS),
+                services=_section(may_lack=("to",), ports=_PORTS, to=_OBJECTS),
+                extra=_OBJECTS,
+            ),
         ),
         "monitoring": _section(
             documentationUrl={"type": "string", "pattern": "^(https?://.*[^/])?$"},
             serviceMonitor=monitor,
             podMonitor=monitor,
-            prometheusRule=_section(enabled=_BOOL, labels=_MAP),
-            dashboards=_section(enabled=_BOOL, labels=_MAP),
+            prometheusRule=_section(may_lack=("labels",), enabled=_BOOL, labels=_MAP),
+            dashboards=_section(may_lack=("labels",), enabled=_BOOL, labels=_MAP),
         ),
         "global": {"description": "Helm's own, for a chart that includes this one; not read."},
         "enabled": {

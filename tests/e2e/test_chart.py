@@ -11,6 +11,7 @@ import yaml  # type: ignore[import-untyped]  # PyYAML ships no types
 
 from tests.e2e.conftest import ROOT, do_without
 from tests.support.control_plane import ControlPlane
+from tests.support.golden import Golden
 from tests.support.helm import CHART, RELEASE, Helm, HelmError
 from tests.support.kubectl import KubectlError
 from tests.support.kustomize import pod_template, render
@@ -22,6 +23,7 @@ Values = dict[str, Any]  # YAML as written by people
 Object = dict[str, Any]  # a Kubernetes object as JSON
 OPERATOR_KINDS = {"ServiceMonitor", "PodMonitor", "PrometheusRule"}
 WORKLOAD_KINDS = ("Deployment", "Job", "CronJob")
+DEFAULTS: Values = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
 
 
 def without_release(found: Object) -> Object:
@@ -42,6 +44,9 @@ def without_release(found: Object) -> Object:
         (container,) = pod_template(bare)["spec"]["containers"]
         container["image"] = container["image"].partition(":")[0]
         container["env"].sort(key=lambda each: str(each["name"]))
+    if bare["kind"] == "PersistentVolumeClaim":
+        # `kubectl delete -k` asks no annotation.
+        bare["metadata"].pop("annotations", None)
     bare["metadata"].pop("labels", None)
     return bare
 
@@ -127,12 +132,11 @@ WRONG: dict[str, tuple[Values, str]] = {
         "maxAge",
     ),
     "unknown field of a policy": ({"policy": {"profile": []}}, "profile"),
-    "upstream's policy": ({"deschedulerPolicy": {}}, "write it under `policy`"),
-    "upstream's flags": ({"cmdOptions": {"v": 3}}, "write `extraArgs`"),
-    "upstream's leader election": ({"leaderElection": {"enabled": True}}, "write `replicas` 2"),
-    "upstream's version": (
-        {"deschedulerPolicyAPIVersion": "descheduler/v1alpha2"},
-        "write it as `policy.apiVersion`",
+    "number for a variable": ({"env": [{"name": "A", "value": 5}]}, "env/0/value"),
+    "variable without a name": ({"extraEnv": [{"value": "x"}]}, "missing property 'name'"),
+    "port that is none": (
+        {"networkPolicy": {"egress": {"apiServer": {"ports": [99999]}}}},
+        "networkPolicy/egress/apiServer/ports/0",
     ),
 }
 
@@ -176,12 +180,77 @@ def test_one_wrong_value_deep_down_is_named_in_one_line(
     assert said in line
 
 
-def test_each_upstream_value_is_answered_in_its_own_words(helm: Helm) -> None:
-    answers = yaml.safe_load((CHART / "files" / "upstream-values.yaml").read_text())
-    first = min(answers)
+UPSTREAM: dict[str, str] = yaml.safe_load((CHART / "files" / "upstream-values.yaml").read_text())
 
-    with pytest.raises(HelmError, match="SIG descheduler's chart"):
-        helm.template({first: "x"})
+
+def test_all_values_of_the_sig_descheduler_are_answered_at_once(helm: Helm, golden: Golden) -> None:
+    theirs: Values = dict.fromkeys(UPSTREAM, "x") | {
+        "image": {"repository": "registry.k8s.io/descheduler/descheduler"},
+        # with another name of the same chart's that is right here
+        "startingDeadlineSeconds": 200,
+        "securityContext": {"runAsUser": 1000},
+        "topologySpreadConstraints": [],
+        "serviceAccount": {"create": True, "name": None, "automountServiceAccountToken": False},
+        "imagePullSecrets": None,
+        "commonLabels": {"team": "a"},
+    }
+
+    with pytest.raises(HelmError) as error:
+        helm.template(theirs)
+    answers = complaints(error.value)
+    assert {answer.split()[0] for answer in answers} == {*UPSTREAM, "image.repository:"}
+    assert "\n".join(answers) == golden()
+
+
+def complaints(error: HelmError) -> list[str]:
+    """Return the lines of an error that are each about a value."""
+    return [line.strip() for line in str(error).splitlines() if line.startswith("  ")]
+
+
+CONTRADICTIONS: dict[str, Values] = {
+    "a label of the selector": {"commonLabels": {"app.kubernetes.io/name": "x"}},
+    "a label of the selector on pods": {"podLabels": {"app.kubernetes.io/component": "x"}},
+    "no account": {"serviceAccount": {"create": False}},
+    "a variable of the chart": {"env": [{"name": "STATE_DIRECTORY", "value": "/x"}]},
+    "a variable twice": {
+        "env": [{"name": "A", "value": "1"}],
+        "extraEnv": [{"name": "A", "value": "2"}],
+    },
+    "a volume of one node for several": {
+        "replicas": 2,
+        "persistence": {"accessModes": ["ReadWriteOnce"]},
+    },
+    "tokens without TLS": {"settings": {"server": {"requireToken": True}}},
+    "a monitor elsewhere without a token": {
+        "settings": {"server": {"requireToken": True, "tls": {"certFile": "/a"}}},
+        "monitoring": {"podMonitor": {"enabled": True, "namespace": "monitoring"}},
+    },
+}
+
+
+@pytest.mark.parametrize("values", CONTRADICTIONS.values(), ids=CONTRADICTIONS)
+def test_values_that_contradict_each_other_are_refused(
+    helm: Helm, golden: Golden, values: Values
+) -> None:
+    with pytest.raises(HelmError) as error:
+        helm.template(values)
+
+    (complaint,) = complaints(error.value)
+    assert complaint == golden()
+
+
+def test_a_value_of_null_takes_a_default_out_and_breaks_nothing(helm: Helm) -> None:
+    kept = {"kind", "policy", "settings", "replicas", "schedule", "activeDeadlineSeconds"} | {
+        name for name in DEFAULTS if name.endswith(("Limit", "DeadlineSeconds", "Finished"))
+    }
+    sections = ("image", "persistence", "serviceAccount", "rbac", "migrationJobs", "networkPolicy")
+    nulls: Values = dict.fromkeys(DEFAULTS.keys() - kept - {*sections, "monitoring"})
+    nulls["settings"] = {"server": None, "events": None, "migration": None}
+    nulls["serviceAccount"] = {"name": None, "annotations": None}
+    nulls["image"] = {"tag": None, "digest": None}
+    nulls["persistence"] = {"accessModes": None, "storageClassName": None, "existingClaim": None}
+
+    assert {each["kind"] for each in helm.template(nulls)} >= {"Deployment", "NetworkPolicy"}
 
 
 def granted(objects: list[Object], kind: str) -> set[str]:
@@ -299,9 +368,18 @@ def test_the_definition_of_migration_jobs_is_not_installed_over_another(
         kubectl.run("delete", "crd", name)
 
 
+TLS: Values = {
+    "settings": {
+        "server": {"tls": {"certFile": "/tls/tls.crt", "keyFile": "/tls/tls.key"}},
+    },
+    "extraVolumes": [{"name": "tls", "secret": {"secretName": "tls"}}],
+    "extraVolumeMounts": [{"name": "tls", "mountPath": "/tls"}],
+}
+TOKENS: Values = TLS | {"settings": {"server": TLS["settings"]["server"] | {"requireToken": True}}}
 EVERYTHING: Values = {
+    **TOKENS,
     "replicas": 2,
-    "settings": {"server": {"requireToken": True}, "migration": {}},
+    "settings": TOKENS["settings"] | {"migration": {}},
     "migrationJobs": {"installDefinition": True},
     "monitoring": {
         name: {"enabled": True}
@@ -314,8 +392,205 @@ VARIANTS: dict[str, Values] = {
     "everything": EVERYTHING,
     "job": {"kind": "Job"},
     "cron job": {"kind": "CronJob", "timeZone": "Etc/UTC", "suspend": True},
+    "all that a pod may have": {
+        "nameOverride": "mover",
+        "commonLabels": {"team": "a", "app.kubernetes.io/part-of": "platform"},
+        "commonAnnotations": {"owner": "a"},
+        "podLabels": {"tier": "b"},
+        "podAnnotations": {"c": "d"},
+        "imagePullSecrets": [{"name": "one"}, "two"],
+        "image": {"digest": f"sha256:{'a' * 64}"},
+        "env": [{"name": "A", "value": "5"}],
+        "extraEnv": [
+            {"name": "B", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
+        ],
+        "envFrom": [{"secretRef": {"name": "secret", "optional": True}}],
+        "initContainers": [{"name": "first", "image": "busybox"}],
+        "extraContainers": [{"name": "beside", "image": "busybox"}],
+        "extraVolumes": [{"name": "more", "emptyDir": {}}],
+        "extraVolumeMounts": [{"name": "more", "mountPath": "/more"}],
+        "topologySpreadConstraints": [
+            {
+                "maxSkew": 1,
+                "topologyKey": "zone",
+                "whenUnsatisfiable": "ScheduleAnyway",
+                "labelSelector": {"matchLabels": {"team": "a"}},
+            }
+        ],
+        "affinity": {"podAntiAffinity": {}},
+        "tolerations": [{"operator": "Exists"}],
+        "priorityClassName": "system-cluster-critical",
+        "dnsPolicy": "None",
+        "dnsConfig": {"nameservers": ["10.0.0.10"]},
+        "hostAliases": [{"ip": "10.1.2.3", "hostnames": ["kafka"]}],
+        "automountServiceAccountToken": False,
+        "podSecurityContext": {"runAsUser": None, "fsGroup": None},
+        "resources": {"limits": {"cpu": 1}},
+    },
+    "egress": {
+        "networkPolicy": {
+            "extraIngress": [{"from": [{"podSelector": {"matchLabels": {"a": "b"}}}]}],
+            "egress": {
+                "enabled": True,
+                "dns": {"to": [{"namespaceSelector": {}}]},
+                "apiServer": {"ports": [8443], "to": [{"ipBlock": {"cidr": "10.0.0.0/8"}}]},
+                "extra": [{"to": [{"ipBlock": {"cidr": "10.9.0.0/16"}}]}],
+            },
+        }
+    },
+    "names that YAML takes for numbers": {"fullnameOverride": "n2024", "nameOverride": "1e3"},
+    "TLS": TLS,
+    "shared volume from the start": {"persistence": {"accessModes": ["ReadWriteMany"]}},
+    "cron job with all": {
+        "kind": "CronJob",
+        "startingDeadlineSeconds": 200,
+        "successfulJobsHistoryLimit": 0,
+        "failedJobsHistoryLimit": 1,
+        "initContainers": [{"name": "first", "image": "busybox"}],
+        "envFrom": [{"configMapRef": {"name": "a"}}],
+        "networkPolicy": {"egress": {"enabled": True}},
+    },
     "no volume": {"persistence": {"enabled": False}, "networkPolicy": {"enabled": False}},
 }
+
+
+def pod_and_container(objects: list[Object]) -> tuple[Object, Object]:
+    (workload,) = (each for each in objects if each["kind"] in WORKLOAD_KINDS)
+    pod = pod_template(workload)
+    return pod, next(
+        each for each in pod["spec"]["containers"] if each["name"] == "reactive-desched"
+    )
+
+
+def test_the_pod_has_what_the_values_give_it(helm: Helm) -> None:
+    values = VARIANTS["all that a pod may have"]
+    objects = helm.template(values, "x")
+    pod, container = pod_and_container(objects)
+    spec = pod["spec"]
+
+    assert {"team": "a", "tier": "b"}.items() <= pod["metadata"]["labels"].items()
+    assert pod["metadata"]["annotations"] == {"c": "d"}
+    assert spec["imagePullSecrets"] == [{"name": "one"}, {"name": "two"}]
+    assert container["image"] == f"reactive-desched@sha256:{'a' * 64}"
+    assert [each["name"] for each in container["env"]][-2:] == ["A", "B"]
+    assert container["envFrom"] == values["envFrom"]
+    assert spec["initContainers"] == values["initContainers"]
+    assert spec["containers"][1:] == values["extraContainers"]
+    assert values["extraVolumes"][0] in spec["volumes"]
+    assert values["extraVolumeMounts"][0] in container["volumeMounts"]
+    for name in ("topologySpreadConstraints", "affinity", "tolerations", "priorityClassName"):
+        assert spec[name] == values[name]
+    for name in ("dnsPolicy", "dnsConfig", "hostAliases", "automountServiceAccountToken"):
+        assert spec[name] == values[name]
+    assert spec["securityContext"].keys() >= {"runAsNonRoot", "seccompProfile"}
+    assert not {"runAsUser", "fsGroup"} & spec["securityContext"].keys()
+    for each in objects:
+        labels = each["metadata"]["labels"]
+        assert (labels["team"], labels["app.kubernetes.io/part-of"]) == ("a", "platform")
+        assert labels["app.kubernetes.io/name"] == "mover"
+        assert each["metadata"]["annotations"]["owner"] == "a"
+        assert "mover" in each["metadata"]["name"]
+
+
+def monitors(objects: list[Object]) -> dict[str, Object]:
+    """Return the one endpoint of each monitor."""
+    return {
+        each["kind"]: (each["spec"].get("endpoints") or each["spec"]["podMetricsEndpoints"])[0]
+        for each in objects
+        if each["kind"] in ("ServiceMonitor", "PodMonitor")
+    }
+
+
+@pytest.mark.parametrize("kind", ["ServiceMonitor", "PodMonitor"])
+def test_a_monitor_scrapes_as_the_server_serves(helm: Helm, kind: str) -> None:
+    name = f"{kind[0].lower()}{kind[1:]}"
+
+    def endpoint(values: Values, **options: object) -> tuple[Object, list[Object]]:
+        asked = {"monitoring": {name: {"enabled": True, **options}}}
+        objects = helm.template(values | asked, "x", "ours")
+        return monitors(objects)[kind], objects
+
+    plain, _ = endpoint({})
+    assert plain == {"port": "http", "interval": "30s"}
+    encrypted, _ = endpoint(TLS)
+    assert encrypted == plain | {
+        "scheme": "https",
+        "tlsConfig": {
+            "insecureSkipVerify": True,
+            "serverName": "x-reactive-desched.ours.svc",
+        },
+    }
+    ca = {"ca": {"secret": {"name": "ca", "key": "ca.crt"}}}
+    verified, _ = endpoint(TLS, tlsConfig=ca)
+    assert verified["tlsConfig"] == ca | {"serverName": "x-reactive-desched.ours.svc"}
+    asked, objects = endpoint(TOKENS)
+    credentials = asked["authorization"]["credentials"]
+    (secret,) = (each for each in objects if each["kind"] == "Secret")
+    assert credentials == {"name": secret["metadata"]["name"], "key": "token"}
+    other = {"credentials": {"name": "mine", "key": "t"}}
+    given, objects = endpoint(TOKENS, authorization=other, namespace="monitoring")
+    assert given["authorization"] == other
+    assert not [each for each in objects if each["kind"] == "Secret"]
+    (monitor,) = (each for each in objects if each["kind"] == kind)
+    assert monitor["metadata"]["namespace"] == "monitoring"
+    assert monitor["spec"]["namespaceSelector"] == {"matchNames": ["ours"]}
+    more, _ = endpoint(
+        {},
+        interval="5s",
+        scrapeTimeout="4s",
+        honorLabels=True,
+        relabelings=[{"targetLabel": "cluster", "replacement": "prod"}],
+        metricRelabelings=[{"action": "drop", "regex": "a", "sourceLabels": ["b"]}],
+    )
+    assert (more["interval"], more["scrapeTimeout"], more["honorLabels"]) == ("5s", "4s", True)
+    assert more["relabelings"][0]["targetLabel"] == "cluster"
+    assert more["metricRelabelings"][0]["action"] == "drop"
+
+
+def test_scrapes_by_annotation_follow_tls(helm: Helm) -> None:
+    schemes = [
+        each["metadata"]["annotations"].get("prometheus.io/scheme")
+        for values in ({}, TLS)
+        for each in helm.template(values)
+        if each["kind"] == "Service"
+    ]
+    assert schemes == [None, "https"]
+
+
+def test_the_token_of_the_chart_may_read_metrics_and_nothing_else(
+    helm: Helm, control_plane: ControlPlane
+) -> None:
+    kubectl = control_plane.kubectl()
+    name = "chart-token"
+    monitored = {"monitoring": {"podMonitor": {"enabled": True}}}
+    objects = [
+        each
+        for each in helm.template(TOKENS | monitored, name, name)
+        if each["metadata"]["name"].endswith("-metrics")
+    ]
+    kubectl.run("create", "namespace", name)
+    kubectl.run(
+        *("apply", "-f", "-"),
+        stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}),
+    )
+    try:
+        account = f"system:serviceaccount:{name}:{name}-reactive-desched-metrics"
+
+        def may(*question: str) -> bool:
+            try:
+                return kubectl.run("auth", "can-i", *question, "--as", account).strip() == "yes"
+            except KubectlError:
+                return False
+
+        assert may("get", "/metrics")
+        assert not may("get", "/events")
+        assert not may("list", "pods", "-A")
+        secret = ("secret", f"{name}-reactive-desched-metrics", "-n", name)
+        kubectl.run("wait", *secret, "--for=jsonpath={.data.token}", "--timeout=30s")
+    finally:
+        kubectl.run("delete", "namespace", name, "--wait=false")
+        for kind in ("clusterrole", "clusterrolebinding"):
+            kubectl.run("delete", kind, "-l", f"app.kubernetes.io/instance={name}")
 
 
 @pytest.mark.parametrize("values", VARIANTS.values(), ids=VARIANTS)
@@ -328,7 +603,7 @@ def test_the_real_api_server_takes_each_variant(
             "metadata": each["metadata"]
             | ({"namespace": "default"} if "namespace" in each["metadata"] else {})
         }
-        for each in helm.template(values)
+        for each in helm.template(values, "2024")
         if each["kind"] not in OPERATOR_KINDS
     ]
     control_plane.kubectl().run(
@@ -448,3 +723,83 @@ def test_install_upgrade_and_rollback(helm: Helm, control_plane: ControlPlane) -
 
     helm.run("uninstall", name, *to)
     assert kubectl.get("deployment", "-n", name) == []
+
+
+def test_from_one_replica_to_two_and_back_and_uninstalled_and_installed_again(
+    helm: Helm, control_plane: ControlPlane
+) -> None:
+    kubectl = control_plane.kubectl()
+    name = "chart-replicas"
+    to = ("-n", name, "--kubeconfig", str(control_plane.admin_kubeconfig))
+
+    def claims() -> dict[str, list[str]]:
+        return {
+            each["metadata"]["name"]: each["spec"]["accessModes"]
+            for each in kubectl.get("persistentvolumeclaim", "-n", name)
+        }
+
+    said = helm.run("install", name, str(CHART), *to, "--create-namespace", values={})
+    first = f"{name}-reactive-desched-journal"
+    assert claims() == {first: ["ReadWriteOnce"]}
+    assert f"pvc -n {name} {first}" in said
+    both = {first: ["ReadWriteOnce"], f"{first}-shared": ["ReadWriteMany"]}
+
+    for replicas in (2, 3, 1, 2):
+        helm.run("upgrade", name, str(CHART), *to, values={"replicas": replicas})
+        (deployment,) = kubectl.get("deployment", "-n", name)
+        assert deployment["spec"]["replicas"] == replicas
+        assert deployment["spec"]["strategy"]["type"] == (
+            "RollingUpdate" if replicas > 1 else "Recreate"
+        )
+        assert claims() == both
+    helm.run("upgrade", name, str(CHART), *to, values={"kind": "CronJob"})
+    helm.run("uninstall", name, *to)
+    swept = {f"{name}-reactive-desched-cronjob-journal": ["ReadWriteOnce"]}
+    assert claims() == both | swept
+
+    helm.run("install", name, str(CHART), *to, values={"replicas": 2})
+    assert claims() == both | swept
+    helm.run("upgrade", name, str(CHART), *to, values={"persistence": {"keep": False}})
+    said = helm.run("get", "notes", name, *to)
+    assert "Uninstalling DELETES the journal" in said
+    helm.run("uninstall", name, *to)
+    # that of two replicas was left before it could be told to go
+    kubectl.run("wait", f"pvc/{first}", "-n", name, "--for=delete", "--timeout=30s")
+    kubectl.run("delete", "namespace", name, "--wait=false")
+
+
+def test_releases_of_one_name_in_two_namespaces_stand_side_by_side(
+    helm: Helm, control_plane: ControlPlane
+) -> None:
+    kubectl = control_plane.kubectl()
+    where = ("--kubeconfig", str(control_plane.admin_kubeconfig))
+    values: Values = {"persistence": {"enabled": False}, **TLS}
+
+    for space in ("side-one", "side-two"):
+        helm.run(
+            *("install", "desched", str(CHART), "-n", space, "--create-namespace", *where),
+            values=values,
+        )
+    helm.run("uninstall", "desched", "-n", "side-one", *where)
+
+    account = "system:serviceaccount:side-two:desched-reactive-desched"
+    question = ("auth", "can-i", "create", "pods", "--subresource=eviction", "--as", account)
+    assert kubectl.run(*question).strip() == "yes"
+    helm.run("uninstall", "desched", "-n", "side-two", *where)
+
+
+@pytest.mark.parametrize(
+    "image",
+    [{}, {"tag": "9"}, {"digest": f"sha256:{'a' * 64}"}, {"repository": "registry.example/mine"}],
+    ids=["default", "tag", "digest", "registry"],
+)
+def test_what_is_printed_says_whether_a_registry_has_the_image_and_where_the_journal_is(
+    helm: Helm, control_plane: ControlPlane, golden: Golden, image: Values
+) -> None:
+    said = helm.run(
+        *("install", "notes", str(CHART), "-n", "chart", "--dry-run=server"),
+        *("--kubeconfig", str(control_plane.admin_kubeconfig)),
+        values={"image": image},
+    )
+
+    assert said.partition("NOTES:")[2].strip() == golden()

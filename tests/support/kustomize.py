@@ -15,6 +15,7 @@ _SUPPORTED_FIELDS = {
     *("labels", "images", "patches", "configMapGenerator"),
 }
 _KEEP_THEIR_NAMES = ("Namespace",)
+_OF_THE_CLUSTER = ("ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition", "PriorityClass")
 
 
 def render(folder: Path) -> list[Object]:
@@ -32,6 +33,8 @@ def render(folder: Path) -> list[Object]:
             manifests.append(_generated(generated, folder, unsupported["namespace"]))
     for patch in unsupported.get("patches", ()):
         manifests = _patched(manifests, patch)
+    if "namespace" in unsupported:
+        _moved(manifests, unsupported["namespace"])
     for each in manifests:
         _labelled(each, unsupported.get("labels", ()))
         _with_images(each, unsupported.get("images", ()))
@@ -90,6 +93,19 @@ def _patched(manifests: list[Object], patch: Object) -> list[Object]:
     if deletes:
         return [each for each in manifests if each is not wanted[0]]
     return [apply_json_patch(each, steps) if each is wanted[0] else each for each in manifests]
+
+
+def _moved(manifests: list[Object], namespace: str) -> None:
+    """Put all objects into a namespace, which a Namespace among them is then called."""
+    accounts = {each["metadata"]["name"] for each in manifests if each["kind"] == "ServiceAccount"}
+    for each in manifests:
+        if each["kind"] == "Namespace":
+            each["metadata"]["name"] = namespace
+        elif each["kind"] not in _OF_THE_CLUSTER:
+            each["metadata"]["namespace"] = namespace
+        for subject in each.get("subjects", ()):
+            if subject["kind"] == "ServiceAccount" and subject["name"] in accounts:
+                subject["namespace"] = namespace
 
 
 def _renamed(manifests: list[Object], suffix: str) -> list[Object]:

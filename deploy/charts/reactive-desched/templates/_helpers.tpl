@@ -14,13 +14,13 @@
 
 {{- define "desched.account" -}}
 {{- if .Values.serviceAccount.create }}{{ .Values.serviceAccount.name | default (include "desched.name" .) }}
-{{- else }}{{ .Values.serviceAccount.name | default "default" }}{{ end }}
+{{- else }}{{ .Values.serviceAccount.name }}{{ end }}
 {{- end }}
 
 {{- /* The labels that the pods of this release have, and no other pod of the namespace. */}}
 {{- define "desched.selector" -}}
-app.kubernetes.io/name: {{ include "desched.app" . }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/name: "{{ include "desched.app" . }}"
+app.kubernetes.io/instance: "{{ .Release.Name }}"
 app.kubernetes.io/component: {{ include "desched.component" . }}
 {{- end }}
 
@@ -28,14 +28,48 @@ app.kubernetes.io/component: {{ include "desched.component" . }}
 {{- if eq .Values.kind "Deployment" }}controller{{ else }}{{ lower .Values.kind }}{{ end }}
 {{- end }}
 
+{{- /* The labels of every object. */}}
 {{- define "desched.labels" -}}
-app.kubernetes.io/part-of: reactive-desched
+{{- $own := include "desched.selector" . | fromYaml }}
+{{- $_ := set $own "app.kubernetes.io/part-of" "reactive-desched" }}
+{{- $_ := set $own "app.kubernetes.io/version" .Chart.AppVersion }}
+{{- $_ := set $own "helm.sh/chart" (printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-") }}
+{{- merge dict (.Values.commonLabels | default dict) $own | toYaml }}
 {{- end }}
 
+{{- /* The metadata of the object `name` of the release `of`; of the whole cluster, if `clusterScoped`. */}}
+{{- define "desched.metadata" -}}
+name: "{{ .name }}"
+{{- if not .clusterScoped }}
+namespace: {{ .namespace | default .of.Release.Namespace | quote }}
+{{- end }}
+labels: {{- merge dict (.labels | default dict) (include "desched.labels" .of | fromYaml) | toYaml | nindent 2 }}
+{{- with merge dict (.annotations | default dict) (.of.Values.commonAnnotations | default dict) }}
+annotations: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{- /* The name of what belongs to the whole cluster, where each namespace may have a release of this name. */}}
+{{- define "desched.clusterName" -}}
+{{- $name := include "desched.name" . }}
+{{- if eq $name .Release.Namespace }}{{ $name }}{{ else }}{{ .Release.Namespace }}:{{ $name }}{{ end }}
+{{- end }}
+
+{{- define "desched.tls" -}}
+{{- if ((.Values.settings.server).tls).certFile }}true{{ end }}
+{{- end }}
+
+{{- define "desched.requiresToken" -}}
+{{- if (.Values.settings.server).requireToken }}true{{ end }}
+{{- end }}
+
+{{- /* Of several replicas the journal is on a volume that they share. Modes cannot be changed, so it is another claim. */}}
 {{- define "desched.claim" -}}
+{{- $name := include "desched.name" . }}
 {{- if .Values.persistence.existingClaim }}{{ .Values.persistence.existingClaim }}
-{{- else if eq .Values.kind "Deployment" }}{{ include "desched.name" . }}-journal
-{{- else }}{{ include "desched.name" . }}-{{ lower .Values.kind }}-journal{{ end }}
+{{- else if ne .Values.kind "Deployment" }}{{ $name }}-{{ lower .Values.kind }}-journal
+{{- else if and (include "desched.elects" .) (not .Values.persistence.accessModes) }}{{ $name }}-journal-shared
+{{- else }}{{ $name }}-journal{{ end }}
 {{- end }}
 
 {{- define "desched.elects" -}}
@@ -44,11 +78,9 @@ app.kubernetes.io/part-of: reactive-desched
 
 {{- /* The pod template of every kind. */}}
 {{- define "desched.pod" -}}
+{{- $labels := set (include "desched.selector" . | fromYaml) "app.kubernetes.io/part-of" "reactive-desched" }}
 metadata:
-  labels:
-    {{- include "desched.selector" . | nindent 4 }}
-    {{- include "desched.labels" . | nindent 4 }}
-    {{- with .Values.podLabels }}{{ toYaml . | nindent 4 }}{{ end }}
+  labels: {{- merge dict (.Values.podLabels | default dict) (.Values.commonLabels | default dict) $labels | toYaml | nindent 4 }}
   {{- with .Values.podAnnotations }}
   annotations: {{- toYaml . | nindent 4 }}
   {{- end }}
@@ -56,12 +88,18 @@ spec:
   {{- if ne .Values.kind "Deployment" }}
   restartPolicy: Never
   {{- end }}
-  serviceAccountName: {{ include "desched.account" . }}
+  serviceAccountName: "{{ include "desched.account" . }}"
+  {{- if eq (toString .Values.automountServiceAccountToken) "false" }}
+  automountServiceAccountToken: false
+  {{- end }}
   {{- with .Values.imagePullSecrets }}
-  imagePullSecrets: {{- toYaml . | nindent 4 }}
+  imagePullSecrets:
+    {{- range . }}
+    - name: {{ if kindIs "map" . }}{{ .name | quote }}{{ else }}{{ quote . }}{{ end }}
+    {{- end }}
   {{- end }}
   {{- with .Values.priorityClassName }}
-  priorityClassName: {{ . }}
+  priorityClassName: "{{ . }}"
   {{- end }}
   # Evictions that were begun are written down to their end before the process leaves.
   terminationGracePeriodSeconds: 30
@@ -74,7 +112,18 @@ spec:
   {{- with .Values.affinity }}
   affinity: {{- toYaml . | nindent 4 }}
   {{- end }}
-  {{- if include "desched.elects" . }}
+  {{- with .Values.dnsPolicy }}
+  dnsPolicy: "{{ . }}"
+  {{- end }}
+  {{- with .Values.dnsConfig }}
+  dnsConfig: {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with .Values.hostAliases }}
+  hostAliases: {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- if .Values.topologySpreadConstraints }}
+  topologySpreadConstraints: {{- toYaml .Values.topologySpreadConstraints | nindent 4 }}
+  {{- else if include "desched.elects" . }}
   topologySpreadConstraints:
     - maxSkew: 1
       topologyKey: kubernetes.io/hostname
@@ -87,14 +136,12 @@ spec:
       labelSelector:
         matchLabels: {{- include "desched.selector" . | nindent 10 }}
   {{- end }}
-  securityContext:
-    runAsNonRoot: true
-    runAsUser: 65532
-    runAsGroup: 65532
-    fsGroup: 65532
-    fsGroupChangePolicy: OnRootMismatch
-    seccompProfile:
-      type: RuntimeDefault
+  {{- with .Values.podSecurityContext }}
+  securityContext: {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with .Values.initContainers }}
+  initContainers: {{- toYaml . | nindent 4 }}
+  {{- end }}
   containers:
     - name: reactive-desched
       {{- with .Values.image }}
@@ -132,11 +179,17 @@ spec:
         {{- if eq .Values.kind "Deployment" }}
         # The controller writes Events about its policy on this pod.
         {{- range $name, $path := dict "POD_NAME" "metadata.name" "POD_NAMESPACE" "metadata.namespace" "POD_UID" "metadata.uid" }}
-        - name: {{ $name }}
+        - name: "{{ $name }}"
           valueFrom:
             fieldRef:
               fieldPath: {{ $path }}
         {{- end }}
+        {{- end }}
+        {{- with concat (.Values.env | default list) (.Values.extraEnv | default list) }}{{ toYaml . | nindent 8 }}{{ end }}
+      {{- with .Values.envFrom }}
+      envFrom: {{- toYaml . | nindent 8 }}
+      {{- end }}
+      {{- if eq .Values.kind "Deployment" }}
       ports:
         - name: http
           containerPort: 10258
@@ -160,13 +213,13 @@ spec:
           path: /readyz
           port: probes
         periodSeconds: 5
-        {{- end }}
-      resources: {{- toYaml .Values.resources | nindent 8 }}
-      securityContext:
-        allowPrivilegeEscalation: false
-        readOnlyRootFilesystem: true
-        capabilities:
-          drop: [ALL]
+      {{- end }}
+      {{- with .Values.resources }}
+      resources: {{- toYaml . | nindent 8 }}
+      {{- end }}
+      {{- with .Values.securityContext }}
+      securityContext: {{- toYaml . | nindent 8 }}
+      {{- end }}
       volumeMounts:
         - name: policy
           mountPath: /etc/reactive-desched
@@ -174,14 +227,15 @@ spec:
         - name: journal
           mountPath: /var/lib/reactive-desched/journal
         {{- with .Values.extraVolumeMounts }}{{ toYaml . | nindent 8 }}{{ end }}
+    {{- with .Values.extraContainers }}{{ toYaml . | nindent 4 }}{{ end }}
   volumes:
     - name: policy
       configMap:
-        name: {{ include "desched.name" . }}
+        name: "{{ include "desched.name" . }}"
     - name: journal
       {{- if .Values.persistence.enabled }}
       persistentVolumeClaim:
-        claimName: {{ include "desched.claim" . }}
+        claimName: "{{ include "desched.claim" . }}"
       {{- else }}
       emptyDir:
         sizeLimit: {{ .Values.persistence.size }}
@@ -205,4 +259,21 @@ podFailurePolicy:
           status: "True"
 activeDeadlineSeconds: {{ int .Values.activeDeadlineSeconds }}
 template: {{- include "desched.pod" . | nindent 2 }}
+{{- end }}
+
+{{- /* The ports of the addresses in `settings`, `policy` and variables: URLs, and brokers as host:port. */}}
+{{- define "desched.servicePorts" -}}
+{{- $text := tuple .Values.settings .Values.policy .Values.env .Values.extraEnv | toJson }}
+{{- $ports := .Values.networkPolicy.egress.services.ports }}
+{{- range regexFindAll `https?://[^"/?#]+` $text -1 }}
+  {{- $named := regexFind `:[0-9]+$` . }}
+  {{- $usual := hasPrefix "https:" . | ternary ":443" ":80" }}
+  {{- $ports = append $ports (trimPrefix ":" ($named | default $usual) | int) }}
+{{- end }}
+{{- range regexFindAll `"brokers":(\[("[^"]*",?)*\]|"[^"]*")` $text -1 }}
+  {{- range regexFindAll `:[0-9]+[",]` . -1 }}
+    {{- $ports = append $ports (regexFind `[0-9]+` . | int) }}
+  {{- end }}
+{{- end }}
+{{- $ports | uniq | toJson }}
 {{- end }}
