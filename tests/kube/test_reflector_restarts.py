@@ -11,7 +11,7 @@ from reactive_desched.kube.client.session import Session
 from reactive_desched.kube.watch.reflector import Reflector
 from reactive_desched.kube.watch.resume import ServerProbe
 from tests.support.fake_resource import FakeCodec, FakeObject, RecordingEventHandler
-from tests.support.manual_clock import ManualClock, wait_until
+from tests.support.manual_clock import ManualClock, pass_time, wait_until
 from tests.support.reflector_harness import PAGED_LIST, ReflectorHarness
 from tests.support.scripted_api import ScriptedApi, error_line, failing
 
@@ -19,13 +19,6 @@ pytestmark = pytest.mark.anyio
 
 DOWN = failing(502)
 EXPIRED = error_line(410, "Expired", "too old")
-
-
-async def pass_time(clock: ManualClock, seconds: float) -> None:
-    """Advance the clock in small steps; let every task run in between."""
-    for _ in range(round(seconds / 0.1)):
-        clock.advance(0.1)
-        await anyio.sleep(0.002)
 
 
 async def live_through_an_outage(api: ScriptedApi, mirror: ReflectorHarness) -> None:

@@ -11,7 +11,7 @@ from reactive_desched.kube.client.session import Session
 from reactive_desched.kube.watch.reflector import Reflector
 from reactive_desched.kube.watch.resume import ServerProbe
 from tests.support.fake_resource import FakeCodec, RecordingEventHandler
-from tests.support.manual_clock import ManualClock, wait_until
+from tests.support.manual_clock import ManualClock, pass_time, wait_until
 from tests.support.reflector_harness import PAGED_LIST, STREAMING_LIST, ReflectorHarness
 from tests.support.scripted_api import ScriptedApi, ScriptedReply, failing
 
@@ -27,13 +27,6 @@ async def probing(probe: ServerProbe) -> AsyncIterator[None]:
         beside.start_soon(probe.run)
         yield
         beside.cancel_scope.cancel()
-
-
-async def pass_time(clock: ManualClock, seconds: float) -> None:
-    """Advance the clock in small steps; let every task run in between."""
-    for _ in range(round(seconds / 0.1)):
-        clock.advance(0.1)
-        await anyio.sleep(0.002)
 
 
 async def test_an_unreachable_server_is_waited_for(
