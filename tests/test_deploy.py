@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -574,6 +575,26 @@ def test_a_dry_overlay_may_not_evict_and_may_do_all_else(folder: str) -> None:
 
     assert evict in live
     assert one(folder, "ClusterRole")["rules"] == [rule for rule in live if rule != evict]
+
+
+@pytest.mark.parametrize("folder", DRY)
+@pytest.mark.parametrize("group", ["autoscaling", "a.example", "zz.example"])
+def test_a_watched_kind_of_a_new_group_leaves_the_overlays_as_they_are(
+    tmp_path: Path, folder: str, group: str
+) -> None:
+    copy = tmp_path / "deploy"
+    shutil.copytree(DEPLOY, copy, ignore=shutil.ignore_patterns("charts", "monitoring"))
+    role = copy / "base" / "rbac.yaml"
+    added = f"  - apiGroups: [{group}]\n    resources: [others]\n    verbs: [list, watch]\n"
+    text = role.read_text(encoding="utf-8")
+    begin, end = (text.index(mark) for mark in ("  - apiGroups: [apps]", "  # end of watched"))
+    place = begin if group < "apps" else end
+    role.write_text(text[:place] + added + text[place:], encoding="utf-8")
+
+    (changed,) = (each for each in render(copy / folder) if each["kind"] == "ClusterRole")
+    rules = [rule for rule in changed["rules"] if rule["apiGroups"] != [group]]
+    assert len(rules) == len(changed["rules"]) - 1
+    assert rules == one(folder, "ClusterRole")["rules"]
 
 
 def test_the_dry_run_overlay_adds_one_argument_takes_one_right_and_changes_nothing_else() -> None:
