@@ -153,7 +153,9 @@ def test_every_folder_lists_every_file_in_it(folder: Path) -> None:
 
     named = {name for name in kustomization.get("resources", ()) if "/" not in name}
     named |= {
-        name for each in kustomization.get("configMapGenerator", ()) for name in each["files"]
+        name.rpartition("=")[2]
+        for each in kustomization.get("configMapGenerator", ())
+        for name in each["files"]
     }
     assert named == beside
 
@@ -167,7 +169,9 @@ def test_each_dashboard_is_in_a_config_map_that_grafanas_sidecar_finds() -> None
 
     shipped = {name: text for each in maps for name, text in each["data"].items()}
     assert shipped == {
-        path.name: path.read_text(encoding="utf-8") for path in DASHBOARDS.glob("*.json")
+        # the sidecar puts all files into one folder
+        f"reactive-desched-{path.name}": path.read_text(encoding="utf-8")
+        for path in DASHBOARDS.glob("*.json")
     }
     for each in maps:
         assert each["metadata"]["namespace"] == "reactive-desched"

@@ -65,7 +65,10 @@ def _generated(generated: Object, folder: Path, namespace: str) -> Object:
     if options.keys() != {"disableNameSuffixHash", "labels"}:
         raise ValueError(f"{folder}: a ConfigMap with these options cannot be rendered here")
     meta = {"name": generated["name"], "namespace": namespace, "labels": options["labels"]}
-    data = {name: (folder / name).read_text(encoding="utf-8") for name in generated["files"]}
+    data = {
+        key: (folder / (path or key)).read_text(encoding="utf-8")
+        for key, _, path in (each.partition("=") for each in generated["files"])
+    }
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": data}
 
 
