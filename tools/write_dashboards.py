@@ -204,7 +204,7 @@ def _health() -> list[Panel]:
             width=4,
             height=4,
             steps=_WELL,
-            runbooks=("ReactiveDeschedNotSynced",),
+            runbooks=("ReactiveDeschedNotSynced", "ReactiveDeschedAnotherCluster"),
         ),
         Panel(
             "Journal can write",

@@ -5,35 +5,21 @@ from http import HTTPStatus
 from typing import Final
 
 import anyio
-import msgspec
-from msgspec import Struct
 
 from reactive_desched.errors import ClusterError, RequestRejected
 from reactive_desched.journal.cluster import UNNAMED, ClusterIdentity
+from reactive_desched.kube.client.cluster_guard import (
+    NAMESPACES,
+    ONE_NAMESPACE,
+    read_cluster_uid,
+)
 from reactive_desched.kube.client.session import Transport
-from reactive_desched.primitives.decode_errors import DECODE_ERRORS
 from reactive_desched.telemetry.logs import Logger
 
 RETRY_S: Final = 1.0
 """How often a controller asks an API server that does not answer."""
 
-_NAMESPACES: Final = "/api/v1/namespaces"
-_QUERY: Final = {"fieldSelector": "metadata.name=kube-system", "limit": "1"}
-"""A list needs no right that the controller would not have: it watches namespaces."""
 _RETRYABLE: Final = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.TOO_MANY_REQUESTS})
-
-
-class _Metadata(Struct):
-    name: str = ""
-    uid: str = ""
-
-
-class _Namespace(Struct):
-    metadata: _Metadata
-
-
-class _NamespaceList(Struct):
-    items: tuple[_Namespace, ...] | None = None
 
 
 async def identify_cluster(session: Transport, name: str, seen_as: str = "") -> ClusterIdentity:
@@ -70,16 +56,10 @@ async def wait_for_cluster(
 
 
 async def _kube_system_uid(session: Transport) -> str:
-    reply = await session.request("GET", _NAMESPACES, params=_QUERY)
-    if not reply.ok:
-        if reply.status in _RETRYABLE or reply.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-            text = f"GET {_NAMESPACES}: {reply.status} {reply.error.advice}"
-            raise RequestRejected(text, retryable=True)
-        return ""
-    try:
-        items = msgspec.json.decode(reply.body, type=_NamespaceList).items or ()
-    except DECODE_ERRORS as error:
-        text = f"GET {_NAMESPACES}: the answer is no list of namespaces: {error}"
-        raise RequestRejected(text, retryable=True) from error
-    named = (each.metadata for each in items if each.metadata.name == "kube-system")
-    return next((metadata.uid for metadata in named), "")
+    reply = await session.request("GET", NAMESPACES, params=ONE_NAMESPACE)
+    if reply.ok:
+        return read_cluster_uid(reply.body)
+    if reply.status in _RETRYABLE or reply.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        text = f"GET {NAMESPACES}: {reply.status} {reply.error.advice}"
+        raise RequestRejected(text, retryable=True)
+    return ""

@@ -25,8 +25,10 @@ from reactive_desched.app.start_up import (
     adopt_disruptions,
     end_startup_pause,
     log_api_server,
+    log_cluster,
     log_identity,
     log_start,
+    stop_for_another_cluster,
 )
 from reactive_desched.app.status import StatusPage
 from reactive_desched.app.usage import watch_while_followed
@@ -101,10 +103,14 @@ async def open_controller(deps: Dependencies) -> AsyncIterator[RunningController
             anyio.create_task_group() as tasks,
         ):
             log_serving(deps, urls)
+            # address leads to another cluster -> readiness
+            other_cluster = session.cluster, parts.pipeline.controller.readiness, deps.log
+            tasks.start_soon(stop_for_another_cluster, *other_cluster)
             _start_tasks(tasks, deps, parts, recorder)
             name = deps.configuration.settings.events.cluster
             cluster = await wait_for_cluster(session, name, session.description, deps.log)
             status.set_cluster(cluster)
+            log_cluster(cluster, deps.log)
             # records -> journal.tail -> sinks
             server_time = session.server_clock.now
             start = partial(

@@ -11,6 +11,7 @@ from reactive_desched.app.options import Dependencies
 from reactive_desched.app.recording import utc_now
 from reactive_desched.controller.pipeline import Pipeline
 from reactive_desched.journal.journal import Journal
+from reactive_desched.kube.client.cluster_guard import ClusterGuard
 from reactive_desched.kube.client.config import limits_of, rate_of
 from reactive_desched.kube.client.events import EventRecorder
 from reactive_desched.kube.client.session import Session, Transport, open_session
@@ -31,7 +32,12 @@ EVENT_FLUSH_TIMEOUT_S: Final = 2.0
 def open_api_session(deps: Dependencies) -> AbstractAsyncContextManager[Session]:
     """Open the session with the API server."""
     client = deps.configuration.settings.client
-    return open_session(deps.kube, limits=limits_of(client), rate_limit=rate_of(client))
+    return open_session(
+        deps.kube,
+        limits=limits_of(client),
+        rate_limit=rate_of(client),
+        cluster=ClusterGuard(),
+    )
 
 
 def build_reflectors(

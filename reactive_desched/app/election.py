@@ -21,7 +21,7 @@ from reactive_desched.election.elector import ElectionClock, ElectionTiming, Lea
 from reactive_desched.errors import JournalInUse, LeadershipLost
 from reactive_desched.journal import durable
 from reactive_desched.kube.client.leases import ApiLeaseClient
-from reactive_desched.kube.client.session import Transport
+from reactive_desched.kube.client.session import Session, Transport
 from reactive_desched.primitives.boottime import boottime
 from reactive_desched.primitives.decode_errors import DECODE_ERRORS
 from reactive_desched.telemetry.logs import Logger
@@ -47,16 +47,19 @@ class LastTerm(Struct, frozen=True):
 
 @asynccontextmanager
 async def stand_for_leader(
-    deps: Dependencies, session: Transport, parts: Parts, open_term: OpenTerm, drain_s: float
+    deps: Dependencies, session: Session, parts: Parts, open_term: OpenTerm, drain_s: float
 ) -> AsyncIterator[None]:
     """Stand for leader while the block lasts, and act while this process leads.
 
     At the end the term is closed, and then the Lease is released. Raises LeadershipLost when the
-    Lease was lost, and JournalError when this process leads and cannot open the journal.
+    Lease was lost, and JournalError when this process leads and cannot open the journal. A Lease
+    that was lost to another cluster's address ends nothing: a process that is started anew would
+    stand for leader there.
     """
     elector = _build_elector(deps, session, parts)
     deps.metrics.register(elector)
-    campaign = Campaign(elector, parts.pipeline.controller, open_term, drain_s, deps.log)
+    controller, cluster = parts.pipeline.controller, session.cluster
+    campaign = Campaign(elector, controller, open_term, drain_s, deps.log, lambda: cluster.fault)
     try:
         async with anyio.create_task_group() as renewals:
             async with anyio.create_task_group() as terms:
@@ -75,7 +78,8 @@ class Campaign:
     """One candidate's way to a term, and through it.
 
     `drain_s` is how long evictions under way may take to end at a clean stop. After a loss they
-    have less: the journal must be closed before the Lease may pass to another.
+    have less: the journal must be closed before the Lease may pass to another. `cluster_fault`
+    returns why no request reaches the cluster for the rest of the process's life, empty else.
     """
 
     def __init__(
@@ -85,23 +89,29 @@ class Campaign:
         open_term: OpenTerm,
         drain_s: float,
         log: Logger,
+        cluster_fault: Callable[[], str] = str,
     ) -> None:
+        self._cluster_fault = cluster_fault
         self._elector = elector
         self._controller = controller
         self._open_term = open_term
         self._drain_s = drain_s
         self._log = log
         self._acquiring = anyio.CancelScope()
-        self._ending = anyio.Event()
+        self._ending, self._stopped = anyio.Event(), anyio.Event()
         self._lost: LeadershipLost | None = None
 
     def stop(self) -> None:
         """End `lead`: at once while it waits for the Lease, else after the term is closed."""
         self._acquiring.cancel()
         self._ending.set()
+        self._stopped.set()
 
     async def lead(self, renewals: anyio.abc.TaskGroup) -> None:
-        """Wait for the Lease and act until `stop`; raises LeadershipLost when it was lost."""
+        """Wait for the Lease and act until `stop`; raises LeadershipLost when it was lost.
+
+        Where no request can reach the cluster any more, a loss is waited out until `stop`.
+        """
         with self._acquiring:
             await self._elector.acquire()
         if not self._elector.is_leader:
@@ -110,17 +120,25 @@ class Campaign:
         async with AsyncExitStack() as stack:
             recording = await self._open_journal(stack)
             if not self._ending.is_set():
-                await self._begin_term(recording.directory / TERM_FILE)
-                recorder = recording.recorder
-                recorder.leader_changed(
-                    self._elector.identity,
-                    self._elector.previous_holder,
-                    self._elector.transitions,
-                )
-                await self._ending.wait()
-                recorder.leader_changed("", self._elector.identity, self._elector.transitions)
-        if self._lost is not None:
+                await self._act(recording)
+        if self._lost is None:
+            return
+        if not self._cluster_fault():
             raise self._lost
+        self._elector.stand_down()
+        await self._stopped.wait()
+
+    async def _act(self, recording: Recording) -> None:
+        """Act until the term ends."""
+        elector, recorder = self._elector, recording.recorder
+        try:
+            await self._begin_term(recording.directory / TERM_FILE)
+        except LeadershipLost as lost:
+            self._lost = lost
+            return
+        recorder.leader_changed(elector.identity, elector.previous_holder, elector.transitions)
+        await self._ending.wait()
+        recorder.leader_changed("", elector.identity, elector.transitions)
 
     async def _begin_term(self, file: Path) -> None:
         """Act from now on; as if every limit were used up where this journal lacks the last term.

@@ -36,6 +36,7 @@ from reactive_desched.fit.scheduler import SchedulerNodeFit
 from reactive_desched.fit.upstream import SCHEDULER, UPSTREAM
 from reactive_desched.journal.journal import Journal
 from reactive_desched.kube.client.clock import SystemClock
+from reactive_desched.kube.client.cluster_guard import ClusterGuard
 from reactive_desched.kube.client.events import EventRecorder
 from reactive_desched.kube.client.evictor import ApiEvictor
 from reactive_desched.kube.client.session import Session
@@ -143,7 +144,7 @@ async def _until_done(deps: Dependencies) -> int:
             ),
             recorder,
             TelemetryObserver(deps.metrics, log, time.time),
-            partial(_stopped, stop, journal),
+            partial(_stopped, stop, journal, session.cluster),
             partial(_wait_for_disk, journal),
             deps.metrics.upstream,
             node_fit,
@@ -265,10 +266,10 @@ class _StopSignal:
                 self.cancellable.cancel()
 
 
-def _stopped(stop: _StopSignal, journal: Journal) -> Outcome | None:
+def _stopped(stop: _StopSignal, journal: Journal, cluster: ClusterGuard) -> Outcome | None:
     """Return the outcome of evictions that a stop cancels, with the reason."""
-    if stop.reason:
-        return SHUTTING_DOWN.outcome(stop.reason)
+    if reason := stop.reason or cluster.fault:
+        return SHUTTING_DOWN.outcome(reason)
     return JOURNAL_UNAVAILABLE.outcome(journal.reason) if journal.reason else None
 
 

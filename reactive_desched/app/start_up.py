@@ -12,12 +12,14 @@ from reactive_desched.app.health import MODES
 from reactive_desched.app.node_mark_notes import node_mark_notes
 from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.pipeline import Pipeline
-from reactive_desched.controller.readiness import STARTUP
+from reactive_desched.controller.readiness import CLUSTER, STARTUP, Readiness
 from reactive_desched.eviction.evictor import Evictor
 from reactive_desched.eviction.recovery import end_pending_intent, read_open_intents
+from reactive_desched.journal.cluster import ClusterIdentity
 from reactive_desched.journal.history import History
 from reactive_desched.journal.recorder import JournalRecorder
 from reactive_desched.journal.recovery import OpenIntent
+from reactive_desched.kube.client.cluster_guard import ClusterGuard
 from reactive_desched.kube.client.session import Session
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.moves import MaxMovingSettings
@@ -126,6 +128,29 @@ def log_identity(policy: Policy, log: Logger, *, dry_run: bool) -> None:
         profiles=[profile.name for profile in policy.profiles],
         plugins=list(plugins),
     )
+
+
+async def stop_for_another_cluster(
+    cluster: ClusterGuard, readiness: Readiness, log: Logger
+) -> None:
+    """Pause for good once the API server's address led to another cluster; then end.
+
+    The connection sends nothing by then. The process goes on: one that a supervisor starts anew
+    would begin to evict there.
+    """
+    await cluster.faulted.wait()
+    readiness.pause(CLUSTER, cluster.fault)
+    log.warning("another cluster", message=cluster.fault)
+
+
+def log_cluster(cluster: ClusterIdentity, log: Logger) -> None:
+    """Warn where the API server does not show which cluster it is."""
+    if not cluster.uid:
+        log.warning(
+            "the API server does not show the uid of the namespace kube-system: it is not noticed"
+            " when its address leads to another cluster",
+            remedy="give this account the right to list namespaces",
+        )
 
 
 def log_api_server(session: Session, log: Logger) -> None:

@@ -4,6 +4,7 @@
 |---|---|
 | `startup` | the start of the process, until the open intents of the last run are resolved |
 | `stopping` | shutdown; it is never ended |
+| `cluster` | the connection, once its address led to another cluster; it is never ended |
 | `leader` | the controller, while leader election lets it not act: another replica may |
 | `manual` | a person, who paused the controller by a command or the pause file |
 | `brake` | the zone brake, while no node of any zone is Ready |
@@ -26,6 +27,7 @@ _REQUEST: Final = re.compile(r"^(?:GET|list|watch) /\S+: ")
 
 STARTUP: Final = "startup"
 STOPPING: Final = "stopping"
+CLUSTER: Final = "cluster"
 LEADER: Final = "leader"
 MANUAL: Final = "manual"
 BRAKE: Final = "brake"
@@ -90,6 +92,7 @@ class Readiness:
         self._sync_pauses = tuple(map(sync_pause, resources))
         self._pauses = {
             STOPPING: _RESUMED,
+            CLUSTER: _RESUMED,
             LEADER: _RESUMED,
             STARTUP: _STARTING,
             MANUAL: _RESUMED,

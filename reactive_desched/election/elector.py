@@ -171,6 +171,10 @@ class LeaderElector:
                     break
         raise self._lost()
 
+    def stand_down(self) -> None:
+        """Let the process go on after a lost term: everything that acts has stopped."""
+        self._end_process_at(math.inf)
+
     async def release(self) -> None:
         """Let another candidate take the Lease at once; everything that acts must have stopped."""
         self._leadership.end("the Lease was given up")

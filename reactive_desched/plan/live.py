@@ -7,6 +7,7 @@ from msgspec import Raw
 
 from reactive_desched.errors import Malformed, RequestRejected, SnapshotUnavailable
 from reactive_desched.kube.client.clock import Clock, SystemClock
+from reactive_desched.kube.client.cluster_guard import ClusterGuard
 from reactive_desched.kube.client.config import limits_of, rate_of
 from reactive_desched.kube.client.responses import Body
 from reactive_desched.kube.client.session import KubeConfigOptions, Transport, open_session
@@ -42,7 +43,9 @@ async def read_live_snapshot(
     Raises ConfigError when no kubeconfig is found, and SnapshotUnavailable as `list_snapshot`.
     """
     client = configuration.settings.client
-    async with open_session(kube, limits=limits_of(client), rate_limit=rate_of(client)) as session:
+    async with open_session(
+        kube, limits=limits_of(client), rate_limit=rate_of(client), cluster=ClusterGuard()
+    ) as session:
         snapshot = await list_snapshot(
             session, resources, progress, optional_resources=optional_resources
         )

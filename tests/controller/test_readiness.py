@@ -5,6 +5,7 @@ import pytest
 
 from reactive_desched.controller.readiness import (
     BRAKE,
+    CLUSTER,
     JOURNAL,
     LEADER,
     MANUAL,
@@ -50,7 +51,7 @@ def test_at_first_the_start_and_every_sync_pause_the_controller() -> None:
     held = [name for name, status in readiness.pauses.items() if status.reason]
     assert held == [STARTUP, "sync/nodes", "sync/pods"]
     assert list(readiness.pauses) == [
-        *(STOPPING, LEADER, STARTUP, MANUAL, BRAKE, JOURNAL),
+        *(STOPPING, CLUSTER, LEADER, STARTUP, MANUAL, BRAKE, JOURNAL),
         *("sync/nodes", "sync/pods"),
     ]
 

@@ -57,6 +57,13 @@ class TcpLink:
         for each in self._may_send:
             each.clear()
 
+    def lead_to(self, target_port: int) -> None:
+        """Break every connection, and carry new ones to another server."""
+        self._target = ("127.0.0.1", target_port)
+        for each in tuple(self._sockets):
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+
     def release(self) -> None:
         """Deliver what was held."""
         for each in self._may_send:

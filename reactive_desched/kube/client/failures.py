@@ -6,12 +6,24 @@ import aiohttp
 
 from reactive_desched.primitives.proxies import Proxy
 
-__all__ = ["CONNECTION_ERRORS", "describe_error", "may_have_been_sent", "proxy_refusal"]
+__all__ = [
+    "CONNECTION_ERRORS",
+    "ClusterNotConfirmed",
+    "describe_error",
+    "may_have_been_sent",
+    "proxy_refusal",
+]
 
 CONNECTION_ERRORS = (aiohttp.ClientError, OSError)
 """What aiohttp raises when a connection fails; OSError covers time-outs."""
 
+
+class ClusterNotConfirmed(aiohttp.ClientConnectionError):
+    """A connection leads to another cluster, or does not say to which: no request was sent."""
+
+
 _NEVER_SENT = (
+    ClusterNotConfirmed,
     aiohttp.ClientConnectorError,
     aiohttp.ClientHttpProxyError,
     aiohttp.ConnectionTimeoutError,

@@ -23,12 +23,19 @@ from msgspec import Struct
 from yarl import URL
 
 from reactive_desched._version import __version__
-from reactive_desched.errors import Unreachable
+from reactive_desched.errors import RateLimited, Unreachable
 from reactive_desched.kube.auth.credentials import Credentials
 from reactive_desched.kube.auth.kubeconfig import KubeConfigOptions, locate_config
 from reactive_desched.kube.client.clock import Clock, SystemClock
+from reactive_desched.kube.client.cluster_guard import (
+    NAMESPACES,
+    ONE_NAMESPACE,
+    ClusterGuard,
+    GuardedConnector,
+)
 from reactive_desched.kube.client.failures import (
     CONNECTION_ERRORS,
+    ClusterNotConfirmed,
     describe_error,
     may_have_been_sent,
     proxy_refusal,
@@ -36,7 +43,7 @@ from reactive_desched.kube.client.failures import (
 from reactive_desched.kube.client.rate_limiter import RateLimit, RateLimiter, RequestPriority
 from reactive_desched.kube.client.responses import ApiResponse, Body
 from reactive_desched.kube.client.warm_connections import PostLimits, SentPost, WarmConnections
-from reactive_desched.telemetry.metrics import Metric, counter
+from reactive_desched.telemetry.metrics import Metric, counter, gauge
 
 __all__ = [
     "KubeConfigOptions",
@@ -55,6 +62,8 @@ _MAX_ERROR_BODY_BYTES = 2**16
 _MAX_CONNECTIONS = 100
 _KEEPALIVE_S = 30.0
 _DATES = 16
+_CONFIRM_EVERY_S, _CONFIRM_IN_DOUBT_EVERY_S = 10.0, 1.0
+_OF_A_PROXY = frozenset({HTTPStatus.BAD_GATEWAY, HTTPStatus.GATEWAY_TIMEOUT})
 
 
 class RequestLimits(Struct, frozen=True, gc=False):
@@ -127,6 +136,12 @@ REQUESTS = counter(
 )
 
 
+CLUSTER_FAULT = gauge(
+    "cluster_fault",
+    "1 since the address of the API server led to another cluster: nothing is sent any more.",
+)
+
+
 class ServerClock:
     """Computes the API server's time of day by the header Date of its responses.
 
@@ -155,7 +170,7 @@ class ServerClock:
 
 
 class Session:
-    """The connection pool of the process."""
+    """The connection pool of the process; `cluster` keeps all connections to one cluster."""
 
     def __init__(
         self,
@@ -164,20 +179,25 @@ class Session:
         rate_limiter: RateLimiter,
         limits: RequestLimits,
         server_clock: ServerClock,
+        cluster: ClusterGuard,
     ) -> None:
         self.server_clock = server_clock
+        self.cluster = cluster
         self.rate_limiter = rate_limiter
         self.credentials = credentials
         self._http = http
         self.limits = limits
         self._warm = WarmConnections(
-            http, PostLimits(limits.connect_s, limits.read_s, limits.total_s, limits.body_bytes)
+            http,
+            PostLimits(limits.connect_s, limits.read_s, limits.total_s, limits.body_bytes),
+            cluster,
         )
         self._requests: Counter[tuple[str, ...]] = Counter()
 
     def collect(self) -> Iterator[Metric]:
-        """Yield how many requests ended in which way."""
-        yield REQUESTS.by_labels(self._requests)
+        """Yield how many requests ended in which way, and whether another cluster was met."""
+        yield REQUESTS.by_labels(self._requests + self.cluster.requests)
+        yield CLUSTER_FAULT.value(bool(self.cluster.fault))
 
     @property
     def server(self) -> str:
@@ -223,7 +243,7 @@ class Session:
                 answer = ApiResponse(reply.status, reply.headers, content)
         except CONNECTION_ERRORS as error:
             raise self._unreachable(call.method, call.path, error) from error
-        self._invalidate_if_unauthorized(answer)
+        self._look_at_status(answer)
         return answer
 
     def post_now(self, path: str, body: bytes) -> SentPost | None:
@@ -266,7 +286,7 @@ class Session:
             raise self._unreachable("POST", path, error) from error
         finally:
             self._requests["POST", code] += 1
-        self._invalidate_if_unauthorized(response)
+        self._look_at_status(response)
         return response
 
     def close(self) -> None:
@@ -294,7 +314,27 @@ class Session:
             else:
                 yield await self._read_refusal(call, reply, limits.read_s)
         finally:
+            if reply.content.exception() is not None:
+                self.cluster.doubt()
             _abort(reply)
+
+    async def confirm_cluster(self) -> None:
+        """Have the server asked which cluster it is; raises Unreachable where it is not known.
+
+        The connection that was asked is the one that the next `post_now` takes.
+        """
+        access = self.credentials.config
+        try:
+            if self._warm.reaches(access):
+                await self._warm.ask_again(access)
+                return
+        except CONNECTION_ERRORS as error:
+            raise self._unreachable("GET", NAMESPACES, error) from error
+        response = await self.request("GET", NAMESPACES, params=ONE_NAMESPACE)
+        try:
+            self.cluster.confirm(response)
+        except ClusterNotConfirmed as error:
+            raise self._unreachable("GET", NAMESPACES, error) from error
 
     async def _open(self, call: "_Request", limit_s: float) -> aiohttp.ClientResponse:
         try:
@@ -312,17 +352,23 @@ class Session:
         except CONNECTION_ERRORS as error:
             raise self._unreachable(call.method, call.path, error) from error
         answer = ApiResponse(reply.status, reply.headers, content)
-        self._invalidate_if_unauthorized(answer)
+        self._look_at_status(answer)
         return answer
 
     def _unreachable(self, method: str, path: str, error: Exception) -> Unreachable:
+        self.cluster.doubt()
         described = describe_error(error, self.credentials.config.proxy)
         return Unreachable(f"{method} {path}", described, sent=may_have_been_sent(error))
 
-    def _invalidate_if_unauthorized(self, response: ApiResponse) -> None:
-        """Have rejected credentials reloaded; the caller repeats the request."""
+    def _look_at_status(self, response: ApiResponse) -> None:
+        """Have rejected credentials reloaded; the caller repeats the request.
+
+        Where a proxy answered for the server, each connection has to say where it leads now.
+        """
         if response.status == HTTPStatus.UNAUTHORIZED:
             self.credentials.invalidate()
+        elif response.status in _OF_A_PROXY:
+            self.cluster.doubt()
 
     async def _send(self, call: "_Request") -> aiohttp.ClientResponse:
         access = self.credentials.config
@@ -364,31 +410,51 @@ async def open_session(
     rate_limit: RateLimit | None = None,
     clock: Clock | None = None,
     environ: Mapping[str, str] = os.environ,
+    cluster: ClusterGuard | None = None,
 ) -> AsyncIterator[Session]:
     """Find the cluster, read the credentials and keep a connection pool for the block.
 
-    Raises ConfigError when no configuration is found. It sends no request.
+    With `cluster` each connection is asked to which cluster it leads, one of them every ten
+    seconds. Raises ConfigError when no configuration is found. Without a request it opens none.
     """
     clock = clock or SystemClock()
+    guard = cluster or ClusterGuard(asks=False)
     credentials = Credentials(locate_config(config, environ), clock, environ)
     await credentials.load()
-    async with _pool() as http, _background_task(credentials.refresh_forever()):
+    guard.attach(lambda: credentials.config.server, credentials.invalidate)
+    async with _pool(guard) as http, _background_task(credentials.refresh_forever()):
         session = Session(
             http,
             credentials,
             RateLimiter(rate_limit or RateLimit(), clock),
             limits or RequestLimits(),
             ServerClock(clock.now),
+            guard,
         )
-        try:
-            yield session
-        finally:
-            session.close()
+        async with _background_task(_confirm_forever(session, clock)):
+            try:
+                yield session
+            finally:
+                session.close()
 
 
-def _pool() -> aiohttp.ClientSession:
+async def _confirm_forever(session: Session, clock: Clock) -> None:
+    """Ask every ten seconds which cluster the server is, and soon after a connection broke.
+
+    Another cluster ends it.
+    """
+    guard, confirmed_at = session.cluster, clock.now()
+    while guard.asks and not guard.fault:
+        await clock.sleep(_CONFIRM_IN_DOUBT_EVERY_S)
+        if guard.is_in_doubt or clock.now() - confirmed_at >= _CONFIRM_EVERY_S:
+            confirmed_at = clock.now()
+            with suppress(Unreachable, RateLimited):
+                await session.confirm_cluster()
+
+
+def _pool(guard: ClusterGuard) -> aiohttp.ClientSession:
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=_MAX_CONNECTIONS, keepalive_timeout=_KEEPALIVE_S),
+        connector=GuardedConnector(guard, limit=_MAX_CONNECTIONS, keepalive_timeout=_KEEPALIVE_S),
         cookie_jar=aiohttp.DummyCookieJar(),
         headers={
             "User-Agent": f"reactive-desched/{__version__}",

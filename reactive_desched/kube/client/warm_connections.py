@@ -11,12 +11,12 @@ from typing import Final, NamedTuple
 
 import aiohttp
 import anyio
-from aiohttp.client_proto import ResponseHandler
 from aiohttp.connector import Connection
-from aiohttp.http_exceptions import HttpProcessingError
 from yarl import URL
 
 from reactive_desched.kube.auth.client_config import ClientConfig
+from reactive_desched.kube.client.cluster_guard import ClusterGuard
+from reactive_desched.kube.client.raw_http import begin_request, protocol_of, read_response
 from reactive_desched.kube.client.responses import ApiResponse
 from reactive_desched.primitives.loop_clock import loop_clock
 
@@ -28,7 +28,6 @@ MAX_WARM: Final = 8
 MAX_UNUSED_S: Final = 30.0
 """A connection that was not used for so long is not used again: a proxy may have dropped it."""
 
-_FINAL_STATUS: Final = 200
 _NO_HEADER_CHARS: Final = ("\r", "\n", "\0")
 _JSON_HEADERS: Final = {"Accept": "application/json", "Content-Type": "application/json"}
 
@@ -73,43 +72,30 @@ class SentPost:
         """
         try:
             with anyio.fail_after(self._until - self._connections.now()):
-                response = await self._read()
+                response = await read_response(
+                    self._connection,
+                    self._target.request.request_info,
+                    self._connections.limits.body_bytes,
+                )
         except BaseException:
             self._connections.discard(self._connection)
             raise
         self._connections.keep(self._target, self._connection)
         return response
 
-    async def _read(self) -> ApiResponse:
-        protocol = _protocol(self._connection)
-        try:
-            message, content = await protocol.read()
-            while message.code < _FINAL_STATUS:
-                message, content = await protocol.read()
-        except HttpProcessingError as error:
-            raise aiohttp.ClientResponseError(
-                self._target.request.request_info,
-                (),
-                status=error.code,
-                message=error.message,
-                headers=error.headers,
-            ) from error
-        body, limit = bytearray(), self._connections.limits.body_bytes
-        while part := await content.readany():
-            body += part
-            if len(body) > limit:
-                raise aiohttp.ClientPayloadError(f"the reply is longer than {limit} bytes")
-        return ApiResponse(message.code, message.headers, bytes(body))
-
 
 class WarmConnections:
     """The unused connections to the API server, and how a request is written to one.
 
-    They do not reach a server behind a proxy, or one with credentials in its address.
+    They do not reach a server behind a proxy, or one with credentials in its address. Of a
+    connection that the guard has to ask anew no request leaves at once.
     """
 
-    def __init__(self, http: aiohttp.ClientSession, limits: PostLimits) -> None:
+    def __init__(
+        self, http: aiohttp.ClientSession, limits: PostLimits, guard: ClusterGuard
+    ) -> None:
         self.limits = limits
+        self._guard = guard
         self.now = loop_clock()
         self._http = http
         self._unused: list[tuple[Connection, float]] = []
@@ -135,7 +121,7 @@ class WarmConnections:
         oldest = self.now() - MAX_UNUSED_S
         while self._unused and not _is_usable(*self._unused[-1], oldest):
             self._unused.pop()[0].close()
-        return bool(self._unused)
+        return bool(self._unused) and self._guard.trusts(self._unused[-1][0])
 
     def send_now(self, access: ClientConfig, path: str, body: bytes) -> SentPost:
         """Write a request to an unused connection; call it after `has_unused` alone."""
@@ -151,15 +137,46 @@ class WarmConnections:
         """
         if self.has_unused(access):
             return self.send_now(access, path, body)
-        target, limit_s = self._target_of(access), self.limits.connect_s
+        target, connection = await self._connect(access)
+        return self._write(target, connection, path, body)
+
+    async def ask_again(self, access: ClientConfig) -> None:
+        """Have a connection asked which cluster it leads to, and keep it for the next request.
+
+        Raises aiohttp's errors when it cannot connect.
+        """
+        if self.has_unused(access):
+            target, (connection, _) = self._target_of(access), self._unused.pop()
+            assert target is not None, "else no connection would be unused"
+        else:
+            target, connection = await self._connect(access)
+        self._in_use.add(connection)
+        try:
+            await self._guard.ask(connection, target.request, self.limits.connect_s)
+        except BaseException:
+            self.discard(connection)
+            raise
+        self.keep(target, connection)
+
+    async def _connect(self, access: ClientConfig) -> tuple[_Target, Connection]:
+        """Open a connection, which the connector has asked which cluster it leads to."""
+        self._release_doubtful()
+        target = self._target_of(access)
         assert target is not None, "callers ask `reaches`"
         assert self._http.connector is not None
-        timeout = aiohttp.ClientTimeout(total=None, connect=limit_s)
+        timeout = aiohttp.ClientTimeout(total=None, connect=self.limits.connect_s)
         try:
             connection = await self._http.connector.connect(target.request, [], timeout)
         except TimeoutError as error:
             raise aiohttp.ConnectionTimeoutError("no connection in time") from error
-        return self._write(target, connection, path, body)
+        return target, connection
+
+    def _release_doubtful(self) -> None:
+        """Give what has to be asked anew back to aiohttp's pool, whose connector asks."""
+        for connection, _ in self._unused:
+            if not self._guard.trusts(connection):
+                connection.release()
+        self._unused = [each for each in self._unused if not each[0].closed]
 
     def keep(self, target: _Target, connection: Connection) -> None:
         """Take a connection back, whose response was read to its end."""
@@ -167,7 +184,7 @@ class WarmConnections:
             self.discard(connection)
             return
         self._in_use.discard(connection)
-        if len(self._unused) < MAX_WARM and not _protocol(connection).should_close:
+        if len(self._unused) < MAX_WARM and not protocol_of(connection).should_close:
             self._unused.append((connection, self.now()))
         else:
             connection.release()  # aiohttp closes what it cannot use again
@@ -178,18 +195,16 @@ class WarmConnections:
         connection.close()
 
     def _write(self, target: _Target, connection: Connection, path: str, body: bytes) -> SentPost:
-        protocol, transport = _protocol(connection), connection.transport
         self._in_use.add(connection)
-        if transport is None:
-            self.discard(connection)
-            raise aiohttp.ServerDisconnectedError
-        protocol.set_response_params(read_timeout=self.limits.read_s)
         head = (
             f"POST {target.path_prefix}{path} HTTP/1.1\r\n"
             f"{target.headers}Content-Length: {len(body)}\r\n\r\n"
         )
-        transport.write(head.encode() + body)
-        protocol.start_timeout()
+        try:
+            begin_request(connection, head.encode() + body, self.limits.read_s)
+        except aiohttp.ServerDisconnectedError:
+            self.discard(connection)
+            raise
         return SentPost(self, target, connection, path)
 
     def _target_of(self, access: ClientConfig) -> _Target | None:
@@ -236,8 +251,3 @@ def _is_usable(connection: Connection, unused_since: float, oldest: float) -> bo
         and not protocol.should_close
         and not protocol.writing_paused
     )
-
-
-def _protocol(connection: Connection) -> ResponseHandler:
-    assert connection.protocol is not None, "it was neither closed nor released"
-    return connection.protocol

@@ -1,0 +1,259 @@
+"""Asks every connection which cluster it leads to before it carries anything else.
+
+An address may lead elsewhere from one connection to the next: a tunnel is opened anew, a load
+balancer fails over, a cluster is made anew on the port of the one before it.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Final
+from weakref import WeakKeyDictionary
+
+import aiohttp
+import msgspec
+from aiohttp.client_proto import ResponseHandler
+from aiohttp.connector import Connection
+from aiohttp.tracing import Trace
+from msgspec import Struct
+from yarl import URL
+
+from reactive_desched.errors import RequestRejected
+from reactive_desched.kube.client.failures import (
+    CONNECTION_ERRORS,
+    ClusterNotConfirmed,
+    describe_error,
+)
+from reactive_desched.kube.client.raw_http import begin_request, protocol_of, read_response
+from reactive_desched.kube.client.responses import ApiResponse
+from reactive_desched.primitives.decode_errors import DECODE_ERRORS
+from reactive_desched.primitives.wakeup import Latch
+
+__all__ = ["NAMESPACES", "ONE_NAMESPACE", "ClusterGuard", "GuardedConnector", "read_cluster_uid"]
+
+NAMESPACES: Final = "/api/v1/namespaces"
+ONE_NAMESPACE: Final = {"fieldSelector": "metadata.name=kube-system", "limit": "1"}
+"""A list needs no right that the controller would not have: it watches namespaces."""
+
+_TARGET: Final = f"{NAMESPACES}?fieldSelector=metadata.name%3Dkube-system&limit=1"
+_MAX_BODY_BYTES: Final = 2**24
+_CONNECT_S: Final = 10.0
+_NO_LINE_CHARS: Final = ("\r", "\n", "\0")
+_OF_THE_BODY: Final = frozenset(
+    {"accept", "content-length", "content-type", "content-encoding", "transfer-encoding", "expect"}
+)
+
+
+class _Metadata(Struct):
+    name: str = ""
+    uid: str = ""
+
+
+class _Namespace(Struct):
+    metadata: _Metadata
+
+
+class _NamespaceList(Struct):
+    items: tuple[_Namespace, ...] | None = None
+
+
+_read_list: Final = msgspec.json.Decoder(_NamespaceList).decode
+
+
+def read_cluster_uid(body: bytes | bytearray) -> str:
+    """Return the uid of kube-system from a list of namespaces; empty where it is not in there.
+
+    Raises RequestRejected for anything else.
+    """
+    try:
+        items = _read_list(body).items or ()
+    except DECODE_ERRORS as error:
+        text = f"GET {NAMESPACES}: the answer is no list of namespaces: {error}"
+        raise RequestRejected(text, retryable=True) from error
+    named = (each.metadata for each in items if each.metadata.name == "kube-system")
+    return next((metadata.uid for metadata in named), "")
+
+
+class ClusterGuard:
+    """Holds a session to one cluster: the one that its first connection leads to.
+
+    `uid` is that of the namespace kube-system there; empty while no server has shown it, and then
+    nothing can be compared. `fault` says that a connection led to another cluster: from then on,
+    for the life of the process, nothing is sent. `on_unauthorized` is called for a 401.
+    With `asks` False no connection is asked, as for a command that sends one request and ends.
+    """
+
+    def __init__(self, *, asks: bool = True) -> None:
+        self.uid = ""
+        self.fault = ""
+        self.faulted = Latch()
+        self.requests: Counter[tuple[str, ...]] = Counter()
+        self.asks = asks
+        self._server: Callable[[], str] = str
+        self._on_unauthorized: Callable[[], None] = lambda: None
+        self._generation = self._confirmed = 0
+        self._passed_unseen = False
+        self._trusted: WeakKeyDictionary[ResponseHandler, int] = WeakKeyDictionary()
+
+    def attach(self, server: Callable[[], str], on_unauthorized: Callable[[], None]) -> None:
+        """Set how the server's address is read, and what is called for a 401."""
+        self._server, self._on_unauthorized = server, on_unauthorized
+
+    def doubt(self) -> None:
+        """Have every connection asked anew: one broke, or a proxy answered for the server."""
+        self._generation += 1
+
+    @property
+    def is_in_doubt(self) -> bool:
+        """Whether no connection was asked since the last doubt."""
+        return self._confirmed != self._generation
+
+    def trusts(self, connection: Connection) -> bool:
+        """Say whether a connection was asked since the last doubt, and all led to one cluster."""
+        if not self.asks:
+            return True
+        protocol = connection.protocol
+        return (
+            not self.fault
+            and protocol is not None
+            and self._trusted.get(protocol) == self._generation
+        )
+
+    def was_asked(self, connection: Connection) -> bool:
+        """Say whether a connection was asked before, also before the last doubt."""
+        return protocol_of(connection) in self._trusted
+
+    async def ask(
+        self, connection: Connection, request: aiohttp.ClientRequest, limit_s: float
+    ) -> None:
+        """Ask a connection which cluster it leads to, as who sends `request`, and trust it then.
+
+        Raises ClusterNotConfirmed, which closes nothing.
+        """
+        generation, code = self._generation, "none"
+        try:
+            begin_request(connection, self._question(request), limit_s)
+            async with asyncio.timeout(limit_s):
+                response = await read_response(connection, request.request_info, _MAX_BODY_BYTES)
+            code = str(response.status)
+        except CONNECTION_ERRORS as error:
+            raise ClusterNotConfirmed(describe_error(error)) from error
+        finally:
+            self.requests["GET", code] += 1
+        self.confirm(response)
+        self._confirmed = generation
+        self.trust(connection, generation)
+
+    def trust(self, connection: Connection, generation: int | None = None) -> None:
+        """Let a connection carry requests until the next doubt."""
+        self._trusted[protocol_of(connection)] = (
+            self._generation if generation is None else generation
+        )
+
+    def confirm(self, response: ApiResponse) -> None:
+        """Compare the cluster of a list of namespaces; raises ClusterNotConfirmed.
+
+        While no uid is known, every answer will do: there is nothing to compare it with.
+        """
+        if self.fault:
+            raise ClusterNotConfirmed(self.fault)
+        if response.status == HTTPStatus.UNAUTHORIZED:
+            self._on_unauthorized()
+        uid = ""
+        if response.ok:
+            try:
+                uid = read_cluster_uid(response.body)
+            except RequestRejected as error:
+                if self.uid:
+                    raise self._not_confirmed(str(error)) from error
+        if not uid:
+            if self.uid:
+                raise self._not_confirmed(_why_unseen(response))
+            self._passed_unseen = True
+        elif not self.uid:
+            self.uid = uid
+            self._generation += self._passed_unseen  # those that passed are to be asked as well
+        elif uid != self.uid:
+            self._fail(uid)
+            raise ClusterNotConfirmed(self.fault)
+
+    def _fail(self, uid: str) -> None:
+        self.fault = (
+            f"the address {self._server()} leads to another cluster, whose namespace kube-system"
+            f" has the uid {uid}; this process began with {self.uid}: nothing is sent any more."
+            " Restart it when the address leads to that cluster again, or to begin anew with the"
+            " other one"
+        )
+        self.doubt()
+        self.faulted.set()
+
+    def _not_confirmed(self, reason: str) -> ClusterNotConfirmed:
+        return ClusterNotConfirmed(f"which cluster answers is not known: {reason}")
+
+    def _question(self, request: aiohttp.ClientRequest) -> bytes:
+        """Return the request as bytes, with the headers of another one to the same server."""
+        url = URL(f"{self._server()}{_TARGET}", encoded=True)
+        is_forwarded = request.proxy is not None and not request.is_ssl()
+        target = str(url) if is_forwarded else url.raw_path_qs
+        headers = [
+            f"{name}: {value}"
+            for name, value in request.headers.items()
+            if name.lower() not in _OF_THE_BODY
+        ]
+        lines = [f"GET {target} HTTP/1.1", *headers, "Accept: application/json"]
+        if any(char in line for line in lines for char in _NO_LINE_CHARS):
+            raise ValueError("a header holds a line break")
+        return "".join(f"{line}\r\n" for line in (*lines, "")).encode()
+
+
+class GuardedConnector(aiohttp.TCPConnector):
+    """A connector whose connections have said that they lead to the guard's cluster."""
+
+    def __init__(self, guard: ClusterGuard, *, limit: int, keepalive_timeout: float) -> None:
+        super().__init__(limit=limit, keepalive_timeout=keepalive_timeout)
+        self._guard = guard
+
+    async def connect(
+        self,
+        req: aiohttp.ClientRequest,
+        traces: list[Trace],
+        timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109 -- it is aiohttp's
+    ) -> Connection:
+        """Return a connection of the pool, or a new one; raises aiohttp's errors.
+
+        ClusterNotConfirmed is one of them.
+        """
+        limit_s = timeout.connect or _CONNECT_S
+        while True:
+            if self._guard.fault:
+                raise ClusterNotConfirmed(self._guard.fault)
+            connection = await super().connect(req, traces, timeout)
+            if self._guard.trusts(connection):
+                return connection
+            was_asked = self._guard.was_asked(connection)
+            try:
+                await self._guard.ask(connection, req, limit_s)
+            except BaseException as error:
+                connection.close()
+                if was_asked and _has_broken(error):  # while it was unused: another one may work
+                    continue
+                raise
+            if not protocol_of(connection).should_close:
+                return connection
+            # The server ends each connection after one response: the next one is taken on trust.
+            connection.close()
+            connection = await super().connect(req, traces, timeout)
+            self._guard.trust(connection)
+            return connection
+
+
+def _has_broken(error: BaseException) -> bool:
+    return isinstance(error, CONNECTION_ERRORS) and isinstance(error.__cause__, CONNECTION_ERRORS)
+
+
+def _why_unseen(response: ApiResponse) -> str:
+    if response.ok:
+        return f"GET {NAMESPACES}: there is no namespace kube-system"
+    error = response.error
+    return f"GET {NAMESPACES}: {response.status} {error.advice or error.reason}".rstrip()

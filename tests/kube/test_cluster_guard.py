@@ -1,0 +1,337 @@
+"""The address leads to another cluster: nothing but the question who it is reaches that one."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from pathlib import Path
+
+import anyio
+import pytest
+
+from reactive_desched.errors import Unreachable
+from reactive_desched.kube.client.cluster_guard import ClusterGuard
+from reactive_desched.kube.client.evictor import ApiEvictor
+from reactive_desched.kube.client.session import KubeConfigOptions, Session, open_session
+from reactive_desched.model.outcomes import (
+    Accepted,
+    EffectUnknown,
+    EvictionRequest,
+    TooManyRequests,
+)
+from tests.support.exposition import exposed
+from tests.support.golden import Golden
+from tests.support.manual_clock import ManualClock, wait_until
+from tests.support.two_clusters import Address, NamedCluster, ProxyAddress
+
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
+
+WEB = EvictionRequest("shop", "web-1", "uid-1")
+EVICTION = "POST /api/v1/namespaces/shop/pods/web-1/eviction"
+
+Open = Callable[[str], Awaitable[Session]]
+
+
+@pytest.fixture
+async def staging() -> AsyncIterator[NamedCluster]:
+    async with NamedCluster("uid-of-staging").serving() as cluster:
+        yield cluster
+
+
+@pytest.fixture
+async def prod() -> AsyncIterator[NamedCluster]:
+    async with NamedCluster("uid-of-prod").serving() as cluster:
+        yield cluster
+
+
+@pytest.fixture
+async def address(staging: NamedCluster) -> AsyncIterator[Address]:
+    async with Address(staging).open() as opened:
+        yield opened
+
+
+@pytest.fixture
+async def opened(kubeconfig: Callable[..., Path]) -> AsyncIterator[Open]:
+    """Return a way to open a session that asks every connection, on the tests' own clock."""
+    async with AsyncExitStack() as stack:
+
+        async def open_to(url: str) -> Session:
+            options = KubeConfigOptions(kubeconfig=str(kubeconfig(url)))
+            return await stack.enter_async_context(open_session(options, cluster=ClusterGuard()))
+
+        yield open_to
+
+
+@pytest.fixture
+async def session(address: Address, opened: Open) -> Session:
+    session = await opened(address.url)
+    await session.request("GET", "/first")
+    return session
+
+
+async def get(session: Session) -> None:
+    await session.request("GET", "/api/v1/pods")
+
+
+async def watch(session: Session) -> None:
+    async with session.stream("/api/v1/pods", {"watch": "true"}):
+        pass
+
+
+async def patch(session: Session) -> None:
+    await session.request("PATCH", "/api/v1/namespaces/shop/pods/web-1", body=b"{}")
+
+
+async def post(session: Session) -> None:
+    await session.post("/apis/events.k8s.io/v1/namespaces/shop/events", b"{}")
+
+
+WAYS = [get, watch, patch, post]
+ANOTHER, NOT_KNOWN = "leads to another cluster", "which cluster answers is not known"
+
+
+async def refusal(
+    session: Session, words: str, way: Callable[[Session], Awaitable[None]] = patch
+) -> Unreachable:
+    """Return the error with these words; the first requests may meet a connection that broke."""
+    with anyio.fail_after(20):
+        while True:
+            with pytest.raises(Unreachable) as caught:
+                await way(session)
+            if words in str(caught.value):
+                return caught.value
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_nothing_reaches_another_cluster_at_the_same_address(
+    way: Callable[[Session], Awaitable[None]],
+    session: Session,
+    address: Address,
+    staging: NamedCluster,
+    prod: NamedCluster,
+    golden: Golden,
+) -> None:
+    await way(session)
+    asked = list(staging.requests)
+    address.lead_to(prod)
+
+    error = await refusal(session, ANOTHER, way)
+
+    assert not error.sent
+    assert session.cluster.fault == golden(url=address.url)
+    assert session.cluster.fault in str(error)
+    assert prod.requests == ["GET /api/v1/namespaces"]
+    assert staging.requests == asked
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_after_that_nothing_is_sent_though_the_address_leads_back(
+    way: Callable[[Session], Awaitable[None]],
+    session: Session,
+    address: Address,
+    staging: NamedCluster,
+    prod: NamedCluster,
+) -> None:
+    await ApiEvictor(session).evict(WEB)
+    address.lead_to(prod)
+    await refusal(session, ANOTHER, Session.confirm_cluster)
+    address.lead_to(staging)
+    asked = list(staging.requests)
+
+    await refusal(session, ANOTHER, way)
+
+    assert staging.requests == asked
+    assert session.post_now("/x", b"{}") is None
+    assert exposed(session)["cluster_fault"] == 1
+
+
+async def test_an_eviction_that_was_not_sent_there_may_be_requested_again(
+    session: Session, address: Address, prod: NamedCluster
+) -> None:
+    evictor = ApiEvictor(session)
+    assert await evictor.evict(WEB) == Accepted()
+    address.lead_to(prod)
+    await refusal(session, ANOTHER, get)
+
+    assert evictor.send_now(WEB) is None
+    assert isinstance(await evictor.evict(WEB), TooManyRequests)
+    assert prod.real_requests == []
+
+
+async def test_connections_that_lead_on_to_the_first_cluster_are_left_alone_until_one_does_not(
+    session: Session, address: Address, staging: NamedCluster, prod: NamedCluster
+) -> None:
+    address.lead_to(prod, breaks=False)
+    await get(session)
+    assert session.cluster.fault == ""
+    async with session.stream("/api/v1/pods", {"watch": "true"}) as first:
+        assert first is not None  # it has the connection; the next request needs another one
+        await refusal(session, ANOTHER, get)
+    assert prod.real_requests == []
+    assert staging.real_requests == ["GET /first", "GET /api/v1/pods", "GET /api/v1/pods"]
+
+
+async def test_the_same_cluster_at_another_end_of_the_tunnel_is_gone_on_with(
+    session: Session, address: Address, staging: NamedCluster
+) -> None:
+    async with NamedCluster(staging.uid).serving() as other_replica:
+        address.lead_to(other_replica)
+        with anyio.fail_after(20):
+            while not other_replica.real_requests:
+                with suppress(Unreachable):  # the connection that broke
+                    await get(session)
+        assert other_replica.real_requests == ["GET /api/v1/pods"]
+    assert session.cluster.fault == ""
+
+
+@pytest.mark.parametrize("status", [401, 403, 404, 429, 500, 503])
+async def test_a_server_that_does_not_say_which_cluster_it_is_gets_nothing_until_it_does(
+    status: int, session: Session, address: Address, prod: NamedCluster, golden: Golden
+) -> None:
+    prod.status = status
+    address.lead_to(prod)
+    assert str(await refusal(session, NOT_KNOWN)) == golden(status=f"{status}")
+    assert session.cluster.fault == ""
+    prod.status = 200
+    await refusal(session, ANOTHER)
+    assert prod.real_requests == []
+
+
+async def test_a_401_to_the_question_has_the_credentials_read_anew(
+    session: Session, address: Address, staging: NamedCluster
+) -> None:
+    invalidated = []
+    session.cluster.attach(lambda: address.url, lambda: invalidated.append(True))
+    staging.status = 401
+    address.lead_to(staging)
+    await refusal(session, NOT_KNOWN)
+    assert invalidated == [True]
+
+
+async def test_a_new_cluster_that_has_no_namespaces_yet_is_not_trusted(
+    session: Session, address: Address, prod: NamedCluster
+) -> None:
+    prod.uid = ""
+    address.lead_to(prod)
+    await refusal(session, "there is no namespace kube-system")
+    assert prod.real_requests == []
+
+
+async def test_each_connection_is_asked_once(session: Session, staging: NamedCluster) -> None:
+    evictor = ApiEvictor(session)
+    for _ in range(3):
+        await get(session)
+        assert await evictor.evict(WEB) == Accepted()
+    assert staging.checks == 2
+    assert session.cluster.uid == staging.uid
+    counted = exposed(session)
+    assert counted['api_requests_total{code="200",method="GET"}'] == 4 + staging.checks
+
+
+async def test_the_question_says_who_asks(session: Session, staging: NamedCluster) -> None:
+    assert staging.requests[0] == "GET /api/v1/namespaces"
+    first, second = staging.headers
+    del first["Accept"], second["Accept"]
+    assert first == second
+
+
+async def test_a_server_that_closes_each_connection_is_asked_before_each_request(
+    staging: NamedCluster, opened: Open
+) -> None:
+    staging.closes = True
+    session = await opened(f"http://127.0.0.1:{staging.port}")
+    await patch(session)
+    await patch(session)
+    assert staging.checks == 2
+    assert len(staging.real_requests) == 2
+
+
+async def test_where_no_uid_is_shown_requests_are_sent_and_the_first_uid_counts(
+    opened: Open, address: Address, staging: NamedCluster, prod: NamedCluster
+) -> None:
+    staging.status = 403
+    session = await opened(address.url)
+    await patch(session)
+    assert session.cluster.uid == ""
+    staging.status = 200
+    await session.confirm_cluster()
+    assert session.cluster.uid == staging.uid
+    address.lead_to(prod)
+    await refusal(session, ANOTHER)
+    assert len(staging.real_requests) == 1
+    assert prod.real_requests == []
+
+
+@asynccontextmanager
+async def ticking(
+    kubeconfig: Path, clock: ManualClock
+) -> AsyncIterator[tuple[Session, Callable[[float], Awaitable[None]]]]:
+    """Open a session on a clock that the test advances second by second."""
+    options = KubeConfigOptions(kubeconfig=str(kubeconfig))
+    async with open_session(options, cluster=ClusterGuard(), clock=clock) as session:
+
+        async def advance(seconds: float) -> None:
+            for _ in range(int(seconds)):
+                await wait_until(lambda: 1.0 in clock.pending_waits_s)
+                clock.advance(1)
+            await wait_until(lambda: 1.0 in clock.pending_waits_s or bool(session.cluster.fault))
+
+        yield session, advance
+
+
+async def test_a_proxy_that_leads_elsewhere_without_a_word_is_found_out_within_ten_seconds(
+    kubeconfig: Callable[..., Path],
+    clock: ManualClock,
+    staging: NamedCluster,
+    prod: NamedCluster,
+) -> None:
+    async with (
+        ProxyAddress(staging).open() as proxy,
+        ticking(kubeconfig(proxy.url), clock) as (session, advance),
+    ):
+        assert await ApiEvictor(session).evict(WEB) == Accepted()
+        proxy.cluster = prod
+        await advance(10)
+        await session.cluster.faulted.wait()
+        assert prod.real_requests == []
+        await refusal(session, ANOTHER)
+
+
+async def test_a_proxy_that_failed_over_is_asked_before_the_next_request(
+    opened: Open, staging: NamedCluster, prod: NamedCluster
+) -> None:
+    async with ProxyAddress(staging).open() as proxy:
+        session = await opened(proxy.url)
+        assert await ApiEvictor(session).evict(WEB) == Accepted()
+        proxy.fails = True
+        assert isinstance(await ApiEvictor(session).evict(WEB), EffectUnknown)
+        proxy.cluster, proxy.fails = prod, False
+        await refusal(session, ANOTHER)
+        assert ApiEvictor(session).send_now(WEB) is None
+        assert isinstance(await ApiEvictor(session).evict(WEB), TooManyRequests)
+    assert prod.real_requests == []
+
+
+async def test_the_connection_that_was_asked_is_ready_for_an_eviction_at_once(
+    kubeconfig: Callable[..., Path],
+    clock: ManualClock,
+    staging: NamedCluster,
+    address: Address,
+) -> None:
+    async with ticking(kubeconfig(address.url), clock) as (session, advance):
+        assert ApiEvictor(session).send_now(WEB) is None
+        await advance(10)
+        response = ApiEvictor(session).send_now(WEB)
+        assert response is not None
+        assert await response == Accepted()
+        assert staging.real_requests == [EVICTION]
+        assert len(staging.requests) == 3
+        await advance(30)
+        assert staging.checks == 5
+
+
+async def test_a_session_without_a_guard_asks_nothing(
+    kubeconfig: Callable[..., Path], staging: NamedCluster
+) -> None:
+    options = KubeConfigOptions(kubeconfig=str(kubeconfig(f"http://127.0.0.1:{staging.port}")))
+    async with open_session(options) as session:
+        await patch(session)
+    assert staging.checks == 0
