@@ -90,12 +90,16 @@ class GuardedPrometheus(AbstractContextManager["GuardedPrometheus"]):
 
 
 @contextmanager
-def prometheus_of(program: Path, folder: Path, target: str, job: str) -> Iterator[str]:
+def prometheus_of(
+    program: Path, folder: Path, target: str, job: str, scraped: Mapping[str, object] | None = None
+) -> Iterator[str]:
     """Run Prometheus, which scrapes one address each second, while the block lasts; yield its URL.
 
-    It keeps labels of the address that it would give itself, such as `instance`.
+    It keeps labels of the address that it would give itself, such as `instance`. `scraped` is more
+    of its scrape configuration.
     """
     scrape = {
+        **(scraped or {}),
         "job_name": job,
         "honor_labels": True,
         "static_configs": [{"targets": [target]}],
