@@ -1,6 +1,8 @@
 """What the Helm chart has from elsewhere is current, and its own values meet their schema."""
 
 import json
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -52,6 +54,37 @@ def test_what_may_be_null_may_be_so_in_values_too() -> None:
 
 
 @pytest.mark.parametrize(
+    "path", sorted((CHART / "templates").iterdir()), ids=lambda path: path.name
+)
+def test_no_template_has_a_selector_of_everything(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+
+    assert not re.search(r"[sS]elector: *(\{\}|\n *(- |policyTypes|endpoints))", text)
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [
+        {"env": [{"name": "A", "value": "b"}, {"name": "C", "valueFrom": {"fieldRef": {}}}]},
+        {"imagePullSecrets": [{"name": "a"}, "b"]},
+        {"enabled": True, "global": {"imageRegistry": "x"}},
+        {"commonLabels": {"team": "a"}, "nameOverride": "mover"},
+        {"podSecurityContext": {"runAsUser": 1000}},
+    ],
+    ids=str,
+)
+def test_the_schema_accepts_what_charts_usually_take(extra: Values) -> None:
+    assert accepts(**extra)
+
+
+@pytest.mark.parametrize("name", sorted(UPSTREAM))
+def test_the_schema_lets_values_of_the_sig_descheduler_pass_so_that_they_are_answered(
+    name: str,
+) -> None:
+    assert accepts(**{name: {"any": ["thing"]}})
+
+
+@pytest.mark.parametrize(
     "right",
     [
         *({"schedule": text} for text in ("*/2 * * * *", "0 9-17 * * MON-FRI", "@hourly")),
@@ -70,6 +103,10 @@ def test_the_schema_accepts_schedules_and_quantities_as_kubernetes_writes_them(
     "wrong",
     [
         {"dryrun": True},
+        {"env": {"A": "b"}},
+        {"extraEnv": [{"name": "A", "value": 5}]},
+        {"imagePullSecrets": "a"},
+        {"networkPolicy": VALUES["networkPolicy"] | {"egres": {}}},
         {"dryRun": "yes"},
         {"kind": "DaemonSet"},
         {"schedule": "* * *"},
