@@ -215,15 +215,32 @@ async def test_a_new_cluster_that_has_no_namespaces_yet_is_not_trusted(
     assert prod.real_requests == []
 
 
-async def test_each_connection_is_asked_once(session: Session, staging: NamedCluster) -> None:
-    evictor = ApiEvictor(session)
-    for _ in range(3):
-        await get(session)
-        assert await evictor.evict(WEB) == Accepted()
-    assert staging.checks == 2
-    assert session.cluster.uid == staging.uid
-    counted = exposed(session)
-    assert counted['api_requests_total{code="200",method="GET"}'] == 4 + staging.checks
+async def test_a_connection_is_asked_again_after_a_second_and_those_for_evictions_at_a_doubt(
+    kubeconfig: Callable[..., Path], address: Address, staging: NamedCluster
+) -> None:
+    clock = ManualClock()
+    options = KubeConfigOptions(kubeconfig=str(kubeconfig(address.url)))
+    async with open_session(options, cluster=ClusterGuard(clock=clock.now)) as session:
+        evictor = ApiEvictor(session)
+
+        async def checks(wait_s: float) -> int:
+            """Return how often the server is asked when both ways are used after this time."""
+            clock.advance(wait_s)
+            before = staging.checks
+            await get(session)
+            await get(session)
+            assert await evictor.evict(WEB) == Accepted()
+            return staging.checks - before
+
+        assert await checks(0) == 1  # the eviction takes the connection over
+        assert await checks(0) == 1
+        assert await checks(1) == 0
+        assert await checks(0.1) == 1
+        session.cluster.doubt()
+        assert await checks(0) == 1  # both use the one that was asked
+        assert session.cluster.uid == staging.uid
+        counted = exposed(session)
+        assert counted['api_requests_total{code="200",method="GET"}'] == 10 + staging.checks
 
 
 async def test_the_question_says_who_asks(session: Session, staging: NamedCluster) -> None:
@@ -277,7 +294,25 @@ async def ticking(
         yield session, advance
 
 
-async def test_a_proxy_that_leads_elsewhere_without_a_word_is_found_out_within_ten_seconds(
+@pytest.mark.parametrize("way", WAYS[:-1])
+async def test_a_proxy_that_leads_elsewhere_without_a_word_is_found_out_by_the_next_request(
+    way: Callable[[Session], Awaitable[None]],
+    kubeconfig: Callable[..., Path],
+    staging: NamedCluster,
+    prod: NamedCluster,
+) -> None:
+    clock = ManualClock()
+    async with ProxyAddress(staging).open() as proxy:
+        options = KubeConfigOptions(kubeconfig=str(kubeconfig(proxy.url)))
+        async with open_session(options, cluster=ClusterGuard(clock=clock.now)) as session:
+            await get(session)
+            proxy.cluster = prod
+            clock.advance(1.1)
+            await refusal(session, ANOTHER, way)
+    assert prod.real_requests == []
+
+
+async def test_a_proxy_that_leads_elsewhere_without_a_word_is_found_out_within_five_seconds(
     kubeconfig: Callable[..., Path],
     clock: ManualClock,
     staging: NamedCluster,
@@ -289,7 +324,7 @@ async def test_a_proxy_that_leads_elsewhere_without_a_word_is_found_out_within_t
     ):
         assert await ApiEvictor(session).evict(WEB) == Accepted()
         proxy.cluster = prod
-        await advance(10)
+        await advance(5)
         await session.cluster.faulted.wait()
         assert prod.real_requests == []
         await refusal(session, ANOTHER)
@@ -318,13 +353,13 @@ async def test_the_connection_that_was_asked_is_ready_for_an_eviction_at_once(
 ) -> None:
     async with ticking(kubeconfig(address.url), clock) as (session, advance):
         assert ApiEvictor(session).send_now(WEB) is None
-        await advance(10)
+        await advance(5)
         response = ApiEvictor(session).send_now(WEB)
         assert response is not None
         assert await response == Accepted()
         assert staging.real_requests == [EVICTION]
         assert len(staging.requests) == 3
-        await advance(30)
+        await advance(15)
         assert staging.checks == 5
 
 

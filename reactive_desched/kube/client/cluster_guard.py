@@ -5,10 +5,11 @@ balancer fails over, a cluster is made anew on the port of the one before it.
 """
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import Final
+from typing import Final, NamedTuple
 from weakref import WeakKeyDictionary
 
 import aiohttp
@@ -38,6 +39,9 @@ ONE_NAMESPACE: Final = {"fieldSelector": "metadata.name=kube-system", "limit": "
 
 _TARGET: Final = f"{NAMESPACES}?fieldSelector=metadata.name%3Dkube-system&limit=1"
 _MAX_BODY_BYTES: Final = 2**24
+FRESH_S: Final = 1.0
+"""A connection whose last answer is older is asked again before aiohttp sends a request on it."""
+
 _CONNECT_S: Final = 10.0
 _NO_LINE_CHARS: Final = ("\r", "\n", "\0")
 _OF_THE_BODY: Final = frozenset(
@@ -75,6 +79,13 @@ def read_cluster_uid(body: bytes | bytearray) -> str:
     return next((metadata.uid for metadata in named), "")
 
 
+class _Trust(NamedTuple):
+    """The doubts there had been when a connection was asked, and when it answered."""
+
+    generation: int
+    asked_at: float
+
+
 class ClusterGuard:
     """Holds a session to one cluster: the one that its first connection leads to.
 
@@ -82,9 +93,11 @@ class ClusterGuard:
     nothing can be compared. `fault` says that a connection led to another cluster: from then on,
     for the life of the process, nothing is sent. `on_unauthorized` is called for a 401.
     With `asks` False no connection is asked, as for a command that sends one request and ends.
+    `clock` is monotonic, in seconds.
     """
 
-    def __init__(self, *, asks: bool = True) -> None:
+    def __init__(self, *, asks: bool = True, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
         self.uid = ""
         self.fault = ""
         self.faulted = Latch()
@@ -94,7 +107,7 @@ class ClusterGuard:
         self._on_unauthorized: Callable[[], None] = lambda: None
         self._generation = self._confirmed = 0
         self._passed_unseen = False
-        self._trusted: WeakKeyDictionary[ResponseHandler, int] = WeakKeyDictionary()
+        self._trusted: WeakKeyDictionary[ResponseHandler, _Trust] = WeakKeyDictionary()
 
     def attach(self, server: Callable[[], str], on_unauthorized: Callable[[], None]) -> None:
         """Set how the server's address is read, and what is called for a 401."""
@@ -114,11 +127,17 @@ class ClusterGuard:
         if not self.asks:
             return True
         protocol = connection.protocol
-        return (
-            not self.fault
-            and protocol is not None
-            and self._trusted.get(protocol) == self._generation
-        )
+        trust = None if protocol is None else self._trusted.get(protocol)
+        return trust is not None and trust.generation == self._generation and not self.fault
+
+    def trusts_now(self, connection: Connection) -> bool:
+        """Say whether a connection is trusted, and was asked within a second.
+
+        Of one address a proxy may lead each request elsewhere.
+        """
+        if not (self.asks and self.trusts(connection)):
+            return not self.asks
+        return self._clock() - self._trusted[protocol_of(connection)].asked_at <= FRESH_S
 
     def was_asked(self, connection: Connection) -> bool:
         """Say whether a connection was asked before, also before the last doubt."""
@@ -147,9 +166,8 @@ class ClusterGuard:
 
     def trust(self, connection: Connection, generation: int | None = None) -> None:
         """Let a connection carry requests until the next doubt."""
-        self._trusted[protocol_of(connection)] = (
-            self._generation if generation is None else generation
-        )
+        trusted = self._generation if generation is None else generation
+        self._trusted[protocol_of(connection)] = _Trust(trusted, self._clock())
 
     def confirm(self, response: ApiResponse) -> None:
         """Compare the cluster of a list of namespaces; raises ClusterNotConfirmed.
@@ -229,7 +247,7 @@ class GuardedConnector(aiohttp.TCPConnector):
             if self._guard.fault:
                 raise ClusterNotConfirmed(self._guard.fault)
             connection = await super().connect(req, traces, timeout)
-            if self._guard.trusts(connection):
+            if self._guard.trusts_now(connection):
                 return connection
             was_asked = self._guard.was_asked(connection)
             try:

@@ -62,8 +62,10 @@ _MAX_ERROR_BODY_BYTES = 2**16
 _MAX_CONNECTIONS = 100
 _KEEPALIVE_S = 30.0
 _DATES = 16
-_CONFIRM_EVERY_S, _CONFIRM_IN_DOUBT_EVERY_S = 10.0, 1.0
-_OF_A_PROXY = frozenset({HTTPStatus.BAD_GATEWAY, HTTPStatus.GATEWAY_TIMEOUT})
+_CONFIRM_EVERY_S, _CONFIRM_IN_DOUBT_EVERY_S = 5.0, 1.0
+_OF_A_PROXY = frozenset(
+    {HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT}
+)
 
 
 class RequestLimits(Struct, frozen=True, gc=False):
@@ -367,7 +369,7 @@ class Session:
         """
         if response.status == HTTPStatus.UNAUTHORIZED:
             self.credentials.invalidate()
-        elif response.status in _OF_A_PROXY:
+        elif response.status in _OF_A_PROXY and not response.error.reason:
             self.cluster.doubt()
 
     async def _send(self, call: "_Request") -> aiohttp.ClientResponse:
@@ -414,7 +416,7 @@ async def open_session(
 ) -> AsyncIterator[Session]:
     """Find the cluster, read the credentials and keep a connection pool for the block.
 
-    With `cluster` each connection is asked to which cluster it leads, one of them every ten
+    With `cluster` each connection is asked to which cluster it leads, one of them every five
     seconds. Raises ConfigError when no configuration is found. Without a request it opens none.
     """
     clock = clock or SystemClock()
@@ -439,7 +441,7 @@ async def open_session(
 
 
 async def _confirm_forever(session: Session, clock: Clock) -> None:
-    """Ask every ten seconds which cluster the server is, and soon after a connection broke.
+    """Ask every five seconds which cluster the server is, and soon after a connection broke.
 
     Another cluster ends it.
     """
