@@ -14,6 +14,7 @@ from bench.measure.commands import Command, serve_commands
 from bench.measure.live import RunningController, run_controller
 from bench.measure.loop import watch_loop_turns
 from bench.measure.machine import Stopwatch
+from bench.measure.soak import soak
 from bench.measure.target import Target
 from reactive_desched.app.event_loop import loop_options
 
@@ -76,6 +77,7 @@ def commands(running: RunningController) -> dict[str, Command]:
         "resume": partial(reaction.after_outage, running),
         "storm": partial(reaction.during_event_storm, running),
         "relist": partial(reaction.during_relist, running),
+        "soak": partial(soak, running),
         "unrecorded": partial(reaction.react_unrecorded, running),
     }
 

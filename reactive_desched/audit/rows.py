@@ -2,18 +2,25 @@
 
 import sqlite3
 import zlib
+from collections import OrderedDict
 from datetime import UTC, datetime
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from reactive_desched.journal.summary import EventSummary, OwnerSummary
 from reactive_desched.primitives.decode_errors import DECODE_ERRORS
 
-MAX_CACHED: Final = 50_000
-"""So many texts, and so many subjects, are known by heart; then all of them are forgotten.
+MAX_TEXTS: Final = 20_000
+"""So many texts are known by heart, in 3 MB: names of nodes, namespaces, plugins and the like."""
 
-What is forgotten is stored once more: that costs a little room, and changes no answer.
+MAX_SUBJECTS: Final = 4_000
+MAX_CHAINS: Final = 4_000
+"""So many subjects are known by heart, in 3 MB, and so many chains of owners, in 4 MB; of more, the
+oldest are forgotten.
+
+The records of a case follow upon one another within seconds, and what came of its eviction within
+minutes. What was forgotten is stored once more: a hundred bytes on disk, and no other answer.
 """
 
 MAX_SQLITE_INT: Final = 2**63 - 1
@@ -31,11 +38,11 @@ class IndexedEvent(EventSummary, frozen=True, gc=False, kw_only=True):
 
 
 _decoder: Final = msgspec.json.Decoder(IndexedEvent)
-_Subject = tuple[str, str, str, str, str, str, tuple[OwnerSummary, ...]]
+_Subject = tuple[str, str, int, int, int, int]
 _Row = tuple[int, int, int, int, int, int, int, int, int, int]
 
 
-_NO_SUBJECT: Final = ("", "", "", "", "", ())
+_NO_SUBJECT: Final[_Subject] = ("", "", 0, 0, 0, 0)
 """What records of the controller's own are about: their subject has the number 0."""
 
 
@@ -95,9 +102,9 @@ class RowBatch:
 
     def __init__(self, last: LastIds) -> None:
         self._last_record, self._last_subject, self._last_chain, self._last_text = last
-        self._text_ids: dict[str, int] = {"": 0}
-        self._subject_ids: dict[str, tuple[_Subject, int]] = {}
-        self._chain_ids: dict[tuple[OwnerSummary, ...], int] = {(): 0}
+        self._text_ids: OrderedDict[str, int] = OrderedDict()
+        self._subject_ids: OrderedDict[str, tuple[_Subject, int]] = OrderedDict()
+        self._chain_ids: OrderedDict[tuple[OwnerSummary, ...], int] = OrderedDict()
         self._new_texts: list[tuple[int, str]] = []
         self._new_subjects: list[tuple[int, str, str, str, int, int, int, int]] = []
         self._new_owners: list[tuple[str, int]] = []
@@ -110,9 +117,9 @@ class RowBatch:
 
     def clear_cache(self) -> None:
         """Trust nothing that was stored before: it may have been removed."""
-        self._text_ids = {"": 0}
+        self._text_ids.clear()
         self._subject_ids.clear()
-        self._chain_ids = {(): 0}
+        self._chain_ids.clear()
 
     def add(self, event: IndexedEvent, start: int, length: int) -> int:
         """Add the row of a record that begins at this byte; return its time."""
@@ -146,10 +153,13 @@ class RowBatch:
         )
         for stored in (self._new_texts, self._new_owners, self._new_subjects, self._records):
             stored.clear()
-        if max(len(self._text_ids), len(self._subject_ids), len(self._chain_ids)) > MAX_CACHED:
-            self.clear_cache()
+        _forget_oldest(self._text_ids, MAX_TEXTS)
+        _forget_oldest(self._subject_ids, MAX_SUBJECTS)
+        _forget_oldest(self._chain_ids, MAX_CHAINS)
 
     def _text_id(self, text: str) -> int:
+        if not text:
+            return 0
         text_id = self._text_ids.get(text)
         if text_id is None:
             self._last_text += 1
@@ -160,21 +170,21 @@ class RowBatch:
     def _subject_id(self, event: IndexedEvent) -> int:
         who = event.data.who
         correlation, plugin = event.correlationid, event.data.why.plugin
-        subject = (correlation, who.uid, who.name, who.namespace, who.node, plugin, who.owners)
-        if subject[1:] == _NO_SUBJECT:
+        text_ids = self._text_id(who.namespace), self._text_id(who.node), self._text_id(plugin)
+        subject = (who.uid, who.name, *text_ids, self._chain_id(who.owners))
+        if subject == _NO_SUBJECT:
             return 0
         known = self._subject_ids.get(correlation)
         if known is not None and known[0] == subject:
             return known[1]
         self._last_subject += 1
         self._subject_ids[correlation] = subject, self._last_subject
-        text_ids = self._text_id(who.namespace), self._text_id(who.node), self._text_id(plugin)
-        self._new_subjects.append(
-            (self._last_subject, *subject[:3], *text_ids, self._chain_id(who.owners))
-        )
+        self._new_subjects.append((self._last_subject, correlation, *subject))
         return self._last_subject
 
     def _chain_id(self, owners: tuple[OwnerSummary, ...]) -> int:
+        if not owners:
+            return 0
         chain_id = self._chain_ids.get(owners)
         if chain_id is None:
             self._last_chain += 1
@@ -183,3 +193,8 @@ class RowBatch:
                 names = one.name, f"{one.kind}/{one.name}", one.uid
                 self._new_owners += [(name, chain_id) for name in names]
         return chain_id
+
+
+def _forget_oldest(known: OrderedDict[Any, Any], limit: int) -> None:  # Any: of any keys and values
+    while len(known) > limit:
+        known.popitem(last=False)

@@ -11,10 +11,10 @@ from reactive_desched.model.outcomes import CANCELLED, PDB_REFUSED, Outcome
 from reactive_desched.policy.controller_settings import RetrySettings
 from reactive_desched.telemetry.metrics import Metric, gauge
 
-MAX_BACKOFF_ENTRIES = 50_000
+MAX_BACKOFF_ENTRIES = 20_000
 
 BACKOFF_PODS = gauge(
-    "backoff_pods", "Pods whose failed evictions are remembered: at most 50,000, then the latest."
+    "backoff_pods", "Pods whose failed evictions are remembered: at most 20,000, then the latest."
 )
 
 
@@ -32,7 +32,7 @@ class PodBackoff:
     Each wait is shorter by up to the share `retry.jitter` of it, by the pod's uid and the number
     of failures: pods that were refused together do not try again together.
 
-    A pod that had rest for the longest wait starts over from the first. 50,000 pods are
+    A pod that had rest for the longest wait starts over from the first. 20,000 pods are
     remembered; at the bound the one whose failure is oldest starts over, too.
     """
 

@@ -37,12 +37,18 @@ class ResourceEventHandler(ReflectorStore[ClusterObject]):
         self._controller = controller
         self._state = controller.state
         self._store = controller.state.store_of(self._kind.record)
+        self._get = controller.state.store(self._kind.record).get
         self._readiness = controller.readiness
         self._worker = worker
         self._observer = observer
         self._listed: defaultdict[str, set[str]] | None = None  # keys by their last characters
         self._is_listed = False
         self._is_denied = False
+
+    def reuse(self, obj: ClusterObject, /) -> ClusterObject:
+        """Return the object of the state where it equals this one of a new list."""
+        held = self._get(obj.key)
+        return held if held is not None and held == obj else obj
 
     def upsert(self, obj: ClusterObject, /) -> None:
         """Apply an object that is new or has changed."""

@@ -5,25 +5,26 @@ belong to the same case.
 """
 
 from collections import OrderedDict
+from collections.abc import Callable
+from typing import Final
 
 from reactive_desched.model.accounts import DecisionContext
 from reactive_desched.model.migration_jobs import MIGRATION_PROFILE
 
-MAX_CASES = 50_000
-"""So many cases are remembered; of one that was forgotten, what follows begins another."""
-
-
-CaseKey = tuple[str, str, str]
-"""What makes it the same case: the pod's uid, the profile and the plugin."""
+MAX_PODS: Final = 20_000
+"""The cases of so many pods are remembered, in 9 MB; of those of a pod that was forgotten, what
+follows begins others, with a finding each."""
 
 
 class Case:
     """One story: its id, and how many decisions and eviction requests it had so far."""
 
-    __slots__ = ("attempts", "decisions", "id")
+    __slots__ = ("attempts", "decisions", "id", "plugin", "profile")
 
-    def __init__(self, id_: str) -> None:
+    def __init__(self, id_: str, profile: str, plugin: str) -> None:
         self.id = id_
+        self.profile = profile
+        self.plugin = plugin
         self.decisions = 0
         self.attempts = 0
 
@@ -52,57 +53,63 @@ class Case:
 
 
 class OpenCases:
-    """The open cases; of MAX_CASES the one not looked at for longest is forgotten."""
+    """The open cases by pod; of MAX_PODS pods the one not looked at for longest is forgotten.
+
+    Nearly every pod has one case, or one for each of a few plugins: a tuple, oldest first.
+    """
 
     def __init__(self) -> None:
-        self._cases: OrderedDict[CaseKey, Case] = OrderedDict()  # by when they were last looked at
-        self._latest: dict[tuple[str, str], CaseKey] = {}  # by the pod's uid, and the plugin
-        self._of_pod: dict[str, CaseKey] = {}  # the one opened last
+        self._by_pod: OrderedDict[str, tuple[Case, ...]] = OrderedDict()  # last looked at, last
+
+    def __len__(self) -> int:
+        return sum(map(len, self._by_pod.values()))
 
     def find(self, context: DecisionContext) -> Case | None:
         """Return the case this belongs to, if it is open."""
-        finding = context.finding
-        key = self._key_of(finding.pod.uid, context.profile, finding.plugin)
-        if (case := self._cases.get(key)) is not None:
-            self._cases.move_to_end(key)
+        uid = context.finding.pod.uid
+        case = self._find(uid, context.profile, context.finding.plugin)
+        if case is not None:
+            self._by_pod.move_to_end(uid)
         return case
 
     def latest_of(self, uid: str, plugin: str = "") -> Case | None:
         """Return the case of a pod that was opened last, of a plugin where one is named."""
-        key = self._latest.get((uid, plugin)) if plugin else self._of_pod.get(uid)
-        return None if key is None else self._cases.get(key)
+        cases = reversed(self._by_pod.get(uid, ()))
+        return next((case for case in cases if plugin in ("", case.plugin)), None)
 
     def open(self, context: DecisionContext, id_: str) -> Case:
         """Open a case."""
-        if len(self._cases) >= MAX_CASES:
-            oldest, _ = self._cases.popitem(last=False)
-            self._forget(oldest)
-        finding = context.finding
-        key = finding.pod.uid, context.profile, finding.plugin
-        self._latest[finding.pod.uid, finding.plugin] = self._of_pod[finding.pod.uid] = key
-        case = self._cases[key] = Case(id_)
+        uid = context.finding.pod.uid
+        case = Case(id_, context.profile, context.finding.plugin)
+        self._by_pod[uid] = (*self._by_pod.pop(uid, ()), case)
+        if len(self._by_pod) > MAX_PODS:
+            self._by_pod.popitem(last=False)
         return case
 
     def close(self, uid: str, profile: str, plugin: str) -> None:
         """The pod has left: what is found later is another case."""
-        key = self._key_of(uid, profile, plugin)
-        if self._cases.pop(key, None) is not None:
-            self._forget(key)
+        closed = self._find(uid, profile, plugin)
+        self._keep(uid, lambda case: case is not closed)
+        if profile == MIGRATION_PROFILE:
+            self._keep(uid, lambda case: case.plugin != plugin)
 
-    def close_latest(self, uid: str) -> None:
-        """The pod was ended by something else: its case that was opened last ends."""
-        if (key := self._of_pod.get(uid)) is not None:
-            del self._cases[key]
-            self._forget(key)
+    def close_all(self, uid: str) -> None:
+        """The pod is gone: every plugin's case of it ends."""
+        self._by_pod.pop(uid, None)
 
-    def _key_of(self, uid: str, profile: str, plugin: str) -> CaseKey:
-        """Return the key of a case; that of a job is the key of the plugin that had it made."""
-        key = uid, profile, plugin
-        return self._latest.get((uid, plugin), key) if profile == MIGRATION_PROFILE else key
+    def _find(self, uid: str, profile: str, plugin: str) -> Case | None:
+        """Return an open case; that of a job is the one of the plugin that had it made."""
+        if profile == MIGRATION_PROFILE:
+            return self.latest_of(uid, plugin)
+        for case in self._by_pod.get(uid, ()):
+            if case.plugin == plugin and case.profile == profile:
+                return case
+        return None
 
-    def _forget(self, key: CaseKey) -> None:
-        uid, _, plugin = key
-        if self._latest.get((uid, plugin)) == key:
-            del self._latest[uid, plugin]
-        if self._of_pod.get(uid) == key:
-            del self._of_pod[uid]
+    def _keep(self, uid: str, is_kept: Callable[[Case], bool]) -> None:
+        if (cases := self._by_pod.get(uid)) is None:
+            return
+        if kept := tuple(filter(is_kept, cases)):
+            self._by_pod[uid] = kept
+        else:
+            del self._by_pod[uid]

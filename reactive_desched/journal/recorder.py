@@ -430,7 +430,7 @@ class JournalRecorder:
         """
         pod = ended.pod
         case = self._cases.latest_of(pod.uid)
-        self._cases.close_latest(pod.uid)
+        self._cases.close_all(pod.uid)
         settings = self._disruptions()
         if not _is_asked_for(ended, settings.record):
             return
@@ -516,6 +516,7 @@ class JournalRecorder:
         if (event := self._outcomes.pop(intent_id, None)) is None:
             return
         ended: EvictionEnded = event.data
+        self._cases.close_all(ended.who.uid)
         data = EvictionFollowedUp(
             attempt=ended.attempt,
             follow_up=follow_up_payload(end),

@@ -15,9 +15,10 @@ from reactive_desched.journal.records import JournalRecord
 from reactive_desched.journal.segments import list_segments
 from reactive_desched.primitives.wakeup import Wakeup
 
-MEMORY_RECORDS: Final = 4096
-MEMORY_BYTES: Final = 8 << 20
-"""So many records, and so many bytes of them, are kept in memory; older ones are in the files."""
+MEMORY_RECORDS: Final = 1024
+MEMORY_BYTES: Final = 2 << 20
+"""So many records, and so many bytes of them, are kept in memory, and up to twice that before they
+are dropped; older ones are in the files. A follower that keeps up is behind by a few."""
 
 MAX_READ_BYTES: Final = 1 << 20
 """One reading gives so many bytes of records, and one record more at most."""

@@ -47,7 +47,6 @@ __all__ = [
 ]
 
 T = TypeVar("T")
-T_contra = TypeVar("T_contra", contravariant=True)
 Obj = TypeVar("Obj", bound=ClusterObject)
 W = TypeVar("W", bound=WireObject)
 
@@ -136,7 +135,7 @@ class Codec(Protocol[T]):
         ...
 
 
-class ReflectorStore(Protocol[T_contra]):
+class ReflectorStore(Protocol[T]):
     """Receives the objects of one reflector; every method is synchronous and quick.
 
     The objects are unsynced until the first `end_replace` and stale until the first
@@ -144,15 +143,22 @@ class ReflectorStore(Protocol[T_contra]):
     `begin_replace` and `end_replace`; such an object is not there afterwards.
     """
 
-    def upsert(self, obj: T_contra, /) -> None:
+    def reuse(self, obj: T, /) -> T:
+        """Return the object that the store holds where it equals this one of a new list.
+
+        A new list is staged beside the objects of the store: what did not change is there once.
+        """
+        ...
+
+    def upsert(self, obj: T, /) -> None:
         """Store an object that is new or has changed."""
         ...
 
-    def upsert_many(self, objs: Sequence[T_contra], /) -> None:
+    def upsert_many(self, objs: Sequence[T], /) -> None:
         """Store objects of a new list, after `begin_replace`."""
         ...
 
-    def remove(self, obj: T_contra, /) -> None:
+    def remove(self, obj: T, /) -> None:
         """Remove an object, given as it was last seen or as it was deleted."""
         ...
 

@@ -50,7 +50,7 @@ from reactive_desched.telemetry.metrics import Metric, gauge
 MAX_OWNERS: Final = 10_000
 """So many owners are remembered; of those above it the one not moved for longest is forgotten."""
 
-MAX_REPLACEMENTS: Final = 50_000
+MAX_REPLACEMENTS: Final = 20_000
 """So many replacements are remembered; beyond that the oldest is forgotten."""
 
 MAX_MOVES_LISTED: Final = 10

@@ -1,7 +1,6 @@
 """One evicted pod and the pod that takes its place."""
 
-from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from reactive_desched.model.findings import Finding
@@ -80,7 +79,7 @@ class Move:
         self.scheduled_at: float | None = None
         self.ready_at: float | None = None
         self.finding_holds = False
-        self.passed_over: deque[PodKey] = deque(maxlen=MAX_PASSED_OVER)
+        self.passed_over: tuple[PodKey, ...] = ()
 
     def precedes(self, pod: Pod) -> bool:
         """Say whether a pod was created since the eviction may have happened."""
@@ -111,6 +110,10 @@ class Move:
     def miss_leaving(self) -> None:
         """Take in that the evicted pod was leaving or gone when this process began."""
         self.had_left = True
+
+    def pass_over(self, pods: Iterable[PodKey]) -> None:
+        """Take in that these pods of the controller came while the evicted pod was still there."""
+        self.passed_over = (*self.passed_over, *pods)[-MAX_PASSED_OVER:]
 
     def confirm_finding(self) -> None:
         """Take in that the plugin finds the same of the replacement."""

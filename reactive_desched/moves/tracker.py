@@ -331,7 +331,7 @@ class MoveTracker:
             if self._is_leaving(move):
                 self._replace(move, pod, now)
                 return
-            move.passed_over.append(pod.uid)
+            move.pass_over((pod.uid,))
 
     def _may_replace(self, move: Move, pod: Pod, *, is_new: bool) -> bool:
         """Say whether a pod came after the eviction of a move, and was not passed over."""
@@ -368,7 +368,7 @@ class MoveTracker:
         for move in reversed(moves):
             newest = [] if move.match_key is None else candidates.get(move.match_key, [])
             if not self._is_leaving(move):
-                move.passed_over.extend(pod.uid for pod in newest)
+                move.pass_over(pod.uid for pod in newest)
             elif (replacement := next(filter(move.precedes, newest), None)) is not None:
                 newest.remove(replacement)
                 self._replace(move, replacement, now)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from string import hexdigits
 
-import msgspec
+from msgspec.structs import replace
 
 from reactive_desched.model.changes import (
     Change,
@@ -71,10 +71,12 @@ class PodStore:
         old = pods.get(uid)
         if old is None:
             return [] if uid in self._tombstones else self._add(pod)
-        if 0 < pod.resource_version < old.resource_version:
+        if old is pod or 0 < pod.resource_version < old.resource_version:
             return []
+        if old.uid is not uid:  # the key of every index: a second text would stay beside it
+            pod = replace(pod, uid=old.uid, name=old.name)
         if old.spec is not pod.spec and old.spec == pod.spec:
-            pod = msgspec.structs.replace(pod, spec=old.spec)  # indexes compare by identity
+            pod = replace(pod, spec=old.spec)  # indexes compare by identity
         pods[uid] = pod
         if not _is_same_to_indexes(old, pod):
             return self._replace(old, pod)

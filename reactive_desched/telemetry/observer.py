@@ -103,7 +103,7 @@ _NEVER: Final = float("inf")
 MAX_CAUSES: Final = 100
 """So many causes of disruptions are counted apart; Kubernetes has a handful."""
 
-MAX_LOGGED: Final = 20_000
+MAX_LOGGED: Final = 10_000
 """The log remembers so many findings with the decisions that were logged; of further ones, the
 finding that was decided on longest ago is forgotten, and its next decision is logged again."""
 

@@ -36,13 +36,16 @@ def test_of_many_journals_that_cannot_be_written_to_the_last_used_have_an_index(
 def test_an_index_that_caches_nothing_answers_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rows, "MAX_CACHED", 1)
+    for bound in ("MAX_TEXTS", "MAX_SUBJECTS", "MAX_CHAINS"):
+        monkeypatch.setattr(rows, bound, 0)
     entries = write_journal(tmp_path, some_events(60), per_segment=20)
     index = AuditIndex.open(tmp_path, tmp_path / "index.sqlite")
     index.index_all()
 
-    assert index._row_batch._text_ids == {"": 0}
-    assert not index._row_batch._subject_ids
+    batch = index._row_batch
+    assert not batch._text_ids
+    assert not batch._subject_ids
+    assert not batch._chain_ids
     catalogue = IndexCatalogue(tmp_path, None, index)
     assert list(catalogue.fetch(catalogue.find(RecordQuery()))) == entries
     catalogue.close()

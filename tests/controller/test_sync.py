@@ -1,6 +1,7 @@
 from collections.abc import Sequence
 
 import pytest
+from msgspec.structs import replace
 
 from reactive_desched.controller.asked_kinds import asked_kinds
 from reactive_desched.controller.controller import Controller
@@ -22,6 +23,7 @@ from reactive_desched.model.objects import (
     Job,
     OwnerReference,
     PersistentVolumeClaim,
+    Pod,
     PriorityClass,
     ReplicaSet,
 )
@@ -422,3 +424,39 @@ def test_that_measured_use_is_missing_is_reported_where_a_plugin_reads_it() -> N
     bench.state.index(NodeLoads, make_rule({}, {}, {}, {}))
     bench.handlers["nodemetrics"].mark_denied("404")
     assert bench.missing == [("nodemetrics", "404")]
+
+
+def test_an_object_of_a_new_list_that_did_not_change_is_held_once() -> None:
+    bench = Bench()
+    pods, first, web = bench.handlers["pods"], pod("web", on="n1"), pod("api", on="n1")
+    for each in (first, web):
+        pods.upsert(each)
+
+    listed = pods.reuse(copied(first))
+
+    assert listed is bench.state.pods.get(first.uid)
+    changed = replace(copied(web), resource_version=web.resource_version + 1)
+    assert pods.reuse(changed) is changed
+    new = pod("new", on="n1")
+    assert pods.reuse(new) is new
+    assert bench.nodes.reuse(node("n9")) == node("n9")
+
+
+def test_a_pod_that_changed_keeps_the_text_of_its_uid_which_is_the_key_of_indexes() -> None:
+    bench = Bench()
+    first = pod("web", on="n1", version=1)
+    bench.handlers["pods"].upsert(first)
+    uid, name = first.uid, first.name
+
+    bench.handlers["pods"].upsert(replace(copied(first), resource_version=2))
+
+    held = bench.state.pods.get(uid)
+    assert held is not None
+    assert held.resource_version == 2
+    assert held.uid is uid
+    assert held.name is name
+
+
+def copied(it: Pod) -> Pod:
+    """Return an equal pod whose texts are other ones, as one that is read again has them."""
+    return replace(it, uid=it.uid.encode().decode(), name=it.name.encode().decode())

@@ -19,7 +19,7 @@ def about(uid: str, profile: str = "nightly", plugin: str = "PodLifeTime") -> De
 def test_of_too_many_cases_the_least_recently_used_is_forgotten(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(module, "MAX_CASES", 2)
+    monkeypatch.setattr(module, "MAX_PODS", 2)
     cases = OpenCases()
     first = cases.open(about("u1"), "case-1")
     cases.open(about("u2"), "case-2")
@@ -54,3 +54,29 @@ def test_the_job_that_a_finding_had_made_is_of_its_case() -> None:
     assert cases.find(about("u1", MIGRATION_PROFILE)) is None
     of_job = cases.open(about("u1", MIGRATION_PROFILE), "case-2")
     assert cases.find(about("u1", MIGRATION_PROFILE)) is of_job
+
+
+def test_when_a_pod_is_gone_the_cases_of_every_plugin_end() -> None:
+    cases = OpenCases()
+    cases.open(about("u1"), "case-1")
+    cases.open(about("u1", plugin="RemoveFailedPods"), "case-2")
+    kept = cases.open(about("u2"), "case-3")
+
+    assert cases.latest_of("u1").id == "case-2"  # type: ignore[union-attr]  # it is open
+    cases.close_all("u1")
+
+    assert cases.latest_of("u1") is None
+    assert cases.find(about("u1")) is None
+    assert cases.find(about("u2")) is kept
+    assert len(cases) == 1
+
+
+def test_when_a_case_of_a_pod_ends_those_of_other_plugins_stay_open() -> None:
+    cases = OpenCases()
+    cases.open(about("u1"), "case-1")
+    other = cases.open(about("u1", plugin="RemoveFailedPods"), "case-2")
+
+    cases.close("u1", "nightly", "PodLifeTime")
+
+    assert cases.find(about("u1")) is None
+    assert cases.find(about("u1", plugin="RemoveFailedPods")) is other

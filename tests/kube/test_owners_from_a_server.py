@@ -76,7 +76,10 @@ async def test_chains_follow_what_a_server_lists_and_watches_show(
     state, pauses = flow.controller.state, flow.readiness.pauses
     codec = make_codecs(InternTables()).replica_sets
     reflector: Reflector[ReplicaSet] = Reflector(
-        session, codec, flow.handlers[REPLICA_SETS], settings=ReflectorSettings(streaming=streaming)
+        session,
+        codec,
+        flow.handlers[REPLICA_SETS],  # type: ignore[arg-type]  # of one kind
+        settings=ReflectorSettings(streaming=streaming),
     )
     async with anyio.create_task_group() as beside:
         beside.start_soon(reflector.run)

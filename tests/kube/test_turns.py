@@ -15,7 +15,13 @@ from reactive_desched.errors import Malformed
 from reactive_desched.kube.client.responses import ApiResponse
 from reactive_desched.kube.client.session import Session, WatchStream, read_body
 from reactive_desched.kube.codec import ListPage, WatchEvent
-from reactive_desched.kube.watch.initial_list import Lister, ListResult, ListSettings
+from reactive_desched.kube.watch.initial_list import (
+    Deleted,
+    InitialList,
+    Lister,
+    ListResult,
+    ListSettings,
+)
 from reactive_desched.kube.watch.resume import StopReason, WatchEnd
 from reactive_desched.kube.watch.watcher import WatchEventHandler, WatchReader
 from reactive_desched.kube.watch.yielding import Yielder, YieldPolicy
@@ -236,3 +242,35 @@ async def test_a_page_of_which_something_is_kept_stays_as_it_was(
 
     assert len({body for _, body in seen if body}) == 5
     assert all(kept == body for kept, body in seen)
+
+
+async def test_what_a_page_has_unchanged_is_staged_as_the_store_has_it(
+    api: ScriptedApi, session: Session, clock: ManualClock
+) -> None:
+    api.put("a", "1")
+    api.put("b", "2")
+    held = FakeObject("a", "1")
+
+    lister = Lister(
+        session, FakeCodec(), unexpected, clock, lambda obj: held if obj == held else obj
+    )
+    settings = ListSettings(page_size=1, yield_policy=YieldPolicy(steps_per_slice=1))
+    listed = await lister.list_all(settings)
+
+    assert isinstance(listed, ListResult)
+    assert listed.items == [held, FakeObject("b", "2")]
+    assert listed.items[0] is held
+
+
+def test_what_a_streaming_list_has_unchanged_is_staged_as_the_store_has_it() -> None:
+    held = FakeObject("a", "1")
+    staged: InitialList[FakeObject] = InitialList(
+        "/things", lambda obj: held if obj == held else obj
+    )
+
+    staged.apply(WatchEvent("ADDED", FakeObject("a", "1"), "7"))
+    staged.apply(WatchEvent("ADDED", FakeObject("b", "2"), "8"))
+    staged.apply(WatchEvent("DELETED", FakeObject("a", "1"), "9"))
+
+    assert staged.changes == [held, FakeObject("b", "2"), Deleted(held)]
+    assert staged.changes[0] is held

@@ -110,6 +110,10 @@ class RecordingEventHandler:
         self.unreadable: list[str] = []
         self._listed_names: set[str] | None = None
 
+    def reuse(self, obj: FakeObject, /) -> FakeObject:
+        """Return the object as it is."""
+        return obj
+
     def upsert(self, obj: FakeObject, /) -> None:
         """Take an object."""
         self.objects[obj.name] = obj.value

@@ -1,7 +1,8 @@
 """Reads all objects of a resource: in pages, or as the initial events of a watch.
 
 Either way the objects are staged in memory: the store keeps its objects until the new list is
-complete, and a list that breaks off changes nothing.
+complete, and a list that breaks off changes nothing. What has not changed since is not staged
+again: `reuse` returns the object that the store has.
 """
 
 from collections.abc import Callable
@@ -30,6 +31,10 @@ from reactive_desched.kube.watch.yielding import Yielder, YieldPolicy
 __all__ = ["Deleted", "InitialList", "ListResult", "ListSettings", "Lister", "list_once"]
 
 T = TypeVar("T")
+
+
+def _as_it_is(obj: T) -> T:
+    return obj
 
 
 # --- in pages -----------------------------------------------------------------------------------
@@ -86,11 +91,13 @@ class Lister(Generic[T]):
         codec: Codec[T],
         on_malformed: Callable[[Malformed], None],
         clock: Clock,
+        reuse: Callable[[T], T] = _as_it_is,
     ) -> None:
         self._session = session
         self._codec = codec
         self._on_malformed = on_malformed
         self._clock = clock
+        self._reuse = reuse
 
     async def list_all(self, settings: ListSettings) -> ListResult[T] | WatchEnd:
         """Read every page, or return why the list broke off."""
@@ -155,12 +162,12 @@ class Lister(Generic[T]):
         return page
 
     async def _decode(self, page: ListPage, into: list[T], yield_policy: YieldPolicy) -> None:
-        yielder = Yielder(self._clock, yield_policy)
+        yielder, reuse = Yielder(self._clock, yield_policy), self._reuse
         for obj in self._codec.decode_page(page):
             if isinstance(obj, Malformed):
                 self._on_malformed(obj)
             else:
-                into.append(obj)
+                into.append(reuse(obj))
             if yielder.slice_over():
                 await yielder.yield_now()
 
@@ -220,16 +227,17 @@ class InitialList(WatchEventHandler[T]):
     `sendInitialEvents`: its events may be incomplete, so they count as rejected.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, reuse: Callable[[T], T] = _as_it_is) -> None:
         self.changes: list[T | Deleted[T]] = []
         self.resource_version = ""
         self._path = path
+        self._reuse = reuse
 
     def apply(self, event: WatchEvent[T]) -> WatchEnd | None:
         """Stage one event; the final bookmark returns INITIAL_EVENTS_DONE."""
         if event.object is not None:
             deleted = event.type == "DELETED"
-            self.changes.append(Deleted(event.object) if deleted else event.object)
+            self.changes.append(Deleted(event.object) if deleted else self._reuse(event.object))
             return None
         if event.type == "ERROR":
             return end_from_status(event.status, f"streaming list {self._path}")

@@ -129,7 +129,7 @@ class Reflector(WatchEventHandler[T]):
         self._outage_backoff = ExponentialBackoff(self._rng, self._settings.backoff)
         self._answer_backoff = ExponentialBackoff(self._rng, self._settings.backoff)
         self._relist_backoff = ExponentialBackoff(self._rng, self._settings.backoff)
-        self._lister = Lister(session, codec, self._on_malformed, self._clock)
+        self._lister = Lister(session, codec, self._on_malformed, self._clock, store.reuse)
         self._epoch = epoch or Epoch()
         self._watch_epoch = self._epoch.number
         self._reader = WatchReader(codec, self._on_malformed, self._clock, self._epoch)
@@ -209,7 +209,7 @@ class Reflector(WatchEventHandler[T]):
     async def _stream_list_and_watch(self) -> WatchEnd:
         """Read the initial events of a streaming list, replace the store, and read on."""
         self._begin_list()
-        initial_list: InitialList[T] = InitialList(self._path)
+        initial_list: InitialList[T] = InitialList(self._path, self._store.reuse)
         initial = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
         try:
             async with self._open_watch(self._watch_params() | initial) as reply:

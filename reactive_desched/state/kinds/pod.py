@@ -154,7 +154,11 @@ class PodReader:
         return self._pod(
             metadata,
             status,
-            self._text(metadata.namespace) or self._intern(metadata.namespace),
+            (
+                self._text(metadata.namespace) or self._intern(metadata.namespace),
+                metadata.name,
+                metadata.uid,
+            ),
             self._text(spec.node_name) or self._intern(spec.node_name),
             self._specs.spec(spec, has_local_storage=has_local_storage),
             claims,
@@ -194,7 +198,7 @@ class PodReader:
         pod = self._pod(
             metadata,
             status,
-            known.namespace,
+            (known.namespace, known.name, known.uid),  # indexes have the known uid as their key
             known.node,
             known.spec,
             known.pvc_names,
@@ -207,7 +211,7 @@ class PodReader:
         self,
         metadata: PodMetadata,
         status: WirePodStatus,
-        namespace: str,
+        names: tuple[str, str, str],
         node: str,
         spec: PodSpec,
         pvc_names: tuple[str, ...],
@@ -218,9 +222,9 @@ class PodReader:
         created_s = epoch_seconds(metadata.creation_timestamp) or 0
         started, deleted = status.start_time, metadata.deletion_timestamp
         return Pod(  # in the order of its fields: msgspec takes three times as long for keywords
-            namespace,
-            metadata.name,
-            metadata.uid,
+            names[0],
+            names[1],
+            names[2],
             parse_resource_version(metadata.resource_version),
             node,
             self._labels(bytes(metadata.labels))

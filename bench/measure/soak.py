@@ -1,0 +1,73 @@
+"""What a controller takes that runs for a while: memory, descriptors and tasks under churn.
+
+Pods come where they may not stay and are evicted, others report their status, and now and then the
+list of all pods has expired and is read anew. What grows without end shows as a slope.
+"""
+
+import asyncio
+import gc
+import time
+from pathlib import Path
+from typing import Final
+
+from bench.measure.live import RunningController
+from bench.measure.machine import Stopwatch, rss_bytes
+from bench.measure.reaction import PODS
+
+PACE: Final = 22
+"""Evictions a second: far above what the default budgets allow a cluster for long."""
+
+STATUS_UPDATES: Final = 200
+"""Status updates a second beside them."""
+
+_ROUND_S: Final = 10.0
+_EVICTIONS_WITHIN_S: Final = 20.0
+
+Results = dict[str, object]
+
+
+async def soak(running: RunningController, minutes: float, relists: int = 2) -> Results:
+    """Keep the controller busy for so many minutes; return samples, one for each round.
+
+    The list of pods expires `relists` times, at equal distances.
+    """
+    samples, relisted, began = [_sample(0.0)], list[float](), time.monotonic()
+    evicted, watch = 0, Stopwatch()
+    due = [60 * minutes * (turn + 1) / (relists + 1) for turn in range(relists)]
+    while (now := time.monotonic() - began) < 60 * minutes:
+        if due and now >= due[0]:
+            due.pop(0)
+            relisted.append(round(now, 1))
+            await running.director.expire_watches(PODS)
+        evicted += await _churn(running)
+        samples.append(_sample(time.monotonic() - began))
+    return {
+        "minutes": minutes,
+        "evicted": evicted,
+        "cpu_share": round(watch.cpu_s / watch.wall_s, 3),
+        "relisted_s": relisted,
+        "samples": samples,
+        "pods": len(running.controller.state.pods),
+    }
+
+
+async def _churn(running: RunningController) -> int:
+    """Send the events of one round, and delete what was evicted; return how many pods that were."""
+    director = running.director
+    await director.prepare("status", int(STATUS_UPDATES * _ROUND_S), "status")
+    expected = await director.prepare("bound", int(PACE * _ROUND_S))
+    await director.play(STATUS_UPDATES, "status")
+    await director.play(PACE)
+    await director.wait_for_evictions(expected, _EVICTIONS_WITHIN_S)
+    running.stamps.reset()
+    return await director.delete_evicted()
+
+
+def _sample(at_s: float) -> Results:
+    return {
+        "at_s": round(at_s, 1),
+        "rss_mb": round(rss_bytes() / 1e6, 2),
+        "descriptors": len(list(Path("/proc/self/fd").iterdir())),
+        "tasks": len(asyncio.all_tasks()),
+        "garbage": len(gc.garbage),
+    }
