@@ -157,3 +157,83 @@ def test_a_chart_that_includes_it_may_leave_it_out(helm: Helm, tmp_path: Path) -
 def test_a_release_that_nothing_can_leave_out_does_not_run_in_silence(helm: Helm) -> None:
     with pytest.raises(HelmError, match=r"reactive-desched\.enabled.*helm uninstall desched"):
         helm.template({"enabled": False}, "desched")
+
+
+def lets_out(objects: list[Object]) -> set[tuple[str, int]]:
+    """Return the ports that pods may connect to at any address; all rules are for our pods."""
+    (pod,) = pods(objects)
+    policies = [each["spec"] for each in objects if each["kind"] == "NetworkPolicy"]
+    limited = [each for each in policies if "Egress" in each["policyTypes"]]
+    assert all(matches(each["podSelector"], pod["metadata"]["labels"]) for each in limited)
+    rules = [rule for each in limited for rule in each["egress"] if "to" not in rule]
+    return {(each["protocol"], each["port"]) for rule in rules for each in rule["ports"]}
+
+
+USUAL = {("UDP", 53), ("TCP", 53), ("UDP", 5353), ("TCP", 5353), ("TCP", 443), ("TCP", 6443)}
+ADDRESSES: dict[str, tuple[Values, set[int]]] = {
+    "none": ({}, set()),
+    "brokers": (
+        {"settings": {"sinks": {"kafka": {"brokers": ["a.example:9093", "[fd00::1]:9094"]}}}},
+        {9093, 9094},
+    ),
+    "a webhook without a port": (
+        {"settings": {"sinks": {"webhook": {"url": "https://hooks.example/a:1/b"}}}},
+        set(),
+    ),
+    "a webhook": (
+        {"settings": {"sinks": {"webhook": {"url": "https://hooks.example:8443/x"}}}},
+        {8443},
+    ),
+    "Prometheus": (
+        {
+            "policy": {
+                "metricsProviders": [
+                    {"source": "Prometheus", "prometheus": {"url": "http://prometheus.svc:9090/p"}}
+                ]
+            }
+        },
+        {9090},
+    ),
+    "plain http": (
+        {
+            "policy": {
+                "metricsProviders": [
+                    {"source": "Prometheus", "prometheus": {"url": "http://prometheus.svc"}}
+                ]
+            }
+        },
+        {80},
+    ),
+    "a proxy": ({"env": [{"name": "HTTPS_PROXY", "value": "http://u:p@proxy:3128"}]}, {3128}),
+}
+
+
+@pytest.mark.parametrize(("values", "ports"), ADDRESSES.values(), ids=ADDRESSES)
+@pytest.mark.parametrize("kind", ["Deployment", "CronJob"])
+def test_egress_is_limited_to_names_the_api_server_and_the_addresses_that_are_set(
+    helm: Helm, values: Values, ports: set[int], kind: str
+) -> None:
+    limited: Values = {"kind": kind, "networkPolicy": {"egress": {"enabled": True}}}
+
+    assert lets_out(helm.template(values | limited)) == USUAL | {("TCP", each) for each in ports}
+    assert lets_out(helm.template(values | {"kind": kind})) == set()
+
+
+def test_more_of_egress_and_ingress_is_let_through_as_it_is_written(helm: Helm) -> None:
+    api_server = [{"ipBlock": {"cidr": "10.0.0.1/32"}}]
+    rule = {"to": [{"ipBlock": {"cidr": "10.9.0.0/16"}}]}
+    web = {"from": [{"podSelector": {"matchLabels": {"app": "web"}}}]}
+    egress = {
+        "enabled": True,
+        "apiServer": {"ports": [8443], "to": api_server},
+        "services": {"ports": [9092], "to": []},
+        "extra": [rule],
+    }
+    objects = helm.template({"networkPolicy": {"egress": egress, "extraIngress": [web]}})
+    rules = [each["spec"] for each in objects if each["kind"] == "NetworkPolicy"]
+
+    out = [each for spec in rules for each in spec.get("egress", ())]
+    assert {"ports": [{"protocol": "TCP", "port": 8443}], "to": api_server} in out
+    assert rule in out
+    assert ("TCP", 9092) in lets_out(objects)
+    assert web in [each for spec in rules for each in spec.get("ingress", ())]
