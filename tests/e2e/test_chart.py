@@ -789,17 +789,22 @@ def test_releases_of_one_name_in_two_namespaces_stand_side_by_side(
 
 
 @pytest.mark.parametrize(
-    "image",
-    [{}, {"tag": "9"}, {"digest": f"sha256:{'a' * 64}"}, {"repository": "registry.example/mine"}],
-    ids=["default", "tag", "digest", "registry"],
+    "values",
+    [
+        {},
+        {"image": {"tag": "9"}},
+        {"image": {"digest": f"sha256:{'a' * 64}"}},
+        {"image": {"repository": "registry.example/descheduler"}, "replicas": 3},
+    ],
+    ids=["default", "tag", "digest", "registry, three replicas"],
 )
 def test_what_is_printed_says_whether_a_registry_has_the_image_and_where_the_journal_is(
-    helm: Helm, control_plane: ControlPlane, golden: Golden, image: Values
+    helm: Helm, control_plane: ControlPlane, golden: Golden, values: Values
 ) -> None:
     said = helm.run(
         *("install", "notes", str(CHART), "-n", "chart", "--dry-run=server"),
         *("--kubeconfig", str(control_plane.admin_kubeconfig)),
-        values={"image": image},
+        values=values,
     )
 
     assert said.partition("NOTES:")[2].strip() == golden()
