@@ -47,7 +47,9 @@ class BalancePlugin(Plugin[SubjectT, ArgsT]):
       pod.
     - `decision.scope_exhausted`: no more evictions now from this scope. Go on with pods outside it;
       where its kind is "cluster" there are none, so return.
-    - neither: this pod stays for now. Go on with the next.
+    - `decision.turn`: the pod waits for one that leaves before it, in the row of this name, and
+      has its turn soon, as a rule. Where another pod would leave in its stead, wait for it.
+    - none of these: this pod stays for now. Go on with the next.
 
     Copy what you iterate over before the first finding: an evicted pod is removed from the cluster
     that the view shows before a sweep goes on, and the controller applies changes while a long

@@ -8,6 +8,7 @@ soft taints and preferred node affinity.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from math import frexp
 from operator import itemgetter
 from typing import Final
 
@@ -18,6 +19,7 @@ from reactive_desched.model.decisions import Decision, Refuse
 from reactive_desched.model.node_affinity import preferred_weight
 from reactive_desched.model.node_marks import is_being_emptied
 from reactive_desched.model.objects import HOSTNAME_LABEL, Node, Pod, controller_of
+from reactive_desched.model.pod_importance import STATEFUL_SET
 from reactive_desched.model.resources import PODS, ResourceList
 from reactive_desched.model.spread import soft_constraints
 from reactive_desched.model.taints import HARD_EFFECTS, PREFER_NO_SCHEDULE, untolerated
@@ -25,8 +27,6 @@ from reactive_desched.state.indexes.replica_places import ReplicaPlaces
 
 MAX_RIVALS: Final = 4
 """So many of the other nodes that give pods away are looked at for each pod."""
-
-_STATEFUL_SET: Final = "StatefulSet"
 
 
 class Landing:
@@ -43,49 +43,65 @@ class Landing:
         self._reserved = view.reserved_by_node()
         self._rivals = rivals[-MAX_RIVALS:]
         self._packs = packs
-        self._moved: Counter[tuple[str, str]] = Counter()
+        self._moved: dict[str, Counter[str]] = {}
+        self._waits: dict[str, str] = {}
+
+    def has_turn(self, decision: Decision, source: str) -> bool:
+        """Say whether a pod of a node counts as leaving, since its turn comes soon.
+
+        Pods that leave in its stead would be smaller ones, and more. Of the nodes with pods in one
+        row the first waits for it; the others are relieved by other pods meanwhile.
+        """
+        return bool(decision.turn) and self._waits.setdefault(decision.turn, source) == source
 
     def turn(self, pod: Pod, destinations: Mapping[str, object]) -> int:
         """Return how many pods of the same workload are on nodes that take pods by now."""
         if (uid := _controller_uid(pod)) is None:
             return 0
-        moved = sum(self._moved[uid, node] for node in destinations) if self._moved else 0
-        return moved + sum(n for node, n in self._places.of(uid).items() if node in destinations)
+        return sum(n for node, n in self._counts(uid).items() if node in destinations)
 
     def count_leaving(self, pod: Pod, to: str = "") -> None:
         """Count a pod that leaves its node, for another one where that is known."""
         if (uid := _controller_uid(pod)) is not None:
-            self._moved[uid, pod.node] -= 1
+            moved = self._moved.setdefault(uid, Counter())
+            moved[pod.node] -= 1
             if to:
-                self._moved[uid, to] += 1
+                moved[to] += 1
 
-    def pull_on(self, pod: Pod) -> "Pull | None":
+    def _counts(self, controller_uid: str) -> dict[str, int]:
+        """Count the pods of a controller on each node, as the plan has moved them."""
+        counts = dict(self._places.of(controller_uid))
+        for node, number in self._moved.get(controller_uid, {}).items():
+            counts[node] = counts.get(node, 0) + number
+        return counts
+
+    def pull_on(self, pod: Pod, full: Iterable[str] = ()) -> "Pull | None":
         """Return what pulls on the replacement of a pod; None for one that nothing pulls.
 
-        For the only pod of a workload that prefers no node the nodes differ by their room alone,
-        and the destinations have more of it.
+        `full` are nodes that it would overfill, and to which it may go all the same. For the only
+        pod of a workload that prefers no node the nodes differ by their room alone, and the
+        destinations have more of it.
         """
         if (uid := _controller_uid(pod)) is None:
             return None
-        there = self._places.of(uid)
+        there = self._counts(uid)
         affinity = pod.spec.node_affinity
         prefers = affinity is not None and bool(affinity.preferred)
         if len(there) == 1 and there.get(pod.node) == 1 and not prefers:
             return None
-        counts = {node: n + self._moved[uid, node] for node, n in there.items()}
-        counts[pod.node] = counts.get(pod.node, 1) - 1
-        pull = Pull(pod, counts, self._places, self._reserved, packs=self._packs)
-        pull.weigh_rivals(self._feasible(pod))
+        there[pod.node] = there.get(pod.node, 1) - 1
+        pull = Pull(pod, there, self._places, self._reserved, packs=self._packs)
+        pull.weigh_rivals(self._feasible(pod, (*self._rivals, *full)))
         return pull
 
-    def _feasible(self, pod: Pod) -> Iterable[str]:
-        """Yield the node of a pod and some others that give pods away, where it might land."""
+    def _feasible(self, pod: Pod, rivals: Iterable[str]) -> Iterable[str]:
+        """Yield the node of a pod and those of some others where its replacement might land."""
         if (own := self._places.node_info(pod.node)) is not None and _admits(own.node, pod):
             owner = controller_of(pod.owners)
-            waits = owner is not None and owner.kind == _STATEFUL_SET
+            waits = owner is not None and owner.kind == STATEFUL_SET
             if waits or _fits(own, pod):  # the others make it while the pod is still there
                 yield pod.node
-        for name in self._rivals:
+        for name in rivals:
             info = None if name == pod.node else self._places.node_info(name)
             if info is not None and _admits(info.node, pod) and _fits(info, pod):
                 yield name
@@ -191,7 +207,7 @@ def in_turn(
     landing: Landing,
     destinations: Mapping[str, object],
 ) -> list[Pod]:
-    """Return pods in their order, but of equal importance those of different workloads in turn.
+    """Return pods in their order, but those of equal `importance` by workloads in turn.
 
     A workload's pods on the destinations count: one of which a pod moved comes after the others.
     """
@@ -206,6 +222,14 @@ def in_turn(
     return [pod for _, pod in sorted(keyed, key=itemgetter(0))]
 
 
+def size_class(relief: float) -> int:
+    """Return a number that orders pods by how much they relieve a node, those that do most first.
+
+    It is the same for pods of about the same size: none is twice as large as another one.
+    """
+    return -frexp(relief)[1]
+
+
 def explain_return(pod: Pod) -> str:
     """Say why a pod stays whose replacement would come back."""
     return (
@@ -214,9 +238,14 @@ def explain_return(pod: Pod) -> str:
     )
 
 
+def explain_no_relief(pod: Pod, excess: Iterable[str]) -> str:
+    """Say why a pod stays that has no part in what its node uses too much."""
+    return f"to move it would not relieve {pod.node}: it uses no {' and no '.join(excess)}"
+
+
 def waits_or_leaves(decision: Decision) -> bool:
     """Say whether a pod leaves, or waits for its turn: it was not refused for its own sake."""
-    waits = not isinstance(decision, Refuse) or bool(decision.scope_exhausted)
+    waits = not isinstance(decision, Refuse) or bool(decision.scope_exhausted or decision.turn)
     return decision.pod_leaves or waits
 
 

@@ -7,7 +7,7 @@ from operator import add, sub
 from msgspec import Struct
 
 from reactive_desched.api.balance_plugin import Plan
-from reactive_desched.draining.landing import Landing, in_turn, waits_or_leaves
+from reactive_desched.draining.landing import Landing, in_turn, size_class, waits_or_leaves
 from reactive_desched.draining.load_args import LowNodeLoadArgs
 from reactive_desched.draining.load_pools import LoadPool, LoadView
 from reactive_desched.model.decisions import Decision
@@ -136,7 +136,7 @@ class LoadMoves:
                 return
             if min(self._room) <= 0:
                 return
-            if not self._view.evictable(pod):
+            if not (self._view.evictable(pod) and self._relieves(pod, source)):
                 continue
             places = self._with_room(pod, source) if needs_place else frozenset()
             if places and not is_trial and not (places := self._that_keep(pod, places)):
@@ -147,7 +147,7 @@ class LoadMoves:
             finding = self._finding(pod, source, places, is_trial=is_trial)
             decision = None if self._args.dry_run else (yield finding)
             candidates.note(decision)
-            if decision is None or decision.pod_leaves:
+            if decision is None or decision.pod_leaves or self._has_turn(decision, source):
                 self._leave(pod, source, place)
                 if is_trial:
                     return
@@ -162,6 +162,17 @@ class LoadMoves:
             self._add_to(place, pod, source)
             if self._landing is not None:
                 self._landing.count_leaving(pod, place.load.name)
+
+    def _relieves(self, pod: Pod, source: LoadedNode) -> bool:
+        """Say whether a pod uses something of what is used too much; koordinator never asks."""
+        measured = source.load.pods.get(str(pod))
+        if measured is None or self._landing is None:
+            return True
+        return any(r == PODS or measured.get(r, 0) for r in self._excess(source))
+
+    def _has_turn(self, decision: Decision, source: LoadedNode) -> bool:
+        """Say whether a pod counts as leaving, since its turn comes soon."""
+        return self._landing is not None and self._landing.has_turn(decision, source.load.name)
 
     def _that_keep(self, pod: Pod, places: frozenset[str]) -> frozenset[str]:
         """Return the places from which the pod's replacement would not rather come back."""
@@ -200,7 +211,13 @@ class LoadMoves:
             candidates = [pod for pod in candidates if self._is_placed(pod, source)]
         candidates.sort(key=partial(self._order, source, self._excess(source)))
         if self._landing is not None:
-            candidates = in_turn(candidates, eviction_order, self._landing, self._targets)
+            excess = self._excess(source)
+            candidates = in_turn(
+                candidates,
+                lambda pod: (*eviction_order(pod), size_class(self._relief(pod, source, excess))),
+                self._landing,
+                self._targets,
+            )
         return _Candidates(source, candidates, bool(leaving))
 
     def _is_placed(self, pod: Pod, source: LoadedNode) -> bool:
@@ -257,10 +274,12 @@ class LoadMoves:
         By what koordinator's labels and annotations say; then those whose use comes closest to what
         is used too much, those that were not measured last; then the youngest.
         """
-        measured = source.load.pods.get(str(pod))
-        relief = 0.0 if measured is None else _relief(measured, excess, self._pool.weights)
-        by_use = measured is None, -relief
+        by_use = str(pod) not in source.load.pods, -self._relief(pod, source, excess)
         return *eviction_order(pod), *by_use, -pod.created_s, pod.namespace, pod.name
+
+    def _relief(self, pod: Pod, source: LoadedNode, excess: ResourceList) -> float:
+        measured = source.load.pods.get(str(pod))
+        return 0.0 if measured is None else _relief(measured, excess, self._pool.weights)
 
     def _finding(
         self, pod: Pod, source: LoadedNode, places: frozenset[str], *, is_trial: bool

@@ -23,10 +23,21 @@ from msgspec.structs import replace
 from reactive_desched.api.balance_plugin import BalancePlugin, Plan, SweepFilters
 from reactive_desched.api.index import Cluster, Index
 from reactive_desched.api.plugin import ArgsT, View
-from reactive_desched.draining.landing import explain_return, waits_or_leaves
+from reactive_desched.draining.landing import (
+    explain_no_relief,
+    explain_return,
+    waits_or_leaves,
+)
 from reactive_desched.draining.node_table import PoolDestinations, blocking, node_table
 from reactive_desched.draining.obstacles import LEAVES_LATER, Kept, Obstacles
-from reactive_desched.draining.room import Admission, BookedRoom, SharedRoom, subtract
+from reactive_desched.draining.room import (
+    Admission,
+    BookedRoom,
+    SharedRoom,
+    excess_of,
+    relieves,
+    subtract,
+)
 from reactive_desched.model.changes import (
     Change,
     PodChange,
@@ -82,7 +93,7 @@ class _Source(Struct):
     @property
     def excess(self) -> ResourceList:
         """What is used above what is allowed, of the resources of which that is so."""
-        return {r: more for r, used in self.used.items() if (more := used - self.allowed[r]) > 0}
+        return excess_of(self.used, self.allowed)
 
     @property
     def may_try(self) -> bool:
@@ -200,8 +211,17 @@ class DrainingPlugin(BalancePlugin[str, ArgsT]):
         def kept(pod: Pod) -> Kept | None:
             if not self.may_leave(pod):
                 return Kept("left by the arguments", "the arguments leave the pod where it is")
-            if pool.used_by(pod) is None or (not rule.as_upstream and pool.came_later(pod)):
+            amounts = pool.used_by(pod)
+            if amounts is None or (not rule.as_upstream and pool.came_later(pod)):
                 return Kept("not measured yet", "what the pod uses is not measured yet")
+            source = None if rule.as_upstream else pool.sources().get(pod.node)
+            if source is not None:
+                allowed = pool.thresholds.allowed_on(source.node, source.used)
+                excess = excess_of(source.used, allowed)
+                if not relieves(amounts, excess):
+                    return Kept(
+                        "using none of what is used too much", explain_no_relief(pod, excess)
+                    )
             return None
 
         return Obstacles(
@@ -342,7 +362,7 @@ class DrainingPlugin(BalancePlugin[str, ArgsT]):
                 details=details,
             )
             source.note(decision)
-            if decision.pod_leaves:
+            if decision.pod_leaves or room.has_turn(decision, source.use.name):
                 left = None if left is None else left - 1
                 subtract(used, amounts)
                 room.take(pod, amounts)
@@ -363,6 +383,8 @@ class DrainingPlugin(BalancePlugin[str, ArgsT]):
         for pod in room.in_order(removable, source.excess):
             amounts = room.used_by(pod)
             if amounts is None or pod.namespace in source.spent_namespaces:
+                continue
+            if not room.relieves(amounts, source.excess):
                 continue
             if (admission := room.admits(pod, amounts)) is Admission.YES:
                 yield pod, amounts

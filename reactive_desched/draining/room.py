@@ -6,13 +6,14 @@ each pod a destination of its own, and subtracts the capacity that earlier plans
 
 from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum, auto
-from heapq import heappop, heappush
+from heapq import heappop, heappush, nsmallest
 from typing import Final
 
 from reactive_desched.api.plugin import View
-from reactive_desched.draining.landing import Landing, in_turn
+from reactive_desched.draining.landing import MAX_RIVALS, Landing, in_turn, size_class
+from reactive_desched.model.decisions import Decision
 from reactive_desched.model.objects import Pod
-from reactive_desched.model.pod_importance import pod_importance
+from reactive_desched.model.pod_importance import ordinal_of, pod_importance
 from reactive_desched.model.resources import ResourceList, add_resources, is_extended
 from reactive_desched.model.subjects import NodeSubject
 from reactive_desched.model.taints import Taint, Tolerations, untolerated
@@ -113,6 +114,16 @@ class SharedRoom:
             self._tolerated[tolerations] = found
         return found
 
+    def relieves(self, amounts: ResourceList, excess: ResourceList) -> bool:
+        """Say whether a pod that uses so much takes something away of what is used too much."""
+        del amounts, excess
+        return True
+
+    def has_turn(self, decision: Decision, source: str) -> bool:
+        """Say whether a pod of a source counts as leaving, since its turn comes soon."""
+        del decision, source
+        return False
+
     def take(self, pod: Pod, amounts: ResourceList) -> None:
         """Count a pod that moves; it is the one admitted last."""
         del pod
@@ -179,12 +190,24 @@ class BookedRoom(SharedRoom):
 
         Where there are very many, those alone are left out to which pods were moved before.
         """
-        full = frozenset(
-            name for name in self._near_full if not self._has_room(self._uses[name], self._amounts)
-        )
+        full = self._full()
         if (found := self._targets.get(full)) is None:
             found = self._targets[full] = self.pool.destination_names() - full
         return found
+
+    def _full(self) -> frozenset[str]:
+        """Name the nodes near their limits that the pod looked at last would overfill."""
+        return frozenset(
+            name for name in self._near_full if not self._has_room(self._uses[name], self._amounts)
+        )
+
+    def _emptiest_full(self) -> list[str]:
+        """Name those of them where it is most likely that the kube-scheduler overfills them."""
+
+        def fullness(name: str) -> tuple[float, str]:
+            return self._fullness.get(name, _fullness(self._uses[name].percent)), name
+
+        return nsmallest(MAX_RIVALS, self._full(), key=fullness)
 
     def begin(self, source: NodeUse) -> tuple[dict[str, int], list[Pod]]:
         """Return what is used of a source by the pods that stay, and these pods."""
@@ -209,13 +232,32 @@ class BookedRoom(SharedRoom):
         return None if self.pool.came_later(pod) else self.pool.used_by(pod)
 
     def in_order(self, pods: Iterable[Pod], excess: ResourceList) -> list[Pod]:
-        """Return the pods of a source, least important first, those of its workloads in turn.
+        """Return the pods of a source, least important first, of equals those that relieve it most.
 
-        Of equals those come first that use most of what is used too much: so few have to leave.
+        So few have to leave. Of pods about as large those of its workloads come in turn, and of a
+        StatefulSet those of the highest ordinals first.
         """
         importance = self._importance
-        ordered = sorted(pods, key=lambda pod: (-self._relief(pod, excess), *importance(pod)[-2:]))
-        return in_turn(ordered, lambda pod: importance(pod)[:-2], self._landing, self._uses)
+
+        def key(pod: Pod) -> tuple[float, str, int, str]:
+            *_, namespace, name = importance(pod)
+            return -self._relief(pod, excess), namespace, -ordinal_of(pod), name
+
+        ordered = sorted(pods, key=key)
+        return in_turn(
+            ordered,
+            lambda pod: (*importance(pod)[:-2], size_class(self._relief(pod, excess))),
+            self._landing,
+            self._uses,
+        )
+
+    def relieves(self, amounts: ResourceList, excess: ResourceList) -> bool:
+        """Say whether a pod that uses so much takes something away of what is used too much."""
+        return relieves(amounts, excess)
+
+    def has_turn(self, decision: Decision, source: str) -> bool:
+        """Say whether a pod of a source counts as leaving, since its turn comes soon."""
+        return self._landing.has_turn(decision, source)
 
     def _relief(self, pod: Pod, excess: ResourceList) -> float:
         """Return how much of the excess a pod takes away, of the resource of which it is most."""
@@ -231,7 +273,7 @@ class BookedRoom(SharedRoom):
             return Admission.NO
         tried: list[tuple[float, str]] = []
         self._admitted, self._amounts = "", amounts
-        second_best, pull = "", self._landing.pull_on(pod)
+        second_best, pull = "", self._landing.pull_on(pod, self._emptiest_full())
         while self._emptiest and len(tried) < MAX_TRIED and not self._admitted:
             fullness, name = heappop(self._emptiest)
             if (now := self._fullness.get(name, fullness)) != fullness:
@@ -286,6 +328,19 @@ def left_on(use: NodeUse, thresholds: Thresholds) -> dict[str, int]:
     """Return what a node has left below its limits; negative where it is above one."""
     allowed = thresholds.allowed_on(use.node, use.used)
     return {resource: allowed[resource] - amount for resource, amount in use.used.items()}
+
+
+def excess_of(used: ResourceList, allowed: ResourceList) -> dict[str, int]:
+    """Return what is used above what is allowed, of the resources of which that is so."""
+    return {r: more for r, amount in used.items() if (more := amount - allowed[r]) > 0}
+
+
+def relieves(amounts: ResourceList, excess: ResourceList) -> bool:
+    """Say whether a pod that uses so much takes something away of what is used too much.
+
+    Where no single pod is measured, or the node is not used too much, each does.
+    """
+    return not (amounts and excess) or any(amounts.get(resource, 0) for resource in excess)
 
 
 def tolerates(tolerations: Tolerations, taints: tuple[Taint, ...]) -> bool:

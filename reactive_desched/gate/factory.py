@@ -74,7 +74,7 @@ class GateFactory:
         self.memory = MoveMemory(view, config.controller.moves, self.node_fit)
         self.moves = MoveTracker(view, config, self.memory)
         self._moving_limits = MovingLimits(view, self.moves, self.memory, config.controller.moves)
-        self._workloads = Workloads(view, self._moving_of, clock)
+        self._workloads = Workloads(view, self._moving_of, clock, self._turn_within_s)
         self.evictor_rules = controller_rules(self._workloads.in_flight)
         self._guards = Guards(
             view,
@@ -159,6 +159,9 @@ class GateFactory:
 
     def _moving_of(self, owner_uid: str) -> int:
         return len(self.moves.moving.get(("owner", owner_uid), ()))
+
+    def _turn_within_s(self, owner_uid: str) -> float:
+        return self.moves.turn_within_s(("owner", owner_uid))
 
     def room_for_moves(self) -> list[Change]:
         """Return, once, a change for each full scope in which a move ended."""

@@ -4,7 +4,14 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final, Protocol
 
 from reactive_desched.api.index import Index
-from reactive_desched.model.decisions import Decision, Defer, Evict, GateReason, Refuse
+from reactive_desched.model.decisions import (
+    TURN_COMES_S,
+    Decision,
+    Defer,
+    Evict,
+    GateReason,
+    Refuse,
+)
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.history import PastEviction
 from reactive_desched.model.objects import Pod, PodKey
@@ -158,10 +165,12 @@ class Gate:
 
 
 def _rate_limited(finding: Finding, empty: "BucketEmpty", now: float) -> Defer:
+    comes_soon = empty.available_at <= now + TURN_COMES_S
     return RATE_LIMITED.defer(
         finding,
         empty.message(now),
         empty.available_at,
         scope_exhausted=_EXHAUSTED_FOR_PLUGINS[empty.scope],
         setting=f"budgets.{empty.scope}",
+        turn=empty.name if empty.scope == "owner" and comes_soon else "",
     )

@@ -37,13 +37,15 @@ class GuardInputs(Struct, frozen=True):
 class Hold(Struct, frozen=True):
     """Why a guard holds a pod, and what may end it besides a change of the pod itself.
 
-    `wait_s` is in how many seconds it ends without any change.
+    `wait_s` is in how many seconds it ends without any change. `turn` is as in a decision: the row
+    in which the pod waits for one that leaves before it.
     """
 
     reason: GateReason
     message: str
     wakes: tuple[WakeOn, ...] = ()
     wait_s: float | None = None
+    turn: str = ""
 
 
 class Guard(Struct, frozen=True):

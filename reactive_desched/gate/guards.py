@@ -13,7 +13,7 @@ from reactive_desched.fit.scheduler import SchedulerNodeFit
 from reactive_desched.gate.guard import Guard, GuardInputs, Hold
 from reactive_desched.gate.unfinished_work import WORK_GUARDS
 from reactive_desched.gate.workloads import Workloads, WorkloadState
-from reactive_desched.model.decisions import GateReason, Refuse
+from reactive_desched.model.decisions import TURN_COMES_S, GateReason, Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import (
     Deployment,
@@ -377,7 +377,11 @@ def unready_workload(finding: Finding, inputs: GuardInputs) -> Hold | None:
         message += f", and counts as lost after {timeout_s:g} s"
         return Hold(TOO_FEW_READY, message, wakes, wait_s)
     message += _REMEDY if missing else ""
-    return Hold(TOO_FEW_READY, message, wakes, None if workload.is_stateful_set else wait_s)
+    if not workload.is_stateful_set:
+        return Hold(TOO_FEW_READY, message, wakes, wait_s)
+    uid = workload.owner.uid
+    turn_s = inputs.workloads.turn_within_s(uid) if lacking <= workload.moving else 0.0
+    return Hold(TOO_FEW_READY, message, wakes, turn_s or None, uid if turn_s else "")
 
 
 _REMEDY: Final = ": repair or delete it, or scale the workload down"
@@ -392,7 +396,9 @@ def stateful_set_order(finding: Finding, inputs: GuardInputs) -> Hold | None:
     if wait_s <= 0:
         return None
     message = f"pods of {workload.owner} with a higher ordinal leave first"
-    return Hold(NOT_ITS_TURN, message, (WakeOnWorkload(workload.controller_uid),), wait_s)
+    turn = workload.owner.uid if wait_s <= TURN_COMES_S else ""
+    wakes = (WakeOnWorkload(workload.controller_uid),)
+    return Hold(NOT_ITS_TURN, message, wakes, wait_s, turn)
 
 
 def single_replica(finding: Finding, inputs: GuardInputs) -> Hold | None:
@@ -408,7 +414,9 @@ def single_replica(finding: Finding, inputs: GuardInputs) -> Hold | None:
     before, wait_s = found
     message = f"{before.owner}, which wants a single pod as well, was moved and is not Ready yet"
     of_owner = map(WakeOnWorkload, inputs.workloads.controllers_of(before.owner.uid))
-    return Hold(SINGLE_REPLICA_MOVING, message, (*of_owner, WakeOnEviction(before.pod)), wait_s)
+    wakes = (*of_owner, WakeOnEviction(before.pod))
+    turn = finding.pod.namespace if inputs.workloads.began_lately(before) else ""
+    return Hold(SINGLE_REPLICA_MOVING, message, wakes, wait_s, turn)
 
 
 def scored_elsewhere(finding: Finding, inputs: GuardInputs) -> Hold | None:
@@ -546,7 +554,7 @@ class Guards:
             if (hold := guard.check(finding, self._inputs)) is not None:
                 until = None if hold.wait_s is None else now + hold.wait_s
                 wakes = (WakeOnPod(finding.pod.uid), *hold.wakes)
-                return hold.reason.refuse(finding, hold.message, wakes, until)
+                return hold.reason.refuse(finding, hold.message, wakes, until, turn=hold.turn)
         return None
 
     def remark(self, finding: Finding) -> str:

@@ -4,7 +4,6 @@ The size and the rollout come from the Deployment or StatefulSet. Where there is
 such as for a custom controller, the pods that are there stand for the size.
 """
 
-import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple, TypeVar
@@ -14,7 +13,7 @@ from msgspec import Struct
 from reactive_desched.gate.gate import RATE_LIMITED
 from reactive_desched.gate.plugin_limits import PLUGIN_NODE_LIMIT_REACHED
 from reactive_desched.gate.schedules import SCHEDULE_GATE
-from reactive_desched.model.decisions import EVICTION_LIMIT_GATE, Defer, Refuse
+from reactive_desched.model.decisions import EVICTION_LIMIT_GATE, TURN_COMES_S, Defer, Refuse
 from reactive_desched.model.history import PastEviction
 from reactive_desched.model.objects import (
     OwnerReference,
@@ -23,6 +22,7 @@ from reactive_desched.model.objects import (
     controller_of,
 )
 from reactive_desched.model.outcomes import POD_LEAVES
+from reactive_desched.model.pod_importance import STATEFUL_SET, ordinal_of
 from reactive_desched.moves.limits import TOO_MANY_MOVING
 from reactive_desched.primitives.ages import format_age
 from reactive_desched.primitives.counts import format_count
@@ -32,8 +32,6 @@ from reactive_desched.state.view import ClusterView
 
 WITHOUT_REPLICAS: Final = frozenset({"Job", "DaemonSet", "Node"})
 """The controllers whose pods do not stand in for each other."""
-
-STATEFUL_SET: Final = "StatefulSet"
 
 GATHER_S: Final = 1.0
 """How long the first pod of a StatefulSet with a finding waits for findings on others."""
@@ -74,7 +72,6 @@ _LIMITS: Final = frozenset(
 )
 """The gates that make a pod wait and say nothing against its eviction."""
 
-_ORDINAL: Final = re.compile(r"-([0-9]+)$")
 T = TypeVar("T")
 
 
@@ -158,18 +155,24 @@ class SingleMove(Struct, frozen=True, gc=False):
 class Workloads:
     """Answers about the workloads of pods, and remembers whose pods leave; times are monotonic.
 
-    `moving` counts the moves under way of a topmost controller, given by uid. `is_resyncing` says
-    that a look at everything is under way: pods of higher ordinals may be found yet.
+    `moving` counts the moves under way of a topmost controller, given by uid, and `turn_within_s`
+    says for how long they are likely to end soon. `is_resyncing` says that a look at everything is
+    under way: pods of higher ordinals may be found yet.
     """
 
     indexes = (OwnerIndex, ReplicaSetsByOwner, WorkloadPods)
 
     def __init__(
-        self, view: ClusterView, moving: Callable[[str], int], clock: Callable[[], float]
+        self,
+        view: ClusterView,
+        moving: Callable[[str], int],
+        clock: Callable[[], float],
+        turn_within_s: Callable[[str], float] = lambda _: 0.0,
     ) -> None:
         self._view = view
         self._moving = moving
         self._clock = clock
+        self.turn_within_s = turn_within_s
         self.is_resyncing = False
         self._rounds: OrderedDict[str, _Round] = OrderedDict()
         self._kept_turns: OrderedDict[str, dict[PodKey, _KeptTurn]] = OrderedDict()
@@ -322,6 +325,10 @@ class Workloads:
                 return move, min(until - now, SINGLE_RECHECK_S)
         return None
 
+    def began_lately(self, move: SingleMove) -> bool:
+        """Say whether a single replica was evicted so lately that it is Ready again soon."""
+        return self._clock() < move.began_at + TURN_COMES_S
+
     def controllers_of(self, owner_uid: str) -> tuple[str, ...]:
         """Return what may control the pods of a workload: itself, and its ReplicaSets."""
         return owner_uid, *self._view.index(ReplicaSetsByOwner).of(owner_uid)
@@ -390,12 +397,6 @@ class Workloads:
             if pod is None or pod.is_terminating or pod.has_ended or decided_at < since:
                 del decided[uid]
         return tuple(decided)
-
-
-def ordinal_of(pod: Pod) -> int:
-    """Return the ordinal in the name of a StatefulSet's pod; 0 where there is none."""
-    found = _ORDINAL.search(pod.name)
-    return int(found[1]) if found else 0
 
 
 def _put(remembered: OrderedDict[str, T], key: str, value: T) -> T:

@@ -7,6 +7,10 @@ from msgspec import Struct
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.wakes import WakeOn
 
+TURN_COMES_S: Final = 120.0
+"""A pod that waits for another one's move has its turn soon, as a rule, unless the move began as
+long ago as this: a replacement that is not Ready by then may never be."""
+
 
 class CapacityHint(Struct, frozen=True, gc=False):
     """Findings that wait for `wake` may fit on some node now.
@@ -28,6 +32,7 @@ class Evict(Struct, frozen=True, gc=False):
     finding: Finding
     pod_leaves: ClassVar[bool] = True
     scope_exhausted: ClassVar[str] = ""
+    turn: ClassVar[str] = ""
 
 
 class Defer(Struct, frozen=True, gc=False):
@@ -37,7 +42,8 @@ class Defer(Struct, frozen=True, gc=False):
     `scope_exhausted` is "cluster", "node" or "namespace" when a limit of that scope is spent:
     further pods of the same scope get the same answer, so a balance plugin stops proposing them.
     `setting` names the field of the settings or the policy that would change the decision; empty
-    where none would.
+    where none would. `turn` names the row in which the pod waits for one that leaves before it,
+    such as its workload: its turn comes soon, as a rule. It is empty for one that waits otherwise.
     """
 
     finding: Finding
@@ -47,6 +53,7 @@ class Defer(Struct, frozen=True, gc=False):
     retry_at_s: float
     scope_exhausted: str = ""
     setting: str = ""
+    turn: str = ""
     pod_leaves: ClassVar[bool] = False
 
 
@@ -54,8 +61,8 @@ class Refuse(Struct, frozen=True, gc=False):
     """A gate refuses the eviction until one of `wake_on` changes, or until `retry_at_s`.
 
     `gate` and `reason`, a CamelCase code, identify the decision; `message` is for people.
-    `scope_exhausted` and `setting` are as in Defer. `pod_leaves` says that the pod leaves all the
-    same: it is terminating, or its eviction is under way.
+    `scope_exhausted`, `setting` and `turn` are as in Defer. `pod_leaves` says that the pod leaves
+    all the same: it is terminating, or its eviction is under way.
     """
 
     finding: Finding
@@ -67,6 +74,7 @@ class Refuse(Struct, frozen=True, gc=False):
     scope_exhausted: str = ""
     pod_leaves: bool = False
     setting: str = ""
+    turn: str = ""
 
 
 Decision = Evict | Defer | Refuse
@@ -92,6 +100,7 @@ class GateReason(Struct, frozen=True, gc=False):
         *,
         scope_exhausted: str = "",
         setting: str = "",
+        turn: str = "",
     ) -> Defer:
         """Return a decision to judge the finding again at a time (monotonic seconds)."""
         return Defer(
@@ -102,6 +111,7 @@ class GateReason(Struct, frozen=True, gc=False):
             retry_at_s,
             scope_exhausted,
             setting or self.setting,
+            turn,
         )
 
     def refuse(
@@ -114,6 +124,7 @@ class GateReason(Struct, frozen=True, gc=False):
         scope_exhausted: str = "",
         pod_leaves: bool = False,
         setting: str = "",
+        turn: str = "",
     ) -> Refuse:
         """Return a refusal that holds until a wake key changes or the time comes."""
         return Refuse(
@@ -126,6 +137,7 @@ class GateReason(Struct, frozen=True, gc=False):
             scope_exhausted,
             pod_leaves,
             setting or self.setting,
+            turn,
         )
 
 

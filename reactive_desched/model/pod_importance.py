@@ -1,10 +1,21 @@
 """The order in which pods leave that nothing else ranks: least important first."""
 
+import re
 from collections.abc import Callable
 from typing import Final
 
-from reactive_desched.model.objects import BEST_EFFORT, BURSTABLE, GUARANTEED, Pod
+from reactive_desched.model.objects import (
+    BEST_EFFORT,
+    BURSTABLE,
+    GUARANTEED,
+    Pod,
+    controller_of,
+)
 
+STATEFUL_SET: Final = "StatefulSet"
+"""The kind of controller whose pods leave in order, those of higher ordinals first."""
+
+_ORDINAL: Final = re.compile(r"-([0-9]+)$")
 _QOS_RANKS: Final = {BEST_EFFORT: 0, BURSTABLE: 1, GUARANTEED: 2}
 
 
@@ -31,3 +42,10 @@ def pod_importance(prefers_no_eviction: Callable[[Pod], bool]) -> Callable[[Pod]
         )
 
     return importance
+
+
+def ordinal_of(pod: Pod) -> int:
+    """Return the ordinal in the name of a StatefulSet's pod; 0 for any other pod."""
+    owner = controller_of(pod.owners)
+    found = _ORDINAL.search(pod.name) if owner and owner.kind == STATEFUL_SET else None
+    return int(found[1]) if found else 0

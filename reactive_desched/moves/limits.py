@@ -146,8 +146,15 @@ class MovingLimits:
         wakes = (WakeOnMoveEnded(scope, name), WakeOnPod(finding.pod.uid))
         exhausted = _EXHAUSTED[scope]
         setting = f"{TOO_MANY_MOVING.setting}.{scope}"
+        turn_s = self._tracker.turn_within_s(key) if scope == "owner" else 0.0
         return TOO_MANY_MOVING.refuse(
-            finding, message, wakes, room_at, scope_exhausted=exhausted, setting=setting
+            finding,
+            message,
+            wakes,
+            min(room_at, now + turn_s) if turn_s else room_at,
+            scope_exhausted=exhausted,
+            setting=setting,
+            turn=name if turn_s else "",
         )
 
     def wakes(self, released: Iterable[ScopeKey]) -> Iterator[Change]:

@@ -7,6 +7,7 @@ taken by the controller: moves that ended, and scopes in which fewer pods are mo
 from collections import Counter, OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from heapq import nsmallest
+from math import inf
 from typing import Any, Final
 
 from reactive_desched.api.balance_plugin import BalancePlugin
@@ -19,6 +20,7 @@ from reactive_desched.model.changes import (
     PodGone,
     PodStatusChanged,
 )
+from reactive_desched.model.decisions import TURN_COMES_S
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.history import PastEviction
 from reactive_desched.model.moves import (
@@ -266,6 +268,14 @@ class MoveTracker:
         """
         longest = now + self._timeout_s
         return nsmallest(count, (self._timers.due(u) or longest for u in self.moving[scope]))[-1]
+
+    def turn_within_s(self, scope: ScopeKey) -> float:
+        """Return for how long it is likely that what waits for a move of a scope has its turn soon.
+
+        A replacement that is not Ready for long may never be: then it is 0.
+        """
+        began = (self._moves[uid].origin.began_s for uid in self.moving.get(scope, ()))
+        return max(0.0, max(began, default=-inf) + TURN_COMES_S - self._view.now_s)
 
     def _add(self, move: Move, now: float) -> None:
         if len(self._moves) >= MAX_MOVES:

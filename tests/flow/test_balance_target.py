@@ -1,6 +1,7 @@
 """What is begun is finished: nodes reach their targets, by as few moves as a sweep makes."""
 
 from collections import Counter
+from collections.abc import Callable
 from statistics import fmean
 from typing import Any
 
@@ -20,7 +21,9 @@ from reactive_desched.plugins.low_node_utilization import (
     LowNodeUtilizationArgs,
     LowNodeUtilizationPlugin,
 )
+from reactive_desched.policy.guards import GuardSettings
 from reactive_desched.policy.moves import MoveSettings
+from reactive_desched.sim.profiles import Pace
 from reactive_desched.sim.scheduling.scores import MOST_ALLOCATED
 from reactive_desched.testing.scenario import plugin_from_policy
 from tests.support.balance_race import Race, run_race
@@ -212,3 +215,99 @@ def test_in_no_cluster_is_it_further_from_the_target_by_more_than_a_pod(races: l
     far = [race for race in races if race.by_controller.excess > race.by_sweeps.excess + A_POD]
 
     assert far == []
+
+
+def crowded(*workloads: tuple[str, int, int], **pods: Any) -> SimulatedCluster:
+    """Return n1 with workloads: a name, how many pods of how many milli-cores; two more join."""
+    world = SimulatedCluster(**pods).nodes("n1")
+    for name, replicas, size in workloads:
+        world.deployment(name, replicas, cpu=f"{size}m", memory="64Mi")
+    return world.advance(600).nodes("n2", "n3")
+
+
+SMALL = [(f"small{number}", 2, 200) for number in range(4)]
+LARGE_AND_SMALL = [("large", 2, 800), *SMALL]
+
+
+def of_a_deployment() -> SimulatedCluster:
+    return crowded(*LARGE_AND_SMALL)
+
+
+def of_a_stateful_set() -> SimulatedCluster:
+    world = SimulatedCluster().nodes("n1")
+    world.stateful_set("large", 2, cpu="800m", memory="64Mi")
+    for name, replicas, size in SMALL:
+        world.deployment(name, replicas, cpu=f"{size}m", memory="64Mi")
+    return world.advance(60).nodes("n2", "n3")
+
+
+def of_single_replicas() -> SimulatedCluster:
+    return crowded(("large1", 1, 800), ("large2", 1, 800), *SMALL)
+
+
+@pytest.mark.parametrize("made", [of_a_deployment, of_a_stateful_set, of_single_replicas])
+def test_small_pods_do_not_leave_in_the_stead_of_a_large_one_that_waits_for_its_turn(
+    made: Callable[[], SimulatedCluster],
+) -> None:
+    world = made()
+    settings = {"moves": MoveSettings(), "guards": GuardSettings(), "nodeFit": True}
+    cluster = DescheduledCluster(world, low(), **settings).run(60)
+
+    assert {app_of(name)[:5] for name in cluster.evicted} == {"large"}
+    assert set(world.nodes_of_pods().values()) == {"n1", "n2", "n3"}
+    assert len(cluster.evicted) == 2
+
+
+def test_they_do_where_the_workload_takes_long_to_be_ready_again() -> None:
+    """The replacement of the first large pod is Ready after half an hour."""
+    world = crowded(*LARGE_AND_SMALL, pace=Pace(start_s=1.0, ready_s=1800.0))
+    world.advance(3600)
+    cluster = DescheduledCluster(world, low(), moves=MoveSettings(), nodeFit=True).run(100)
+    assert [app_of(name) for name in cluster.evicted] == ["large"]
+
+    cluster.run(60)
+
+    assert {app_of(name) for name in cluster.evicted[1:]} <= {name for name, _, _ in SMALL}
+    assert len(cluster.evicted) > 1
+
+
+def test_of_several_nodes_one_waits_for_the_turn_of_a_workload_and_others_give_others() -> None:
+    """Each node has a large pod too much; the first of these moves, and the second is next."""
+    world = SimulatedCluster().nodes("n1", "n2", "n3")
+    for node in ("n1", "n2", "n3"):
+        world.deployment(f"{node}-stays", 1, cpu="1400m", nodeSelector={HOSTNAME: node})
+    world.deployment("large", 3, cpu="800m", memory="64Mi")
+    for number in range(3):
+        world.deployment(f"small{number}", 3, cpu="200m", memory="64Mi")
+    placed = world.advance(60).nodes("n4", "n5", "n6").nodes_of_pods()
+    cluster = DescheduledCluster(world, low(), moves=MoveSettings(), nodeFit=True).run(1)
+
+    gave = {(placed[name], app_of(name)[:5]) for name in cluster.evicted}
+    assert gave == {("n1", "large"), ("n3", "small")}
+
+
+def test_pods_of_about_the_same_size_leave_in_turn_whichever_is_the_largest() -> None:
+    world = crowded(("a", 2, 440), ("b", 2, 400), ("c", 2, 400), ("d", 2, 360))
+    cluster = DescheduledCluster(world, low(), nodeFit=True).run(600)
+
+    assert sorted(app_of(name) for name in cluster.evicted) == ["a", "b", "c"]
+
+
+def test_a_pod_without_requests_does_not_leave_a_node_that_requests_fill() -> None:
+    world = full_and_empty(1)
+    world.edit("nodes", "n2", unschedulable=True)
+    world.deployment("idle", 1)
+    world.advance(60).edit("nodes", "n2", unschedulable=False)
+    cluster = DescheduledCluster(world, low(), nodeFit=True).run(600)
+
+    assert "idle" not in {app_of(name) for name in cluster.evicted}
+    assert Counter(world.nodes_of_pods().values()) == {"n1": 11, "n2": 10}
+
+
+def test_of_a_stateful_set_the_highest_ordinals_leave() -> None:
+    world = SimulatedCluster().nodes("n1")
+    world.stateful_set("db", 8, cpu="500m", memory="64Mi")
+    world.advance(60).nodes("n2")
+    cluster = DescheduledCluster(world, low(), guards=GuardSettings(), nodeFit=True).run(300)
+
+    assert cluster.evicted == ["db-7", "db-6", "db-5", "db-4"]

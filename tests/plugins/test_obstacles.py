@@ -81,6 +81,11 @@ STAYING = [
     pytest.param(low(), [HOT, COOL, *crowd(1, cpu="3")], id="no room for it"),
     pytest.param(low(), [HOT, COOL, *crowd(owner=DAEMON)], id="protected pods"),
     pytest.param(
+        low(),
+        [HOT, COOL, pod("w0", on="hot"), *crowd(owner=DAEMON)[1:]],
+        id="no use of what is used too much",
+    ),
+    pytest.param(
         low(evictableNamespaces={"exclude": ["default"]}), [HOT, COOL, *crowd()], id="arguments"
     ),
     pytest.param(low(), [HOT, MID, *MIDDLING, *crowd()], id="no node has room"),

@@ -1,7 +1,8 @@
 """Races the controller against repeated sweeps, from the same random cluster to the same target.
 
-`python -m tests.support.balance_race --clusters 300` prints where the controller ends less even, or
-evicts more. The simulated scheduler places what either evicts; sweeps come every five minutes.
+`python -m tests.support.balance_race --clusters 300` prints where the sweeps are better in
+something and the controller in nothing. The simulated scheduler places what either evicts; sweeps
+come every five minutes.
 """
 
 import argparse
@@ -61,6 +62,14 @@ class Result(Struct, frozen=True):
         """By how many points nodes are above the target, all together."""
         return sum(max(0.0, percent - self.target) for percent in self.used.values())
 
+    @property
+    def measures(self) -> tuple[float, float, int]:
+        """What counts, less being better: how uneven, how far above the target, at what price.
+
+        What differs by a rounding error is the same.
+        """
+        return round(self.spread, 6), round(self.excess, 6), self.evictions
+
     def __str__(self) -> str:
         used = " ".join(f"{name}={percent:.0f}" for name, percent in sorted(self.used.items()))
         return f"{used} after {self.evictions} evictions"
@@ -73,6 +82,21 @@ class Race(Struct, frozen=True):
     began: Result
     by_sweeps: Result
     by_controller: Result
+
+    @property
+    def is_dominated(self) -> bool:
+        """Say whether the sweeps are better in something, and the controller in nothing."""
+        ours, theirs = self.by_controller, self.by_sweeps
+        no_better = [
+            mine >= their for mine, their in zip(ours.measures, theirs.measures, strict=True)
+        ]
+        return all(no_better) and ours.measures != theirs.measures
+
+    @property
+    def is_overfilled(self) -> bool:
+        """Say whether the sweeps brought a node above the target that was within it."""
+        began, target = self.began, self.began.target
+        return any(began.used[n] <= target < used for n, used in self.by_sweeps.used.items())
 
     @property
     def is_won(self) -> bool:
@@ -202,6 +226,31 @@ def summary_of(results: Sequence[Result]) -> str:
     )
 
 
+NO_WORSE: Final = "no less even, and no more evictions"
+OUTCOMES: Final = {
+    (False, -1): NO_WORSE,
+    (False, 0): NO_WORSE,
+    (False, 1): "no less even, with more evictions",
+    (True, -1): "less even, with fewer evictions",
+    (True, 0): "less even, with as many evictions",
+    (True, 1): "less even, with more evictions",
+}
+"""How the controller ended beside the sweeps: whether less even, and the sign of its evictions."""
+
+
+def count_outcomes(races: Sequence[Race]) -> Counter[str]:
+    """Count the clusters in which the controller is as good as the sweeps, better, or worse.
+
+    Less even with fewer evictions is a trade: who moves more gets further below the target.
+    """
+    counts = Counter(dict.fromkeys(OUTCOMES.values(), 0))
+    for race in races:
+        ours, theirs = race.by_controller, race.by_sweeps
+        more = ours.evictions - theirs.evictions
+        counts[OUTCOMES[ours.measures[0] > theirs.measures[0], (more > 0) - (more < 0)]] += 1
+    return counts
+
+
 def main() -> int:
     """Run the races of the command line; return 1 where the controller lost one."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -211,12 +260,18 @@ def main() -> int:
     seeds = range(arguments.first, arguments.first + arguments.clusters)
     with ProcessPoolExecutor(2) as pool:
         races = list(pool.map(run_race, seeds))
-    lost = [race for race in races if not race.is_won]
-    sys.stdout.writelines(f"{race}\n" for race in lost)
+    lost = [race for race in races if race.is_dominated]
+    for race in lost:
+        sys.stdout.write(f"{race}{', a node overfilled' if race.is_overfilled else ''}\n")
     sys.stdout.write(f"at first: {summary_of([race.began for race in races])}\n")
     sys.stdout.write(f"by sweeps: {summary_of([race.by_sweeps for race in races])}\n")
     sys.stdout.write(f"by the controller: {summary_of([race.by_controller for race in races])}\n")
-    sys.stdout.write(f"lost {len(lost)} of {len(races)}\n")
+    sys.stdout.writelines(f"{n:4} {words}\n" for words, n in count_outcomes(races).items())
+    overfilled = sum(race.is_overfilled for race in lost)
+    sys.stdout.write(
+        f"{len(lost):4} worse in something and better in nothing, {overfilled} of these where the"
+        " sweeps brought a node above its target\n"
+    )
     return bool(lost)
 
 
