@@ -250,8 +250,9 @@ def test_small_pods_do_not_leave_in_the_stead_of_a_large_one_that_waits_for_its_
     made: Callable[[], SimulatedCluster],
 ) -> None:
     world = made()
-    settings = {"moves": MoveSettings(), "guards": GuardSettings(), "nodeFit": True}
-    cluster = DescheduledCluster(world, low(), **settings).run(60)
+    cluster = DescheduledCluster(
+        world, low(), moves=MoveSettings(), guards=GuardSettings(), nodeFit=True
+    ).run(60)
 
     assert {app_of(name)[:5] for name in cluster.evicted} == {"large"}
     assert set(world.nodes_of_pods().values()) == {"n1", "n2", "n3"}
