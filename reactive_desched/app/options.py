@@ -130,7 +130,8 @@ def _load_config(options: Options, paths: tuple[str, ...]) -> Configuration:
 def _build_dependencies(
     options: Options, configuration: Configuration, reload: ReloadConfig
 ) -> Dependencies:
-    settings, metrics = configuration.settings, MetricsRegistry(dry_run=options.dry_run)
+    settings = configuration.settings
+    metrics = MetricsRegistry(dry_run=options.dry_run, old_names=settings.server.old_metric_names)
     log = DeferredLogger(logs.logger("controller"), time.time)
     observer = TelemetryObserver(metrics, log, time.time)
     directory = options.journal_dir or settings.journal.directory

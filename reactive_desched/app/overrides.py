@@ -23,8 +23,8 @@ class FlagOverrides(Struct, frozen=True):
     """Flags beside the files; None says nothing.
 
     `leader_election` has values by the fields of its settings. It, requests and burst count before
-    the files; the node selector, the address to listen on and the journal's directory only where
-    the files say nothing about them.
+    the files; the node selector, the address to listen on, the old names of metrics and the
+    journal's directory only where the files say nothing about them.
     """
 
     node_selector: Selector | None = None
@@ -33,6 +33,7 @@ class FlagOverrides(Struct, frozen=True):
     health_probe_bind_address: str | None = None
     default_listen: str | None = None
     default_journal_dir: str | None = None
+    old_metric_names: bool = False
     leader_election: Mapping[str, object] = {}
 
     def apply_to(self, configuration: Configuration) -> Configuration:
@@ -77,11 +78,13 @@ class FlagOverrides(Struct, frozen=True):
         return client.model_copy(update={k: v for k, v in given.items() if v is not None})
 
     def _server(self, server: ServerSettings) -> ServerSettings:
-        updates = {}
+        updates: dict[str, object] = {}
         if self.health_probe_bind_address is not None:
             updates["health_probe_bind_address"] = self.health_probe_bind_address
         if self.default_listen is not None and "listen" not in server.model_fields_set:
             updates["listen"] = self.default_listen
+        if self.old_metric_names and "old_metric_names" not in server.model_fields_set:
+            updates["old_metric_names"] = True
         return server.model_copy(update=updates) if updates else server
 
     def _leader_election(self, written: LeaderElectionSettings) -> LeaderElectionSettings:

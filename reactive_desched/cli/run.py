@@ -133,5 +133,6 @@ def _overrides(arguments: argparse.Namespace, upstream: "UpstreamOptions") -> "F
         health_probe_bind_address=arguments.health_probe_bind_address,
         default_listen=upstream.default_listen,
         default_journal_dir=upstream.default_journal_dir,
+        old_metric_names=upstream.old_metric_names,
         leader_election=upstream.leader_election,
     )

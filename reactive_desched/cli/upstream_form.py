@@ -24,18 +24,20 @@ class UpstreamOptions(NamedTuple):
     listen: str | None
     default_listen: str | None
     default_journal_dir: str | None
+    old_metric_names: bool
     leader_election: Mapping[str, object]
     notices: tuple[str, ...]
 
 
 def read_upstream_options(arguments: argparse.Namespace) -> UpstreamOptions:
     """Work out what the flags come to; the environment says where the journal could go."""
-    spare = _fallback_journal(arguments, os.environ)
+    spare, once = _fallback_journal(arguments, os.environ), _once(arguments)
     return UpstreamOptions(
-        once=_once(arguments),
+        once=once,
         listen=arguments.listen or _listen(arguments),
         default_listen=f"{DEFAULT_HOST}:{DEFAULT_PORT}" if arguments.bare else None,
         default_journal_dir=spare,
+        old_metric_names=once or arguments.bare,
         leader_election=_leader_election(arguments),
         notices=(*ignored_flag_notices(arguments.idle), *_notices(arguments, spare)),
     )

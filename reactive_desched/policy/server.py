@@ -69,6 +69,13 @@ class ServerSettings(Section):
         "the first address does not serve then; none if empty or 0.",
     )
 
+    old_metric_names: bool = Field(
+        default=False,
+        description="Serve the metrics `descheduler_…` under the names of earlier releases of the "
+        "SIG descheduler besides, `descheduler_pods_evicted` among them, which is koordinator's; "
+        "with the SIG descheduler's command line and in sweeps that is the default.",
+    )
+
     @property
     def probe_listen(self) -> ListenAddress | None:
         """The address of the probes, if they have one of their own; raises ConfigError."""

@@ -35,6 +35,12 @@ class Histogram:
         self.counts[bisect_left(self.bounds, seconds)] += 1
         self.total_s += seconds
 
+    def copy(self) -> "Histogram":
+        """Return the histogram of this moment."""
+        made = Histogram(self.bounds)
+        made.counts, made.total_s = self.counts.copy(), self.total_s
+        return made
+
     def cumulative(self) -> list[tuple[str, float]]:
         """Return (upper bound, number of durations up to it) pairs, as Prometheus expects them."""
         bounds = (*(repr(bound) for bound in self.bounds), "+Inf")

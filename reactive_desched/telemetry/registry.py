@@ -25,12 +25,13 @@ DRY_RUN = gauge("dry_run", "1 in a dry run, which sends no eviction request; els
 class MetricsRegistry:
     """The collectors of one controller; an object passed in, not a global.
 
-    `upstream` exposes some of the same under the names of the SIG descheduler.
+    `upstream` exposes some of the same under the names of the SIG descheduler, with `old_names`
+    also under those of its earlier releases.
     """
 
-    def __init__(self, *, dry_run: bool = False) -> None:
+    def __init__(self, *, dry_run: bool = False, old_names: bool = False) -> None:
         self._dry_run = dry_run
-        self.upstream = UpstreamMetrics()
+        self.upstream = UpstreamMetrics(old_names=old_names)
         self._collectors: list[Collector] = []
         self._process: prometheus_client.CollectorRegistry | None = None
 
@@ -50,6 +51,15 @@ class MetricsRegistry:
 
     def exposition(self, accept: str) -> tuple[bytes, str]:
         """Return everything in the text format the Accept header asks for, and its media type."""
+        parts, media_type = self.parts(accept)
+        return b"".join(parts), media_type
+
+    def parts(self, accept: str) -> tuple[Iterator[bytes], str]:
+        """Return the same in parts, each of one family or of a hundred lines.
+
+        All numbers are of this moment: what is counted between two parts stands in none. So the
+        event loop can do other work in between.
+        """
         from prometheus_client.exposition import choose_encoder
 
         try:
@@ -57,30 +67,48 @@ class MetricsRegistry:
         except (TypeError, ValueError):  # the header names a version that does not exist
             encode, media_type = choose_encoder("")
         openmetrics = "openmetrics" in media_type
-        upstream = self.upstream.render(openmetrics=openmetrics).encode()
         end = b"# EOF\n" if openmetrics else b""
-        return encode(self._with_process()).removesuffix(end) + upstream + end, media_type
+        metrics = [_snapshot(metric) for metric in self.collect()]
+        upstream = self.upstream.parts(openmetrics=openmetrics)
 
-    def _with_process(self) -> "prometheus_client.CollectorRegistry":
-        """Return a registry of the client library with our collectors and those of the process."""
+        def render() -> Iterator[bytes]:
+            yield encode(self._process_registry()).removesuffix(end)
+            for metric in metrics:
+                yield encode(_Family(metric)).removesuffix(end)
+            for part in upstream:
+                yield part.encode()
+            yield end
+
+        return render(), media_type
+
+    def _process_registry(self) -> "prometheus_client.CollectorRegistry":
+        """Return a registry of the client library with the collectors of the process."""
         if self._process is None:
             from prometheus_client import CollectorRegistry, GCCollector, ProcessCollector
 
             self._process = CollectorRegistry(auto_describe=False)
             ProcessCollector(registry=self._process)
             GCCollector(registry=self._process)
-            self._process.register(_Converted(self))
         return self._process
 
 
-class _Converted:
-    """A registry's metrics as the client library's own families."""
+class _Family:
+    """A family as a registry of the client library."""
 
-    def __init__(self, registry: MetricsRegistry) -> None:
-        self._registry = registry
+    def __init__(self, metric: Metric) -> None:
+        self._metric = metric
 
     def collect(self) -> "Iterator[prometheus_client.Metric]":
-        return map(_converted, self._registry.collect())
+        yield _converted(self._metric)
+
+
+def _snapshot(metric: Metric) -> Metric:
+    """Return a metric that later counting does not change."""
+    samples = {
+        labels: value.copy() if isinstance(value, Histogram) else value
+        for labels, value in metric.samples.items()
+    }
+    return Metric(metric.family, samples)
 
 
 def _converted(metric: Metric) -> "prometheus_client.Metric":

@@ -6,8 +6,10 @@ The text is written here and not by the client library: thousands of series are 
 milliseconds this way, and it cannot say `descheduler_pods_evicted`, a counter without `_total`.
 """
 
+import time
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Final, NamedTuple
 
 from reactive_desched._version import __version__
@@ -20,8 +22,21 @@ NODE_REACHED = "maximum number of evicted pods per node reached"
 NAMESPACE_REACHED = "maximum number of evicted pods per namespace reached"
 """The values of `result`."""
 
-MAX_SERIES = 10_000
-"""So many combinations of labels are kept; one more, and the one counted longest ago goes."""
+MAX_SERIES: Final = 5_000
+"""So many combinations of labels are kept."""
+
+KEPT_S: Final = 3600.0
+"""One that was counted within this time stays: a query over an hour would lose it."""
+
+OTHER: Final = "(other)"
+"""The namespace and node of what is counted together for want of room; no object has this name."""
+
+MAX_OTHER: Final = 500
+"""So many combinations of the other labels there are for that; beyond it the strategy is `OTHER`,
+too."""
+
+LINES_AT_ONCE: Final = 100
+"""So many lines are rendered at once: a few tenths of a millisecond."""
 
 MAX_STRATEGY: Final = 253
 """So many characters of `strategy` are kept: migration jobs may name anything there."""
@@ -72,38 +87,68 @@ _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 LabelValues = tuple[str, ...]
 
 
+_LABELS: Final = ("namespace", "node", "profile", "result", "strategy")
+
+
 class _Series:
-    """A number and its labels as they are written."""
+    """A number, when it was last counted, and its labels as they are written."""
 
-    __slots__ = ("labels", "value")
+    __slots__ = ("counted_at", "labels", "value")
 
-    def __init__(self, labels: str) -> None:
-        self.labels = labels
+    def __init__(self, key: LabelValues) -> None:
+        self.labels = _labels(dict(zip(_LABELS, key, strict=True)))
         self.value = 0
+        self.counted_at = 0.0
 
 
 class UpstreamMetrics:
-    """Counts evictions and times sweeps; all of it belongs to the event loop's thread."""
+    """Counts evictions and times sweeps; all of it belongs to the event loop's thread.
 
-    def __init__(self) -> None:
+    With `old_names` each family is served a second time, under the name that it had in earlier
+    releases of the SIG descheduler. `clock` gives monotonic seconds.
+    """
+
+    def __init__(
+        self, *, old_names: bool = False, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._old_names = old_names
+        self._clock = clock
         self._evicted: OrderedDict[LabelValues, _Series] = OrderedDict()
+        self._other: dict[LabelValues, _Series] = {}
         self._loops = Histogram(LOOP_BUCKETS_S)
         self._strategies: dict[tuple[str, str], Histogram] = {}
 
     def count_eviction(self, profile: str, strategy: str, pod: Pod, result: str) -> None:
         """Count an eviction of this pod that ended so, or that a limit stopped.
 
-        `strategy` is the plugin that found the pod, or what had the migration job made.
+        `strategy` is the plugin that found the pod, or what had the migration job made. At the
+        bound the series that was counted longest ago goes, unless that is a short time ago: then
+        the eviction counts for the namespace and node `OTHER`.
         """
         key = (pod.namespace, pod.node, profile, result, strategy[:MAX_STRATEGY])
-        count = self._evicted.pop(key, None)
-        if count is None:
-            names = ("namespace", "node", "profile", "result", "strategy")
-            count = _Series(_labels(dict(zip(names, key, strict=True))))
-            if len(self._evicted) >= MAX_SERIES:
-                self._evicted.popitem(last=False)
-        count.value += 1
-        self._evicted[key] = count
+        now = self._clock()
+        series = self._evicted.pop(key, None)
+        if series is None and len(self._evicted) >= MAX_SERIES and not self._drop_oldest(now):
+            series = self._series_of_others(profile, result, key[-1])
+        else:
+            series = self._evicted[key] = series or _Series(key)
+        series.value += 1
+        series.counted_at = now
+
+    def _drop_oldest(self, now: float) -> bool:
+        oldest = next(iter(self._evicted.values()))
+        if now - oldest.counted_at < KEPT_S:
+            return False
+        self._evicted.popitem(last=False)
+        return True
+
+    def _series_of_others(self, profile: str, result: str, strategy: str) -> _Series:
+        key = (OTHER, OTHER, profile, result, strategy)
+        if key not in self._other and len(self._other) >= MAX_OTHER:
+            key = (OTHER, OTHER, profile, result, OTHER)
+        if (series := self._other.get(key)) is None:
+            series = self._other[key] = _Series(key)
+        return series
 
     def observe_cycle(self, seconds: float) -> None:
         """Time one sweep, or one stretch of judging until nothing was due."""
@@ -117,34 +162,64 @@ class UpstreamMetrics:
         timing.observe(seconds)
 
     def render(self, *, openmetrics: bool = False) -> str:
-        """Return every family as Prometheus reads it.
+        """Return every family as Prometheus reads it."""
+        return "".join(self.parts(openmetrics=openmetrics))
+
+    def parts(self, *, openmetrics: bool = False) -> Iterator[str]:
+        """Return the same in parts of at most LINES_AT_ONCE lines, all of this moment.
 
         OpenMetrics has no counter without `_total` beside one with it, so there both are of
         unknown type; the numbers are the same.
         """
-        return "\n".join((*self._lines(openmetrics=openmetrics), ""))
+        counts = [
+            (series.labels, series.value)
+            for series in (*self._evicted.values(), *self._other.values())
+        ]
+        strategies = {key: timing.copy() for key, timing in self._strategies.items()}
+        lines = self._lines(counts, self._loops.copy(), strategies, openmetrics=openmetrics)
+        return _in_parts(lines)
 
-    def _lines(self, *, openmetrics: bool) -> Iterator[str]:
-        for family in EVICTED_FAMILIES:
-            yield from _head(family._replace(kind="unknown") if openmetrics else family)
-            for count in self._evicted.values():
-                yield f"{family.name}{count.labels} {count.value}"
-        for family in LOOP_FAMILIES:
-            yield from _head(family)
-            yield from _buckets(family.name, {}, self._loops, openmetrics=openmetrics)
-        for family in STRATEGY_FAMILIES:
-            yield from _head(family)
-            for (profile, plugin), timing in self._strategies.items():
-                labels = {"profile": profile, "strategy": plugin}
-                yield from _buckets(family.name, labels, timing, openmetrics=openmetrics)
-        yield from _head(BUILD_FAMILY)
+    def _lines(
+        self,
+        counts: Sequence[tuple[str, int]],
+        loops: Histogram,
+        strategies: Mapping[tuple[str, str], Histogram],
+        *,
+        openmetrics: bool,
+    ) -> Iterator[str]:
+        for family in self._served(EVICTED_FAMILIES):
+            is_unknown = openmetrics and self._old_names
+            yield from _head(family._replace(kind="unknown") if is_unknown else family, openmetrics)
+            for labels, count in counts:
+                yield f"{family.name}{labels} {count}"
+        for family in self._served(LOOP_FAMILIES):
+            yield from _head(family, openmetrics)
+            yield from _buckets(family.name, {}, loops, openmetrics=openmetrics)
+        for family in self._served(STRATEGY_FAMILIES):
+            yield from _head(family, openmetrics)
+            for (profile, plugin), timing in strategies.items():
+                about = {"profile": profile, "strategy": plugin}
+                yield from _buckets(family.name, about, timing, openmetrics=openmetrics)
+        yield from _head(BUILD_FAMILY, openmetrics)
         ours = f"reactive-desched-{__version__}"
         version = {"AppVersion": __version__, "DeschedulerVersion": ours}
         yield f"{BUILD_FAMILY.name}{_labels(version)} 1"
 
+    def _served(self, families: Sequence[MetricFamily]) -> Sequence[MetricFamily]:
+        """Return a family under its name, and under its old one where that is asked for."""
+        return families if self._old_names else families[:1]
 
-def _head(family: MetricFamily) -> Iterable[str]:
-    return f"# HELP {family.name} {family.help}", f"# TYPE {family.name} {family.kind}"
+
+def _head(family: MetricFamily, openmetrics: bool) -> Iterable[str]:  # noqa: FBT001 -- a format
+    """Write a family's first lines; in OpenMetrics a counter's family has no `_total`."""
+    is_counter = openmetrics and family.kind == "counter"
+    name = family.name.removesuffix("_total") if is_counter else family.name
+    return f"# HELP {name} {family.help}", f"# TYPE {name} {family.kind}"
+
+
+def _in_parts(lines: Iterator[str]) -> Iterator[str]:
+    while part := list(islice(lines, LINES_AT_ONCE)):
+        yield "\n".join((*part, ""))
 
 
 def _buckets(

@@ -10,6 +10,7 @@ from typing import Final
 from aiohttp.web_request import BaseRequest
 from aiohttp.web_response import Response
 from aiohttp.web_server import Server
+from anyio.lowlevel import checkpoint
 from msgspec import Struct
 
 from reactive_desched.primitives.listen_address import ListenAddress
@@ -191,8 +192,12 @@ async def _no_events(_: BaseRequest) -> Response:
 
 def _metrics_handler(metrics: MetricsRegistry) -> Handler:
     async def scrape(request: BaseRequest) -> Response:
-        body, media_type = metrics.exposition(",".join(request.headers.getall("Accept", [])))
-        return Response(body=body, headers={"Content-Type": media_type})
+        parts, media_type = metrics.parts(",".join(request.headers.getall("Accept", [])))
+        body = bytearray()
+        for part in parts:
+            body += part
+            await checkpoint()
+        return Response(body=bytes(body), headers={"Content-Type": media_type})
 
     return scrape
 

@@ -87,6 +87,25 @@ def test_the_usual_address_counts_where_the_settings_name_none(settings: str, li
 
 
 @pytest.mark.parametrize(
+    ("settings", "flag", "served"),
+    [
+        pytest.param("", False, False, id="a controller"),
+        pytest.param("", True, True, id="the SIG descheduler's command line"),
+        pytest.param("server: {oldMetricNames: true}", False, True, id="asked for"),
+        pytest.param("server: {oldMetricNames: false}", True, False, id="switched off"),
+    ],
+)
+def test_old_names_of_metrics_are_served_where_the_command_line_or_the_settings_ask_for_them(
+    settings: str,
+    flag: bool,  # noqa: FBT001 -- a case of the test
+    served: bool,  # noqa: FBT001 -- as above
+) -> None:
+    found = FlagOverrides(old_metric_names=flag).apply_to(files(settings=settings))
+
+    assert found.settings.server.old_metric_names is served
+
+
+@pytest.mark.parametrize(
     ("settings", "folder"),
     [
         pytest.param("", "/spare", id="nothing said"),

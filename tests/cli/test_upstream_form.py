@@ -84,7 +84,9 @@ def test_a_command_line_that_only_changes_its_image_is_taken_whole(
         dry_run=True,
         log_level="info",
         overrides=FlagOverrides(
-            default_listen="0.0.0.0:10258", leader_election={"leader_elect": True}
+            default_listen="0.0.0.0:10258",
+            old_metric_names=True,
+            leader_election={"leader_elect": True},
         ),
         warnings=(golden(),),
     )

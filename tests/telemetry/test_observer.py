@@ -321,7 +321,9 @@ def test_the_eviction_of_a_job_counts_under_its_trigger_as_koordinator_counts_it
     bench.reporter.on_outcome(judgement(Evict(finding)), EVICTION_ACCEPTED.outcome(), 10.75)
 
     text = bench.metrics.exposition("")[0].decode()
-    found = re.findall(r'^descheduler_pods_evicted{.*strategy="(\w+)"} 1$', text, re.MULTILINE)
+    found = re.findall(
+        r'^descheduler_pods_evicted_total{.*strategy="(\w+)"} 1$', text, re.MULTILINE
+    )
     assert found == [strategy]
     assert 'outcomes_total{plugin="MigrationJobs"' in text, "our own metric has the plugin"
 

@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families as read_plai
 from reactive_desched._version import __version__
 from reactive_desched.telemetry import sig_compat as upstream
 from reactive_desched.telemetry.registry import MetricsRegistry
-from reactive_desched.telemetry.sig_compat import FAMILIES, MAX_SERIES, UpstreamMetrics
+from reactive_desched.telemetry.sig_compat import FAMILIES, UpstreamMetrics
 from reactive_desched.testing.builders import pod
 from reactive_desched.web.health import EventLoopPulse, Heartbeat
 from tests.support.golden import verbatim
@@ -54,7 +54,7 @@ def labelled(name: str, **labels: str) -> tuple[str, frozenset[tuple[str, str]]]
 def test_an_eviction_counts_under_both_names_with_the_labels_of_the_sig_descheduler(
     how: str,
 ) -> None:
-    metrics = MetricsRegistry()
+    metrics = MetricsRegistry(old_names=True)
     for _ in range(2):
         metrics.upstream.count_eviction("default", "PodLifeTime", WEB, upstream.SUCCESS)
     metrics.upstream.count_eviction("default", "PodLifeTime", WEB, upstream.ERROR)
@@ -69,7 +69,7 @@ def test_an_eviction_counts_under_both_names_with_the_labels_of_the_sig_deschedu
 
 @pytest.mark.parametrize("how", ACCEPT)
 def test_sweeps_and_their_plugins_are_timed_under_both_names(how: str) -> None:
-    metrics = MetricsRegistry()
+    metrics = MetricsRegistry(old_names=True)
     metrics.upstream.observe_cycle(0.25)
     metrics.upstream.observe_cycle(700.0)
     metrics.upstream.observe_plugin("default", "PodLifeTime", 0.5)
@@ -119,7 +119,8 @@ def test_the_buckets_are_those_of_the_sig_descheduler_written_as_it_writes_them(
     ("how", "counter"), [("plain", "counter"), ("OpenMetrics", "unknown")], ids=ACCEPT
 )
 def test_the_kinds_are_those_that_a_format_can_say(how: str, counter: str) -> None:
-    told = dict(re.findall(r"^# TYPE (\S+) (\S+)$", served(MetricsRegistry(), how), re.MULTILINE))
+    text = served(MetricsRegistry(old_names=True), how)
+    told = dict(re.findall(r"^# TYPE (\S+) (\S+)$", text, re.MULTILINE))
 
     for name, kind, _ in FAMILIES:
         assert told[name] == (counter if kind == "counter" else kind)
@@ -166,24 +167,109 @@ def test_label_values_are_escaped(how: str) -> None:
     assert profiles == {'odd"\n\\name'}
 
 
-def test_at_the_bound_the_series_counted_longest_ago_goes() -> None:
-    metrics = UpstreamMetrics()
-    pods = [pod("p", on=f"n{number}") for number in range(MAX_SERIES)]
-    for each in pods:
-        metrics.count_eviction("p", "s", each, "success")
-    metrics.count_eviction("p", "s", pods[0], "success")
-    metrics.count_eviction("p", "s", pod("p", on="one-more"), "success")
+@pytest.mark.parametrize("how", ACCEPT)
+def test_without_the_old_names_every_number_is_served_once(how: str) -> None:
+    metrics = MetricsRegistry()
+    metrics.upstream.count_eviction("default", "PodLifeTime", WEB, upstream.SUCCESS)
+    metrics.upstream.observe_cycle(0.25)
+    metrics.upstream.observe_plugin("default", "PodLifeTime", 0.5)
 
-    lines = metrics.render().splitlines()
-    shown = [line for line in lines if line.startswith("descheduler_pods_evicted_total{")]
-    assert len(shown) == MAX_SERIES
-    assert any('node="n0"' in line and line.endswith(" 2") for line in shown)
-    assert any('node="one-more"' in line for line in shown)
-    assert not any('node="n1"' in line for line in shown)
+    served_names = {
+        sample.name
+        for family in families(metrics, how)
+        for sample in family.samples
+        if sample.name.startswith("descheduler_")
+        and not sample.name.endswith(("_bucket", "_sum", "_count"))
+    }
+    text = served(metrics, how)
+
+    assert served_names == {"descheduler_pods_evicted_total", "descheduler_build_info"}
+    assert "descheduler_descheduler_" not in text
+    assert (
+        "TYPE descheduler_pods_evicted" + ("_total" if how == "plain" else "") + " counter" in text
+    )
+
+
+class Clock:
+    """Monotonic seconds that a test sets."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def evicted(metrics: UpstreamMetrics) -> dict[str, str]:
+    """Return the series of evictions: the values by the name of their node."""
+    found = re.findall(
+        r"^descheduler_pods_evicted_total{(.*)} (\d+)$", metrics.render(), re.MULTILINE
+    )
+    return {re.findall(r'node="([^"]*)"', labels)[0]: value for labels, value in found}
+
+
+def test_beyond_the_bound_evictions_count_for_other_nodes_together_and_none_is_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(upstream, "MAX_SERIES", 2)
+    metrics = UpstreamMetrics(clock=Clock())
+    for name in ("n1", "n2", "n3", "n4", "n1"):
+        metrics.count_eviction("p", "s", pod("p", on=name), "success")
+
+    assert evicted(metrics) == {"n1": "2", "n2": "1", upstream.OTHER: "2"}
+    assert f'namespace="{upstream.OTHER}",node="{upstream.OTHER}"' in metrics.render()
+
+
+def test_at_the_bound_the_series_counted_longest_ago_goes_once_nothing_asks_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(upstream, "MAX_SERIES", 2)
+    clock = Clock()
+    metrics = UpstreamMetrics(clock=clock)
+    for name in ("n1", "n2"):
+        metrics.count_eviction("p", "s", pod("p", on=name), "success")
+    clock.now = upstream.KEPT_S
+    metrics.count_eviction("p", "s", pod("p", on="n1"), "success")
+    metrics.count_eviction("p", "s", pod("p", on="n3"), "success")
+
+    assert evicted(metrics) == {"n1": "2", "n3": "1"}
+
+
+def test_whatever_jobs_name_as_their_strategy_the_series_of_others_are_bounded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(upstream, "MAX_SERIES", 1)
+    monkeypatch.setattr(upstream, "MAX_OTHER", 2)
+    metrics = UpstreamMetrics(clock=Clock())
+    for number in range(6):
+        metrics.count_eviction("p", f"s{number}", WEB, "success")
+
+    strategies = re.findall(
+        r'^descheduler_pods_evicted_total{.*strategy="(.*)"} (\d+)$', metrics.render(), re.MULTILINE
+    )
+    assert strategies == [("s0", "1"), ("s1", "1"), ("s2", "1"), (upstream.OTHER, "3")]
+
+
+def test_what_is_rendered_in_parts_is_of_one_moment_and_no_part_is_long() -> None:
+    metrics = UpstreamMetrics(old_names=True)
+    for number in range(3 * upstream.LINES_AT_ONCE):
+        metrics.count_eviction("p", "s", pod("p", on=f"n{number}"), "success")
+    metrics.observe_plugin("p", "s", 1)
+    expected = metrics.render()
+
+    parts = []
+    for part in metrics.parts():
+        metrics.count_eviction("p", "s", pod("p", on="n1"), "success")
+        metrics.count_eviction("p", "s", pod("p", on="new"), "success")
+        metrics.observe_cycle(1)
+        metrics.observe_plugin("p", "s", 1)
+        parts.append(part)
+
+    assert "".join(parts) == expected
+    assert max(part.count("\n") for part in parts) == upstream.LINES_AT_ONCE
 
 
 def test_the_migration_page_has_every_metric_with_its_labels_and_results() -> None:
-    metrics = UpstreamMetrics()
+    metrics = UpstreamMetrics(old_names=True)
     metrics.count_eviction("default", "PodLifeTime", WEB, upstream.SUCCESS)
     metrics.observe_plugin("default", "PodLifeTime", 1)
     found = re.findall(r"^(descheduler_\w+){(.*)}", metrics.render(), re.MULTILINE)
@@ -199,7 +285,7 @@ def test_the_migration_page_has_every_metric_with_its_labels_and_results() -> No
 
 
 def test_koordinators_metric_has_its_name_and_labels_and_the_page_says_what_is_added() -> None:
-    metrics = UpstreamMetrics()
+    metrics = UpstreamMetrics(old_names=True)
     metrics.count_eviction("default", "LowNodeLoad", WEB, upstream.SUCCESS)
     (labels,) = re.findall(r"^descheduler_pods_evicted{(.*)} 1$", metrics.render(), re.MULTILINE)
     page = (ROOT / "docs" / "howto" / "from-koordinator.md").read_text(encoding="utf-8")

@@ -1,6 +1,6 @@
 import asyncio
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 
 import aiohttp
 import anyio
@@ -211,15 +211,36 @@ async def test_a_fault_of_our_own_is_logged_and_answered_500(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    def fails(_: str) -> tuple[bytes, str]:
+    def fails(_: str) -> tuple[Iterator[bytes], str]:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(metrics, "exposition", fails)
+    monkeypatch.setattr(metrics, "parts", fails)
     async with client.get("/metrics") as answer:
         assert answer.status == 500
         assert answer.headers["Server"] == "reactive-desched"
         assert "ZeroDivisionError" not in await answer.text()
     assert "ZeroDivisionError" in caplog.text
+
+
+async def test_between_the_parts_of_the_metrics_the_event_loop_does_other_work(
+    client: aiohttp.ClientSession, metrics: MetricsRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    story: list[str] = []
+
+    def parts(_: str) -> tuple[Iterator[bytes], str]:
+        def render() -> Iterator[bytes]:
+            for number in range(3):
+                story.append(f"part {number}")
+                asyncio.get_running_loop().call_soon(story.append, "other work")
+                yield b"%d\n" % number
+
+        return render(), "text/plain"
+
+    monkeypatch.setattr(metrics, "parts", parts)
+    async with client.get("/metrics") as answer:
+        assert await answer.text() == "0\n1\n2\n"
+
+    assert story[:5] == ["part 0", "other work", "part 1", "other work", "part 2"]
 
 
 async def test_a_request_is_answered_however_many_clients_say_nothing(

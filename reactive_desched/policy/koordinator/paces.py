@@ -98,6 +98,7 @@ def _sections(
     yield "moves", TargetValue(path, {"maxMoving": moving})
     yield "evictions", TargetValue(path, dict(_evictors(path, profiles)))
     yield "migration", TargetValue(path, dict(_migration(profile.args_at, args)))
+    yield "server", TargetValue(path, {"oldMetricNames": TargetValue(path, True)})  # noqa: FBT003 -- a value; its only metric has one
 
 
 def _evictors(
