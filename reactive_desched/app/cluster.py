@@ -19,6 +19,9 @@ from reactive_desched.telemetry.logs import Logger
 RETRY_S: Final = 1.0
 """How often a controller asks an API server that does not answer."""
 
+MAX_DENIALS: Final = 5
+"""So often a denial is taken for that of a server that has just started: it has no roles yet."""
+
 _RETRYABLE: Final = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.TOO_MANY_REQUESTS})
 
 
@@ -39,12 +42,15 @@ async def wait_for_cluster(
 ) -> ClusterIdentity:
     """Return the identity of the cluster as soon as the API server answers.
 
-    Raises ClusterError after so many attempts; without a number it goes on for ever.
+    Raises ClusterError after so many attempts; without a number it goes on for ever, and takes a
+    server that shows no uid for what it is after a few seconds.
     """
     last_reason = ""
     for attempt in itertools.count(1):
         try:
-            return await identify_cluster(session, name, seen_as)
+            cluster = await identify_cluster(session, name, seen_as)
+            if cluster.uid or attempts is not None or attempt >= MAX_DENIALS:
+                return cluster
         except ClusterError as error:
             if attempt == attempts:
                 raise

@@ -76,6 +76,17 @@ async def test_a_cluster_that_does_not_show_its_uid_has_none(answer: object) -> 
     assert await identify_cluster(server(answer), "") == ClusterIdentity("kubernetes")
 
 
+async def test_a_server_that_has_just_started_and_denies_all_is_asked_for_some_seconds() -> None:
+    api = server(403, 403, FOUND)
+    assert await wait_for_cluster(api, "", "", RecordingLogger()) == BY_UID
+
+
+async def test_a_server_that_shows_no_uid_for_seconds_has_none() -> None:
+    api = server(403)
+    assert await wait_for_cluster(api, "", "", RecordingLogger()) == ClusterIdentity("kubernetes")
+    assert len(api.asked) == 5
+
+
 @pytest.mark.parametrize(
     "answer",
     [

@@ -37,6 +37,9 @@ NAMESPACES: Final = "/api/v1/namespaces"
 ONE_NAMESPACE: Final = {"fieldSelector": "metadata.name=kube-system", "limit": "1"}
 """A list needs no right that the controller would not have: it watches namespaces."""
 
+ANOTHER_CLUSTER: Final = "the address led to another cluster"
+"""What is said of each request that is not sent since then."""
+
 _TARGET: Final = f"{NAMESPACES}?fieldSelector=metadata.name%3Dkube-system&limit=1"
 _MAX_BODY_BYTES: Final = 2**24
 FRESH_S: Final = 1.0
@@ -175,7 +178,7 @@ class ClusterGuard:
         While no uid is known, every answer will do: there is nothing to compare it with.
         """
         if self.fault:
-            raise ClusterNotConfirmed(self.fault)
+            raise ClusterNotConfirmed(ANOTHER_CLUSTER)
         if response.status == HTTPStatus.UNAUTHORIZED:
             self._on_unauthorized()
         uid = ""
@@ -194,14 +197,14 @@ class ClusterGuard:
             self._generation += self._passed_unseen  # those that passed are to be asked as well
         elif uid != self.uid:
             self._fail(uid)
-            raise ClusterNotConfirmed(self.fault)
+            raise ClusterNotConfirmed(ANOTHER_CLUSTER)
 
     def _fail(self, uid: str) -> None:
         self.fault = (
-            f"the address {self._server()} leads to another cluster, whose namespace kube-system"
-            f" has the uid {uid}; this process began with {self.uid}: nothing is sent any more."
-            " Restart it when the address leads to that cluster again, or to begin anew with the"
-            " other one"
+            f"{self._server()} led to another cluster: the uid of its namespace kube-system is"
+            f" {uid}, and was {self.uid} at the start; nothing is sent any more. Restart this"
+            f" process once the address leads to the first cluster again: a restart before that"
+            " begins anew with the other one"
         )
         self.doubt()
         self.faulted.set()
