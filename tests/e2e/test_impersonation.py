@@ -10,6 +10,7 @@ import yaml  # type: ignore[import-untyped]  # it ships none
 
 from tests.support.control_plane import ControlPlane
 from tests.support.controller_process import ControllerProcess
+from tests.support.golden import verbatim
 from tests.support.playground import E2ENamespace
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(120)]
@@ -55,7 +56,7 @@ def test_a_user_without_rights_may_not_read_what_the_account_behind_it_may(
     assert plan(admin, policy).returncode == 0
     refused = plan(impersonating(admin, tmp_path, uid="7"), policy)
     assert refused.returncode == 1
-    assert 'User "eve" cannot list resource "pods"' in refused.stderr
+    assert verbatim('User "eve" cannot list resource "pods"') in refused.stderr
     assert "403" in refused.stderr
 
 
