@@ -153,6 +153,19 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     return True
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Name the exceptions of a group in the summary, which is all that CI may show of a failure."""
+    report = yield
+    crash = getattr(report.longrepr, "reprcrash", None)
+    if crash is not None and call.excinfo and isinstance(call.excinfo.value, BaseExceptionGroup):
+        causes = (repr(each.__cause__ or each) for each in call.excinfo.value.exceptions)
+        crash.message = f"{crash.message}: {'; '.join(causes)}"
+    return report
+
+
 def _draw_no_constants_of_the_code() -> None:
     """Have hypothesis draw the same examples whatever else is loaded, and read no source for it.
 
