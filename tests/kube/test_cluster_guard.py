@@ -195,6 +195,22 @@ async def test_a_server_that_does_not_say_which_cluster_it_is_gets_nothing_until
     assert prod.real_requests == []
 
 
+async def test_a_server_that_is_too_busy_to_say_it_again_is_the_one_that_it_said_it_was(
+    kubeconfig: Callable[..., Path], address: Address, staging: NamedCluster
+) -> None:
+    clock = ManualClock()
+    options = KubeConfigOptions(kubeconfig=str(kubeconfig(address.url)))
+    async with open_session(options, cluster=ClusterGuard(clock=clock.now)) as session:
+        await patch(session)
+        staging.status = 429
+        clock.advance(2)
+        await patch(session)
+        await session.confirm_cluster()
+        assert len(staging.real_requests) == 2
+        session.cluster.doubt()
+        await refusal(session, NOT_KNOWN)
+
+
 async def test_a_401_to_the_question_has_the_credentials_read_anew(
     session: Session, address: Address, staging: NamedCluster
 ) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from reactive_desched.api.event import EVICTION_REQUESTED
 from reactive_desched.journal.reading import read_events
+from tests.support.golden import verbatim
 from tests.support.tcp_link import TcpLink
 
 NODE = "node-1"
@@ -110,3 +111,16 @@ def test_an_address_that_leads_to_another_cluster_ends_all_requests_and_not_the_
     assert program.process.poll() is None
     assert program.stop() == 0
     assert "Traceback" not in program.output
+
+
+def test_a_user_that_the_kubeconfig_impersonates_has_no_rights_but_its_own(
+    cluster: Any, fork_server: Any, policy: Path
+) -> None:
+    plan = ("plan", "--policy", str(policy), "--kubeconfig", str(cluster.kubeconfig))
+    assert fork_server.run(*plan).returncode == 0
+    text = cluster.kubeconfig.read_text()
+    assert "user: {}" in text
+    cluster.kubeconfig.write_text(text.replace("user: {}", "user: {as: eve, as-groups: [viewers]}"))
+    refused = fork_server.run(*plan)
+    assert refused.returncode == 1
+    assert verbatim('User "eve" cannot list resource "pods"') in refused.stderr

@@ -44,7 +44,7 @@ def test_a_token_of_two_lines_is_refused_at_the_start_on_one_line(
     assert SECRET not in program.output
 
 
-@pytest.mark.parametrize("server", ["ftp://127.0.0.1:1", "127.0.0.1:6443"])
+@pytest.mark.parametrize("server", ["ftp://127.0.0.1:1", "127.0.0.1:6443/path"])
 def test_a_server_that_is_no_http_address_is_refused_at_the_start(
     server: str, run_with: Callable[..., Any]
 ) -> None:

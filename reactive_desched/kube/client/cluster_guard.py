@@ -151,6 +151,7 @@ class ClusterGuard:
     ) -> None:
         """Ask a connection which cluster it leads to, as who sends `request`, and trust it then.
 
+        An earlier answer counts on while the server has too many requests to give another one.
         Raises ClusterNotConfirmed, which closes nothing.
         """
         generation, code = self._generation, "none"
@@ -163,6 +164,8 @@ class ClusterGuard:
             raise ClusterNotConfirmed(describe_error(error)) from error
         finally:
             self.requests["GET", code] += 1
+        if response.status == HTTPStatus.TOO_MANY_REQUESTS and self.trusts(connection):
+            return  # a server that is busy says no more; a Lease is still renewed over what it said
         self.confirm(response)
         self._confirmed = generation
         self.trust(connection, generation)
