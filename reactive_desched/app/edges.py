@@ -18,6 +18,7 @@ from reactive_desched.kube.client.session import Session, Transport, open_sessio
 from reactive_desched.kube.codec import make_codecs
 from reactive_desched.kube.watch.reflector import Reflector
 from reactive_desched.kube.watch.resume import ServerProbe
+from reactive_desched.model.observer import Observer
 from reactive_desched.policy.recording import StreamSettings
 from reactive_desched.state.kinds.interning import InternTables
 from reactive_desched.telemetry.logs import DebugLogger
@@ -41,15 +42,20 @@ def open_api_session(deps: Dependencies) -> AbstractAsyncContextManager[Session]
 
 
 def build_reflectors(
-    session: Transport, pipeline: Pipeline, interned: InternTables, probe: ServerProbe
+    session: Transport,
+    pipeline: Pipeline,
+    interned: InternTables,
+    probe: ServerProbe,
+    observer: Observer,
 ) -> Mapping[str, AnyReflector]:
     """Build the list-watch loop of every watched kind; each feeds the kind's event handler."""
     epoch = pipeline.controller.readiness.epoch
+    codecs = make_codecs(interned, pipeline.controller.state, observer.on_unread)
     return {
         resource: Reflector(
             session, codec, pipeline.event_handlers[resource], probe=probe, epoch=epoch
         )
-        for resource, codec in make_codecs(interned, pipeline.controller.state).items()
+        for resource, codec in codecs.items()
         if resource in pipeline.event_handlers
     }
 

@@ -59,7 +59,7 @@ async def build_parts(
     evictor, probe, interned = (
         ApiEvictor(session),
         ServerProbe(session, SystemClock()),
-        InternTables(),
+        InternTables(reads_all=False),
     )
     await checkpoint()  # a millisecond each
     pipeline = build_pipeline(
@@ -74,7 +74,7 @@ async def build_parts(
         dry_run=deps.dry_run,
     )
     await checkpoint()
-    reflectors = edges.build_reflectors(session, pipeline, interned, probe)
+    reflectors = edges.build_reflectors(session, pipeline, interned, probe, deps.observer)
     health = build_health(pipeline, active, dry_run=deps.dry_run)
     pulse = EventLoopPulse(health.add_heartbeat("event-loop", LIVENESS_TIMEOUT_S))
     usage = UsagePolling(active, pipeline, session, SystemClock(), Random(), deps.log)  # noqa: S311 -- jitter is no secret

@@ -19,6 +19,7 @@ from reactive_desched.gate.gate import (
 )
 from reactive_desched.gate.guards import Guards
 from reactive_desched.gate.in_flight import InFlightEvictions
+from reactive_desched.gate.large_pods import LargePods
 from reactive_desched.gate.limit_status import LimitStatus, limit_status
 from reactive_desched.gate.plugin_limits import PluginNodeLimits
 from reactive_desched.gate.policy_limits import PolicyLimits
@@ -105,6 +106,7 @@ class GateFactory:
         """Return a profile's filters in their order, but for budgets, limits and rates."""
         return (
             self.in_flight,
+            LargePods(),
             evictor.filters,
             self._guards,
             MinReadyNodes(self._view),
@@ -124,6 +126,7 @@ class GateFactory:
         """
         filters = (
             self.in_flight,
+            LargePods(),
             arbitration,
             self._guards,
             *self.brakes.filters,

@@ -7,11 +7,12 @@ and so does every object that the typed reading refuses, before it counts as mal
 reading.
 """
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from decimal import Decimal
 from functools import cached_property
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct, field
@@ -20,6 +21,7 @@ from msgspec.json import Decoder
 from reactive_desched.api.index import Cluster
 from reactive_desched.errors import Malformed, QuantityError
 from reactive_desched.kube.client.responses import ApiStatus, Body, parse_status
+from reactive_desched.kube.large_objects import LARGE_OBJECT_BYTES, LargeObjectReader
 from reactive_desched.model.objects import ClusterObject
 from reactive_desched.primitives.bounded_text import bounded_name, truncate
 from reactive_desched.primitives.decode_errors import DECODE_ERRORS
@@ -60,6 +62,12 @@ _CUT_AT_ONCE: Final = 8
 _MAX_HEAD_BYTES: Final = 4096
 _MAX_ERROR_CHARS: Final = 1000
 _DECODE_ERRORS: Final = (*DECODE_ERRORS, QuantityError)
+
+
+_NEVER_LARGE: Final = sys.maxsize
+
+OnUnread: TypeAlias = Callable[[str, str, str], None]
+"""Gets the kind and the name of an object, and the parts of it that were too long to be read."""
 
 
 class WatchEvent(Struct, Generic[T], frozen=True, gc=False):
@@ -260,19 +268,28 @@ class ResourceCodec(Generic[W, Obj]):
         kind: WatchedKind[W, Obj],
         tables: InternTables,
         find_known: Callable[[str], Obj | None] | None = None,
+        on_unread: OnUnread | None = None,
     ) -> None:
-        """Read objects of this kind; `find_known` returns one that was read before, by its key."""
+        """Read objects of this kind; `find_known` returns one that was read before, by its key.
+
+        Where the `tables` say so, no more is read of a large object than can be evaluated in a
+        moment: `on_unread` gets the name of each object of which parts are left out, and these.
+        """
         self.kind: Final = kind.kind
         self.path: Final = kind.path
         self.accept: Final = METADATA_ONLY if kind.metadata_only else FULL_OBJECT
         self._wire: Final = kind.wire
-        self._convert: Final = kind.make_reader(tables)
+        self._on_unread: Final = on_unread
+        self._convert: Final = self._reporting(kind.make_reader(tables), kind.unread_of)
         self._find_known: Final = find_known or _find_none
         self._read_update: Final = (
             None
             if find_known is None or kind.make_update_reader is None
             else kind.make_update_reader(tables)
         )
+        self._mark_unread: Final = kind.mark_unread
+        self._large_parts: Final = kind.large_parts
+        self._large_bytes: Final = _NEVER_LARGE if tables.reads_all else LARGE_OBJECT_BYTES
 
     @cached_property  # a snapshot has few kinds, and no watch lines
     def _decode(self) -> Callable[[Raw | bytes | memoryview], W]:
@@ -285,8 +302,15 @@ class ResourceCodec(Generic[W, Obj]):
         )
         return decoder.decode
 
+    @cached_property
+    def _large_objects(self) -> LargeObjectReader:
+        wire: Any = self._wire  # each kind has a Struct
+        return LargeObjectReader(wire, self._large_parts)
+
     def decode_object(self, raw: Raw | bytes | memoryview) -> Obj:
         """Decode one object."""
+        if len(raw) > self._large_bytes:
+            return self._decode_large(raw)[1]
         try:
             return self._convert(self._decode(raw))
         except _DECODE_ERRORS:
@@ -294,6 +318,8 @@ class ResourceCodec(Generic[W, Obj]):
 
     def decode_event(self, line: bytes) -> WatchEvent[Obj]:
         """Decode one watch line; a changed object takes one pass, everything else a second."""
+        if len(line) > self._large_bytes:
+            return self._decode_large_event(line)
         if (update := self._update(line)) is not None:
             return update
         try:
@@ -381,6 +407,14 @@ class ResourceCodec(Generic[W, Obj]):
         find, decode = body.find, self._decode
         for _ in range(_CUT_AT_ONCE):
             end = find(_NEXT_ITEM, start + skip) + 1 or items_end
+            if end - start > self._large_bytes:
+                end = find(_NEXT_ITEM, start) + 1 or items_end
+            if end - start > self._large_bytes:
+                into.append((None, start, end))
+                start, skip = end + 1, 0
+                if start >= items_end:
+                    break
+                continue
             try:
                 into.append((decode(_without_managed_fields(body, start, end)), start, end))
             except _DECODE_ERRORS:
@@ -391,6 +425,53 @@ class ResourceCodec(Generic[W, Obj]):
             if start >= items_end:
                 break
         return start, skip
+
+    def _decode_large_event(self, line: bytes) -> WatchEvent[Obj]:
+        """Decode a watch line that is longer than most."""
+        try:
+            found = _LINE_DECODER.decode(line)
+        except _DECODE_ERRORS:
+            return self._decode_uncommon_event(line)
+        if found.type not in _CHANGES:
+            return self._decode_uncommon_event(line)
+        wire, record = self._decode_large(found.object)
+        return WatchEvent(found.type, record, wire.metadata.resource_version)
+
+    def _decode_large(self, raw: Raw | bytes | memoryview) -> tuple[W, Obj]:
+        """Decode as much of a large object as is evaluated; raises Malformed."""
+        try:
+            trimmed = self._large_objects.trim(raw)
+        except _DECODE_ERRORS as error:
+            raise Malformed(self.kind, _name_of(raw), _error_message(error)) from error
+        if trimmed.unread and self._mark_unread is None:
+            text = f"too long to be read: {trimmed.unread_text}"
+            raise Malformed(self.kind, _name_of(trimmed.json), text)
+        try:
+            wire = self._decode(trimmed.json)
+            record = self._convert(wire)
+        except _DECODE_ERRORS:
+            wire, record = self._decode_without_nulls(trimmed.json)
+        if not trimmed.unread or self._mark_unread is None:
+            return wire, record
+        if self._on_unread is not None:
+            self._on_unread(self.kind, _name_of(trimmed.json), trimmed.unread_text)
+        return wire, self._mark_unread(record, trimmed.unread_text)
+
+    def _reporting(
+        self, convert: Callable[[W], Obj], unread_of: Callable[[Obj], str] | None
+    ) -> Callable[[W], Obj]:
+        """Return a reader that reports what a pod has too much of, where that is wanted."""
+        report, kind = self._on_unread, self.kind
+        if report is None or unread_of is None:
+            return convert
+
+        def read(wire: W) -> Obj:
+            record = convert(wire)
+            if unread := unread_of(record):
+                report(kind, str(record), unread)
+            return record
+
+        return read
 
     def _decode_whole_page(self, body: Body) -> WireList:
         try:
@@ -435,14 +516,17 @@ class ResourceCodec(Generic[W, Obj]):
 AnyCodec = ResourceCodec[Any, Any]  # every kind has JSON and records of its own
 
 
-def make_codecs(tables: InternTables, state: Cluster | None = None) -> Mapping[str, AnyCodec]:
+def make_codecs(
+    tables: InternTables, state: Cluster | None = None, on_unread: OnUnread | None = None
+) -> Mapping[str, AnyCodec]:
     """Return the codec of every watched kind, by resource name; all share the same tables.
 
-    With the `state` that keeps the objects, an update is read with the help of the known object.
+    With the `state` that keeps the objects, an update is read with the help of the known object;
+    `on_unread` is as in ResourceCodec.
     """
     return {
         resource: ResourceCodec(
-            kind, tables, None if state is None else state.store(kind.record).get
+            kind, tables, None if state is None else state.store(kind.record).get, on_unread
         )
         for resource, kind in WATCHED_KINDS.items()
     }

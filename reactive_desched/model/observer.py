@@ -52,6 +52,9 @@ class Observer:
     def on_plugin_fault(self, fault: PluginFault) -> None:
         """A plugin raised an exception; the other plugins go on."""
 
+    def on_unread(self, kind: str, name: str, unread: str) -> None:
+        """Parts of this object are too long to be read; pods that it concerns are held."""
+
     def on_malformed(self, resource: str, error: Malformed) -> None:
         """An object of this resource could not be decoded and was skipped."""
 

@@ -357,7 +357,8 @@ def _load_snapshot(
         raise ConfigError("--kubeconfig and --context mean nothing with -f; leave one of them out")
     resources = RESOURCES if _needs_owners(options, configuration) else SWEEP_RESOURCES
     jobs = MIGRATION_RESOURCES if _reads_jobs(options, configuration) else frozenset[str]()
-    picture = read_files(options.files, progress, {*resources, *jobs})
+    reads_all = options.mode is not PlanMode.RUN
+    picture = read_files(options.files, progress, {*resources, *jobs}, reads_all=reads_all)
     for resource in (NODES, PODS):
         if not picture.objects[resource]:
             raise ConfigError(
@@ -404,6 +405,7 @@ def _load_live_snapshot(
         progress,
         optional_resources=_optional(options.mode, configuration),
         show_nodes=options.show_nodes,
+        reads_all=options.mode is not PlanMode.RUN,
     )
     try:
         return LoadedSnapshot(*anyio.run(read))

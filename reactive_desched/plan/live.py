@@ -37,17 +37,23 @@ async def read_live_snapshot(
     *,
     optional_resources: Collection[str] = (),
     show_nodes: bool = False,
+    reads_all: bool = True,
 ) -> tuple[Snapshot, str]:
     """List these resources and measure what is used; return that and the server's address.
 
-    Raises ConfigError when no kubeconfig is found, and SnapshotUnavailable as `list_snapshot`.
+    `reads_all` is as in SnapshotBuilder. Raises ConfigError when no kubeconfig is found, and
+    SnapshotUnavailable as `list_snapshot`.
     """
     client = configuration.settings.client
     async with open_session(
         kube, limits=limits_of(client), rate_limit=rate_of(client), cluster=ClusterGuard()
     ) as session:
         snapshot = await list_snapshot(
-            session, resources, progress, optional_resources=optional_resources
+            session,
+            resources,
+            progress,
+            optional_resources=optional_resources,
+            reads_all=reads_all,
         )
         measured = await with_measured_use(
             snapshot, configuration, session, SystemClock(), show_nodes=show_nodes
@@ -61,13 +67,15 @@ async def list_snapshot(
     progress: Progress,
     clock: Clock | None = None,
     optional_resources: Collection[str] = (),
+    *,
+    reads_all: bool = True,
 ) -> Snapshot:
-    """List these resources, each in up to three tries.
+    """List these resources, each in up to three tries; `reads_all` is as in SnapshotBuilder.
 
     Raises SnapshotUnavailable when one cannot be listed completely, naming all that are refused: a
     decision on a part of the cluster could be wrong. An optional one that is refused is left out.
     """
-    codecs = make_codecs(InternTables())
+    codecs = make_codecs(InternTables(reads_all=reads_all))
     builder = SnapshotBuilder()
     missing: dict[str, RequestRejected] = {}
     resources = tuple(resources)

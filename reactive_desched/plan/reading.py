@@ -12,13 +12,18 @@ __all__ = ["read_files"]
 
 
 def read_files(
-    names: Iterable[str], progress: Progress, resources: Collection[str] = SWEEP_RESOURCES
+    names: Iterable[str],
+    progress: Progress,
+    resources: Collection[str] = SWEEP_RESOURCES,
+    *,
+    reads_all: bool = True,
 ) -> Snapshot:
     """Read these resources in the files and folders named, and nothing else.
 
-    Raises ConfigError where a file cannot be read, SnapshotUnavailable where there is no room to.
+    `reads_all` is as in SnapshotBuilder. Raises ConfigError where a file cannot be read,
+    SnapshotUnavailable where there is no room to.
     """
-    builder = SnapshotBuilder(resources)
+    builder = SnapshotBuilder(resources, reads_all=reads_all)
     for name in expand_files(names):
         _read(name, builder, progress)
     return builder.build()

@@ -139,12 +139,15 @@ class Snapshot(Struct, frozen=True, gc=False):
 class SnapshotBuilder:
     """Builds a snapshot from objects in any order.
 
-    Objects in files that are of none of the `resources` are only counted.
+    Objects in files that are of none of the `resources` are only counted. Unless it
+    `reads_all`, no more is read of a large object than `run` reads.
     """
 
-    def __init__(self, resources: Collection[str] = SWEEP_RESOURCES) -> None:
+    def __init__(
+        self, resources: Collection[str] = SWEEP_RESOURCES, *, reads_all: bool = True
+    ) -> None:
         self.count = 0
-        tables = InternTables()
+        tables = InternTables(reads_all=reads_all)
         self._codecs = make_codecs(tables)
         self._node_metrics_codec = ResourceCodec(NODE_METRICS, tables)
         self._pod_metrics_codec = ResourceCodec(POD_METRICS, tables)

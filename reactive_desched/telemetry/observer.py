@@ -103,6 +103,9 @@ _NEVER: Final = float("inf")
 MAX_CAUSES: Final = 100
 """So many causes of disruptions are counted apart; Kubernetes has a handful."""
 
+MAX_LOGGED_UNREAD: Final = 1_000
+"""Of so many objects it is remembered that parts are not read; then each is logged once more."""
+
 MAX_LOGGED: Final = 10_000
 """The log remembers so many findings with the decisions that were logged; of further ones, the
 finding that was decided on longest ago is forgotten, and its next decision is logged again."""
@@ -123,6 +126,7 @@ class TelemetryObserver(Observer):
         self.recent = RecentEvictions(wall_clock)
         self._upstream = metrics.upstream
         self._log = log
+        self._logged_unread: set[tuple[str, str]] = set()
         self._wall_clock = wall_clock
         self._logged: OrderedDict[tuple[PodKey, str], dict[tuple[str, str], float]] = OrderedDict()
         self._changes: defaultdict[type[Change], int] = defaultdict(int)
@@ -310,6 +314,17 @@ class TelemetryObserver(Observer):
             profile=fault.profile,
             message=fault.message,
             exception=fault.traceback or None,
+        )
+
+    def on_unread(self, kind: str, name: str, unread: str) -> None:
+        """Log an object of which not all is read, once."""
+        if (kind, name) in self._logged_unread:
+            return
+        if len(self._logged_unread) >= MAX_LOGGED_UNREAD:
+            self._logged_unread.clear()
+        self._logged_unread.add((kind, name))
+        self._log.warning(
+            "parts of an object are too long to be read", kind=kind, name=name, message=unread
         )
 
     def on_malformed(self, resource: str, error: Malformed) -> None:

@@ -116,6 +116,13 @@ LESS = {"cpu": 6000, "memory": 1024, "kubernetes.io/batch-cpu": 4000}
         ),
         pytest.param({"reservation": {"reservedCPUs": "0-x"}}, None, id="no list of cpus"),
         pytest.param({"reservation": {"reservedCPUs": "0-9999999999"}}, None, id="too many cpus"),
+        pytest.param({"reservation": {"reservedCPUs": f"0-{'9' * 40}"}}, None, id="no end of cpus"),
+        pytest.param({"reservation": {"reservedCPUs": "9" * 5000}}, None, id="a long number"),
+        pytest.param(
+            {"reservation": {"reservedCPUs": ",".join(["0-65000"] * 3000)}},
+            None,
+            id="the same cpus again and again",
+        ),
         pytest.param(
             {"raw_allocatable": "?", "reservation": {"resources": {"cpu": "2"}}},
             LESS,

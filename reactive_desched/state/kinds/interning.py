@@ -146,9 +146,13 @@ def _count_unshared_references(entries: dict[Any, Any]) -> int:
 
 
 class InternTables:
-    """The tables that all readers of a process share. Not for use from several threads."""
+    """The tables that all readers of a process share. Not for use from several threads.
 
-    def __init__(self, limit: int = _MAX_ENTRIES) -> None:
+    Readers that do not read all leave out what is too much of a large object, and say so.
+    """
+
+    def __init__(self, limit: int = _MAX_ENTRIES, *, reads_all: bool = True) -> None:
+        self.reads_all: Final = reads_all
         self.specs: InternTable[Hashable, PodSpec] = InternTable("specs", limit)
         self.spec_texts: Interner[bytes] = Interner("specTexts", limit)
         self.statuses: InternTable[Hashable, PodStatus] = InternTable("statuses", limit)

@@ -14,6 +14,7 @@ from reactive_desched.state.kinds.interning import (
     parse_resource_version,
 )
 from reactive_desched.state.kinds.kind import (
+    LargeParts,
     Purpose,
     Timestamp,
     WatchedKind,
@@ -175,6 +176,7 @@ JOB: Final = WatchedKind(
     namespaced=True,
     record=Job,
     wire=WireJob,
+    large_parts=LargeParts(limits={"status.uncountedTerminatedPods.failed": 1024 * 1024}),
     make_reader=_reader,
     make_change=lambda job: WorkloadChanged(job.uid),
     purpose=Purpose.OWNERS,

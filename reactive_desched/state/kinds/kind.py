@@ -1,6 +1,6 @@
 """What a watched kind declares about itself, and the JSON members that all kinds share."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from enum import Enum
 from typing import Annotated, Final, Generic, Protocol, TypeAlias, TypeVar
@@ -22,6 +22,7 @@ __all__ = [
     "NULL",
     "BoundedName",
     "Identifier",
+    "LargeParts",
     "Metadata",
     "OptOutAnnotation",
     "Presence",
@@ -117,6 +118,24 @@ class Purpose(Enum):
     """Jobs of mode ReservationFirst, where the settings have koordinator keep their places."""
 
 
+class LargeParts(Struct, frozen=True, kw_only=True):
+    """How much is read of the parts of a large object; paths are those of its JSON.
+
+    `limits` has the parts with another limit than `max_bytes`, `types` those that are structures,
+    though the wire type has them as texts. A part that is longer is left out; `neutral` is what
+    stands for it, by which nothing is wrong.
+    """
+
+    max_bytes: int = 32 * 1024
+    limits: Mapping[str, int] = {}
+    types: Mapping[str, type[Struct]] = {}
+    neutral: Mapping[str, bytes] = {}
+
+    def limit_of(self, path: str) -> int:
+        """Return how many bytes of a part are read."""
+        return self.limits.get(path, self.max_bytes)
+
+
 class WatchedKind(Struct, Generic[W, T], frozen=True, kw_only=True):
     """One kind of object: how the API server serves it, how it is read, and what needs it.
 
@@ -138,6 +157,12 @@ class WatchedKind(Struct, Generic[W, T], frozen=True, kw_only=True):
     make_update_reader: Callable[[InternTables], UpdateReader[T]] | None = None
     """Returns what reads a watch line with the help of the object as it was known before."""
     make_change: Callable[[T], Change] | None = None
+    unread_of: Callable[[T], str] | None = None
+    """Returns what was too much of an object to be read."""
+    large_parts: LargeParts = LargeParts()
+    mark_unread: Callable[[T, str], T] | None = None
+    """Returns an object with a note of the parts that were too long to be read, by which its pods
+    are held; an object of a kind without it is malformed then."""
     announces_every_version: bool = False
     """Whether a new version is a change even where nothing differs that is read of the kind."""
     purpose: Purpose = Purpose.DECISIONS

@@ -2,6 +2,8 @@
 
 from typing import Final
 
+from msgspec.structs import replace
+
 from reactive_desched.model.changes import NamespaceChanged
 from reactive_desched.model.objects import Namespace
 from reactive_desched.state.kinds.interning import parse_resource_version
@@ -42,6 +44,11 @@ def _read(wire: WireNamespace) -> Namespace:
     )
 
 
+def _mark_unread(namespace: Namespace, _: str) -> Namespace:
+    """Hold the pods of a namespace of which not all is read: it may opt out."""
+    return replace(namespace, do_not_evict="true")
+
+
 NAMESPACE: Final = WatchedKind(
     kind="Namespace",
     resource="namespaces",
@@ -51,6 +58,7 @@ NAMESPACE: Final = WatchedKind(
     wire=WireNamespace,
     make_reader=lambda _: _read,
     make_change=lambda namespace: NamespaceChanged(namespace.name),
+    mark_unread=_mark_unread,
     read_for="label selectors of namespaces in policies and in pod affinity, opt-outs, and whether "
     "its pods end with it",
 )

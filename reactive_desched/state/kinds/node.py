@@ -191,12 +191,14 @@ def _reserved(reservation: NodeReservation) -> dict[str, int]:
 def _cpu_set(text: str) -> set[int]:
     """Read a list of cpus such as "0-3,8"; raises ValueError."""
     cpus: set[int] = set()
+    named = 0
     for part in text.split(","):
-        first, dash, last = part.strip().partition("-")
-        among = range(int(first), int(last if dash else first) + 1)
-        if len(among) > _MAX_CPUS:
-            raise ValueError(f"{part} is not a range of cpus")
-        cpus.update(among)
+        first_text, dash, last_text = part.strip().partition("-")
+        first, last = int(first_text), int(last_text if dash else first_text)
+        named += max(0, last - first + 1)
+        if named > _MAX_CPUS:
+            raise ValueError(f"{text[:64]} names more cpus than there are")
+        cpus.update(range(first, last + 1))
     return cpus
 
 

@@ -14,6 +14,7 @@ from reactive_desched.state.kinds.interning import (
     quantity_texts,
 )
 from reactive_desched.state.kinds.kind import (
+    LargeParts,
     Metadata,
     Purpose,
     Timestamp,
@@ -96,6 +97,7 @@ NODE_METRIC: Final = WatchedKind(
     namespaced=False,
     record=NodeMetric,
     wire=WireNodeMetric,
+    large_parts=LargeParts(limits={"status.podsMetric": 1024 * 1024}),
     make_reader=lambda _: _read,
     purpose=Purpose.MEASURED_USE,
     read_for="what nodes and pods really use, where koordinator's agent measures it; watched only "

@@ -5,7 +5,7 @@ from typing import Final
 
 from msgspec import Raw, field
 from msgspec.json import Decoder
-from msgspec.structs import fields
+from msgspec.structs import fields, replace
 
 from reactive_desched.model.gangs import KUEUE_SERVING, VOLCANO_MIN_MEMBER
 from reactive_desched.model.objects import Annotations, OwnerReference, Pod, PodSpec
@@ -31,12 +31,13 @@ from reactive_desched.state.kinds.kind import (
     MANAGED_FIELDS,
     BoundedName,
     Identifier,
+    LargeParts,
     Timestamp,
     WatchedKind,
     WireStruct,
 )
 from reactive_desched.state.kinds.owners import bounded_owner
-from reactive_desched.state.kinds.pod_spec import SpecReader, Volume, WirePodSpec
+from reactive_desched.state.kinds.pod_spec import Affinity, SpecReader, Volume, WirePodSpec
 from reactive_desched.state.kinds.pod_status import StatusReader, WirePodStatus
 
 __all__ = ["POD"]
@@ -123,6 +124,9 @@ _UID: Final = b'"uid":"'
 _SPEC: Final = b'},"spec":{'
 _STATUS: Final = b'},"status":{'
 _decode_update: Final = Decoder(PodUpdateLine).decode
+
+
+_MAX_DIGITS: Final = 9
 
 
 class PodReader:
@@ -280,8 +284,34 @@ class PodReader:
 
 def _count(text: str | None) -> int:
     """Read a number that an annotation counts up; 0 where it is absent or no number."""
-    return int(text) if text is not None and text.isdecimal() else 0
+    is_number = text is not None and text.isdecimal() and len(text) <= _MAX_DIGITS
+    return int(text or 0) if is_number else 0
 
+
+def _mark_unread(pod: Pod, unread: str) -> Pod:
+    """Note what was not read; without a generation every later change is read as a whole."""
+    all_unread = ", ".join(filter(None, (unread, pod.spec.unread)))
+    return replace(pod, spec=replace(pod.spec, unread=all_unread), generation=0)
+
+
+_TERM_BYTES: Final = 16 * 1024
+"""About a hundred terms: each costs an entry in an index, and a look at pods that it matches."""
+
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
+_LARGE_PARTS: Final = LargeParts(
+    limits={
+        "spec.affinity": _TERM_BYTES,
+        "spec.affinity.nodeAffinity": 64 * 1024,
+        f"spec.affinity.podAffinity.{_REQUIRED}": _TERM_BYTES,
+        f"spec.affinity.podAffinity.{_PREFERRED}": _TERM_BYTES,
+        f"spec.affinity.podAntiAffinity.{_REQUIRED}": _TERM_BYTES,
+        f"spec.affinity.podAntiAffinity.{_PREFERRED}": _TERM_BYTES,
+        "spec.topologySpreadConstraints": _TERM_BYTES,
+    },
+    types={"spec.affinity": Affinity},
+    neutral={"spec.tolerations": b'[{"operator":"Exists"}]'},
+)
 
 POD: Final = WatchedKind(
     kind="Pod",
@@ -291,6 +321,9 @@ POD: Final = WatchedKind(
     record=Pod,
     wire=WirePod,
     make_reader=lambda tables: PodReader(tables).read,
+    large_parts=_LARGE_PARTS,
+    mark_unread=_mark_unread,
+    unread_of=lambda pod: pod.spec.unread,
     make_update_reader=lambda tables: PodReader(tables).read_update,
     read_for="what the plugins judge",
 )

@@ -6,6 +6,7 @@ from typing import Final
 from cachetools import LRUCache
 from msgspec import Raw, field
 from msgspec.json import Decoder
+from msgspec.structs import replace
 
 from reactive_desched.model.declared_features import (
     RESTART_ALL_CONTAINERS,
@@ -34,9 +35,14 @@ from reactive_desched.state.kinds.kind import (
     Presence,
     WireStruct,
 )
+from reactive_desched.state.kinds.pod_limits import (
+    MAX_CONTAINER_BYTES,
+    MAX_CONTAINERS,
+    within_limits,
+)
 from reactive_desched.state.kinds.pod_status import WireContainerStatus, WirePodStatus
 
-__all__ = ["SpecReader", "Volume", "WirePodSpec"]
+__all__ = ["Affinity", "SpecReader", "Volume", "WirePodSpec"]
 
 _NO_AMOUNTS: Final[ResourceList] = {}
 _INFEASIBLE: Final = "Infeasible"
@@ -186,9 +192,17 @@ class SpecReader:
         found = self._known((text, affinity, has_local_storage))
         if found is not None:
             return found
-        made = self._decode_spec(wire, _request_text(wire), has_local_storage=has_local_storage)
+        made = self._decode_within_limits(wire, has_local_storage=has_local_storage)
         own = self._tables.spec_texts.intern
         return self._tables.specs.put((own(text), own(affinity), has_local_storage), made)
+
+    def _decode_within_limits(self, wire: WirePodSpec, *, has_local_storage: bool) -> PodSpec:
+        """Decode a spec, as much of it as is evaluated."""
+        unread = "" if self._tables.reads_all else _unread_containers(wire)
+        if unread:
+            wire = replace(wire, containers=(), init_containers=())
+        made = self._decode_spec(wire, _request_text(wire), has_local_storage=has_local_storage)
+        return made if self._tables.reads_all else within_limits(made, unread)
 
     def _decode_spec(
         self, parts: WirePodSpec, request_key: bytes, *, has_local_storage: bool
@@ -436,6 +450,17 @@ class SpecReader:
             if held.get(resource, 0) != requested.get(resource, 0)
         }
         return differing or _NO_AMOUNTS
+
+
+def _unread_containers(parts: WirePodSpec) -> str:
+    """Say what is too much of a pod's containers; empty where nothing is."""
+    containers = (*parts.containers, *parts.init_containers)
+    if len(containers) > MAX_CONTAINERS:
+        return f"{len(containers):,} containers (at most {MAX_CONTAINERS})"
+    size = sum(len(each.resources) + len(each.ports) for each in containers)
+    if size > MAX_CONTAINER_BYTES:
+        return f"{size:,} bytes of resources and ports (at most {MAX_CONTAINER_BYTES:,})"
+    return ""
 
 
 def _status_matches_spec(
