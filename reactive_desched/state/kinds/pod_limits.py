@@ -29,8 +29,8 @@ MAX_CONTAINER_BYTES: Final = 16 * 1024
 MAX_TERMS: Final = 16
 MAX_SPREAD_CONSTRAINTS: Final = 8
 MAX_BROAD: Final = 4
-"""So many terms, or constraints, may have a selector that requires no value of any label: no index
-tells which pods it matches."""
+"""So many terms, or constraints, may have a selector that requires no value of any label: each
+pod of its namespaces may match."""
 
 MAX_TOLERATIONS: Final = 256
 MAX_SELECTOR_LABELS: Final = 64
