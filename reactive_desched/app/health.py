@@ -8,6 +8,7 @@ from reactive_desched.app.config_reload import ActiveConfig
 from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.description import ControllerDescription
 from reactive_desched.controller.pipeline import Pipeline
+from reactive_desched.controller.public_state import GOOD
 from reactive_desched.controller.readiness import INTENTIONAL, JOURNAL, LEADER, STARTUP
 from reactive_desched.model.brakes import PENDING, STORM, ZONE
 from reactive_desched.web.health import CheckResult, Health
@@ -36,6 +37,7 @@ def build_health(pipeline: Pipeline, active: ActiveConfig, *, dry_run: bool) -> 
     for brake in CHECKED_BRAKES:
         health.add_info_check(f"brake/{brake}", partial(_brake_check, controller, brake))
     health.add_info_check("plugins", partial(_plugin_check, controller))
+    health.add_info_check("state", partial(_state_check, pipeline.description))
     health.add_info_check("warm-up", partial(_warm_up_check, pipeline.description))
     health.add_info_check("mode", lambda: CheckResult(not dry_run, MODES[dry_run]))
     health.add_info_check(
@@ -58,6 +60,11 @@ def _plugin_check(controller: Controller) -> CheckResult:
     faults = controller.evaluator.faults.standing()
     texts = (f"{each.plugin} of profile {each.profile}: {each.message}" for each in faults)
     return CheckResult(not faults, "; ".join(texts) or "none fails")
+
+
+def _state_check(description: ControllerDescription) -> CheckResult:
+    state = description.state()
+    return CheckResult(state.severity == GOOD, state.text)
 
 
 def _warm_up_check(description: ControllerDescription) -> CheckResult:

@@ -52,7 +52,12 @@ async def overview(controller: Controller, query: Mapping[str, str]) -> NodeOver
     if query:
         raise ConfigError(f"{quote(next(iter(query)))} is not a filter; there are none")
     plugin, classes = await _classes(controller)
-    waiting = Counter(each.decision.finding.pod.node for each in controller.evaluator.pending())
+    waiting: Counter[str] = Counter()
+    for number, each in enumerate(controller.evaluator.pending(), 1):
+        if not (each.decision.keeps or each.decision.pod_leaves):
+            waiting[each.decision.finding.pod.node] += 1
+        if number % NODES_PER_SLICE == 0:
+            await anyio.lowlevel.checkpoint()
     moving = Counter(move.origin.node for move in controller.gates.moves)
     used = {each.node: each for each in _samples(controller)}
     found: list[NodeOverview] = []

@@ -17,6 +17,7 @@ from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.job_listing import JobList
 from reactive_desched.controller.pending import PendingSummary
 from reactive_desched.controller.pipeline import Pipeline
+from reactive_desched.controller.public_state import PublicState
 from reactive_desched.errors import ConfigError
 from reactive_desched.gate.limit_status import LimitStatus
 from reactive_desched.journal.cluster import UNKNOWN_CLUSTER, ClusterIdentity
@@ -46,7 +47,7 @@ class PolicyInForce(Struct, frozen=True, rename="camel"):
 
 
 class NamedState(Struct, frozen=True, rename="camel"):
-    """A pause or a brake: why it holds evictions, empty when it does not, and what limits it."""
+    """A pause: why it holds evictions, empty when it does not, and what limits it."""
 
     name: str
     reason: str
@@ -60,6 +61,22 @@ class FailingPlugin(Struct, frozen=True, rename="camel"):
     plugin: str
     message: str
     off: bool
+
+
+class BrakeStatus(Struct, frozen=True, rename="camel"):
+    """A brake: why it holds evictions, empty when it does not.
+
+    `scope` is `cluster` or the zones that it holds, `release` says what ends it, and `until` is
+    when time alone does, at the earliest.
+    """
+
+    name: str
+    reason: str = ""
+    scope: str = ""
+    since: datetime | None = None
+    release: str = ""
+    until: datetime | None = None
+    note: str = ""
 
 
 class MovesUnderWay(Struct, frozen=True, rename="camel"):
@@ -112,9 +129,10 @@ class ControllerStatus(Struct, frozen=True, kw_only=True, rename="camel"):
     mode: str
     leadership: str
     policy: PolicyInForce
+    state: PublicState
     pause: str
     pauses: tuple[NamedState, ...]
-    brakes: tuple[NamedState, ...]
+    brakes: tuple[BrakeStatus, ...]
     failing_plugins: tuple[FailingPlugin, ...]
     nodes: int
     pods: int
@@ -169,13 +187,15 @@ class StatusPage:
         finally:
             self._recording = None
 
-    def _read(self, query: Mapping[str, str]) -> ControllerStatus:
+    async def _read(self, query: Mapping[str, str]) -> ControllerStatus:
         if query:
             raise ConfigError(f"{quote(next(iter(query)))} is not a filter; there are none")
-        return self.status()
+        return await self.status()
 
-    def status(self) -> ControllerStatus:
+    async def status(self) -> ControllerStatus:
         """Return the status at this moment."""
+        migrations = await self._description.migrations(MAX_JOBS)
+        pending = await self._description.pending_summary()
         controller, size = self._controller, self._controller.state.size()
         return ControllerStatus(
             time=self._now(),
@@ -187,12 +207,13 @@ class StatusPage:
             mode=self._mode,
             leadership=self._leadership(),
             policy=_policy_in_force(self._active),
+            state=self._description.state(),
             pause=controller.pauses.check(),
             pauses=tuple(
                 NamedState(name, each.text, each.note)
                 for name, each in controller.readiness.pauses.items()
             ),
-            brakes=tuple(NamedState(*each) for each in controller.pauses.brake_messages().items()),
+            brakes=tuple(self._brakes()),
             failing_plugins=tuple(
                 FailingPlugin(each.profile, each.plugin, each.message, each.is_off)
                 for each in controller.evaluator.faults.standing()
@@ -201,12 +222,22 @@ class StatusPage:
             pods=size["pods"],
             limits=self._description.limit_status(),
             moves=_moves_under_way(controller),
-            migrations=self._description.migrations(MAX_JOBS),
-            pending=self._description.pending_summary(),
+            migrations=migrations,
+            pending=pending,
             recent=self._recent.newest_first(),
             journal=None if self._recording is None else _journal_state(self._recording),
             sinks=() if self._recording is None else tuple(_sink_states(self._recording)),
         )
+
+    def _brakes(self) -> Iterator[BrakeStatus]:
+        engaged = {each.name: each for each in self._description.brake_states()}
+        for name in self._controller.pauses.brake_messages():
+            if (each := engaged.get(name)) is None:
+                yield BrakeStatus(name)
+                continue
+            until = None if each.until_s is None else utc_time(each.until_s)
+            since = utc_time(each.since_s)
+            yield BrakeStatus(name, each.message, each.scope, since, each.release, until)
 
     def _leadership(self) -> str:
         if not self._elects:

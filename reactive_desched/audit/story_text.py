@@ -29,6 +29,7 @@ from reactive_desched.errors import JournalError
 from reactive_desched.journal.signing.signed_note import parse_note
 from reactive_desched.model.changes import Resynced
 from reactive_desched.model.event_types import short_type
+from reactive_desched.model.moves import end_in_words
 from reactive_desched.model.outcomes import DRY_RUN
 from reactive_desched.primitives.counts import format_count
 
@@ -111,7 +112,7 @@ def _final_state(data: object) -> str:
         case EvictionCorrected(outcome=outcome):
             return f"{outcome.result}, as was found out later"
         case EvictionFollowedUp(follow_up=follow_up):
-            return f"evicted, then {follow_up.result}"
+            return f"evicted, then {end_in_words(follow_up.result, follow_up.message)}"
         case DisruptionObserved(cause=cause):
             return f"ended by something else ({cause})"
         case MigrationCarriedOut() as data:

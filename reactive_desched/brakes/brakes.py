@@ -19,12 +19,14 @@ from reactive_desched.model.brakes import (
     STORM,
     ZONE,
     BrakeNotice,
+    BrakeState,
     SavedBrakes,
 )
 from reactive_desched.model.changes import Change
 from reactive_desched.model.evaluation import Evaluation
 from reactive_desched.model.objects import Pod
 from reactive_desched.policy.brakes import BrakeSettings
+from reactive_desched.primitives.counts import format_count
 from reactive_desched.primitives.deadline_heap import earliest
 from reactive_desched.primitives.wakeup import Wakeup
 from reactive_desched.state.indexes.unschedulable_pods import PodUnschedulableChanged
@@ -39,6 +41,8 @@ MAX_UPDATE_INTERVAL_S: Final = 1.0
 """An update is due after this at the latest: the time of day may have been set meanwhile."""
 
 _NOW: Final = -inf
+
+_ZONE_RELEASE: Final = "by itself, once more of its nodes are Ready"
 
 MAX_NOTICES: Final = 1000
 """Notices kept until they are taken; beyond that the oldest is dropped."""
@@ -68,6 +72,7 @@ class Brakes:
         self._released: list[Change] = []
         self._due = _NOW
         self._kept: SavedBrakes | None = None
+        self._since_s: dict[str, float] = {}
         self.next_due: float | None = None
         self.changed = Wakeup()
         self._engagements = dict.fromkeys((ZONE, STORM, PENDING, MANUAL), 0)
@@ -85,7 +90,8 @@ class Brakes:
     @property
     def saved(self) -> SavedBrakes:
         """What outlives a restart."""
-        return SavedBrakes(self.pause.saved, self.storm.message)
+        since_s = self._since_s.get(STORM, 0.0) if self.storm.message else 0.0
+        return SavedBrakes(self.pause.saved, self.storm.message, since_s)
 
     def reconfigure(self, settings: BrakeSettings, now: float) -> None:
         """Apply other thresholds; a storm and a pause go on."""
@@ -101,6 +107,7 @@ class Brakes:
             self.pause.restore(saved.pause, now, self._view.now_s)
         if saved.storm:
             self.storm.restore(saved.storm, now)
+            self._since_s[STORM] = saved.storm_since_s or self._view.now_s
         self._due = _NOW
 
     def confirm_kept(self, kept: SavedBrakes | None) -> None:
@@ -136,6 +143,9 @@ class Brakes:
         self._take_in(self.pending.update(now))
         self._take_in(self.pause.update(now, self._view.now_s))
         self.next_due = self._foresee(now)
+        for name, is_engaged in self._engaged():
+            if not is_engaged:
+                self._since_s.pop(name, None)
         latest = now + MAX_UPDATE_INTERVAL_S
         self._due = latest if self.next_due is None else min(self.next_due, latest)
         released, self._released = self._released, []
@@ -173,6 +183,13 @@ class Brakes:
             self.pause.next_due(now, self._view.now_s),
         )
 
+    def _engaged(self) -> Iterator[tuple[str, bool]]:
+        """Yield of each brake whether it holds evictions, saved or not."""
+        yield MANUAL, bool(self.pause.reason)
+        yield ZONE, bool(self.zones.message)
+        yield STORM, bool(self.storm.message)
+        yield PENDING, bool(self.pending.message)
+
     def messages(self) -> dict[str, str]:
         """Return why each brake holds evictions; empty for one that does not."""
         return {
@@ -181,6 +198,30 @@ class Brakes:
             STORM: self.storm.message if self._kept is None else self._kept.storm,
             PENDING: self.pending.message,
         }
+
+    def states(self, now: float) -> Iterator[BrakeState]:
+        """Yield every brake that holds evictions: what it holds, since when, and what ends it."""
+        for name, message in self.messages().items():
+            if message:
+                yield self._state(name, message, now)
+
+    def _state(self, name: str, message: str, now: float) -> BrakeState:
+        scope, until, wall_offset_s = CLUSTER, None, self._view.now_s - now
+        since_s = self._since_s.get(name, self._view.now_s)
+        if name == MANUAL:
+            pause = self.pause
+            since_s = pause.since_s or since_s
+            return BrakeState(name, scope, message, since_s, pause.release_text, pause.until_s)
+        if name == STORM:
+            release, until = self.storm.release_text, self.storm.next_due()
+            if more := self.storm.found_since:
+                message = f"{message}; {format_count(more, 'more pod')} since"
+        elif name == PENDING:
+            release, until = self.pending.release_text, self.pending.release_at
+        else:
+            release, scope = _ZONE_RELEASE, self.zones.scope
+        until_s = None if until is None else until + wall_offset_s
+        return BrakeState(name, scope, message, since_s, release, until_s)
 
     def take_notices(self) -> Iterator[BrakeNotice]:
         """Yield each engagement and release once, up to a storm that is not saved yet."""
@@ -200,5 +241,9 @@ class Brakes:
             self._notices.append(notice)
             self.changed.notify()
             self._engagements[notice.brake] += notice.engaged
+            if notice.engaged:
+                self._since_s.setdefault(notice.brake, self._view.now_s)
+            elif notice.scope == CLUSTER:
+                self._since_s.pop(notice.brake, None)
             if not notice.engaged and notice.scope == CLUSTER:
                 self._released.append(BrakeLifted(notice.brake))

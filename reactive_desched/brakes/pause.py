@@ -51,6 +51,7 @@ class ManualPause:
         self._file_text = ""
         self._file: PauseText | None = None
         self._file_held = False
+        self._file_since_s = 0.0
 
     @property
     def saved(self) -> SavedPause | None:
@@ -65,6 +66,30 @@ class ManualPause:
         if self._file_held and self._file is not None:
             return _describe(BY_FILE, self._file.reason, self._file.until_s)
         return ""
+
+    @property
+    def since_s(self) -> float:
+        """Since when a person's pause holds, in seconds since the epoch; 0 where none does."""
+        return self._file_since_s if self._command is None else self._command.since_s
+
+    @property
+    def until_s(self) -> float | None:
+        """When the pause ends by itself, in seconds since the epoch; None where it does not."""
+        if self._command is not None:
+            return self._command.until_s
+        return None if self._file is None else self._file.until_s
+
+    @property
+    def release_text(self) -> str:
+        """What ends the pause, for a person."""
+        ends = []
+        if self._command is not None:
+            ends.append("`reactive-desched resume` ends it")
+        if self._file_held:
+            ends.append("the pause file has to be emptied or removed")
+        text = ", and ".join(ends)
+        by_itself = self.until_s is not None and len(ends) == 1
+        return f"{text}, or by itself when its time is over" if by_itself else text
 
     def pause(
         self, by: str, reason: str, for_s: float | None, now: float, wall_s: float
@@ -110,6 +135,7 @@ class ManualPause:
         held = file is not None and (file.until_s is None or file.until_s > wall_s)
         if held != self._file_held:
             self._file_held = held
+            self._file_since_s = wall_s if held else 0.0
             until_s = file.until_s if held and file is not None else None
             message = (file.reason if held and file is not None else "") or "no reason given"
             yield BrakeNotice(

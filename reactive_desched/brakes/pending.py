@@ -15,6 +15,7 @@ from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import Pod, PodKey
 from reactive_desched.model.wakes import WakeOnPod
 from reactive_desched.policy.brakes import PendingBrakeSettings
+from reactive_desched.primitives.ages import format_age
 from reactive_desched.primitives.counts import format_count
 from reactive_desched.primitives.deadline_heap import Timers, earliest
 from reactive_desched.state.indexes.unschedulable_pods import (
@@ -103,6 +104,19 @@ class PendingBrake:
     def message(self) -> str:
         """Why the brake holds everything; empty when it is released."""
         return self._describe() if self._is_engaged else ""
+
+    @property
+    def release_text(self) -> str:
+        """What releases the brake, for a person."""
+        if self._settings is None:
+            return "it is switched off"
+        few, after = self._threshold(self._settings), format_age(self._settings.after_s)
+        return f"by itself, {after} after there are fewer than {few:,} such pods"
+
+    @property
+    def release_at(self) -> float | None:
+        """When the brake is released if no more pods wait; None where nothing is foreseen."""
+        return self._release_at if self._is_engaged else None
 
     @property
     def _release_at(self) -> float | None:

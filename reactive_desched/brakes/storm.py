@@ -8,6 +8,7 @@ beforehand, and the rates hold it. A person releases the brake, or a time withou
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
+from math import ceil
 from typing import Final
 
 from msgspec import Struct
@@ -21,6 +22,8 @@ from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import PodKey
 from reactive_desched.model.wakes import WakeOnPod
 from reactive_desched.policy.brakes import StormBrakeSettings
+from reactive_desched.primitives.ages import format_age
+from reactive_desched.primitives.counts import format_count
 
 FINDING_STORM: Final = GateReason(
     "StormBrake",
@@ -58,6 +61,24 @@ class StormBrake:
         self._reached: Finding | None = None
         self._message = ""
         self._busy_until = 0.0
+        self._found_since = 0
+
+    @property
+    def release_text(self) -> str:
+        """What releases the brake, for a person."""
+        text = "`reactive-desched resume` releases it"
+        settings = self._settings
+        if settings is None or settings.release_after_s is None:
+            return text
+        quiet, rest_s = format_age(settings.release_after_s), settings.window_s
+        few = max(1, ceil(settings.threshold(self._count_pods()) / _QUIET_SHARE))
+        found = "a pod was found" if few == 1 else f"{few:,} pods were found"
+        return f"{text}, or by itself {quiet} after the last time that {found} within {rest_s:g} s"
+
+    @property
+    def found_since(self) -> int:
+        """How many more pods were found since the brake engaged."""
+        return self._found_since
 
     @property
     def message(self) -> str:
@@ -96,6 +117,7 @@ class StormBrake:
         self._found.append(_Found(now, uid, finding.plugin, trigger.kind, trigger.object_name))
         storm = settings.threshold(self._count_pods())
         if self._message:
+            self._found_since += 1
             if len(self._found) * _QUIET_SHARE >= storm:
                 self._set_busy(now, settings)
             while len(self._found) > storm:
@@ -141,6 +163,7 @@ class StormBrake:
             self._pods.discard(self._found.popleft().pod)
 
     def _forget(self) -> None:
+        self._found_since = 0
         self._found.clear()
         self._pods.clear()
 
@@ -160,4 +183,4 @@ def _describe(found: Iterable[_Found], settings: StormBrakeSettings) -> str:
         return text
     if len(objects) == 1:
         return f"{text} of {changed}"
-    return f"{text} of {len(objects)} objects, such as {changed} ({by_object} pods)"
+    return f"{text} of {len(objects)} objects, such as {changed} ({format_count(by_object, 'pod')})"

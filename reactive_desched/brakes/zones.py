@@ -143,6 +143,13 @@ class ZoneBrake:
         return self._stop_reason or zones
 
     @property
+    def scope(self) -> str:
+        """Which pods are held: those of the cluster, or of the named zones."""
+        if self._stop_reason:
+            return CLUSTER
+        return ", ".join(map(_name, self._reported))
+
+    @property
     def _health(self) -> ZoneHealth | None:
         return None if self._rule is None else self._view.index(ZoneHealth, self._rule)
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from reactive_desched.cli import controller_client, record_filters
 from reactive_desched.cli.commands import Commands
-from reactive_desched.primitives.ages import format_span
+from reactive_desched.primitives.ages import format_age, format_span
 from reactive_desched.primitives.counts import format_count
 
 _FILTERS: Final = ("namespace", "pod", "plugin", "gate", "reason")
@@ -20,10 +20,14 @@ def add(commands: Commands) -> None:
     command = commands.add_parser("pending", help="list the evictions that wait, and for what")
     command.describe(
         "Ask a running controller which findings a gate blocks, since when, and what each waits "
-        f"for: each is evaluated afresh when that happens. {controller_client.WHERE}",
+        "for: each is evaluated afresh when that happens. Those of one reason and setting are one "
+        "row, the setting that holds most of them comes first, and what keeps pods for good last. "
+        "Of a pod in the queue of a rate limit its place is said, and when its turn is. "
+        f"{controller_client.WHERE}",
         epilog=controller_client.STATUS,
         examples=(
-            "reactive-desched pending -n shop",
+            "reactive-desched pending",
+            "reactive-desched pending -n shop --each",
             "reactive-desched pending --reason DisruptionBudget -o json",
         ),
     )
@@ -31,6 +35,9 @@ def add(commands: Commands) -> None:
         names = ("-n", "--namespace") if name == "namespace" else (f"--{name}",)
         command.add_argument(*names, metavar="NAME", help=f"only findings of this {name}")
     controller_client.add_server(command)
+    command.add_argument(
+        "--each", action="store_true", help="a row for each finding, instead of one for each reason"
+    )
     command.add_argument("-o", "--output", choices=["table", "json"], default="table")
     command.set_defaults(command=_call)
 
@@ -52,36 +59,116 @@ def _check(query: Mapping[str, str]) -> None:
 def _call(arguments: argparse.Namespace) -> int:
     query = {name: value for name in _FILTERS if (value := getattr(arguments, name)) is not None}
     _check(query)
+    if arguments.output == "json":
+        query["all"] = "true"
     answer = controller_client.client_of(arguments).read_page("pending", query)
     if arguments.output == "json":
         sys.stdout.write(json.dumps(answer, indent=1) + "\n")
     else:
-        sys.stdout.writelines(f"{line}\n" for line in _table(answer, datetime.now(UTC)))
+        sys.stdout.writelines(
+            f"{line}\n" for line in _table(answer, datetime.now(UTC), each=arguments.each)
+        )
     return 0
 
 
-def _table(answer: Mapping[str, Any], now: datetime) -> Iterator[str]:
+def _table(answer: Mapping[str, Any], now: datetime, *, each: bool) -> Iterator[str]:
     from reactive_desched.audit.layout import layout_for
-    from reactive_desched.plan.columns import align
 
     if answer["pause"]:
         yield f"nothing is evaluated now: {answer['pause']}"
-    for each in answer["flapping"]:
-        yield f"{each['object']} flaps: its {each['field']} changed {each['changes']} times of late"
-    findings = answer["findings"]
-    if not findings:
+    elif answer["hold"]:
+        yield f"no pod is evicted now: {answer['hold']}"
+    for flapping in answer["flapping"]:
+        yield (
+            f"{flapping['object']} flaps: its {flapping['field']} changed "
+            f"{flapping['changes']} times of late"
+        )
+    if not answer["total"]:
         yield "no finding waits"
     else:
-        rows: list[tuple[str, ...]] = [
-            ("POD", "NODE", "PLUGIN", "SINCE", "NEXT LOOK", "REASON", "MESSAGE")
-        ]
-        rows += (_row(finding, now) for finding in findings)
-        yield from align(rows, width=layout_for(sys.stdout).width, indent="")
+        yield from headline(answer)
+        width = layout_for(sys.stdout).width
+        yield from (_findings if each else _groups)(answer, now, width)
+    if answer["subjects"]:
+        yield describe_subjects(answer["subjects"])
+
+
+def headline(answer: Mapping[str, Any]) -> Iterator[str]:
+    """Say how many findings wait, for which settings, the one that holds most of them first."""
+    total, kept, leaving = answer["total"], answer["kept"], answer["leaving"]
+    waiting = total - kept - leaving
+    text = format_count(waiting, "finding", "waits", "wait")
+    settings = [f"{count:,} for {setting}" for setting, count in answer["bySetting"].items()]
+    if settings:
+        text += f": {', '.join(settings)}"
+        if (others := waiting - sum(answer["bySetting"].values())) > 0:
+            text += f", {others:,} for what no setting changes"
+    yield text
+    if leaving:
+        yield format_count(leaving, "more pod", "leaves already", "leave already")
+    if kept:
+        yield (
+            f"{format_count(kept, 'more pod', 'stays', 'stay')} where "
+            f"{'it is' if kept == 1 else 'they are'}, and no eviction waits: last in the list"
+        )
+
+
+def _groups(answer: Mapping[str, Any], now: datetime, width: int | None) -> Iterator[str]:
+    """Yield a row for each reason and setting, with an example: the one that waits longest."""
+    from reactive_desched.plan.columns import align
+
+    rows: list[tuple[str, ...]] = [GROUP_COLUMNS]
+    rows += (group_row(each, now) for each in answer["reasons"])
+    yield ""
+    yield from align(rows, width=width, indent="")
+    yield "--each lists every finding; -o json has all of them"
+
+
+GROUP_COLUMNS: Final = ("FINDINGS", "REASON", "LONGEST", "NEXT", "EXAMPLE", "MESSAGE")
+
+
+def group_row(each: Mapping[str, Any], now: datetime) -> tuple[str, ...]:
+    """Return what is said of the findings of one reason and setting."""
+    message = str(each["message"])
+    if (last := each.get("lastTurn")) is not None and each["findings"] > 1:
+        about = "at least" if each.get("isLeast") else "about"
+        message += f"; all of them in {about} {_wait(last, now)}"
+    if setting := each.get("setting"):
+        message += f" [setting: {setting}]"
+    return (
+        str(each["findings"]),
+        each["reason"],
+        format_span(now - datetime.fromisoformat(each["since"])),
+        _next(each, now),
+        each["example"],
+        message,
+    )
+
+
+def _next(each: Mapping[str, Any], now: datetime) -> str:
+    """Say when a pod leaves, or is evaluated again, or that none does."""
+    if each.get("keeps"):
+        return "stays"
+    if (turn := each.get("nextTurn")) is not None:
+        return f"turn in {_wait(turn, now)}"
+    return next_look(each.get("nextUntil"), now)
+
+
+def _wait(time: str, now: datetime) -> str:
+    return format_age(max(1.0, round((datetime.fromisoformat(time) - now).total_seconds())))
+
+
+def _findings(answer: Mapping[str, Any], now: datetime, width: int | None) -> Iterator[str]:
+    from reactive_desched.plan.columns import align
+
+    findings = answer["findings"]
+    rows: list[tuple[str, ...]] = [("POD", "NODE", "PLUGIN", "SINCE", "NEXT", "REASON", "MESSAGE")]
+    rows += (_row(finding, now) for finding in findings)
+    yield ""
+    yield from align(rows, width=width, indent="")
     if (unlisted := answer["total"] - len(findings)) > 0:
         more = format_count(unlisted, "more finding", "waits", "wait")
         yield f"{more}; filter them, for example by --namespace"
-    if answer["subjects"]:
-        yield describe_subjects(answer["subjects"])
 
 
 def describe_subjects(waiting: int) -> str:
@@ -98,12 +185,18 @@ def next_look(until: str | None, now: datetime) -> str:
 
 
 def _row(finding: Mapping[str, Any], now: datetime) -> tuple[str, ...]:
+    turn = finding.get("turn")
+    each = {
+        "keeps": finding.get("keeps"),
+        "nextTurn": turn and turn["at"],
+        "nextUntil": finding.get("until"),
+    }
     return (
         f"{finding['namespace']}/{finding['pod']}",
         finding["node"],
         finding["plugin"],
         format_span(now - datetime.fromisoformat(finding["since"])),
-        next_look(finding.get("until"), now),
+        _next(each, now),
         finding["reason"],
         _message(finding),
     )
@@ -112,7 +205,7 @@ def _row(finding: Mapping[str, Any], now: datetime) -> tuple[str, ...]:
 def _message(finding: Mapping[str, Any]) -> str:
     """Return the gate's message, and what would let the finding pass: time, changes, a setting."""
     notes = []
-    if awaited := finding["waitsFor"]:
+    if (awaited := finding["waitsFor"]) and not finding.get("turn"):
         waits = awaited if finding.get("until") is None else ("time", *awaited)
         notes.append(f"waits for {' or '.join(waits)}")
     if setting := finding.get("setting"):

@@ -20,7 +20,7 @@ def add(commands: Commands) -> None:
         "with --as, what `run --once` or the SIG descheduler would. It only reads: the objects "
         "come from files, or are listed once from a cluster.",
         epilog="exit status: 0 whatever was decided, 1 the objects cannot be read completely, 2 an "
-        "error in the policy, the settings or the flags",
+        "error in the policy, the settings or the flags, or --pod names no pod",
         examples=(
             "reactive-desched plan --policy policy.yaml",
             _FROM_KUBECTL,

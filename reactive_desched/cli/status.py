@@ -10,8 +10,13 @@ from typing import Any, Final
 from reactive_desched.cli import controller_client
 from reactive_desched.cli.commands import Commands
 from reactive_desched.cli.migrations import JOB_COLUMNS, job_row
-from reactive_desched.cli.pending import describe_subjects, next_look
-from reactive_desched.primitives.ages import format_span
+from reactive_desched.cli.pending import (
+    GROUP_COLUMNS,
+    describe_subjects,
+    group_row,
+    headline,
+)
+from reactive_desched.primitives.ages import format_age, format_span
 from reactive_desched.primitives.counts import format_count
 
 MAX_ROWS: Final = 10
@@ -19,6 +24,7 @@ MAX_ROWS: Final = 10
 
 _HEAD_WIDTH: Final = 16
 _BOLD, _RED, _YELLOW, _GREEN = "1", "31", "33", "32"
+_SEVERITIES: Final = {"good": _GREEN, "warn": _YELLOW, "bad": _RED}
 _MODES: Final = {"dry_run": "dry run: sends no eviction request", "live": "live: evicts pods"}
 _EVICTED: Final = frozenset({"evicted", "dry_run"})
 _ENDED: Final = ("Succeeded", "Failed", "Aborted")
@@ -94,14 +100,15 @@ class StatusScreen:
 
     def _condition(self, answer: Answer) -> Iterator[str]:
         held = [each for each in answer["pauses"] if each["reason"]]
-        if not answer["pause"]:
-            yield from self._line("state", "evaluating changes", _GREEN)
+        state = answer["state"]
+        yield from self._line("state", state["summary"], _SEVERITIES[state["severity"]])
         by_reason: dict[str, list[str]] = {}
         for each in held:
             by_reason.setdefault(each["reason"], []).append(each["name"])
-        for at, (reason, names) in enumerate(by_reason.items()):
-            head = "state" if at == 0 else ""
-            yield from self._line(head, f"paused by {', '.join(names)}: {reason}", _RED)
+        for reason, names in by_reason.items():
+            if reason in state["summary"]:
+                continue
+            yield from self._line("", f"paused by {', '.join(names)}: {reason}", _RED)
         for each in answer["pauses"]:
             if each["note"] and not each["reason"]:
                 yield from self._line("", f"{each['name']}: {each['note']}", _YELLOW)
@@ -112,7 +119,7 @@ class StatusScreen:
         if not engaged:
             yield from self._line("brakes", "none engaged")
         for at, each in enumerate(engaged):
-            text = f"{each['name']}: {each['reason']}"
+            text = brake_text(each, self._now)
             yield from self._line("brakes" if at == 0 else "", text, _RED)
 
     def _limits(self, limits: Answer) -> Iterator[str]:
@@ -160,19 +167,20 @@ class StatusScreen:
         yield from self._table("migration jobs", JOB_COLUMNS, rows, is_open, what)
 
     def _pending(self, pending: Answer) -> Iterator[str]:
-        header = ("FINDINGS", "REASON", "LONGEST", "NEXT LOOK", "EXAMPLE", "MESSAGE")
-        rows = [
-            (
-                str(each["findings"]),
-                each["reason"],
-                self._age(each["since"]),
-                next_look(each.get("nextUntil"), self._now),
-                each["example"],
-                _with_setting(each),
-            )
-            for each in pending["reasons"]
-        ]
-        yield from self._table("waiting", header, rows, pending["total"], "findings")
+        rows = [group_row(each, self._now) for each in pending["reasons"]]
+        if rows:
+            yield ""
+            lines = headline(pending)
+            yield from self._line("waiting", next(lines))
+            for line in lines:
+                yield from self._line("", line)
+            from reactive_desched.plan.columns import align
+
+            yield from align([GROUP_COLUMNS, *rows[:MAX_ROWS]], width=self._layout.width)
+            if len(rows) > MAX_ROWS:
+                yield f"  and {len(rows) - MAX_ROWS} more rows (-o json lists them)"
+        else:
+            yield from self._line("waiting", "none")
         for each in pending["flapping"]:
             yield f"  {each['object']} flaps: its {each['field']} changed {each['changes']} times"
         if pending["subjects"]:
@@ -253,6 +261,18 @@ class StatusScreen:
         return format_span(self._now - datetime.fromisoformat(time))
 
 
+def brake_text(brake: Answer, now: datetime) -> str:
+    """Say which pods a brake holds, why, since when, and what ends that."""
+    scope = "the whole cluster" if brake["scope"] == "cluster" else brake["scope"]
+    since = format_span(now - datetime.fromisoformat(brake["since"]))
+    text = f"{brake['name']}: holds {scope} for {since}: {brake['reason']}; {brake['release']}"
+    if (until := brake.get("until")) is None:
+        return text
+    at = datetime.fromisoformat(until)
+    left = format_age(max(0.0, (at - now).total_seconds()))
+    return f"{text} (in {left}, at {at:%H:%M:%S} UTC, at the earliest)"
+
+
 def _size(answer: Answer) -> str:
     nodes, pods = format_count(answer["nodes"], "node"), format_count(answer["pods"], "pod")
     return f"{nodes} that the policy selects, {pods}"
@@ -288,24 +308,21 @@ def _move_state(each: Answer) -> str:
     if not each["accepted"]:
         return "eviction requested"
     if not each.get("replacement"):
-        return "no replacement yet"
+        return "no replacement yet" if each.get("awaitsReplacement") else "leaves, not replaced"
     where = "Ready" if each.get("ready") else "not Ready yet"
     return f"{each['replacement']} is {where}" if each.get("toNode") else "replacement is Pending"
-
-
-def _with_setting(each: Answer) -> str:
-    setting = each.get("setting")
-    return f"{each['message']} [setting: {setting}]" if setting else str(each["message"])
 
 
 def _became(each: Answer) -> str:
     if each["result"] not in _EVICTED:
         return str(each.get("message") or each.get("reason") or "")
     if (follow_up := each.get("followUp")) is None:
-        return "replacement awaited" if each["result"] == "evicted" else ""
-    text = str(follow_up["result"])
+        if each["result"] != "evicted":
+            return ""
+        return "replacement awaited" if each.get("awaitsReplacement") else "leaves, not replaced"
+    text = follow_up.get("summary") or str(follow_up["result"])
     if node := follow_up.get("node"):
         text += f" to {node}"
     if (ready_s := follow_up.get("readySeconds")) is not None:
         text += f", Ready after {ready_s:.1f} s"
-    return text if follow_up["helped"] else f"{text}; it did not help"
+    return f"{text}; it did not help" if follow_up.get("isFutile") else text

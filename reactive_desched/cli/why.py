@@ -3,12 +3,12 @@
 import argparse
 import json
 import sys
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from reactive_desched.cli import controller_client, policy_flags, snapshot_flags
 from reactive_desched.cli.commands import Commands
+from reactive_desched.cli.kubectl_names import hint_for, question_of
 from reactive_desched.errors import ConfigError
 
 
@@ -26,8 +26,8 @@ def add(commands: Commands) -> None:
         "read, 2 a wrong argument, or there is no such pod",
         examples=(
             "reactive-desched why shop/web-7d4b9c6f5-x2x8p",
-            "reactive-desched why --node node-17 --policy policy.yaml",
-            "reactive-desched why --owner shop/Deployment/web -o json",
+            "reactive-desched why node/node-17 --policy policy.yaml",
+            "reactive-desched why deploy/web -n shop -o json",
         ),
     )
     what = command.add_mutually_exclusive_group(required=True)
@@ -35,14 +35,17 @@ def add(commands: Commands) -> None:
         "pod",
         nargs="*",
         default=(),
-        metavar="[NAMESPACE/]POD",
-        help="the pod, or its uid; the word `pod` before it may be there",
+        metavar="[NAMESPACE/]POD, KIND/NAME",
+        help="the pod, or its uid; or as kubectl names it: pod/NAME, node/NAME, and with -n "
+        "deploy/NAME, sts NAME, job.batch/NAME and the like",
     )
     what.add_argument("--node", metavar="NAME", help="the pods of this node")
     what.add_argument(
         "--owner", metavar="NAMESPACE/KIND/NAME", help="the pods of this workload, or its uid"
     )
-    command.add_argument("-n", "--namespace", metavar="NAME", help="the namespace of POD")
+    command.add_argument(
+        "-n", "--namespace", metavar="NAME", help="the namespace of POD or of a workload"
+    )
     controller_client.add_server(command)
     policy_flags.add(command, required=False)
     snapshot_flags.add(command)
@@ -59,13 +62,12 @@ def add(commands: Commands) -> None:
 
 
 def _call(arguments: argparse.Namespace) -> int:
-    question = _question(arguments)
-    if arguments.policy is None:
-        _check_no_snapshot(arguments)
-        answer = controller_client.client_of(arguments).read_page("why", question)
-        now = datetime.now(UTC)
-    else:
-        answer, now = _look(arguments, question)
+    try:
+        answer, now = _answer(arguments, _question(arguments))
+    except ConfigError as error:
+        if arguments.pod and arguments.namespace is None and (hint := hint_for(arguments.pod)):
+            raise ConfigError(f"{error}{hint}") from error
+        raise
     if arguments.output == "json":
         sys.stdout.write(json.dumps(answer, indent=1) + "\n")
     elif arguments.output == "yaml":
@@ -81,6 +83,14 @@ def _call(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _answer(arguments: argparse.Namespace, question: dict[str, str]) -> tuple[Any, datetime]:
+    if arguments.policy is None:
+        _check_no_snapshot(arguments)
+        answer = controller_client.client_of(arguments).read_page("why", question)
+        return answer, datetime.now(UTC)
+    return _look(arguments, question)
+
+
 def _question(arguments: argparse.Namespace) -> dict[str, str]:
     """Return the query for the controller's page; raises ConfigError."""
     if not arguments.pod:
@@ -88,20 +98,7 @@ def _question(arguments: argparse.Namespace) -> dict[str, str]:
             raise ConfigError("-n is the namespace of POD: leave it out with --node and --owner")
         named = {"node": arguments.node, "owner": arguments.owner}
         return {name: value for name, value in named.items() if value is not None}
-    pod = _pod_name(arguments.pod)
-    if arguments.namespace is not None:
-        if "/" in pod:
-            raise ConfigError(f"{pod} has a namespace already: leave -n out")
-        pod = f"{arguments.namespace}/{pod}"
-    return {"pod": pod}
-
-
-def _pod_name(words: Sequence[str]) -> str:
-    """Return the name in `NAME`, `pod NAME` or `pod/NAME`; raises ConfigError for more words."""
-    *before, name = words
-    if before not in ([], ["pod"]):
-        raise ConfigError(f"one pod at a time: there is {' and '.join(words)}")
-    return name.removeprefix("pod/")
+    return question_of(arguments.pod, arguments.namespace)
 
 
 def _check_no_snapshot(arguments: argparse.Namespace) -> None:

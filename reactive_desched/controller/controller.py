@@ -15,6 +15,7 @@ from reactive_desched.controller.instances import flapping_config, plugin_instan
 from reactive_desched.controller.pauses import EvictionPauses
 from reactive_desched.controller.readiness import Readiness
 from reactive_desched.controller.suspend import SuspendDetector
+from reactive_desched.controller.turn_plan import TurnPlan
 from reactive_desched.eviction.recorder import DecisionRecorder
 from reactive_desched.gate.factory import GateFactory
 from reactive_desched.model.accounts import DecisionContext
@@ -84,6 +85,7 @@ class Controller:
         self.evaluator = Evaluator(
             instances, self._backoff, self.gates.node_fit, flapping_config(config)
         )
+        self._turns = TurnPlan(self.gates.rate_limiter, self.evaluator, clock)
         self.pauses = EvictionPauses(
             readiness,
             self.gates,
@@ -150,7 +152,8 @@ class Controller:
         brakes_due, moves_due = self.gates.brakes.next_due, self.gates.moves.next_due()
         if is_paused:
             return earliest(brakes_due, moves_due) if self._may_end_moves else brakes_due
-        return earliest(brakes_due, self.evaluator.next_due(now), moves_due)
+        turns_due = self._turns.next_due(now)
+        return earliest(brakes_due, self.evaluator.next_due(now), moves_due, turns_due)
 
     @property
     def _may_end_moves(self) -> bool:
@@ -186,6 +189,8 @@ class Controller:
                     yield Intent(context, self.config.policy.grace_period_s)
             self._observer.on_decision(evaluation)
         self._report_faults()
+        if not should_yield():
+            self._turns.work(now, should_yield)
 
     def _report_faults(self) -> None:
         if self.evaluator.faults.new:
@@ -225,8 +230,8 @@ class Controller:
         self.evaluator.settle(evaluation, result.outcome, now)
         self.evicted += result.outcome.result in POD_LEAVES
         self.disruptions.settle(as_past(result, self._wall_clock()))
-        self._follow_up(now)
         self._observer.on_outcome(evaluation, result.outcome, result.sent_at)
+        self._follow_up(now)
         self._work_available.notify()
 
     def _follow_up(self, now: float) -> bool:

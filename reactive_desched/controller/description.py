@@ -1,17 +1,24 @@
 """Describes a controller for pages, logs, metrics and probes."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from reactive_desched.controller.controller import Controller
+from reactive_desched.controller.forecast import Forecast
 from reactive_desched.controller.job_listing import MAX_LISTED, JobList, list_jobs
 from reactive_desched.controller.pending import (
+    ClockPair,
+    PendingContext,
+    PendingFinding,
     PendingList,
     PendingQuery,
     PendingSummary,
     list_pending,
     summarize_pending,
 )
+from reactive_desched.controller.public_state import PublicState, collect_state
+from reactive_desched.controller.slices import in_slices
 from reactive_desched.gate.limit_status import LimitStatus
+from reactive_desched.model.brakes import BrakeState
 from reactive_desched.telemetry.metrics import Metric
 
 
@@ -30,35 +37,39 @@ class ControllerDescription:
         self._controller = controller
         self._clock = clock
         self._wall_clock = wall_clock
+        self._forecast = Forecast(controller, clock)
 
-    def pending(self, query: PendingQuery) -> PendingList:
+    async def pending(self, query: PendingQuery) -> PendingList:
         """List the findings that wait, and what each waits for."""
-        return list_pending(
-            self._controller.evaluator.pending(),
-            query,
-            pause=self._controller.pauses.check(),
-            subjects=self._controller.evaluator.queued,
-            flapping=tuple(self._controller.evaluator.flaps.flapping(self._clock())),
-            now=self._clock(),
-            wall_now=self._wall_clock(),
-        )
+        found = await self._forecast.findings()
+        return await in_slices(list_pending(found, query, self._waiting(), self.moment()))
 
-    def migrations(self, limit: int = MAX_LISTED) -> JobList:
+    async def findings(self) -> Sequence[PendingFinding]:
+        """Return the findings that wait, those in the queue of a rate limit with their turns."""
+        return await self._forecast.findings()
+
+    def moment(self) -> ClockPair:
+        """Return now, by both clocks."""
+        return ClockPair(self._clock(), self._wall_clock())
+
+    def _waiting(self) -> PendingContext:
+        evaluator, pauses = self._controller.evaluator, self._controller.pauses
+        flapping = tuple(evaluator.flaps.flapping(self._clock()))
+        return PendingContext(evaluator.queued, flapping, pauses.check(), pauses.state().hold)
+
+    async def migrations(self, limit: int = MAX_LISTED) -> JobList:
         """List at most `limit` migration jobs, and what each waits for."""
-        pending = self._controller.evaluator.pending()
+        pending = await self._forecast.findings()
         return list_jobs(self._controller.migrations, pending, limit)
 
-    def pending_summary(self) -> PendingSummary:
+    async def pending_summary(self) -> PendingSummary:
         """Count the findings that wait, by what blocks them."""
-        return summarize_pending(
-            self._controller.evaluator.pending(),
-            subjects=self._controller.evaluator.queued,
-            flapping=tuple(self._controller.evaluator.flaps.flapping(self._clock())),
-            wall_offset=self._wall_clock() - self._clock(),
-        )
+        found = await self._forecast.findings()
+        return await in_slices(summarize_pending(found, self._waiting(), self.moment()))
 
     def collect(self) -> Iterator[Metric]:
         """Yield how many subjects and findings wait, and how many tokens are left."""
+        yield from collect_state(self.state())
         yield from self._controller.evaluator.collect()
         yield from self._controller.gates.brakes.collect()
         yield from self._controller.gates.moves.collect()
@@ -67,6 +78,14 @@ class ControllerDescription:
         yield from self._controller.gates.schedules.collect()
         if self._controller.migrations is not None:
             yield from self._controller.migrations.collect()
+
+    def state(self) -> PublicState:
+        """Say in one word, and in a sentence, what the controller does now."""
+        return self._controller.pauses.state()
+
+    def brake_states(self) -> tuple[BrakeState, ...]:
+        """Return every brake that holds evictions now."""
+        return tuple(self._controller.gates.brakes.states(self._clock()))
 
     def describe_brakes(self) -> dict[str, str]:
         """Say each brake in force to a person, as it is for the cluster of now."""

@@ -22,6 +22,7 @@ from reactive_desched.controller.subscriptions import (
     Subscriptions,
 )
 from reactive_desched.controller.work_queue import WorkQueue
+from reactive_desched.gate.gate import RATE_LIMITED
 from reactive_desched.gate.profile_view import ProfileView
 from reactive_desched.model.changes import Change, PdbChanged, Resynced, TimePassed
 from reactive_desched.model.decisions import (
@@ -263,16 +264,39 @@ class Evaluator:
 
     def pending(self) -> Iterator[PendingFinding]:
         """Yield every blocked finding, with what it waits for."""
-        for (instance, _, _), blocked in self._blocked.items():
-            decision = blocked.decision
+        for key, blocked in list(self._blocked.items()):
+            decision, until = blocked.decision, blocked.decision.retry_at_s
+            if until is not None and decision.gate == RATE_LIMITED.gate:
+                until = self._timers.due(key[:2]) or until
             yield PendingFinding(
-                instance.profile,
+                key[0].profile,
                 decision,
                 tuple(awaited(decision)),
                 blocked.since,
-                decision.retry_at_s,
+                until,
                 blocked.trigger.record,
             )
+
+    def rate_limited(self, now: float) -> Iterator[tuple[Finding, float]]:
+        """Yield every finding that waits for a rate limit, and before when it is not evaluated.
+
+        One of a pod can be evaluated at any time; one of a plan, when that is made again.
+        """
+        for key, blocked in list(self._blocked.items()):
+            decision = blocked.decision
+            if decision.gate == RATE_LIMITED.gate:
+                alone = isinstance(key[1], PodSubject)
+                yield decision.finding, now if alone else decision.retry_at_s or now
+
+    def reschedule(self, pod: PodKey, at: float) -> bool:
+        """Evaluate a pod that waits for a rate limit at this time; say whether there is one."""
+        found = False
+        for key in self._blocked.waiting_for(WakeOnPod(pod)):
+            decision = self._blocked.decision_of(key)
+            if isinstance(key[1], PodSubject) and decision and decision.gate == RATE_LIMITED.gate:
+                self._timers.set(key[:2], at)
+                found = True
+        return found
 
     def settle(self, evaluation: Evaluation, outcome: Outcome, now: float) -> None:
         """Release what an eviction reserved; one that did not happen is evaluated again later."""

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from reactive_desched.controller.evaluator import Evaluator
+from reactive_desched.controller.public_state import PublicState, public_state
 from reactive_desched.controller.readiness import BRAKE, JOURNAL, LEADER, MANUAL, Readiness
 from reactive_desched.controller.suspend import SuspendDetector
 from reactive_desched.election.leadership import Leadership
@@ -64,6 +65,22 @@ class EvictionPauses:
         if self._brakes.is_due(now := self._clock()):
             self._update_brakes(now)
         return self._readiness.reason
+
+    def state(self) -> PublicState:
+        """Say in one word, and in a sentence, what the controller does now."""
+        self.check()
+        now, limiter = self._clock(), self._gates.rate_limiter
+        return public_state(
+            self._readiness.pauses,
+            self._brakes.states(now),
+            is_standby=self.leadership.is_standby,
+            is_first_sync=not self._readiness.synced.is_set(),
+            warm_up=(limiter.warm_up_ratio_at(now), limiter.warm_up_left_s(now)),
+            failing=(
+                f"plugin {each.plugin} of profile {each.profile} fails: {each.message}"
+                for each in self._evaluator.faults.standing()
+            ),
+        )
 
     def pause(self, by: str, reason: str, for_s: float | None) -> None:
         """Pause evictions by command, until `resume` or for so many seconds; `by` is who did it."""

@@ -1,17 +1,19 @@
 """What waits, on what, since when and until when: the answer behind `reactive-desched pending`."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from heapq import nsmallest
-from typing import Final
+from typing import Any, Final
 
-from msgspec import Struct
+from msgspec import Raw, Struct
+from msgspec.json import encode
 
 from reactive_desched.controller.flapping import FlappingObject
 from reactive_desched.errors import ConfigError
+from reactive_desched.gate.turns import Turn
 from reactive_desched.model.decisions import Defer, Refuse
 from reactive_desched.model.triggers import Trigger
 from reactive_desched.model.wakes import WakeOn, awaited
+from reactive_desched.primitives.deadline_heap import earliest
 from reactive_desched.primitives.hints import quote
 from reactive_desched.primitives.moments import utc_time
 
@@ -19,8 +21,16 @@ MAX_LISTED: Final = 500
 """Findings listed in one answer, those that wait longest first; the others are only counted."""
 
 
+PODS_PER_SLICE: Final = 64
+"""So many findings are counted or listed before the event loop may have its turn."""
+
+
 class PendingFinding(Struct, frozen=True, gc=False):
-    """A finding that a gate blocks; `since` and `until` are monotonic seconds."""
+    """A finding that a gate blocks; `since` and `until` are monotonic seconds.
+
+    `until` is when it is evaluated again at the latest. `turn` is that of one that waits for a rate
+    limit.
+    """
 
     profile: str
     decision: Defer | Refuse
@@ -28,10 +38,40 @@ class PendingFinding(Struct, frozen=True, gc=False):
     since: float
     until: float | None
     trigger: Trigger
+    turn: Turn | None = None
+
+    def message(self, now: float) -> str:
+        """Say why it waits, and of one in a queue its place and when its turn is, as of now."""
+        return self.decision.message if self.turn is None else self.turn.message(now)
+
+    @property
+    def setting(self) -> str:
+        """The setting that would let it pass; empty where none would."""
+        return self.decision.setting if self.turn is None else f"budgets.{self.turn.scope}"
+
+
+class TurnRow(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """A place in the queue of a rate limit: that of `place` of the `of` pods that wait for it.
+
+    `at` is when its turn is, if the limits alone decide; with `isLeast` something else holds
+    evictions besides, and it is then at the earliest.
+    """
+
+    scope: str
+    name: str
+    place: int
+    of: int
+    at: datetime
+    seconds: float
+    per_minute: float
+    is_least: bool = False
 
 
 class PendingRow(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """One finding that waits, as `/debug/pending` lists it; another `setting` would let it pass."""
+    """One finding that waits, as `/debug/pending` lists it; another `setting` would let it pass.
+
+    `keeps` says that no eviction is waited for: the pod stays until a person changes something.
+    """
 
     namespace: str
     pod: str
@@ -47,29 +87,17 @@ class PendingRow(Struct, frozen=True, rename="camel", omit_defaults=True):
     trigger: str
     setting: str = ""
     until: datetime | None = None
-
-
-class PendingList(Struct, frozen=True, rename="camel"):
-    """What waits: `total` findings, counted by gate, and the longest waiting of them.
-
-    `pause` is why nothing at all is evaluated now; empty when the controller works. `subjects` is
-    how many subjects wait for quiet (debounce) or for their turn. What depends on one of
-    `flapping` waits longer.
-    """
-
-    pause: str
-    subjects: int
-    flapping: tuple[FlappingObject, ...]
-    total: int
-    by_gate: Mapping[str, int]
-    findings: tuple[PendingRow, ...]
+    turn: TurnRow | None = None
+    keeps: bool = False
 
 
 class PendingReason(Struct, frozen=True, rename="camel", omit_defaults=True):
     """The findings that one gate blocks for one reason, and an example: the longest waiting.
 
-    `nextUntil` is when the first of them is evaluated again at the latest, `setting` the name of
-    the setting that blocks the example.
+    They have the same `setting` that would let them pass. `nextUntil` is when the first of them is
+    evaluated again at the latest; of those in the queue of a rate limit `nextTurn` is when the
+    first of them is expected to leave, and `lastTurn` the last. With `keeps` no eviction is waited
+    for, and with `leaves` the pods leave already.
     """
 
     gate: str
@@ -80,15 +108,42 @@ class PendingReason(Struct, frozen=True, rename="camel", omit_defaults=True):
     message: str
     setting: str = ""
     next_until: datetime | None = None
+    next_turn: datetime | None = None
+    last_turn: datetime | None = None
+    is_least: bool = False
+    keeps: bool = False
+    leaves: bool = False
 
 
 class PendingSummary(Struct, frozen=True, rename="camel"):
-    """What waits, counted by gate and reason, the longest waiting first; see PendingList."""
+    """What waits, by gate, reason and setting: those that most findings wait for come first.
+
+    Those that keep pods come last. Of `total` findings `kept` are of pods that stay for good, and
+    `leaving` of pods that leave already; the others wait. `bySetting` counts those that wait by the
+    setting that would let them pass, most first.
+    """
 
     subjects: int
     flapping: tuple[FlappingObject, ...]
     total: int
+    kept: int
+    leaving: int
+    by_setting: Mapping[str, int]
     reasons: tuple[PendingReason, ...]
+
+
+class PendingList(PendingSummary, frozen=True, rename="camel"):
+    """What waits: as a summary, counted by gate, and the longest waiting of them.
+
+    `pause` is why nothing at all is evaluated now, and `hold` why no pod is evicted, as a brake
+    may be; both are empty when the controller works. `subjects` is how many subjects wait for
+    quiet (debounce) or for their turn. What depends on one of `flapping` waits longer.
+    """
+
+    pause: str
+    hold: str
+    by_gate: Mapping[str, int]
+    findings: tuple[PendingRow, ...]
 
 
 class PendingQuery(Struct, frozen=True):
@@ -99,6 +154,7 @@ class PendingQuery(Struct, frozen=True):
     plugin: str = ""
     gate: str = ""
     reason: str = ""
+    all: str = ""
 
     @classmethod
     def parse(cls, query: Mapping[str, str]) -> "PendingQuery":
@@ -106,7 +162,15 @@ class PendingQuery(Struct, frozen=True):
         if unknown := sorted(set(query) - set(cls.__struct_fields__)):
             known = ", ".join(cls.__struct_fields__)
             raise ConfigError(f"{quote(unknown[0])} is not a filter; there are {known}")
-        return cls(**query)
+        found = cls(**query)
+        if found.all not in ("", "true", "false"):
+            raise ConfigError(f"all={quote(found.all)}: write true to have every finding listed")
+        return found
+
+    @property
+    def limit(self) -> int | None:
+        """How many findings are listed; None for all of them."""
+        return None if self.all == "true" else MAX_LISTED
 
     def matches(self, finding: PendingFinding) -> bool:
         """Say whether a finding is to be listed."""
@@ -116,79 +180,181 @@ class PendingQuery(Struct, frozen=True):
         return all(not want or want == value for want, value in zip(wanted, values, strict=True))
 
 
+class ClockPair(Struct, frozen=True):
+    """Now by both clocks: monotonic, and the time of day, in seconds."""
+
+    now: float
+    wall_now: float
+
+    def time(self, at: float) -> datetime:
+        """Return the time of day of a monotonic moment."""
+        return utc_time(at + self.wall_now - self.now)
+
+
+class PendingContext(Struct, frozen=True):
+    """What waits besides findings: subjects, by objects that flap; and why nothing is evicted."""
+
+    subjects: int = 0
+    flapping: tuple[FlappingObject, ...] = ()
+    pause: str = ""
+    hold: str = ""
+
+
 def list_pending(
-    findings: Iterable[PendingFinding],
+    findings: Sequence[PendingFinding],
     query: PendingQuery,
-    *,
-    pause: str,
-    subjects: int,
-    flapping: tuple[FlappingObject, ...],
-    now: float,
-    wall_now: float,
-) -> PendingList:
-    """Return the findings that match, longest waiting first.
-
-    `now` is monotonic seconds and `wall_now` the time of day at the same moment.
-    """
-    matching = [finding for finding in findings if query.matches(finding)]
-    by_gate: dict[str, int] = {}
-    for finding in matching:
-        by_gate[finding.decision.gate] = by_gate.get(finding.decision.gate, 0) + 1
-    longest = nsmallest(MAX_LISTED, matching, key=lambda finding: finding.since)
-    rows = tuple(_rows(longest, wall_now - now))
-    return PendingList(pause, subjects, flapping, len(matching), by_gate, rows)
-
-
-def summarize_pending(
-    findings: Iterable[PendingFinding],
-    *,
-    subjects: int,
-    flapping: tuple[FlappingObject, ...],
-    wall_offset: float,
-) -> PendingSummary:
-    """Count what waits; `wall_offset` is the time of day less the monotonic clock, in seconds."""
-    by_reason: dict[tuple[str, str], list[PendingFinding]] = {}
-    for finding in findings:
-        decision = finding.decision
-        by_reason.setdefault((decision.gate, decision.reason), []).append(finding)
-    reasons = [_pending_reason(each, wall_offset) for each in by_reason.values()]
-    reasons.sort(key=lambda each: each.since)
-    total = sum(each.findings for each in reasons)
-    return PendingSummary(subjects, flapping, total, tuple(reasons))
-
-
-def _pending_reason(findings: Sequence[PendingFinding], wall_offset: float) -> PendingReason:
-    longest = min(findings, key=lambda finding: finding.since)
-    times = [finding.until for finding in findings if finding.until is not None]
-    decision = longest.decision
-    return PendingReason(
-        decision.gate,
-        decision.reason,
-        len(findings),
-        utc_time(longest.since + wall_offset),
-        str(decision.finding.pod),
-        decision.message,
-        decision.setting,
-        utc_time(min(times) + wall_offset) if times else None,
+    waiting: PendingContext,
+    moment: ClockPair,
+) -> Iterator[PendingList | None]:
+    """Yield None wherever the event loop may have its turn, and last what waits, longest first."""
+    counted = _Counted(moment)
+    matching: list[PendingFinding] = []
+    for number, finding in enumerate(findings):
+        if query.matches(finding):
+            matching.append(finding)
+            counted.add(finding)
+        if number % PODS_PER_SLICE == 0:
+            yield None
+    matching.sort(key=lambda finding: finding.since)
+    rows: list[PendingRow | Any] = []  # Any: a Raw, which is what its bytes say
+    for number, finding in enumerate(matching[: query.limit]):
+        row = _row(finding, moment)
+        # to encode many at once would hold the event loop
+        rows.append(row if query.limit is not None else Raw(encode(row)))
+        if number % PODS_PER_SLICE == 0:
+            yield None
+    yield PendingList(
+        waiting.subjects,
+        waiting.flapping,
+        *counted.result(),
+        waiting.pause,
+        waiting.hold,
+        counted.by_gate,
+        tuple(rows),
     )
 
 
-def _rows(findings: Iterable[PendingFinding], wall_offset: float) -> Iterator[PendingRow]:
-    for finding in findings:
-        decision, pod = finding.decision, finding.decision.finding.pod
-        yield PendingRow(
-            pod.namespace,
-            pod.name,
-            pod.node,
-            finding.profile,
-            decision.finding.plugin,
-            decision.finding.message,
-            decision.gate,
-            decision.reason,
-            decision.message,
-            utc_time(finding.since + wall_offset),
-            awaited(finding.waits_for, pod.uid),
-            str(finding.trigger),
-            decision.setting,
-            None if finding.until is None else utc_time(finding.until + wall_offset),
+def summarize_pending(
+    findings: Sequence[PendingFinding], waiting: PendingContext, moment: ClockPair
+) -> Iterator[PendingSummary | None]:
+    """Yield None wherever the event loop may have its turn, and last the counts of what waits."""
+    counted = _Counted(moment)
+    for number, finding in enumerate(findings):
+        counted.add(finding)
+        if number % PODS_PER_SLICE == 0:
+            yield None
+    yield PendingSummary(waiting.subjects, waiting.flapping, *counted.result())
+
+
+class _Group:
+    """The findings of one gate, reason and setting."""
+
+    __slots__ = ("count", "first_turn", "last_turn", "longest", "next_until")
+
+    def __init__(self, longest: PendingFinding) -> None:
+        self.count = 0
+        self.longest = longest
+        self.next_until: float | None = None
+        self.first_turn: float | None = None
+        self.last_turn: float | None = None
+
+    def add(self, finding: PendingFinding) -> None:
+        self.count += 1
+        if finding.since < self.longest.since:
+            self.longest = finding
+        self.next_until = earliest(self.next_until, finding.until)
+        if (turn := finding.turn) is not None:
+            self.first_turn = earliest(self.first_turn, turn.at)
+            self.last_turn = turn.at if self.last_turn is None else max(self.last_turn, turn.at)
+
+
+class _Counted:
+    """Findings, counted one by one."""
+
+    def __init__(self, moment: ClockPair) -> None:
+        self._moment = moment
+        self._groups: dict[tuple[str, str, str, bool, bool], _Group] = {}
+        self.by_gate: dict[str, int] = {}
+
+    def add(self, finding: PendingFinding) -> None:
+        decision = finding.decision
+        self.by_gate[decision.gate] = self.by_gate.get(decision.gate, 0) + 1
+        kept, leaves = decision.keeps, decision.pod_leaves
+        key = (decision.gate, decision.reason, finding.setting, kept, leaves)
+        if (group := self._groups.get(key)) is None:
+            group = self._groups[key] = _Group(finding)
+        group.add(finding)
+
+    def result(self) -> tuple[int, int, int, dict[str, int], tuple[PendingReason, ...]]:
+        """Return the counts and the groups, as a summary has them."""
+        kept = leaving = total = 0
+        by_setting: dict[str, int] = {}
+        for (_, _, setting, keeps, leaves), group in self._groups.items():
+            total += group.count
+            if keeps:
+                kept += group.count
+            elif leaves:
+                leaving += group.count
+            elif setting:
+                by_setting[setting] = by_setting.get(setting, 0) + group.count
+        ordered = sorted(
+            self._groups.items(), key=lambda each: (each[0][3], each[0][4], -each[1].count)
         )
+        reasons = tuple(self._reason(*each) for each in ordered)
+        most_first = dict(sorted(by_setting.items(), key=lambda each: -each[1]))
+        return total, kept, leaving, most_first, reasons
+
+    def _reason(self, key: tuple[str, str, str, bool, bool], group: _Group) -> PendingReason:
+        gate, reason, setting, keeps, leaves = key
+        moment, example = self._moment, group.longest
+        return PendingReason(
+            gate,
+            reason,
+            group.count,
+            moment.time(example.since),
+            str(example.decision.finding.pod),
+            example.message(moment.now),
+            setting,
+            None if group.next_until is None else moment.time(group.next_until),
+            None if group.first_turn is None else moment.time(group.first_turn),
+            None if group.last_turn is None else moment.time(group.last_turn),
+            example.turn is not None and example.turn.is_least,
+            keeps,
+            leaves,
+        )
+
+
+def _row(finding: PendingFinding, moment: ClockPair) -> PendingRow:
+    decision, pod = finding.decision, finding.decision.finding.pod
+    return PendingRow(
+        pod.namespace,
+        pod.name,
+        pod.node,
+        finding.profile,
+        decision.finding.plugin,
+        decision.finding.message,
+        decision.gate,
+        decision.reason,
+        finding.message(moment.now),
+        moment.time(finding.since),
+        awaited(finding.waits_for, pod.uid),
+        str(finding.trigger),
+        finding.setting,
+        None if finding.until is None else moment.time(finding.until),
+        None if finding.turn is None else turn_row(finding.turn, moment),
+        decision.keeps,
+    )
+
+
+def turn_row(turn: Turn, moment: ClockPair) -> TurnRow:
+    """Return a turn as answers have it."""
+    return TurnRow(
+        turn.scope,
+        turn.name,
+        turn.place,
+        turn.of,
+        moment.time(turn.at),
+        round(max(0.0, turn.at - moment.now), 3),
+        turn.rate.per_second * 60,
+        turn.is_least,
+    )

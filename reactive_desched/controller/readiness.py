@@ -32,6 +32,7 @@ LEADER: Final = "leader"
 MANUAL: Final = "manual"
 BRAKE: Final = "brake"
 JOURNAL: Final = "journal"
+SYNC_PREFIX: Final = "sync/"
 
 INTENTIONAL: Final = frozenset({MANUAL, BRAKE})
 """The pauses of a healthy controller: /readyz shows them and passes."""
@@ -39,7 +40,7 @@ INTENTIONAL: Final = frozenset({MANUAL, BRAKE})
 
 def sync_pause(resource: str) -> str:
     """Return the name of a resource's pause."""
-    return f"sync/{resource}"
+    return f"{SYNC_PREFIX}{resource}"
 
 
 class PauseStatus(Struct, frozen=True):

@@ -40,6 +40,7 @@ PREFERS_NO_EVICTION: Final = GateReason(
     "NoEvictionPolicy",
     "PrefersNoEviction",
     "The pod has the prefer-no-eviction annotation, and the policy makes it mandatory.",
+    keeps=True,
 )
 TOO_FEW_NODES: Final = GateReason(
     "MinReadyNodes",
@@ -64,6 +65,7 @@ NAMESPACE_NOT_SELECTED: Final = GateReason(
     "NamespaceLabelSelector",
     "NamespaceNotSelected",
     "The policy's `namespaceLabelSelector` does not match the labels of the pod's namespace.",
+    keeps=True,
 )
 
 

@@ -166,6 +166,12 @@ class GateFactory:
     def _turn_within_s(self, owner_uid: str) -> float:
         return self.moves.turn_within_s(("owner", owner_uid))
 
+    @property
+    def has_other_limits(self) -> bool:
+        """Whether something besides rates limits how many pods are evicted in a time."""
+        limits = self._policy.limits.by_scope().values()
+        return any(each is not None for each in limits) or self.schedules.are_set
+
     def room_for_moves(self) -> list[Change]:
         """Return, once, a change for each full scope in which a move ended."""
         return list(self._moving_limits.wakes(self.moves.take_released()))

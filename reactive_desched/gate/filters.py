@@ -46,12 +46,19 @@ EVICT_SAYS_NO: Final = GateReason(
     "The pod has the annotation `descheduler.alpha.kubernetes.io/evict` with a value that says no, "
     'such as `"false"`: it stays. In a sweep the annotation lets the pod go whatever its value, as '
     "in the SIG descheduler.",
+    keeps=True,
 )
 MIRROR_POD: Final = GateReason(
-    "MirrorPods", "MirrorPod", "The pod mirrors a static pod, which only the kubelet can stop."
+    "MirrorPods",
+    "MirrorPod",
+    "The pod mirrors a static pod, which only the kubelet can stop.",
+    keeps=True,
 )
 STATIC_POD: Final = GateReason(
-    "StaticPods", "StaticPod", "The pod is a static pod: it comes from a file on its node."
+    "StaticPods",
+    "StaticPod",
+    "The pod is a static pod: it comes from a file on its node.",
+    keeps=True,
 )
 POD_TERMINATING: Final = GateReason(
     "TerminatingPods", "PodTerminating", "The pod is terminating already."
@@ -60,12 +67,14 @@ SYSTEM_CRITICAL: Final = GateReason(
     Protection.SYSTEM_CRITICAL,
     "SystemCriticalPriority",
     "The pod's priority is 2,000,000,000 or more.",
+    keeps=True,
 )
 PRIORITY_TOO_HIGH: Final = GateReason(
     "PriorityThreshold",
     "PriorityTooHigh",
     "The pod's priority is not below the policy's `priorityThreshold`.",
     "priorityThreshold",
+    keeps=True,
 )
 PRIORITY_CLASS_NOT_FOUND: Final = GateReason(
     "PriorityThreshold",
@@ -77,19 +86,25 @@ NO_CONTROLLER: Final = GateReason(
     Protection.FAILED_BARE,
     "NoController",
     "The pod has no owner, so no controller would replace it.",
+    keeps=True,
 )
 LOCAL_STORAGE: Final = GateReason(
     Protection.LOCAL_STORAGE,
     "LocalStorage",
     "The pod has a hostPath or emptyDir volume, whose data would be lost.",
+    keeps=True,
 )
 DAEMON_SET_POD: Final = GateReason(
     Protection.DAEMON_SET,
     "DaemonSetPod",
     "The pod belongs to a DaemonSet, which would recreate it on the same node.",
+    keeps=True,
 )
 PVC_POD: Final = GateReason(
-    Protection.PVC, "PvcPod", "The pod uses a PersistentVolumeClaim, and the policy protects these."
+    Protection.PVC,
+    "PvcPod",
+    "The pod uses a PersistentVolumeClaim, and the policy protects these.",
+    keeps=True,
 )
 PVC_NOT_FOUND: Final = GateReason(
     Protection.PVC,
@@ -105,28 +120,33 @@ PROTECTED_STORAGE_CLASS: Final = GateReason(
     Protection.PVC,
     "ProtectedStorageClass",
     "The pod uses a PersistentVolumeClaim of a storage class that the policy protects.",
+    keeps=True,
 )
 NO_DISRUPTION_BUDGET: Final = GateReason(
     Protection.WITHOUT_PDB,
     "NoDisruptionBudget",
     "No PodDisruptionBudget covers the pod, and the policy protects such pods.",
+    keeps=True,
 )
 RESOURCE_CLAIMS: Final = GateReason(
     Protection.RESOURCE_CLAIMS,
     "ResourceClaims",
     "The pod uses ResourceClaims, and the policy protects such pods.",
+    keeps=True,
 )
 LABELS_NOT_SELECTED: Final = GateReason(
     "LabelSelector",
     "LabelsNotSelected",
     "The evictor's `labelSelector` does not match the pod's labels.",
     "labelSelector",
+    keeps=True,
 )
 TOO_FEW_REPLICAS: Final = GateReason(
     "MinReplicas",
     "MinReplicas",
     "The pod's owner has fewer pods than `minReplicas`.",
     "minReplicas",
+    keeps=True,
 )
 TOO_YOUNG: Final = GateReason(
     "MinPodAge",

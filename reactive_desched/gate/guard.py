@@ -38,7 +38,8 @@ class Hold(Struct, frozen=True):
     """Why a guard holds a pod, and what may end it besides a change of the pod itself.
 
     `wait_s` is in how many seconds it ends without any change. `turn` is as in a decision: the row
-    in which the pod waits for one that leaves before it.
+    in which the pod waits for one that leaves before it. `setting` is the one that would change
+    this, where it is not that of the reason.
     """
 
     reason: GateReason
@@ -46,6 +47,7 @@ class Hold(Struct, frozen=True):
     wakes: tuple[WakeOn, ...] = ()
     wait_s: float | None = None
     turn: str = ""
+    setting: str = ""
 
 
 class Guard(Struct, frozen=True):

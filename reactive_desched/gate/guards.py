@@ -12,7 +12,7 @@ from reactive_desched.api.index import Index
 from reactive_desched.fit.scheduler import SchedulerNodeFit
 from reactive_desched.gate.guard import Guard, GuardInputs, Hold
 from reactive_desched.gate.unfinished_work import WORK_GUARDS
-from reactive_desched.gate.workloads import Workloads, WorkloadState
+from reactive_desched.gate.workloads import GATHER_S, Workloads, WorkloadState
 from reactive_desched.model.decisions import TURN_COMES_S, GateReason, Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import (
@@ -69,6 +69,7 @@ DO_NOT_EVICT_ANNOTATION: Final = GateReason(
     "The pod, its workload, its node or its namespace has the annotation "
     "`reactive-desched/do-not-evict`, and no nearer one of pod, workload and namespace says "
     '`"false"`.',
+    keeps=True,
 )
 DO_NOT_EVICT_UNREADABLE: Final = GateReason(
     GuardName.DO_NOT_EVICT,
@@ -80,11 +81,13 @@ NOT_SAFE_TO_EVICT: Final = GateReason(
     GuardName.SAFE_TO_EVICT,
     "NotSafeToEvict",
     "The pod has cluster-autoscaler's annotation `safe-to-evict` with the value `false`.",
+    keeps=True,
 )
 MUST_NOT_BE_DISRUPTED: Final = GateReason(
     GuardName.DO_NOT_DISRUPT,
     "DoNotDisrupt",
     "The pod or its node has Karpenter's annotation `do-not-disrupt`.",
+    keeps=True,
 )
 NOMINATED: Final = GateReason(
     GuardName.NOMINATED_PODS,
@@ -108,6 +111,7 @@ ROLLING_OUT: Final = GateReason(
     "RollingOut",
     "The pod's Deployment or StatefulSet is rolling out, and the pod is Ready, or not for "
     "`guards.unreadyTimeout` yet. It ends with the rollout, or when that is undone.",
+    "guards.ignoredBy",
 )
 TOO_FEW_READY: Final = GateReason(
     GuardName.UNREADY_WORKLOADS,
@@ -122,11 +126,20 @@ NOT_ITS_TURN: Final = GateReason(
     GuardName.STATEFUL_SET_ORDER,
     "HigherOrdinalFirst",
     "A pod of the StatefulSet with a higher ordinal has a finding as well, and leaves first.",
+    "guards.ignoredBy",
+)
+ORDINALS_GATHERED: Final = GateReason(
+    GuardName.STATEFUL_SET_ORDER,
+    "OrdinalsGathered",
+    "For a moment it is looked which pods of the StatefulSet have to leave, so that the one with "
+    "the highest ordinal leaves first.",
+    "guards.ignoredBy",
 )
 SINGLE_REPLICA_MOVING: Final = GateReason(
     GuardName.SINGLE_REPLICAS,
     "SingleReplicaMoving",
     "Another workload of the namespace that wants a single pod was evicted, and is not Ready yet.",
+    "guards.ignoredBy",
 )
 
 
@@ -378,10 +391,13 @@ def unready_workload(finding: Finding, inputs: GuardInputs) -> Hold | None:
         return Hold(TOO_FEW_READY, message, wakes, wait_s)
     message += _REMEDY if missing else ""
     if not workload.is_stateful_set:
-        return Hold(TOO_FEW_READY, message, wakes, wait_s)
+        # no timeout lets it pass where there is none to wait for
+        setting = "" if wait_s is not None else "guards.ignoredBy"
+        return Hold(TOO_FEW_READY, message, wakes, wait_s, setting=setting)
     uid = workload.owner.uid
     turn_s = inputs.workloads.turn_within_s(uid) if lacking <= workload.moving else 0.0
-    return Hold(TOO_FEW_READY, message, wakes, turn_s or None, uid if turn_s else "")
+    row = uid if turn_s else ""
+    return Hold(TOO_FEW_READY, message, wakes, turn_s or None, row, "guards.ignoredBy")
 
 
 _REMEDY: Final = ": repair or delete it, or scale the workload down"
@@ -392,13 +408,19 @@ def stateful_set_order(finding: Finding, inputs: GuardInputs) -> Hold | None:
     workload = _running(finding, inputs)
     if workload is None or not workload.is_stateful_set:
         return None
-    wait_s = inputs.workloads.seconds_to_turn(finding.pod, workload)
-    if wait_s <= 0:
+    turn = inputs.workloads.turn_of(finding.pod, workload)
+    if turn.wait_s <= 0:
         return None
-    message = f"pods of {workload.owner} with a higher ordinal leave first"
-    turn = workload.owner.uid if wait_s <= TURN_COMES_S else ""
     wakes = (WakeOnWorkload(workload.controller_uid),)
-    return Hold(NOT_ITS_TURN, message, wakes, wait_s, turn)
+    row = workload.owner.uid if turn.wait_s <= TURN_COMES_S else ""
+    if turn.first is None:
+        message = (
+            f"for {GATHER_S:g} s it is looked which pods of {workload.owner} have to leave: of "
+            "those the one with the highest ordinal leaves first"
+        )
+        return Hold(ORDINALS_GATHERED, message, wakes, turn.wait_s, row)
+    message = f"the pod of {workload.owner} with ordinal {turn.first} leaves first"
+    return Hold(NOT_ITS_TURN, message, wakes, turn.wait_s, row)
 
 
 def single_replica(finding: Finding, inputs: GuardInputs) -> Hold | None:
@@ -554,7 +576,9 @@ class Guards:
             if (hold := guard.check(finding, self._inputs)) is not None:
                 until = None if hold.wait_s is None else now + hold.wait_s
                 wakes = (WakeOnPod(finding.pod.uid), *hold.wakes)
-                return hold.reason.refuse(finding, hold.message, wakes, until, turn=hold.turn)
+                return hold.reason.refuse(
+                    finding, hold.message, wakes, until, setting=hold.setting, turn=hold.turn
+                )
         return None
 
     def remark(self, finding: Finding) -> str:

@@ -7,17 +7,27 @@ the earliest time it will not be. Times are monotonic seconds, passed in; only `
 from the wall clock.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import inf
 from typing import Final
 
 from msgspec import Struct
 
+from reactive_desched.gate.turns import (
+    WARM,
+    BucketLevel,
+    Turn,
+    TurnSchedule,
+    WaitingPod,
+    WarmUpPace,
+    schedule_turns,
+)
+from reactive_desched.gate.waiting_pods import Bucket, WaitingPods
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.history import PastEviction
 from reactive_desched.model.objects import PodKey
 from reactive_desched.policy.limits import EvictionRateLimits
-from reactive_desched.primitives.token_bucket import TokenBucket, TokenRate
+from reactive_desched.primitives.token_bucket import MAX_WAIT_S, TokenBucket, TokenRate
 from reactive_desched.state.indexes.owners import OwnerIndex
 from reactive_desched.state.view import ClusterView
 from reactive_desched.telemetry.metrics import Metric, counter, gauge
@@ -40,6 +50,9 @@ SCOPES: Final = ("cluster", "zone", "node", "namespace", "owner", "plugin")
 ScopeNames = tuple[str, str, str, str, str, str]
 """The names of one eviction's buckets, in the order of SCOPES; empty where there is none."""
 
+FINDINGS_PER_SLICE: Final = 64
+"""The buckets of so many findings are looked up before the event loop may have its turn."""
+
 SWEEP_SIZE: Final = 1000
 """A scope with so many buckets drops those that are full again, and so as new."""
 
@@ -50,29 +63,16 @@ _FULL: Final = 1.0
 
 
 class BucketEmpty(Struct, frozen=True):
-    """The answer "no": which bucket has no token, its limit and use, and when it will have one.
+    """The answer "no": which bucket has no token, and when the pod is evaluated again.
 
-    `spent` are the tokens not refilled yet, `held` those of evictions under way. `ratio` is the
-    share of the limit that counts while the rates warm up.
+    `turn` is the pod's place in the bucket whose queue takes longest, and when its turn is there.
     """
 
     scope: str
     name: str
     rate: TokenRate
-    spent: float
-    held: int
     available_at: float
-    ratio: float = _FULL
-
-    def message(self, now: float) -> str:
-        """Say it to a person."""
-        where = self.scope if self.scope == "cluster" else f"{self.scope} {self.name}"
-        warming_up = f", {self.ratio:.0%} of the limit in the warm-up" if self.ratio < 1 else ""
-        return (
-            f"the eviction rate limit of {where} has no token left: {self.rate}"
-            f"{warming_up}; {self.spent:.1f} spent, {self.held} held by evictions under way; the"
-            f" next is free in {max(0.0, self.available_at - now):.1f} s"
-        )
+    turn: Turn
 
 
 class EvictionScopes:
@@ -105,6 +105,8 @@ class EvictionRateLimiter:
         self._scopes_of = scopes_of
         self._node_count = node_count
         self._held: dict[PodKey, ScopeNames] = {}
+        self._waiting = WaitingPods()
+        self._schedule: TurnSchedule | None = None
         self._refusals = dict.fromkeys(SCOPES, 0)
         self._warming_since: float | None = None
         self._empty_since: float | None = None
@@ -113,7 +115,7 @@ class EvictionRateLimiter:
 
     def begin_warm_up(self, now: float) -> None:
         """Begin low from now on, and let the rates grow to full ones as the settings say."""
-        self._warming_since = now
+        self._warming_since, self._schedule = now, None
         self._update_paces(now)
 
     def begin_empty(self, now: float) -> None:
@@ -149,9 +151,9 @@ class EvictionRateLimiter:
         """
         if now >= self._paces_until:
             self._update_paces(now)
-        if (booked := self._booked_up_cluster(now)) is not None:
-            return booked
         names = self._scopes_of(finding)
+        if (booked := self._booked_up_cluster(finding.pod.uid, names, now)) is not None:
+            return booked
         found: list[TokenBucket | None] = []
         empty: list[tuple[_Scope, TokenBucket]] = []
         for scope in self._limited:
@@ -164,7 +166,8 @@ class EvictionRateLimiter:
                     empty.append((scope, bucket))
             found.append(bucket)
         if empty:
-            return self._refuse_longest(empty, names, now)
+            return self._refuse_longest(finding.pod.uid, empty, names, now)
+        self._leave_queue(finding.pod.uid, names, now)
         for scope, bucket in zip(self._limited, found, strict=True):
             if bucket is None:
                 scope.hold(names[scope.index], now)
@@ -181,18 +184,34 @@ class EvictionRateLimiter:
         if now >= self._paces_until:
             self._update_paces(now)
         names = self._scopes_of(finding)
-        longest: BucketEmpty | None = None
+        longest: tuple[_Scope, TokenBucket, float] | None = None
         for scope in self._limited:
             name = names[scope.index]
             bucket = scope.buckets.get(name) or self._open_empty(scope, name, now)
             if bucket is None or bucket.has_token(now):
                 continue
-            at = bucket.next_unclaimed(now)
-            if longest is None or at > longest.available_at:
-                held = bucket.reserved
-                spent = bucket.rate.burst - bucket.available(now) - held
-                longest = BucketEmpty(scope.name, name, bucket.rate, spent, held, at, self._ratio)
-        return longest
+            at = bucket.earliest(now)
+            if longest is None or at > longest[2]:
+                longest = scope, bucket, at
+        if longest is None:
+            return None
+        scope, bucket, at = longest
+        turn = self._turn_of(finding.pod.uid, names, scope, at, now)
+        return BucketEmpty(scope.name, names[scope.index], bucket.rate, turn.at, turn)
+
+    def _turn_of(
+        self, pod: PodKey, names: ScopeNames, scope: "_Scope", at: float, now: float
+    ) -> Turn:
+        """Return the turn of a pod that waits, or would wait, for a bucket that is empty until."""
+        buckets, bucket = self._buckets_of(names), (scope.name, names[scope.index])
+        known = self._waiting.turn(pod, buckets)
+        place = self._waiting.count(bucket) + (known is None)
+        if known is None and self._schedule is not None and len(self._waiting):
+            self._add_buckets(self._schedule, buckets, now)
+            known, last = self._schedule.find(buckets, now)
+            bucket, scope = buckets[last], self._by_name[buckets[last][0]]
+            place = self._waiting.count(bucket) + 1
+        return Turn(*bucket, scope.pace, place, place, max(at, known or at), self._ratio)
 
     def release(self, pod: PodKey, now: float, *, consumed: bool) -> None:
         """Spend what is held for a pod that was evicted, or free it for others."""
@@ -244,6 +263,12 @@ class EvictionRateLimiter:
         self._update_paces(now)
         return self._ratio
 
+    def warm_up_left_s(self, now: float) -> float:
+        """Return for how long the rates grow still; 0 when warmed up."""
+        if self._warm_up is None or self._warming_since is None:
+            return 0.0
+        return max(0.0, self._warming_since + self._warm_up.duration_s - now)
+
     def available(self, now: float) -> Iterator[tuple[str, str, float, int]]:
         """Yield scope, name, free tokens and held ones of every bucket in use."""
         for scope in self._limited:
@@ -272,6 +297,8 @@ class EvictionRateLimiter:
             for index, name in enumerate(SCOPES)
             if (rate := rates[name]) is not None
         ]
+        self._by_name = {scope.name: scope for scope in self._limited}
+        self._schedule = None
         self._ratio, self._paces_until = _FULL, -inf
 
     def _open_empty(self, scope: "_Scope", name: str, now: float) -> TokenBucket | None:
@@ -289,28 +316,123 @@ class EvictionRateLimiter:
                 for bucket in scope.buckets.values():
                     bucket.empty(self._empty_since)
 
-    def _booked_up_cluster(self, now: float) -> BucketEmpty | None:
+    def _booked_up_cluster(self, pod: PodKey, names: ScopeNames, now: float) -> BucketEmpty | None:
         """Refuse for the cluster where so many wait that no other bucket need be looked at."""
         scope = self._limited[0] if self._limited else None
         if scope is None or scope.index or (bucket := scope.buckets.get(scope.name)) is None:
             return None
+        if self._schedule is None or not len(self._waiting) or pod in self._waiting:
+            return None
         if bucket.rate is not scope.pace:
             bucket.adjust(scope.pace, now)
-        return self._refuse(scope, bucket, scope.name, now) if bucket.is_booked_up(now) else None
+        cluster = scope.name, scope.name
+        if bucket.has_token(now) or self._schedule.next_free(cluster, now) <= now + MAX_WAIT_S:
+            return None
+        return self._refuse(pod, scope, bucket, names, now)
 
     def _refuse_longest(
-        self, empty: list[tuple["_Scope", TokenBucket]], names: ScopeNames, now: float
+        self,
+        pod: PodKey,
+        empty: list[tuple["_Scope", TokenBucket]],
+        names: ScopeNames,
+        now: float,
     ) -> BucketEmpty:
         scope, bucket = empty[0]
         if len(empty) > 1:
-            scope, bucket = max(empty, key=lambda pair: pair[1].next_unclaimed(now))
-        return self._refuse(scope, bucket, names[scope.index], now)
+            scope, bucket = max(empty, key=lambda pair: pair[1].earliest(now))
+        return self._refuse(pod, scope, bucket, names, now)
 
-    def _refuse(self, scope: "_Scope", bucket: TokenBucket, name: str, now: float) -> BucketEmpty:
+    def _refuse(
+        self,
+        pod: PodKey,
+        scope: "_Scope",
+        bucket: TokenBucket,
+        names: ScopeNames,
+        now: float,
+    ) -> BucketEmpty:
         self._refusals[scope.name] += 1
-        held, spent = bucket.reserved, bucket.rate.burst - bucket.available(now) - bucket.reserved
-        available_at = bucket.next_available(now)
-        return BucketEmpty(scope.name, name, bucket.rate, spent, held, available_at, self._ratio)
+        buckets = self._buckets_of(names)
+        known = self._waiting.turn(pod, buckets)
+        if known is None:
+            turn = self._new_turn(buckets, now)
+        else:
+            # a pod that finds no token at its turn has a time slot of its own
+            at = bucket.next_available(now) if known <= now else bucket.earliest(now)
+            turn = self._turn_of(pod, names, scope, at, now)
+        look_at = max(bucket.earliest(now), min(turn.at, now + MAX_WAIT_S))
+        self._waiting.enter(pod, buckets, turn.at, look_at)
+        self._waiting.forget_gone(now)
+        return BucketEmpty(scope.name, names[scope.index], bucket.rate, look_at, turn)
+
+    def _leave_queue(self, pod: PodKey, names: ScopeNames, now: float) -> None:
+        """Take in that a pod has its tokens, whether it waited for them or not."""
+        if self._schedule is None:
+            return
+        if pod in self._waiting:
+            self._waiting.leave(pod)
+        elif len(self._waiting):
+            self._schedule.take(self._buckets_of(names), now)
+        if not len(self._waiting):
+            self._schedule = None
+
+    def _new_turn(self, buckets: Sequence[Bucket], now: float) -> Turn:
+        """Return the turn of a pod that comes now, behind all that wait."""
+        if self._schedule is None or not len(self._waiting):
+            self._schedule = TurnSchedule(self._warm_up_pace(now), now)
+        schedule = self._schedule
+        self._add_buckets(schedule, buckets, now)
+        at, last = schedule.add_pod(buckets, now)
+        place = self._waiting.count(buckets[last]) + 1
+        return schedule.turn(buckets[last], at, place, place)
+
+    def _add_buckets(self, schedule: TurnSchedule, buckets: Sequence[Bucket], now: float) -> None:
+        for bucket in buckets:
+            if not schedule.has_bucket(bucket):
+                scope = self._by_name[bucket[0]]
+                schedule.add_bucket(scope.level(bucket[1], self._empty_since, now), now)
+
+    def _buckets_of(self, names: ScopeNames) -> tuple[Bucket, ...]:
+        return tuple(
+            [(scope.name, name) for scope in self._limited if (name := names[scope.index])]
+        )
+
+    @property
+    def waiting(self) -> WaitingPods:
+        """The pods that wait for a token."""
+        return self._waiting
+
+    def _warm_up_pace(self, now: float) -> WarmUpPace:
+        left_s = self.warm_up_left_s(now)
+        if self._ratio >= _FULL or self._warm_up is None or left_s <= 0:
+            return WARM
+        ratio = self._warm_up.ratio(self._warm_up.duration_s - left_s)
+        growth = (_FULL - ratio) / left_s
+        step_s = min(_PACE_INTERVAL_S, self._warm_up.duration_s / _WARM_UP_STEPS)
+        return WarmUpPace(max(0.01, ratio - growth * step_s), growth, left_s)
+
+    def foresee(
+        self, waiting: Iterable[tuple[Finding, float]], now: float
+    ) -> Iterator[dict[PodKey, Turn] | None]:
+        """Yield None wherever the event loop may have its turn, and last each pod's turn.
+
+        `waiting` are the findings that wait for a token, each with a time before which it is not
+        evaluated.
+        """
+        self._update_paces(now)
+        pods: list[WaitingPod] = []
+        for number, (finding, at) in enumerate(waiting):
+            buckets = self._buckets_of(self._scopes_of(finding))
+            pods.append(WaitingPod(finding.pod.uid, at, buckets))
+            if number % FINDINGS_PER_SLICE == 0:
+                yield None
+        pods.sort(key=lambda each: self._waiting.ticket(each.pod))
+        schedule = TurnSchedule(self._warm_up_pace(now), now)
+        for number, each in enumerate(pods):
+            self._add_buckets(schedule, each.buckets, now)
+            if number % FINDINGS_PER_SLICE == 0:
+                yield None
+        yield from schedule_turns(pods, schedule)
+        self._schedule = schedule
 
     def _update_paces(self, now: float) -> None:
         """Let the rates follow the size of the cluster and the warm-up."""
@@ -321,7 +443,7 @@ class EvictionRateLimiter:
                 interval_s = min(interval_s, self._warm_up.duration_s / _WARM_UP_STEPS)
         growth = self._growth(self._node_count())
         for scope in self._limited:
-            scope.set_pace(self._ratio * growth if scope.grows else self._ratio)
+            scope.set_pace(self._ratio, growth if scope.grows else 1.0)
         self._paces_until = now + interval_s
         if self._empty_since is not None and all(
             scope.unused_level(self._empty_since, now) >= scope.pace.burst
@@ -333,21 +455,32 @@ class EvictionRateLimiter:
 class _Scope:
     """One scope's rate and buckets; `pace` is the rate as it counts now."""
 
-    __slots__ = ("buckets", "grows", "index", "name", "pace", "rate", "sweep_at")
+    __slots__ = ("buckets", "full_rate", "grows", "index", "name", "pace", "rate", "sweep_at")
 
     def __init__(self, name: str, index: int, rate: TokenRate, *, grows: bool) -> None:
         self.name = name
         self.index = index
-        self.rate = self.pace = rate
+        self.rate = self.pace = self.full_rate = rate
         self.grows = grows
         self.buckets: dict[str, TokenBucket] = {}
         self.sweep_at = SWEEP_SIZE
 
-    def set_pace(self, factor: float) -> None:
-        """Scale the rate of every bucket by a factor from now on."""
-        pace = self.rate.times(factor)
-        if pace != self.pace:  # buckets compare by identity
+    def set_pace(self, ratio: float, growth: float) -> None:
+        """Let the rate count by a share of it, in a cluster that has grown so far."""
+        full = self.rate if growth == 1 else self.rate.times(growth)
+        if full != self.full_rate:
+            self.full_rate = full
+        pace = full if ratio == 1 else self.rate.times(ratio * growth)
+        if pace != self.pace:  # the buckets compare by identity
             self.pace = pace
+
+    def level(self, name: str, empty_since: float | None, now: float) -> BucketLevel:
+        """Return how full a bucket is, and how fast it fills."""
+        bucket = self.buckets.get(name)
+        free = self.unused_level(empty_since, now) if bucket is None else bucket.available(now)
+        return BucketLevel(
+            self.name, name, self.pace, self.full_rate, min(free, float(self.pace.burst))
+        )
 
     def hold(self, name: str, now: float) -> None:
         """Reserve a token of a bucket, made when first needed; the name "" has no bucket."""

@@ -111,6 +111,11 @@ class EvictionSchedules:
         self._windows = [_Window(schedule) for schedule in schedules]
         self._open: dict[PodKey, list[tuple[_Window, float]]] = {}
 
+    @property
+    def are_set(self) -> bool:
+        """Whether there is any schedule."""
+        return bool(self._windows)
+
     def reconfigure(self, schedules: Sequence[EvictionSchedule]) -> None:
         """Apply other schedules; one that was there before keeps its counts."""
         before = {window.schedule: window for window in self._windows}

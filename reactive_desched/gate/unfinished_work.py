@@ -36,12 +36,14 @@ CLAIMS_DEVICES: Final = GateReason(
     "ClaimsDevices",
     "The pod has ResourceClaims; whether another node has such devices is not known.",
     "guards.disabled",
+    keeps=True,
 )
 NOTHING_REPLACES_POD: Final = GateReason(
     GuardName.UNREPLACED_PODS,
     "NothingReplacesPod",
     "The pod has no controller, so nothing would make it again.",
     "guards.disabled",
+    keeps=True,
 )
 OWNER_MAKES_NO_POD: Final = GateReason(
     GuardName.UNREPLACED_PODS,
@@ -50,6 +52,7 @@ OWNER_MAKES_NO_POD: Final = GateReason(
     "as pipelines and workflows do, or `guards.nonReplacingOwners` names its owner: its work would "
     "be lost.",
     "guards.replacingOwners",
+    keeps=True,
 )
 JOB_NOT_KNOWN: Final = GateReason(
     GuardName.JOB_TRIES,
@@ -70,6 +73,7 @@ TRY_FOR_BALANCE: Final = GateReason(
     "The eviction costs the pod's Job one of its tries, and its plugin balances the cluster: the "
     "pod is not wrong where it is, and would begin its work anew.",
     "guards.ignoredBy",
+    keeps=True,
 )
 JOB_MAKES_NO_POD: Final = GateReason(
     GuardName.JOB_TRIES,
@@ -89,6 +93,7 @@ ONE_OF_GANG: Final = GateReason(
     "OneOfGang",
     "The pod belongs to a group of pods that run together or not at all, and others of it run.",
     "guards.disabled",
+    keeps=True,
 )
 
 

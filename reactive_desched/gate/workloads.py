@@ -139,6 +139,16 @@ class _KeptTurn(NamedTuple):
     until: float
 
 
+class OrdinalTurn(Struct, frozen=True, gc=False):
+    """For how long a pod of a StatefulSet waits, 0 for one whose turn it is.
+
+    `first` is the ordinal that leaves before it; None while it is not known which is the highest.
+    """
+
+    wait_s: float
+    first: int | None = None
+
+
 class SingleMove(Struct, frozen=True, gc=False):
     """The eviction of a single-replica workload's pod, decided at a monotonic time.
 
@@ -262,8 +272,8 @@ class Workloads:
         own = controller_of(pod.owners)
         return () if own is None else self._leaving_unseen(own.uid)
 
-    def seconds_to_turn(self, pod: Pod, workload: WorkloadState) -> float:
-        """Return for how long a pod of a StatefulSet waits for those of higher ordinals, or 0.
+    def turn_of(self, pod: Pod, workload: WorkloadState) -> OrdinalTurn:
+        """Return for how long a pod of a StatefulSet waits for its turn, and for which ordinal.
 
         The first finding begins a round, in which others are gathered; the highest goes first. A
         higher one that is not evicted after all holds up the lower ones for one round only, but
@@ -272,10 +282,9 @@ class Workloads:
         """
         uid, now = workload.controller_uid, self._clock()
         ordinal, kept = ordinal_of(pod), self._turns_kept(uid, now)
-        if (
-            until := max((k.until for k in kept.values() if k.ordinal > ordinal), default=now)
-        ) > now:
-            return until - now
+        higher = [each for each in kept.values() if each.ordinal > ordinal]
+        if (until := max((each.until for each in higher), default=now)) > now:
+            return OrdinalTurn(until - now, max(each.ordinal for each in higher))
         current = self._rounds.get(uid)
         if current is None or (now - current.began_at >= TURN_S and not self.is_resyncing):
             current = _Round(now)
@@ -285,9 +294,11 @@ class Workloads:
             current.began_at = now
         current.ordinals[pod.uid] = ordinal
         if (gathering_s := current.began_at + GATHER_S - now) > 0 and pod.uid not in kept:
-            return gathering_s
+            return OrdinalTurn(gathering_s)
         there = (other for key, other in current.ordinals.items() if self._view.pod(key))
-        return 0.0 if ordinal >= max(there, default=0) else current.began_at + TURN_S - now
+        highest = max(there, default=0)
+        wait_s = 0.0 if ordinal >= highest else current.began_at + TURN_S - now
+        return OrdinalTurn(wait_s, highest)
 
     def note_blocked(self, decision: Defer | Refuse) -> None:
         """Let a pod of a StatefulSet that waits for a limit alone go before lower ordinals.

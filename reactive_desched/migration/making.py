@@ -105,7 +105,7 @@ class JobRules:
         until = due - ttl_s * SHARE_OF_TTL
         if until <= now:
             return None
-        message = f"{empty.message(now)}, and {ahead} evictions of jobs come before"
+        message = f"{empty.turn.message(now)}, and {ahead} evictions of jobs come before"
         return RATE_TOO_SLOW.defer(finding, message, until, setting=f"budgets.{empty.scope}")
 
 

@@ -30,6 +30,21 @@ class BrakeNotice(Struct, frozen=True, gc=False):
     until_s: float | None = None
 
 
+class BrakeState(Struct, frozen=True, gc=False):
+    """A brake that holds evictions now: which pods, why, since when, and what releases it.
+
+    `scope` is `cluster`, or the zones whose pods it holds. `release` says what ends it, for
+    people; `until_s` is when time alone does, at the earliest. Times are seconds since the epoch.
+    """
+
+    name: str
+    scope: str
+    message: str
+    since_s: float
+    release: str
+    until_s: float | None = None
+
+
 class SavedPause(Struct, frozen=True, gc=False, omit_defaults=True):
     """A person's pause, as it outlives a restart; times are seconds since the epoch."""
 
@@ -40,7 +55,11 @@ class SavedPause(Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class SavedBrakes(Struct, frozen=True, gc=False, omit_defaults=True):
-    """The brakes that only a person, or a quiet time, releases; `storm` is the brake's message."""
+    """The brakes that only a person, or a quiet time, releases; `storm` is the brake's message.
+
+    `storm_since_s` is when it engaged, in seconds since the epoch.
+    """
 
     pause: SavedPause | None = None
     storm: str = ""
+    storm_since_s: float = 0.0

@@ -55,6 +55,7 @@ class Defer(Struct, frozen=True, gc=False):
     setting: str = ""
     turn: str = ""
     pod_leaves: ClassVar[bool] = False
+    keeps: ClassVar[bool] = False
 
 
 class Refuse(Struct, frozen=True, gc=False):
@@ -62,7 +63,8 @@ class Refuse(Struct, frozen=True, gc=False):
 
     `gate` and `reason`, a CamelCase code, identify the decision; `message` is for people.
     `scope_exhausted`, `setting` and `turn` are as in Defer. `pod_leaves` says that the pod leaves
-    all the same: it is terminating, or its eviction is under way.
+    all the same: it is terminating, or its eviction is under way. `keeps` says that it is not
+    waited for: the pod stays until a person changes the pod, the policy or the settings.
     """
 
     finding: Finding
@@ -75,6 +77,7 @@ class Refuse(Struct, frozen=True, gc=False):
     pod_leaves: bool = False
     setting: str = ""
     turn: str = ""
+    keeps: bool = False
 
 
 Decision = Evict | Defer | Refuse
@@ -85,12 +88,14 @@ class GateReason(Struct, frozen=True, gc=False):
 
     `meaning` explains the code in docs/reference/reasons.md. `setting` names the field of the
     settings or the policy that would change the decision; a decision may name it more exactly.
+    With `keeps` a refusal without an end keeps the pod for good: no eviction of it is waited for.
     """
 
     gate: str
     code: str
     meaning: str
     setting: str = ""
+    keeps: bool = False
 
     def defer(
         self,
@@ -138,6 +143,7 @@ class GateReason(Struct, frozen=True, gc=False):
             pod_leaves,
             setting or self.setting,
             turn,
+            self.keeps and retry_at_s is None,
         )
 
 

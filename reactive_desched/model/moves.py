@@ -5,7 +5,7 @@ from typing import Final, Protocol, TypeVar
 
 from msgspec import Struct
 
-from reactive_desched.model.objects import PodKey
+from reactive_desched.model.objects import Pod, PodKey, controller_of
 
 MOVED: Final = "moved"
 RETURNED: Final = "returned"
@@ -17,6 +17,34 @@ NOT_FOLLOWED: Final = "not_followed"
 
 FAILED_RESULTS: Final = frozenset({NOT_READY, UNSCHEDULED})
 """The replacement does not run: to evict it, or a sibling, again would not help either."""
+
+
+_WORDS: Final = {
+    MOVED: "moved",
+    RETURNED: "returned to its node",
+    NOT_READY: "the replacement was not Ready in time",
+    UNSCHEDULED: "the replacement was bound to no node in time",
+    NOT_REPLACED: "not replaced",
+    OWNER_GONE: "its owner is gone",
+    NOT_FOLLOWED: "not followed",
+}
+"""Each result, for a person."""
+
+
+def awaits_replacement(pod: Pod) -> bool:
+    """Say whether a controller creates another pod once this one leaves.
+
+    None does so for a bare pod. One that has ended was replaced when it did, but by a StatefulSet,
+    which waits until such a pod is gone.
+    """
+    controller = controller_of(pod.owners)
+    return controller is not None and (not pod.has_ended or controller.kind == "StatefulSet")
+
+
+def end_in_words(result: str, message: str = "") -> str:
+    """Say how a move ended; of one without a replacement, why there is none."""
+    words = _WORDS.get(result, result)
+    return f"{words}: {message}" if message and result in (NOT_REPLACED, NOT_FOLLOWED) else words
 
 
 class FutileClearing(Struct, frozen=True, gc=False):
@@ -61,8 +89,9 @@ class MoveOwner(Struct, frozen=True, gc=False):
 class MoveEnd(Struct, frozen=True, gc=False):
     """How a move ended: `result` is one of the above, as events have it.
 
-    `scheduled_s` and `ready_s` are seconds from the accepted eviction until the replacement was
-    bound and Ready. `finding_holds` is None where the plugin had no say.
+    `is_expected` says that no replacement was to come, and none came. `scheduled_s` and `ready_s`
+    are seconds from the accepted eviction until the replacement was bound and Ready.
+    `finding_holds` is None where the plugin had no say.
     """
 
     result: str
@@ -73,6 +102,7 @@ class MoveEnd(Struct, frozen=True, gc=False):
     replacement: str = ""
     replacement_uid: PodKey = ""
     node: str = ""
+    is_expected: bool = False
 
     @property
     def helped(self) -> bool:
@@ -83,6 +113,16 @@ class MoveEnd(Struct, frozen=True, gc=False):
     def is_futile(self) -> bool:
         """Say whether the replacement does not run, or the finding holds for it as well."""
         return bool(self.finding_holds) or self.result in FAILED_RESULTS
+
+    @property
+    def needs_a_look(self) -> bool:
+        """Say whether a person should know: it was futile, or a pod is missing."""
+        return self.is_futile or (self.result == NOT_REPLACED and not self.is_expected)
+
+    @property
+    def words(self) -> str:
+        """The result, for a person."""
+        return end_in_words(self.result, self.message)
 
 
 class MoveOrigin(Struct, frozen=True, gc=False):

@@ -62,7 +62,10 @@ class FutileList(Struct, frozen=True, rename="camel"):
 
 
 class MoveRow(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """One move under way, as `/debug/moves` lists it."""
+    """One move under way, as `/debug/moves` lists it.
+
+    `awaitsReplacement` says that a controller creates a new pod in the place of the evicted one.
+    """
 
     owner: str
     pod: str
@@ -74,6 +77,7 @@ class MoveRow(Struct, frozen=True, rename="camel", omit_defaults=True):
     to_node: str = ""
     ready: bool = False
     finding_holds: bool = False
+    awaits_replacement: bool = False
 
 
 class MoveList(Struct, frozen=True, rename="camel"):
@@ -159,4 +163,5 @@ def _move_row(move: Move) -> MoveRow:
         "" if pod is None else pod.node,
         move.ready_at is not None,
         move.finding_holds,
+        move.match_key is not None,
     )

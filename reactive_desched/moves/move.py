@@ -11,6 +11,7 @@ from reactive_desched.model.moves import (
     MoveEnd,
     MoveOrigin,
     MoveOwner,
+    awaits_replacement,
     replacing_owner,
 )
 from reactive_desched.model.objects import SUCCEEDED, OwnerReference, Pod, PodKey
@@ -126,8 +127,10 @@ class Move:
         self.finding_holds = False
         self.gone_at = now
 
-    def ended(self, result: str, message: str, *, plugin_in_force: bool) -> MoveEnd:
-        """Return the end with this result."""
+    def ended(
+        self, result: str, message: str, *, plugin_in_force: bool, is_expected: bool = False
+    ) -> MoveEnd:
+        """Return the end with this result; `is_expected`: no replacement was to come."""
         pod = self.replacement
         was_judged = result in (MOVED, RETURNED) and plugin_in_force
         return MoveEnd(
@@ -139,6 +142,7 @@ class Move:
             "" if pod is None else pod.name,
             "" if pod is None else pod.uid,
             "" if pod is None else pod.node,
+            is_expected,
         )
 
     def _since_accepted(self, at: float | None) -> float | None:
@@ -155,9 +159,7 @@ def new_move(finding: Finding, chain: Sequence[OwnerReference], zone: str, now_s
         *(pod.uid, pod.name, pod.node, pod.template_hash, plugin, owner, now_s),
         place_rank=finding.place_rank,
     )
-    match_key = match_key_of(chain, pod.name)
-    if pod.has_ended and match_key is not None and not match_key[1]:
-        match_key = None  # a StatefulSet alone waits until such a pod is gone
+    match_key = match_key_of(chain, pod.name) if awaits_replacement(pod) else None
     controller_uid = chain[0].uid if chain else ""
     return Move(origin, match_key, controller_uid, scopes_of(owner, pod.node, zone))
 

@@ -425,7 +425,8 @@ class MoveTracker:
         if due > now:
             self._timers.set(move.origin.pod_uid, due)
         elif move.ready_at is None:
-            self._end(move, now, *self._given_up(move))
+            result, message = self._given_up(move)
+            self._end(move, now, result, message, is_expected=self._is_expected(move, result))
         else:
             assert move.replacement is not None
             returned = move.replacement.node == move.origin.node
@@ -492,6 +493,14 @@ class MoveTracker:
             return NOT_REPLACED, "the owner has fewer pods than it wants, and created no other one"
         return NOT_REPLACED, "the owner created no other pod: it may want fewer now"
 
+    def _is_expected(self, move: Move, result: str) -> bool:
+        """Say whether no replacement was to come: nothing creates one, or none is wanted now."""
+        if result == OWNER_GONE:
+            return True
+        if result != NOT_REPLACED or move.match_key is None:
+            return result == NOT_REPLACED
+        return move.gone_at is not None and not self._is_missed(move)
+
     def _owner_is_gone(self, owner: MoveOwner) -> bool:
         """Say whether an owner of a kind that is watched was deleted."""
         if owner.kind == "ReplicaSet":
@@ -503,9 +512,12 @@ class MoveTracker:
             return self._view.is_readable("jobs") and self._view.store(Job).get(owner.uid) is None
         return False
 
-    def _end(self, move: Move, now: float, result: str, message: str = "") -> None:
+    def _end(
+        self, move: Move, now: float, result: str, message: str = "", *, is_expected: bool = False
+    ) -> None:
         plugin = move.origin.plugin
-        end = move.ended(result, message, plugin_in_force=plugin in self._verdict_s)
+        in_force = plugin in self._verdict_s
+        end = move.ended(result, message, plugin_in_force=in_force, is_expected=is_expected)
         self._remove(move)
         helped = "unknown" if end.finding_holds is None else "no" if end.finding_holds else "yes"
         self._results[result, helped, plugin] += 1

@@ -140,8 +140,15 @@ class SweptSnapshot(Struct, frozen=True):
         )
 
 
+NO_SUCH_POD: Final = 2
+"""The exit status where it is asked about pods by name, and there are none of them."""
+
+
 def run(options: PlanOptions) -> int:
-    """Print what would be evicted; the exit status does not depend on it."""
+    """Print what would be evicted; the exit status is 2 where the pods that are named do not exist.
+
+    It does not depend on what would be evicted.
+    """
     return _print(options, build_report)
 
 
@@ -166,7 +173,8 @@ def _print(
             sys.stdout.flush()
         except BrokenPipeError:  # as in `plan | head`: the reader has closed the pipe
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 0
+    is_missing = isinstance(report, PlanReport) and report.names_no_pod
+    return NO_SUCH_POD if is_missing else 0
 
 
 def build_report(options: PlanOptions, progress: Progress) -> PlanReport:

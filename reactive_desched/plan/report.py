@@ -190,3 +190,8 @@ class PlanReport(ReportPart, frozen=True, gc=False, kw_only=True):
     others: tuple[UnaffectedPod, ...] | None = None
     nodes: tuple[RuleTable, ...] | None = None
     summary: PlanSummary
+
+    @property
+    def names_no_pod(self) -> bool:
+        """Whether it was asked about pods by name, and there are none of them."""
+        return "pods" in self.only and not self.matching_pods

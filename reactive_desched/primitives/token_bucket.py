@@ -124,6 +124,10 @@ class TokenBucket:
         self._scheduled.append(available_at)
         return available_at
 
+    def earliest(self, now: float) -> float:
+        """Return when there is a token, if no other caller takes it before."""
+        return now + max(0.0, 1 - self.available(now)) / self.rate.per_second
+
     def next_unclaimed(self, now: float) -> float:
         """Return when there is a token that no waiting caller was given a time slot for."""
         step = 1 / self.rate.per_second

@@ -225,10 +225,10 @@ class TelemetryObserver(Observer):
         )
 
     def on_move_ended(self, ended: EndedMove) -> None:
-        """Log what came of an eviction; one that did not help is a warning."""
+        """Log what came of an eviction; one that was futile, or left a gap, is a warning."""
         self.recent.follow_up(ended)
         end, origin = ended.end, ended.origin
-        log = self._log.info if end.helped else self._log.warning
+        log = self._log.warning if end.needs_a_look else self._log.info
         log(
             "followed up an eviction",
             pod=f"{origin.owner.namespace}/{origin.pod_name}",

@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from reactive_desched.model.evaluation import Evaluation
-from reactive_desched.model.moves import EndedMove, MoveEnd
+from reactive_desched.model.moves import EndedMove, MoveEnd, awaits_replacement
 from reactive_desched.model.objects import PodKey
 from reactive_desched.model.outcomes import Outcome
 from reactive_desched.primitives.moments import utc_time
@@ -19,17 +19,25 @@ MAX_RECENT: Final = 50
 
 
 class MoveSummary(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """What became of an evicted pod's place; `readySeconds` counts from the accepted eviction."""
+    """What became of an evicted pod's place; `readySeconds` counts from the accepted eviction.
+
+    `summary` says it for a person, `isFutile` that it did not help.
+    """
 
     result: str
     helped: bool
+    summary: str = ""
+    is_futile: bool = False
     replacement: str = ""
     node: str = ""
     ready_seconds: float | None = None
 
 
 class RecentEviction(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """An eviction that ended, with its outcome; `followUp` is there once its move has ended."""
+    """An eviction that ended, with its outcome; `followUp` is there once its move has ended.
+
+    `awaitsReplacement` says that a controller creates a new pod in the place of this one.
+    """
 
     time: datetime
     namespace: str
@@ -41,6 +49,7 @@ class RecentEviction(Struct, frozen=True, rename="camel", omit_defaults=True):
     reason: str = ""
     message: str = ""
     follow_up: MoveSummary | None = None
+    awaits_replacement: bool = False
 
 
 class RecentEvictions:
@@ -64,6 +73,7 @@ class RecentEvictions:
             outcome.result,
             outcome.reason,
             outcome.message,
+            awaits_replacement=awaits_replacement(pod),
         )
         self._recent.append((pod.uid, eviction))
 
@@ -83,4 +93,7 @@ class RecentEvictions:
 
 def _follow_up(end: MoveEnd) -> MoveSummary:
     ready_s = None if end.ready_s is None else round(end.ready_s, 3)
-    return MoveSummary(end.result, end.helped, end.replacement, end.node, ready_s)
+    futile = end.is_futile
+    return MoveSummary(
+        end.result, end.helped, end.words, futile, end.replacement, end.node, ready_s
+    )

@@ -19,11 +19,12 @@ from reactive_desched.controller.coverage import (
     pod_not_covered,
 )
 from reactive_desched.controller.job_listing import JobRow, job_rows
-from reactive_desched.controller.pending import PendingFinding
+from reactive_desched.controller.pending import ClockPair, PendingFinding, TurnRow, turn_row
 from reactive_desched.controller.subscriptions import PluginInstance
 from reactive_desched.gate.evictor import EvictorFilters
-from reactive_desched.gate.gate import Gate
+from reactive_desched.gate.gate import RATE_LIMITED, Gate
 from reactive_desched.gate.guards import Guards
+from reactive_desched.gate.turns import Turn
 from reactive_desched.migration.making import JobMakingGate
 from reactive_desched.migration.migrations import PLUGIN as MIGRATION_JOBS
 from reactive_desched.model.decisions import Defer, Refuse
@@ -35,7 +36,7 @@ from reactive_desched.model.plugin_faults import ask_for_obstacles, ask_for_text
 from reactive_desched.model.subjects import NodeSubject, PodSubject
 from reactive_desched.model.wakes import awaited
 from reactive_desched.moves.memory import RememberedMove
-from reactive_desched.moves.move import owner_of
+from reactive_desched.moves.move import Move, owner_of
 from reactive_desched.primitives.moments import format_second, utc_time
 from reactive_desched.state.indexes.owners import OwnerIndex
 
@@ -155,6 +156,7 @@ class PodExplanation(Struct, frozen=True, kw_only=True, rename="camel"):
     reason: str
     setting: str = ""
     waits_for: tuple[str, ...] = ()
+    turn: TurnRow | None = None
     jobs: tuple[JobRow, ...]
     plugins: tuple[PluginAnswer, ...]
     profiles: tuple[ProfileAnswer, ...]
@@ -164,18 +166,26 @@ class PodExplanation(Struct, frozen=True, kw_only=True, rename="camel"):
 class Explainer:
     """Explains the pods of one controller at one moment.
 
-    `now` is monotonic seconds, `wall_now` the same moment as the time of day.
+    `findings` are those that wait. `now` is monotonic seconds, `wall_now` the same moment as the
+    time of day.
     """
 
-    def __init__(self, controller: Controller, now: float, wall_now: float) -> None:
+    def __init__(
+        self,
+        controller: Controller,
+        findings: Iterable[PendingFinding],
+        now: float,
+        wall_now: float,
+    ) -> None:
         self._controller = controller
         self._view = controller.view
         self._now = now
         self._wall_offset = wall_now - now
+        self._moment = ClockPair(now, wall_now)
         self._obstacles: dict[PluginInstance, Callable[[Pod], str]] = {}
         self._pending: dict[str, list[PendingFinding]] = {}
         self._first_of_node: dict[tuple[str, str, str], Defer | Refuse] = {}
-        for each in controller.evaluator.pending():
+        for each in sorted(findings, key=lambda each: each.decision.keeps):
             finding = each.decision.finding
             self._pending.setdefault(finding.pod.uid, []).append(each)
             place = each.profile, finding.plugin, finding.pod.node
@@ -188,7 +198,8 @@ class Explainer:
         not_covered = self._not_covered(pod)
         state, reason, summary = self._state(pod, waiting, not_covered)
         owner = owner_of(pod, chain)
-        blocked_by = waiting[0].decision if state == WAITS else None
+        blocked_by = waiting[0] if waiting and state in (WAITS, STAYS) else None
+        turn = None if blocked_by is None else blocked_by.turn
         return PodExplanation(
             namespace=pod.namespace,
             name=pod.name,
@@ -200,9 +211,10 @@ class Explainer:
             state=state,
             summary=summary,
             reason=reason,
-            paused=self._controller.pauses.check(),
+            paused=self._controller.pauses.state().hold,
             setting="" if blocked_by is None else blocked_by.setting,
-            waits_for=() if blocked_by is None else _awaited(blocked_by),
+            waits_for=() if blocked_by is None else _awaited(blocked_by.decision),
+            turn=None if turn is None else turn_row(turn, self._moment),
             jobs=self._jobs_of(pod, waiting),
             plugins=tuple(self._plugins(pod, waiting, not_covered)),
             profiles=tuple(self._profiles(pod, waiting)) if not_covered is None else (),
@@ -217,7 +229,7 @@ class Explainer:
         gates = self._controller.gates
         for move in gates.moves:
             if move.origin.is_named(name):
-                return self._gone(move.origin, _replacement_so_far(move.replacement))
+                return self._gone(move.origin, _replacement_so_far(move))
         if (ended := gates.memory.move_of(name)) is not None:
             return self._gone(ended.origin, _became(ended.end))
         if (taken := self._controller.disruptions.find(name)) is not None:
@@ -239,7 +251,7 @@ class Explainer:
             if end.message
             else f"{end.cause} at {at}",
             reason="",
-            paused=self._controller.pauses.check(),
+            paused=self._controller.pauses.state().hold,
             jobs=(),
             plugins=(),
             profiles=(),
@@ -259,7 +271,7 @@ class Explainer:
             state=MOVED,
             summary=f"{origin.plugin} had it evicted from {origin.node}; {became}",
             reason="",
-            paused=self._controller.pauses.check(),
+            paused=self._controller.pauses.state().hold,
             jobs=(),
             plugins=(),
             profiles=(),
@@ -304,8 +316,10 @@ class Explainer:
         if (taken := self._controller.disruptions.end_of(pod.uid)) is not None:
             return TAKEN, "", f"{taken.cause}: {taken.message}" if taken.message else taken.cause
         if waiting:
-            decision = waiting[0].decision
-            return WAITS, decision.reason, f"{decision.finding.plugin}: {decision.message}"
+            first = waiting[0]
+            plugin, message = first.decision.finding.plugin, first.message(self._moment.now)
+            state = STAYS if first.decision.keeps else WAITS
+            return state, first.decision.reason, f"{plugin}: {message}"
         if not_covered is not None:
             return NOT_COVERED, not_covered.reason, not_covered.message
         obstacles = filter(None, (self._obstacle(each, pod) for each in self._instances()))
@@ -392,18 +406,25 @@ class Explainer:
             if decision is None:
                 yield GateAnswer(name, passes=True, message=_remark(gate, name, finding))
                 continue
-            yield self._rejection(decision)
+            yield self._rejection(decision, self._turn_of(decision))
             if name == EvictorFilters.name:
                 yield from _other_rejections(gate, finding.pod, decision.reason)
 
-    def _rejection(self, decision: Defer | Refuse) -> GateAnswer:
-        until = decision.retry_at_s
+    def _turn_of(self, decision: Defer | Refuse) -> Turn | None:
+        """Return the turn of a pod that waits for a rate limit, as every other answer has it."""
+        if decision.gate != RATE_LIMITED.gate:
+            return None
+        found = self._pending.get(decision.finding.pod.uid, ())
+        return next((each.turn for each in found if each.turn is not None), None)
+
+    def _rejection(self, decision: Defer | Refuse, turn: Turn | None) -> GateAnswer:
+        until = decision.retry_at_s if turn is None else turn.at
         return GateAnswer(
             decision.gate,
             passes=False,
             reason=decision.reason,
-            message=decision.message,
-            setting=decision.setting,
+            message=decision.message if turn is None else turn.message(self._now),
+            setting=decision.setting if turn is None else f"budgets.{turn.scope}",
             until=None if until is None else self._time(until),
             waits_for=_awaited(decision),
         )
@@ -437,9 +458,9 @@ def _awaited(decision: Defer | Refuse) -> tuple[str, ...]:
     return awaited(wakes, decision.finding.pod.uid)
 
 
-def _replacement_so_far(pod: Pod | None) -> str:
-    if pod is None:
-        return "its replacement is awaited"
+def _replacement_so_far(move: Move) -> str:
+    if (pod := move.replacement) is None:
+        return "its replacement is awaited" if move.match_key else "no controller replaces it"
     where = f"on {pod.node}" if pod.node else "and is not scheduled yet"
     return f"{pod.name} takes its place {where}"
 
@@ -447,7 +468,7 @@ def _replacement_so_far(pod: Pod | None) -> str:
 def _became(end: MoveEnd) -> str:
     """Say how a move ended."""
     if not end.replacement_uid:
-        return end.message or end.result
+        return end.words
     text = f"{end.replacement or 'another pod'} took its place"  # an earlier process knew its name
     if end.node:
         text += f" on {end.node}"

@@ -1,7 +1,7 @@
 """Why this pod, the pods of this node, or of this workload: finds them and explains each."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from typing import Final
 
 from msgspec import Struct
@@ -9,6 +9,8 @@ from msgspec import Struct
 from reactive_desched.api.balance_plugin import BalancePlugin
 from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.coverage import node_not_covered
+from reactive_desched.controller.forecast import findings_with_turns
+from reactive_desched.controller.pending import PendingFinding
 from reactive_desched.errors import ConfigError
 from reactive_desched.model.objects import Pod
 from reactive_desched.model.subjects import NodeSubject
@@ -85,8 +87,8 @@ def answer(
     a pod, node or workload that there is not.
     """
     if question.node:
+        explainer = yield from _explainer(controller, clock, wall_clock)
         pods = _pods_on(controller, question.node)
-        explainer = Explainer(controller, clock(), wall_clock())
         yield _explain_node(controller, question.node, pods, explainer)
         return
     found: list[Pod] = []
@@ -97,7 +99,7 @@ def answer(
             found.append(pod)
         if number % PODS_PER_SLICE == 0:
             yield None
-    explainer = Explainer(controller, clock(), wall_clock())
+    explainer = yield from _explainer(controller, clock, wall_clock)
     if question.owner:
         yield _explain_owner(controller, question.owner, found, explainer)
     elif found:
@@ -106,6 +108,18 @@ def answer(
         yield gone
     else:
         raise ConfigError(_no_such_pod(controller, question.pod))
+
+
+def _explainer(
+    controller: Controller, clock: Callable[[], float], wall_clock: Callable[[], float]
+) -> Generator[None, None, Explainer]:
+    """Yield wherever the event loop may have its turn; return what explains pods."""
+    now = clock()
+    findings: list[PendingFinding] = []
+    for found in findings_with_turns(controller, now):
+        findings = findings if found is None else found
+        yield None
+    return Explainer(controller, findings, now, wall_clock() - (clock() - now))
 
 
 def _is_pod(pod: Pod, name: str, _: Controller) -> bool:
@@ -148,7 +162,7 @@ def _explain_node(
         covered=not not_covered,
         summary=summary,
         taints=tuple(map(str, info.node.taints)),
-        paused=controller.pauses.check(),
+        paused=controller.pauses.state().hold,
         total=len(pods),
         states=Counter(each.state for each in states),
         pods=states,
@@ -180,7 +194,7 @@ def _explain_owner(
         owner=str(owner),
         wanted=None if workload is None else workload.replicas,
         moving=sum(move.origin.owner.uid == owner.uid for move in controller.gates.moves),
-        paused=controller.pauses.check(),
+        paused=controller.pauses.state().hold,
         total=len(pods),
         states=Counter(each.state for each in states),
         pods=states,

@@ -177,7 +177,7 @@ class _Text:
         yield from self._table("earlier evictions of this workload", rows)
 
     def _pods(self, answer: Answer) -> Iterator[str]:
-        counts = ", ".join(f"{count} {state}" for state, count in answer["states"].items())
+        counts = ", ".join(f"{state}: {count}" for state, count in answer["states"].items())
         rows = [("POD", "NODE", "STATE", "REASON", "SUMMARY")]
         rows += [
             (
@@ -189,7 +189,7 @@ class _Text:
             )
             for each in answer["pods"]
         ]
-        yield from self._table(f"pods: {counts or 'none'}", rows if answer["pods"] else [])
+        yield from self._table(f"pods, {counts or 'none'}", rows if answer["pods"] else [])
         if (more := answer["total"] - len(answer["pods"])) > 0:
             yield f"  and {more} more pods"
 

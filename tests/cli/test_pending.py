@@ -23,34 +23,117 @@ def finding(pod: str, waits_for: list[str], until: str | None = None) -> dict[st
     }
 
 
+def answering(monkeypatch: pytest.MonkeyPatch, **more: Any) -> None:
+    """Let a controller answer that nothing waits, but for this."""
+    answer = {
+        "pause": "",
+        "hold": "",
+        "flapping": [],
+        "subjects": 0,
+        "total": 0,
+        "kept": 0,
+        "leaving": 0,
+        "bySetting": {},
+        "reasons": [],
+        "findings": [],
+    }
+    monkeypatch.setattr(controller_client.ControllerClient, "read_page", lambda *_: answer | more)
+
+
 def test_each_finding_says_when_it_is_looked_at_again_and_what_it_waits_for(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], golden: Golden
 ) -> None:
     soon = (datetime.now(UTC) + timedelta(days=4.5)).isoformat()
     waits_for = ["a change of the pod", "room on a node"]
-    answer = {
-        "pause": "",
-        "flapping": [],
-        "subjects": 0,
-        "total": 3,
-        "findings": [
+    turn = {"at": soon, "place": 17, "of": 235}
+    answering(
+        monkeypatch,
+        total=5,
+        findings=[
             finding("a", waits_for),
             finding("b", [], soon),
             finding("c", waits_for, soon) | {"setting": "budgets.node"},
+            finding("d", waits_for, soon) | {"turn": turn},
+            finding("e", waits_for) | {"keeps": True},
         ],
-    }
-    monkeypatch.setattr(controller_client.ControllerClient, "read_page", lambda *_: answer)
+    )
 
-    assert main(["pending"]) == 0
+    assert main(["pending", "--each"]) == 0
 
-    head, first, second, third = capsys.readouterr().out.splitlines()
+    _, _, head, first, second, third, fourth, fifth = capsys.readouterr().out.splitlines()
     assert head.split("  ")[0] == "POD"
-    assert "NEXT LOOK" in head
     assert "at a change" in first
     assert first.endswith(golden("a budget"))
     assert "in 4d" in second
     assert "waits for" not in second
     assert third.endswith(golden())
+    assert "turn in 4d 12h" in fourth
+    assert " stays " in fifth
+
+
+def test_findings_of_one_reason_and_setting_are_one_row_and_the_largest_group_comes_first(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], golden: Golden
+) -> None:
+    soon = (datetime.now(UTC) + timedelta(seconds=130)).isoformat()
+    group = {
+        "gate": "EvictionRateLimit",
+        "reason": "EvictionRateLimited",
+        "findings": 200,
+        "since": "2026-01-01T00:00:00Z",
+        "example": "shop/web-1",
+        "message": "17th of 235 in the queue",
+        "setting": "budgets.plugin",
+        "nextTurn": soon,
+        "lastTurn": soon,
+    }
+    kept = {
+        "gate": "DaemonSetPods",
+        "reason": "DaemonSetPod",
+        "findings": 2,
+        "since": "2026-01-01T00:00:00Z",
+        "example": "kube-system/log-1",
+        "message": "the pod belongs to a DaemonSet",
+        "keeps": True,
+    }
+    answering(
+        monkeypatch,
+        total=243,
+        kept=2,
+        leaving=1,
+        bySetting={"budgets.plugin": 200, "budgets.node": 35},
+        reasons=[group, group | {"findings": 35, "setting": "budgets.node", "isLeast": True}, kept],
+        hold="storm: 150 pods",
+    )
+
+    assert main(["pending"]) == 0
+
+    hold, *lines = capsys.readouterr().out.splitlines()
+    assert hold == golden("a brake")
+    assert "\n".join(lines[:3]) == golden("headline")
+    _, first, second, third, hint = lines[4:]
+    assert first.startswith("200 ")
+    assert first.endswith(golden("a queue"))
+    assert "in at least 2m 10s" in second
+    assert third.startswith("2 ")
+    assert " stays " in third
+    assert hint.startswith("--each lists every finding")
+
+
+def test_json_has_every_finding(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[Any] = []
+
+    def read_page(_: object, page: str, query: Any) -> dict[str, Any]:
+        asked.append((page, query))
+        return {"findings": []}
+
+    monkeypatch.setattr(controller_client.ControllerClient, "read_page", read_page)
+
+    assert main(["pending", "-o", "json", "-n", "shop"]) == 0
+
+    assert asked == [("pending", {"namespace": "shop", "all": "true"})]
+    assert capsys.readouterr().out == '{\n "findings": []\n}\n'
 
 
 @pytest.mark.parametrize(
@@ -67,10 +150,9 @@ def test_one_is_counted_as_one(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    answer = {"pause": "", "flapping": [], "subjects": subjects, "total": total, "findings": []}
-    monkeypatch.setattr(controller_client.ControllerClient, "read_page", lambda *_: answer)
+    answering(monkeypatch, subjects=subjects, total=total)
 
-    assert main(["pending"]) == 0
+    assert main(["pending", "--each"]) == 0
 
     out = capsys.readouterr().out
     assert all(words in out for words in said)

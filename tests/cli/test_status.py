@@ -19,6 +19,7 @@ QUIET: dict[str, Any] = {
     "mode": "live",
     "leadership": "leader",
     "policy": {"file": "policy.yaml", "revision": "abc", "profiles": ["default"], "problems": []},
+    "state": {"name": "evaluating", "severity": "good", "summary": "evaluating changes"},
     "pause": "",
     "pauses": [
         {"name": "journal", "reason": "", "note": ""},
@@ -36,7 +37,15 @@ QUIET: dict[str, Any] = {
     },
     "moves": {"requested": 0, "moving": 0, "oldest": []},
     "migrations": {"enabled": False, "total": 0, "byPhase": {}, "jobs": []},
-    "pending": {"subjects": 0, "flapping": [], "total": 0, "reasons": []},
+    "pending": {
+        "subjects": 0,
+        "flapping": [],
+        "total": 0,
+        "kept": 0,
+        "leaving": 0,
+        "bySetting": {},
+        "reasons": [],
+    },
     "recent": [],
     "journal": {"directory": "/j", "sequence": 12000, "openEvictions": 0, "fault": ""},
     "sinks": [],
@@ -47,11 +56,25 @@ def busy() -> dict[str, Any]:
     answer = deepcopy(QUIET)
     answer["mode"] = "dry_run"
     answer["policy"]["problems"] = ["policy.yaml:3: no such plugin"]
+    answer["state"] = {
+        "name": "paused",
+        "severity": "bad",
+        "summary": "a person stopped it, and no pod is evicted: paused by ann until noon",
+    }
     answer["pause"] = "manual: paused by ann"
     for name in ("manual", "sync/pods"):
-        answer["pauses"].append({"name": name, "reason": "paused by ann", "note": ""})
+        answer["pauses"].append({"name": name, "reason": "paused by bob", "note": ""})
     answer["pauses"].append({"name": "sync/pdbs", "reason": "", "note": "may not be listed"})
-    answer["brakes"] = [{"name": "storm", "reason": "90 pods in a minute", "note": ""}]
+    answer["brakes"] = [
+        {
+            "name": "storm",
+            "reason": "90 pods in a minute",
+            "scope": "cluster",
+            "since": "2026-05-01T11:59:20Z",
+            "release": "`reactive-desched resume` releases it",
+            "until": "2026-05-01T12:29:00Z",
+        }
+    ]
     answer["limits"] |= {
         "warmUpRatio": 0.5,
         "buckets": [
@@ -94,7 +117,10 @@ def busy() -> dict[str, Any]:
     answer["pending"] = {
         "subjects": 4,
         "flapping": [{"object": "node n9", "field": "taints", "changes": 11}],
-        "total": 7,
+        "total": 9,
+        "kept": 2,
+        "leaving": 0,
+        "bySetting": {"budgets.node": 7},
         "reasons": [
             {
                 "gate": "EvictionRateLimit",
@@ -102,10 +128,21 @@ def busy() -> dict[str, Any]:
                 "findings": 7,
                 "since": "2026-05-01T11:58:00Z",
                 "example": "shop/web-7",
-                "message": "no token left",
+                "message": "17th of 20",
                 "setting": "budgets.node",
-                "nextUntil": "2026-05-01T12:00:30Z",
-            }
+                "nextUntil": "2026-05-01T12:00:20Z",
+                "nextTurn": "2026-05-01T12:00:30Z",
+                "lastTurn": "2026-05-01T12:02:10Z",
+            },
+            {
+                "gate": "DaemonSetPods",
+                "reason": "DaemonSetPod",
+                "findings": 2,
+                "since": "2026-05-01T11:58:00Z",
+                "example": "kube-system/log-1",
+                "message": "of a DaemonSet",
+                "keeps": True,
+            },
         ],
     }
     answer["recent"] = [
@@ -120,6 +157,7 @@ def busy() -> dict[str, Any]:
             "followUp": {
                 "result": "moved",
                 "helped": False,
+                "isFutile": True,
                 "replacement": "web-x",
                 "node": "n3",
                 "readySeconds": 2.5,
@@ -182,18 +220,24 @@ def test_everything_that_holds_evictions_is_named_with_what_changes_it() -> None
     for wanted in (
         "dry run: sends no eviction request",
         "newer files are rejected: policy.yaml:3: no such plugin",
-        "paused by manual, sync/pods: paused by ann",
+        "state           a person stopped it, and no pod is evicted: paused by ann until noon",
+        "paused by manual, sync/pods: paused by bob",
         "sync/pdbs: may not be listed",
-        "storm: 90 pods in a minute",
+        (
+            "storm: holds the whole cluster for 40s: 90 pods in a minute; "
+            "`reactive-desched resume` releases it (in 29m, at 12:29:00 UTC, at the earliest)"
+        ),
         "warming up: rates and bursts are at 50%",
         "in 5s",  # half a token at six a minute
         "0 of 5",
         "nights: 1 of 3 evictions, 2h left",
         "sundays: closed",
         "web-2 is not Ready yet",
-        "waiting: 7 findings",
-        "in 30s",
-        "no token left [setting: budgets.node]",
+        "7 findings wait: 7 for budgets.node",
+        "2 more pods stay where they are",
+        "turn in 30s",
+        "17th of 20; all of them",
+        "about 2m 10s [setting: budgets.node]",
         "node n9 flaps: its taints changed 11 times",
         "4 subjects wait for quiet",
         "moved to n3, Ready after 2.5 s; it did not help",

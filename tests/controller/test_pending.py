@@ -4,11 +4,14 @@ import pytest
 
 from reactive_desched.controller.pending import (
     MAX_LISTED,
+    ClockPair,
+    PendingContext,
     PendingFinding,
     PendingList,
     PendingQuery,
     list_pending,
 )
+from reactive_desched.controller.slices import at_once
 from reactive_desched.errors import ConfigError
 from reactive_desched.model.changes import NodeTaintsChanged
 from reactive_desched.model.decisions import Defer
@@ -22,15 +25,9 @@ WALL_AHEAD = 1_000_000.0
 
 
 def pending(bench: Any, now: float, **query: str) -> PendingList:
-    return list_pending(
-        bench.evaluator.pending(),
-        PendingQuery.parse(query),
-        pause="",
-        subjects=bench.evaluator.queued,
-        flapping=(),
-        now=now,
-        wall_now=now + WALL_AHEAD,
-    )
+    findings = list(bench.evaluator.pending())
+    waiting, moment = PendingContext(bench.evaluator.queued), ClockPair(now, now + WALL_AHEAD)
+    return at_once(list_pending(findings, PendingQuery.parse(query), waiting, moment))
 
 
 def test_a_blocked_finding_is_listed_with_what_it_waits_for_and_since_when(
@@ -92,9 +89,7 @@ def finding(name: str, since: float) -> PendingFinding:
 def test_the_longest_waiting_are_listed_and_all_are_counted() -> None:
     many = [finding(f"p{number}", -number) for number in range(MAX_LISTED + 5)]
 
-    listed = list_pending(
-        many, PendingQuery(), pause="", subjects=0, flapping=(), now=0, wall_now=0
-    )
+    listed = at_once(list_pending(many, PendingQuery(), PendingContext(), ClockPair(0, 0)))
 
     assert (listed.total, len(listed.findings)) == (MAX_LISTED + 5, MAX_LISTED)
     assert [row.pod for row in listed.findings[:2]] == ["p504", "p503"]

@@ -614,13 +614,13 @@ def test_while_everything_is_looked_at_a_lower_ordinal_waits_for_what_may_be_fou
 
     workloads.is_resyncing = True
     for now[0] in range(30):
-        assert workloads.seconds_to_turn(low, wl) > 0
-    assert workloads.seconds_to_turn(high, wl) > 0
+        assert workloads.turn_of(low, wl).wait_s > 0
+    assert workloads.turn_of(high, wl).wait_s > 0
 
     workloads.is_resyncing = False
     now[0] += 1.0
-    assert workloads.seconds_to_turn(low, wl) > 0
-    assert workloads.seconds_to_turn(high, wl) == 0
+    assert workloads.turn_of(low, wl).wait_s > 0
+    assert workloads.turn_of(high, wl).wait_s == 0
 
 
 async def test_a_higher_ordinal_that_does_not_leave_holds_up_no_lower_one() -> None:

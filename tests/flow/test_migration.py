@@ -379,7 +379,9 @@ async def test_why_names_the_jobs_of_a_pod_and_what_they_wait_for() -> None:
         await process.make(job_on(WEB[0]))
         await process.make(job_on(WEB[1]))
 
-        answer = Explainer(process.fed.controller, 0.0, 0.0).explain(WEB[1])
+        controller = process.fed.controller
+        pending = controller.evaluator.pending()
+        answer = Explainer(controller, pending, 0.0, 0.0).explain(WEB[1])
         [job] = answer.jobs
         assert (job.name, job.made_by, job.phase) == ("web-1", "by hand", "Pending")
         assert (job.reason, job.setting) == (

@@ -1,12 +1,16 @@
+import pytest
+from msgspec.structs import replace
+
 from reactive_desched.model.changes import NodeTaintsChanged
 from reactive_desched.model.decisions import Evict
 from reactive_desched.model.evaluation import ChangeTrigger, Evaluation
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.moves import MOVED, EndedMove, MoveEnd, MoveOrigin, MoveOwner
+from reactive_desched.model.objects import OwnerReference
 from reactive_desched.model.outcomes import EVICTED, Outcome
 from reactive_desched.model.subjects import PodSubject
 from reactive_desched.telemetry.recent_evictions import MAX_RECENT, MoveSummary, RecentEvictions
-from reactive_desched.testing.builders import pod
+from reactive_desched.testing.builders import pod, pod_status
 
 
 def evaluation(name: str) -> Evaluation:
@@ -39,4 +43,28 @@ def test_what_became_of_an_eviction_is_added_to_it() -> None:
     recent.follow_up(ended("web-0", finding_holds=True))
     second, first = recent.newest_first()
     assert second.follow_up is None
-    assert first.follow_up == MoveSummary(MOVED, False, "web-new", "n2", 2.5)
+    assert first.follow_up == MoveSummary(MOVED, False, "moved", True, "web-new", "n2", 2.5)
+
+
+@pytest.mark.parametrize(
+    ("phase", "owner", "awaits"),
+    [
+        pytest.param("Running", "ReplicaSet", True, id="a pod of a Deployment"),
+        pytest.param("Failed", "ReplicaSet", False, id="one that failed: it was replaced then"),
+        pytest.param("Failed", "StatefulSet", True, id="a failed one of a StatefulSet"),
+        pytest.param("Running", "", False, id="a bare pod"),
+    ],
+)
+def test_a_replacement_is_awaited_where_a_controller_creates_one(
+    phase: str, owner: str, *, awaits: bool
+) -> None:
+    owners = (OwnerReference(owner, "web", "u1", controller=True),) if owner else ()
+    of = replace(pod("web-1", on="n1", status=pod_status(phase)), owners=owners)
+    found = Finding(of, "NodeTaints", "old")
+    cause = ChangeTrigger(NodeTaintsChanged("n1"), seen_at=10.0)
+    decided = Evaluation("default", PodSubject("web-1"), Evict(found), cause, 10.5, True)
+    recent = RecentEvictions(lambda: 60.0)
+
+    recent.add(decided, Outcome(EVICTED, "EvictionAccepted"))
+
+    assert recent.newest_first()[0].awaits_replacement is awaits

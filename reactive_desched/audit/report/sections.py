@@ -106,7 +106,8 @@ class Sections:
             for each in counted
         )
         highest = max((sum(bar.values) for bar in bars), default=0)
-        ticks = (bars[0].label, bars[len(bars) // 2].label, bars[-1].label) if bars else ()
+        ends = (bars[0].label, bars[len(bars) // 2].label, bars[-1].label) if bars else ()
+        ticks = tuple(dict.fromkeys(ends))  # of few bars some are the same
         return Chart(title, f"{description}. The highest is {highest:,}.", series, bars, ticks)
 
     def _day_table(self) -> Table:

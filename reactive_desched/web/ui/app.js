@@ -1,7 +1,7 @@
 // The live page: what /debug/status, /debug/pending, /debug/nodes and /events say, and /debug/why.
 // Every text of the cluster goes into the page as text, never as markup.
 
-const STATUS_MS = 2000, NODES_MS = 10000, HOURS = 3, MAX_EVICTIONS = 500, MAX_ROWS = 200;
+const STATUS_MS = 2000, NODES_MS = 10000, HOURS = 3, MAX_EVICTIONS = 500, MAX_ROWS = 200, SHORT_ROWS = 25;
 const $ = (id) => document.getElementById(id);
 const query = $("query");
 let status = null, nodes = null, pending = null, shownNodes = new Map();
@@ -38,8 +38,14 @@ function span(ms) {
   return `${s}s`;
 }
 
+const counted = (count, one, several) => `${count.toLocaleString("en")} ${count === 1 ? one : several}`;
 const clock = (time) => new Date(time).toLocaleTimeString([], { hour12: false });
-const cell = (content, name) => make("td", name ? { className: name } : {}, content ?? "");
+// On a narrow screen each cell stands on a line of its own, behind the name of its column.
+const cell = (content, name, label) => {
+  const made = make("td", name ? { className: name } : {}, content ?? "");
+  if (label) made.dataset.label = label;
+  return made;
+};
 const row = (...cells) => make("tr", {}, ...cells);
 const item = (text, style = "") => make("li", { textContent: text, className: style });
 
@@ -101,8 +107,7 @@ function showStatus() {
   $("identity").textContent =
     `${status.cluster || "cluster not known yet"} · ${status.version} on ${status.host} · up ${span(now - new Date(status.started))}`;
   const badges = [badge(dry ? "dry run" : "live", dry ? "warn" : "good")];
-  badges.push(status.pause ? badge("paused", "bad") : badge("evaluating", "good"));
-  if (status.leadership === "standby") badges.push(badge("standby", "warn"));
+  badges.push(badge(status.state.name, status.state.severity));
   showBadges(badges);
   fill($("state"), stateItems());
   fill($("limits"), limitItems());
@@ -116,13 +121,19 @@ function showStatus() {
 function stateItems() {
   const found = [item(`policy ${status.policy.file}, revision ${status.policy.revision}`)];
   found.push(...status.policy.problems.map((each) => item(`newer files are rejected: ${each}`, "bad")));
-  if (status.pause) found.push(item(`paused: ${status.pause}`, "bad"));
+  found.unshift(item(status.state.summary, status.state.severity));
   for (const each of status.pauses) if (!each.reason && each.note) found.push(item(`${each.name}: ${each.note}`, "warn"));
   const engaged = status.brakes.filter((each) => each.reason);
-  found.push(...engaged.map((each) => item(`brake ${each.name}: ${each.reason}`, "bad")));
+  found.push(...engaged.map((each) => item(brakeText(each), "bad")));
   if (!engaged.length) found.push(item("no brake engaged", "good"));
   found.push(item(`${status.nodes} nodes that the policy selects, ${status.pods} pods`));
   return found;
+}
+
+function brakeText(brake) {
+  const now = new Date(status.time), scope = brake.scope === "cluster" ? "the whole cluster" : brake.scope;
+  const text = `brake ${brake.name} holds ${scope} for ${span(now - new Date(brake.since))}: ${brake.reason}; ${brake.release}`;
+  return brake.until ? `${text} (in ${span(new Date(brake.until) - now)}, at ${clock(brake.until)}, at the earliest)` : text;
 }
 
 function limitItems() {
@@ -143,9 +154,9 @@ function limitItems() {
 function movingItems(now) {
   const { moving, oldest } = status.moves;
   if (!moving) return [item("nothing is moving", "good")];
-  const found = [item(`${moving} pods are moving`)];
+  const found = [item(counted(moving, "pod is", "pods are") + " moving")];
   for (const each of oldest.slice(0, 6)) {
-    const to = each.toNode ? `${each.replacement} on ${each.toNode}` : "no replacement yet";
+    const to = each.toNode ? `${each.replacement} on ${each.toNode}` : each.awaitsReplacement ? "no replacement yet" : "leaves, not replaced";
     found.push(item(`${span(now - new Date(each.since))}: ${each.pod} from ${each.fromNode}; ${to}`));
   }
   return found;
@@ -176,21 +187,47 @@ function sinkItems() {
   return found;
 }
 
+// As the command line writes the two largest units of a time.
+function age(ms) {
+  let rest = Math.max(1, Math.round(ms / 1000));
+  const parts = [];
+  for (const [unit, size] of [["d", 86400], ["h", 3600], ["m", 60], ["s", 1]]) {
+    if (rest >= size) parts.push(`${Math.floor(rest / size)}${unit}`);
+    rest %= size;
+  }
+  return parts.slice(0, 2).join(" ");
+}
+
+function nextOf(keeps, turn, until, now) {
+  if (keeps) return "stays";
+  if (turn) return `turn in ${age(new Date(turn) - now)}`;
+  return until ? `in ${span(new Date(until) - now)}` : "at a change";
+}
+
 const wanted = (...texts) => texts.join(" ").toLowerCase().includes(query.value.trim().toLowerCase());
 
 function showWaiting(now) {
-  const { total, reasons } = status.pending;
-  $("waiting-count").textContent = total;
-  const rows = reasons.filter((each) => wanted(each.reason, each.example, each.message)).map((each) =>
-    row(cell(each.findings), cell(reasonLink(each.reason)), cell(span(now - new Date(each.since))),
-      cell(each.nextUntil ? `in ${span(new Date(each.nextUntil) - now)}` : "at a change"),
-      cell(make("span", {}, asks(each.example, "pod", each.example), `: ${each.message}${each.setting ? ` [setting: ${each.setting}]` : ""}`), "name")));
+  const { total, kept, leaving, bySetting, reasons } = status.pending;
+  $("waiting-count").textContent = total - kept - leaving;
+  $("settings").textContent = [
+    ...Object.entries(bySetting).map(([setting, count], at) => `${count.toLocaleString("en")} ${at ? "for" : "wait for"} ${setting}`),
+    leaving ? counted(leaving, "pod leaves already", "pods leave already") : "",
+    kept ? `${counted(kept, "pod stays", "pods stay")}, and no eviction waits` : "",
+  ].filter(Boolean).join("; ");
+  const rows = reasons.filter((each) => wanted(each.reason, each.example, each.message)).map((each) => {
+    const all = each.lastTurn && each.findings > 1 ? `; all of them in ${each.isLeast ? "at least" : "about"} ${age(new Date(each.lastTurn) - now)}` : "";
+    return row(cell(each.findings, "", "Findings"), cell(reasonLink(each.reason), "", "Reason"), cell(span(now - new Date(each.since)), "", "Longest"),
+      cell(nextOf(each.keeps, each.nextTurn, each.nextUntil, now), "", "Next"),
+      cell(make("span", {}, asks(each.example, "pod", each.example), `: ${each.message}${all}${each.setting ? ` [setting: ${each.setting}]` : ""}`), "name", "Why"));
+  });
   fill($("reasons"), rows.length ? rows : [row(make("td", { colSpan: 5, textContent: "nothing waits" }))]);
   const findings = (pending?.findings ?? []).filter((each) => wanted(each.namespace, each.pod, `${each.namespace}/${each.pod}`, each.node, each.plugin, each.reason));
   fill($("findings"), findings.slice(0, MAX_ROWS).map((each) => {
     const pod = `${each.namespace}/${each.pod}`;
-    return row(cell(asks(pod, "pod", pod), "name"), cell(asks(each.node, "node", each.node)), cell(each.plugin),
-      cell(reasonLink(each.reason)), cell(span(now - new Date(each.since))), cell(each.until ? `in ${span(new Date(each.until) - now)}` : "a change"));
+    const turn = each.turn ? `${each.turn.place} of ${each.turn.of}, ` : "";
+    return row(cell(asks(pod, "pod", pod), "name", "Pod"), cell(asks(each.node, "node", each.node), "", "Node"), cell(each.plugin, "", "Plugin"),
+      cell(reasonLink(each.reason), "", "Reason"), cell(span(now - new Date(each.since)), "", "Since"),
+      cell(turn + nextOf(each.keeps, each.turn?.at, each.until, now), "", "Next"));
   }));
 }
 
@@ -302,22 +339,36 @@ function take(kind, event) {
 
 function replacementOf({ followUp }) {
   if (!followUp) return "";
-  const { replacement, result, readyMs, findingHolds } = followUp;
-  const where = replacement?.node ? `${replacement.name} on ${replacement.node}` : result;
+  const { replacement, result, message, readyMs, findingHolds } = followUp;
+  const where = replacement?.node ? `${replacement.name} on ${replacement.node}` : message || result;
   const ready = readyMs == null ? "" : `, Ready after ${(readyMs / 1000).toFixed(1)} s`;
   return `${where}${ready}${findingHolds ? "; the finding holds there, too" : ""}`;
 }
+
+// A start or a reload looks at everything: what is wrong then says more than that it did.
+function changeOf({ trigger, why }) {
+  return trigger.change === "Resynced" ? `found at a look at everything: ${why.message}` : `${trigger.change} ${trigger.object}`;
+}
+
+let showsAll = false;
+
+$("more").addEventListener("click", () => {
+  showsAll = true;
+  showEvictions();
+});
 
 function showEvictions() {
   const all = [...evictions.values()].reverse();
   $("evictions-count").textContent = all.length;
   const rows = all.filter((each) => wanted(`${each.who.namespace}/${each.who.name}`, each.who.node, each.why.plugin, each.outcome?.reason ?? ""));
-  fill($("feed"), rows.slice(0, MAX_ROWS).map((each) => {
+  const limit = showsAll ? MAX_ROWS : SHORT_ROWS;
+  $("more").hidden = showsAll || rows.length <= limit;
+  fill($("feed"), rows.slice(0, limit).map((each) => {
     const pod = `${each.who.namespace}/${each.who.name}`, owner = each.who.owners.at(-1);
     const workload = owner ? `${each.who.namespace}/${owner.kind}/${owner.name}` : pod;
     const result = each.outcome ? each.outcome.result : "requested";
-    const made = row(cell(clock(each.time)), cell(asks(pod, owner ? "owner" : "pod", workload), "name"), cell(asks(each.who.node, "node", each.who.node)),
-      cell(each.why.plugin), cell(`${each.trigger.change} ${each.trigger.object}`), cell(result), cell(replacementOf(each)));
+    const made = row(cell(clock(each.time), "", "Time"), cell(asks(pod, owner ? "owner" : "pod", workload), "name", "Pod"), cell(asks(each.who.node, "node", each.who.node), "", "From"),
+      cell(each.why.plugin, "", "Plugin"), cell(changeOf(each), "", "Change"), cell(result, "", "Result"), cell(replacementOf(each), "", "Replacement"));
     made.dataset.case = each.key;
     made.title = each.why.message;
     if (Date.now() - new Date(each.time) < 3000) made.className = "fresh";
@@ -336,17 +387,18 @@ function draw(tag, attributes, text) {
 }
 
 function drawTimeline(all) {
-  const width = 1000, height = 120, end = Date.now();
+  const width = Math.max(300, $("timeline").clientWidth), height = 120, end = Date.now();
   const oldest = Math.min(end - 60e3, ...all.map((each) => +new Date(each.time)));
   const begin = Math.max(end - HOURS * 3600e3, oldest - 5e3);
   const x = (time) => 70 + ((width - 80) * (new Date(time) - begin)) / (end - begin);
-  const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "none" });
+  const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "xMinYMin" });
   const lanes = [["changes", 25], ["evictions", 60], ["Ready", 95]];
   for (const [name, y] of lanes) {
     svg.append(draw("line", { class: "axis", x1: 70, x2: width - 10, y1: y, y2: y }), draw("text", { x: 4, y: y + 4 }, name));
   }
-  for (let step = 0; step <= 4; step += 1) {
-    const time = begin + ((end - begin) * step) / 4;
+  const steps = width < 600 ? 2 : 4;
+  for (let step = 0; step <= steps; step += 1) {
+    const time = begin + ((end - begin) * step) / steps;
     svg.append(draw("text", { x: Math.min(x(time), width - 60), y: height - 4 }, clock(time)));
   }
   const dot = (kind, time, y, text) => {
@@ -424,7 +476,7 @@ function podAnswer(answer) {
 function listAnswer(answer) {
   const facts = answer.taints ? [answer.summary, `taints: ${answer.taints.join(", ") || "none"}`]
     : [answer.wanted == null ? "" : `wants ${answer.wanted} pods`, `${answer.moving} moving`];
-  const counts = Object.entries(answer.states).map(([state, count]) => `${count} ${state}`).join(", ");
+  const counts = Object.entries(answer.states).map(([state, count]) => `${state}: ${count}`).join(", ");
   const parts = [make("p", { textContent: [...facts, counts].filter(Boolean).join("; ") })];
   if (answer.paused) parts.push(make("p", { className: "bad", textContent: `nothing is evicted now: ${answer.paused}` }));
   parts.push(table(["Pod", "Node", "State", "Reason", "Summary"], answer.pods.map((each) => {
@@ -443,6 +495,8 @@ $("search").addEventListener("submit", (event) => {
   const slashes = text.split("/").length - 1;
   explain(slashes === 2 ? `owner=${text}` : nodes?.nodes.some((each) => each.name === text) ? `node=${text}` : `pod=${text}`);
 });
+
+addEventListener("resize", () => drawTimeline([...evictions.values()]));
 
 query.addEventListener("input", () => {
   if (status) showWaiting(new Date(status.time));

@@ -1,0 +1,80 @@
+"""Objects as kubectl names them: KIND/NAME or KIND NAME, with short names, plurals and groups."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from reactive_desched.errors import ConfigError
+
+_SHORT_NAMES: Final = {
+    "Pod": ("po",),
+    "Node": ("no",),
+    "Deployment": ("deploy",),
+    "ReplicaSet": ("rs",),
+    "StatefulSet": ("sts",),
+    "DaemonSet": ("ds",),
+    "Job": (),
+    "CronJob": ("cj",),
+    "ReplicationController": ("rc",),
+}
+_KINDS: Final = {
+    word: kind
+    for kind, short in _SHORT_NAMES.items()
+    for word in (kind.lower(), f"{kind.lower()}s", *short)
+}
+
+
+def kind_of(word: str) -> str:
+    """Return the kind that kubectl understands by a word, such as `deploy`; empty for none.
+
+    `deployments.apps`, with the API group, is one as well, and a CamelCase word is the kind itself.
+    """
+    kind, _, group = word.partition(".")
+    if found := _KINDS.get(kind.lower()):
+        return found
+    is_kind = kind[:1].isupper() and kind.isalnum() and not kind.isupper()
+    return kind if is_kind and (not group or group.replace(".", "").isalnum()) else ""
+
+
+def question_of(words: Sequence[str], namespace: str | None) -> dict[str, str]:
+    """Return what a command line asks about: a pod, a node, or an owner, by its key.
+
+    Raises ConfigError for words that name none of them, or several.
+    """
+    *before, name = words
+    if len(before) > 1:
+        raise ConfigError(f"one pod at a time: there is {' and '.join(words)}")
+    kind = kind_of(before[0]) if before else ""
+    if before and not kind:
+        raise ConfigError(f"one pod at a time: there is {' and '.join(words)}")
+    if not before and "/" in name:
+        prefix, _, rest = name.partition("/")
+        found = kind_of(prefix)
+        # without -n a word such as `jobs` may be a namespace as well as a kind
+        if found in ("Pod", "Node") or (found and namespace is not None):
+            kind, name = found, rest
+    return _question(kind or "Pod", name, namespace)
+
+
+def _question(kind: str, name: str, namespace: str | None) -> dict[str, str]:
+    if kind == "Node":
+        if namespace is not None:
+            raise ConfigError("a node has no namespace: leave -n out")
+        return {"node": name}
+    if namespace is not None:
+        if "/" in name:
+            raise ConfigError(f"{name} has a namespace already: leave -n out")
+        name = f"{namespace}/{name}"
+    if kind == "Pod":
+        return {"pod": name}
+    namespace, _, rest = name.partition("/")
+    if not rest:
+        raise ConfigError(f"say the namespace of {kind}/{name}: -n NAMESPACE")
+    return {"owner": f"{namespace}/{kind}/{rest}"}
+
+
+def hint_for(words: Sequence[str]) -> str:
+    """Return how to ask about a workload, where a word for a kind was read as a namespace."""
+    prefix, _, name = words[-1].partition("/") if len(words) == 1 else ("", "", "")
+    if not name or "/" in name or not kind_of(prefix):
+        return ""
+    return f"; if {prefix}/{name} is a {kind_of(prefix)}, say its namespace: -n NAMESPACE"

@@ -1,0 +1,71 @@
+"""The findings that wait, those in the queue of a rate limit with the turn of each: for people."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import inf
+from typing import Final
+
+import anyio
+from msgspec.structs import replace
+
+from reactive_desched.controller.controller import Controller
+from reactive_desched.controller.pending import PODS_PER_SLICE, PendingFinding
+from reactive_desched.controller.slices import in_slices
+from reactive_desched.gate.gate import RATE_LIMITED
+from reactive_desched.gate.turns import Turn
+from reactive_desched.model.objects import PodKey
+
+KEPT_S: Final = 1.0
+"""So long at most an answer serves further questions, of a large cluster."""
+
+_REST: Final = 20.0
+"""An answer is kept for so many times as long as it took."""
+
+
+def findings_with_turns(
+    controller: Controller, now: float
+) -> Iterator[list[PendingFinding] | None]:
+    """Yield None wherever the event loop may have its turn, and last every finding that waits.
+
+    A turn is foreseen from the rates alone; it is a time at the earliest while something holds all
+    evictions, and where the policy or the settings limit evictions in other ways as well.
+    """
+    found: list[PendingFinding] = []
+    for number, each in enumerate(controller.evaluator.pending()):
+        found.append(each)
+        if number % PODS_PER_SLICE == 0:
+            yield None
+    turns: Mapping[PodKey, Turn] = {}
+    limiter = controller.gates.rate_limiter
+    for step in limiter.foresee(controller.evaluator.rate_limited(now), now):
+        turns = turns if step is None else step
+        yield None
+    is_least = bool(controller.pauses.state().hold) or controller.gates.has_other_limits
+    for number, each in enumerate(found):
+        if each.decision.gate == RATE_LIMITED.gate:
+            turn = turns.get(each.decision.finding.pod.uid)
+            if turn is not None:
+                found[number] = replace(each, turn=replace(turn, is_least=is_least))
+        if number % PODS_PER_SLICE == 0:
+            yield None
+    yield found
+
+
+class Forecast:
+    """Foresees turns in slices, in a large cluster once a second at most; `clock` is monotonic."""
+
+    def __init__(self, controller: Controller, clock: Callable[[], float]) -> None:
+        self._controller = controller
+        self._clock = clock
+        self._found: Sequence[PendingFinding] = ()
+        self._kept_until = -inf
+        self._lock = anyio.Lock()
+
+    async def findings(self) -> Sequence[PendingFinding]:
+        """Return every finding that waits."""
+        async with self._lock:
+            if self._clock() >= self._kept_until:
+                now = self._clock()
+                self._found = await in_slices(findings_with_turns(self._controller, now))
+                took_s = self._clock() - now
+                self._kept_until = now + min(KEPT_S, _REST * took_s)
+            return self._found

@@ -1,0 +1,169 @@
+"""What a controller does now, in one word: for status, the live page, /readyz and the metric."""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from enum import StrEnum
+from typing import Final
+
+from msgspec import Struct
+
+from reactive_desched.controller.readiness import (
+    BRAKE,
+    JOURNAL,
+    LEADER,
+    MANUAL,
+    STARTUP,
+    STOPPING,
+    SYNC_PREFIX,
+    PauseStatus,
+)
+from reactive_desched.model.brakes import CLUSTER, BrakeState
+from reactive_desched.model.brakes import MANUAL as MANUAL_BRAKE
+from reactive_desched.primitives.ages import format_age
+from reactive_desched.telemetry.metrics import Metric, gauge
+
+STATE: Final = gauge(
+    "state",
+    "1 for what the controller does now: evaluating, slowed (by the warm-up, or in some zones by a "
+    "brake), or why it evicts nothing.",
+    "state",
+)
+
+
+class ControllerState(StrEnum):
+    """Every state of a controller; what comes first in the list counts where several apply."""
+
+    STOPPING = "stopping"
+    STANDBY = "standby"
+    FAULT = "fault"
+    STARTING = "starting"
+    OUT_OF_SYNC = "out-of-sync"
+    PAUSED = "paused"
+    HELD = "held"
+    SLOWED = "slowed"
+    EVALUATING = "evaluating"
+
+    @property
+    def evicts(self) -> bool:
+        """Whether a pod may be evicted now."""
+        return self in (ControllerState.SLOWED, ControllerState.EVALUATING)
+
+
+GOOD, WARNING, BAD = "good", "warn", "bad"
+_SEVERITIES: Final = {
+    ControllerState.EVALUATING: GOOD,
+    ControllerState.SLOWED: WARNING,
+    ControllerState.STANDBY: WARNING,
+    ControllerState.STARTING: WARNING,
+}
+"""How each state looks; all others are bad."""
+
+_OF_PAUSES: Final = {
+    STOPPING: ControllerState.STOPPING,
+    STARTUP: ControllerState.STARTING,
+    MANUAL: ControllerState.PAUSED,
+    BRAKE: ControllerState.HELD,
+}
+"""The states of the pauses; those of resources are out of sync, and any other is a fault."""
+
+
+class PublicState(Struct, frozen=True, rename="camel"):
+    """What the controller does now: `name` is a ControllerState, `severity` good, warn or bad.
+
+    `summary` is a sentence for people. `hold` is why no pod at all is evicted now; empty while
+    some may be.
+    """
+
+    name: ControllerState
+    severity: str
+    summary: str
+    hold: str = ""
+
+    @property
+    def text(self) -> str:
+        """The name and the sentence, for one line."""
+        return f"{self.name}: {self.summary}"
+
+
+def public_state(
+    pauses: Mapping[str, PauseStatus],
+    brakes: Iterable[BrakeState],
+    *,
+    is_standby: bool,
+    is_first_sync: bool,
+    warm_up: tuple[float, float],
+    failing: Iterable[str] = (),
+) -> PublicState:
+    """Return the state of a controller with these pauses and engaged brakes.
+
+    `failing` names the plugins that raise exceptions, and what follows from that.
+    `warm_up` is the share of the rates that counts now, and for how many seconds it grows still.
+    """
+    held = {name: status.text for name, status in pauses.items() if status.reason}
+    by_state: dict[ControllerState, dict[str, str]] = {}
+    for name, text in held.items():
+        state = _state_of_pause(name, held, is_standby=is_standby, is_first_sync=is_first_sync)
+        by_state.setdefault(state, {})[name] = text
+    engaged = [each for each in brakes if each.name != MANUAL_BRAKE]
+    cluster_wide = [each for each in engaged if each.scope == CLUSTER]
+    for each in cluster_wide:
+        by_state.setdefault(ControllerState.HELD, {})[each.name] = each.message
+    for state in ControllerState:
+        if (causes := by_state.get(state)) is not None:
+            return _stopped(state, causes, cluster_wide)
+    parts = [f"{each.scope}: {each.message}" for each in engaged]
+    parts += failing
+    ratio, left_s = warm_up
+    if ratio < 1:
+        parts.append(
+            f"the rates warm up: they are at {ratio:.0%} now, and full in {format_age(left_s)}"
+        )
+    if parts:
+        summary = f"evaluating changes, slowed: {'; '.join(parts)}"
+        return _state(ControllerState.SLOWED, summary)
+    return _state(ControllerState.EVALUATING, "evaluating changes")
+
+
+def collect_state(state: PublicState) -> Iterator[Metric]:
+    """Yield 1 for the state that the controller is in, and 0 for every other."""
+    yield STATE.by_label({each.value: each is state.name for each in ControllerState})
+
+
+def _state_of_pause(
+    name: str, held: Collection[str], *, is_standby: bool, is_first_sync: bool
+) -> ControllerState:
+    if name == LEADER and is_standby:
+        return ControllerState.STANDBY
+    if name == JOURNAL and STARTUP in held:  # it is opened at the start
+        return ControllerState.STARTING
+    if name.startswith(SYNC_PREFIX):
+        return ControllerState.STARTING if is_first_sync else ControllerState.OUT_OF_SYNC
+    return _OF_PAUSES.get(name, ControllerState.FAULT)
+
+
+def _stopped(
+    state: ControllerState, causes: Mapping[str, str], brakes: Collection[BrakeState]
+) -> PublicState:
+    names = ", ".join(each.name for each in brakes)
+    texts = "; ".join(dict.fromkeys(causes.values()))
+    if state is ControllerState.HELD:
+        by = f"the {names} brake" if names else "the zone brake"
+        release = "; ".join(dict.fromkeys(each.release for each in brakes)) or texts
+        summary = f"{by} holds the whole cluster, and no pod is evicted: {release}"
+    else:
+        summary = f"{_NOTHING[state]}: {texts}"
+    hold = "; ".join(f"{name}: {text}" for name, text in causes.items())
+    return PublicState(state, _SEVERITIES.get(state, BAD), summary, hold)
+
+
+_NOTHING: Final = {
+    ControllerState.STOPPING: "it stops, and evicts nothing more",
+    ControllerState.STANDBY: "another replica acts, and this one evicts nothing",
+    ControllerState.FAULT: "a fault stops it, and no pod is evicted",
+    ControllerState.STARTING: "it starts, and evicts nothing yet",
+    ControllerState.OUT_OF_SYNC: "a part of the cluster is not in view, and no pod is evicted",
+    ControllerState.PAUSED: "a person stopped it, and no pod is evicted",
+}
+
+
+def _state(state: ControllerState, summary: str) -> PublicState:
+    return PublicState(state, _SEVERITIES.get(state, BAD), summary)

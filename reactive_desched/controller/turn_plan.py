@@ -1,0 +1,87 @@
+"""Lets each pod that waits for a rate limit be evaluated when its turn is.
+
+A bucket gives a waiting pod a time by its own queue alone. With limits in several scopes such times
+are in no order: a pod that has a token of its node finds that the plugin has none. So the
+turns of all are foreseen together, again and again, and each pod comes at its own.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+from reactive_desched.controller.evaluator import Evaluator
+from reactive_desched.gate.rate_limits import EvictionRateLimiter
+from reactive_desched.gate.turns import Turn
+from reactive_desched.model.objects import PodKey
+from reactive_desched.primitives.token_bucket import MAX_WAIT_S
+
+SETTLE_S: Final = 1.0
+"""After the first change it is waited so long for others."""
+
+INTERVAL_S: Final = 20.0
+"""The turns are foreseen again after so long without a change, as other gates hold pods up."""
+
+SET_PER_SLICE: Final = 32
+"""The turns of so many pods are set before the event loop may have its turn."""
+
+REST: Final = 50.0
+"""So many times as long as it took it rests at least: a fiftieth of the processor is enough."""
+
+
+class TurnPlan:
+    """Foresees the turns of the pods that wait, in small portions; `clock` is monotonic."""
+
+    def __init__(
+        self, limiter: EvictionRateLimiter, evaluator: Evaluator, clock: Callable[[], float]
+    ) -> None:
+        self._limiter = limiter
+        self._evaluator = evaluator
+        self._clock = clock
+        self._under_way: Iterator[None] | None = None
+        self._seen = 0
+        self._rests_until = 0.0
+        self._took_s = 0.0
+        self._due: float | None = None
+
+    def next_due(self, now: float) -> float | None:
+        """Return when there is something to foresee; None while fewer than two pods wait."""
+        waiting = self._limiter.waiting
+        if self._under_way is not None:
+            return now
+        if len(waiting) < 2:  # noqa: PLR2004 -- one alone has no order
+            self._due = None
+            return None
+        if self._due is None:
+            self._due = max(now + SETTLE_S, self._rests_until)
+        if waiting.gave_up != self._seen:
+            self._due = min(self._due, max(now + SETTLE_S, self._rests_until))
+        return self._due
+
+    def work(self, now: float, should_yield: Callable[[], bool]) -> None:
+        """Go on, until it should yield or all turns are foreseen and set."""
+        if self._under_way is None:
+            if (due := self.next_due(now)) is None or due > now:
+                return
+            self._seen, self._took_s = self._limiter.waiting.gave_up, 0.0
+            self._under_way = self._steps(now)
+        began = self._clock()
+        for _ in self._under_way:
+            if should_yield():
+                self._took_s += self._clock() - began
+                return
+        self._under_way = None
+        self._took_s += self._clock() - began
+        self._rests_until = now + REST * self._took_s
+        self._due = now + max(INTERVAL_S, REST * self._took_s)
+
+    def _steps(self, now: float) -> Iterator[None]:
+        """Foresee all turns, and let each pod come at its own."""
+        turns: Mapping[PodKey, Turn] = {}
+        for found in self._limiter.foresee(self._evaluator.rate_limited(now), now):
+            turns = turns if found is None else found
+            yield
+        for number, (pod, turn) in enumerate(turns.items()):
+            at = min(turn.at, now + MAX_WAIT_S)
+            if self._evaluator.reschedule(pod, at):
+                self._limiter.waiting.set_turn(pod, turn.at, at)
+            if number % SET_PER_SLICE == 0:
+                yield

@@ -1,0 +1,253 @@
+"""When each pod that waits for a rate limit is evicted: its place, and in how many seconds.
+
+The tokens of a bucket come one after the other, and each is kept for as long as the bucket takes to
+fill. A pod leaves at the first moment at which it finds a token in each of its buckets that no
+earlier pod takes: it delays none that came before it, and a pod whose node has no token yet delays
+none elsewhere. While the rates warm up, time is counted in seconds of full rates: a token takes
+as many of those as ever, and they take longer to pass.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from math import floor, sqrt
+from typing import Final
+
+from msgspec import Struct
+
+from reactive_desched.gate.ordinals import format_ordinal
+from reactive_desched.model.objects import PodKey
+from reactive_desched.primitives.ages import format_age
+from reactive_desched.primitives.token_bucket import TokenRate
+
+PODS_PER_SLICE: Final = 16
+"""The turns of so many pods are found in some tenths of a millisecond."""
+
+_EPSILON: Final = 1e-6
+_FAR: Final = 365 * 86_400.0
+
+
+class Turn(Struct, frozen=True, gc=False):
+    """The place of a pod among all that need a token of one bucket, and when its turn is.
+
+    The bucket is the one for which it waits longest. `at` is monotonic seconds. It is foreseen from
+    the limits alone: `is_least` says that something else holds evictions besides.
+    """
+
+    scope: str
+    name: str
+    rate: TokenRate
+    place: int
+    of: int
+    at: float
+    ratio: float = 1.0
+    is_least: bool = False
+
+    def message(self, now: float) -> str:
+        """Say it to a person, as every answer does."""
+        where = self.scope if self.scope == "cluster" else f"{self.scope} {self.name}"
+        among = f" of {self.of:,}" if self.of > self.place else ""
+        warming = f", {self.ratio:.0%} of the limit in the warm-up" if self.ratio < 1 else ""
+        about = "at least" if self.is_least else "about"
+        return (
+            f"{format_ordinal(self.place)}{among} in the queue of the eviction rate limit of "
+            f"{where}: {about} {format_age(max(1.0, round(self.at - now)))} at "
+            f"{self.rate}{warming}"
+        )
+
+
+class WarmUpPace(Struct, frozen=True, gc=False):
+    """The share of the rates now, and how it grows per second, until `left_s` from now."""
+
+    ratio: float = 1.0
+    per_second: float = 0.0
+    left_s: float = 0.0
+
+    def full_rate_s(self, seconds: float) -> float:
+        """Return how many seconds at full rates give as many tokens as these from now on."""
+        warm_s = min(seconds, self.left_s)
+        warming = self.ratio * warm_s + self.per_second * warm_s * warm_s / 2
+        return warming + max(0.0, seconds - self.left_s)
+
+    def seconds(self, full_rate_s: float) -> float:
+        """Return in how many seconds that many tokens come; the inverse of `full_rate_s`."""
+        if self.left_s <= 0:
+            return full_rate_s
+        warming = self.full_rate_s(self.left_s)
+        if full_rate_s >= warming:
+            return self.left_s + full_rate_s - warming
+        if self.per_second <= 0:
+            return full_rate_s / self.ratio
+        root = sqrt(self.ratio * self.ratio + 2 * self.per_second * full_rate_s)
+        return (root - self.ratio) / self.per_second
+
+    def ratio_at(self, full_rate_s: float) -> float:
+        """Return the share of the rates after so many seconds of full rates."""
+        if self.left_s <= 0:
+            return 1.0
+        return min(1.0, self.ratio + self.per_second * self.seconds(full_rate_s))
+
+
+WARM: Final = WarmUpPace()
+"""The pace of full rates."""
+
+
+class BucketLevel(Struct, frozen=True, gc=False):
+    """A token bucket now: the rate that counts, the rate when warmed up, and its free tokens."""
+
+    scope: str
+    name: str
+    pace: TokenRate
+    full: TokenRate
+    available: float
+
+
+class _Tokens:
+    """The tokens of one bucket to come, and which are taken; times are seconds of full rates."""
+
+    __slots__ = ("_before", "_behind", "_burst", "_first", "_rate", "level", "members")
+
+    def __init__(self, level: BucketLevel, at: float) -> None:
+        self.level = level
+        self.members = 0
+        self._rate = level.full.per_second
+        self._burst = level.full.burst
+        self._first = at - level.available / self._rate
+        self._behind: dict[int, int] = {}  # of each token taken, one behind it that may be free
+        self._before: dict[int, int] = {}
+
+    def first_free(self, at: float, ratio: float) -> float:
+        """Return from when on, not before `at`, there is a token that no pod takes.
+
+        `ratio` is the share of the burst that counts at that time. Of the tokens before `at` only
+        as many as the burst are kept.
+        """
+        burst = self._burst if ratio >= 1 else max(1, int(self._burst * ratio + _EPSILON))
+        oldest = max(1, self._last(at) - burst + 1)
+        comes = self._first + _free(self._behind, oldest) / self._rate
+        return at if comes <= at + _EPSILON else comes
+
+    def take(self, at: float) -> None:
+        """Take the newest token that there is at a time: a pod may leave before with an older."""
+        token = max(1, _free(self._before, self._last(at)))
+        self._behind[token], self._before[token] = token + 1, token - 1
+        self.members += 1
+
+    def _last(self, at: float) -> int:
+        """Return the number of the last token that has come by then."""
+        return floor((at - self._first) * self._rate + _EPSILON)
+
+
+def _free(taken: dict[int, int], token: int) -> int:
+    """Return the nearest token that is free, in the direction in which the taken ones point."""
+    start = token
+    while token in taken:
+        token = taken[token]
+    while start != token:  # so that the next look is short
+        taken[start], start = token, taken[start]
+    return token
+
+
+class TurnSchedule:
+    """The turns of pods, in the order in which they came; `began_at` is monotonic seconds."""
+
+    def __init__(self, warm_up: WarmUpPace, began_at: float) -> None:
+        self.began_at = began_at
+        self._warm_up = warm_up
+        self._buckets: dict[tuple[str, str], _Tokens] = {}
+
+    def has_bucket(self, bucket: tuple[str, str]) -> bool:
+        """Say whether a bucket was added, by its scope and its name."""
+        return bucket in self._buckets
+
+    def add_bucket(self, level: BucketLevel, now: float) -> None:
+        """Add a bucket as it is now."""
+        at = self._warm_up.full_rate_s(max(0.0, now - self.began_at))
+        self._buckets[level.scope, level.name] = _Tokens(level, at)
+
+    def next_free(self, bucket: tuple[str, str], now: float) -> float:
+        """Return when a bucket has a token that no pod takes; `now` for one that is not known."""
+        if (found := self._buckets.get(bucket)) is None:
+            return now
+        at = self._warm_up.full_rate_s(max(0.0, now - self.began_at))
+        return self._moment(found.first_free(at, self._warm_up.ratio_at(at)))
+
+    def find(self, buckets: Sequence[tuple[str, str]], earliest_at: float) -> tuple[float, int]:
+        """Return when a pod finds its tokens, and the position of the bucket that came last."""
+        at, last = self._find(buckets, earliest_at)
+        return self._moment(at), last
+
+    def add_pod(self, buckets: Sequence[tuple[str, str]], earliest_at: float) -> tuple[float, int]:
+        """Take the tokens of a pod; returns as `find`."""
+        at, last = self._find(buckets, earliest_at)
+        for each in buckets:
+            self._buckets[each].take(at)
+        return self._moment(at), last
+
+    def take(self, buckets: Iterable[tuple[str, str]], now: float) -> None:
+        """Take in that a pod that did not wait has taken tokens, of the buckets that are known."""
+        at = self._warm_up.full_rate_s(max(0.0, now - self.began_at))
+        for each in buckets:
+            if (found := self._buckets.get(each)) is not None:
+                found.take(at)
+
+    def _moment(self, full_rate_s: float) -> float:
+        return self.began_at + min(_FAR, self._warm_up.seconds(full_rate_s))
+
+    def _find(self, buckets: Sequence[tuple[str, str]], earliest_at: float) -> tuple[float, int]:
+        found = [self._buckets[each] for each in buckets]
+        at = self._warm_up.full_rate_s(max(0.0, earliest_at - self.began_at))
+        last, settled, ratio = -1, 0, self._warm_up.ratio_at(at)
+        while settled < len(found):
+            settled = 0
+            for position, bucket in enumerate(found):
+                if (free := bucket.first_free(at, ratio)) > at:
+                    at, last, settled = free, position, 1
+                    ratio = self._warm_up.ratio_at(at)
+                else:
+                    settled += 1
+        if last < 0:  # none kept it: the one for which most others wait
+            load = [each.members / each.level.full.per_second for each in found]
+            last = max(range(len(found)), key=load.__getitem__)
+        return at, last
+
+    def turn(self, bucket: tuple[str, str], at: float, place: int, of: int) -> Turn:
+        """Return a pod's turn, by the bucket that came last."""
+        level, ratio = self._buckets[bucket].level, self._warm_up.ratio
+        return Turn(level.scope, level.name, level.pace, place, of, at, ratio)
+
+
+class WaitingPod(Struct, frozen=True, gc=False):
+    """A pod that waits, from when on it may leave, and its buckets by scope and name."""
+
+    pod: PodKey
+    at: float
+    buckets: Sequence[tuple[str, str]]
+
+
+def schedule_turns(
+    pods: Iterable[WaitingPod], schedule: TurnSchedule
+) -> Iterator[dict[PodKey, Turn] | None]:
+    """Yield None wherever the event loop may have its turn, and last the turn of each pod.
+
+    Its place is among the pods of the bucket that comes last.
+    """
+    found: list[tuple[float, int, WaitingPod, int]] = []
+    members: dict[tuple[str, str], int] = {}
+    for number, each in enumerate(pods):
+        if each.buckets:
+            at, last = schedule.add_pod(each.buckets, each.at)
+            found.append((at, number, each, last))
+            for bucket in each.buckets:
+                members[bucket] = members.get(bucket, 0) + 1
+        if number % PODS_PER_SLICE == 0:
+            yield None
+    found.sort()
+    gone = dict.fromkeys(members, 0)
+    turns: dict[PodKey, Turn] = {}
+    for number, (at, _, each, last) in enumerate(found):
+        for bucket in each.buckets:
+            gone[bucket] += 1
+        bucket = each.buckets[last]
+        turns[each.pod] = schedule.turn(bucket, at, gone[bucket], members[bucket])
+        if number % PODS_PER_SLICE == 0:
+            yield None
+    yield turns

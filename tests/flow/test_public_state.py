@@ -1,0 +1,197 @@
+"""What the controller says that it does, in one word, and what each brake says of itself."""
+
+from collections.abc import Mapping
+
+import anyio
+import pytest
+import trio.testing
+
+from reactive_desched.controller.public_state import ControllerState, PublicState
+from reactive_desched.controller.readiness import JOURNAL, LEADER, STARTUP, STOPPING, sync_pause
+from reactive_desched.model.brakes import CLUSTER, PENDING, STORM, ZONE, BrakeState
+from reactive_desched.policy.limits import EvictionRateLimits
+from tests.flow.test_brakes import NODES, braked, one_each, tainted, zone_nodes
+from tests.flow.test_brakes import pending as unplaced
+from tests.support.flow import FakeEdgesController
+from tests.support.golden import Golden
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> tuple[str, dict[str, object]]:
+    """Run on virtual time: the clock jumps ahead whenever every task sleeps."""
+    return "trio", {"clock": trio.testing.MockClock(autojump_threshold=0)}
+
+
+def state(flow: FakeEdgesController) -> PublicState:
+    return flow.pipeline.description.state()
+
+
+def gauge(flow: FakeEdgesController) -> set[str]:
+    """Return the states of which the metric is 1."""
+    for metric in flow.pipeline.description.collect():
+        if metric.family.name == "state":
+            samples: Mapping[tuple[str, ...], object] = metric.samples
+            assert {labels[0] for labels in samples} == {each.value for each in ControllerState}
+            return {labels[0] for labels, value in samples.items() if value}
+    raise AssertionError("no gauge")
+
+
+def brake(flow: FakeEdgesController) -> BrakeState:
+    [found] = flow.pipeline.description.brake_states()
+    return found
+
+
+async def test_a_controller_that_nothing_holds_evaluates() -> None:
+    async with braked().running() as flow:
+        flow.sync_and_resume(*NODES)
+        await anyio.sleep(1)
+        assert state(flow) == PublicState(
+            ControllerState.EVALUATING, "good", "evaluating changes", hold=""
+        )
+        assert gauge(flow) == {"evaluating"}
+
+
+async def test_while_a_storm_holds_the_cluster_the_state_says_so(golden: Golden) -> None:
+    async with braked(storm={"pods": 5, "releaseAfter": "10m"}).running() as flow:
+        flow.sync_and_resume(*NODES, *one_each(NODES[:10]))
+        await anyio.sleep(100)
+        flow.deliver(*map(tainted, NODES[:10]))
+        await anyio.sleep(60)
+
+        assert state(flow).name is ControllerState.HELD
+        assert state(flow).severity == "bad"
+        assert state(flow).summary == golden("summary")
+        assert state(flow).hold.startswith("storm: ")
+        assert gauge(flow) == {"held"}
+        found = brake(flow)
+        assert (found.name, found.scope) == (STORM, CLUSTER)
+        assert found.message == golden("with what was found since")
+        assert 100 <= found.since_s <= 105
+        assert found.until_s is not None
+        assert 700 <= found.until_s <= 705
+        assert found.release == golden("release")
+
+        await anyio.sleep(650)  # it says the truth: by then it has released itself
+        assert state(flow).name in (ControllerState.SLOWED, ControllerState.EVALUATING)
+        assert not any(flow.pipeline.description.brake_states())
+
+
+async def test_a_storm_that_only_a_person_ends_names_no_time() -> None:
+    async with braked(storm={"pods": 5, "releaseAfter": None}).running() as flow:
+        flow.sync_and_resume(*NODES, *one_each(NODES[:8]))
+        flow.deliver(*map(tainted, NODES[:8]))
+        await anyio.sleep(60)
+        assert brake(flow).until_s is None
+        assert brake(flow).release == "`reactive-desched resume` releases it"
+
+
+async def test_a_storm_goes_on_over_a_restart_since_when_it_began() -> None:
+    async with braked(storm={"pods": 3}).running() as before:
+        before.sync_and_resume(*NODES, *one_each(NODES[:5]))
+        await anyio.sleep(5)
+        before.deliver(*map(tainted, NODES[:5]))
+        await anyio.sleep(10)
+        since_s = brake(before).since_s
+        saved = before.controller.pauses.saved_brakes()
+    await anyio.sleep(1000)
+    async with braked(storm={"pods": 3}).running() as flow:
+        flow.controller.pauses.restore(saved)
+        flow.sync_and_resume(*NODES)
+        await anyio.sleep(1)
+        assert brake(flow).since_s == since_s
+        assert flow.controller.pauses.saved_brakes() == saved
+
+
+async def test_a_pause_says_who_holds_everything_and_until_when(golden: Golden) -> None:
+    async with braked().running() as flow:
+        flow.sync_and_resume(*NODES)
+        await anyio.sleep(5)
+        flow.controller.pauses.pause("ann", "upgrade", 3600)
+        assert state(flow).name is ControllerState.PAUSED
+        assert state(flow).summary == golden()
+        assert (brake(flow).since_s, brake(flow).until_s) == (5, 3605)
+        flow.controller.pauses.set_pause_file("true")
+        assert brake(flow).release == golden("two pauses")
+        flow.controller.pauses.resume("ann", "")
+        assert brake(flow).release == golden("a file")
+
+
+async def test_a_brake_of_one_zone_slows_and_names_the_zone() -> None:
+    async with braked(zones={}).running() as flow:
+        flow.sync_and_resume(*zone_nodes("a", 3), *zone_nodes("b", 9))
+        await anyio.sleep(1)
+        flow.deliver(*zone_nodes("a", 0, 3))
+        await anyio.sleep(1)
+        assert state(flow).name is ControllerState.SLOWED
+        assert state(flow).hold == ""
+        assert (brake(flow).name, brake(flow).scope) == (ZONE, "zone a")
+
+
+async def test_no_ready_node_anywhere_holds_the_cluster() -> None:
+    async with braked(zones={}).running() as flow:
+        flow.sync_and_resume(*zone_nodes("a", 3))
+        flow.deliver(*zone_nodes("a", 0, 3))
+        await anyio.sleep(1)
+        assert state(flow).name is ControllerState.HELD
+        assert brake(flow).scope == CLUSTER
+
+
+async def test_too_many_pending_pods_hold_the_cluster_until_there_are_fewer(
+    golden: Golden,
+) -> None:
+    waiting = [unplaced(f"w{i}") for i in range(3)]
+    async with braked(pending={"pods": 3}).running() as flow:
+        flow.sync_and_resume(*NODES, *waiting)
+        await anyio.sleep(70)
+        assert state(flow).name is ControllerState.HELD
+        assert brake(flow).name == PENDING
+        assert brake(flow).release == golden()
+
+
+async def test_the_warm_up_slows_and_says_until_when() -> None:
+    limits = EvictionRateLimits.model_validate({"warmUp": {"duration": "100s", "fromPercent": 20}})
+    async with braked().running() as flow:
+        flow.sync_and_resume(*NODES)
+        flow.controller.gates.rate_limiter.reconfigure(limits, anyio.current_time())
+        await anyio.sleep(50)
+        assert state(flow).name is ControllerState.SLOWED
+        assert "60%" in state(flow).summary
+        assert "full in 50s" in state(flow).summary
+        await anyio.sleep(60)
+        assert state(flow).name is ControllerState.EVALUATING
+
+
+@pytest.mark.parametrize(
+    ("pauses", "expected"),
+    [
+        pytest.param([STOPPING, "manual"], ControllerState.STOPPING, id="it stops"),
+        pytest.param([STARTUP, JOURNAL], ControllerState.STARTING, id="it starts"),
+        pytest.param([JOURNAL, "manual"], ControllerState.FAULT, id="the journal's fault"),
+        pytest.param(["anything new"], ControllerState.FAULT, id="one that no state names"),
+        pytest.param([sync_pause("pods")], ControllerState.OUT_OF_SYNC, id="a watch is down"),
+        pytest.param([sync_pause("pods"), "manual"], ControllerState.OUT_OF_SYNC, id="both"),
+        pytest.param([LEADER], ControllerState.FAULT, id="a term that ended"),
+    ],
+)
+async def test_each_pause_has_its_state(pauses: list[str], expected: ControllerState) -> None:
+    async with braked().running() as flow:
+        flow.sync_and_resume(*NODES)
+        await anyio.sleep(1)
+        for name in pauses:
+            flow.controller.readiness._pauses[name] = flow.controller.readiness._pauses[LEADER]
+            flow.controller.readiness.pause(name, f"because of {name}")
+        found = state(flow)
+        assert found.name is expected
+        assert not found.name.evicts
+        assert pauses[0] in found.hold
+        assert gauge(flow) == {expected.value}
+
+
+async def test_a_standby_says_that_another_replica_acts() -> None:
+    async with braked().running() as flow:
+        flow.sync_and_resume(*NODES)
+        flow.controller.pauses.leadership.stand_by("controller-1 holds the Lease")
+        assert state(flow).name is ControllerState.STANDBY
+        assert state(flow).severity == "warn"
