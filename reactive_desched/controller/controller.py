@@ -97,7 +97,12 @@ class Controller:
             clock=clock,
         )
         self.disruptions = Disruptions(
-            self.view, recorder, self._is_evicting, self._count_late, observer
+            self.view,
+            recorder,
+            self._is_evicting,
+            self._count_late,
+            self._count_foreign,
+            observer,
         )
         self.initial_sync_done = Latch()
         self.evicting: dict[PodKey, Evaluation] = {}
@@ -267,8 +272,12 @@ class Controller:
             self.migrations.restore(past, now, wall_now)
 
     def begin_without_history(self) -> None:
-        """Begin with every rate limit used up: what another process evicted is not known."""
+        """Begin with every rate limit used up: what another process evicted is not known.
+
+        What it may have requested and is carried out later counts, too.
+        """
         self.gates.rate_limiter.begin_empty(self._clock())
+        self.disruptions.begin_without_history()
 
     def inherit_eviction(self, pod: PodKey) -> None:
         """Do not evict this pod: the request of an earlier process may still evict it."""
@@ -297,6 +306,10 @@ class Controller:
         self.gates.moves.name_request(past.pod_uid, past.request_id)
         if self.migrations is not None:
             self.migrations.count_late(past, now, wall_now)
+
+    def _count_foreign(self, past: PastEviction) -> None:
+        """Count an eviction that may be of a leader whose record this process lacks."""
+        self.gates.count_foreign(past, self._clock(), self._wall_clock())
 
     def reconfigure(self, config: Configuration) -> None:
         """Apply another configuration and evaluate every subject again.

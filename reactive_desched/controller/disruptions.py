@@ -72,6 +72,10 @@ LATE_S: Final = 3600.0
 """So long after an eviction failed without an answer its request may be the one that ends the pod.
 """
 
+FORMER_LEADER_S: Final = 600.0
+"""So long after a leader began without the record of the term before its own, what evicts a pod
+through the Eviction API may be a request of that term, which a proxy had held."""
+
 ADOPTED_S: Final = 3600.0
 """What ended a pod before this process began is recorded where it began so short a time ago."""
 
@@ -97,6 +101,7 @@ class Disruptions:
 
     `is_under_way` says whether an eviction of ours has no outcome yet. `on_late` is called for an
     eviction that happened after its outcome said otherwise: it counts against every limit.
+    `on_foreign` is called for one that may be of a leader whose record this process lacks.
     """
 
     indexes = (OwnerIndex, WorkloadPods)
@@ -107,12 +112,15 @@ class Disruptions:
         recorder: DisruptionRecorder,
         is_under_way: Callable[[PodKey], bool],
         on_late: Callable[[PastEviction], None],
+        on_foreign: Callable[[PastEviction], None],
         observer: Observer,
     ) -> None:
         self._view = view
         self._recorder = recorder
         self._is_under_way = is_under_way
         self._on_late = on_late
+        self._on_foreign = on_foreign
+        self._former_leader_until_s = 0.0
         self._observer = observer
         self._ended: OrderedDict[PodKey, RememberedEnd] = OrderedDict()
         self._done: OrderedDict[PodKey, None] = OrderedDict()
@@ -161,7 +169,22 @@ class Disruptions:
         if (past := self._uncertain.pop(uid, None)) is not None and self._corrects(past, pod):
             self._note_done(uid)
             return
-        self._record(self._describe(pod))
+        ended = self._describe(pod)
+        if mark is not None and mark[0] == BY_EVICTION_API and self._may_be_former_leaders:
+            ended = replace(ended, message=f"{ended.message}; {_OF_FORMER_LEADER}")
+            self._on_foreign(_as_foreign(ended, self._view.now_s))
+        self._record(ended)
+
+    def begin_without_history(self) -> None:
+        """Count what others evict for a while: a leader whose record is missing may have begun it.
+
+        A request that a proxy holds is carried out after the term of the leader that sent it.
+        """
+        self._former_leader_until_s = self._view.now_s + FORMER_LEADER_S
+
+    @property
+    def _may_be_former_leaders(self) -> bool:
+        return self._view.now_s < self._former_leader_until_s
 
     def _record(self, ended: EndedPod) -> None:
         pod = ended.pod
@@ -321,6 +344,25 @@ class Disruptions:
         return self._view.workload(owner.uid) is None
 
 
+def _as_foreign(ended: EndedPod, now_s: float) -> PastEviction:
+    """Return the end of a pod as an eviction of another process, as limits count it."""
+    pod, top = ended.pod, ended.owners[-1] if ended.owners else None
+    return PastEviction(
+        request_id="",
+        requested_s=now_s,
+        pod_uid=pod.uid,
+        namespace=pod.namespace,
+        pod_name=pod.name,
+        node=pod.node,
+        zone=ended.zone,
+        owner_uid="" if top is None else top.uid,
+        owner_kind="" if top is None else top.kind,
+        owner_name="" if top is None else top.name,
+        ended_s=now_s,
+        result=UNKNOWN,
+    )
+
+
 def as_past(result: EvictionResult, wall_now: float) -> PastEviction:
     """Return an eviction that this process requested as its records have it."""
     context, outcome = result.intent.context, result.outcome
@@ -350,6 +392,10 @@ def as_past(result: EvictionResult, wall_now: float) -> PastEviction:
     )
 
 
+_OF_FORMER_LEADER: Final = (
+    "it counts against limits, as it may be a late request of the leader before, whose record is"
+    " missing"
+)
 _REPLICA_SET: Final = "ReplicaSet"
 _RESOURCES: Final = {
     _REPLICA_SET: "replicasets",

@@ -212,6 +212,15 @@ class GateFactory:
         self.moves.restore((past,), now, wall_now)
         self.moves.adopt(now)
 
+    def count_foreign(self, past: PastEviction, now: float, wall_now: float) -> None:
+        """Count an eviction against the limits that may be of another process; nothing follows it.
+
+        The limits of plugins leave it out: by which plugin it was is not known.
+        """
+        for limit in (self.schedules, self.policy_limits):
+            limit.restore((past,), now, wall_now)
+        self.rate_limiter.count_late(past, now)
+
     def limit_status(self, now: float) -> LimitStatus:
         """Return what every limit allows now, in monotonic seconds."""
         return limit_status(self.rate_limiter, self.policy_limits, self.schedules, now)

@@ -446,3 +446,34 @@ async def test_a_pod_is_remembered_by_its_name_and_uid_until_there_are_too_many(
         assert [each.name for each in ends] == ["b", "c"]
         assert ends.find("uid-b") == ends.find("default/b") == ends.end_of("uid-b") is not None
         assert ends.find("default/a") is None
+
+
+@pytest.mark.parametrize(
+    ("lacks_record", "mark", "after_s", "evicted"),
+    [
+        pytest.param(True, BY_EVICTION_API, 5, [], id="it may be the former leader's"),
+        pytest.param(False, BY_EVICTION_API, 5, ["web"], id="the record of that is here"),
+        pytest.param(True, "PreemptionByScheduler", 5, ["web"], id="it is none by that API"),
+        pytest.param(True, BY_EVICTION_API, 700, ["web"], id="it is too late for that"),
+    ],
+)
+async def test_a_late_request_of_a_leader_without_record_counts_against_the_limits_of_the_next(
+    lacks_record: bool,  # noqa: FBT001 -- one of four cases
+    mark: str,
+    after_s: float,
+    evicted: list[str],
+) -> None:
+    taken, web = pod("taken", on="n2"), pod("web", on="n1")
+    flow = flow_of(limits={"cluster": 1})
+    async with flow.running():
+        if lacks_record:
+            flow.controller.begin_without_history()
+        flow.sync_and_resume(node("n1"), node("n2"), taken, web)
+        await anyio.sleep(after_s)
+        flow.deliver(leaving(marked(taken, mark, NOW_S + 1)))
+        flow.deliver(TAINTED)
+        await anyio.sleep(120)
+
+    assert flow.evicted_names == evicted
+    [ended] = flow.intent_store.disruptions
+    assert ("the leader before" in ended.message) == (not evicted)
