@@ -48,4 +48,4 @@ class PodPlugin(DeschedulePlugin[NodeOrPod, ArgsT]):
             case PodsChange(pods=pods):
                 return map(PodSubject, pods)
             case _:
-                return [NodeSubject(node.name) for node in view.nodes()]
+                return map(NodeSubject, view.node_names())

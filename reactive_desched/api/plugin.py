@@ -44,6 +44,10 @@ class View(Protocol):
         """Return the eligible nodes."""
         ...
 
+    def node_names(self) -> list[str]:
+        """Return a snapshot of the names of the eligible nodes."""
+        ...
+
     def pods_of(self, subject: NodeOrPod) -> tuple[Node, Iterable[Pod]] | None:
         """Return a subject's node and its active pods, or None when the node is not eligible."""
         ...

@@ -16,7 +16,7 @@ from reactive_desched.model.observer import Observer
 from reactive_desched.model.rights import Right, remedy_for, right_to_read
 from reactive_desched.state.resources import WATCHED_KINDS
 
-_KEYS_PER_STEP: Final = 1_000
+_KEYS_PER_STEP: Final = 200
 
 
 class ResourceEventHandler(ReflectorStore[ClusterObject]):
@@ -90,6 +90,9 @@ class ResourceEventHandler(ReflectorStore[ClusterObject]):
                     yield
                 elif number % _KEYS_PER_STEP == 0:
                     yield
+        while self._listed:
+            self._listed.popitem()  # to free all of them at once takes long
+            yield
         self._listed = None
 
     def _remove_unlisted(self, key: str) -> None:

@@ -140,6 +140,14 @@ class NodeStore:
         """Return what is known of a node name, for reading."""
         return self._records.get(name)
 
+    def eligible_names(self) -> list[str]:
+        """Return a snapshot of the names of the eligible nodes."""
+        return [
+            name
+            for name, record in self._records.items()
+            if record.eligible and record.node is not None
+        ]
+
     def infos(self) -> Iterable[NodeRecord]:
         """Return what is known of every node name, for reading."""
         return self._records.values()

@@ -37,6 +37,10 @@ class ClusterView:
         """Return the eligible nodes."""
         return (i.node for i in self._nodes.infos() if i.eligible and i.node is not None)
 
+    def node_names(self) -> list[str]:
+        """Return a snapshot of the names of the eligible nodes."""
+        return self._nodes.eligible_names()
+
     def pods_of(self, subject: NodeOrPod) -> tuple[Node, Collection[Pod]] | None:
         """Return a subject's node and active pods, or None when the node is not eligible."""
         if isinstance(subject, PodSubject):

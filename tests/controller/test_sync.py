@@ -457,6 +457,26 @@ def test_a_pod_that_changed_keeps_the_text_of_its_uid_which_is_the_key_of_indexe
     assert held.name is name
 
 
+def test_what_a_new_list_lacks_is_looked_for_in_steps_and_its_keys_are_freed_in_steps() -> None:
+    bench = Bench()
+    pods = bench.handlers["pods"]
+    uids = [f"{number:x}" for number in range(8_000)]
+    stored = [pod(uid, on="n1", uid=uid) for uid in uids]
+    for each in stored:
+        pods.upsert(each)
+
+    pods.begin_replace()
+    pods.upsert_many(stored[:-1])
+    steps = 0
+    for _ in pods.remove_unlisted():
+        steps += 1
+        assert pods._listed is not None
+
+    assert bench.state.pods.get(uids[-1]) is None
+    assert len(bench.state.pods) == 7_999
+    assert steps >= 8_000 / 200 + 16
+
+
 def copied(it: Pod) -> Pod:
     """Return an equal pod whose texts are other ones, as one that is read again has them."""
     return replace(it, uid=it.uid.encode().decode(), name=it.name.encode().decode())

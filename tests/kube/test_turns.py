@@ -22,11 +22,12 @@ from reactive_desched.kube.watch.initial_list import (
     ListResult,
     ListSettings,
 )
+from reactive_desched.kube.watch.reflector import Reflector
 from reactive_desched.kube.watch.resume import StopReason, WatchEnd
 from reactive_desched.kube.watch.watcher import WatchEventHandler, WatchReader
 from reactive_desched.kube.watch.yielding import Yielder, YieldPolicy
 from reactive_desched.primitives.wakeup import Epoch
-from tests.support.fake_resource import FakeCodec, FakeObject
+from tests.support.fake_resource import FakeCodec, FakeObject, RecordingEventHandler
 from tests.support.manual_clock import ManualClock
 from tests.support.scripted_api import ScriptedApi
 
@@ -274,3 +275,37 @@ def test_what_a_streaming_list_has_unchanged_is_staged_as_the_store_has_it() -> 
 
     assert staged.changes == [held, FakeObject("b", "2"), Deleted(held)]
     assert staged.changes[0] is held
+
+
+async def test_a_new_list_is_emptied_as_it_is_stored_and_what_it_lacks_is_removed_in_turns(
+    session: Session, clock: ManualClock
+) -> None:
+    loop, stored, left = Loop(), list[str](), list[int]()
+    listed = [FakeObject(f"t{number}", "1") for number in range(2_000)]
+    names = [each.name for each in listed]
+
+    class Cheap(RecordingEventHandler):
+        def upsert(self, obj: FakeObject, /) -> None:
+            clock.advance(0.000_001)
+            stored.append(obj.name)
+            left.append(len(listed))
+
+        def remove_unlisted(self) -> Iterator[None]:
+            for _ in range(500):
+                loop.done += 1
+                clock.advance(0.000_1)
+                yield
+
+        def end_replace(self) -> None:
+            """Remove nothing more."""
+
+    reflector: Reflector[FakeObject] = Reflector(session, FakeCodec(), Cheap(), clock=clock)
+    async with anyio.create_task_group() as others:
+        others.start_soon(loop.watch)
+        await reflector._replace_store(listed, "9")
+        others.cancel_scope.cancel()
+
+    assert stored == names
+    assert all(count <= 2_000 - number for number, count in enumerate(left, 1))
+    assert not listed
+    assert loop.most_in_a_turn <= 20  # of a tenth of a millisecond each

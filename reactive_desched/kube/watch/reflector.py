@@ -354,20 +354,26 @@ class Reflector(WatchEventHandler[T]):
             StopReason.FAILED, f"{self._path}: the server went back in time to {version}"
         )
 
-    async def _replace_store(self, changes: Sequence[T | Deleted[T]], version: str) -> None:
-        """Replace the store's objects by those of a new list, slice by slice."""
+    async def _replace_store(self, changes: list[T] | list[T | Deleted[T]], version: str) -> None:
+        """Replace the store's objects by those of a new list, slice by slice; empties the list.
+
+        A list that stayed as long as the watch would keep every object that has changed since.
+        """
         self._probe.report_success()
         self.status.state = "swapping"
         sizes = (
             self._settings.relist if self.status.completed_lists else self._settings.initial_list
         )
-        yielder, done = Yielder(self._clock, sizes.yield_policy), 0
+        yielder = Yielder(self._clock, sizes.yield_policy)
         self._store.begin_replace()
-        while done < len(changes):
+        changes.reverse()  # what is taken from its end is free at once
+        while changes:
             size = yielder.steps
-            self._store_slice(changes[done : done + size])
-            done += size
+            part = changes[: -size - 1 : -1]
+            del changes[-size:]
+            self._store_slice(part)
             await yielder.yield_now()
+        yielder = Yielder(self._clock, sizes.yield_policy)  # its steps are other ones
         for _ in self._store.remove_unlisted():
             if yielder.slice_over():
                 await yielder.yield_now()

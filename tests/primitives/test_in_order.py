@@ -1,0 +1,32 @@
+"""The order is that of a sort, without a sort before the first item."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reactive_desched.primitives.in_order import in_order
+
+
+class Counted(str):
+    """A text that counts how often it was compared."""
+
+    __slots__ = ()
+    comparisons = 0
+
+    def __lt__(self, other: str) -> bool:
+        Counted.comparisons += 1
+        return str.__lt__(self, other)
+
+
+@given(st.lists(st.integers()))
+def test_the_order_is_that_of_a_sort(items: list[int]) -> None:
+    assert list(in_order(items)) == sorted(items)
+
+
+def test_the_first_item_comes_after_a_look_at_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Counted, "comparisons", 0)
+    names = [Counted(f"node-{number * 7919 % 4096}") for number in range(4096)]
+
+    assert next(in_order(names)) == "node-0"
+
+    assert Counted.comparisons < 2.5 * 4096
