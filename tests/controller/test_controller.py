@@ -50,6 +50,7 @@ async def test_gates_are_asked_in_the_order_the_docs_give() -> None:
     assert gates(bench) == [
         [
             "InFlight",
+            "LargePods",
             "DefaultEvictor",
             "Guards",
             "MinReadyNodes",
