@@ -90,7 +90,8 @@ class ZoneBrake:
         if bucket is None or bucket.has_token(now):
             return None
         at = bucket.next_available(now)
-        message = f"{_describe(zone, status)}: the next eviction there is due in {at - now:.0f} s"
+        rate = bucket.rate
+        message = f"{_describe(zone, status)}: the rate of evictions there is spent, {rate}"
         return ZONE_SLOWED.refuse(finding, message, wakes, at, scope_exhausted="node")
 
     def reason_to_keep(self, pod: Pod) -> str:

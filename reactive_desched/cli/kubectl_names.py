@@ -23,6 +23,10 @@ _KINDS: Final = {
 }
 
 
+_NO_NAMESPACES: Final = frozenset({"pod", "pods", "node", "nodes"})
+"""Words before a slash that are taken for kinds, also where a namespace may stand."""
+
+
 def kind_of(word: str) -> str:
     """Return the kind that kubectl understands by a word, such as `deploy`; empty for none.
 
@@ -50,7 +54,7 @@ def question_of(words: Sequence[str], namespace: str | None) -> dict[str, str]:
         prefix, _, rest = name.partition("/")
         found = kind_of(prefix)
         # without -n a word such as `jobs` may be a namespace as well as a kind
-        if found in ("Pod", "Node") or (found and namespace is not None):
+        if prefix in _NO_NAMESPACES or (found and namespace is not None):
             kind, name = found, rest
     return _question(kind or "Pod", name, namespace)
 
@@ -77,4 +81,6 @@ def hint_for(words: Sequence[str]) -> str:
     prefix, _, name = words[-1].partition("/") if len(words) == 1 else ("", "", "")
     if not name or "/" in name or not kind_of(prefix):
         return ""
-    return f"; if {prefix}/{name} is a {kind_of(prefix)}, say its namespace: -n NAMESPACE"
+    if (kind := kind_of(prefix)) in ("Pod", "Node"):
+        return f"; if a {kind} is meant, write {kind.lower()}/{name}"
+    return f"; if {prefix}/{name} is a {kind}, say its namespace: -n NAMESPACE"

@@ -205,7 +205,10 @@ class EvictionRateLimiter:
         """Return the turn of a pod that waits, or would wait, for a bucket that is empty until."""
         buckets, bucket = self._buckets_of(names), (scope.name, names[scope.index])
         known = self._waiting.turn(pod, buckets)
-        place = self._waiting.count(bucket) + (known is None)
+        at = max(at, known or at)
+        waiting = self._waiting.count(bucket) + (known is None)
+        # of a pod that came before, as many are before it as there are tokens until its turn
+        place = min(waiting, 1 + int((at - now) * scope.full_rate.per_second))
         if known is None and self._schedule is not None and len(self._waiting):
             self._add_buckets(self._schedule, buckets, now)
             known, last = self._schedule.find(buckets, now)

@@ -37,7 +37,7 @@ class JobEvictionRate:
         if self._bucket.has_token(now):
             return None
         at = self._bucket.next_available(now)
-        message = f"migration jobs may evict {self._bucket.rate}; the next in {at - now:.1f} s"
+        message = f"migration jobs evicted as many pods as they may, {self._bucket.rate}"
         return TOO_MANY_EVICTIONS.defer(finding, message, at)
 
     def reserve(self, finding: Finding) -> None:

@@ -26,6 +26,7 @@ from reactive_desched.errors import ConfigError
         pytest.param(["Rollout/web"], "shop", {"owner": "shop/Rollout/web"}, id="a custom kind"),
         pytest.param(["node/n1"], None, {"node": "n1"}, id="node/NAME"),
         pytest.param(["no", "n1"], None, {"node": "n1"}, id="no NAME"),
+        pytest.param(["no/n1"], None, {"pod": "no/n1"}, id="a namespace named no"),
         pytest.param(["jobs/web-1"], None, {"pod": "jobs/web-1"}, id="a namespace named jobs"),
     ],
 )
@@ -54,6 +55,7 @@ def test_what_names_no_object_is_refused(
 
 def test_a_word_that_was_read_as_a_namespace_may_be_a_kind() -> None:
     assert hint_for(["deploy/web"]).endswith("-n NAMESPACE")
+    assert hint_for(["no/n1"]).endswith("write node/n1")
     assert hint_for(["shop/web"]) == ""
     assert hint_for(["web"]) == ""
 

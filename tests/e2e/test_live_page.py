@@ -96,6 +96,7 @@ async def have_pods_evicted(
 async def cases_shown(page: BrowserTab, count: int) -> dict[str, str]:
     """Return the cases of the table and their pods, once there are so many."""
     shown = f"{ROWS}.filter((row) => row.children[5].textContent === 'evicted')"
+    await page.evaluate("document.getElementById('more').click()")
     await page.wait_for(f"{shown}.length >= {count}")
     rows: list[list[str]] = await page.evaluate(
         f"{shown}.map((row) => [row.dataset.case, row.children[1].textContent])"
@@ -125,7 +126,7 @@ async def test_the_page_shows_what_the_journal_records_also_after_the_controller
     await have_pods_evicted(cluster, controller, "node-2")
     await page.wait_for(f"{STREAM}.startsWith('Connected')")
     await assert_shows_the_record(page, controller)
-    await page.wait_for("document.getElementById('badges').textContent.includes('evaluating')")
+    await page.wait_for("/evaluating|slowed/.test(document.getElementById('badges').textContent)")
     complaints = [text for text in page.console_errors if "ERR_" not in text]
     assert complaints == []  # but for the connections that the kill broke
 

@@ -206,7 +206,7 @@ def test_the_text_says_the_state_first_and_leaves_out_nothing(
     text = "\n".join(lines)
     assert "n2 has no taint" in text
     assert golden("gates") in text
-    assert "pass: InFlight, DefaultEvictor, " in text
+    assert "pass: InFlight, LargePods, DefaultEvictor, " in text
     texts = [why(f"shop/{name}", table=True).splitlines() for name in "ab"]
     [waits] = [lines for lines in texts if lines[1].startswith("state     waits (")]
     assert waits[-1].startswith("docs      `reactive-desched policy explain ")

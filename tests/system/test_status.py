@@ -72,7 +72,10 @@ def check_status(program: Any, ask: Callable[..., str], waiting: int) -> None:
     assert found["nodes"] > 1
 
     table = ask("status")
-    assert f"waiting: {found['pending']['total']} findings" in table
+    pending = found["pending"]
+    count = pending["total"] - pending["kept"] - pending["leaving"]
+    assert f"waiting         {count} finding" in table
+    assert table.index("state ") < table.index(found["state"]["summary"][:20])
     assert found["recent"][0]["pod"] in table
 
 
@@ -82,7 +85,10 @@ def check_pending(ask: Callable[..., str]) -> list[Any]:
     assert {row["reason"] for row in waiting} == {"EvictionRateLimited"}
     assert {row["node"] for row in waiting} == {NODE}
 
-    table = ask("pending")
+    assert all(1 <= row["turn"]["place"] <= row["turn"]["of"] for row in waiting)
+
+    assert f"[setting: {waiting[0]['setting']}]" in ask("pending")
+    table = ask("pending", "--each")
     assert all(f"{row['namespace']}/{row['pod']}" in table for row in waiting)
     assert "EvictionRateLimited" in table
     assert ask("pending", "--plugin", "PodLifeTime").startswith("no finding waits\n")
