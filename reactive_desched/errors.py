@@ -83,15 +83,23 @@ class RequestRejected(ClusterError):  # noqa: N818  it is raised as the fact it 
 
     It `is_denied` where rights are missing, or the server does not serve the resource. A
     `is_web_page` answer is HTML: the server is no API server, whatever the code says.
+    `retry_after_s` is the wait that the server asks for.
     """
 
     def __init__(
-        self, text: str, *, retryable: bool, is_denied: bool = False, is_web_page: bool = False
+        self,
+        text: str,
+        *,
+        retryable: bool,
+        is_denied: bool = False,
+        is_web_page: bool = False,
+        retry_after_s: float | None = None,
     ) -> None:
         super().__init__(text)
         self.retryable = retryable
         self.is_denied = is_denied
         self.is_web_page = is_web_page
+        self.retry_after_s = retry_after_s
 
 
 class RateLimited(ClusterError):  # noqa: N818  it is raised as the fact it names
@@ -101,13 +109,20 @@ class RateLimited(ClusterError):  # noqa: N818  it is raised as the fact it name
 
 
 class Unreachable(ClusterError):  # noqa: N818  it is raised as the fact it names
-    """The server sent no complete response; `sent` says whether the request may have arrived."""
+    """The server sent no complete response; `sent` says whether the request may have arrived.
+
+    `is_partial`: a part of the body came. `is_late`: it was awaited until the time limit.
+    """
 
     retryable = True
 
-    def __init__(self, what: str, reason: str, *, sent: bool) -> None:
+    def __init__(
+        self, what: str, reason: str, *, sent: bool, is_partial: bool = False, is_late: bool = False
+    ) -> None:
         super().__init__(f"{what}: {reason}")
         self.sent = sent
+        self.is_partial = is_partial
+        self.is_late = is_late
 
 
 class UsageUnavailable(ClusterError):  # noqa: N818  the state of a part, as in HTTP 503

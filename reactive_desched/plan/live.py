@@ -1,6 +1,7 @@
 """Builds a snapshot from a live cluster: lists each resource once."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import count
 from typing import Any, Final
 
 from msgspec import Raw
@@ -24,7 +25,10 @@ from reactive_desched.state.resources import WATCHED_KINDS
 __all__ = ["list_snapshot", "read_live_snapshot"]
 
 MAX_ATTEMPTS: Final = 3
+MAX_THROTTLED_ATTEMPTS: Final = 10
+"""A server that says when to ask again is asked more often: it is there, and busy."""
 _RETRY_DELAY_S: Final = 1.0
+_LONGEST_RETRY_AFTER_S: Final = 60.0
 
 AnyCodec = Codec[Any]  # every resource has its own records
 
@@ -70,7 +74,9 @@ async def list_snapshot(
     *,
     reads_all: bool = True,
 ) -> Snapshot:
-    """List these resources, each in up to three tries; `reads_all` is as in SnapshotBuilder.
+    """List these resources, each in up to three tries, or ten of a server that throttles.
+
+    `reads_all` is as in SnapshotBuilder.
 
     Raises SnapshotUnavailable when one cannot be listed completely, naming all that are refused: a
     decision on a part of the cluster could be wrong. An optional one that is refused is left out.
@@ -104,17 +110,26 @@ async def _list_resource(
     session: Transport, codec: AnyCodec, clock: Clock
 ) -> tuple[list[Any], list[Malformed]]:
     """List a resource, beginning anew when a try breaks off; nothing of that try is kept."""
-    for left in reversed(range(MAX_ATTEMPTS)):
+    for attempt in count(1):
         unreadable: list[Malformed] = []
         try:
             result = await list_once(session, codec, unreadable.append, clock=clock)
         except RequestRejected as error:
-            if not (error.retryable and left):
+            if (wait_s := _wait_s(error, attempt)) is None:
                 raise
-            await clock.sleep(_RETRY_DELAY_S)
+            await clock.sleep(wait_s)
         else:
             return result.items, unreadable
     raise AssertionError("the last try returns or raises")
+
+
+def _wait_s(error: RequestRejected, attempt: int) -> float | None:
+    """Return how long to wait before the next attempt; None if there is none."""
+    asked_s = error.retry_after_s
+    attempts = MAX_ATTEMPTS if asked_s is None else MAX_THROTTLED_ATTEMPTS
+    if not error.retryable or attempt >= attempts or (asked_s or 0.0) > _LONGEST_RETRY_AFTER_S:
+        return None
+    return max(_RETRY_DELAY_S, asked_s or 0.0)
 
 
 def _refused_message(missing: Mapping[str, RequestRejected]) -> str:

@@ -155,12 +155,22 @@ async def test_owners_of_owners_are_in_the_picture_where_they_are_listed() -> No
     assert (str(job_in_state.controller), picture.duplicates) == ("CronJob/c", 1)
 
 
-async def test_a_list_that_breaks_is_begun_anew_after_a_pause_and_counts_once() -> None:
+async def test_a_list_whose_token_expired_is_begun_anew_and_counts_once() -> None:
     broken = {"metadata": {"resourceVersion": "5", "continue": "more"}, "items": [POD, {}]}
     server = Server(pods=[POD, {}])
     first_page = ApiResponse(200, {}, msgspec.json.encode(broken))
     server.answers = {"pods": [first_page, said_no(410), GONE]}
     clock = Hasty()
+    picture = await list_snapshot(server, ["pods"], Progress(), clock)
+
+    assert [str(each) for each in picture.pods] == ["shop/a"]
+    assert (picture.duplicates, picture.unreadable_count) == (0, 1)
+    assert [wait_s < 0.5 for wait_s in clock.waited_s] == [True]
+
+
+async def test_a_list_that_breaks_is_begun_anew_after_a_pause_and_counts_once() -> None:
+    server, clock = Server(pods=[POD, {}]), Hasty()
+    server.answers = {"pods": [said_no(500), GONE]}
     picture = await list_snapshot(server, ["pods"], Progress(), clock)
 
     assert [str(each) for each in picture.pods] == ["shop/a"]
@@ -175,6 +185,27 @@ async def test_a_server_that_stays_away_is_given_up_and_nothing_else_is_asked() 
         await list_snapshot(server, ["pods", "nodes"], Progress(), Hasty())
 
     assert server.asked == [("GET", "pods")] * 3
+
+
+async def test_a_server_that_says_when_to_ask_again_is_asked_then_up_to_ten_times() -> None:
+    busy = ApiResponse(429, {"Retry-After": "4"}, b"later")
+    server, clock = Server(nodes=[NODE]), Hasty()
+    server.answers["nodes"] = [busy] * 9
+    picture = await list_snapshot(server, ["nodes"], Progress(), clock)
+    assert [node.name for node in picture.nodes] == ["n1"]
+    assert clock.waited_s == [4.0] * 9
+
+    server.answers["nodes"] = [busy] * 10
+    with pytest.raises(SnapshotUnavailable):
+        await list_snapshot(server, ["nodes"], Progress(), clock)
+
+
+async def test_a_server_that_is_to_be_asked_after_ten_minutes_is_not_waited_for() -> None:
+    server, clock = Server(nodes=[NODE]), Hasty()
+    server.answers["nodes"] = [ApiResponse(503, {"Retry-After": "600"}, b"later")]
+    with pytest.raises(SnapshotUnavailable):
+        await list_snapshot(server, ["nodes"], Progress(), clock)
+    assert clock.waited_s == []
 
 
 async def test_progress_is_counted() -> None:

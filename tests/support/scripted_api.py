@@ -202,7 +202,7 @@ class ScriptedApi:
 
     def _list(self, query: dict[str, str]) -> web.Response:
         token = query.get("continue", "")
-        rest = self._pages.pop(token) if token else list(self.objects.items())
+        rest = self._pages[token] if token else list(self.objects.items())
         version = token.split(":")[0] if token else str(self.version)
         size = int(query.get("limit", "0")) or len(rest) or 1
         page, rest = rest[:size], rest[size:]

@@ -10,6 +10,7 @@ __all__ = [
     "CONNECTION_ERRORS",
     "ClusterNotConfirmed",
     "describe_error",
+    "is_response_timeout",
     "may_have_been_sent",
     "proxy_refusal",
 ]
@@ -34,6 +35,11 @@ _NEVER_SENT = (
 def may_have_been_sent(error: Exception) -> bool:
     """Whether the request may have reached the server before this error."""
     return not isinstance(error, _NEVER_SENT)
+
+
+def is_response_timeout(error: Exception) -> bool:
+    """Whether a connection was there, and no whole response came in time."""
+    return isinstance(error, TimeoutError) and not isinstance(error, aiohttp.ConnectionTimeoutError)
 
 
 def describe_error(error: Exception, proxy: Proxy | None = None) -> str:

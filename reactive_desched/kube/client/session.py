@@ -37,6 +37,7 @@ from reactive_desched.kube.client.failures import (
     CONNECTION_ERRORS,
     ClusterNotConfirmed,
     describe_error,
+    is_response_timeout,
     may_have_been_sent,
     proxy_refusal,
 )
@@ -238,13 +239,18 @@ class Session:
         call = _Request(
             method, path, params, body, content_type, accept, timeout, read_buffer_bytes
         )
+        stream: aiohttp.StreamReader | None = None
         try:
             async with await self._send(call) as reply:
+                stream = reply.content
                 buffer = None if into is None else await into()
                 content = await read_body(reply, limits.body_bytes, buffer)
                 answer = ApiResponse(reply.status, reply.headers, content)
         except CONNECTION_ERRORS as error:
-            raise self._unreachable(call.method, call.path, error) from error
+            is_partial = stream is not None and stream.total_raw_bytes > 0
+            raise self._unreachable(
+                call.method, call.path, error, is_partial=is_partial
+            ) from error
         self._look_at_status(answer)
         return answer
 
@@ -357,10 +363,17 @@ class Session:
         self._look_at_status(answer)
         return answer
 
-    def _unreachable(self, method: str, path: str, error: Exception) -> Unreachable:
+    def _unreachable(
+        self, method: str, path: str, error: Exception, *, is_partial: bool = False
+    ) -> Unreachable:
         self.cluster.doubt()
-        described = describe_error(error, self.credentials.config.proxy)
-        return Unreachable(f"{method} {path}", described, sent=may_have_been_sent(error))
+        return Unreachable(
+            f"{method} {path}",
+            describe_error(error, self.credentials.config.proxy),
+            sent=may_have_been_sent(error),
+            is_partial=is_partial,
+            is_late=is_response_timeout(error),
+        )
 
     def _look_at_status(self, response: ApiResponse) -> None:
         """Have rejected credentials reloaded; the caller repeats the request.

@@ -5,26 +5,20 @@ complete, and a list that breaks off changes nothing. What has not changed since
 again: `reuse` returns the object that the store has.
 """
 
+from collections import Counter
 from collections.abc import Callable
+from random import Random
 from typing import Generic, TypeVar
 
 import anyio
-from anyio.lowlevel import checkpoint
-from anyio.streams.memory import MemoryObjectSendStream
 from msgspec import Struct
 
-from reactive_desched.errors import ClusterError, Malformed, RequestRejected
+from reactive_desched.errors import Malformed, RequestRejected
 from reactive_desched.kube.client.clock import Clock, SystemClock
-from reactive_desched.kube.client.responses import WEB_PAGE, is_web_page
 from reactive_desched.kube.client.session import Transport
 from reactive_desched.kube.codec import Codec, ListPage, WatchEvent
-from reactive_desched.kube.watch.resume import (
-    StopReason,
-    WatchEnd,
-    end_from_error,
-    end_from_response,
-    end_from_status,
-)
+from reactive_desched.kube.watch.pages import ListedAnew, PageBuffer, PageFetcher
+from reactive_desched.kube.watch.resume import StopReason, WatchEnd, end_from_status
 from reactive_desched.kube.watch.watcher import WatchEventHandler
 from reactive_desched.kube.watch.yielding import Yielder, YieldPolicy
 
@@ -54,30 +48,6 @@ class ListResult(Struct, Generic[T], gc=False):
     resource_version: str
 
 
-class _PageBuffer:
-    """The memory that the pages of a list take in turn.
-
-    A page is read from its connection when the one before is decoded, not while it is: reading and
-    decoding in turns would empty the processor's caches for one another.
-    """
-
-    def __init__(self) -> None:
-        self._content = bytearray()
-        self._decoded = anyio.Event()
-        self._decoded.set()
-
-    async def take(self) -> bytearray:
-        """Return the buffer once no page is in it."""
-        await self._decoded.wait()
-        self._decoded = anyio.Event()
-        self._content = _reusable(self._content)
-        return self._content
-
-    def give_back(self) -> None:
-        """Let the next page take the buffer: the one in it is decoded."""
-        self._decoded.set()
-
-
 class Lister(Generic[T]):
     """Lists one resource; requests the next page before it decodes one.
 
@@ -92,24 +62,34 @@ class Lister(Generic[T]):
         on_malformed: Callable[[Malformed], None],
         clock: Clock,
         reuse: Callable[[T], T] = _as_it_is,
+        *,
+        rng: Random | None = None,
+        on_repeat: Callable[[WatchEnd], None] = lambda _: None,
     ) -> None:
-        self._session = session
         self._codec = codec
         self._on_malformed = on_malformed
         self._clock = clock
         self._reuse = reuse
+        rng = rng or Random()  # noqa: S311  jitter is no secret
+        self._malformed, self._reported = Counter[str](), Counter[str]()
+        self._pages = PageFetcher(session, codec, clock, rng, on_repeat)
 
     async def list_all(self, settings: ListSettings) -> ListResult[T] | WatchEnd:
         """Read every page, or return why the list broke off."""
         result: ListResult[T] = ListResult([], "")
-        buffer = _PageBuffer()
+        buffer = PageBuffer()
+        self._malformed, self._reported = Counter[str](), Counter[str]()
         async with anyio.create_task_group() as ahead:
-            send, receive = anyio.create_memory_object_stream[ListPage | WatchEnd](0)
-            ahead.start_soon(self._fetch_pages, send, settings.page_size, buffer)
+            send, receive = anyio.create_memory_object_stream[ListPage | ListedAnew | WatchEnd](0)
+            ahead.start_soon(self._pages.fetch_all, send, settings.page_size, buffer)
             async with receive:
                 async for page in receive:
                     if isinstance(page, WatchEnd):
                         return page
+                    if isinstance(page, ListedAnew):
+                        result = ListResult([], "")
+                        self._reported, self._malformed = self._malformed, Counter()
+                        continue
                     result.resource_version = result.resource_version or page.resource_version
                     try:
                         await self._decode(page, result.items, settings.yield_policy)
@@ -122,63 +102,21 @@ class Lister(Generic[T]):
             )
         return result
 
-    async def _fetch_pages(
-        self, send: MemoryObjectSendStream[ListPage | WatchEnd], size: int, buffer: _PageBuffer
-    ) -> None:
-        """Send the pages in turn."""
-        token = ""
-        async with send:
-            while True:
-                page = await self._fetch_page(token, size, buffer)
-                await send.send(page)
-                if isinstance(page, WatchEnd) or not page.continue_token:
-                    return
-                token = page.continue_token
-
-    async def _fetch_page(self, token: str, size: int, buffer: _PageBuffer) -> ListPage | WatchEnd:
-        call = f"list {self._codec.path}"
-        params = {"limit": str(size)} | ({"continue": token} if token else {})
-        try:
-            response = await self._session.request(
-                "GET",
-                self._codec.path,
-                params=params,
-                accept=self._codec.accept.list,
-                into=buffer.take,
-            )
-        except ClusterError as error:
-            return end_from_error(error)
-        if not response.ok:
-            return end_from_response(response, call, self._clock.wall())
-        await checkpoint()  # splitting a page that is not plain takes a slice of its own
-        try:
-            page = self._codec.read_page(response.body)
-        except Malformed as error:
-            is_page = is_web_page(response.body)
-            message = WEB_PAGE if is_page else str(error)
-            return WatchEnd(StopReason.BROKEN, f"{call}: {message}", is_web_page=is_page)
-        if token and page.continue_token == token:
-            return WatchEnd(StopReason.BROKEN, f"{call}: the server repeats its continue token")
-        return page
-
     async def _decode(self, page: ListPage, into: list[T], yield_policy: YieldPolicy) -> None:
         yielder, reuse = Yielder(self._clock, yield_policy), self._reuse
         for obj in self._codec.decode_page(page):
             if isinstance(obj, Malformed):
-                self._on_malformed(obj)
+                self._report_once(obj)
             else:
                 into.append(reuse(obj))
             if yielder.slice_over():
                 await yielder.yield_now()
 
-
-def _reusable(buffer: bytearray) -> bytearray:
-    """Return a buffer to be written to: another one if something refers to this one's content."""
-    try:
-        buffer.append(0)  # a buffer that something refers to cannot change its size
-    except BufferError:
-        return bytearray()
-    return buffer
+    def _report_once(self, error: Malformed) -> None:
+        """Report an object, but not again in a list that was begun anew."""
+        self._malformed[error.name] += 1
+        if self._malformed[error.name] > self._reported[error.name]:
+            self._on_malformed(error)
 
 
 _ONCE = ListSettings(page_size=500, yield_policy=YieldPolicy(steps_per_slice=50))
@@ -206,6 +144,7 @@ async def list_once(
             retryable=retryable,
             is_denied=is_denied,
             is_web_page=result.is_web_page,
+            retry_after_s=result.retry_after_s,
         )
     return result
 

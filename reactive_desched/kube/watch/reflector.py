@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from reactive_desched.errors import ClusterError, Malformed
+from reactive_desched.errors import Malformed, RateLimited, Unreachable
 from reactive_desched.kube.client.clock import Clock, SystemClock
 from reactive_desched.kube.client.responses import ApiResponse
 from reactive_desched.kube.client.session import Transport, WatchStream
@@ -46,6 +46,11 @@ SYNCED = gauge(
     "resource",
 )
 RELISTS = counter("reflector_relists", "Lists after the first.", "resource")
+REPEATED_PAGES = counter(
+    "reflector_repeated_pages",
+    "Pages of lists that were requested again, as the API server or a proxy answered otherwise.",
+    "resource",
+)
 RECONNECTS = counter("reflector_reconnects", "Watches opened after the first.", "resource")
 EVENTS = counter("reflector_events", "Watch events applied.", "resource")
 MALFORMED = counter(
@@ -96,6 +101,7 @@ class ReflectorStatus(Struct, gc=False):
     failures: int = 0
     completed_lists: int = 0
     relists: int = 0
+    repeated_pages: int = 0
     watches: int = 0
     reconnects: int = 0
     events: int = 0
@@ -129,7 +135,15 @@ class Reflector(WatchEventHandler[T]):
         self._outage_backoff = ExponentialBackoff(self._rng, self._settings.backoff)
         self._answer_backoff = ExponentialBackoff(self._rng, self._settings.backoff)
         self._relist_backoff = ExponentialBackoff(self._rng, self._settings.backoff)
-        self._lister = Lister(session, codec, self._on_malformed, self._clock, store.reuse)
+        self._lister = Lister(
+            session,
+            codec,
+            self._on_malformed,
+            self._clock,
+            store.reuse,
+            rng=self._rng,
+            on_repeat=self._on_page_repeat,
+        )
         self._epoch = epoch or Epoch()
         self._watch_epoch = self._epoch.number
         self._reader = WatchReader(codec, self._on_malformed, self._clock, self._epoch)
@@ -151,6 +165,7 @@ class Reflector(WatchEventHandler[T]):
         if status.state != NOT_NEEDED and not status.is_dispensable:
             yield SYNCED.value(status.synced, resource)
         yield RELISTS.value(status.relists, resource)
+        yield REPEATED_PAGES.value(status.repeated_pages, resource)
         yield RECONNECTS.value(status.reconnects, resource)
         yield EVENTS.value(status.events, resource)
         yield MALFORMED.value(status.malformed, resource)
@@ -224,7 +239,7 @@ class Reflector(WatchEventHandler[T]):
                     return self._version_regressed(initial_list.resource_version)
                 await self._replace_store(initial_list.changes, initial_list.resource_version)
                 return await self._read_unless_outdated(reply)
-        except ClusterError as error:
+        except (Unreachable, RateLimited) as error:
             return end_from_error(error)
 
     async def _watch(self) -> WatchEnd:
@@ -235,7 +250,7 @@ class Reflector(WatchEventHandler[T]):
                 if not isinstance(reply, WatchStream):
                     return self._end_from_refusal(reply)
                 return await self._read_unless_outdated(reply)
-        except ClusterError as error:
+        except (Unreachable, RateLimited) as error:
             return end_from_error(error)
 
     def _open_watch(
@@ -394,6 +409,12 @@ class Reflector(WatchEventHandler[T]):
                 self._store.remove(change.obj)
             else:
                 self._store.upsert(change)
+
+    def _on_page_repeat(self, ending: WatchEnd) -> None:
+        self.status.repeated_pages += 1
+        self.status.last_error = ending.message
+        if not self.status.synced:
+            self._mark_stale(ending.message)
 
     def _on_malformed(self, error: Malformed) -> None:
         self.status.malformed += 1

@@ -12,7 +12,7 @@ from random import Random
 import anyio
 from msgspec import Struct
 
-from reactive_desched.errors import ClusterError, RateLimited, Unreachable
+from reactive_desched.errors import RateLimited, Unreachable
 from reactive_desched.kube.client.clock import Clock
 from reactive_desched.kube.client.rate_limiter import RequestPriority
 from reactive_desched.kube.client.responses import ApiResponse, ApiStatus, is_web_page
@@ -69,13 +69,16 @@ class StopReason(Enum):
 class WatchEnd(Struct, frozen=True, gc=False):
     """The end of a list or watch, with the wait that the server asks for.
 
-    `is_web_page`: what came back is HTML, as of a proxy or a login page.
+    `is_web_page`: what came back is HTML, as of a proxy or a login page. `is_partial`: the response
+    broke off. `is_late`: it did not come in time. Of either, a smaller one may come whole.
     """
 
     reason: StopReason
     message: str = ""
     retry_after_s: float | None = None
     is_web_page: bool = False
+    is_partial: bool = False
+    is_late: bool = False
 
 
 _BY_CODE = {
@@ -107,12 +110,16 @@ def end_from_status(status: ApiStatus | None, call: str) -> WatchEnd:
     return WatchEnd(reason, message, status.retry_after_s)
 
 
-def end_from_error(error: ClusterError) -> WatchEnd:
+def end_from_error(error: Unreachable | RateLimited) -> WatchEnd:
     """Classify a call that got no response."""
-    return WatchEnd(
-        StopReason.THROTTLED if isinstance(error, RateLimited) else StopReason.UNREACHABLE,
-        str(error),
-    )
+    if isinstance(error, Unreachable):
+        return WatchEnd(
+            StopReason.UNREACHABLE,
+            str(error),
+            is_partial=error.is_partial,
+            is_late=error.is_late,
+        )
+    return WatchEnd(StopReason.THROTTLED, str(error))
 
 
 def _stop_reason(code: int, error: ApiStatus, *, default: StopReason) -> StopReason:
@@ -224,7 +231,7 @@ class ExponentialBackoff:
 TOLERATED_DENIALS = 4
 """A server that has just started denies requests until it has read the RBAC roles."""
 _PROBE_EVERY_S = 1.0
-_SPREAD_S = 0.5
+_SPREAD_S = 0.3
 """When a server serves again, the waiting reflectors ask it spread over this time."""
 _PROBE_LIMITS = RequestLimits(connect_s=1.0, read_s=2.0, total_s=2.0)
 
@@ -277,8 +284,8 @@ class ServerProbe:
         """Wait this long after a failed call, at most until the server serves again.
 
         `recoveries` is the count when the call began: if the server has recovered since then,
-        the call is repeated at once. Calls that wait then are repeated within half a second, not
-        all in the same moment. Returns whether the server has recovered.
+        the call is repeated at once. Calls that wait then are repeated within 0.3 s, not all in
+        the same moment. Returns whether the server has recovered.
         """
         self._failed_calls.advance("a call failed")
         if self.recoveries == recoveries:

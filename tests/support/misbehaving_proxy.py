@@ -1,0 +1,174 @@
+"""An HTTP proxy before an API server that buffers, cuts, refuses or compresses what passes."""
+
+import gzip
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from itertools import count
+
+import aiohttp
+from aiohttp import web
+from msgspec import Struct
+
+__all__ = [
+    "Buffered",
+    "CutAfter",
+    "Fault",
+    "HeadersWithTheFirstByte",
+    "MisbehavingProxy",
+    "Refused",
+    "Truncated",
+    "Zipped",
+    "one_in",
+]
+
+_PART_BYTES = 1024
+
+
+class Refused(Struct, frozen=True):
+    """The proxy answers itself."""
+
+    status: int
+    body: bytes = b"later"
+    headers: dict[str, str] = {}
+
+
+class CutAfter(Struct, frozen=True):
+    """The connection breaks after so many bytes of a body."""
+
+    size: int
+
+
+class Truncated(Struct, frozen=True):
+    """No more than so many bytes of a body pass, and it ends as if it were whole."""
+
+    size: int
+
+
+class Buffered(Struct, frozen=True):
+    """A response is sent on, its headers too, when so much has come, or when it has ended."""
+
+    size: int = 2**30
+
+
+class HeadersWithTheFirstByte(Struct, frozen=True):
+    """The headers of a response are sent with the first byte of its body."""
+
+
+class Zipped(Struct, frozen=True):
+    """A response is compressed, whatever the client accepts; part of it may be cut off."""
+
+    cut: int = 0
+
+
+Fault = Refused | CutAfter | Truncated | Buffered | HeadersWithTheFirstByte | Zipped
+
+
+class MisbehavingProxy:
+    """Carries requests to `target`; `fault_of` says what is done to each of them."""
+
+    def __init__(self, target: str, fault_of: Callable[[web.Request], Fault | None]) -> None:
+        self.url = ""
+        self.fault_of = fault_of
+        self.requests: list[str] = []
+        self._target = target
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncIterator["MisbehavingProxy"]:
+        """Listen on a free port of 127.0.0.1 until the block ends."""
+        app = web.Application()
+        app.router.add_route("*", "/{path:.*}", self._handle)
+        runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.1)
+        async with aiohttp.ClientSession(
+            timeout=aiohttp.ClientTimeout(total=None), auto_decompress=False
+        ) as self._client:
+            await runner.setup()
+            await web.TCPSite(runner, "127.0.0.1", 0).start()
+            host, port = runner.addresses[0][:2]
+            self.url = f"http://{host}:{port}"
+            try:
+                yield self
+            finally:
+                await runner.cleanup()
+
+    async def _handle(self, request: web.Request) -> web.StreamResponse:
+        self.requests.append(str(request.rel_url))
+        fault = self.fault_of(request)
+        if isinstance(fault, Refused):
+            return web.Response(status=fault.status, body=fault.body, headers=fault.headers)
+        headers = {
+            name: value
+            for name, value in request.headers.items()
+            if name.lower() not in {"host", "content-length", "transfer-encoding"}
+        }
+        body = await request.read()
+        url = f"{self._target}{request.rel_url}"
+        async with self._client.request(
+            request.method, url, headers=headers, data=body or None
+        ) as reply:
+            response = web.StreamResponse(
+                status=reply.status, headers={"Content-Type": reply.content_type}
+            )
+            with suppress(ConnectionError):  # the client has left
+                await self._carry(request, reply, response, fault)
+        return response
+
+    async def _carry(
+        self,
+        request: web.Request,
+        reply: aiohttp.ClientResponse,
+        response: web.StreamResponse,
+        fault: Fault | None,
+    ) -> None:
+        match fault:
+            case Zipped(cut=cut):
+                response.headers["Content-Encoding"] = "gzip"
+                content = gzip.compress(await reply.read())
+                await response.prepare(request)
+                await response.write(content[: len(content) - cut])
+            case Truncated(size=size):
+                content = (await reply.read())[:size]
+                response.content_length = len(content)
+                await response.prepare(request)
+                await response.write(content)
+            case Buffered(size=size):
+                held = b""
+                async for part in reply.content.iter_any():
+                    held += part
+                    while len(held) >= size:
+                        await self._write(request, response, held[:size])
+                        held = held[size:]
+                await self._write(request, response, held)
+            case HeadersWithTheFirstByte():
+                async for part in reply.content.iter_any():
+                    await self._write(request, response, part)
+                await self._write(request, response, b"")
+            case _:
+                await self._forward(request, reply, response, fault)
+
+    async def _forward(
+        self,
+        request: web.Request,
+        reply: aiohttp.ClientResponse,
+        response: web.StreamResponse,
+        fault: Fault | None,
+    ) -> None:
+        left = fault.size if isinstance(fault, CutAfter) else 2**62
+        await response.prepare(request)
+        async for part in reply.content.iter_chunked(_PART_BYTES):
+            await response.write(part[:left])
+            left -= len(part)
+            if left <= 0:
+                assert request.transport is not None
+                request.transport.close()
+                return
+
+    async def _write(self, request: web.Request, response: web.StreamResponse, part: bytes) -> None:
+        if not response.prepared:
+            await response.prepare(request)
+        await response.write(part)
+
+
+def one_in(every: int, fault: Fault) -> Callable[[web.Request], Fault | None]:
+    """Return the fault for one request in so many, beginning with the last of them."""
+    numbers = count(1)
+    return lambda _: fault if next(numbers) % every == 0 else None
