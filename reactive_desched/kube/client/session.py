@@ -248,9 +248,7 @@ class Session:
                 answer = ApiResponse(reply.status, reply.headers, content)
         except CONNECTION_ERRORS as error:
             is_partial = stream is not None and stream.total_raw_bytes > 0
-            raise self._unreachable(
-                call.method, call.path, error, is_partial=is_partial
-            ) from error
+            raise self._unreachable(call.method, call.path, error, is_partial=is_partial) from error
         self._look_at_status(answer)
         return answer
 
