@@ -45,7 +45,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         args = ["run", *args]
     elif args[:1] == [_HELP]:
         args = [*args[1:], "--help"]
-    arguments = parser(args).parse_args(args)
+    described = parser(args)
+    if _names_no_command(described, args):
+        args = [*args, "--help"]
+    arguments = described.parse_args(args)
     arguments.bare = bare
     command: Callable[[argparse.Namespace], int] = arguments.command
     try:
@@ -61,6 +64,14 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         return _report_error(_first_error(own_errors))
     return status
+
+
+def _names_no_command(described: CommandParser, args: Sequence[str]) -> bool:
+    """Say whether a line is empty, or names a group of commands (`policy`) and none of them."""
+    if not args:
+        return True
+    group = described.subcommands.get(args[0]) if len(args) == 1 else None
+    return group is not None and bool(group.subcommands)
 
 
 def _require_flag_of_run(word: str) -> None:

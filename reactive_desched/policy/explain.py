@@ -15,6 +15,7 @@ from reactive_desched.policy.quoting import flow_text, yaml_text
 from reactive_desched.policy.scalars import NotFiniteError, parse_scalar
 from reactive_desched.policy.source_location import SourceLocation
 from reactive_desched.policy.tree import MappingNode, ScalarNode, SequenceNode, YamlNode
+from reactive_desched.policy.yaml_text import joined_value_hint
 from reactive_desched.primitives.durations import DurationError, parse_duration
 from reactive_desched.primitives.hints import nearest_name, quote, sole_near_name
 
@@ -184,6 +185,8 @@ def _type_hint(kind: str, at: SourceLocation) -> tuple[str, str]:
             return f"write a list: [{quote(text)[1:-1]}]", f"[{flow_text(yaml_text(text))}]"
         case ScalarNode(text=text) if _EXPECTED[kind] == "a list":
             return f"write a list: [{quote(text)[1:-1]}]", ""
+        case ScalarNode(value=str() as text) if _EXPECTED[kind].startswith("a mapping"):
+            return joined_value_hint(text) or "", ""
         case MappingNode() if _EXPECTED[kind] == "a list":
             return 'begin each entry with "- "', ""
         case _:

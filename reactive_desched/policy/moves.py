@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from pydantic import AfterValidator, Field
+from pydantic import Field, PlainValidator, WithJsonSchema
 
 from reactive_desched.api.args import FieldError, FieldErrors, Seconds, Section
 from reactive_desched.api.rules import Rule
@@ -12,23 +12,26 @@ _MAX_COUNT = 1_000_000
 _PERCENT = 100
 
 
-def _check_count_or_percent(value: int | str) -> int | str:
-    """Refuse what is neither a count from 1 on nor a percentage from 1% to 100%."""
-    number = str(value).removesuffix("%")
-    is_percent = str(value).endswith("%")
-    highest = _PERCENT if is_percent else _MAX_COUNT
-    if not (number.isascii() and number.isdecimal() and 1 <= int(number) <= highest):
-        message = f"{quote(str(value))} is neither a number of pods nor a percentage"
-        raise FieldErrors(
-            [FieldError(message, "write for example 1 or 10%", rule=Rule.NOT_A_LIMIT)]
-        )
-    return value if is_percent else int(number)
+def _read_count_or_percent(written: object) -> int | str:
+    """Read a count from 1 on, or a percentage from 1% to 100%; anything else is one error."""
+    if isinstance(written, (int, str)) and not isinstance(written, bool):
+        number = str(written).removesuffix("%")
+        is_percent = str(written).endswith("%")
+        highest = _PERCENT if is_percent else _MAX_COUNT
+        if number.isascii() and number.isdecimal() and 1 <= int(number) <= highest:
+            return str(written) if is_percent else int(number)
+    message = "must be a number of pods or a percentage"
+    if isinstance(written, (int, float, str)) and not isinstance(written, bool):
+        message = f"{quote(str(written))} is neither a number of pods nor a percentage"
+    raise FieldErrors([FieldError(message, "write for example 1 or 10%", rule=Rule.NOT_A_LIMIT)])
 
 
 CountOrPercent = Annotated[
     int | str,
-    Field(json_schema_extra={"pattern": "^[1-9][0-9]*%?$"}),
-    AfterValidator(_check_count_or_percent),
+    PlainValidator(_read_count_or_percent),
+    WithJsonSchema(
+        {"anyOf": [{"type": "integer"}, {"type": "string"}], "pattern": "^[1-9][0-9]*%?$"}
+    ),
 ]
 PodCount = Annotated[int, Field(ge=1, le=_MAX_COUNT)]
 

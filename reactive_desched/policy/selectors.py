@@ -11,6 +11,14 @@ from reactive_desched.primitives.hints import did_you_mean, nearest_name, quote,
 _PARTS: Final = ("matchLabels", "matchExpressions")
 _REQUIREMENT: Final = ("key", "operator", "values")
 _OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
+LABEL_VALUE_HINT: Final = (
+    "a label value has at most 63 characters: letters a-z and A-Z, digits, -, _ and ., a letter or "
+    "digit first and last"
+)
+LABEL_KEY_HINT: Final = (
+    "a label key is a name of at most 63 characters (letters a-z and A-Z, digits, -, _ and ., a "
+    "letter or digit first and last), after a DNS name and a / if it has one"
+)
 _WITH_VALUES: Final = ("In", "NotIn")
 
 
@@ -53,7 +61,7 @@ def _match_labels_errors(labels: object) -> Iterator[FieldError]:
         path = ("matchLabels", key)
         yield from _label_value_errors(value, path)
         if (wrong := label_key_error(key)) is not None:
-            yield FieldError(wrong, "", path, rule=Rule.LABEL_SELECTOR, at_key=True)
+            yield FieldError(wrong, LABEL_KEY_HINT, path, rule=Rule.LABEL_SELECTOR, at_key=True)
 
 
 def _label_value_errors(value: object, path: Path) -> Iterator[FieldError]:
@@ -63,7 +71,7 @@ def _label_value_errors(value: object, path: Path) -> Iterator[FieldError]:
             "a label value must be text", "put it in quotes", path, rule=Rule.LABEL_SELECTOR
         )
     elif (wrong := label_value_error(value)) is not None:
-        yield FieldError(wrong, "", path, rule=Rule.LABEL_SELECTOR)
+        yield FieldError(wrong, LABEL_VALUE_HINT, path, rule=Rule.LABEL_SELECTOR)
 
 
 def _match_expressions_errors(expressions: object) -> Iterator[FieldError]:
@@ -101,7 +109,7 @@ def _label_key_errors(key: object, path: Path) -> Iterator[FieldError]:
     if not isinstance(key, str):
         yield FieldError("a requirement needs a key, as text", "", path, rule=Rule.LABEL_SELECTOR)
     elif (wrong := label_key_error(key)) is not None:
-        yield FieldError(wrong, "", (*path, "key"), rule=Rule.LABEL_SELECTOR)
+        yield FieldError(wrong, LABEL_KEY_HINT, (*path, "key"), rule=Rule.LABEL_SELECTOR)
 
 
 def _operator_error(operator: object, path: Path) -> FieldError:

@@ -93,11 +93,15 @@ class ServerSettings(Section):
         served = (listen, self.page_listen)
         return next((each for each in served if each and not is_loopback_host(each.host)), None)
 
-    @field_validator("listen", "health_probe_bind_address", "ui_listen")
+    @field_validator("listen", "health_probe_bind_address", "ui_listen", mode="before")
     @classmethod
-    def _check_listen(cls, listen: str, info: ValidationInfo) -> str:
-        if info.field_name != "listen" and listen in _NO_ADDRESS:
-            return listen
+    def _check_listen(cls, written: object, info: ValidationInfo) -> object:
+        """Refuse what is no address, a number too, which quotes alone would not make one."""
+        is_number = isinstance(written, int) and not isinstance(written, bool)
+        is_none = info.field_name != "listen" and str(written) in _NO_ADDRESS
+        if is_none or not (is_number or isinstance(written, str)):
+            return written
+        listen = str(written)
         try:
             parse_listen_address(listen)
         except ConfigError as error:

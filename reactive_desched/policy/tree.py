@@ -125,6 +125,19 @@ def child(node: YamlNode, step: str | int) -> YamlNode | None:
             return None
 
 
+def walk(node: YamlNode, skipped: MappingEntry | None = None) -> Iterator[YamlNode]:
+    """Yield a value and every value inside it, but those of one entry."""
+    yield node
+    match node:
+        case MappingNode(entries=entries):
+            for entry in entries:
+                if entry is not skipped:
+                    yield from walk(entry.value, skipped)
+        case SequenceNode(items=items):
+            for item in items:
+                yield from walk(item, skipped)
+
+
 def find(root: YamlNode, path: Path) -> YamlNode | None:
     """Follow a path to its value."""
     node: YamlNode | None = root

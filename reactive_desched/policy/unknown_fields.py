@@ -24,8 +24,10 @@ from reactive_desched.policy.tree import (
     YamlNode,
     find,
     to_plain,
+    walk,
 )
 from reactive_desched.policy.wrapper_hints import WRAPPERS
+from reactive_desched.policy.yaml_text import joined_value_hint
 from reactive_desched.primitives.hints import same_ignoring_case
 
 _EVICTOR_FIELDS: Final = frozenset(fields_by_key(DefaultEvictorArgs))
@@ -60,6 +62,14 @@ _CAMEL_POINTS: Final = frozenset(("preEvictionFilter", "preSort"))
 _MAX_PLUGINS_NAMED: Final = 3
 NAMESPACE_LISTS_HINT: Final = "write include: […] or exclude: […] below it"
 REMOVE_HINT: Final = "remove it: nothing reads it"
+SHARED_HINT: Final = (
+    "write the value in the place of the first alias of its anchor, then remove it: nothing "
+    "reads it"
+)
+SETTING_HINT: Final = (
+    "it is a setting: move it to a document of its own, behind a line ---, that begins with "
+    "apiVersion: reactive-desched/v1alpha1 and kind: ReactiveSettings"
+)
 
 
 class PolicyFieldHints(FieldHints):
@@ -77,11 +87,14 @@ class PolicyFieldHints(FieldHints):
         """Say where the field belongs, else which known name is near."""
         if _is_leftover_strategies(entry.key, at.path):
             return _leftover_strategies_hint(entry.value, at.root)
+        if (joined := joined_value_hint(entry.key, known_fields)) is not None:
+            return FieldAdvice(Rule.UNKNOWN_FIELD, "unknown field", joined)
         if same_ignoring_case(entry.key, known_fields) is None or entry.key in _CAMEL_POINTS:
             homes = self._possible_locations(entry, at, known_fields)
             if (home := next(homes, None)) is not None:
                 return FieldAdvice.misplaced(home, _new_name(entry.key, known_fields))
-        return FieldAdvice.near(entry.key, known_fields, REMOVE_HINT)
+        is_shared = _is_used_elsewhere(entry, at.root)
+        return FieldAdvice.near(entry.key, known_fields, SHARED_HINT if is_shared else REMOVE_HINT)
 
     def upstream_ignores(self, path: Path) -> bool:
         """Upstream reads nothing strictly but arguments."""
@@ -126,6 +139,8 @@ class PolicyFieldHints(FieldHints):
     def _from_top(self, key: str) -> Iterator[str]:
         if key in WRAPPERS:
             yield WRAPPERS[key]
+        if _is_setting(key) and key not in _PROFILE_FIELDS:
+            yield SETTING_HINT
         if key in _PROFILE_FIELDS:
             yield 'it belongs in a profile: begin one with "- name: …" below profiles'
         yield from _evictor_hint(key)
@@ -208,6 +223,18 @@ class PolicyFieldHints(FieldHints):
             for name, spec in self._registry.items()
             if name != DEFAULT_EVICTOR and key in fields_by_key(spec.args)
         )
+
+
+def _is_setting(key: str) -> bool:
+    from reactive_desched.policy.settings import ReactiveSettings  # loaded for this hint alone
+
+    return key in fields_by_key(ReactiveSettings)
+
+
+def _is_used_elsewhere(entry: MappingEntry, root: YamlNode) -> bool:
+    """Say whether an alias elsewhere stands for a value in this entry: both are one node."""
+    inside = {id(node) for node in walk(entry.value)}
+    return any(id(node) in inside for node in walk(root, skipped=entry))
 
 
 def _new_name(key: str, known_fields: frozenset[str]) -> str:

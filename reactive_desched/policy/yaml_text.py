@@ -6,7 +6,7 @@ same texts, tabs included.
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from typing import Any, Final
 
 import yaml  # type: ignore[import-untyped]  # PyYAML ships no types
@@ -58,6 +58,10 @@ _SYNTAX_HINTS: Final = {
 }
 _TAB: Final = "\t"
 _NO_PLAIN_SPACE: Final = re.compile("[\u00a0\u2000-\u200b\u202f\u3000\ufeff]")
+_JOINED: Final = re.compile(
+    "([A-Za-z][A-Za-z0-9_-]*):([\u00a0\u2000-\u200b\u202f\u3000]*)([^\\s:/].*)"
+)
+"""`nodeFit:true`; a URL, a time and an image's tag are none."""
 _PATCH: Final = re.compile(r"diff --git |--- a/|Index: ")
 _CONFLICT: Final = "<<<<<<< "
 CONFLICT: Final = "a merge conflict is left in it"
@@ -158,6 +162,8 @@ class YamlText:
             return "indent with spaces: tabs are not allowed in YAML"
         if space := _NO_PLAIN_SPACE.search(line):
             return f"write a plain space: this line has the character {_code_point(space[0])}"
+        if hint := self._joined_above(mark, what):
+            return hint
         if line.startswith("```"):
             return "remove this line, and the other with ```: they are of Markdown"
         if self._lines[:1] and _PATCH.match(self._lines[0]):
@@ -167,6 +173,14 @@ class YamlText:
         if hint := self._template_hint(mark):
             return hint
         return next((hint for tokens, hint in _SYNTAX_HINTS.items() if tokens in what), "")
+
+    def _joined_above(self, mark: SourceMark | None, what: str) -> str:
+        """Recognise, as the cause, a line above that has no plain space behind its colon."""
+        if mark is None or "mapping values are not allowed" not in what:
+            return ""
+        above = next(filter(str.strip, reversed(self._lines[: mark.line - 1])), "")
+        hint = joined_value_hint(above.strip().removeprefix("- "))
+        return f"in the line above, {hint}" if hint else ""
 
     def _conflict(self) -> SourceMark | None:
         """Return where a version control system left both sides of a conflict, if it did."""
@@ -254,3 +268,17 @@ def keeps_places(text: str) -> bool:
 def _one_escape(pair: "re.Match[str]") -> str:
     character: str = json.loads(f'"{pair[0]}"')
     return f"\\U{ord(character):08x}"
+
+
+def joined_value_hint(text: str, known_fields: Container[str] | None = None) -> str | None:
+    """Recognise a key and a value with no plain space behind the colon, which YAML takes as text.
+
+    With `known_fields` the key must be one of them.
+    """
+    if (joined := _JOINED.fullmatch(text)) is None:
+        return None
+    key, gap, value = joined.groups()
+    if known_fields is not None and key not in known_fields:
+        return None
+    space = "a plain space" if gap else "a space"
+    return f"write {space} behind the colon: {key}: {value}"

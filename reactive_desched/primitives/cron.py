@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from cronsim import CronSim, CronSimError
 
-from reactive_desched.primitives.hints import did_you_mean, quote
+from reactive_desched.primitives.hints import quote, same_ignoring_case, sole_near_name
 
 _FIELDS: Final = 5
 _FORM: Final = "write minute, hour, day of month, month and day of week: 0 9 * * mon-fri"
@@ -69,6 +69,16 @@ def parse_time_zone(name: str) -> ZoneInfo:
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        places = [zone for zone in available_timezones() if "/" in zone]
-        hint = did_you_mean(name, places) or "write for example Europe/Berlin or UTC"
-        raise CronError(f"there is no time zone {quote(name)}", hint) from error
+        raise CronError(f"there is no time zone {quote(name)}", _zone_hint(name)) from error
+
+
+def _zone_hint(name: str) -> str:
+    """Suggest the zone that a name is a slip for: another city that looks like it is none."""
+    zones = [zone for zone in available_timezones() if "/" in zone]
+    city = name.rpartition("/")[2]
+    if (zone := same_ignoring_case(name, zones)) is not None:
+        return f"did you mean {zone}?"
+    cities = {zone.rpartition("/")[2]: zone for zone in zones}
+    if (near := sole_near_name(city, cities)) is not None:
+        return f"did you mean {cities[near]}?"
+    return "write the zone's name in the IANA database, such as Europe/Berlin, or UTC"

@@ -174,10 +174,23 @@ def test_an_address_that_is_none_is_wrong_input(
     assert golden() in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("words", [[], ["policy"], ["audit"], ["events"]], ids="-".join)
+def test_a_line_without_a_command_prints_the_help_that_lists_them(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([*words, "--help"])
+    asked_for = capsys.readouterr()
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert ended.value.code == 0
+    assert capsys.readouterr() == asked_for
+    assert "commands:" in asked_for.out
+
+
 @pytest.mark.parametrize(
     "words",
     [
-        pytest.param([], id="no command"),
         pytest.param(["fly"], id="no such command"),
         pytest.param([*RUN, "--log-format", "xml"], id="no such format"),
         pytest.param([*RUN, "--log-level", "loud"], id="no such level"),

@@ -1,12 +1,16 @@
 """Our own settings: safe defaults, strict reading."""
 
+import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import get_args
 
 import pytest
 from pydantic import BaseModel
 
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.debounce import DebounceSettings, PluginDebounceSettings, WaitSettings
+from reactive_desched.policy.decode import fields_by_key
 from reactive_desched.policy.diagnostics import PolicyErrors
 from reactive_desched.policy.document import PolicyDocument
 from reactive_desched.policy.evictor import DefaultEvictorArgs
@@ -128,7 +132,9 @@ def test_null_elsewhere_means_that_a_field_is_not_there() -> None:
         "client: {requestsPerSecond: 0}",
         "client: {connectTimeout: 0s}",
         "client: {readTimeout: 2m}",
+        "moves: {maxMoving: {owner: 0.1}}",
         "server: {listen: localhost}",
+        "server: {listen: 8080}",
         "server: {listen: '127.0.0.1:65536'}",
         "journal: {maxSegmentBytes: 16MiB}",
         "logging: {format: JSON}",
@@ -141,6 +147,34 @@ def test_a_wrong_setting_is_reported_with_its_place_and_the_remedy(
     text: str, golden: Golden
 ) -> None:
     assert told(text) == [golden()]
+
+
+def leaves(model: type[BaseModel], above: str = "") -> Iterator[str]:
+    """Yield the path of each field that is no section itself."""
+    for key, annotation in fields_by_key(model).items():
+        sections = [
+            each
+            for each in (annotation, *get_args(annotation))
+            if isinstance(each, type) and issubclass(each, BaseModel)
+        ]
+        if sections:
+            yield from leaves(sections[0], f"{above}{key}.")
+        else:
+            yield f"{above}{key}"
+
+
+@pytest.mark.parametrize("value", ["0.1", "-7", "true", "[]", "{}", "[[]]", "wrong"])
+def test_an_error_is_at_the_field_that_is_written_and_nowhere_below_it(value: str) -> None:
+    for path in leaves(ReactiveSettings):
+        *sections, field = path.split(".")
+        opened = "".join(f"{each}: {{" for each in sections)
+        text = f"{opened}{field}: {value}{'}' * len(sections)}"
+        with suppress(PolicyErrors):
+            settings(text)
+            continue
+        names = {line.split(": ")[1] for line in told(text)}
+        written = re.compile(re.escape(path) + r"(\[\d+\])?")
+        assert all(path.startswith(each) or written.fullmatch(each) for each in names), names
 
 
 def test_all_errors_in_all_sections_are_reported_at_once() -> None:

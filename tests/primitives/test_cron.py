@@ -106,13 +106,19 @@ def test_a_text_that_is_no_schedule_is_refused(text: str, golden: Golden) -> Non
     assert refused.value.hint
 
 
+IANA = "write the zone's name in the IANA database, such as Europe/Berlin, or UTC"
+
+
 @pytest.mark.parametrize(
     ("name", "hint"),
     [
         ("Europe/Berln", "did you mean Europe/Berlin?"),
-        ("CEST", "write for example Europe/Berlin or UTC"),
-        ("../../etc/passwd", "write for example Europe/Berlin or UTC"),
-        ("", "write for example Europe/Berlin or UTC"),
+        ("Berlin", "did you mean Europe/Berlin?"),
+        ("america/new_york", "did you mean America/New_York?"),
+        ("Europe/Munich", IANA),  # which looks like Zurich, and is another city
+        ("CEST", IANA),
+        ("../../etc/passwd", IANA),
+        ("", IANA),
     ],
 )
 def test_a_name_that_is_no_time_zone_is_refused(name: str, hint: str) -> None:
