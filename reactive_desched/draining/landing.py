@@ -146,9 +146,11 @@ class Pull:
             return 0.0
         node, spec = info.node, self._pod.spec
         scored = spec.requests if spec.scored_requests is None else spec.scored_requests
-        points = self._allocation(*self._held(info, node, scored))
-        if node_scores.is_scored_by_balance(spec.requests):
-            points += node_scores.balanced_allocation(*self._held(info, node, spec.requests))
+        is_balanced = node_scores.is_scored_by_balance(spec.requests)
+        points = node_scores.resource_points(
+            self._allocation(*self._held(info, node, scored)),
+            self._held(info, node, spec.requests) if is_balanced else (),
+        )
         if self._highest:
             share = self._spread_cost(name) / self._highest
             points -= round(node_scores.TOPOLOGY_SPREAD_WEIGHT * node_scores.MAX_SCORE * share)
@@ -163,7 +165,7 @@ class Pull:
         for resource in node_scores.SCORED_RESOURCES:
             taken = info.held.get(resource, 0) + extra.get(resource, 0) + more.get(resource, 0)
             if node.name == self._pod.node:  # the pod itself is gone by then
-                taken -= self._pod.spec.requests.get(resource, 0)
+                taken -= self._pod.held.get(resource, 0)
             yield node.allocatable.get(resource, 0), taken
 
     def _affinity_points(self, node: Node) -> float:

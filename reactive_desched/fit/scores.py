@@ -98,13 +98,13 @@ class _ResourceScores:
 
     def _score(self, use: _NodeUse) -> int:
         shape = self._shape
-        found = node_scores.RESOURCES_FIT_WEIGHT * self._allocation(use)
-        if shape.cpu or shape.memory:
-            found += node_scores.BALANCED_ALLOCATION_WEIGHT * node_scores.balanced_allocation(
-                (use.cpu, use.requested_cpu + shape.cpu),
-                (use.memory, use.requested_memory + shape.memory),
-            )
-        return found
+        if not (shape.cpu or shape.memory):
+            return node_scores.resource_points(self._allocation(use))
+        balance = (
+            (use.cpu, use.requested_cpu + shape.cpu),
+            (use.memory, use.requested_memory + shape.memory),
+        )
+        return node_scores.resource_points(self._allocation(use), balance)
 
     def _allocation(self, use: _NodeUse) -> int:
         shape = self._shape
@@ -326,7 +326,7 @@ class NodeScores:
             tuple(
                 (
                     node.allocatable.get(resource, 0),
-                    info.requested.get(resource, 0) + defaults[resource],
+                    info.held.get(resource, 0) + defaults[resource],
                 )
                 for resource in self._packs
             ),

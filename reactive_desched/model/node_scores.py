@@ -4,7 +4,7 @@ The normalizers take the raw scores that occur among the feasible nodes, and ret
 each. ImageLocality is left out, since images on nodes are not read.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from math import floor, log
 from typing import Final
 
@@ -64,6 +64,18 @@ def balanced_allocation(*resources: Held) -> int:
     shares = [min(1.0, requested / total) for total, requested in resources if total > 0]
     deviation = abs((shares[0] - shares[-1]) / 2) if shares else 0.0
     return int((1 - deviation) * MAX_SCORE)
+
+
+def resource_points(allocation: int, balance: Iterable[Held] = ()) -> int:
+    """Sum what is said of a node by its resources, for one pod.
+
+    `allocation` is the score by how much is free or used; `balance` are cpu and memory for a pod
+    that requests one of them, and nothing for any other one, of which no balance is asked.
+    """
+    points = RESOURCES_FIT_WEIGHT * allocation
+    if held := tuple(balance):
+        points += BALANCED_ALLOCATION_WEIGHT * balanced_allocation(*held)
+    return points
 
 
 def is_scored_by_balance(requests: Mapping[str, int]) -> bool:

@@ -1,0 +1,36 @@
+"""Where a preview places pods: by the scores of the kube-scheduler, and by those that pack."""
+
+from collections.abc import Collection
+
+import pytest
+from msgspec.structs import replace
+
+from reactive_desched.fit.assumed_scheduler import AssumedScheduler
+from reactive_desched.state.cluster import ClusterState
+from reactive_desched.state.view import ClusterView
+from reactive_desched.testing.builders import node, pod
+
+GPU = "example.com/gpu"
+HAS = {"cpu": "8", "memory": "8Gi", GPU: "8", "pods": "10"}
+
+
+@pytest.mark.parametrize(
+    ("packs", "best"),
+    [pytest.param((GPU,), "n2", id="packs"), pytest.param((), "n1", id="spreads")],
+)
+def test_what_an_in_place_resize_adds_counts_where_pods_are_packed_too(
+    packs: Collection[str], best: str
+) -> None:
+    """By its spec the pod of n2 holds one GPU; it is being resized to four."""
+    growing = pod("growing", on="n2", requests={GPU: "1", "cpu": "1"})
+    state = ClusterState()
+    for each in (
+        node("n1", allocatable=HAS),
+        node("n2", allocatable=HAS),
+        pod("even", on="n1", requests={GPU: "2", "cpu": "1"}),
+        replace(growing, resize_delta={GPU: 3, "cpu": 1000}),
+    ):
+        state.upsert(each)
+    waiting = pod("waiting", requests={GPU: "1", "cpu": "1"})
+
+    assert AssumedScheduler(ClusterView(state, lambda: 0), packs=packs).choose_node(waiting) == best
