@@ -100,7 +100,6 @@ FOREIGN = {
     "cli/completion.py": {"complete"},  # how shtab is told what an argument names
     "journal/journal.py": {"deadline"},  # a cancel scope of anyio gets its time limit late
     "journal/reader.py": {"filename"},  # an OSError of a read names no file
-    "kube/auth/client_config.py": {"host"},  # else kubernetes_asyncio invents one
     "primitives/lean_imports.py": {
         "set_default_verify_paths",  # ssl reads 140 files, rarely used
         "compile",  # of ninety regular expressions a command uses a quarter

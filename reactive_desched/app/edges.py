@@ -3,6 +3,7 @@
 import socket
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from functools import partial
 from typing import Any, Final
 
 import anyio
@@ -38,7 +39,15 @@ def open_api_session(deps: Dependencies) -> AbstractAsyncContextManager[Session]
         limits=limits_of(client),
         rate_limit=rate_of(client),
         cluster=ClusterGuard(),
+        on_credentials=partial(_log_credentials, deps),
     )
+
+
+def _log_credentials(deps: Dependencies, problem: str | None) -> None:
+    if problem is None:
+        deps.log.info("credentials are renewed again")
+    else:
+        deps.log.warning("credentials are not renewed", message=problem)
 
 
 def build_reflectors(

@@ -1,6 +1,7 @@
 """What /livez and /readyz read of a running controller."""
 
 import time
+from collections.abc import Callable
 from functools import partial
 from typing import Final
 
@@ -44,6 +45,17 @@ def build_health(pipeline: Pipeline, active: ActiveConfig, *, dry_run: bool) -> 
         "policy", lambda: CheckResult(not active.problems, active.status_message())
     )
     return health
+
+
+def add_credential_check(health: Health, error: Callable[[], str | None]) -> None:
+    """Show on /readyz why the credentials for the API server are not renewed; the old ones count.
+
+    What they no longer open fails in the lines of the watches.
+    """
+    health.add_info_check(
+        "credentials",
+        lambda: CheckResult(not error(), error() or "renewed as they end"),
+    )
 
 
 def _intentional_pause(controller: Controller, name: str) -> CheckResult:

@@ -114,6 +114,7 @@ class JournalState(Struct, frozen=True, rename="camel"):
 class ControllerStatus(Struct, frozen=True, kw_only=True, rename="camel"):
     """Everything `status` shows; `pause` is why nothing is evaluated, empty while it works.
 
+    `credentials` says why those for the API server are not renewed, empty while they are.
     `journal` is None on a standby, and while it is being opened. `recent` has the last evictions of
     this process, newest first.
     """
@@ -125,6 +126,7 @@ class ControllerStatus(Struct, frozen=True, kw_only=True, rename="camel"):
     version: str
     cluster: str
     cluster_uid: str
+    credentials: str
     host: str
     mode: str
     leadership: str
@@ -156,11 +158,13 @@ class StatusPage:
         deps: Dependencies,
         pipeline: Pipeline,
         active: ActiveConfig,
+        credential_error: Callable[[], str | None],
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
         self._controller = pipeline.controller
         self._description = pipeline.description
         self._active = active
+        self._credential_error = credential_error
         self._recent: RecentEvictions = deps.recent
         self._mode = deps.mode
         self._elects = deps.elects_leader
@@ -203,6 +207,7 @@ class StatusPage:
             version=__version__,
             cluster=self._cluster.name,
             cluster_uid=self._cluster.uid,
+            credentials=self._credential_error() or "",
             host=os.uname().nodename,
             mode=self._mode,
             leadership=self._leadership(),

@@ -88,8 +88,11 @@ class StatusScreen:
         uptime = format_span(self._now - datetime.fromisoformat(answer["started"]))
         cluster = answer["cluster"] or "not known yet"
         style = _YELLOW if answer["mode"] == "dry_run" else ""
+        credentials = answer.get("credentials")
         yield from self._line("controller", f"{answer['version']} on {answer['host']}, up {uptime}")
         yield from self._line("cluster", f"{cluster}: {_size(answer)}")
+        if credentials:
+            yield from self._line("credentials", f"not renewed: {credentials}", _RED)
         yield from self._line("mode", f"{_MODES[answer['mode']]}; {answer['leadership']}", style)
         policy = answer["policy"]
         profiles = ", ".join(policy["profiles"]) or "none"

@@ -201,6 +201,11 @@ def test_a_controller_with_nothing_to_do_fits_on_a_few_lines(golden: Golden) -> 
     ]
 
 
+def test_credentials_that_are_not_renewed_have_a_line_of_their_own() -> None:
+    answer = QUIET | {"credentials": "its token ended"}
+    assert screen(answer)[2].split() == ["credentials", "not", "renewed:", "its", "token", "ended"]
+
+
 def test_a_rate_is_written_with_few_digits_and_without_an_exponent() -> None:
     answer = deepcopy(QUIET)
     answer["limits"]["rates"] = [

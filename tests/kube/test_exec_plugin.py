@@ -5,14 +5,17 @@ import json
 import logging
 import os
 import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any  # an ExecCredential is free-form
+from typing import Any, cast  # an ExecCredential is free-form
 
+import msgspec
 import pytest
 
 from reactive_desched.kube.auth import exec_plugin
-from reactive_desched.kube.auth.exec_plugin import ExecPlugin
+from reactive_desched.kube.auth.credential import Credential
+from reactive_desched.kube.auth.exec_plugin import ExecCredentials, ExecPlugin, ExecStatus
+from tests.support.authority import CertificateAuthority
 from tests.support.golden import Golden
 from tests.support.manual_clock import wait_until
 
@@ -20,11 +23,12 @@ pytestmark = pytest.mark.timeout(60)
 
 VERSION = "client.authentication.k8s.io/v1"
 SECRET = "c4n4ry"
+CLUSTER = {"server": "https://api.example"}
 
 
 def make(script: str, **more: Any) -> ExecPlugin:
     spec = {"apiVersion": VERSION, "command": sys.executable, "args": ["-c", script], **more}
-    return ExecPlugin(SimpleNamespace(value=spec))
+    return ExecPlugin(spec, CLUSTER)
 
 
 def answering(status: object, version: str = VERSION) -> ExecPlugin:
@@ -39,28 +43,211 @@ def refusal(plugin: ExecPlugin) -> str:
 
 def test_the_status_of_its_answer_is_what_it_gives() -> None:
     status = {"token": "abc", "expirationTimestamp": "2999-01-01T00:00:00Z"}
-    assert asyncio.run(answering(status).run()) == status
+    assert msgspec.to_builtins(asyncio.run(answering(status).run())) == status
 
 
 def test_a_certificate_with_its_key_is_as_good_as_a_token() -> None:
     status = {"clientCertificateData": "c", "clientKeyData": "k"}
-    assert asyncio.run(answering(status).run()) == status
+    assert msgspec.to_builtins(asyncio.run(answering(status).run())) == status
 
 
-def test_it_receives_what_is_asked_of_it_and_the_variables_of_the_kubeconfig(
-    tmp_path: Path,
-) -> None:
-    heard = tmp_path / "heard"
+def heard(folder: Path, cluster: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+    """Run a plugin and return what KUBERNETES_EXEC_INFO had for it, and the variable REGION."""
+    file = folder / "heard"
     script = (
         "import os, json; e = os.environ;"
-        f"open({str(heard)!r}, 'w').write(e['REGION'] + e['KUBERNETES_EXEC_INFO']);"
-        f"print(json.dumps({{'apiVersion': {VERSION!r}, 'status': {{'token': 'abc'}}}}))"
+        f"open({str(file)!r}, 'w').write(json.dumps([e.get('REGION'), e['KUBERNETES_EXEC_INFO']]));"
+        "v = json.loads(e['KUBERNETES_EXEC_INFO'])['apiVersion'];"
+        "print(json.dumps({'apiVersion': v, 'status': {'token': 'abc'}}))"
     )
-    plugin = make(script, env=[{"name": "REGION", "value": "here"}], interactiveMode="Never")
-    asyncio.run(plugin.run())
-    info = {"apiVersion": VERSION, "kind": "ExecCredential", "spec": {"interactive": False}}
-    assert heard.read_text().startswith("here")
-    assert json.loads(heard.read_text().removeprefix("here")) == info
+    spec = {"apiVersion": VERSION, "command": sys.executable, "args": ["-c", script], **more}
+    asyncio.run(ExecPlugin(spec, cluster or CLUSTER).run())
+    region, info = json.loads(file.read_text())
+    return {"REGION": region, **json.loads(info)}
+
+
+@pytest.mark.parametrize("version", ["v1", "v1beta1"])
+def test_it_receives_what_is_asked_of_it_and_the_variables_of_the_kubeconfig(
+    tmp_path: Path, version: str
+) -> None:
+    group = "client.authentication.k8s.io"
+    env = [{"name": "REGION", "value": "here"}]
+    assert heard(tmp_path, env=env, interactiveMode="Never", apiVersion=f"{group}/{version}") == {
+        "REGION": "here",
+        "apiVersion": f"{group}/{version}",
+        "kind": "ExecCredential",
+        "spec": {"interactive": False},
+    }
+
+
+def test_it_receives_the_cluster_where_it_asks_for_it_in_client_gos_form(tmp_path: Path) -> None:
+    cluster = {
+        "server": "https://api.example",
+        "certificate-authority-data": "Y2E=",
+        "insecure-skip-tls-verify": True,
+        "tls-server-name": "other.example",
+        "proxy-url": "http://p:1",
+        "extensions": [
+            {"name": "another", "extension": 7},
+            {"name": "client.authentication.k8s.io/exec", "extension": {"audience": "x"}},
+        ],
+    }
+    info = heard(tmp_path, cluster, provideClusterInfo=True)
+    assert info["spec"]["cluster"] == {
+        "server": "https://api.example",
+        "certificate-authority-data": "Y2E=",
+        "insecure-skip-tls-verify": True,
+        "tls-server-name": "other.example",
+        "proxy-url": "http://p:1",
+        "config": {"audience": "x"},
+    }
+
+
+def test_an_authority_in_a_file_reaches_it_as_data_and_what_is_not_set_is_left_out(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "ca.crt").write_text("ca")
+    cluster = {"server": "https://a", "certificate-authority": str(tmp_path / "ca.crt")}
+    assert heard(tmp_path, cluster, provideClusterInfo=True)["spec"]["cluster"] == {
+        "server": "https://a",
+        "certificate-authority-data": "Y2E=",
+        "config": None,
+    }
+
+
+def test_its_program_is_looked_for_in_our_path_and_not_in_that_of_its_variables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "get-token"
+    answer = json.dumps({"apiVersion": VERSION, "status": {"token": "abc"}})
+    program.write_text(f"#!/bin/sh\necho '{answer}'\n")
+    program.chmod(0o700)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    env = [{"name": "PATH", "value": "/nowhere"}]
+    spec = {"apiVersion": VERSION, "command": "get-token", "env": env}
+    assert asyncio.run(ExecPlugin(spec, CLUSTER).run()).token == "abc"
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        pytest.param({"command": "no-such-plugin"}, id="missing"),
+        pytest.param(
+            {"command": "no-such-plugin", "installHint": "get it\n  at \x1b[1mhttps://x"}, id="hint"
+        ),
+        pytest.param({"command": "/"}, id="no program"),
+        pytest.param({"interactiveMode": "Always"}, id="no terminal"),
+    ],
+)
+def test_one_that_cannot_be_run_is_named_with_the_remedy(
+    more: dict[str, Any], golden: Golden, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", None)
+    spec = {"apiVersion": VERSION, "command": "true", **more}
+    assert refusal(ExecPlugin(spec, CLUSTER)) == golden()
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        pytest.param({"apiVersion": "client.authentication.k8s.io/v1alpha1"}, id="v1alpha1"),
+        pytest.param({"apiVersion": "v1"}, id="no version"),
+        pytest.param({"apiVersion": None}, id="null"),
+        pytest.param({"command": ""}, id="no command"),
+        pytest.param({"interactiveMode": "Sometimes"}, id="mode"),
+    ],
+)
+def test_a_section_with_which_no_plugin_can_run_is_refused_with_the_remedy(
+    more: dict[str, Any], golden: Golden
+) -> None:
+    spec = {"apiVersion": VERSION, "command": "get-token", **more}
+    with pytest.raises(ValueError, match=r"\w") as caught:
+        ExecPlugin({key: value for key, value in spec.items() if value is not None}, CLUSTER)
+    assert str(caught.value) == golden()
+
+
+def test_one_that_was_killed_is_not_said_to_have_an_exit_status(golden: Golden) -> None:
+    told = refusal(make("import os, signal; os.kill(os.getpid(), signal.SIGKILL)"))
+    assert told == golden(executable=f"{sys.executable!r}")
+
+
+def test_an_answer_of_the_other_version_names_both(golden: Golden) -> None:
+    told = refusal(answering({"token": SECRET}, "client.authentication.k8s.io/v1beta1"))
+    assert told == golden(executable=f"{sys.executable!r}")
+
+
+class Counted:
+    """A plugin that answers as scripted, and counts its runs."""
+
+    command = "counted"
+    is_interactive = False
+
+    def __init__(self, *answers: ExecStatus) -> None:
+        self.answers = list(answers)
+        self.runs = 0
+
+    async def run(self) -> ExecStatus:
+        self.runs += 1
+        return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+
+
+def at(now_s: float) -> datetime:
+    return datetime.fromtimestamp(now_s, UTC)
+
+
+def load(source: ExecCredentials, now_s: float, *, is_rejected: bool = False) -> Credential:
+    return asyncio.run(source.load(now_s, is_rejected=is_rejected))
+
+
+def credentials(plugin: Counted) -> ExecCredentials:
+    return ExecCredentials(cast("ExecPlugin", plugin))
+
+
+def test_it_runs_again_five_minutes_before_its_token_ends_and_not_earlier() -> None:
+    plugin = Counted(ExecStatus("first", at(1000.0)), ExecStatus("second", at(2000.0)))
+    source = credentials(plugin)
+    assert load(source, 0.0).renew_at_s == 700.0
+    assert load(source, 699.0).authorization == "Bearer first"
+    assert load(source, 700.0).authorization == "Bearer second"
+    assert plugin.runs == 2
+
+
+def test_with_a_short_lived_token_it_runs_at_half_its_life() -> None:
+    assert load(credentials(Counted(ExecStatus("a", at(60.0)))), 0.0).renew_at_s == 30.0
+
+
+def test_with_a_token_that_has_ended_it_runs_again_after_a_minute() -> None:
+    assert load(credentials(Counted(ExecStatus("a", at(0.0)))), 500.0).renew_at_s == 560.0
+
+
+def test_a_rejection_makes_it_run_again_though_its_token_has_not_ended() -> None:
+    plugin = Counted(ExecStatus("first", at(9e9)), ExecStatus("second", at(9e9)))
+    source = credentials(plugin)
+    load(source, 0.0)
+    assert load(source, 1.0, is_rejected=True).authorization == "Bearer second"
+
+
+def test_a_run_that_fails_leaves_the_next_load_to_run_it_again() -> None:
+    plugin = Counted(ExecStatus("first", at(100.0)))
+    source = credentials(plugin)
+    load(source, 0.0)
+    plugin.answers.clear()
+    with pytest.raises(IndexError):
+        load(source, 99.0)
+    plugin.answers.append(ExecStatus("second"))
+    assert load(source, 99.0).authorization == "Bearer second"
+
+
+def test_a_token_may_come_with_a_certificate_whose_end_counts_where_it_is_sooner(
+    tmp_path: Path,
+) -> None:
+    authority = CertificateAuthority()
+    certificate, key = (each.read_text() for each in authority.issue(tmp_path, "me"))
+    end_s = int((authority.now + timedelta(days=1)).timestamp())
+    status = ExecStatus("abc", at(end_s + 1e6), certificate, key)
+    found = load(credentials(Counted(status)), end_s - 1e4)
+    assert (found.authorization, found.certificate) == ("Bearer abc", certificate.encode())
+    assert (found.key, found.renew_at_s) == (key.encode(), end_s - 300.0)
 
 
 @pytest.mark.parametrize(
@@ -94,14 +281,14 @@ def test_one_that_has_answered_is_done_though_what_it_started_keeps_its_stderr(
     daemon = f"subprocess.Popen(['cat'], stdin=open({str(gate)!r}), stdout=subprocess.DEVNULL)"
     with gate.open("r+b", buffering=0):  # it lives until this is closed
         status = asyncio.run(make(f"import subprocess; {daemon}; print({answer!r})").run())
-    assert status == {"token": "abc"}
+    assert status.token == "abc"
 
 
 def test_a_variable_without_a_value_is_empty() -> None:
     answer = f"json.dumps({{'apiVersion': {VERSION!r}, 'status': {{'token': repr(values)}}}})"
     script = f"import json, os; values = [os.environ[n] for n in 'AB']; print({answer})"
     plugin = make(script, env=[{"name": "A"}, {"name": "B", "value": None}])
-    assert asyncio.run(plugin.run()) == {"token": "['', '']"}
+    assert asyncio.run(plugin.run()).token == "['', '']"
 
 
 @pytest.mark.parametrize(
@@ -153,7 +340,7 @@ def test_an_answer_that_cannot_be_used_is_described_and_not_repeated(
 
 
 def test_one_that_is_not_there_is_named_with_the_remedy(golden: Golden) -> None:
-    plugin = ExecPlugin(SimpleNamespace(value={"apiVersion": VERSION, "command": "/no/such"}))
+    plugin = ExecPlugin({"apiVersion": VERSION, "command": "/no/such"}, CLUSTER)
     told = refusal(plugin)
     assert golden() in told
 

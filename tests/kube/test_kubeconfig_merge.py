@@ -19,6 +19,8 @@ from reactive_desched.kube.auth.kubeconfig import (
 )
 from tests.support.authority import CertificateAuthority
 
+NOW_S = 1_800_000_000.0
+
 SECRET = "c4n4ry"
 TLS = {"server": "https://127.0.0.1:1"}
 HTTP = {"server": "http://127.0.0.1:1"}
@@ -54,7 +56,7 @@ def load(folder: Path, *documents: Document | str, context: str | None = None) -
         path.parent.mkdir()
         path.write_text(document if isinstance(document, str) else json.dumps(document))
         paths.append(str(path))
-    return ClientConfigLoader(KubeconfigFiles(tuple(paths), context), os.environ).load()
+    return ClientConfigLoader(KubeconfigFiles(tuple(paths), context), os.environ).load(NOW_S)
 
 
 def refusal(folder: Path, *documents: Document | str, context: str | None = None) -> str:
@@ -126,7 +128,7 @@ class TestOfSeveralFiles:
         path = tmp_path / "config"
         path.write_text(json.dumps(config(user={"token": "t"})))
         source = KubeconfigFiles((str(tmp_path / "missing"), str(path)), None)
-        assert token_of(ClientConfigLoader(source, {}).load()) == "t"
+        assert token_of(ClientConfigLoader(source, {}).load(NOW_S)) == "t"
 
     @pytest.mark.parametrize(
         ("bad", "words"),
@@ -155,7 +157,7 @@ class TestOfSeveralFiles:
             (tmp_path / f"file-{number}" / "config").write_text(json.dumps(document))
         paths = tuple(str(tmp_path / f"file-{number}" / "config") for number in range(2))
 
-        assert token_of(ClientConfigLoader(KubeconfigFiles(paths, None), {}).load()) == "t"
+        assert token_of(ClientConfigLoader(KubeconfigFiles(paths, None), {}).load(NOW_S)) == "t"
 
     def test_a_clients_certificate_begins_at_the_folder_of_the_user_not_of_the_cluster(
         self, tmp_path: Path, authority: CertificateAuthority
@@ -169,7 +171,7 @@ class TestOfSeveralFiles:
         users.write_text(json.dumps({"users": [{"name": "u", "user": user}]}))
 
         source = KubeconfigFiles((str(cluster), str(users)), None)
-        assert ClientConfigLoader(source, {}).load().tls is not None
+        assert ClientConfigLoader(source, {}).load(NOW_S).tls is not None
 
     def test_the_environment_may_name_one_twice(self, tmp_path: Path) -> None:
         path = tmp_path / "config"
@@ -181,7 +183,7 @@ class TestOfSeveralFiles:
         path = tmp_path / "a:b"
         path.write_text(json.dumps(config(user={"token": "t"})))
         source = locate_config(KubeConfigOptions(str(path)), {"KUBECONFIG": "/no/such"})
-        assert token_of(ClientConfigLoader(source, {}).load()) == "t"
+        assert token_of(ClientConfigLoader(source, {}).load(NOW_S)) == "t"
 
     def test_two_entries_of_one_name_in_one_file_are_refused(self, tmp_path: Path) -> None:
         users = [{"name": "u", "user": {"token": SECRET}}, {"name": "u", "user": {}}]
@@ -364,9 +366,9 @@ class TestCredentials:
         if content is not None:
             file.write_text(content)
         loader = ClientConfigLoader(KubeconfigFiles((str(path),), None), {})
-        assert token_of(loader.load()) == "given"
+        assert token_of(loader.load(NOW_S)) == "given"
         file.write_text("from-file")
-        assert token_of(loader.load()) == "from-file"
+        assert token_of(loader.load(NOW_S)) == "from-file"
 
     def test_a_token_file_that_is_missing_is_named(self, tmp_path: Path) -> None:
         assert "/no/such/token" in refusal(tmp_path, config(user={"tokenFile": "/no/such/token"}))
@@ -427,7 +429,7 @@ class TestCredentials:
             json.dumps(config(user={"exec": {"apiVersion": V1, "command": "./bin/plugin"}}))
         )
         loader = ClientConfigLoader(KubeconfigFiles((str(path),), None), os.environ)
-        assert token_of(loader.load()) == "t"
+        assert token_of(loader.load(NOW_S)) == "t"
 
 
 class TestImpersonation:

@@ -14,6 +14,8 @@ from reactive_desched.kube.auth.kubeconfig import KubeconfigFiles
 from tests.support.golden import Golden
 from tests.support.manual_clock import ManualClock, wait_until
 
+NOW_S = 1_800_000_000.0
+
 STAGING, PROD = "http://staging.example:1", "http://prod.example:2"
 
 Document = dict[str, Any]
@@ -42,7 +44,7 @@ class Rewritten:
         self.path = path
         self.write(kubeconfig())
         self.loader = ClientConfigLoader(KubeconfigFiles((str(path),), context), {})
-        self.loader.load()
+        self.loader.load(NOW_S)
 
     def write(self, document: Document | str) -> None:
         """Replace the file, as editors and kubectl do."""
@@ -52,7 +54,7 @@ class Rewritten:
 
     def load(self, document: Document | str) -> ClientConfig:
         self.write(document)
-        return self.loader.load()
+        return self.loader.load(NOW_S)
 
 
 @pytest.fixture
@@ -114,7 +116,7 @@ def test_what_leads_to_another_server_or_to_none_is_left_aside_and_reported(
     assert is_as_before(file.load(document))
     assert file.loader.rejection == golden(path=file.path)
     assert "c4n4ry" not in file.loader.rejection
-    assert is_as_before(file.loader.load())
+    assert is_as_before(file.loader.load(NOW_S))
     assert file.loader.rejection == golden(path=file.path)
 
 
@@ -135,10 +137,10 @@ def test_a_file_that_is_being_written_is_left_aside_and_read_when_it_is_whole(
 def test_a_file_that_is_away_for_a_moment_changes_nothing(file: Rewritten) -> None:
     aside = file.path.with_name("aside")
     file.path.rename(aside)
-    assert is_as_before(file.loader.load())
+    assert is_as_before(file.loader.load(NOW_S))
     assert "does not exist" in file.loader.rejection
     aside.rename(file.path)
-    assert is_as_before(file.loader.load())
+    assert is_as_before(file.loader.load(NOW_S))
     assert file.loader.rejection == ""
 
 
@@ -177,11 +179,11 @@ def test_the_first_of_two_files_may_not_take_the_context_over(tmp_path: Path) ->
     mine.write_text("")
     others.write_text(json.dumps(kubeconfig()))
     loader = ClientConfigLoader(KubeconfigFiles((str(mine), str(others)), None), {})
-    loader.load()
+    loader.load(NOW_S)
     document = kubeconfig()
     moved(document)
     mine.write_text(json.dumps(document))
-    assert is_as_before(loader.load())
+    assert is_as_before(loader.load(NOW_S))
     assert "leads to another server" in loader.rejection
 
 

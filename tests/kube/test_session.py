@@ -306,7 +306,7 @@ class TestCredentials:
                 await wait_until(lambda: clock.pending_waits_s == [60.0])
                 clock.advance(60)
             assert runs.read_text() == "x\n"
-            session.credentials.invalidate()
+            session.credentials.invalidate(session.credentials.config)
             await wait_until(lambda: runs.read_text() == "x\nx\n")
 
     async def test_that_cannot_be_read_again_stay_as_they_are_and_say_why(

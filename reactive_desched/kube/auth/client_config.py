@@ -3,7 +3,6 @@
 import re
 import ssl
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from msgspec.structs import replace
 
 from reactive_desched.errors import ConfigError
 from reactive_desched.kube.auth.cancellable import CancellableRunner
+from reactive_desched.kube.auth.credential import Credential
 from reactive_desched.kube.auth.impersonation import Header
 from reactive_desched.kube.auth.kubeconfig import (
     InCluster,
@@ -20,14 +20,17 @@ from reactive_desched.kube.auth.kubeconfig import (
     describe_files,
 )
 from reactive_desched.kube.auth.kubeconfig_merge import ChosenContext, choose_context
-from reactive_desched.kube.auth.lean_import import LibraryLoaders, library_loaders
-from reactive_desched.primitives.client_tls import client_tls_context
+from reactive_desched.kube.auth.user_credentials import (
+    credential_source,
+    file_or_data,
+    read_token,
+)
+from reactive_desched.primitives.client_tls import client_tls_context, load_client_certificate
 from reactive_desched.primitives.proxies import Proxy, ProxyError, environment_proxy, make_proxy
 from reactive_desched.primitives.url import split_url
 
 __all__ = ["ClientConfig", "ClientConfigLoader", "describe_source"]
 
-_LOAD_TIMEOUT_S = 60.0
 _STAYS = "this process goes on with the address and the credentials that it has"
 _USER_INFO = re.compile(r"//[^/]*@")
 
@@ -36,7 +39,9 @@ class ClientConfig(Struct, frozen=True):
     """The address, TLS and headers of a request; `tls` is None for a plain http server.
 
     `context` is the kubeconfig's; None for the service account of a pod. `impersonation` has the
-    headers, some of them perhaps more than once, by which requests are sent as another user.
+    headers, some of them perhaps more than once, by which requests are sent as another user. At
+    `renew_at_s`, in seconds since the epoch, the credentials are to be loaded again, before they
+    end; None where they name no end.
     """
 
     server: str
@@ -46,6 +51,7 @@ class ClientConfig(Struct, frozen=True):
     proxy: Proxy | None
     context: str | None = None
     impersonation: tuple[Header, ...] = ()
+    renew_at_s: float | None = None
 
 
 class ClientConfigLoader:
@@ -54,11 +60,9 @@ class ClientConfigLoader:
     Context and server are those of the first load: later loads follow neither another
     current-context nor another address. `rejection` says why the last load left a changed
     kubeconfig aside and read the credentials of the earlier one anew; empty where it did not.
-    `reloadable` turns False when a reload would run a credential plugin whose answer has no expiry.
     """
 
     def __init__(self, source: KubeConfigSource, environ: Mapping[str, str]) -> None:
-        self.reloadable = True
         self.rejection = ""
         self._source = source
         self._environ = environ
@@ -66,51 +70,54 @@ class ClientConfigLoader:
         self._kubeconfig: _LoadedKubeconfig | None = None
         self._tls_cache: tuple[object, ssl.SSLContext] | None = None
 
-    def load(self) -> ClientConfig:
-        """Read all settings; raises ConfigError with the file and the error."""
-        loaders = library_loaders()
-        configuration = loaders.configuration()
-        configuration.host = ""  # else a cluster that names no server would be one on this machine
+    def load(self, now_s: float, *, is_rejected: bool = False) -> ClientConfig:
+        """Read all settings; raises ConfigError with the file and the error.
+
+        `now_s` is the time of day. After a rejection (401) a credential plugin runs again,
+        whatever it said of the end of its credential.
+        """
         try:
-            self._load_into(configuration, loaders)
-            return self._client_config(configuration)
+            if isinstance(self._source, InCluster):
+                return self._in_cluster(self._source.service_account)
+            self._kubeconfig = self._read_kubeconfig(self._source)
+            credential = self._kubeconfig.load(self._runner, now_s, is_rejected=is_rejected)
+            return self._client_config(self._kubeconfig.context, credential)
         except ConfigError:
             raise
-        except Exception as error:  # the loaders raise nearly anything for a file they dislike
+        except OSError as error:
+            raise ConfigError(f"{self._name} cannot be used: {_os_error_text(error)}") from error
+        except Exception as error:
             reason = str(error) or type(error).__name__
-            raise ConfigError(
-                f"{describe_source(self._source)} cannot be used: {reason}"
-            ) from error
+            raise ConfigError(f"{self._name} cannot be used: {reason}") from error
 
     def cancel(self) -> None:
         """Cancel, from another thread, the load that runs and every later one."""
         self._runner.cancel()
 
-    def _load_into(self, configuration: Any, loaders: LibraryLoaders) -> None:  # Any: as in _access
-        if isinstance(self._source, InCluster):
-            folder = self._source.service_account
-            loaders.in_cluster.InClusterConfigLoader(
-                str(folder / "token"), str(folder / "ca.crt"), environ=dict(self._environ)
-            ).load_and_set(configuration)
-            return
-        self._kubeconfig = self._read_kubeconfig(self._source, loaders)
-        self._run_loader(self._kubeconfig, configuration)
-        self.reloadable = self._kubeconfig.reloadable
+    @property
+    def _name(self) -> str:
+        return describe_source(self._source)
 
-    def _read_kubeconfig(
-        self, source: KubeconfigFiles, loaders: LibraryLoaders
-    ) -> "_LoadedKubeconfig":
+    def _in_cluster(self, folder: Path) -> ClientConfig:
+        host = self._environ.get("KUBERNETES_SERVICE_HOST", "")
+        port = self._environ.get("KUBERNETES_SERVICE_PORT") or "443"
+        server = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
+        credential = Credential(f"Bearer {read_token(str(folder / 'token'))}")
+        authority = (folder / "ca.crt").read_bytes()
+        return self._complete(server, {}, authority, credential)
+
+    def _read_kubeconfig(self, source: KubeconfigFiles) -> "_LoadedKubeconfig":
         """Return the files as they are now, or as they were while they lead elsewhere or nowhere.
 
         Raises ConfigError where they cannot be used and were not read before.
         """
         before, self.rejection = self._kubeconfig, ""
         if before is None:
-            return _LoadedKubeconfig(source, loaders)
+            return _LoadedKubeconfig(source, self._environ)
         if not before.changed:
             return before
         try:
-            found = _LoadedKubeconfig(replace(source, context=before.context.name), loaders)
+            found = _LoadedKubeconfig(replace(source, context=before.context.name), self._environ)
         except ConfigError as error:
             self.rejection = f"{error}; {_STAYS}"
             return before
@@ -124,34 +131,34 @@ class ClientConfigLoader:
             return before
         return found
 
-    def _run_loader(
-        self, kubeconfig: "_LoadedKubeconfig", configuration: Any
-    ) -> None:  # Any: as in _access
-        try:
-            self._runner.run(kubeconfig.load_into(configuration), _LOAD_TIMEOUT_S)
-        except TimeoutError as error:
-            raise ConfigError(
-                f"{describe_source(self._source)}: no answer in {_LOAD_TIMEOUT_S:.0f} "
-                f"s{kubeconfig.wait_hint}"
-            ) from error
+    def _client_config(self, context: ChosenContext, credential: Credential) -> ClientConfig:
+        cluster = context.cluster
+        found = self._complete(
+            context.server, cluster, file_or_data(cluster, "certificate-authority"), credential
+        )
+        return replace(found, context=context.name, impersonation=context.impersonation)
 
-    def _client_config(self, configuration: Any) -> ClientConfig:  # Any: the library ships no types
-        authorization = configuration.api_key.get("BearerToken", "").strip()
+    def _complete(
+        self, server: str, cluster: Mapping[str, Any], authority: bytes, credential: Credential
+    ) -> ClientConfig:
+        authorization = credential.authorization
         if not authorization.isprintable():
             raise ConfigError(
-                f"{describe_source(self._source)}: the token holds a line break or another control"
-                " character: have it written anew, on one line"
+                f"{self._name}: the token holds a line break or another control character: have it"
+                " written anew, on one line"
             )
-        server = self._require_http_url("server", configuration.host.rstrip("/"))
-        chosen = None if self._kubeconfig is None else self._kubeconfig.context
+        self._require_http_url("server", server)
+        is_tls, is_checked = (
+            server.startswith("https:"),
+            not cluster.get("insecure-skip-tls-verify"),
+        )
         return ClientConfig(
             server=server,
             headers={"Authorization": authorization} if authorization else {},
-            tls=self._tls_context(configuration) if server.startswith("https:") else None,
-            tls_server_name=configuration.tls_server_name,
-            proxy=self._proxy(server, configuration.proxy),
-            context=chosen.name if chosen else None,
-            impersonation=chosen.impersonation if chosen else (),
+            tls=self._tls_context(authority, credential, verify=is_checked) if is_tls else None,
+            tls_server_name=cluster.get("tls-server-name"),
+            proxy=self._proxy(server, cluster.get("proxy-url")),
+            renew_at_s=credential.renew_at_s,
         )
 
     def _require_http_url(self, field: str, url: str) -> str:
@@ -172,52 +179,73 @@ class ClientConfigLoader:
         except ProxyError as error:
             raise ConfigError(f"{describe_source(self._source)}: {error}") from None
 
-    def _tls_context(self, configuration: Any) -> ssl.SSLContext:  # Any: the library ships no types
-        """Build the TLS context, or return the present one while its files are the same."""
-        names = (configuration.ssl_ca_cert, configuration.cert_file, configuration.key_file)
-        contents = tuple(Path(name).read_bytes() if name else b"" for name in names)
-        seen = (configuration.verify_ssl, contents)
+    def _tls_context(
+        self, authority: bytes, credential: Credential, *, verify: bool
+    ) -> ssl.SSLContext:
+        """Build the TLS context, or return the present one while what it holds is the same."""
+        seen = (authority, credential.certificate, credential.key, verify)
         if self._tls_cache is None or self._tls_cache[0] != seen:
-            self._tls_cache = (seen, _make_tls_context(*names, verify=configuration.verify_ssl))
+            self._tls_cache = (
+                seen,
+                self._make_tls_context(authority, credential, verify=verify),
+            )
         return self._tls_cache[1]
+
+    def _make_tls_context(
+        self, authority: bytes, credential: Credential, *, verify: bool
+    ) -> ssl.SSLContext:
+        try:
+            context = client_tls_context(ca_data=authority or None)
+        except OSError as error:
+            raise ConfigError(
+                f"{self._name}: its certificate authority cannot be used: {_os_error_text(error)}:"
+                " it is PEM, with CERTIFICATE in its first line"
+            ) from error
+        try:
+            if credential.certificate:
+                load_client_certificate(context, credential.certificate, credential.key)
+        except OSError as error:
+            raise ConfigError(
+                f"{self._name}: its client certificate and key cannot be used:"
+                f" {_os_error_text(error)}: they are PEM, belong together, and the key is not"
+                " encrypted"
+            ) from error
+        if not verify:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        return context
 
 
 class _LoadedKubeconfig:
-    """One version of the merged kubeconfig files, and the loader made from it."""
+    """One version of the merged kubeconfig files, and the source of the user's credentials."""
 
-    def __init__(self, source: KubeconfigFiles, loaders: LibraryLoaders) -> None:
-        self._paths = source.paths
+    def __init__(self, source: KubeconfigFiles, environ: Mapping[str, str]) -> None:
+        self._source = source
         self._file_stamps = _stamp_files(source.paths)
         self.context = choose_context(source)
-        user = self.context.user
-        self._has_exec_plugin = "exec" in user
-        self._command = (user.get("exec") or {}).get("command")
-        self._loader: Any = loaders.kubeconfig.KubeConfigLoader(  # the library ships no types
-            config_dict=_as_kubeconfig(self.context), config_base_path=""
-        )
+        self._credentials = credential_source(self.context, environ)
 
     @property
     def changed(self) -> bool:
         """Whether a kubeconfig file was written since it was read."""
-        return _stamp_files(self._paths) != self._file_stamps
+        return _stamp_files(self._source.paths) != self._file_stamps
 
-    @property
-    def reloadable(self) -> bool:
-        """Whether a reload runs no plugin before its credential is about to expire."""
-        return not self._has_exec_plugin or hasattr(self._loader, "exec_plugin_expiry")
+    def load(self, runner: CancellableRunner, now_s: float, *, is_rejected: bool) -> Credential:
+        """Return the user's credential; a plugin, an identity provider or a person has a limit."""
+        found: list[Credential] = []
 
-    @property
-    def wait_hint(self) -> str:
-        """Name the credential plugin or auth-provider that a load waits for."""
-        if not self._has_exec_plugin:
-            return ": see whether what the user's auth-provider names can be reached"
-        return f" from its credential plugin {self._command!r}: run it by hand to see why"
+        async def load() -> None:
+            found.append(await self._credentials.load(now_s, is_rejected=is_rejected))
 
-    async def load_into(self, configuration: Any) -> None:  # Any: the library ships no types
-        """Load the credentials, running a plugin if needed, and the server's address."""
-        await self._loader.load_and_set(configuration)
-        if token := _read_token(self.context.token_file):
-            configuration.api_key["BearerToken"] = f"Bearer {token}"
+        limit_s = self._credentials.limit_s
+        try:
+            runner.run(load(), limit_s)
+        except TimeoutError as error:
+            raise ConfigError(
+                f"{describe_files(self._source)}: no answer in {limit_s:.0f} s"
+                f"{self._credentials.wait_hint}"
+            ) from error
+        return found[0]
 
 
 def describe_source(source: KubeConfigSource) -> str:
@@ -240,35 +268,12 @@ def _stamp_file(path: Path) -> tuple[int, int, int] | None:
     return facts.st_ino, facts.st_mtime_ns, facts.st_size
 
 
-def _read_token(file: str | None) -> str:
-    """Return the token in a file; empty where the user's `token` is to count."""
-    if file is not None:
-        with suppress(OSError, UnicodeDecodeError):
-            return Path(file).read_text(encoding="utf-8").strip()
-    return ""
-
-
-def _as_kubeconfig(chosen: ChosenContext) -> dict[str, Any]:
-    """Return a kubeconfig with this context alone; the library's errors name the user."""
-    user = chosen.user_name or "none"
-    return {
-        "current-context": chosen.name,
-        "contexts": [{"name": chosen.name, "context": {"cluster": "its own", "user": user}}],
-        "clusters": [{"name": "its own", "cluster": chosen.cluster}],
-        "users": [{"name": user, "user": chosen.user}],
-    }
-
-
-def _make_tls_context(
-    ca_file: str | None, cert_file: str | None, key_file: str | None, *, verify: bool
-) -> ssl.SSLContext:
-    context = client_tls_context(ca_file)
-    if cert_file:
-        context.load_cert_chain(cert_file, key_file)
-    if not verify:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    return context
+def _os_error_text(error: OSError) -> str:
+    """Return the system's words, with the file that they are about."""
+    if isinstance(error, ssl.SSLError):
+        return error.reason.replace("_", " ").lower() if error.reason else "not PEM"
+    reason = error.strerror or type(error).__name__
+    return reason if error.filename is None else f"{error.filename}: {reason}"
 
 
 def _is_http(url: str) -> bool:

@@ -1,6 +1,8 @@
 """Keeps the credentials for the API server current while the process runs."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 
 import anyio
 import anyio.to_thread
@@ -14,32 +16,67 @@ from reactive_desched.kube.auth.client_config import (
 from reactive_desched.kube.auth.kubeconfig import KubeConfigSource
 from reactive_desched.kube.client.clock import Clock
 from reactive_desched.primitives.wakeup import Wakeup
+from reactive_desched.telemetry.metrics import Metric, counter, gauge
 
 __all__ = ["Credentials"]
 
 _RELOAD_EVERY_S = 60.0
 _MIN_RELOAD_INTERVAL_S = 5.0
+_MAX_FORCE_INTERVAL_S = 300.0
+_FORGET_REJECTIONS_S = 900.0
+
+LOADS = counter(
+    "credential_loads",
+    "How often the credentials for the API server were loaded, by result: ok or failed.",
+    "result",
+)
+FAILING = gauge(
+    "credentials_failing",
+    "Whether the credentials for the API server cannot be loaded, or are not accepted: 1 or 0.",
+)
+
+
+def _ignore(_: str | None) -> None:
+    """Do nothing with it."""
 
 
 class Credentials:
     """The current `config`; a worker thread reads it again every minute and after a 401.
 
     This covers everything that rotates: mounted tokens, token files, certificates and keys on
-    disk, exec plugins, and OIDC tokens that expire soon. An exec plugin that names no expiry runs
-    again only after a 401. A 401 triggers at most one reload in five seconds; requests do not
-    wait for it. A reload that fails keeps the old one and sets `last_error`; so does a kubeconfig
-    that leads to another cluster now, whose credentials are left alone.
+    disk, exec plugins and OIDC tokens, which are renewed before they end. A 401 triggers at most
+    one reload in five seconds; requests do not wait for it. It makes a plugin run again, too, at
+    once for the first, and then at growing intervals of up to five minutes while 401s keep coming.
+    A reload that fails keeps the old credentials and sets `last_error`; so does a kubeconfig that
+    leads to another cluster now, whose credentials are left alone, and an API server that does not
+    accept new ones either. `on_change` is called with each new `last_error`, and None at its end.
     """
 
-    def __init__(self, source: KubeConfigSource, clock: Clock, environ: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        source: KubeConfigSource,
+        clock: Clock,
+        environ: Mapping[str, str],
+        on_change: Callable[[str | None], None] = _ignore,
+    ) -> None:
         self.last_error: str | None = None
         self._clock = clock
+        self._on_change = on_change
         self._loaded_at = float("-inf")
         self._invalidated = False
+        self._rejections = 0
+        self._rejected_at = self._forced_at = float("-inf")
+        self._is_accepted = True
         self._refresh_wanted = Wakeup()
         self._source_text = describe_source(source)
         self._loader = ClientConfigLoader(source, environ)
         self._config: ClientConfig | None = None
+        self._loads: Counter[str] = Counter(ok=0, failed=0)
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield how loads ended, and whether the credentials fail now."""
+        yield LOADS.by_label(self._loads)
+        yield FAILING.value(float(self.last_error is not None))
 
     @property
     def config(self) -> ClientConfig:
@@ -47,54 +84,103 @@ class Credentials:
         assert self._config is not None, "load() comes first"
         return self._config
 
-    async def load(self) -> None:
+    def error(self) -> str | None:
+        """Return `last_error`: why the credentials are not renewed, or not accepted."""
+        return self.last_error
+
+    async def load(self, *, is_rejected: bool = False) -> None:
         """Read everything; raises ConfigError naming the file and what is wrong with it.
 
         When cancelled, a plugin that runs is killed, and nothing can be loaded any more.
         """
         self._loaded_at = self._clock.now()
+        load = partial(self._loader.load, self._clock.wall(), is_rejected=is_rejected)
         try:
-            self._config = await anyio.to_thread.run_sync(self._loader.load, abandon_on_cancel=True)
+            self._config = await anyio.to_thread.run_sync(load, abandon_on_cancel=True)
         except anyio.get_cancelled_exc_class():
             self._loader.cancel()
             raise
 
-    def invalidate(self) -> None:
-        """Have the worker thread read the credentials again: the API server rejected them."""
-        self._invalidated = True
+    def invalidate(self, rejected: ClientConfig) -> None:
+        """Have the worker thread read the credentials again: the API server rejected these.
+
+        Nothing happens where they are not the current ones any more.
+        """
+        if rejected.headers != self.config.headers or rejected.tls is not self.config.tls:
+            return
+        self._is_accepted, self._invalidated = False, True
         self._refresh_wanted.notify()
+
+    def accept(self) -> None:
+        """Say that the API server accepted the current credentials."""
+        self._is_accepted = True
 
     async def refresh_forever(self) -> None:
         """Read the credentials every minute, and soon after `invalidate`, until cancelled."""
         while True:
             await self._wait_for_refresh()
-            if self._invalidated:
-                if (wait_s := self._loaded_at + _MIN_RELOAD_INTERVAL_S - self._clock.now()) > 0:
-                    await self._clock.sleep(wait_s)
-                self._invalidated = False
-                await self._reload()
-            elif self._loader.reloadable:
-                await self._reload()
+            wait_s = self._loaded_at + _MIN_RELOAD_INTERVAL_S - self._clock.now()
+            if self._invalidated and wait_s > 0:
+                await self._clock.sleep(wait_s)
+            is_rejected, self._invalidated = self._invalidated and self._may_force(), False
+            await self._reload(is_rejected=is_rejected)
+
+    def _may_force(self) -> bool:
+        """Count a rejection, and say whether a plugin is to run for it."""
+        now = self._clock.now()
+        if now - self._rejected_at > _FORGET_REJECTIONS_S:
+            self._rejections = 0
+        self._rejected_at = now
+        waited_s = _MIN_RELOAD_INTERVAL_S * 2 ** min(self._rejections, 16) / 2
+        if now - self._forced_at < min(waited_s, _MAX_FORCE_INTERVAL_S):
+            return False
+        self._forced_at = now
+        self._rejections += 1
+        return True
 
     async def _wait_for_refresh(self) -> None:
-        async def a_minute() -> None:
-            await self._clock.sleep(_RELOAD_EVERY_S)
+        wait_s = _RELOAD_EVERY_S
+        if (renew_at_s := self.config.renew_at_s) is not None:
+            until_s = max(renew_at_s - self._clock.wall(), _MIN_RELOAD_INTERVAL_S)
+            wait_s = min(wait_s, until_s)
+
+        async def until_due() -> None:
+            await self._clock.sleep(wait_s)
             either.cancel_scope.cancel()
 
         async with anyio.create_task_group() as either:
-            either.start_soon(a_minute)
+            either.start_soon(until_due)
             if not self._invalidated:
                 await self._refresh_wanted.wait()
             either.cancel_scope.cancel()
 
-    async def _reload(self) -> None:
+    async def _reload(self, *, is_rejected: bool) -> None:
+        before = self.config
         try:
-            await self.load()
+            await self.load(is_rejected=is_rejected)
         except ConfigError as error:
-            self.last_error = str(error)
+            self._end_load("failed", str(error))
         except Exception as error:  # noqa: BLE001 -- no thread to read in, say: later there may be
-            self.last_error = (
-                f"{self._source_text} cannot be read: {type(error).__name__}; it is tried again"
+            self._end_load(
+                "failed",
+                f"{self._source_text} cannot be read: {type(error).__name__}; it is tried again",
             )
         else:
-            self.last_error = self._loader.rejection or None
+            is_new = before.headers != self.config.headers or before.tls is not self.config.tls
+            self._is_accepted = self._is_accepted or is_new
+            self._end_load("ok", self._loader.rejection or self._refusal())
+
+    def _refusal(self) -> str | None:
+        """Say that the credentials are not accepted, though they were read again."""
+        if self._is_accepted:
+            return None
+        return (
+            f"{self._source_text}: the API server does not accept its credentials (401), and there"
+            " are no others: have them written anew; they are read again by themselves"
+        )
+
+    def _end_load(self, result: str, error: str | None) -> None:
+        self._loads[result] += 1
+        if error != self.last_error:
+            self.last_error = error
+            self._on_change(error)

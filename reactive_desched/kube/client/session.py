@@ -1,8 +1,4 @@
-"""The connection to the API server: limits for every call, a rate limit, fresh credentials.
-
-kubernetes_asyncio only finds the server and the credentials; requests go through an aiohttp
-session.
-"""
+"""The connection to the API server: limits for every call, a rate limit, fresh credentials."""
 
 import asyncio
 import os
@@ -24,6 +20,7 @@ from yarl import URL
 
 from reactive_desched._version import __version__
 from reactive_desched.errors import RateLimited, Unreachable
+from reactive_desched.kube.auth.client_config import ClientConfig
 from reactive_desched.kube.auth.credentials import Credentials
 from reactive_desched.kube.auth.kubeconfig import KubeConfigOptions, locate_config
 from reactive_desched.kube.client.clock import Clock, SystemClock
@@ -198,9 +195,10 @@ class Session:
         self._requests: Counter[tuple[str, ...]] = Counter()
 
     def collect(self) -> Iterator[Metric]:
-        """Yield how many requests ended in which way, and whether another cluster was met."""
+        """Yield how requests ended, whether another cluster was met, and how credentials are."""
         yield REQUESTS.by_labels(self._requests + self.cluster.requests)
         yield CLUSTER_FAULT.value(bool(self.cluster.fault))
+        yield from self.credentials.collect()
 
     @property
     def server(self) -> str:
@@ -240,6 +238,7 @@ class Session:
             method, path, params, body, content_type, accept, timeout, read_buffer_bytes
         )
         stream: aiohttp.StreamReader | None = None
+        access = self.credentials.config
         try:
             async with await self._send(call) as reply:
                 stream = reply.content
@@ -249,7 +248,7 @@ class Session:
         except CONNECTION_ERRORS as error:
             is_partial = stream is not None and stream.total_raw_bytes > 0
             raise self._unreachable(call.method, call.path, error, is_partial=is_partial) from error
-        self._look_at_status(answer)
+        self._look_at_status(access, answer)
         return answer
 
     def post_now(self, path: str, body: bytes) -> SentPost | None:
@@ -284,7 +283,7 @@ class Session:
     async def _exchange(
         self, path: str, exchange: Callable[[], Awaitable[ApiResponse]]
     ) -> ApiResponse:
-        code = "none"
+        code, access = "none", self.credentials.config
         try:
             response = await exchange()
             code = str(response.status)
@@ -292,7 +291,7 @@ class Session:
             raise self._unreachable("POST", path, error) from error
         finally:
             self._requests["POST", code] += 1
-        self._look_at_status(response)
+        self._look_at_status(access, response)
         return response
 
     def close(self) -> None:
@@ -312,13 +311,17 @@ class Session:
         limits = limits or self.limits
         await self.rate_limiter.wait(RequestPriority.WATCH)
         call = _Request("GET", path, params, None, _JSON, accept, _stream_timeout(limits))
+        access = self.credentials.config
         reply = await self._open(call, limits.open_s)
         try:
             if reply.status == HTTPStatus.OK and _is_json(reply):
+                self.credentials.accept()
                 readline = partial(reply.content.readline, max_line_length=limits.line_bytes)
                 yield WatchStream(reply.headers, readline, lambda: reply.content.total_raw_bytes)
             else:
-                yield await self._read_refusal(call, reply, limits.read_s)
+                refusal = await self._read_refusal(call, reply, limits.read_s)
+                self._look_at_status(access, refusal)
+                yield refusal
         finally:
             if reply.content.exception() is not None:
                 self.cluster.doubt()
@@ -357,9 +360,7 @@ class Session:
                 content = await reply.content.read(_MAX_ERROR_BODY_BYTES)
         except CONNECTION_ERRORS as error:
             raise self._unreachable(call.method, call.path, error) from error
-        answer = ApiResponse(reply.status, reply.headers, content)
-        self._look_at_status(answer)
-        return answer
+        return ApiResponse(reply.status, reply.headers, content)
 
     def _unreachable(
         self, method: str, path: str, error: Exception, *, is_partial: bool = False
@@ -373,14 +374,16 @@ class Session:
             is_late=is_response_timeout(error),
         )
 
-    def _look_at_status(self, response: ApiResponse) -> None:
+    def _look_at_status(self, access: ClientConfig, response: ApiResponse) -> None:
         """Have rejected credentials reloaded; the caller repeats the request.
 
         Where a proxy answered for the server, each connection has to say where it leads now.
         """
         if response.status == HTTPStatus.UNAUTHORIZED:
-            self.credentials.invalidate()
-        elif response.status in _OF_A_PROXY and not response.error.reason:
+            self.credentials.invalidate(access)
+            return
+        self.credentials.accept()
+        if response.status in _OF_A_PROXY and not response.error.reason:
             self.cluster.doubt()
 
     async def _send(self, call: "_Request") -> aiohttp.ClientResponse:
@@ -424,17 +427,22 @@ async def open_session(
     clock: Clock | None = None,
     environ: Mapping[str, str] = os.environ,
     cluster: ClusterGuard | None = None,
+    on_credentials: Callable[[str | None], None] = lambda _: None,
 ) -> AsyncIterator[Session]:
     """Find the cluster, read the credentials and keep a connection pool for the block.
 
     With `cluster` each connection is asked to which cluster it leads, one of them every five
-    seconds. Raises ConfigError when no configuration is found. Without a request it opens none.
+    seconds. `on_credentials` is called with what is wrong when the credentials cannot be renewed,
+    and with None at its end. Raises ConfigError when no configuration is found. Without a request
+    it opens none.
     """
     clock = clock or SystemClock()
     guard = cluster or ClusterGuard(asks=False)
-    credentials = Credentials(locate_config(config, environ), clock, environ)
+    credentials = Credentials(locate_config(config, environ), clock, environ, on_credentials)
     await credentials.load()
-    guard.attach(lambda: credentials.config.server, credentials.invalidate)
+    guard.attach(
+        lambda: credentials.config.server, lambda: credentials.invalidate(credentials.config)
+    )
     async with _pool(guard) as http, _background_task(credentials.refresh_forever()):
         session = Session(
             http,

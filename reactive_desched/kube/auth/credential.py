@@ -1,0 +1,43 @@
+"""What a request shows to the API server, and the sources that have it."""
+
+from typing import Final, Protocol
+
+from msgspec import Struct
+
+__all__ = ["LOAD_LIMIT_S", "LOG_IN_LIMIT_S", "Credential", "CredentialSource"]
+
+LOAD_LIMIT_S: Final = 60.0
+"""So long a plugin or an identity provider may take."""
+
+LOG_IN_LIMIT_S: Final = 600.0
+"""So long a person may take who logs in through a plugin, at a terminal."""
+
+
+class Credential(Struct, frozen=True):
+    """The value of the header Authorization, and a client certificate with its key, as PEM.
+
+    `renew_at_s` says when the next one is to be had, in seconds since the epoch: before this one
+    ends, or None where only a changed file or a 401 makes another.
+    """
+
+    authorization: str = ""
+    certificate: bytes = b""
+    key: bytes = b""
+    renew_at_s: float | None = None
+
+
+class CredentialSource(Protocol):
+    """The credentials of a user; blocks on files."""
+
+    wait_hint: str
+    """What a load may wait for, behind `no answer in 60 s`."""
+
+    limit_s: float
+    """How long a load may take."""
+
+    async def load(self, now_s: float, *, is_rejected: bool) -> Credential:
+        """Return the credential of this moment; raises ValueError or OSError, without secrets.
+
+        `is_rejected` says that the API server did not accept the last one.
+        """
+        ...
