@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Final, Literal
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
 
 from reactive_desched.api.args import (
     INT32_MAX,
@@ -34,19 +34,23 @@ MAX_QPS: Final = 1_000.0
 _SHARE: Final = re.compile(r"(0|[1-9][0-9]*)%")
 
 
-def _check_limit(written: int | str) -> int | str:
-    """Refuse what is neither a whole number nor a share of the replicas such as 25%."""
-    if isinstance(written, int) or _SHARE.fullmatch(written):
+def _read_limit(written: object) -> int | str:
+    """Read a whole number, or a share of the replicas such as 25%; anything else is one error."""
+    if type(written) is int or (isinstance(written, str) and _SHARE.fullmatch(written)):
         return written
-    message = f"{quote(written)} is neither a number of pods nor a percentage"
+    message = "must be a number of pods or a percentage"
+    if isinstance(written, str):
+        message = f"{quote(written)} is neither a number of pods nor a percentage"
     raise FieldErrors([FieldError(message, "write for example 1 or 25%", rule=Rule.NOT_A_LIMIT)])
 
 
 JobLimit = Annotated[int, Field(ge=0, le=MAX_LIMIT)]
 WorkloadLimit = Annotated[
     int | str,
-    Field(json_schema_extra={"pattern": "^(0|[1-9][0-9]*)%$"}),
-    AfterValidator(_check_limit),
+    PlainValidator(_read_limit),
+    WithJsonSchema(
+        {"anyOf": [{"type": "integer"}, {"type": "string"}], "pattern": "^(0|[1-9][0-9]*)%$"}
+    ),
 ]
 
 
