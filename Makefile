@@ -11,6 +11,13 @@ PYTHONS ?= 3.12 3.13
 BENCH ?= full
 SEEDS ?= 200
 FIRST ?= 0
+PYTHONS_TARGET ?= test
+IMAGE_PYTHON := $(shell sed -n 's/^ARG BASE=python:\([0-9.]*\).*/\1/p' Dockerfile)
+CONNECTIONS := $(addprefix tests/,primitives/test_client_tls.py primitives/test_lean_imports.py primitives/test_proxies.py \
+  kube/test_session.py kube/test_client_config.py kube/test_credential_renewal.py kube/test_exec_plugin.py kube/test_oidc.py \
+  kube/test_proxied_requests.py kube/test_warm_connections.py sinks/test_kafka_connection.py sinks/test_webhook_sink.py \
+  sinks/test_webhook_sink_proxy.py sinks/test_webhook_sink_trust.py usage/test_prometheus.py usage/test_prometheus_proxy.py \
+  web/test_access.py cli/test_status.py)
 QUICK := $(addprefix tests/,api controller eviction fit gate model plugins primitives state sweep telemetry)
 unexport PYTHONDONTWRITEBYTECODE  # else each process compiles each module: half of a start, half of a collection
 
@@ -89,6 +96,12 @@ generated: $(STAMP) ## write the pages, schemas, manifests and messages that com
 bench: $(STAMP) ## measure against the goals (BENCH=small: three minutes instead of fifteen)
 	$(BIN)/python -m bench --size $(BENCH)
 
+test-connections: $(STAMP) ## the tests of TLS, proxies and credentials alone
+	$(BIN)/pytest -q -n 4 $(CONNECTIONS)
+
+test-image: ## `make test-connections` on the Python of the image (Dockerfile): what differs between Pythons is there
+	$(MAKE) --silent test-pythons PYTHONS=$(IMAGE_PYTHON) PYTHONS_TARGET=test-connections
+
 test-pythons: | $(BIN)/uv ## `make test` on the other Pythons of PYTHONS="3.12 3.13", where this machine has or uv can fetch them
 	@unset VIRTUAL_ENV; export PATH="$$PATH:$$(printf '%s:' $(HOME)/.pyenv/versions/*/bin)"; tested=; missing=; failed=; \
 	for version in $(PYTHONS); do \
@@ -96,7 +109,7 @@ test-pythons: | $(BIN)/uv ## `make test` on the other Pythons of PYTHONS="3.12 3
 	  python=$$($$find 2> /dev/null) || { $(BIN)/uv python install --no-bin $$version && python=$$($$find); } \
 	    || { missing+=" $$version"; continue; }; \
 	  echo "Python $$version: $$python"; \
-	  $(MAKE) --silent VENV=$(VENV)/python$$version PYTHON=$$python test && tested+=" $$version" || failed+=" $$version"; \
+	  $(MAKE) --silent VENV=$(VENV)/python$$version PYTHON=$$python $(PYTHONS_TARGET) && tested+=" $$version" || failed+=" $$version"; \
 	done; \
 	echo "passed:$${tested:- none}; failed:$${failed:- none}; NOT TESTED, no such Python here:$${missing:- none}"; \
 	[ -z "$$failed" ]
@@ -138,4 +151,4 @@ clean: ## remove what the targets made, except the cache of real parts
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build
 
 .PHONY: help install demo format lint check generated docs test test-deep simulate real-tools test-real picture bench \
-  test-pythons test-release dist version changelog release lock clean
+  test-connections test-image test-pythons test-release dist version changelog release lock clean
