@@ -16,6 +16,7 @@ from reactive_desched.controller.readiness import (
     SYNC_PREFIX,
     PauseStatus,
 )
+from reactive_desched.controller.readiness import CLUSTER as ANOTHER_CLUSTER
 from reactive_desched.model.brakes import CLUSTER, BrakeState
 from reactive_desched.model.brakes import MANUAL as MANUAL_BRAKE
 from reactive_desched.primitives.ages import format_age
@@ -131,7 +132,7 @@ def collect_state(state: PublicState) -> Iterator[Metric]:
 def _state_of_pause(
     name: str, held: Collection[str], *, is_standby: bool, is_first_sync: bool
 ) -> ControllerState:
-    if name == LEADER and is_standby:
+    if name == LEADER and is_standby and ANOTHER_CLUSTER not in held:
         return ControllerState.STANDBY
     if name == JOURNAL and STARTUP in held:  # it is opened at the start
         return ControllerState.STARTING

@@ -7,6 +7,7 @@ import pytest
 import trio.testing
 
 from reactive_desched.controller.public_state import ControllerState, PublicState
+from reactive_desched.controller.readiness import CLUSTER as ANOTHER_CLUSTER
 from reactive_desched.controller.readiness import JOURNAL, LEADER, STARTUP, STOPPING, sync_pause
 from reactive_desched.model.brakes import CLUSTER, PENDING, STORM, ZONE, BrakeState
 from reactive_desched.policy.limits import EvictionRateLimits
@@ -195,3 +196,12 @@ async def test_a_standby_says_that_another_replica_acts() -> None:
         flow.controller.pauses.leadership.stand_by("controller-1 holds the Lease")
         assert state(flow).name is ControllerState.STANDBY
         assert state(flow).severity == "warn"
+
+
+async def test_a_standby_whose_address_led_to_another_cluster_has_a_fault() -> None:
+    async with braked().running() as flow:
+        flow.sync_and_resume(*NODES)
+        flow.controller.pauses.leadership.stand_by("controller-1 holds the Lease")
+        flow.controller.readiness.pause(ANOTHER_CLUSTER, "it led to another cluster")
+        assert state(flow).name is ControllerState.FAULT
+        assert "it led to another cluster" in state(flow).summary
