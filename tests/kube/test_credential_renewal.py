@@ -189,6 +189,20 @@ async def test_a_token_that_ends_within_the_minute_is_renewed_before(
         assert running.token == "renewed"
 
 
+async def test_a_plugin_that_fails_at_the_end_of_its_token_runs_less_and_less_often(
+    tmp_path: Path, clock: ManualClock
+) -> None:
+    end = datetime.fromtimestamp(clock.wall() + 40, UTC).isoformat()
+    plugin = Plugin(tmp_path, end)
+    waits: list[float] = []
+    async with Running(kubeconfig(tmp_path, plugin.user), clock).renewing() as running:
+        plugin.answer({})
+        for _ in range(6):
+            waits += clock.pending_waits_s
+            await running.wait_s(clock.pending_waits_s[0])
+    assert waits == [20.0, 10.0, 20.0, 40.0, 60.0, 60.0]
+
+
 async def test_a_certificate_of_a_plugin_is_renewed_with_a_tls_context_of_its_own(
     tmp_path: Path, clock: ManualClock
 ) -> None:

@@ -27,7 +27,7 @@ _FORGET_REJECTIONS_S = 900.0
 
 LOADS = counter(
     "credential_loads",
-    "How often the credentials for the API server were loaded, by result: ok or failed.",
+    "How often the credentials for the API server were loaded again, by result: ok or failed.",
     "result",
 )
 FAILING = gauge(
@@ -64,7 +64,7 @@ class Credentials:
         self._on_change = on_change
         self._loaded_at = float("-inf")
         self._invalidated = False
-        self._rejections = 0
+        self._rejections = self._failures = 0
         self._rejected_at = self._forced_at = float("-inf")
         self._is_accepted = True
         self._refresh_wanted = Wakeup()
@@ -141,7 +141,8 @@ class Credentials:
     async def _wait_for_refresh(self) -> None:
         wait_s = _RELOAD_EVERY_S
         if (renew_at_s := self.config.renew_at_s) is not None:
-            until_s = max(renew_at_s - self._clock.wall(), _MIN_RELOAD_INTERVAL_S)
+            least_s = _MIN_RELOAD_INTERVAL_S * 2 ** min(self._failures, 4)
+            until_s = max(renew_at_s - self._clock.wall(), least_s)
             wait_s = min(wait_s, until_s)
 
         async def until_due() -> None:
@@ -181,6 +182,7 @@ class Credentials:
 
     def _end_load(self, result: str, error: str | None) -> None:
         self._loads[result] += 1
+        self._failures = 0 if result == "ok" else self._failures + 1
         if error != self.last_error:
             self.last_error = error
             self._on_change(error)
