@@ -211,6 +211,10 @@ def test_the_controller_comes_nearer_to_the_target_than_repeated_sweeps(races: l
     assert sum(each.evictions for each in ours) <= sum(each.evictions for each in theirs)
 
 
+def test_sweeps_are_better_and_no_worse_only_where_they_overfill_a_node(races: list[Race]) -> None:
+    assert [str(race) for race in races if race.is_dominated and not race.is_overfilled] == []
+
+
 def test_in_no_cluster_is_it_further_from_the_target_by_more_than_a_pod(races: list[Race]) -> None:
     far = [race for race in races if race.by_controller.excess > race.by_sweeps.excess + A_POD]
 
