@@ -44,8 +44,8 @@ class View(Protocol):
         """Return the eligible nodes."""
         ...
 
-    def node_names(self) -> list[str]:
-        """Return a snapshot of the names of the eligible nodes."""
+    def node_names(self) -> Iterator[str]:
+        """Yield the names of the eligible nodes; whether a node is one is asked at its turn."""
         ...
 
     def pods_of(self, subject: NodeOrPod) -> tuple[Node, Iterable[Pod]] | None:

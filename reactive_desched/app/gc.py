@@ -16,18 +16,26 @@ which is for loading.
 
 SWEEP_INTERVAL_S, SWEEP_BATCH_SIZE = 1.0, 2_000
 
+FIRST_PASS_S = 60.0
+"""So long nothing is collected for the first evaluation of everything, which takes a few seconds
+at 500,000 pods; garbage in cycles is rare."""
+
 
 async def freeze_gc_after_sync(controller: Controller, interned: InternTables) -> None:
     """Freeze what the initial sync allocated; then drop unused interned parts, until cancelled.
 
     None of the cluster state is garbage and all of it lives long: a collection during the initial
-    sync would hold the event loop for tens of milliseconds, again and again.
+    sync would hold the event loop for tens of milliseconds, again and again. So would one later,
+    over what indexes build when everything is evaluated for the first time: that is frozen, too.
     """
     gc.disable()
     try:
         await controller.readiness.synced.wait()
         if not controller.pauses.leadership.is_standby:  # which may evaluate nothing for months
             await controller.initial_sync_done.wait()
+            with anyio.move_on_after(FIRST_PASS_S):  # a pause may hold it for long
+                while controller.evaluator.is_resyncing:  # noqa: ASYNC110 -- nothing else asks
+                    await anyio.sleep(SWEEP_INTERVAL_S)
     finally:
         gc.freeze()
         gc.set_threshold(*_THRESHOLDS)

@@ -20,7 +20,6 @@ from reactive_desched.model.objects import Node, Pod, PodAffinityTerm, PodKey
 from reactive_desched.model.pod_importance import pod_importance
 from reactive_desched.model.subjects import NodeSubject, PodSubject
 from reactive_desched.primitives.counts import format_count
-from reactive_desched.primitives.in_order import in_order
 from reactive_desched.state.indexes.pod_affinity import (
     AntiAffinityResolved,
     ForbiddenPodsChanged,
@@ -168,9 +167,8 @@ def _forbidden_pods(pod: Pod, node: Node, view: View) -> Iterator[_Conflict]:
 
 def _all_subjects(view: View) -> Iterator[PodSubject]:
     """Name all pods with terms, node by node; each node's once it is its turn."""
-    for node in in_order(view.index(PodAffinity).nodes_with_terms()):
-        node_and_pods = view.pods_of(NodeSubject(node))
-        if node_and_pods is not None:
+    for node in view.index(PodAffinity).nodes_with_terms():
+        if (node_and_pods := view.pods_of(NodeSubject(node))) is not None:
             with_terms = [pod for pod in node_and_pods[1] if pod.spec.anti_affinity]
             yield from _by_importance(with_terms, view)
 

@@ -136,17 +136,13 @@ class NodeStore:
         """Return a snapshot of the names of all Nodes."""
         return [node.name for node in self]
 
+    def names(self) -> list[str]:
+        """Return a snapshot of every node name of which something is known."""
+        return list(self._records)
+
     def info(self, name: str) -> NodeRecord | None:
         """Return what is known of a node name, for reading."""
         return self._records.get(name)
-
-    def eligible_names(self) -> list[str]:
-        """Return a snapshot of the names of the eligible nodes."""
-        return [
-            name
-            for name, record in self._records.items()
-            if record.eligible and record.node is not None
-        ]
 
     def infos(self) -> Iterable[NodeRecord]:
         """Return what is known of every node name, for reading."""

@@ -1,6 +1,6 @@
 """The cluster as plugins, filters, node fit and records read it."""
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Final
 
 from reactive_desched.api.index import NodeInfo, Objects, ObjectT
@@ -37,9 +37,12 @@ class ClusterView:
         """Return the eligible nodes."""
         return (i.node for i in self._nodes.infos() if i.eligible and i.node is not None)
 
-    def node_names(self) -> list[str]:
-        """Return a snapshot of the names of the eligible nodes."""
-        return self._nodes.eligible_names()
+    def node_names(self) -> Iterator[str]:
+        """Yield the names of the eligible nodes; whether a node is one is asked at its turn."""
+        for name in self._nodes.names():
+            info = self._nodes.info(name)
+            if info is not None and info.eligible and info.node is not None:
+                yield name
 
     def pods_of(self, subject: NodeOrPod) -> tuple[Node, Collection[Pod]] | None:
         """Return a subject's node and active pods, or None when the node is not eligible."""

@@ -5,8 +5,9 @@ import anyio
 import pytest
 import trio.testing
 
-from reactive_desched.app.gc import SWEEP_BATCH_SIZE, SWEEP_INTERVAL_S
+from reactive_desched.app.gc import FIRST_PASS_S, SWEEP_BATCH_SIZE, SWEEP_INTERVAL_S
 from reactive_desched.app.gc import freeze_gc_after_sync as keep_house_on
+from reactive_desched.controller.evaluator import Evaluator
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
 from reactive_desched.testing.builders import node, pod
 from tests.support.flow import FakeEdgesController
@@ -58,6 +59,40 @@ async def test_the_first_picture_is_kept_from_the_collector() -> None:
         await anyio.sleep(0.1)
         assert gc.isenabled()
         assert gc.get_freeze_count() > frozen
+        group.cancel_scope.cancel()
+
+
+async def test_what_the_first_evaluation_of_everything_builds_is_kept_from_it_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    flow = whole_flow()
+    async with flow.running(), anyio.create_task_group() as group:
+        group.start_soon(keep_house, flow, Shared())
+        monkeypatch.setattr(Evaluator, "is_resyncing", True)
+        flow.sync_and_resume(node("n1"))
+        await anyio.sleep(SWEEP_INTERVAL_S * 2.5)
+        assert not gc.isenabled()
+        frozen = gc.get_freeze_count()
+
+        monkeypatch.setattr(Evaluator, "is_resyncing", False)
+        await anyio.sleep(SWEEP_INTERVAL_S)
+        assert gc.isenabled()
+        assert gc.get_freeze_count() > frozen
+        group.cancel_scope.cancel()
+
+
+async def test_an_evaluation_that_is_held_up_keeps_the_collector_off_for_a_minute(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    flow = whole_flow()
+    monkeypatch.setattr(Evaluator, "is_resyncing", True)
+    async with flow.running(), anyio.create_task_group() as group:
+        group.start_soon(keep_house, flow, Shared())
+        flow.sync_and_resume(node("n1"))
+        await anyio.sleep(FIRST_PASS_S - 1)
+        assert not gc.isenabled()
+        await anyio.sleep(2)
+        assert gc.isenabled()
         group.cancel_scope.cancel()
 
 

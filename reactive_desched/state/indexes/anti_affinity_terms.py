@@ -5,6 +5,7 @@ appears must find the pods whose terms match it. Pods of one template in one nam
 terms.
 """
 
+from bisect import bisect_left, insort
 from collections.abc import Collection, Container, Iterable, Iterator
 
 from reactive_desched.api.index import Cluster, NodeInfo
@@ -89,6 +90,7 @@ class AntiAffinityTerms:
         self._queries = queries
         self._by_query: dict[SelectorQuery, list[AntiAffinityTerm]] = {}
         self._declaring: dict[str, dict[PodKey, None]] = {}
+        self._declaring_nodes: list[str] = []  # in order: sorting 15,000 names takes 13 ms
         self._term_sets: dict[str, dict[TermSetKey, _TermSet]] = {}
         self.topology_keys = TopologyKeyRefs()
 
@@ -100,7 +102,10 @@ class AntiAffinityTerms:
         if term_set is None:
             term_set = self._add_term_set(pod)
         term_set.pod_count += 1
-        self._declaring.setdefault(pod.node, {})[pod.uid] = None
+        if (of_node := self._declaring.get(pod.node)) is None:
+            of_node = self._declaring[pod.node] = {}
+            insort(self._declaring_nodes, pod.node)
+        of_node[pod.uid] = None
         for term in term_set.indexed_terms:
             term.owners.add_pod(pod.uid, node)
 
@@ -114,6 +119,7 @@ class AntiAffinityTerms:
         del of_node[pod.uid]
         if not of_node:
             del self._declaring[pod.node]
+            del self._declaring_nodes[bisect_left(self._declaring_nodes, pod.node)]
         term_set.pod_count -= 1
         if not term_set.pod_count:
             self._remove_term_set(pod.namespace, term_set)
@@ -244,9 +250,8 @@ class AntiAffinityTerms:
         return self._by_query.get(query, ())
 
     def nodes_with_terms(self) -> list[str]:
-        """Name the eligible nodes that have a pod with terms."""
-        infos = map(self._cluster.node_info, self._declaring)
-        return [info.name for info in infos if info is not None and info.eligible]
+        """Name the nodes that have a pod with terms, eligible or not, in order: a snapshot."""
+        return self._declaring_nodes.copy()
 
     # --- inside ---
 

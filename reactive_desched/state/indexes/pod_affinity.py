@@ -114,7 +114,10 @@ class PodAffinity(Index):
         return filter(None, map(self._pods.get, found))
 
     def nodes_with_terms(self) -> list[str]:
-        """Name the eligible nodes that have an active pod with required anti-affinity."""
+        """Name the nodes that have an active pod with required anti-affinity, in order.
+
+        It is a snapshot; nodes that are not eligible are among them.
+        """
         return self._terms.nodes_with_terms()
 
     def terms_matching(self, pod: Pod) -> list[AntiAffinityTerm]:
@@ -215,7 +218,7 @@ class PodAffinity(Index):
                 i.name: {p.uid for p in self.violated_by(NodeSubject(i.name))}
                 for i in self._cluster.node_infos()
             },
-            "nodes": set(self.nodes_with_terms()),
+            "nodes": self.nodes_with_terms(),
             "terms": {
                 pod.uid: {
                     (term.topology_key, value, uid)
