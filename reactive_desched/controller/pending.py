@@ -16,6 +16,7 @@ from reactive_desched.model.wakes import WakeOn, awaited
 from reactive_desched.primitives.deadline_heap import earliest
 from reactive_desched.primitives.hints import quote
 from reactive_desched.primitives.moments import utc_time
+from reactive_desched.primitives.sliced_sort import sort_in_slices
 
 MAX_LISTED: Final = 500
 """Findings listed in one answer, those that wait longest first; the others are only counted."""
@@ -215,7 +216,7 @@ def list_pending(
             counted.add(finding)
         if number % PODS_PER_SLICE == 0:
             yield None
-    matching.sort(key=lambda finding: finding.since)
+    matching = yield from sort_in_slices(matching, key=lambda finding: finding.since)
     rows: list[PendingRow | Any] = []  # Any: a Raw, which is what its bytes say
     for number, finding in enumerate(matching[: query.limit]):
         row = _row(finding, moment)

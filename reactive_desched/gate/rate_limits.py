@@ -27,6 +27,7 @@ from reactive_desched.model.findings import Finding
 from reactive_desched.model.history import PastEviction
 from reactive_desched.model.objects import PodKey
 from reactive_desched.policy.limits import EvictionRateLimits
+from reactive_desched.primitives.sliced_sort import sort_in_slices
 from reactive_desched.primitives.token_bucket import MAX_WAIT_S, TokenBucket, TokenRate
 from reactive_desched.state.indexes.owners import OwnerIndex
 from reactive_desched.state.view import ClusterView
@@ -428,7 +429,7 @@ class EvictionRateLimiter:
             pods.append(WaitingPod(finding.pod.uid, at, buckets))
             if number % FINDINGS_PER_SLICE == 0:
                 yield None
-        pods.sort(key=lambda each: self._waiting.ticket(each.pod))
+        pods = yield from sort_in_slices(pods, key=lambda each: self._waiting.ticket(each.pod))
         schedule = TurnSchedule(self._warm_up_pace(now), now)
         for number, each in enumerate(pods):
             self._add_buckets(schedule, each.buckets, now)

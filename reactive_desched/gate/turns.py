@@ -16,6 +16,7 @@ from msgspec import Struct
 from reactive_desched.gate.ordinals import format_ordinal
 from reactive_desched.model.objects import PodKey
 from reactive_desched.primitives.ages import format_age
+from reactive_desched.primitives.sliced_sort import sort_in_slices
 from reactive_desched.primitives.token_bucket import TokenRate
 
 PODS_PER_SLICE: Final = 16
@@ -240,7 +241,7 @@ def schedule_turns(
                 members[bucket] = members.get(bucket, 0) + 1
         if number % PODS_PER_SLICE == 0:
             yield None
-    found.sort()
+    found = yield from sort_in_slices(found, key=lambda each: each[:2])
     gone = dict.fromkeys(members, 0)
     turns: dict[PodKey, Turn] = {}
     for number, (at, _, each, last) in enumerate(found):

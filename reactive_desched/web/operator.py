@@ -54,7 +54,7 @@ class Operator(msgspec.Struct, frozen=True):
     @property
     def index(self) -> str:
         """One line for each page, for `/`."""
-        return "".join(f"{f'/debug/{page.name}':<16}{page.summary}\n" for page in self.pages)
+        return "".join(f"{f'/debug/{page.name}':<20}{page.summary}\n" for page in self.pages)
 
     def add_routes(self, router: Router) -> None:
         """Serve the pages to GET and the orders to POST."""

@@ -1,9 +1,11 @@
 from typing import Any
 
 import pytest
+from msgspec.json import decode, encode
 
 from reactive_desched.controller.pending import (
     MAX_LISTED,
+    PODS_PER_SLICE,
     ClockPair,
     PendingContext,
     PendingFinding,
@@ -13,6 +15,7 @@ from reactive_desched.controller.pending import (
 )
 from reactive_desched.controller.slices import at_once
 from reactive_desched.errors import ConfigError
+from reactive_desched.gate.filters import DAEMON_SET_POD
 from reactive_desched.model.changes import NodeTaintsChanged
 from reactive_desched.model.decisions import Defer
 from reactive_desched.model.findings import Finding
@@ -108,3 +111,48 @@ def test_filters_narrow_the_list(make_bench: Any, query: dict[str, str]) -> None
 def test_an_unknown_filter_is_an_error_that_names_the_others() -> None:
     with pytest.raises(ConfigError, match=r"pdo.*namespace, pod, plugin, gate, reason"):
         PendingQuery.parse({"pdo": "x"})
+
+
+@pytest.mark.parametrize("every", ["", "true"])
+def test_ten_thousand_findings_are_listed_in_slices(every: str) -> None:
+    many = [finding(f"p{number}", -number) for number in range(10_000)]
+
+    steps = list(list_pending(many, PendingQuery(all=every), PendingContext(), ClockPair(0, 0)))
+
+    assert len(steps) > 10_000 / PODS_PER_SLICE
+    listed = steps[-1]
+    assert listed is not None
+    assert len(listed.findings) == (10_000 if every else MAX_LISTED)
+    assert [(each.findings, each.example) for each in listed.reasons] == [(10_000, "default/p9999")]
+    assert len(decode(encode(listed))["findings"]) == len(listed.findings)
+
+
+def test_what_keeps_a_pod_for_good_comes_last_and_does_not_wait(make_bench: Any) -> None:
+    bench = make_bench().start("a", "b", "c")
+    bench.gate.defer("a", 30)
+    bench.see(NodeTaintsChanged("n1"), now=10)
+    found = [each for each in bench.evaluator.pending() if each.decision.finding.pod.name == "a"]
+    kept = [
+        PendingFinding(
+            "default",
+            DAEMON_SET_POD.refuse(Finding(pod(name, on="n1"), "Wrong", "why"), "of a DaemonSet"),
+            (),
+            since=0.0,
+            until=None,
+            trigger=Trigger(),
+        )
+        for name in ("d", "e", "f")
+    ]
+
+    listed = at_once(
+        list_pending([*kept, *found], PendingQuery(), PendingContext(), ClockPair(0, 0))
+    )
+
+    assert (listed.total, listed.kept) == (4, 3)
+    assert [each.findings for each in listed.reasons] == [1, 3]
+    assert [each.keeps for each in listed.reasons] == [False, True]
+
+
+def test_a_query_for_all_is_true_or_false() -> None:
+    with pytest.raises(ConfigError, match="write true"):
+        PendingQuery.parse({"all": "yes"})

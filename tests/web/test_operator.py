@@ -60,7 +60,7 @@ async def test_a_debug_page_answers_as_json_and_is_in_the_index(
     async with client.get("/debug/page?bad=1") as answer:
         assert (answer.status, await answer.text()) == (400, "bad is not a filter\n")
     async with client.get("/") as index:
-        assert "/debug/page     what there is\n" in await index.text()
+        assert "/debug/page         what there is\n" in await index.text()
 
 
 async def test_an_order_is_carried_out_and_answered(
