@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from reactive_desched.model.findings import Finding, RequeueAfter, YieldPoint
 from reactive_desched.model.objects import Pod
-from reactive_desched.primitives.bounded_text import MAX_TEXT_CHARS, bounded_name, truncate
+from reactive_desched.primitives.bounded_text import MAX_TEXT_CHARS, bounded_name, escaped, truncate
 
 MAX_DETAILS: Final = 64
 """So many figures a finding may have; further ones are left out."""
@@ -109,11 +109,11 @@ def checked_finding(finding: object) -> Finding:
     for name, value in details.items():
         if not isinstance(value, (int, str)):
             raise TypeError(f"{name} of a finding is {type(value).__name__}: no number, no text")
-    if len(message) <= MAX_TEXT_CHARS and len(details) <= MAX_DETAILS:
+    if len(message) <= MAX_TEXT_CHARS and message.isprintable() and len(details) <= MAX_DETAILS:
         return finding
     kept = list(details.items())[:MAX_DETAILS]
     return replace(
         finding,
-        message=truncate(message),
+        message=escaped(truncate(message)),
         details={bounded_name(name): value for name, value in kept},
     )

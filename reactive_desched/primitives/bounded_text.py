@@ -19,15 +19,26 @@ def truncate(text: str, limit: int = MAX_TEXT_CHARS) -> str:
     return f"{text[:limit]}… ({len(text) - limit} more characters)"
 
 
-def bounded_name(text: str) -> str:
-    """Return the name, cut if it is too long; two names that differ are still two.
+def escaped(text: str) -> str:
+    """Return the text on one line, and nothing in it that a terminal takes for a command."""
+    if text.isprintable():
+        return text
+    return "".join(
+        each if each.isprintable() else each.encode("unicode_escape").decode() for each in text
+    )
 
-    A name that was cut is not cut again.
+
+def bounded_name(text: str) -> str:
+    """Return the name, escaped, and cut if it is too long; names cut differ where they did before.
+
+    What it returns it returns again.
     """
     if len(text) <= MAX_NAME_CHARS:
-        return text
+        shown = escaped(text)
+        if len(shown) <= MAX_NAME_CHARS:
+            return shown
     from hashlib import sha256  # a short command needs none
 
     digest = sha256(text.encode(errors="surrogatepass")).hexdigest()[:_DIGEST_CHARS]
-    kept = text[: MAX_NAME_CHARS - _MARK_CHARS]
+    kept = escaped(text[:MAX_NAME_CHARS])[: MAX_NAME_CHARS - _MARK_CHARS]
     return f"{kept}… ({len(text)} characters, sha256 {digest})"

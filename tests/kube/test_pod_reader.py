@@ -105,3 +105,24 @@ def test_a_pod_in_a_resize_holds_what_the_kube_scheduler_counts(
 
     assert record.held.get("cpu") == 1000 + more
     assert record.spec.requests == {"cpu": 1000}
+
+
+def test_no_name_that_is_kept_of_a_pod_holds_a_command_for_a_terminal() -> None:
+    hostile = "red\x1b[31m\x9b2J\u202e\n"
+    owner = {"kind": hostile, "name": hostile, "uid": hostile, "apiVersion": hostile}
+    pod = {
+        "metadata": {"name": "web", "uid": "u1", "ownerReferences": [owner]},
+        "spec": {
+            "schedulerName": hostile,
+            "containers": [{"name": "c", "image": hostile}],
+            "volumes": [{"persistentVolumeClaim": {"claimName": hostile}}],
+        },
+        "status": {"reason": hostile, "conditions": [{"type": hostile, "status": "True"}]},
+    }
+
+    record = make_codecs(InternTables()).pods.decode_object(json.dumps(pod).encode())
+
+    kept = (*record.pvc_names, *record.spec.images, record.spec.scheduler_name)
+    named = (record.owners[0].kind, record.owners[0].name, record.owners[0].uid)
+    said = (record.status.reason, record.status.conditions[0].type)
+    assert {*kept, *named, *said} == {"red\\x1b[31m\\x9b2J\\u202e\\n"}

@@ -26,3 +26,13 @@ def test_long_names_are_cut_and_are_the_same_only_where_all_of_them_is() -> None
 
 def test_a_long_name_that_is_no_unicode_is_cut_too() -> None:
     assert len(bounded_name("\ud800" * 1000)) <= MAX_NAME_CHARS
+
+
+def test_what_a_terminal_takes_for_a_command_is_escaped() -> None:
+    hostile = "red\x1b[31m\x9b2J\u202e\n\ud800"
+
+    assert bounded_name(hostile) == "red\\x1b[31m\\x9b2J\\u202e\\n\\ud800"
+    assert bounded_name("\x1b" * 300_000).isprintable()
+    assert len(bounded_name("\x1b" * 512)) <= MAX_NAME_CHARS
+    assert bounded_name("\x1b" * 511) != bounded_name("\x1b" * 512)
+    assert bounded_name("ключ-1") == "ключ-1"

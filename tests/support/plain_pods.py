@@ -31,6 +31,7 @@ from reactive_desched.model.qos import ResourceRequirements, compute_qos_class
 from reactive_desched.model.quantities import parse_quantity
 from reactive_desched.model.resources import ContainerRequests, pod_requests
 from reactive_desched.model.taints import Toleration
+from reactive_desched.primitives.bounded_text import bounded_name
 
 Obj = dict[str, Any]  # any JSON object
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -46,11 +47,11 @@ def reference_pod(pod: Obj) -> Pod:
     volumes = spec.get("volumes", [])
     version = metadata.get("resourceVersion", "")
     return Pod(
-        namespace=metadata.get("namespace", ""),
+        namespace=bounded_name(metadata.get("namespace", "")),
         name=metadata["name"],
         uid=metadata["uid"],
         resource_version=int(version) if version.isdecimal() else 0,
-        node=spec.get("nodeName", ""),
+        node=bounded_name(spec.get("nodeName", "")),
         labels=metadata.get("labels", {}),
         annotations=Annotations(
             annotations.get("descheduler.alpha.kubernetes.io/evict"),
@@ -60,16 +61,18 @@ def reference_pod(pod: Obj) -> Pod:
         ),
         owners=tuple(
             OwnerReference(
-                *(o["kind"], o["name"], o["uid"]),
+                *map(bounded_name, (o["kind"], o["name"], o["uid"])),
                 controller=o.get("controller", False),
-                api_version=o.get("apiVersion", ""),
+                api_version=bounded_name(o.get("apiVersion", "")),
             )
             for o in metadata.get("ownerReferences", [])
         ),
         spec=_spec(spec),
         status=_status(status),
         pvc_names=tuple(
-            v["persistentVolumeClaim"]["claimName"] for v in volumes if "persistentVolumeClaim" in v
+            bounded_name(v["persistentVolumeClaim"]["claimName"])
+            for v in volumes
+            if "persistentVolumeClaim" in v
         ),
         created_s=_seconds(metadata.get("creationTimestamp")) or 0,
         start_delay_s=_since_creation_s(metadata, status.get("startTime")),
@@ -198,7 +201,9 @@ def _spec(spec: Obj) -> PodSpec:
         priority=spec.get("priority"),
         has_local_storage=any("emptyDir" in v or "hostPath" in v for v in spec.get("volumes", [])),
         has_resource_claims=bool(spec.get("resourceClaims")),
-        images=tuple(sorted(c.get("image") or "" for c in spec.get("containers", []))),
+        images=tuple(
+            sorted(bounded_name(c.get("image") or "") for c in spec.get("containers", []))
+        ),
     )
 
 
@@ -300,11 +305,9 @@ def _term(term: Obj) -> NodeSelectorTerm:
 
 def _status(status: Obj) -> PodStatus:
     return PodStatus(
-        status.get("phase", ""),
-        status.get("reason", ""),
-        status.get("qosClass", ""),
+        *(bounded_name(status.get(each, "")) for each in ("phase", "reason", "qosClass")),
         tuple(
-            PodCondition(c["type"], c["status"], c.get("reason", ""))
+            PodCondition(*map(bounded_name, (c["type"], c["status"], c.get("reason", ""))))
             for c in status.get("conditions", [])
         ),
         tuple(map(_container, status.get("containerStatuses", []))),
@@ -316,9 +319,9 @@ def _status(status: Obj) -> PodStatus:
 def _container(status: Obj) -> ContainerStatus:
     state = status.get("state", {})
     return ContainerStatus(
-        status["name"],
+        bounded_name(status["name"]),
         status.get("restartCount", 0),
-        state.get("waiting", {}).get("reason", ""),
-        state.get("terminated", {}).get("reason", ""),
+        bounded_name(state.get("waiting", {}).get("reason", "")),
+        bounded_name(state.get("terminated", {}).get("reason", "")),
         state["terminated"].get("exitCode", 0) if "terminated" in state else None,
     )
