@@ -61,7 +61,9 @@ def reference_pod(pod: Obj) -> Pod:
         ),
         owners=tuple(
             OwnerReference(
-                *map(bounded_name, (o["kind"], o["name"], o["uid"])),
+                bounded_name(o["kind"]),
+                bounded_name(o["name"]),
+                bounded_name(o["uid"]),
                 controller=o.get("controller", False),
                 api_version=bounded_name(o.get("apiVersion", "")),
             )
@@ -305,9 +307,15 @@ def _term(term: Obj) -> NodeSelectorTerm:
 
 def _status(status: Obj) -> PodStatus:
     return PodStatus(
-        *(bounded_name(status.get(each, "")) for each in ("phase", "reason", "qosClass")),
+        bounded_name(status.get("phase", "")),
+        bounded_name(status.get("reason", "")),
+        bounded_name(status.get("qosClass", "")),
         tuple(
-            PodCondition(*map(bounded_name, (c["type"], c["status"], c.get("reason", ""))))
+            PodCondition(
+                bounded_name(c["type"]),
+                bounded_name(c["status"]),
+                bounded_name(c.get("reason", "")),
+            )
             for c in status.get("conditions", [])
         ),
         tuple(map(_container, status.get("containerStatuses", []))),
