@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import islice
 from typing import Any, Final
 
 from msgspec import Raw, Struct
@@ -15,8 +16,8 @@ from reactive_desched.model.triggers import Trigger
 from reactive_desched.model.wakes import WakeOn, awaited
 from reactive_desched.primitives.deadline_heap import earliest
 from reactive_desched.primitives.hints import quote
+from reactive_desched.primitives.in_order import in_order
 from reactive_desched.primitives.moments import utc_time
-from reactive_desched.primitives.sliced_sort import sort_in_slices
 
 MAX_LISTED: Final = 500
 """Findings listed in one answer, those that wait longest first; the others are only counted."""
@@ -209,16 +210,15 @@ def list_pending(
 ) -> Iterator[PendingList | None]:
     """Yield None wherever the event loop may have its turn, and last what waits, longest first."""
     counted = _Counted(moment)
-    matching: list[PendingFinding] = []
+    matching: list[tuple[float, int, PendingFinding]] = []
     for number, finding in enumerate(findings):
         if query.matches(finding):
-            matching.append(finding)
+            matching.append((finding.since, number, finding))
             counted.add(finding)
         if number % PODS_PER_SLICE == 0:
             yield None
-    matching = yield from sort_in_slices(matching, key=lambda finding: finding.since)
     rows: list[PendingRow | Any] = []  # Any: a Raw, which is what its bytes say
-    for number, finding in enumerate(matching[: query.limit]):
+    for number, (_, _, finding) in enumerate(islice(in_order(matching), query.limit)):
         row = _row(finding, moment)
         # to encode many at once would hold the event loop
         rows.append(row if query.limit is not None else Raw(encode(row)))

@@ -27,7 +27,7 @@ from reactive_desched.model.findings import Finding
 from reactive_desched.model.history import PastEviction
 from reactive_desched.model.objects import PodKey
 from reactive_desched.policy.limits import EvictionRateLimits
-from reactive_desched.primitives.sliced_sort import sort_in_slices
+from reactive_desched.primitives.in_order import in_order
 from reactive_desched.primitives.token_bucket import MAX_WAIT_S, TokenBucket, TokenRate
 from reactive_desched.state.indexes.owners import OwnerIndex
 from reactive_desched.state.view import ClusterView
@@ -417,26 +417,32 @@ class EvictionRateLimiter:
     def foresee(
         self, waiting: Iterable[tuple[Finding, float]], now: float
     ) -> Iterator[dict[PodKey, Turn] | None]:
-        """Yield None wherever the event loop may have its turn, and last each pod's turn.
+        """Yield None wherever the event loop may have its turn, and once each pod's turn.
 
         `waiting` are the findings that wait for a token, each with a time before which it is not
         evaluated.
         """
         self._update_paces(now)
-        pods: list[WaitingPod] = []
+        found: list[tuple[int, int, WaitingPod]] = []
         for number, (finding, at) in enumerate(waiting):
             buckets = self._buckets_of(self._scopes_of(finding))
-            pods.append(WaitingPod(finding.pod.uid, at, buckets))
+            ticket = self._waiting.ticket(finding.pod.uid)
+            found.append((ticket, number, WaitingPod(finding.pod.uid, at, buckets)))
             if number % FINDINGS_PER_SLICE == 0:
                 yield None
-        pods = yield from sort_in_slices(pods, key=lambda each: self._waiting.ticket(each.pod))
-        schedule = TurnSchedule(self._warm_up_pace(now), now)
-        for number, each in enumerate(pods):
+        schedule, pods = TurnSchedule(self._warm_up_pace(now), now), []
+        ordered = in_order(found)
+        del found
+        for number, (_, _, each) in enumerate(ordered):
+            pods.append(each)
             self._add_buckets(schedule, each.buckets, now)
             if number % FINDINGS_PER_SLICE == 0:
                 yield None
-        yield from schedule_turns(pods, schedule)
-        self._schedule = schedule
+        pods.reverse()
+        yield from schedule_turns(_taken_out(pods), schedule)
+        former, self._schedule = self._schedule, schedule
+        if former is not None:
+            yield from former.take_apart()
 
     def _update_paces(self, now: float) -> None:
         """Let the rates follow the size of the cluster and the warm-up."""
@@ -522,6 +528,12 @@ class _Scope:
             bucket.available(now)
             bucket.add(more)
             bucket.adjust(self.rate, now)
+
+
+def _taken_out(pods: list[WaitingPod]) -> Iterator[WaitingPod]:
+    """Yield pods from the last on, and keep none: to free all at once would hold the loop."""
+    while pods:
+        yield pods.pop()
 
 
 def _past_names(past: PastEviction) -> ScopeNames:

@@ -16,7 +16,7 @@ from msgspec import Struct
 from reactive_desched.gate.ordinals import format_ordinal
 from reactive_desched.model.objects import PodKey
 from reactive_desched.primitives.ages import format_age
-from reactive_desched.primitives.sliced_sort import sort_in_slices
+from reactive_desched.primitives.in_order import in_order
 from reactive_desched.primitives.token_bucket import TokenRate
 
 PODS_PER_SLICE: Final = 16
@@ -164,6 +164,12 @@ class TurnSchedule:
         at = self._warm_up.full_rate_s(max(0.0, now - self.began_at))
         self._buckets[level.scope, level.name] = _Tokens(level, at)
 
+    def take_apart(self) -> Iterator[None]:
+        """Free a schedule that is not used any more, in slices."""
+        while self._buckets:
+            self._buckets.popitem()
+            yield
+
     def next_free(self, bucket: tuple[str, str], now: float) -> float:
         """Return when a bucket has a token that no pod takes; `now` for one that is not known."""
         if (found := self._buckets.get(bucket)) is None:
@@ -241,10 +247,9 @@ def schedule_turns(
                 members[bucket] = members.get(bucket, 0) + 1
         if number % PODS_PER_SLICE == 0:
             yield None
-    found = yield from sort_in_slices(found, key=lambda each: each[:2])
     gone = dict.fromkeys(members, 0)
     turns: dict[PodKey, Turn] = {}
-    for number, (at, _, each, last) in enumerate(found):
+    for number, (at, _, each, last) in enumerate(in_order(found)):
         for bucket in each.buckets:
             gone[bucket] += 1
         bucket = each.buckets[last]
