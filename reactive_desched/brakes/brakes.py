@@ -2,7 +2,6 @@
 
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from functools import partial
 from math import inf
 from typing import Final
 
@@ -65,7 +64,7 @@ class Brakes:
         self._view = view
         self._clock = clock
         self.zones = ZoneBrake(view, clock, settings.zones)
-        self.storm = StormBrake(partial(len, view.store(Pod)), settings.storm)
+        self.storm = StormBrake(view, settings.storm)
         self.pending = PendingBrake(view, settings.pending)
         self.pause = ManualPause()
         self._notices: deque[BrakeNotice] = deque(maxlen=MAX_NOTICES)

@@ -3,11 +3,14 @@
 A label that is gone from every node, or a taint on all of them, is more often a mistake than a
 wish. The brake counts pods that nothing protects, each once, as plugins find them. What a start or
 another policy finds at its first look is not a storm: it was there before, `plan` shows it
-beforehand, and the rates hold it. A person releases the brake, or a time without many new findings.
+beforehand, and the rates hold it. Nor do pods count on a node that a person has labelled as
+`planned`, such as those of a rack that is to be emptied. A person releases the brake, or a time
+without many new findings.
 """
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from functools import partial
 from math import ceil
 from typing import Final
 
@@ -19,11 +22,12 @@ from reactive_desched.model.changes import Resynced
 from reactive_desched.model.decisions import GateReason, Refuse
 from reactive_desched.model.evaluation import Evaluation
 from reactive_desched.model.findings import Finding
-from reactive_desched.model.objects import PodKey
+from reactive_desched.model.objects import Pod, PodKey
 from reactive_desched.model.wakes import WakeOnPod
 from reactive_desched.policy.brakes import StormBrakeSettings
 from reactive_desched.primitives.ages import format_age
 from reactive_desched.primitives.counts import format_count
+from reactive_desched.state.view import ClusterView
 
 FINDING_STORM: Final = GateReason(
     "StormBrake",
@@ -31,6 +35,9 @@ FINDING_STORM: Final = GateReason(
     "Far more pods were found in a short time than a change should concern: a person has to look.",
     "brakes.storm",
 )
+PLANNED: Final = "reactive-desched/planned"
+"""A label of a Node, set to `true`: that its pods leave is what a person wants."""
+
 _QUIET_SHARE: Final = 10
 """While fewer pods than this part of a storm are found within the window, it is quiet."""
 
@@ -53,8 +60,9 @@ class StormBrake:
 
     name = FINDING_STORM.gate
 
-    def __init__(self, count_pods: Callable[[], int], settings: StormBrakeSettings | None) -> None:
-        self._count_pods = count_pods
+    def __init__(self, view: ClusterView, settings: StormBrakeSettings | None) -> None:
+        self._view = view
+        self._count_pods = partial(len, view.store(Pod))
         self._settings = settings
         self._found: deque[_Found] = deque()
         self._pods: set[PodKey] = set()
@@ -106,6 +114,7 @@ class StormBrake:
             or not evaluation.is_new
             or finding is not self._reached  # something protects the pod
             or isinstance(evaluation.trigger.change, Resynced)
+            or self._is_planned(finding)
         ):
             return None
         now, uid = evaluation.decided_at, finding.pod.uid
@@ -128,6 +137,10 @@ class StormBrake:
             self._forget()
             return BrakeNotice(STORM, CLUSTER, engaged=True, message=self._message)
         return None
+
+    def _is_planned(self, finding: Finding) -> bool:
+        bound = self._view.pod_and_node(finding.pod.uid)
+        return bound is not None and bound[1].labels.get(PLANNED) == "true"
 
     def next_due(self) -> float | None:
         """Return when the brake is released by itself; None where it is not."""

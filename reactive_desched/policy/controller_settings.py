@@ -24,6 +24,7 @@ from reactive_desched.policy.guards import GuardSettings
 from reactive_desched.policy.limits import EvictionRateLimits
 from reactive_desched.policy.migration import MigrationJobSettings
 from reactive_desched.policy.moves import MoveSettings
+from reactive_desched.policy.pace import NORMAL, Pace
 from reactive_desched.policy.policy import SWEEP_NODE_FIT
 
 API_VERSION, KIND = DocumentKind.SETTINGS.value
@@ -213,6 +214,12 @@ class ControllerSettings(Section):
     kind: str = Field(default=KIND, description=f"Always {KIND}.")
     debounce: DebounceSettings = Field(
         default=DebounceSettings.model_construct(), description="Waiting for quiet."
+    )
+    pace: Pace = Field(
+        default=NORMAL,
+        description="One word for how fast pods move: it sets the fields of `budgets`, "
+        "`moves.maxMoving` and `brakes.storm` that these settings do not name, as "
+        "[tables](../howto/limits.md#one-word-for-all-of-it) say.",
     )
     budgets: EvictionRateLimits = Field(
         default=EvictionRateLimits.model_construct(), description="Rates of eviction."

@@ -271,6 +271,7 @@ def _read_settings(
     """Decode the settings; None when there are none, or none that are valid."""
     if document is None:
         return None
+    from reactive_desched.policy.pace import at_pace
     from reactive_desched.policy.settings import ReactiveSettings
 
     location = document.location
@@ -288,7 +289,7 @@ def _read_settings(
             names = {name: place for place, name in enumerate(schedule.plugins)}
             for diagnostic in _unknown_plugins(names, at, registry, names.__getitem__):
                 diagnostics.add(diagnostic)
-    return settings
+    return at_pace(settings, settings.pace)
 
 
 def _unknown_names(

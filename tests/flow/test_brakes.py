@@ -8,7 +8,7 @@ import pytest
 import trio.testing
 
 from reactive_desched.brakes.pending import TOO_MANY_PENDING
-from reactive_desched.brakes.storm import FINDING_STORM
+from reactive_desched.brakes.storm import FINDING_STORM, PLANNED
 from reactive_desched.brakes.zones import ZONE_DISRUPTED, ZONE_SLOWED
 from reactive_desched.controller.readiness import BRAKE
 from reactive_desched.gate.rate_limits import TokenRate
@@ -309,6 +309,38 @@ async def test_pods_that_something_protects_make_no_storm() -> None:
 
     assert flow.evicted_names == []
     assert notices(flow) == []
+
+
+@pytest.mark.parametrize(
+    ("labels", "is_storm"),
+    [
+        ({PLANNED: "true"}, False),
+        ({PLANNED: "false"}, True),
+        ({PLANNED: ""}, True),
+        ({}, True),
+    ],
+)
+async def test_pods_of_nodes_that_a_person_labels_as_planned_make_no_storm(
+    labels: dict[str, str], *, is_storm: bool
+) -> None:
+    rack = [node(f"rack{i}", labels=labels) for i in range(8)]
+    async with braked(storm={"pods": 3}).running() as flow:
+        flow.sync_and_resume(*NODES, *rack, *one_each(rack), *one_each(NODES[:2]))
+        flow.deliver(*map(tainted, rack), *map(tainted, NODES[:2]))
+        await anyio.sleep(1)
+
+    assert notices(flow) == ([(STORM, CLUSTER, True)] if is_storm else [])
+    assert len(flow.evicted_names) == (0 if is_storm else 10)
+
+
+async def test_a_storm_beside_a_planned_change_is_one() -> None:
+    rack = [node(f"rack{i}", labels={PLANNED: "true"}) for i in range(8)]
+    async with braked(storm={"pods": 3}).running() as flow:
+        flow.sync_and_resume(*NODES, *rack, *one_each(rack), *one_each(NODES[:3]))
+        flow.deliver(*map(tainted, rack), *map(tainted, NODES[:3]))
+        await anyio.sleep(1)
+
+    assert notices(flow) == [(STORM, CLUSTER, True)]
 
 
 async def test_a_pod_counts_once_however_often_it_is_found() -> None:
