@@ -15,6 +15,7 @@ from reactive_desched.model.taints import NO_SCHEDULE, Taint
 from reactive_desched.model.zone_status import ZoneRule
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.guards import GuardName
+from reactive_desched.policy.pace import at_pace
 from reactive_desched.policy.settings import ReactiveSettings
 from reactive_desched.primitives.debounce import DebounceConfig
 from reactive_desched.primitives.token_bucket import TokenRate
@@ -174,6 +175,7 @@ RELOADABLE: dict[str, tuple[object, Effect, object]] = {
     "debounce.flapping.per": ("9s", flapping, (4, 9, 30, 300)),
     "debounce.flapping.quiet": ("9s", flapping, (4, 60, 9, 300)),
     "debounce.flapping.maxWait": ("90s", flapping, (4, 60, 30, 90)),
+    "pace": ("fast", rate("cluster"), TokenRate(2, 40)),
     "budgets.cluster.evictions": (60, rate("cluster"), TokenRate(1, 10)),
     "budgets.cluster.per": ("30s", rate("cluster"), TokenRate(1, 10)),
     "budgets.cluster.burst": (7, rate("cluster"), TokenRate(0.5, 7)),
@@ -318,7 +320,8 @@ async def test_a_reload_takes_the_field(field: str) -> None:
         written = {step: written}
     policy = make_policy((make_profile_of("day", (TAINTS,)),))
     before = Configuration(policy, ReactiveSettings())
-    after = Configuration(policy, ReactiveSettings.model_validate(written))
+    settings = ReactiveSettings.model_validate(written)
+    after = Configuration(policy, at_pace(settings, settings.pace))
     controller = ControllerBench().controller
     controller.reconfigure(before)
     assert effect(controller, before) != expected
