@@ -590,3 +590,11 @@ def test_a_terminal_sees_how_far_reading_has_come_and_then_only_the_errors(
     bar, rest = terminal.getvalue().split("\r\x1b[K")[1:]
     assert bar.startswith(f"reading {path} [")
     assert rest.startswith(f"{path}: not valid JSON")
+
+
+def test_pods_that_are_named_and_do_not_exist_end_with_status_2(plan: Plan, cluster: Path) -> None:
+    status, output, _ = plan("-f", str(cluster), "--pod", "shop/none-such")
+
+    assert status == 2
+    assert output.startswith("There are no pods with --pod shop/none-such.")
+    assert plan("-f", str(cluster), "--node", "none-such")[0] == 0

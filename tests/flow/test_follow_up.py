@@ -254,6 +254,31 @@ async def test_a_pod_that_had_ended_is_followed_until_it_is_gone(golden: Golden)
     assert [(end.result, end.message) for end in flow.intent_store.follow_ups] == [
         ("not_replaced", golden())
     ]
+    assert [end.is_expected for end in flow.intent_store.follow_ups] == [True]
+
+
+async def test_an_outcome_is_reported_before_what_followed_from_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plugin = FailedPodsPlugin(FailedPodsArgs(min_pod_lifetime_seconds=0))
+    failed = pod("web-0", on="n2", status=PodStatus("Failed", "Evicted"))
+    async with FakeEdgesController(plugin, moves=limits(owner=1)).running() as flow:
+        order: list[str] = []
+        on_outcome, observer = flow.observer.on_outcome, flow.observer
+
+        def outcome(*about: Any) -> None:
+            order.append("outcome")
+            on_outcome(*about)
+
+        monkeypatch.setattr(observer, "on_outcome", outcome)
+        monkeypatch.setattr(observer, "on_move_ended", lambda _: order.append("follow-up"))
+        flow.evictor.slow_s = 1.0
+        flow.sync_and_resume(*NODES, *DEPLOYED, failed, pod("web-9", on="n3"))
+        await anyio.sleep(0.5)
+        flow.delete(failed)  # it is gone before the answer comes
+        await anyio.sleep(5)
+
+    assert order == ["outcome", "follow-up"]
 
 
 async def test_a_pod_that_is_long_terminating_is_waited_for() -> None:

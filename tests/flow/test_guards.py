@@ -585,6 +585,25 @@ def numbered(ordinal: int, on: str = "n1") -> Pod:
     return pod(f"db-{ordinal}", uid=f"db-{ordinal}@{on}", on=on, owner="StatefulSet/db")
 
 
+async def test_no_pod_of_a_stateful_set_is_said_to_wait_for_a_higher_one_that_there_is_not(
+    golden: Golden,
+) -> None:
+    db = StatefulSet("default", "db", "owner-db", replicas=12)
+    guards = only(GuardName.STATEFUL_SET_ORDER)
+    async with controller(guards).running() as flow:
+        flow.sync_and_resume(TAINTED, FREE, db, *map(numbered, (2, 9, 10)))
+        await anyio.sleep(600)
+
+    said: dict[str, list[str]] = {}
+    for each in flow.observer.evaluations:
+        if message := getattr(each.decision, "message", ""):
+            said.setdefault(each.finding.pod.name, []).append(message)
+    assert flow.evicted_names[0] == "db-10"
+    [of_the_highest] = set(said["db-10"])
+    assert of_the_highest == golden("gathered")
+    assert golden("higher") in set(said["db-2"])
+
+
 async def test_pods_of_a_stateful_set_leave_from_the_highest_ordinal_to_the_lowest() -> None:
     db = StatefulSet("default", "db", "owner-db", replicas=12)
     guards = only(GuardName.UNREADY_WORKLOADS, GuardName.STATEFUL_SET_ORDER)

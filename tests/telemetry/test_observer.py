@@ -19,6 +19,7 @@ from reactive_desched.model.evaluation import ChangeTrigger, Evaluation
 from reactive_desched.model.eviction_options import EvictionOptions
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.history import PastEviction
+from reactive_desched.model.moves import EndedMove, MoveEnd, MoveOrigin, MoveOwner
 from reactive_desched.model.objects import Annotations, Pod, PodStatus
 from reactive_desched.model.outcomes import (
     CANCELLED,
@@ -453,3 +454,26 @@ def test_what_others_do_to_pods_is_counted_by_cause_and_a_correction_is_a_warnin
     (quiet, _, about), (loud, _, said) = bench.log.lines
     assert (quiet, about["cause"]) == ("debug", "PreemptionByScheduler")
     assert (loud, said["before"], said["result"]) == ("warning", "failed", "unknown")
+
+
+@pytest.mark.parametrize(
+    ("end", "level"),
+    [
+        pytest.param(MoveEnd("moved", finding_holds=False), "info", id="it helped"),
+        pytest.param(MoveEnd("moved", finding_holds=True), "warning", id="it did not help"),
+        pytest.param(MoveEnd("unscheduled"), "warning", id="the replacement has no node"),
+        pytest.param(MoveEnd("not_replaced"), "warning", id="a pod is missing"),
+        pytest.param(MoveEnd("not_replaced", is_expected=True), "info", id="none was to come"),
+        pytest.param(MoveEnd("owner_gone", is_expected=True), "info", id="the owner was deleted"),
+        pytest.param(MoveEnd("moved"), "info", id="the plugin is not in force any more"),
+    ],
+)
+def test_a_move_is_a_warning_where_a_person_should_look(end: MoveEnd, level: str) -> None:
+    bench = Bench()
+    origin = MoveOrigin(
+        "u", "web-1", "n1", "h", "P", MoveOwner("shop", "Deployment", "web", "o"), 0.0
+    )
+
+    bench.reporter.on_move_ended(EndedMove("r", origin, end))
+
+    assert [each for each, *_ in bench.log.lines] == [level]
