@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from reactive_desched.cli import parser
-from reactive_desched.journal.paths import default_journal_directory
+from reactive_desched.journal.paths import shared_journal_directory
 from reactive_desched.model.kube_events import Regarding
 from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.documents import SourceText
@@ -328,7 +328,7 @@ def journal_of(folder: str) -> Manifest:
 
 
 def default_journal(state: str) -> Path:
-    return default_journal_directory({"STATE_DIRECTORY": state})
+    return shared_journal_directory({"STATE_DIRECTORY": state})
 
 
 @pytest.mark.parametrize("folder", sorted(set(WORKLOADS) - set(WITHOUT_VOLUME)))

@@ -374,7 +374,13 @@ class PolicyFile(Struct, frozen=True, gc=False, kw_only=True, rename="camel", om
     """A file of the policy and the settings, as it was read."""
 
     name: Annotated[str, _described("The file.")]
+    path: Annotated[
+        str, _described("Where the file lay, as an absolute path; left out by earlier versions.")
+    ] = ""
     sha256: Annotated[str, _described("SHA-256 of what the file held, in hexadecimal.")]
+    size: Annotated[
+        int, _described("How many bytes the file held; left out by earlier versions.")
+    ] = 0
     text: Annotated[
         str,
         _described(
@@ -395,6 +401,10 @@ class PolicyLoaded(Struct, frozen=True, gc=False, kw_only=True, rename="camel", 
     ] = ""
     cluster_uid: Annotated[
         str, _described("The uid of the namespace kube-system; left out: it cannot be read.")
+    ] = ""
+    context: Annotated[
+        str,
+        _described("The context of the kubeconfig that led to it; left out where there is none."),
     ] = ""
     files: Annotated[
         tuple[PolicyFile, ...], _described("The files; left out by earlier versions.")

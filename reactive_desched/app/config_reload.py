@@ -21,6 +21,7 @@ from reactive_desched.errors import ConfigError
 from reactive_desched.journal.payloads import policy_file_payload
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.diagnostics import PolicyErrors
+from reactive_desched.policy.documents import SourceText
 from reactive_desched.policy.policy import Policy
 from reactive_desched.policy.settings import ReactiveSettings
 from reactive_desched.policy.yaml_text import MAX_TEXT_BYTES
@@ -54,13 +55,17 @@ class PolicySource(Protocol):
 
 def policy_files(configuration: Configuration) -> tuple[PolicyFile, ...]:
     """Return the files of a configuration as records hold them."""
-    return tuple(
-        policy_file_payload(
-            each.name,
-            each.sha256,
-            each.text if isinstance(each.text, str) else each.text.decode(errors="replace"),
-        )
-        for each in configuration.sources
+    return tuple(map(_policy_file, configuration.sources))
+
+
+def _policy_file(source: SourceText) -> PolicyFile:
+    raw = source.text.encode(errors="replace") if isinstance(source.text, str) else source.text
+    return policy_file_payload(
+        source.name,
+        source.sha256,
+        raw.decode(errors="replace"),
+        size=len(raw),
+        path=os.path.abspath(source.name),  # noqa: PTH100 -- a name, not always of a file
     )
 
 

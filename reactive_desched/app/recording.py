@@ -209,7 +209,7 @@ async def start_recording(
     the journal ends.
     """
     directory = deps.journal_directory(cluster)
-    log.info("cluster", name=cluster.name, uid=cluster.uid or None, journal=str(directory))
+    log.info("cluster", name=cluster.title, uid=cluster.uid or None, journal=str(directory))
     async with open_recording(
         directory,
         deps.configuration.settings,

@@ -205,7 +205,7 @@ class StatusPage:
             time=self._now(),
             started=self._started,
             version=__version__,
-            cluster=self._cluster.name,
+            cluster=self._cluster.title,
             cluster_uid=self._cluster.uid,
             credentials=self._credential_error() or "",
             host=os.uname().nodename,

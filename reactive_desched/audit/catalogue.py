@@ -47,6 +47,12 @@ class IndexCatalogue:
         return sum(one.damaged + one.broken for index in self.indexes for one in index.segments)
 
     @property
+    def first_seq(self) -> int:
+        """The sequence of the first record, 0 when there is none."""
+        spans = self.find_all(lambda index: lookup.find_from_number(index, 0, limit=1))
+        return spans[0].span.seq if spans else 0
+
+    @property
     def last_seq(self) -> int:
         """The sequence of the last record, 0 when there is none."""
         return self.indexes[-1].cursor.seq

@@ -32,6 +32,7 @@ from reactive_desched.journal.records import AnyEvent
 from reactive_desched.primitives.counts import format_count
 
 _MS_IN_S: Final = 1000
+_DIGEST_CHARS: Final = 12
 _S_IN_MIN, _S_IN_H, _S_IN_DAY = 60, 3600, 86_400
 
 
@@ -124,6 +125,13 @@ def _code(owner: str, reason: str) -> str:
     return f"{owner} ({reason})" if reason and reason != owner else owner
 
 
+def describe_revision(data: PolicyLoaded) -> str:
+    """Return the revision of a policy, and what its other files, such as settings, held."""
+    others = [file for file in data.files if not file.sha256.startswith(data.revision)]
+    named = ", ".join(f"{file.name} {file.sha256[:_DIGEST_CHARS]}" for file in others)
+    return f"revision {data.revision} with {named}" if named else f"revision {data.revision}"
+
+
 def format_owners(data: PodData | DisruptionObserved | MigrationCarriedOut) -> str:
     """Return the chain of owners as KIND/NAME, the pod's own controller first."""
     return printable(", ".join(f"{one.kind}/{one.name}" for one in data.who.owners)) or "none"
@@ -178,7 +186,8 @@ def _describe_controller_event(event: AnyEvent) -> str:
     """Return an event of the controller itself in one line."""
     match event.data:
         case PolicyLoaded() as data:
-            return f"revision {data.revision} from {data.source}, {data.mode}, by {data.version}"
+            which = describe_revision(data)
+            return f"{which} from {data.source}, {data.mode}, by {data.version}"
         case PolicyRejected() as data:
             more = f" and {len(data.problems) - 1} more" if len(data.problems) > 1 else ""
             return f"revision {data.kept} stays: {''.join(data.problems[:1])}{more}"

@@ -7,18 +7,19 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from reactive_desched.api.event import POLICY_LOADED
 from reactive_desched.audit import lookup
 from reactive_desched.audit.catalogue import IndexCatalogue, RecordLocation
 from reactive_desched.audit.lookup import RecordQuery
+from reactive_desched.audit.policy_loads import PolicyLoads
 from reactive_desched.errors import ConfigError
-from reactive_desched.journal.events import decode_event
 from reactive_desched.journal.summary import EventFilter, EventSummary, is_pattern, parse_summary
 
 MIN_PREFIX_CHARS: Final = 4
 """A beginning of an id must have so many characters."""
 
 _REVISION: Final = re.compile("[0-9a-f]{12}")
+_MAX_NUMBER_CHARS: Final = 11
+_MIN_NUMERIC_ID_CHARS: Final = 8
 _MAX_NAMED: Final = 10
 _MAX_READ: Final = 1000
 
@@ -27,15 +28,17 @@ class ResolvedDecision(Struct, frozen=True):
     """The records of one case; or the one record that belongs to no case.
 
     It `is_one_of_several` where a pattern, the start of a name or an owner stood for it.
+    `other_loads` are records that loaded other files under the same revision of a policy.
     """
 
     locations: tuple[RecordLocation, ...]
     correlation: str = ""
     is_one_of_several: bool = False
+    other_loads: tuple[int, ...] = ()
 
 
 def resolve_decision(catalogue: IndexCatalogue, name: str) -> ResolvedDecision | None:
-    """Return what is meant: a case, the case of an event, a policy, or a pod's or owner's latest.
+    """Return what is meant: a case, an event or record, a policy, or a pod's or owner's latest.
 
     None when nothing has this name. Raises ConfigError when several records have it.
     """
@@ -44,9 +47,14 @@ def resolve_decision(catalogue: IndexCatalogue, name: str) -> ResolvedDecision |
         or _by_event(catalogue, catalogue.find_all(lambda index: lookup.find_id(index, name)), name)
         or _by_pod(catalogue, name)
         or _by_policy(catalogue, name)
-        or _by_prefix(catalogue, name)
-        or _latest_about(catalogue, name)
+        or _by_record(catalogue, name)
+        or _by_beginning(catalogue, name)
     )
+
+
+def is_record_number(name: str) -> bool:
+    """Say whether a name is that of a record: its number in the journal."""
+    return len(name) <= _MAX_NUMBER_CHARS and name.isascii() and name.isdigit()
 
 
 def about_name(catalogue: IndexCatalogue, query: RecordQuery, name: str) -> RecordQuery:
@@ -105,22 +113,34 @@ def _latest_about(catalogue: IndexCatalogue, name: str) -> ResolvedDecision | No
 
 
 def _by_policy(catalogue: IndexCatalogue, revision: str) -> ResolvedDecision | None:
-    """Return the newest record with the text of this revision, else the newest that names it."""
+    """Return the latest load of this revision; it is one of several if their files differ."""
     if not _REVISION.fullmatch(revision):
         return None
-    locations = catalogue.find_all(
-        lambda index: lookup.find_types(index, (POLICY_LOADED,), newest=True, limit=_MAX_READ)
-    )
-    without_text = None
-    for location in sorted(locations, key=lambda each: each.span.n, reverse=True):
-        for entry in catalogue.fetch((location,)):
-            found = decode_event(POLICY_LOADED, entry.raw)
-            if found is None or found.data.revision != revision:
-                continue
-            if any(file.text for file in found.data.files):
-                return ResolvedDecision((location,))
-            without_text = without_text or ResolvedDecision((location,))
-    return without_text
+    loads = PolicyLoads(catalogue).variants(revision)
+    if not loads:
+        return None
+    locations = _locations_of(catalogue, loads[-1].seq)
+    return ResolvedDecision(tuple(locations), other_loads=tuple(each.seq for each in loads[:-1]))
+
+
+def _by_record(catalogue: IndexCatalogue, number: str) -> ResolvedDecision | None:
+    """Return the record with this number, or the case that it belongs to."""
+    if not is_record_number(number):
+        return None
+    found = _read_summaries(catalogue, _locations_of(catalogue, int(number)))
+    return next((_whole_case(catalogue, *each) for each in found), None)
+
+
+def _locations_of(catalogue: IndexCatalogue, seq: int) -> list[RecordLocation]:
+    return catalogue.find_all(lambda index: lookup.find_sequence(index, seq))
+
+
+def _by_beginning(catalogue: IndexCatalogue, name: str) -> ResolvedDecision | None:
+    """Return what begins so; a number stands for no name, and a short one for no id."""
+    if is_record_number(name):
+        is_id = len(name) >= _MIN_NUMERIC_ID_CHARS
+        return _by_prefix(catalogue, name) if is_id else None
+    return _by_prefix(catalogue, name) or _latest_about(catalogue, name)
 
 
 def _by_prefix(catalogue: IndexCatalogue, prefix: str) -> ResolvedDecision | None:

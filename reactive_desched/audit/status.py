@@ -25,6 +25,7 @@ from reactive_desched.audit import lookup
 from reactive_desched.audit.catalogue import IndexCatalogue, RecordLocation
 from reactive_desched.audit.event_lines import cluster_of
 from reactive_desched.audit.reader import torn_bytes
+from reactive_desched.journal.cluster import recorded_title
 from reactive_desched.journal.cursors import Cursor, Cursors
 from reactive_desched.journal.events import decode_event
 from reactive_desched.journal.paths import CURSORS_DIR, DEAD_LETTERS_DIR
@@ -96,6 +97,7 @@ class PolicyStatus(Struct, frozen=True, rename="camel"):
     cluster: str
     cluster_uid: str
     has_text: bool
+    id: str = ""
 
 
 class OpenEviction(Struct, frozen=True, rename="camel"):
@@ -245,9 +247,15 @@ def _policy_status(catalogue: IndexCatalogue) -> PolicyStatus | None:
         data.source,
         data.mode,
         data.version,
-        data.cluster or cluster_of(found.source),
+        recorded_title(
+            catalogue.directory,
+            data.cluster or cluster_of(found.source),
+            data.cluster_uid,
+            data.context,
+        ),
         data.cluster_uid,
         bool(data.files),
+        found.id,
     )
 
 

@@ -78,7 +78,7 @@ def _content_rows(status: JournalStatus) -> Iterator[tuple[str, str]]:
 
 
 def _policy(policy: PolicyStatus) -> str:
-    text = f"; its text: audit show {policy.revision}" if policy.has_text else ""
+    text = f"; its text: audit show {policy.id}" if policy.has_text else ""
     where = f"{policy.source}, {policy.mode}, version {policy.version}"
     since = f"in force since {policy.time} (record {policy.sequence})"
     return f"revision {policy.revision} from {where}, {since}{text}"

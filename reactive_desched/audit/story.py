@@ -1,6 +1,7 @@
 """The story of one decision, gathered from the journal: from what changed to what came of it."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from msgspec import Struct
@@ -13,10 +14,14 @@ from reactive_desched.api.event import (
     LEADER_CHANGED,
     POLICY_LOADED,
     POLICY_REJECTED,
+    PolicyLoaded,
 )
 from reactive_desched.audit import lookup
 from reactive_desched.audit.catalogue import IndexCatalogue, RecordLocation
+from reactive_desched.audit.event_lines import cluster_of
 from reactive_desched.audit.id_resolver import ResolvedDecision
+from reactive_desched.audit.policy_loads import FileText, LoadRecord, PolicyLoads
+from reactive_desched.journal.cluster import recorded_title
 from reactive_desched.journal.events import decode_event
 from reactive_desched.journal.records import AnyEvent, JournalRecord, parse_header
 
@@ -42,12 +47,16 @@ class Story(Struct, frozen=True, kw_only=True):
 
     `omitted` events are missing after the first half of `events`. `policy` is the last policy
     that was loaded before, `checkpoint` the first checkpoint after; None where there is none.
+    `cluster` is what people call the cluster then, with its uid; `texts` are the files of the
+    policy, where its record is what was asked for.
     """
 
     events: tuple[StoryEvent, ...]
     omitted: int = 0
     policy: StoryEvent | None = None
     checkpoint: StoryEvent | None = None
+    cluster: str = ""
+    texts: tuple[FileText, ...] = ()
 
     @property
     def case_events(self) -> list[StoryEvent]:
@@ -61,12 +70,31 @@ def build_story(catalogue: IndexCatalogue, decision: ResolvedDecision) -> Story:
     case_events = _read_events(catalogue.fetch(shown), is_own=True)
     first, last = decision.locations[0].span.n, decision.locations[-1].span.n
     context_events = _context_events(catalogue, first, last) if decision.correlation else []
+    policy = _nearest_event(catalogue, POLICY_LOADED, before=first)
     return Story(
         events=tuple(sorted([*case_events, *context_events], key=lambda item: item.seq)),
         omitted=omitted,
-        policy=_nearest_event(catalogue, POLICY_LOADED, before=first),
+        policy=policy,
+        cluster=_cluster(catalogue.directory, case_events, policy),
+        texts=tuple(_texts(catalogue, case_events)),
         checkpoint=_nearest_event(catalogue, CHECKPOINT, after=last),
     )
+
+
+def _texts(catalogue: IndexCatalogue, case_events: Sequence[StoryEvent]) -> Iterator[FileText]:
+    for item in case_events[:1]:
+        if isinstance(item.event.data, PolicyLoaded):
+            yield from PolicyLoads(catalogue).texts(LoadRecord(item.seq, item.event))
+
+
+def _cluster(directory: Path, case_events: Sequence[StoryEvent], policy: StoryEvent | None) -> str:
+    """Return the cluster by the policy's record, or as it was called when the journal began."""
+    loaded = policy.event.data if policy is not None else None
+    if isinstance(loaded, PolicyLoaded) and loaded.cluster:
+        title = recorded_title(directory, loaded.cluster, loaded.cluster_uid, loaded.context)
+        has_name = loaded.cluster_uid not in ("", title)
+        return f"{title} (uid {loaded.cluster_uid})" if has_name else title
+    return cluster_of(case_events[0].event.source) if case_events else ""
 
 
 def _omit_middle(locations: Sequence[RecordLocation]) -> tuple[Sequence[RecordLocation], int]:

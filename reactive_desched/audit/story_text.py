@@ -67,20 +67,22 @@ def story_lines(story: Story, layout: TextLayout) -> Iterator[str]:
     if isinstance(data, PodData):
         yield from _trigger_lines(data.trigger, layout)
     yield from _event_lines(story, layout)
-    if isinstance(data, PolicyLoaded):
-        yield from _text_lines(data, layout)
+    yield from _text_lines(story, layout)
     yield ""
     yield from align_columns([*_state_rows(story), *_checkpoint_rows(story)], layout, _INDENT)
 
 
-def _text_lines(data: PolicyLoaded, layout: TextLayout) -> Iterator[str]:
+def _text_lines(story: Story, layout: TextLayout) -> Iterator[str]:
     """Yield the files of a policy as they were."""
-    for file in data.files:
+    for each in story.texts:
         yield ""
-        missing = "" if file.text else ": its text is in an earlier record, or was too long"
-        name = f"{file.name} (SHA-256 {file.sha256}){missing}"
+        name = f"{each.file.name} (SHA-256 {each.file.sha256})"
+        if each.missing:
+            name += f": there is no text of it: {each.missing}"
+        elif each.from_seq != story.case_events[0].seq:
+            name += f", by its text in record {each.from_seq}"
         yield layout.styled(_BOLD, f"{_INDENT}{event_lines.printable(name)}")
-        yield from (f"{_INDENT}{event_lines.printable(line)}" for line in file.text.splitlines())
+        yield from (f"{_INDENT}{event_lines.printable(line)}" for line in each.text.splitlines())
 
 
 def _headline(case_events: list[StoryEvent]) -> str:
@@ -141,7 +143,7 @@ def _fact_rows(
         else f"record {case_events[0].seq}"
     )
     rows = [
-        ("cluster", _cluster(story)),
+        ("cluster", story.cluster),
         ("pod", f"{who.namespace}/{who.name}, uid {who.uid}"),
         ("owners", event_lines.format_owners(data)),
         ("node", f"{who.node or 'none'}{zone}"),
@@ -158,14 +160,6 @@ def _finding_rows(data: PodData) -> Iterator[tuple[str, str]]:
     yield "plugin", f"{why.plugin}, profile {why.profile}"
     yield "finding", why.message
     yield "numbers", numbers or "none"
-
-
-def _cluster(story: Story) -> str:
-    """Return the cluster by the policy's record, or as it was called when the journal began."""
-    loaded = story.policy.event.data if story.policy is not None else None
-    if isinstance(loaded, PolicyLoaded) and loaded.cluster:
-        return loaded.cluster
-    return event_lines.cluster_of(story.case_events[0].event.source)
 
 
 def _trigger_lines(trigger: Cause, layout: TextLayout) -> Iterator[str]:
@@ -305,9 +299,10 @@ def _policy(revision: str, loaded: StoryEvent | None) -> str:
     when = f"in force since {event_lines.format_time(loaded.event.time)} (record {loaded.seq})"
     if data.revision != revision:
         return f"revision {revision}; the last one loaded before was {data.revision}, {when}"
-    text = f"; its text: audit show {revision}" if data.files else ""
+    text = f"; its text: audit show {loaded.event.id}" if data.files else ""
+    which = event_lines.describe_revision(data)
     where = f"{data.source}, {data.mode}, version {data.version}"
-    return f"revision {revision} from {where}, {when}{text}"
+    return f"{which} from {where}, {when}{text}"
 
 
 def _checkpoint_rows(story: Story) -> Iterator[tuple[str, str]]:

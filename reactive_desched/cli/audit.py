@@ -13,7 +13,8 @@ from reactive_desched.cli.commands import Commands
 
 _DESCRIPTION = """\
 Look into the record of what was decided and what came of it: a journal that is being written, or a
-copy of one. Nothing is asked of a cluster or of the controller."""
+copy of one. Without --journal and --cluster it is that of the kubeconfig's cluster, which is asked
+for the uid of its namespace kube-system where there may be a choice, and for nothing else."""
 
 
 def add(commands: Commands) -> None:

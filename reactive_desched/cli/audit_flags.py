@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from reactive_desched.cli import record_filters
+from reactive_desched.cli import journal_flags, record_filters
 from reactive_desched.cli.messages import print_warning
 from reactive_desched.primitives.counts import format_count
 
@@ -24,9 +24,7 @@ NO_RECORD_MATCHES: Final = "no record matches; `audit status` shows which time t
 
 def add_journal(command: argparse.ArgumentParser) -> None:
     """Describe where the journal is."""
-    command.add_argument(
-        "--journal", metavar="DIR", help="the journal's folder (default: where `run` keeps it)"
-    )
+    journal_flags.add_journal(command)
     command.add_argument("--rebuild-index", action="store_true", help="rebuild the index first")
 
 
@@ -94,11 +92,16 @@ def period_query(arguments: argparse.Namespace, now: "datetime") -> "RecordQuery
 
 
 @contextmanager
-def open_catalogue(arguments: argparse.Namespace) -> "Iterator[IndexCatalogue]":
-    """Open what is searched; at the end say on stderr what could not be read."""
+def open_catalogue(
+    arguments: argparse.Namespace, directory: Path | None = None
+) -> "Iterator[IndexCatalogue]":
+    """Open what is searched, in `directory` where the caller has chosen it.
+
+    At the end say on stderr what could not be read.
+    """
     from reactive_desched.audit import opening
 
-    directory = journal_directory(arguments)
+    directory = directory or journal_flags.journal_directory(arguments)
     cache = opening.cache_directory(os.environ)
     rebuild = arguments.rebuild_index
     with opening.open_catalogue(
@@ -108,13 +111,6 @@ def open_catalogue(arguments: argparse.Namespace) -> "Iterator[IndexCatalogue]":
         sys.stdout.flush()  # errors come behind the records
         for line in _damage_warnings(catalogue):
             print_warning(line)
-
-
-def journal_directory(arguments: argparse.Namespace) -> Path:
-    """Return the journal's folder."""
-    from reactive_desched.journal.paths import default_journal_directory
-
-    return Path(arguments.journal) if arguments.journal else default_journal_directory(os.environ)
 
 
 def _damage_warnings(catalogue: "IndexCatalogue") -> Iterator[str]:

@@ -3,11 +3,14 @@
 import argparse
 import shlex
 import sys
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from reactive_desched.cli import audit_flags
 from reactive_desched.cli.commands import Commands
 from reactive_desched.cli.messages import print_warning
+
+if TYPE_CHECKING:
+    from reactive_desched.audit.catalogue import IndexCatalogue
 
 _NOT_FOUND: Final = 1
 _DESCRIPTION = """\
@@ -17,8 +20,9 @@ which policy was in force, and which signed checkpoint covers all of it."""
 _EPILOG = """\
 ID is a case (correlationid) as `audit query` lists it, an event's id, or the start of one; a pod
 as NAMESPACE/NAME, NAME or uid; or its owner as KIND/NAME or NAME. The start of such a name, or a
-pattern with * and ?, stands for all that fit. Of several cases the latest is shown. The revision
-of a policy shows the text of the policy.
+pattern with * and ?, stands for all that fit. Of several cases the latest is shown. A number is
+that of a record. The id or the record of a policy shows the text of its files and those of the
+settings as they were loaded then, a revision those that were loaded last with it.
 
 with -o json, the events of the case as an array, as they stand in the journal
 
@@ -44,7 +48,7 @@ def add(commands: Commands) -> None:
 
 
 def _show(arguments: argparse.Namespace) -> int:
-    from reactive_desched.audit.id_resolver import resolve_decision
+    from reactive_desched.audit.id_resolver import is_record_number, resolve_decision
     from reactive_desched.audit.layout import layout_for
     from reactive_desched.audit.query import as_json
     from reactive_desched.audit.story import build_story
@@ -52,6 +56,9 @@ def _show(arguments: argparse.Namespace) -> int:
 
     with audit_flags.open_catalogue(arguments) as catalogue:
         found = resolve_decision(catalogue, arguments.id)
+        if found is None and is_record_number(arguments.id):
+            sys.stderr.write(_no_record(catalogue, arguments.id))
+            return _NOT_FOUND
         if found is None:
             sys.stderr.write(
                 f"no record in the journal is about a case, event, pod or owner {arguments.id!r}; "
@@ -64,6 +71,12 @@ def _show(arguments: argparse.Namespace) -> int:
                 f"this is the latest case that matches {arguments.id!r}: "
                 f"`audit query {shlex.quote(arguments.id)}` lists the others"
             )
+        if found.other_loads:
+            print_warning(
+                f"revision {arguments.id} was loaded with other settings, too, by record"
+                f" {', '.join(map(str, found.other_loads))}; this is the latest load:"
+                " `policy history` lists them"
+            )
         if arguments.output == "json":
             sys.stdout.write(as_json(catalogue.fetch(found.locations)))
         elif (story := build_story(catalogue, found)).case_events:
@@ -71,3 +84,12 @@ def _show(arguments: argparse.Namespace) -> int:
                 f"{line}\n" for line in story_lines(story, layout_for(sys.stdout))
             )
     return 0
+
+
+def _no_record(catalogue: "IndexCatalogue", number: str) -> str:
+    first = catalogue.first_seq
+    has = f"has records {first} to {catalogue.last_seq}" if first else "has none"
+    return (
+        f"there is no record {number} in the journal, which {has}; for the start of a name write"
+        f" {shlex.quote(f'{number}*')}\n"
+    )

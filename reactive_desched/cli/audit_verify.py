@@ -1,11 +1,11 @@
 """`audit verify`: prove that a journal is as it was written."""
 
 import argparse
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from reactive_desched.cli import journal_flags
 from reactive_desched.cli.commands import Commands
 
 if TYPE_CHECKING:
@@ -51,9 +51,7 @@ def add(commands: Commands) -> None:
             "reactive-desched audit verify --checkpoint kept.txt --key controller.pub",
         ),
     )
-    command.add_argument(
-        "--journal", metavar="DIR", help="the journal's folder (default: where `run` keeps it)"
-    )
+    journal_flags.add_journal(command)
     command.add_argument(
         "--checkpoint",
         metavar="FILE",
@@ -73,10 +71,8 @@ def add(commands: Commands) -> None:
 
 def _verify(arguments: argparse.Namespace) -> int:
     from reactive_desched.audit.verifying import verify
-    from reactive_desched.journal.paths import default_journal_directory
 
-    named = arguments.journal
-    directory = Path(named) if named else default_journal_directory(os.environ)
+    directory = journal_flags.journal_directory(arguments)
     kept = _pinned_checkpoint(arguments.checkpoint) if arguments.checkpoint else None
     if kept is None:
         _require_journal(directory, arguments.key)

@@ -4,9 +4,10 @@ import argparse
 from datetime import UTC, datetime
 from typing import Final
 
-from reactive_desched.cli import controller_client, flag_values, record_filters
+from reactive_desched.cli import controller_client, flag_values, journal_flags, record_filters
 from reactive_desched.cli.commands import Commands
 from reactive_desched.cli.messages import print_warning
+from reactive_desched.errors import ConfigError
 
 DEFAULT_LIMIT: Final = 10
 _DESCRIPTION = """\
@@ -58,9 +59,7 @@ def add_tail(commands: Commands) -> None:
     where.add_argument(
         "--server", metavar="URL", help="a controller, such as http://127.0.0.1:10258"
     )
-    where.add_argument(
-        "--journal", metavar="DIR", help="a journal's folder (default: where `run` keeps it)"
-    )
+    journal_flags.add_journal(command, where)
     controller_client.add_trust(command)
     record_filters.add(command)
     command.add_argument("-o", "--output", choices=["table", "json"], default="table")
@@ -112,10 +111,12 @@ def _tail(arguments: argparse.Namespace) -> int:
     for namespace in filter(str.isdigit, arguments.namespace):  # as `tail -n 20` has it
         print_warning(f"-n {namespace} is a namespace; --limit {namespace} is a number of records")
     last = DEFAULT_LIMIT if arguments.limit is None else arguments.limit
+    if arguments.server and arguments.cluster:
+        raise ConfigError("--cluster names a journal, and --server a controller: leave one out")
     return run(
         TailOptions(
             controller=controller_client.client_of(arguments) if arguments.server else None,
-            journal=arguments.journal,
+            journal=None if arguments.server else journal_flags.journal_directory(arguments),
             start=_moment(arguments, "since").isoformat() if arguments.since else arguments.start,
             until=_moment(arguments, "until") if arguments.until else None,
             last=last,

@@ -1,6 +1,5 @@
 """Shows records as they come, from a folder or a server, until there are no more or we must end."""
 
-import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -17,7 +16,6 @@ from reactive_desched.cli.tail_options import Printer, TailOptions, is_before
 from reactive_desched.errors import ConfigError, RecordsExpired
 from reactive_desched.journal.events import decode_event
 from reactive_desched.journal.follower import JournalFollower, newest_records, seq_before
-from reactive_desched.journal.paths import default_journal_directory
 from reactive_desched.journal.records import JournalRecord
 from reactive_desched.journal.segments import READ_ERRORS, list_segments, read_records
 from reactive_desched.journal.start_position import (
@@ -59,7 +57,8 @@ def run(options: TailOptions) -> int:
 
         tail_server(options, record_filter, printer)
     else:
-        folder = _journal_directory(options.journal, may_be_missing=options.follow)
+        assert options.journal is not None, "a controller or a journal is named"
+        folder = _existing_journal(options.journal, may_be_missing=options.follow)
         tail_folder(folder, start, options, record_filter, printer)
     return 0
 
@@ -97,9 +96,8 @@ def tail_folder(
             sleep(POLL_S)
 
 
-def _journal_directory(named: str | None, *, may_be_missing: bool) -> Path:
+def _existing_journal(directory: Path, *, may_be_missing: bool) -> Path:
     """Return the folder of a journal, or one that is to become it; raises ConfigError."""
-    directory = Path(named) if named else default_journal_directory(os.environ)
     try:
         closed_segments = list_segments(directory)
     except (FileNotFoundError, NotADirectoryError):

@@ -1,11 +1,18 @@
-"""`policy`: what can be done with a policy file without a cluster."""
+"""`policy`: what can be done with a policy file, and with those that were loaded."""
 
 import argparse
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from reactive_desched.cli import policy_convert, policy_explain, policy_rule, policy_schema
+from reactive_desched.cli import (
+    policy_convert,
+    policy_explain,
+    policy_history,
+    policy_rollback,
+    policy_rule,
+    policy_schema,
+)
 from reactive_desched.cli.commands import Commands
 from reactive_desched.cli.messages import print_warning
 from reactive_desched.cli.policy_convert import write_whole
@@ -61,10 +68,10 @@ files as they are"""
 def add(commands: Commands) -> None:
     """Describe `policy` to the parser."""
     command = commands.add_parser(
-        "policy", help="check or convert a policy file, or describe one to an editor"
+        "policy", help="check, convert or explain a policy file, or put an earlier one back"
     )
     command.describe(
-        "Work on policy files; no cluster is needed.",
+        "Work on policy files, and on what a controller has loaded; no cluster is needed.",
         examples=(
             "reactive-desched policy check policy.yaml",
             "reactive-desched policy explain RemoveDuplicates",
@@ -76,6 +83,8 @@ def add(commands: Commands) -> None:
     policy_schema.add(doing)
     policy_rule.add(doing)
     policy_explain.add(doing)
+    policy_history.add(doing)
+    policy_rollback.add(doing)
 
 
 def _add_check(commands: Commands) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from datetime import datetime
+from pathlib import Path
 from typing import Protocol
 
 from msgspec import Struct
@@ -12,10 +13,10 @@ from reactive_desched.journal.records import JournalRecord, recorded_at
 
 
 class TailOptions(Struct, frozen=True, kw_only=True):
-    """What the command line said; `last` counts when there is no start."""
+    """What the command line said: a controller or a journal; `last` counts without a start."""
 
     controller: ControllerClient | None = None
-    journal: str | None = None
+    journal: Path | None = None
     start: str | None = None
     until: datetime | None = None
     last: int = 10

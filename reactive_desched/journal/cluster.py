@@ -17,11 +17,14 @@ UNNAMED: Final = "kubernetes"
 """The name of a cluster that has none in the settings, and whose uid may not be read."""
 
 
+_CONTEXT: Final = "context "
+
+
 class ClusterIdentity(Struct, frozen=True):
     """A cluster: its name, and the uid of its namespace kube-system; empty where it is unknown.
 
-    `is_named` says that the settings give the name; `seen_as` is how the kubeconfig calls it, for
-    people.
+    `is_named` says that the settings give the name; `seen_as` is how it was reached, for people:
+    `context NAME, SERVER`, or the server alone.
     """
 
     name: str = ""
@@ -29,10 +32,27 @@ class ClusterIdentity(Struct, frozen=True):
     is_named: bool = False
     seen_as: str = ""
 
+    @property
+    def title(self) -> str:
+        """What people call it: its name in the settings, else the context, else the uid."""
+        return self.name if self.is_named else self.context or self.name
+
+    @property
+    def context(self) -> str:
+        """The context of the kubeconfig by which it was reached; empty where there is none."""
+        before, separator, _ = self.seen_as.rpartition(", ")
+        return before.removeprefix(_CONTEXT) if separator else ""
+
+    @property
+    def server(self) -> str:
+        """The address of its API server; empty where it is unknown."""
+        return self.seen_as.rpartition(", ")[2]
+
     def __str__(self) -> str:
-        uid = self.uid if self.uid != self.name else ""
-        also = ", ".join(part for part in (uid and f"uid {uid}", self.seen_as) if part)
-        return f"{self.name} ({also})" if also else self.name
+        uid = self.uid if self.uid != self.title else ""
+        seen_as = self.server if self.context == self.title else self.seen_as
+        also = ", ".join(part for part in (uid and f"uid {uid}", seen_as) if part)
+        return f"{self.title} ({also})" if also else self.title
 
 
 UNKNOWN_CLUSTER: Final = ClusterIdentity()
@@ -44,6 +64,18 @@ def kept_cluster(directory: Path) -> ClusterIdentity:
         return msgspec.json.decode((directory / MARK).read_bytes(), type=ClusterIdentity)
     except (OSError, *DECODE_ERRORS):
         return UNKNOWN_CLUSTER
+
+
+def recorded_title(directory: Path, name: str, uid: str, context: str = "") -> str:
+    """Return what people call the cluster of a record.
+
+    Without a name in the settings the record has the uid for one, and since some version the
+    context; for earlier ones the journal's mark may have it.
+    """
+    if not name or name != uid:
+        return name
+    kept = kept_cluster(directory)
+    return context or (kept.title if kept.uid == uid else name)
 
 
 def check_cluster(directory: Path, cluster: ClusterIdentity) -> str:

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from reactive_desched.errors import ConfigError
+from msgspec import Struct
+
 from reactive_desched.journal.cluster import ClusterIdentity, kept_cluster
 from reactive_desched.journal.segments import list_segments
 
@@ -16,6 +17,14 @@ DEAD_LETTERS_DIR: Final = "dead-letters"
 
 _CLUSTERS_DIR: Final = "clusters"
 _FOLDER_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
+
+
+class KnownJournal(Struct, frozen=True):
+    """A journal in a default directory, its cluster as its mark says, and when it was written."""
+
+    directory: Path
+    cluster: ClusterIdentity
+    written_at: float
 
 
 def shared_journal_directory(environ: Mapping[str, str]) -> Path:
@@ -41,18 +50,28 @@ def journal_directory_of(environ: Mapping[str, str], cluster: ClusterIdentity) -
     return _state_directory(environ) / _CLUSTERS_DIR / cluster.uid / "journal"
 
 
-def default_journal_directory(environ: Mapping[str, str]) -> Path:
-    """Return the only journal in the default directories, for commands that read one.
-
-    Where there is none, return where one would be. Raises ConfigError where there are several.
-    """
+def known_journals(environ: Mapping[str, str]) -> tuple[KnownJournal, ...]:
+    """Return the journals in the default directories, the one written last first."""
     shared = shared_journal_directory(environ)
+    below = () if environ.get("STATE_DIRECTORY") else _clusters_directories(environ)
+    found = [
+        KnownJournal(each, kept_cluster(each), _written_at(each))
+        for each in (shared, *below)
+        if _holds_journal(each)
+    ]
+    return tuple(sorted(found, key=lambda one: -one.written_at))
+
+
+def _clusters_directories(environ: Mapping[str, str]) -> tuple[Path, ...]:
     clusters = _state_directory(environ) / _CLUSTERS_DIR
-    found = [each for each in (shared, *sorted(clusters.glob("*/journal"))) if _holds_journal(each)]
-    if len(found) > 1:
-        journals = "\n".join(f"  --journal {each}  # cluster {_cluster_of(each)}" for each in found)
-        raise ConfigError(f"there are journals of {len(found)} clusters: name one\n{journals}")
-    return found[0] if found else shared
+    return tuple(sorted(clusters.glob("*/journal")))
+
+
+def _written_at(directory: Path) -> float:
+    try:
+        return max(each.path.stat().st_mtime for each in list_segments(directory))
+    except (OSError, ValueError):
+        return 0.0
 
 
 def _holds_journal(directory: Path) -> bool:
@@ -60,10 +79,6 @@ def _holds_journal(directory: Path) -> bool:
         return bool(list_segments(directory))
     except OSError:
         return False
-
-
-def _cluster_of(directory: Path) -> str:
-    return str(kept_cluster(directory)) or "unknown"
 
 
 def _state_directory(environ: Mapping[str, str]) -> Path:

@@ -75,12 +75,21 @@ def _without_path(url: re.Match[str]) -> str:
     return url[0] if address == url[0] else f"{address}/{REDACTED}"
 
 
-def policy_file_payload(name: str, sha256: str, text: str) -> PolicyFile:
+def policy_file_payload(
+    name: str, sha256: str, text: str, *, size: int = 0, path: str = ""
+) -> PolicyFile:
     """Return a file of the policy; URLs are cut after the host, as the rest may be secret."""
-    shown = blank_secrets(_URL.sub(_without_path, text))
+    shown = without_secrets(text)
     if len(shown.encode(errors="replace")) > MAX_POLICY_BYTES:
         shown = ""
-    return PolicyFile(name=truncate(name), sha256=sha256, text=shown)
+    return PolicyFile(
+        name=truncate(name), path=truncate(path), sha256=sha256, size=size, text=shown
+    )
+
+
+def without_secrets(text: str) -> str:
+    """Return the text of a file of the policy as a record holds it."""
+    return blank_secrets(_URL.sub(_without_path, text))
 
 
 def who_payload(pod: Pod, owners: Iterable[OwnerReference], zone: str) -> Who:

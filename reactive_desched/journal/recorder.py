@@ -215,6 +215,7 @@ class JournalRecorder:
         data = PolicyLoaded(
             cluster=self._cluster.name,
             cluster_uid=self._cluster.uid,
+            context=self._cluster.context,
             files=tuple(map(self._new_text, files)),
             mode=self._mode,  # type: ignore[arg-type]  # one of the two
             revision=revision,

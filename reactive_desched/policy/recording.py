@@ -207,8 +207,9 @@ class EventSettings(Section):
     )
     cluster: Annotated[str, NEEDS_RESTART] = Field(
         default="",
-        description="The cluster's name in records; in the source of every event as it was when "
-        "the journal began. Default: the uid of the namespace kube-system.",
+        description="The cluster's name in records and answers; in the source of every event as it "
+        "was when the journal began. Default: the context of the kubeconfig, else the uid of the "
+        "namespace kube-system, which stands in the source then.",
     )
 
     disruptions: DisruptionSettings = Field(

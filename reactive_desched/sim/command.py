@@ -5,7 +5,7 @@ import secrets
 import shlex
 import signal
 import sys
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final
 
@@ -14,9 +14,9 @@ from anyio.abc import TaskStatus
 from msgspec import Struct
 
 from reactive_desched.errors import ConfigError
+from reactive_desched.sim.kubeconfig_file import KubeconfigFile
 from reactive_desched.sim.run import Landscape, Simulation, simulation
 from reactive_desched.sim.scenarios import FRESH
-from reactive_desched.sim.server import kubeconfig
 
 __all__ = ["SimulationOptions", "simulate"]
 
@@ -65,11 +65,16 @@ async def _serve_until_stopped(options: SimulationOptions) -> None:
         scenario=options.scenario,
         uid_salt=secrets.randbits(128),  # a controller takes no other run's journal for its own
     )
+    with closing(KubeconfigFile(Path(options.kubeconfig_file))) as file:
+        await _serve(landscape, options, file)
+
+
+async def _serve(landscape: Landscape, options: SimulationOptions, file: KubeconfigFile) -> None:
     async with anyio.create_task_group() as tasks:
         await tasks.start(_stop_on_signal, tasks.cancel_scope)
 
         def announce(url: str) -> None:
-            _announce(url, options)
+            _announce(url, file)
 
         async with simulation(
             landscape, host=options.host, port=options.port, on_listening=announce
@@ -100,19 +105,13 @@ async def _wait_for_end_of(descriptor: int) -> None:
             return
 
 
-def _announce(url: str, options: SimulationOptions) -> None:
+def _announce(url: str, file: KubeconfigFile) -> None:
     """Write the kubeconfig and say where the server is: clients may connect, and wait."""
-    place = Path(options.kubeconfig_file)
-    unfinished = place.with_name(f"{place.name}.{os.getpid()}")
-    try:
-        unfinished.write_text(kubeconfig(url), encoding="utf-8")
-        unfinished.replace(place)  # a client that waits for the file never reads half of it
-    except OSError as error:
-        raise ConfigError(f"cannot write the kubeconfig to {place}: {error.strerror}") from error
+    file.write(url)
     _print(
         url,
         "making the cluster: clients may connect, and wait",
-        f"export KUBECONFIG={shlex.quote(str(place.absolute()))}",
+        f"export KUBECONFIG={shlex.quote(str(file.path.absolute()))}",
     )
 
 

@@ -113,22 +113,25 @@ async def serve_on(
         await runner.cleanup()
 
 
-def kubeconfig(url: str) -> str:
-    """Return a kubeconfig file that points kubectl and every other client at the server."""
+def kubeconfig(url: str, name: str = "sim") -> str:
+    """Return a kubeconfig file that points kubectl and every other client at the server.
+
+    Its cluster, context and user have the name, by which several such files can be merged.
+    """
     return f"""\
 apiVersion: v1
 kind: Config
-current-context: sim
+current-context: {name}
 clusters:
-- name: sim
+- name: {name}
   cluster:
     server: {url}
 contexts:
-- name: sim
+- name: {name}
   context:
-    cluster: sim
-    user: sim
+    cluster: {name}
+    user: {name}
 users:
-- name: sim
+- name: {name}
   user: {{}}
 """

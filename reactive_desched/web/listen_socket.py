@@ -70,7 +70,8 @@ def _bind_errors(listen: ListenAddress) -> Iterator[None]:
     except OSError as error:
         raise ConfigError(
             f"cannot listen on {listen.host}:{listen.port}:"
-            f" {error.strerror or error}; choose another address"
+            f" {error.strerror or error}; choose another address with --listen HOST:PORT, or in"
+            " the section server of the settings"
         ) from error
 
 

@@ -306,7 +306,9 @@ def test_an_outcome_found_after_a_restart_says_how_late_it_was(show: Shown, gold
     assert golden() in show(told.events, "case")
 
 
-def test_a_revision_shows_the_text_of_the_policy(show: Shown) -> None:
+def test_a_revision_shows_its_latest_load_with_the_text_that_an_earlier_record_has(
+    show: Shown,
+) -> None:
     revision, text = "0d0ce3844aca", "profiles:\n- name: nightly\n"
     told = (
         Telling().policy(revision, "prod", text).policy("3f9a1c07" * 2, "prod", "no").finding("a")
@@ -315,9 +317,9 @@ def test_a_revision_shows_the_text_of_the_policy(show: Shown) -> None:
 
     shown = show(told.events, revision).splitlines()
 
-    assert shown[0] == "policy.loaded, record 2"
+    assert shown[0] == "policy.loaded, record 5"
     assert shown[4:7] == [
-        f"  /etc/policy.yaml (SHA-256 {revision * 6})",
+        f"  /etc/policy.yaml (SHA-256 {revision * 6}), by its text in record 2",
         "  profiles:",
         "  - name: nightly",
     ]
@@ -329,7 +331,7 @@ def test_a_story_names_the_cluster_and_where_the_text_of_its_policy_is(show: Sho
     shown = show(told.events, "webcase")
 
     assert "  cluster  prod\n" in shown
-    assert "(record 2); its text: audit show 3f9a1c07" in shown.replace("\n          ", " ")
+    assert "(record 2); its text: audit show policy-3f9a1c07" in shown.replace("\n          ", " ")
 
 
 def test_what_happened_meanwhile_is_shown_in_its_place(show: Shown, golden: Golden) -> None:

@@ -1,10 +1,11 @@
 """Which cluster a journal is of, and where the journals of several clusters lie."""
 
+import os
 from pathlib import Path
 
 import pytest
 
-from reactive_desched.errors import ConfigError, JournalError
+from reactive_desched.errors import JournalError
 from reactive_desched.journal.cluster import (
     MARK,
     ClusterIdentity,
@@ -12,8 +13,7 @@ from reactive_desched.journal.cluster import (
     kept_cluster,
     mark_cluster,
 )
-from reactive_desched.journal.paths import default_journal_directory, journal_directory_of
-from tests.support.golden import Golden
+from reactive_desched.journal.paths import journal_directory_of, known_journals
 
 PROD = ClusterIdentity("prod", "uid-1", is_named=True)
 OTHER = ClusterIdentity("uid-2", "uid-2", seen_as="context kind, https://10.0.0.1")
@@ -45,7 +45,7 @@ def test_the_journal_of_another_cluster_is_refused_with_both_named(tmp_path: Pat
     for part in (
         str(tmp_path),
         "another cluster, prod (uid uid-1)",
-        "this one is uid-2 (context kind",
+        "this one is kind (uid uid-2",
         "--journal",
     ):
         assert part in str(refused.value)
@@ -126,20 +126,36 @@ def test_the_folder_of_an_earlier_version_is_used_on_by_one_cluster(tmp_path: Pa
     assert journal_directory_of(environ, OTHER) != earlier
 
 
-def test_a_reader_finds_the_only_journal(tmp_path: Path) -> None:
+def test_the_journals_of_all_clusters_are_found_the_one_written_last_first(tmp_path: Path) -> None:
     environ = {"XDG_STATE_HOME": str(tmp_path)}
-    assert default_journal_directory(environ) == tmp_path / "reactive-desched/journal"
+    assert known_journals(environ) == ()
 
-    only = begin(journal_directory_of(environ, PROD), PROD)
+    for number, each in enumerate((PROD, OTHER)):
+        folder = begin(journal_directory_of(environ, each), each)
+        os.utime(folder / "journal-00000000000000000001.jsonl", (number, number))
 
-    assert default_journal_directory(environ) == only
+    assert [each.cluster for each in known_journals(environ)] == [OTHER, PROD]
 
 
-def test_of_several_journals_a_reader_has_to_name_one(tmp_path: Path, golden: Golden) -> None:
-    environ = {"XDG_STATE_HOME": str(tmp_path)}
-    folders = [begin(journal_directory_of(environ, each), each) for each in (PROD, OTHER)]
+def test_a_service_has_one_journal_whatever_lies_beside_it(tmp_path: Path) -> None:
+    own = begin(tmp_path / "journal", PROD)
+    begin(tmp_path / "clusters/uid-2/journal", OTHER)
 
-    with pytest.raises(ConfigError) as asked:
-        default_journal_directory(environ)
+    found = known_journals({"STATE_DIRECTORY": str(tmp_path)})
 
-    assert str(asked.value) == golden(folders=folders[0], folders2=folders[1])
+    assert [each.directory for each in found] == [own]
+
+
+@pytest.mark.parametrize(
+    ("cluster", "title", "text"),
+    [
+        (PROD, "prod", "prod (uid uid-1)"),
+        (OTHER, "kind", "kind (uid uid-2, https://10.0.0.1)"),
+        (ClusterIdentity("u", "u", seen_as="https://10.0.0.1"), "u", "u (https://10.0.0.1)"),
+        (UNREADABLE, "kubernetes", "kubernetes"),
+    ],
+)
+def test_a_cluster_is_called_by_its_name_else_by_its_context(
+    cluster: ClusterIdentity, title: str, text: str
+) -> None:
+    assert (cluster.title, str(cluster)) == (title, text)
