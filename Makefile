@@ -90,6 +90,7 @@ generated: $(STAMP) ## write the pages, schemas, manifests and messages that com
 	$(BIN)/python -m tools.write_schemas
 	$(BIN)/python -m tools.write_event_schemas
 	$(BIN)/python -m tools.write_dashboards
+	$(BIN)/python -m tools.write_memory
 	$(BIN)/python -m tools.write_chart
 	$(BIN)/python -m tests.support.policy_messages
 

@@ -20,7 +20,7 @@ from rich.console import Console
 from bench import parts
 from bench.generate import cache_folder, ensure
 from bench.measure.machine import facts
-from bench.parts import PARTS, Bench
+from bench.parts import BY_NAME_ONLY, PARTS, Bench
 from bench.processes import SIZES, Results, Size
 from bench.record import rows as record
 from bench.record.run import RECORD_SIZES, RecordBenchmark
@@ -35,15 +35,16 @@ def main() -> int:
     every = (*PARTS, "record")
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
     parser.add_argument("--size", choices=SIZES, default="full")
-    parser.add_argument("--part", choices=every, action="append", help="all, unless one is named")
+    parser.add_argument("--part", choices=every, action="append", help="all but soak, unless named")
     parser.add_argument("--profile", choices=("sync", "watch", "react", "judge"), default="")
+    parser.add_argument("--minutes", type=float, default=30, help="how long a soak takes")
     parser.add_argument("--results", type=Path, default=Path("bench-results"))
     args = parser.parse_args()
     console, size = Console(width=max(_WIDTH, Console().width)), SIZES[args.size]
     results: Results = {"size": asdict(size), "machine": facts()}
     with _folders() as folders:
-        bench = Bench(size, folders, console.status, args.profile)
-        for name in args.part or every:
+        bench = Bench(size, folders, console.status, args.profile, args.minutes)
+        for name in args.part or (part for part in every if part not in BY_NAME_ONLY):
             if name == "record":
                 extent = RECORD_SIZES["full" if args.size == "full" else "small"]
                 results[name] = RecordBenchmark(extent, folders, console.status).run_all()

@@ -35,12 +35,16 @@ ProgressLine = Callable[[str], AbstractContextManager[object]]
 
 @dataclass(frozen=True)
 class Bench:
-    """The size, a folder on disk and one in memory for journals, and which part to profile."""
+    """The size, a folder on disk and one in memory for journals, and which part to profile.
+
+    A soak takes so many `minutes`.
+    """
 
     size: Size
     folders: Mapping[str, Path]
     progress: ProgressLine
     profile: str = ""
+    minutes: float = 30
 
     def controller(
         self, journal: str, *options: str, server: MeasuredProcess | None = None
@@ -250,6 +254,16 @@ def measure_outage(bench: Bench) -> Results:
         }
 
 
+def measure_soak(bench: Bench) -> Results:
+    """Keep a controller busy for `bench.minutes`; see `bench.measure.soak`."""
+    within_s = 120 * bench.minutes + 600
+    with (
+        bench.progress(f"a soak of {bench.minutes:g} minutes"),
+        bench.controller("soak") as ours,
+    ):
+        return ours.ask_within(within_s, "soak", minutes=bench.minutes)
+
+
 def measure_starts(bench: Bench) -> Results:
     """Start the commands."""
     with bench.progress("start"):
@@ -264,7 +278,11 @@ PARTS: Mapping[str, Callable[[Bench], Results]] = {
     "judge": measure_judging,
     "balance": measure_balance,
     "start": measure_starts,
+    "soak": measure_soak,
 }
+
+BY_NAME_ONLY = frozenset({"soak"})
+"""The parts that take too long to be measured with all others."""
 
 
 def failures(results: Results) -> Iterator[str]:

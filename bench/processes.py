@@ -46,6 +46,7 @@ SIZES = {
         Size("small", 200, 6_000, events=3_000, reactions=40, ramp_s=0.5, outages=1, **_RUNS),
         Size("medium", 1_000, 30_000, events=5_000, reactions=200, ramp_s=1, outages=1, **_RUNS),
         Size("full", 5_000, 150_000, events=10_000, reactions=1_000, ramp_s=2, outages=3, **_RUNS),
+        Size("huge", 15_000, 500_000, events=10_000, reactions=1_000, ramp_s=2, outages=1, **_RUNS),
     )
 }
 
@@ -62,10 +63,14 @@ class MeasuredProcess:
 
         Raises RuntimeError when the process ends instead, or takes longer than ten minutes.
         """
+        return self.ask_within(_TIMEOUT_S, command, **arguments)
+
+    def ask_within(self, within_s: float, command: str, /, **arguments: object) -> Results:
+        """Do the same with another time limit."""
         assert self.process.stdin is not None
         self.process.stdin.write(json.dumps({"do": command} | arguments) + "\n")
         self.process.stdin.flush()
-        return _read_line(self.process, command)
+        return _read_line(self.process, command, within_s)
 
 
 @contextmanager
@@ -134,9 +139,11 @@ def _process(module: str, *options: str) -> Iterator[MeasuredProcess]:
             process.terminate()
 
 
-def _read_line(process: "subprocess.Popen[str]", what: str) -> Results:
+def _read_line(
+    process: "subprocess.Popen[str]", what: str, within_s: float = _TIMEOUT_S
+) -> Results:
     assert process.stdout is not None
-    limit = threading.Timer(_TIMEOUT_S, process.kill)
+    limit = threading.Timer(within_s, process.kill)
     limit.start()
     try:
         line = process.stdout.readline()

@@ -7,6 +7,7 @@ from statistics import median
 from rich.console import Console
 from rich.table import Table
 
+from bench.measure.slopes import FLAT
 from bench.parts import reaction_runs
 from bench.processes import Results
 from bench.record import rows as record
@@ -35,6 +36,8 @@ def rows(results: Results) -> Iterator[Row]:
         yield from _balance_rows(results["balance"])
     if "start" in results:
         yield from _start_rows(results["start"])
+    if "soak" in results:
+        yield from _soak_rows(results["soak"])
 
 
 def figures(results: Results) -> list[Results]:
@@ -175,6 +178,14 @@ def _invalid(runs: Sequence[Results]) -> str:
 def _outage_rows(outage: Results) -> Iterator[Row]:
     what = f"API server back after {outage['outage_s']:g} s: evaluating again"
     yield Row(what, _middle(outage["runs"], "back_to_resumed_s"), 3, "s")
+
+
+def _soak_rows(soak: Results) -> Iterator[Row]:
+    grown, label = soak["settled"], f"after {soak['settled']['from_s'] / 60:.0f} minutes"
+    yield Row(f"memory {label}, at the end", soak["samples"][-1]["rss_mb"], unit="MB")
+    yield Row("memory before", soak["samples"][0]["rss_mb"], unit="MB")
+    for what, (unit, most) in FLAT.items():
+        yield Row(f"{what} {label}, slope", grown[what], most, f"{unit} an hour")
 
 
 def _judging_rows(judge: Results) -> Iterator[Row]:

@@ -29,7 +29,7 @@ from reactive_desched.telemetry.metrics import Collector
 from reactive_desched.telemetry.registry import MetricsRegistry
 
 _POLL_INTERVAL_S = 0.01
-_SYNC_TIMEOUT_S = 300
+_SYNC_TIMEOUT_S = 580
 _QUIET_S, _QUIET_SHARE = 0.1, 0.1
 """The process is idle when it takes less than this share of a core for so long."""
 _ANY_PORT = ListenAddress("127.0.0.1", 0)

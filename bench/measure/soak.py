@@ -5,7 +5,6 @@ list of all pods has expired and is read anew. What grows without end shows as a
 """
 
 import asyncio
-import gc
 import time
 from pathlib import Path
 from typing import Final
@@ -13,6 +12,7 @@ from typing import Final
 from bench.measure.live import RunningController
 from bench.measure.machine import Stopwatch, rss_bytes
 from bench.measure.reaction import PODS
+from bench.measure.slopes import slopes
 
 PACE: Final = 22
 """Evictions a second: far above what the default budgets allow a cluster for long."""
@@ -46,6 +46,7 @@ async def soak(running: RunningController, minutes: float, relists: int = 2) -> 
         "evicted": evicted,
         "cpu_share": round(watch.cpu_s / watch.wall_s, 3),
         "relisted_s": relisted,
+        "settled": slopes(samples),
         "samples": samples,
         "pods": len(running.controller.state.pods),
     }
@@ -69,5 +70,4 @@ def _sample(at_s: float) -> Results:
         "rss_mb": round(rss_bytes() / 1e6, 2),
         "descriptors": len(list(Path("/proc/self/fd").iterdir())),
         "tasks": len(asyncio.all_tasks()),
-        "garbage": len(gc.garbage),
     }

@@ -14,7 +14,7 @@ With Python's own 700 one eviction in two would pay for a collection. `__main__`
 which is for loading.
 """
 
-SWEEP_INTERVAL_S, SWEEP_BATCH_SIZE = 1.0, 2_000
+SWEEP_INTERVAL_S, SWEEP_BATCH_SIZE = 0.5, 1_000
 
 FIRST_PASS_S = 60.0
 """So long nothing is collected for the first evaluation of everything, which takes a few seconds
