@@ -145,7 +145,7 @@ def metrics_page() -> str:
         lines.append(f"| `{name}` | {family.kind} | {labels} | {family.help} |")
     lines += _next_links(
         {
-            "under the SIG descheduler's names": "../howto/from-the-sig-descheduler.md#metrics",
+            "under the SIG descheduler's names": "sig-descheduler.md#metrics",
             "how the journal stands": "../howto/audit.md#status-of-the-journal",
             "what is where on its disk": "journal.md",
         }

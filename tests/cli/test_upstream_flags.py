@@ -12,7 +12,7 @@ from reactive_desched.cli import main, parser, upstream_flags
 from reactive_desched.model.labels import parse_selector
 from tests.support.golden import Golden
 
-PAGE = Path(__file__).parents[2] / "docs" / "howto" / "from-the-sig-descheduler.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "sig-descheduler.md"
 RUN = ("run", "--policy", "p.yaml")
 # Every flag of the v0.36 binary.
 V036 = frozenset(

@@ -38,7 +38,7 @@ metadata: {name: descheduler}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: descheduler}
 subjects: [{kind: ServiceAccount, name: descheduler, namespace: kube-system}]
 """
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "howto" / "from-the-sig-descheduler.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "sig-descheduler.md"
 
 
 @pytest.fixture

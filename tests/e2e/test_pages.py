@@ -142,7 +142,6 @@ READINGS = {
     "docs/howto/events.md": Reading(
         names={"-n shop web": "$DEPLOYMENT", "-n shop --": "-n kube-system --"}
     ),
-    "docs/howto/from-the-sig-descheduler.md": Reading(("kubectl apply -k deploy/cronjob",)),
     "docs/howto/high-availability.md": Reading(
         (
             "kubectl create -f - <<< '"

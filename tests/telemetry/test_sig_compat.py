@@ -274,7 +274,7 @@ def test_the_migration_page_has_every_metric_with_its_labels_and_results() -> No
     metrics.observe_plugin("default", "PodLifeTime", 1)
     found = re.findall(r"^(descheduler_\w+){(.*)}", metrics.render(), re.MULTILINE)
     labels = {name.removesuffix("_sum"): re.findall(r'(\w+)="', text) for name, text in found}
-    page = (ROOT / "docs" / "howto" / "from-the-sig-descheduler.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "reference" / "sig-descheduler.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(descheduler_\w+)` \| (.*) \| (.*) \|$", page, re.MULTILINE)
 
     assert [(name, text) for name, _, text in rows] == [(it.name, it.help) for it in FAMILIES]
