@@ -287,7 +287,9 @@ def test_what_no_decision_asks_about_is_not_listed(
         *,
         optional_resources: set[str],
         show_nodes: bool,
+        reads_all: bool,
     ) -> None:
+        assert reads_all == (mode != "run")
         asked.extend(resources)
         left_out.append(optional_resources)
         shown.append(show_nodes)

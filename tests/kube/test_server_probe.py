@@ -141,8 +141,11 @@ async def test_a_server_that_starts_denies_requests_until_it_has_read_the_roles(
         api.cut_watches()
         await pass_time(clock, 20)
         api.clear_script()
+        for kind in ("list", "watch"):
+            api.answer_next(kind, *[failing(403)] * 1000)
         api.answer_next("GET", failing(403), failing(403))
         await pass_time(clock, 1.5)
         assert probe.recoveries == 0
+        api.clear_script()
         await pass_time(clock, RECOVERY_S)
         assert mirror.is_fresh
