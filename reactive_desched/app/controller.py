@@ -87,6 +87,7 @@ async def open_controller(deps: Dependencies) -> AsyncIterator[RunningController
         controller = parts.pipeline.controller
         description, leadership = parts.pipeline.description, controller.pauses.leadership
         deps.metrics.register(description, leadership, *parts.reflectors.values())
+        deps.metrics.register(parts.late_watches)
         deps.metrics.register(session, events, active, parts.pulse, parts.usage)
         deps.metrics.register(parts.pipeline.evictions)
         metrics = deps.metrics if deps.serve_metrics else None

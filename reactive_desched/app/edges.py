@@ -19,6 +19,7 @@ from reactive_desched.kube.client.session import Session, Transport, open_sessio
 from reactive_desched.kube.codec import make_codecs
 from reactive_desched.kube.watch.reflector import Reflector
 from reactive_desched.kube.watch.resume import ServerProbe
+from reactive_desched.kube.watch.silence import LateWatches
 from reactive_desched.model.observer import Observer
 from reactive_desched.policy.recording import StreamSettings
 from reactive_desched.state.kinds.interning import InternTables
@@ -55,6 +56,7 @@ def build_reflectors(
     pipeline: Pipeline,
     interned: InternTables,
     probe: ServerProbe,
+    late_watches: LateWatches,
     observer: Observer,
 ) -> Mapping[str, AnyReflector]:
     """Build the list-watch loop of every watched kind; each feeds the kind's event handler."""
@@ -62,7 +64,12 @@ def build_reflectors(
     codecs = make_codecs(interned, pipeline.controller.state, observer.on_unread)
     return {
         resource: Reflector(
-            session, codec, pipeline.event_handlers[resource], probe=probe, epoch=epoch
+            session,
+            codec,
+            pipeline.event_handlers[resource],
+            probe=probe,
+            epoch=epoch,
+            late_watches=late_watches,
         )
         for resource, codec in codecs.items()
         if resource in pipeline.event_handlers

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping
+from functools import partial
 from random import Random
 from typing import Final
 
@@ -23,10 +24,11 @@ from reactive_desched.kube.client.events import EventRecorder
 from reactive_desched.kube.client.evictor import ApiEvictor
 from reactive_desched.kube.client.session import Session
 from reactive_desched.kube.watch.resume import ServerProbe
+from reactive_desched.kube.watch.silence import LateWatches
 from reactive_desched.primitives.boottime import boottime
 from reactive_desched.primitives.wakeup import Wakeup
 from reactive_desched.state.kinds.interning import InternTables
-from reactive_desched.web.health import EventLoopPulse, Health
+from reactive_desched.web.health import CheckResult, EventLoopPulse, Health
 
 LIVENESS_TIMEOUT_S: Final = 10.0
 """When the event loop has not turned for so long, /livez asks for a restart."""
@@ -37,6 +39,7 @@ class Parts(Struct, frozen=True):
 
     pipeline: Pipeline
     reflectors: Mapping[str, edges.AnyReflector]
+    late_watches: LateWatches
     probe: ServerProbe
     usage: UsagePolling
     migration: MigrationRunner | None
@@ -74,12 +77,31 @@ async def build_parts(
         dry_run=deps.dry_run,
     )
     await checkpoint()
-    reflectors = edges.build_reflectors(session, pipeline, interned, probe, deps.observer)
+    late_watches = LateWatches(SystemClock())
+    reflectors = edges.build_reflectors(
+        session, pipeline, interned, probe, late_watches, deps.observer
+    )
     health = build_health(pipeline, active, dry_run=deps.dry_run)
     pulse = EventLoopPulse(health.add_heartbeat("event-loop", LIVENESS_TIMEOUT_S))
     usage = UsagePolling(active, pipeline, session, SystemClock(), Random(), deps.log)  # noqa: S311 -- jitter is no secret
     migration = build_migration(deps, session, pipeline, interned, events, recorder)
     health.add_info_check("measured-use", usage.check)
+    health.add_info_check("watches", partial(_watches_check, late_watches))
     return Parts(
-        pipeline, reflectors, probe, usage, migration, evictor, active, interned, health, pulse
+        pipeline,
+        reflectors,
+        late_watches,
+        probe,
+        usage,
+        migration,
+        evictor,
+        active,
+        interned,
+        health,
+        pulse,
     )
+
+
+def _watches_check(late_watches: LateWatches) -> CheckResult:
+    message = late_watches.message()
+    return CheckResult(not message, message or "changes arrive at once")

@@ -12,11 +12,14 @@ LOOK_FOR_SILENCE_S = 5.0
 
 
 async def seconds_until_given_up(mirror: ReflectorHarness) -> float:
+    def is_looking() -> bool:
+        return LOOK_FOR_SILENCE_S in mirror.clock.pending_waits_s or not mirror.is_fresh
+
     began = mirror.clock.now()
     while mirror.is_fresh:
-        await wait_until(lambda: bool(mirror.clock.pending_waits_s))
+        await wait_until(is_looking)
         mirror.clock.advance(LOOK_FOR_SILENCE_S)
-        await wait_until(lambda: bool(mirror.clock.pending_waits_s))
+        await wait_until(is_looking)
     return mirror.clock.now() - began
 
 

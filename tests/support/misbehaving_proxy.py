@@ -45,9 +45,10 @@ class Truncated(Struct, frozen=True):
 
 
 class Buffered(Struct, frozen=True):
-    """A response is sent on, its headers too, when so much has come, or when it has ended."""
+    """A body is sent on when so much has come, or has ended; its headers then, or before."""
 
     size: int = 2**30
+    holds_headers: bool = True
 
 
 class HeadersWithTheFirstByte(Struct, frozen=True):
@@ -132,6 +133,8 @@ class MisbehavingProxy:
                 await response.write(content)
             case Buffered(size=size):
                 held = b""
+                if not fault.holds_headers:
+                    await response.prepare(request)
                 async for part in reply.content.iter_any():
                     held += part
                     while len(held) >= size:

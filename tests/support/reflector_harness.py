@@ -12,6 +12,7 @@ from reactive_desched.kube.client.session import Session
 from reactive_desched.kube.watch.reflector import Reflector, ReflectorStatus
 from reactive_desched.kube.watch.resume import ServerProbe
 from reactive_desched.kube.watch.settings import ReflectorSettings
+from reactive_desched.kube.watch.silence import LateWatches
 from reactive_desched.primitives.wakeup import Epoch
 from tests.support.fake_resource import FakeCodec, FakeObject, RecordingEventHandler
 from tests.support.manual_clock import ManualClock, wait_until
@@ -39,6 +40,7 @@ class ReflectorHarness:
         *,
         codec: FakeCodec | None = None,
         probe: ServerProbe | None = None,
+        late_watches: LateWatches | None = None,
     ) -> AsyncIterator[None]:
         """Reflect while the block runs; in pages unless told otherwise."""
         reflector: Reflector[FakeObject] = Reflector(
@@ -50,6 +52,7 @@ class ReflectorHarness:
             settings=settings,
             probe=probe,
             epoch=self.epoch,
+            late_watches=late_watches,
         )
         self.reflector, self.status = reflector, reflector.status
         async with anyio.create_task_group() as beside:
@@ -61,6 +64,10 @@ class ReflectorHarness:
     def objects(self) -> dict[str, str]:
         """The picture."""
         return self.handler.objects
+
+    def holds(self, **objects: str) -> bool:
+        """Whether the picture is this."""
+        return self.handler.objects == objects
 
     @property
     def is_fresh(self) -> bool:

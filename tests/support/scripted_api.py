@@ -25,11 +25,16 @@ __all__ = [
     "status",
 ]
 
+_SHORT_S = 5
+_SHORT_WATCH_RATIO = 0.1  # of the time that it asks for
 _END_MARK = {"k8s.io/initial-events-end": "true"}
 
 
 class ReceivedRequest(Struct, frozen=True):
-    """One request that came in; `kind` is list, watch or the method of anything else."""
+    """One request that came in; `kind` is list, watch, catch-up or the method of anything else.
+
+    A catch-up is a watch of a second.
+    """
 
     kind: str
     path: str
@@ -179,12 +184,17 @@ class ScriptedApi:
             return self._list(query)
         if kind == "watch":
             return await self._watch(request, query)
+        if kind == "catch-up":
+            lines = self._backlog(query)
+            return web.Response(body=b"".join(filter(None, lines)), content_type="application/json")
         return web.json_response(status("NotFound", 404, "no such thing"), status=404)
 
     def _kind(self, request: web.Request) -> str:
         if request.path != self.path or request.method != "GET":
             return request.method
-        return "watch" if request.query.get("watch") == "true" else "list"
+        if request.query.get("watch") != "true":
+            return "list"
+        return "catch-up" if request.query.get("timeoutSeconds") == "1" else "watch"
 
     async def _send_scripted(
         self, request: web.Request, reply: ScriptedReply
@@ -222,6 +232,9 @@ class ScriptedApi:
         response.enable_chunked_encoding()
         await response.prepare(request)
         queue: asyncio.Queue[bytes | _Cut | None] = asyncio.Queue()
+        if (timeout_s := int(query.get("timeoutSeconds", "300"))) <= _SHORT_S:
+            loop = asyncio.get_running_loop()
+            loop.call_later(timeout_s * _SHORT_WATCH_RATIO, queue.put_nowait, None)
         for line in self._backlog(query):
             queue.put_nowait(line)
         self._watches.add(queue)

@@ -9,6 +9,7 @@ from contextlib import AbstractAsyncContextManager
 from random import Random
 from typing import TypeVar
 
+import anyio
 from msgspec import Struct
 
 from reactive_desched.errors import Malformed, RateLimited, Unreachable
@@ -30,6 +31,7 @@ from reactive_desched.kube.watch.resume import (
     is_older,
 )
 from reactive_desched.kube.watch.settings import ReflectorSettings
+from reactive_desched.kube.watch.silence import LateWatches, SilenceCheck
 from reactive_desched.kube.watch.watcher import WatchEventHandler, WatchReader
 from reactive_desched.kube.watch.yielding import Yielder
 from reactive_desched.primitives.wakeup import Epoch
@@ -112,7 +114,7 @@ class ReflectorStatus(Struct, gc=False):
 class Reflector(WatchEventHandler[T]):
     """The list-watch loop of one resource; `run` never returns and raises nothing but bugs."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 -- the last three are shared by all reflectors of a session
         self,
         session: Transport,
         codec: Codec[T],
@@ -123,6 +125,7 @@ class Reflector(WatchEventHandler[T]):
         settings: ReflectorSettings | None = None,
         probe: ServerProbe | None = None,
         epoch: Epoch | None = None,
+        late_watches: LateWatches | None = None,
     ) -> None:
         self.status = ReflectorStatus(codec.kind, codec.path)
         self._session = session
@@ -158,6 +161,10 @@ class Reflector(WatchEventHandler[T]):
         self._got_bookmark = self._got_event = False
         self._empty_watches = self._denials = 0
         self._probe = probe or ServerProbe(session, self._clock)
+        self._late_watches = late_watches or LateWatches(self._clock)
+        self._silence = SilenceCheck(
+            session, codec, self._clock, self._late_watches, self._settings.silent_s
+        )
 
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics of the resource's list and watch."""
@@ -193,7 +200,8 @@ class Reflector(WatchEventHandler[T]):
     async def _list_or_watch(self) -> WatchEnd:
         if self._resume_point.can_resume:
             return await self._watch()
-        if self._settings.streaming and self._clock.now() >= self._streaming_off_until:
+        can_stream = self._settings.streaming and not self._late_watches.are_late
+        if can_stream and self._clock.now() >= self._streaming_off_until:
             ending = await self._stream_list_and_watch()
             if not self._needs_paged_list(ending):
                 return ending
@@ -244,14 +252,32 @@ class Reflector(WatchEventHandler[T]):
 
     async def _watch(self) -> WatchEnd:
         self.status.state = "connecting"
+        requested_at = self._clock.now()
         params = self._watch_params() | {"resourceVersion": self._resume_point.resource_version}
+        is_short = self._late_watches.are_late
         try:
             async with self._open_watch(params) as reply:
                 if not isinstance(reply, WatchStream):
                     return self._end_from_refusal(reply)
+                if is_short:
+                    return await self._read_short_watch(reply, requested_at)
                 return await self._read_unless_outdated(reply)
         except (Unreachable, RateLimited) as error:
+            if isinstance(error, Unreachable) and error.is_late and not is_short:
+                return await self._silence.after_no_headers(self._resume_point, str(error))
             return end_from_error(error)
+
+    async def _read_short_watch(self, stream: WatchStream, requested_at: float) -> WatchEnd:
+        """Read a watch that the server ends soon; the objects are as of its end."""
+        self._opened_at = requested_at
+        self._got_event = True  # it counts whether it brings something or not
+        self.status.state = "watching"
+        self.status.reconnects += self.status.watches > 0
+        self.status.watches += 1
+        ending = await self._reader.read(stream, self, self._idle_limit_s)
+        if ending.reason is StopReason.CLEAN and not self._is_outdated:
+            self._mark_synced()
+        return ending
 
     def _open_watch(
         self, params: dict[str, str]
@@ -294,18 +320,33 @@ class Reflector(WatchEventHandler[T]):
         self.status.reconnects += self.status.watches > 0
         self.status.watches += 1
         self.status.state = "watching"
-        background = None
-        if self._opened_at - self._last_list_at <= self._settings.sync_delay_s:
+        is_confirmed = self._opened_at - self._last_list_at <= self._settings.sync_delay_s
+        if is_confirmed:
             self._mark_synced()
-        elif not self.status.synced:
-            background = self._mark_synced_after_delay
-        return await self._reader.read(stream, self, self._idle_limit_s, background)
 
-    async def _mark_synced_after_delay(self) -> None:
+        async def watch_over() -> WatchEnd | None:
+            if not (is_confirmed or self.status.synced):
+                ending = await self._mark_synced_after_delay(stream)
+                if ending is not None:
+                    return ending
+            return await self._silence.run(stream, self._resume_point)
+
+        return await self._reader.read(stream, self, self._idle_limit_s, watch_over)
+
+    async def _mark_synced_after_delay(self, stream: WatchStream) -> WatchEnd | None:
         """Mark older objects synced once missed changes, or a 410, have had time to arrive."""
-        await self._clock.sleep(self._settings.sync_delay_s)
-        if not self._is_outdated:
+        ending: WatchEnd | None = None
+
+        async def confirm() -> None:
+            nonlocal ending
+            ending = await self._silence.confirm(stream, self._resume_point)
+
+        async with anyio.create_task_group() as both:
+            both.start_soon(confirm)
+            both.start_soon(self._clock.sleep, self._settings.sync_delay_s)
+        if ending is None and not self._is_outdated:
             self._mark_synced()
+        return ending
 
     def _mark_synced(self) -> None:
         self._stale_reason = None
@@ -318,7 +359,11 @@ class Reflector(WatchEventHandler[T]):
             self._store.mark_synced()
 
     def _watch_params(self) -> dict[str, str]:
-        self._watch_s = self._settings.watch_s * (1.0 + self._rng.random())
+        if self._late_watches.are_late:
+            late = self._late_watches
+            self._watch_s = late.SHORT_S if self.status.synced else late.FIRST_S
+        else:
+            self._watch_s = self._settings.watch_s * (1.0 + self._rng.random())
         return {
             "watch": "true",
             "allowWatchBookmarks": "true",
@@ -477,6 +522,8 @@ class Reflector(WatchEventHandler[T]):
             return max(_MIN_WATCH_S - lived_s, 0.0) + self._rng.random() / 2
         if ending.reason is StopReason.GONE:
             return self._relist_wait_s(now)
+        if ending.reason is StopReason.LATE:
+            return 0.0
         if ending.retry_after_s is not None:
             wait_s, asked_s = self._answer_backoff.next_wait_s(now), ending.retry_after_s
             return max(min(wait_s, _MOST_OF_RETRY_AFTER * asked_s), asked_s)

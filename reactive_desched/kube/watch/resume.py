@@ -52,6 +52,8 @@ class StopReason(Enum):
     """The watch sent nothing for too long: resume on a new connection."""
     REOPENED = auto()
     """This process was suspended, so the connection may be dead: resume on a new one at once."""
+    LATE = auto()
+    """Changes came that the watch had not brought: resume on short ones."""
     THROTTLED = auto()
     """The server asks for fewer requests: resume after the wait that it names."""
     GONE = auto()

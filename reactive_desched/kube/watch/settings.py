@@ -14,8 +14,9 @@ class ReflectorSettings(Struct, frozen=True, gc=False):
 
     A watch is requested for a time between `watch_s` and twice that. It counts as dead
     `idle_slack_s` after that time, or, once bookmarks come (one a minute), after
-    `idle_after_bookmark_s` without a byte. Where the objects are older than `sync_delay_s`, a new
-    watch makes them synced that much later: missed changes, or a 410, come first.
+    `idle_after_bookmark_s` without a byte. After `silent_s` without one it is checked for changes
+    that it has not brought. Where the objects are older than `sync_delay_s`, a new watch makes them
+    synced that much later: missed changes, or a 410, come first.
     """
 
     streaming: bool = True
@@ -27,6 +28,7 @@ class ReflectorSettings(Struct, frozen=True, gc=False):
     idle_slack_s: float = 30.0
     idle_after_bookmark_s: float = 150.0
     initial_idle_s: float = 30.0
+    silent_s: float = 15.0
     streaming_retry_s: float = 600.0
     denied_retry_s: float = 60.0
     min_relist_interval_s: float = 30.0

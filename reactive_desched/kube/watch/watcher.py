@@ -62,22 +62,33 @@ class WatchReader(Generic[T]):
         stream: WatchStream,
         handler: WatchEventHandler[T],
         idle_limit_s: Callable[[], float],
-        background: Callable[[], Coroutine[object, None, None]] | None = None,
+        background: Callable[[], Coroutine[object, None, WatchEnd | None]] | None = None,
     ) -> WatchEnd:
         """Read until the end; `idle_limit_s` says how long the watch may stay silent.
 
-        `background` is cancelled when the reading ends.
+        `background` is cancelled when the reading ends; the end that it returns ends the reading.
         """
         ending: WatchEnd | None = None
+        verdict: WatchEnd | None = None
         async with anyio.create_task_group() as both:
             both.start_soon(self._idle_watchdog, stream, idle_limit_s, both.cancel_scope)
             both.start_soon(self._end_with_epoch, self._epoch.number, both.cancel_scope)
             if background is not None:
-                both.start_soon(background)
+
+                async def watch_over() -> None:
+                    nonlocal verdict
+                    if (verdict := await background()) is not None:
+                        both.cancel_scope.cancel()
+
+                both.start_soon(watch_over)
             ending = await self._read_lines(stream, handler)
             both.cancel_scope.cancel()
-        return ending or WatchEnd(
-            StopReason.IDLE_TIMEOUT, f"watch {self._codec.path}: nothing came for too long"
+        return (
+            ending
+            or verdict
+            or WatchEnd(
+                StopReason.IDLE_TIMEOUT, f"watch {self._codec.path}: nothing came for too long"
+            )
         )
 
     async def _read_lines(self, stream: WatchStream, handler: WatchEventHandler[T]) -> WatchEnd:

@@ -1,0 +1,236 @@
+"""Finds out whether a silent watch is quiet, or has missed changes.
+
+A proxy may buffer what a watch brings, or keep its headers until the first byte; a connection may
+be half open. A quiet kind looks the same: an API server sends no bookmark while nothing changes.
+So what has changed since is requested, by a watch that the server ends after a second: its whole
+response passes every proxy.
+"""
+
+from collections.abc import Iterator
+from enum import Enum, auto
+from typing import Generic, TypeVar
+
+import anyio
+from msgspec import Struct
+
+from reactive_desched.errors import Malformed, RateLimited, Unreachable
+from reactive_desched.kube.client.clock import Clock
+from reactive_desched.kube.client.rate_limiter import RequestPriority
+from reactive_desched.kube.client.session import RequestLimits, Transport, WatchStream
+from reactive_desched.kube.codec import Codec
+from reactive_desched.kube.watch.resume import (
+    ResumePoint,
+    StopReason,
+    WatchEnd,
+    end_from_response,
+    end_from_status,
+    is_older,
+)
+from reactive_desched.primitives.wakeup import Epoch
+from reactive_desched.telemetry.metrics import Metric, gauge
+
+__all__ = ["LATE_WATCHES", "LateWatches", "SilenceCheck"]
+
+T = TypeVar("T")
+
+_CATCH_UP_S = 1
+"""The server ends the watch that catches up after this time."""
+
+LATE_WATCHES = gauge(
+    "reflector_late_watches",
+    "1 while watches bring changes late, as through a proxy that buffers: they are kept short.",
+)
+
+_GRACE_S = 2.0
+_LATE_FOR_S = 600.0
+_MAX_UNREACHABLE = 3
+_LIMITS = RequestLimits(connect_s=3.0, read_s=5.0, total_s=5.0)
+
+
+class LateWatches:
+    """Whether what is between us and the API server delays what watches bring.
+
+    The reflectors of a session share it. While it does, the server ends each watch after `SHORT_S`,
+    or `FIRST_S` where the kind is not in sync, and the objects count as of that end. After ten
+    minutes a long watch is tried.
+    """
+
+    FIRST_S, SHORT_S = 2, 5
+
+    def __init__(self, clock: Clock) -> None:
+        self.noted = Epoch()
+        self._clock = clock
+        self._until = float("-inf")
+        self._cause = ""
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield whether watches are late."""
+        yield LATE_WATCHES.value(self.are_late)
+
+    @property
+    def are_late(self) -> bool:
+        """Whether watches are to be short."""
+        return self._clock.now() < self._until
+
+    def note(self, cause: str) -> None:
+        """A watch was late: keep all of them short for a while."""
+        self._cause = cause
+        self._until = self._clock.now() + _LATE_FOR_S
+        self.noted.advance(cause)
+
+    def message(self) -> str:
+        """Say what is late and what is done; empty while nothing is."""
+        if not self.are_late:
+            return ""
+        return (
+            f"{self._cause}; changes are requested every {self.SHORT_S} s instead: "
+            "switch off response buffering in the proxy before the API server"
+        )
+
+
+class _Missed(Enum):
+    """What the watch that caught up says of the silent one."""
+
+    NOTHING = auto()
+    SOMETHING = auto()
+    UNKNOWN = auto()
+    UNREACHABLE = auto()
+
+
+class _CaughtUp(Struct, frozen=True, gc=False):
+    """What has changed: the version of the last change, or of a bookmark where there is none."""
+
+    missed: _Missed
+    version: str = ""
+    ending: WatchEnd | None = None
+
+
+class SilenceCheck(Generic[T]):
+    """Catches up with the watch of one resource while that is silent."""
+
+    def __init__(
+        self,
+        session: Transport,
+        codec: Codec[T],
+        clock: Clock,
+        late_watches: LateWatches,
+        silent_s: float,
+    ) -> None:
+        self._session = session
+        self._codec = codec
+        self._clock = clock
+        self._late_watches = late_watches
+        self._silent_s = silent_s
+
+    async def after_no_headers(self, resume_point: ResumePoint, message: str) -> WatchEnd:
+        """Return how a watch ends whose headers did not come in time: LATE if the server is there.
+
+        Some proxies keep the headers of a response until its first byte.
+        """
+        found = await self._catch_up(resume_point.resource_version)
+        if found.missed in (_Missed.NOTHING, _Missed.SOMETHING) and found.ending is None:
+            self._late_watches.note(f"watch {self._codec.path}: its headers do not come")
+            return WatchEnd(StopReason.LATE, self._late_watches.message())
+        return found.ending or WatchEnd(StopReason.UNREACHABLE, message)
+
+    async def confirm(self, stream: WatchStream, resume_point: ResumePoint) -> WatchEnd | None:
+        """Say why a watch that has just been opened brings no missed change; None if it does."""
+        return None if stream.received_bytes() else await self._check(resume_point, 1)
+
+    async def run(self, stream: WatchStream, resume_point: ResumePoint) -> WatchEnd:
+        """Return when the watch is not to be read any longer, and why."""
+        received, unreachable = stream.received_bytes(), 0
+        while True:
+            if await self._are_late():
+                return WatchEnd(StopReason.REOPENED, self._late_watches.message())
+            if (sofar := stream.received_bytes()) != received:
+                received, unreachable = sofar, 0
+                continue
+            unreachable += 1
+            if ending := await self._check(resume_point, unreachable):
+                return ending
+            if stream.received_bytes() != received:
+                unreachable = 0
+
+    async def _are_late(self) -> bool:
+        """Wait for the time of a silence, at most until another kind finds watches late."""
+        late = self._late_watches
+        number = late.noted.number
+        if not late.are_late:
+            async with anyio.create_task_group() as race:
+
+                async def time_out() -> None:
+                    await self._clock.sleep(self._silent_s)
+                    race.cancel_scope.cancel()
+
+                race.start_soon(time_out)
+                await late.noted.wait_past(number)
+                race.cancel_scope.cancel()
+        return late.are_late
+
+    async def _check(self, resume_point: ResumePoint, attempt: int) -> WatchEnd | None:
+        found = await self._catch_up(resume_point.resource_version)
+        match found.missed:
+            case _Missed.NOTHING:
+                resume_point.at_bookmark(found.version)
+            case _Missed.UNREACHABLE if attempt >= _MAX_UNREACHABLE:
+                return found.ending
+            case _Missed.SOMETHING if found.ending is not None:
+                return found.ending
+            case _Missed.SOMETHING:
+                await self._clock.sleep(_GRACE_S)
+                if is_older(resume_point.resource_version, found.version):
+                    cause = f"watch {self._codec.path}: its changes arrive late"
+                    self._late_watches.note(cause)
+                    return WatchEnd(StopReason.LATE, self._late_watches.message())
+        return None
+
+    async def _catch_up(self, version: str) -> _CaughtUp:
+        """Request what has changed since this version."""
+        call = f"watch {self._codec.path}"
+        params = {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(_CATCH_UP_S),
+            "resourceVersion": version,
+        }
+        try:
+            response = await self._session.request(
+                "GET",
+                self._codec.path,
+                params=params,
+                accept=self._codec.accept.watch,
+                limits=_LIMITS,
+                priority=RequestPriority.WATCH,
+            )
+        except RateLimited:
+            return _CaughtUp(_Missed.UNKNOWN)
+        except Unreachable as error:
+            ending = WatchEnd(StopReason.UNREACHABLE, str(error))
+            return _CaughtUp(
+                _Missed.UNKNOWN if error.is_late else _Missed.UNREACHABLE, ending=ending
+            )
+        if not response.ok:
+            ending = end_from_response(response, call, self._clock.wall())
+            is_gone = ending.reason is StopReason.GONE
+            return _CaughtUp(_Missed.SOMETHING if is_gone else _Missed.UNKNOWN, ending=ending)
+        return self._read(bytes(response.body), call)
+
+    def _read(self, body: bytes, call: str) -> _CaughtUp:
+        changed, bookmark = "", ""
+        for line in body.splitlines():
+            try:
+                event = self._codec.decode_event(line)
+            except Malformed:
+                continue
+            if event.type == "ERROR":
+                ending = end_from_status(event.status, call)
+                is_gone = ending.reason is StopReason.GONE
+                return _CaughtUp(_Missed.SOMETHING if is_gone else _Missed.UNKNOWN, ending=ending)
+            if event.object is not None:
+                changed = event.resource_version
+            else:
+                bookmark = event.resource_version
+        if changed:
+            return _CaughtUp(_Missed.SOMETHING, changed)
+        return _CaughtUp(_Missed.NOTHING, bookmark)

@@ -1,0 +1,183 @@
+"""What is between us and the API server delays what a watch brings, or the watch is dead."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+import anyio
+import pytest
+from aiohttp import web
+
+from reactive_desched.kube.client.rate_limiter import RateLimit
+from reactive_desched.kube.client.session import KubeConfigOptions, RequestLimits, open_session
+from reactive_desched.kube.watch.settings import ReflectorSettings
+from reactive_desched.kube.watch.silence import LateWatches
+from tests.support.manual_clock import ManualClock
+from tests.support.misbehaving_proxy import (
+    Buffered,
+    Fault,
+    HeadersWithTheFirstByte,
+    MisbehavingProxy,
+)
+from tests.support.reflector_harness import PAGED_LIST, STREAMING_LIST, ReflectorHarness
+from tests.support.scripted_api import ReceivedRequest, ScriptedApi, failing
+
+pytestmark = pytest.mark.anyio
+
+SILENT_S = 15
+KNOWN_WITHIN_S = 2 * SILENT_S + 15  # on the test's clock, also on a busy machine
+
+
+def watches(fault: Fault) -> Callable[[web.Request], Fault | None]:
+    return lambda request: fault if request.query.get("watch") == "true" else None
+
+
+@asynccontextmanager
+async def passing_time(clock: ManualClock) -> AsyncIterator[None]:
+    """Let the test's clock run ten times as fast as the machine's."""
+
+    async def tick() -> None:
+        while True:
+            await anyio.sleep(0.01)
+            clock.advance(0.1)
+
+    async with anyio.create_task_group() as beside:
+        beside.start_soon(tick)
+        yield
+        beside.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def behind(
+    api: ScriptedApi, kubeconfig: Callable[..., Path], fault: Fault
+) -> AsyncIterator[ReflectorHarness]:
+    async with MisbehavingProxy(api.url, watches(fault)).serving() as proxy:
+        config = KubeConfigOptions(kubeconfig=str(kubeconfig(proxy.url)))
+        limits = RequestLimits(open_s=2.0)
+        rate = RateLimit(qps=10_000, burst=10_000)
+        async with open_session(config, limits=limits, rate_limit=rate) as session:
+            yield ReflectorHarness(session)
+
+
+async def seconds_until(mirror: ReflectorHarness, condition: Callable[[], bool]) -> float:
+    began = mirror.clock.now()
+    with anyio.fail_after(60):
+        while not condition():  # noqa: ASYNC110  what is waited for knows nothing of events
+            await anyio.sleep(0.005)
+    return mirror.clock.now() - began
+
+
+@pytest.mark.parametrize("settings", [PAGED_LIST, STREAMING_LIST], ids=["paged", "streaming"])
+@pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param(Buffered(), id="headers and all"),
+        pytest.param(Buffered(holds_headers=False), id="all"),
+        pytest.param(Buffered(4096, holds_headers=False), id="4 KiB"),
+        pytest.param(HeadersWithTheFirstByte(), id="headers"),
+    ],
+)
+async def test_a_change_that_a_proxy_delays_is_known_within_half_a_minute(
+    api: ScriptedApi, kubeconfig: Callable[..., Path], fault: Fault, settings: ReflectorSettings
+) -> None:
+    api.put("a", "1")
+    async with (
+        behind(api, kubeconfig, fault) as mirror,
+        passing_time(mirror.clock),
+        mirror.running(settings),
+    ):
+        await seconds_until(mirror, lambda: mirror.is_fresh)
+        for value in ("2", "3"):
+            api.put("a", value)
+            took_s = await seconds_until(mirror, partial(mirror.holds, a=value))
+            assert took_s <= KNOWN_WITHIN_S
+        await seconds_until(mirror, lambda: mirror.is_fresh)
+
+
+async def test_objects_that_missed_a_change_are_not_in_sync_over_a_watch_that_brings_none(
+    api: ScriptedApi, kubeconfig: Callable[..., Path]
+) -> None:
+    seen: list[str] = []
+    api.put("a", "1")
+    async with behind(api, kubeconfig, Buffered(holds_headers=False)) as mirror:
+        remember = mirror.handler.mark_synced
+
+        def mark_synced() -> None:
+            seen.append(mirror.objects["a"])
+            remember()
+
+        mirror.handler.mark_synced = mark_synced  # type: ignore[method-assign]
+        async with passing_time(mirror.clock), mirror.running():
+            await seconds_until(mirror, lambda: bool(seen))
+            mirror.clock.advance(2)
+            api.put("a", "2")
+            api.cut_watches()
+            await seconds_until(mirror, lambda: len(seen) > 1)
+    assert seen == ["1", "2"]
+
+
+async def test_one_kind_whose_changes_come_late_has_all_kinds_watched_shortly(
+    api: ScriptedApi, kubeconfig: Callable[..., Path]
+) -> None:
+    async with behind(api, kubeconfig, Buffered(holds_headers=False)) as mirror:
+        late = LateWatches(mirror.clock)
+        async with passing_time(mirror.clock), mirror.running(late_watches=late):
+            await seconds_until(mirror, lambda: mirror.is_fresh)
+            late.note("watch of another kind: its changes arrive late")
+            api.put("a", "1")
+            await seconds_until(mirror, lambda: mirror.objects == {"a": "1"})
+            assert "stale" not in mirror.handler.calls
+            assert api.requests[-1].query["timeoutSeconds"] == str(LateWatches.SHORT_S)
+            mirror.clock.advance(601)
+            assert not late.are_late
+            before = len(api.requests)
+            await seconds_until(mirror, lambda: any(map(is_long, api.requests[before:])))
+
+
+def is_long(asked: ReceivedRequest) -> bool:
+    return int(asked.query["timeoutSeconds"]) >= 300
+
+
+async def test_a_quiet_watch_stays_as_it_is(api: ScriptedApi, mirror: ReflectorHarness) -> None:
+    async with passing_time(mirror.clock), mirror.running():
+        await seconds_until(mirror, lambda: api.count("catch-up") >= 4)
+        assert mirror.is_fresh
+        assert api.count("watch") == 1
+        assert "stale" not in mirror.handler.calls
+
+
+async def test_a_watch_that_brings_something_is_not_checked(
+    api: ScriptedApi, mirror: ReflectorHarness
+) -> None:
+    async with mirror.running():
+        await mirror.wait_until_fresh()
+        for number in range(30):
+            api.put("a", str(number))
+            await seconds_until(mirror, lambda n=number: mirror.objects == {"a": str(n)})  # type: ignore[misc]
+            mirror.clock.advance(SILENT_S / 3)
+            await anyio.sleep(0.005)
+    assert api.count("catch-up") == 0
+
+
+@pytest.mark.parametrize("code", [403, 429, 500, 503])
+async def test_a_check_that_is_not_answered_leaves_the_watch_as_it_is(
+    api: ScriptedApi, mirror: ReflectorHarness, code: int
+) -> None:
+    api.answer_next("catch-up", *[failing(code)] * 100)
+    async with passing_time(mirror.clock), mirror.running():
+        await seconds_until(mirror, lambda: api.count("catch-up") >= 4)
+        assert mirror.is_fresh
+        assert api.count("watch") == 1
+
+
+async def test_a_silent_watch_whose_version_the_server_no_longer_has_leads_to_a_new_list(
+    api: ScriptedApi, mirror: ReflectorHarness
+) -> None:
+    api.put("a", "1")
+    async with passing_time(mirror.clock), mirror.running():
+        await seconds_until(mirror, lambda: mirror.is_fresh)
+        api.delete_silently("a")
+        api.compact()
+        await seconds_until(mirror, lambda: mirror.objects == {})
+    assert api.count("list") == 2
