@@ -181,11 +181,14 @@ def _outage_rows(outage: Results) -> Iterator[Row]:
 
 
 def _soak_rows(soak: Results) -> Iterator[Row]:
-    grown, label = soak["settled"], f"after {soak['settled']['from_s'] / 60:.0f} minutes"
-    yield Row(f"memory {label}, at the end", soak["samples"][-1]["rss_mb"], unit="MB")
-    yield Row("memory before", soak["samples"][0]["rss_mb"], unit="MB")
-    for what, (unit, most) in FLAT.items():
-        yield Row(f"{what} {label}, slope", grown[what], most, f"{unit} an hour")
+    grown, samples = soak["settled"], soak["samples"]
+    at_from = next(each for each in samples if each["at_s"] >= grown["from_s"])
+    label = f"after {grown['from_s'] / 60:.0f} minutes"
+    yield Row("memory before the first eviction", samples[0]["rss_mb"], unit="MB")
+    yield Row(f"memory {label}", at_from["rss_mb"], unit="MB")
+    yield Row(f"memory at the end, {soak['evicted']:,} evictions", samples[-1]["rss_mb"], unit="MB")
+    for what, (name, unit, most) in FLAT.items():
+        yield Row(f"{name}, slope {label}", grown[what], most, f"{unit} an hour")
 
 
 def _judging_rows(judge: Results) -> Iterator[Row]:

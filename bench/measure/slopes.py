@@ -7,12 +7,12 @@ from typing import Any, Final
 SETTLED_S: Final = 600.0
 """By then the caches that fill are filled, or as good as."""
 
-FLAT: Final[Mapping[str, tuple[str, float]]] = {
-    "rss_mb": ("MB", 20.0),
-    "descriptors": ("", 10.0),
-    "tasks": ("", 5.0),
+FLAT: Final[Mapping[str, tuple[str, str, float]]] = {
+    "rss_mb": ("memory", "MB", 20.0),
+    "descriptors": ("descriptors", "more", 10.0),
+    "tasks": ("tasks", "more", 5.0),
 }
-"""What is looked at: its unit, and how much more an hour still counts as flat."""
+"""What is looked at: its name, its unit, and how much more an hour still counts as flat."""
 
 Sample = Mapping[str, Any]  # Any: numbers by name, as JSON has them
 

@@ -1,6 +1,8 @@
 """Keeps Python's garbage collector away from the cluster state."""
 
+import ctypes
 import gc
+from collections.abc import Callable
 
 import anyio
 
@@ -21,7 +23,23 @@ FIRST_PASS_S = 60.0
 at 500,000 pods; garbage in cycles is rare."""
 
 
-async def freeze_gc_after_sync(controller: Controller, interned: InternTables) -> None:
+TRIM_INTERVAL_S = 60.0
+"""How often free memory is returned to the system: a millisecond, for 12 of 258 MB after a list of
+150,000 pods, whose pages were read into it."""
+
+
+def trim_heap() -> None:
+    """Return the free pages of the C library's heap to the system, where it is glibc's.
+
+    It keeps what is free between two blocks in use for itself, and Python returns its own alone.
+    """
+    if (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)) is not None:
+        trim(0)
+
+
+async def freeze_gc_after_sync(
+    controller: Controller, interned: InternTables, trim: Callable[[], None] = trim_heap
+) -> None:
     """Freeze what the initial sync allocated; then drop unused interned parts, until cancelled.
 
     None of the cluster state is garbage and all of it lives long: a collection during the initial
@@ -40,6 +58,10 @@ async def freeze_gc_after_sync(controller: Controller, interned: InternTables) -
         gc.freeze()
         gc.set_threshold(*_THRESHOLDS)
         gc.enable()
+    trimmed_at = anyio.current_time()
     while True:
         await anyio.sleep(SWEEP_INTERVAL_S)
         interned.sweep(SWEEP_BATCH_SIZE)
+        if (now := anyio.current_time()) - trimmed_at >= TRIM_INTERVAL_S:
+            trimmed_at = now
+            trim()

@@ -5,7 +5,13 @@ import anyio
 import pytest
 import trio.testing
 
-from reactive_desched.app.gc import FIRST_PASS_S, SWEEP_BATCH_SIZE, SWEEP_INTERVAL_S
+from reactive_desched.app.gc import (
+    FIRST_PASS_S,
+    SWEEP_BATCH_SIZE,
+    SWEEP_INTERVAL_S,
+    TRIM_INTERVAL_S,
+    trim_heap,
+)
 from reactive_desched.app.gc import freeze_gc_after_sync as keep_house_on
 from reactive_desched.controller.evaluator import Evaluator
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
@@ -107,6 +113,31 @@ async def test_unused_parts_are_swept_a_few_at_a_time_for_ever() -> None:
         group.cancel_scope.cancel()
 
     assert shared.sweeps == [(began + n * SWEEP_INTERVAL_S, SWEEP_BATCH_SIZE) for n in (1, 2, 3)]
+
+
+async def test_once_a_minute_free_memory_is_returned_to_the_system() -> None:
+    flow, trimmed = whole_flow(), list[float]()
+
+    def trim() -> None:
+        trimmed.append(anyio.current_time())
+
+    async with flow.running(), anyio.create_task_group() as group:
+        group.start_soon(keep_house_on, flow.controller, Shared(), trim)  # type: ignore[arg-type]  # what it uses of them
+        flow.sync_and_resume()
+        await anyio.lowlevel.checkpoint()
+        began = anyio.current_time()
+        await anyio.sleep(2.5 * TRIM_INTERVAL_S)
+        group.cancel_scope.cancel()
+
+    assert trimmed == [began + TRIM_INTERVAL_S, began + 2 * TRIM_INTERVAL_S]
+
+
+def test_trimming_changes_no_object() -> None:
+    held = [bytes(100_000) for _ in range(100)]
+
+    trim_heap()
+
+    assert held == [bytes(100_000)] * 100
 
 
 async def test_the_collector_works_again_when_the_first_picture_never_came() -> None:
