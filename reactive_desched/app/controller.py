@@ -15,7 +15,7 @@ from reactive_desched.app.cluster import wait_for_cluster
 from reactive_desched.app.config_reload import ActiveConfig, ConfigReloader
 from reactive_desched.app.futile import FutileMoves
 from reactive_desched.app.gc import freeze_gc_after_sync
-from reactive_desched.app.health import add_credential_check
+from reactive_desched.app.health import add_credential_check, add_sink_check
 from reactive_desched.app.operator import build_operator
 from reactive_desched.app.options import Dependencies
 from reactive_desched.app.parts import Parts, build_parts
@@ -95,6 +95,7 @@ async def open_controller(deps: Dependencies) -> AsyncIterator[RunningController
         credential_error = session.credentials.error
         status = StatusPage(deps, parts.pipeline, active, credential_error)
         add_credential_check(parts.health, credential_error)
+        add_sink_check(parts.health, status.sink_errors)
         stream = edges.build_event_stream(deps)
         operator = build_operator(
             parts.pipeline, pausing, FutileMoves(controller, recorder), status

@@ -1,7 +1,7 @@
 """What /livez and /readyz read of a running controller."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
 
@@ -56,6 +56,16 @@ def add_credential_check(health: Health, error: Callable[[], str | None]) -> Non
         "credentials",
         lambda: CheckResult(not error(), error() or "renewed as they end"),
     )
+
+
+def add_sink_check(health: Health, errors: Callable[[], Mapping[str, str]]) -> None:
+    """Show on /readyz what keeps each sink from its records; evictions do not wait for them."""
+
+    def check() -> CheckResult:
+        texts = [f"{name}: {error}" for name, error in errors().items()]
+        return CheckResult(not texts, "; ".join(texts) or "all take records")
+
+    health.add_info_check("sinks", check)
 
 
 def _intentional_pause(controller: Controller, name: str) -> CheckResult:

@@ -191,6 +191,11 @@ class StatusPage:
         finally:
             self._recording = None
 
+    def sink_errors(self) -> dict[str, str]:
+        """Return what keeps each sink from its records, by name; empty when nothing does."""
+        runners = {} if self._recording is None else self._recording.sink_runners
+        return {name: runner.error for name, runner in runners.items() if runner.error}
+
     async def _read(self, query: Mapping[str, str]) -> ControllerStatus:
         if query:
             raise ConfigError(f"{quote(next(iter(query)))} is not a filter; there are none")

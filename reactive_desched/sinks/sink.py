@@ -7,7 +7,7 @@ from reactive_desched.journal.records import JournalRecord
 
 
 class Sink(Protocol):
-    """Where records go. A relay drives it, with one call at a time.
+    """Where records go. A `SinkRunner` drives it, with one call at a time.
 
     `name` names its position, metrics and log lines. `from_start` says where it begins when it
     has no saved cursor: at the oldest record, or with whatever comes next.
@@ -20,7 +20,7 @@ class Sink(Protocol):
 
     @property
     def from_start(self) -> bool:
-        """Whether a new follower wants what was recorded before."""
+        """Whether a new sink wants what was recorded before."""
         ...
 
     async def deliver(self, entries: Sequence[JournalRecord]) -> int:

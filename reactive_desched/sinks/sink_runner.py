@@ -139,7 +139,7 @@ class SinkRunner:
             saved, is_there = await self._load_cursor()
             self._start_at(saved, is_there=is_there)
             while True:
-                await self._index_batch()
+                await self._deliver_batch()
         finally:
             with anyio.move_on_after(_FINAL_SAVE_TIMEOUT_S, shield=True):
                 await self._save_cursor()
@@ -196,7 +196,7 @@ class SinkRunner:
         self._log.warning(text, sink=self._sink.name, kept=cursor, last=self._tail.last_seq)
         self._advance(self._initial_cursor())
 
-    async def _index_batch(self) -> None:
+    async def _deliver_batch(self) -> None:
         self._batch_end = None  # read_after reports what was removed after the cursor
         try:
             entries = await self._tail.read_after(self.cursor)

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import msgspec
@@ -9,7 +10,7 @@ import pytest
 from anyio.to_thread import run_sync
 
 from reactive_desched.api.event import FINDING_MADE, FindingMade
-from reactive_desched.journal.records import AnyEvent
+from reactive_desched.journal.records import AnyEvent, JournalRecord, recorded_at
 from reactive_desched.policy.recording import KafkaSettings, KafkaTlsSettings
 from tests.support.example_programs import ExamplePrograms
 from tests.support.kafka_broker import KafkaBroker
@@ -95,6 +96,21 @@ async def test_missing_rights_are_waited_for_and_may_be_taken_away_meanwhile(
         assert await arrived(broker, topic) == recorded(ours)
 
 
+class ShiftedClock:
+    """The time of day of a machine whose clock is wrong by so many seconds."""
+
+    shift_s = 0
+
+    def __call__(self) -> datetime:
+        return datetime.now(UTC) + timedelta(seconds=self.shift_s)
+
+
+def is_shifted(entry: JournalRecord) -> bool:
+    at = recorded_at(entry.raw)
+    assert at is not None
+    return abs(at - datetime.now(UTC)) > timedelta(minutes=30)
+
+
 def with_a_long_reason(event: AnyEvent, length: int) -> AnyEvent:
     assert isinstance(event.data, FindingMade)
     why = msgspec.structs.replace(event.data.why, message="x" * length)
@@ -126,6 +142,51 @@ async def test_events_that_are_too_large_are_dead_letters_and_all_others_arrive(
         verifier = programs.start("verify_topic.py", "--brokers", broker.address, topic)
         assert await run_sync(verifier.wait) == 1
         assert f"record {min(letters)} is missing" in verifier.printed[0]
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        {"message_timestamp_before_max_ms": "1000"},
+        {"message_timestamp_after_max_ms": "1000"},
+        {"message_timestamp_type": "LogAppendTime", "message_timestamp_before_max_ms": "1000"},
+    ],
+    ids=["too old", "too far ahead", "the broker's own time"],
+)
+async def test_events_whose_time_a_topic_does_not_take_are_dead_letters_and_all_others_arrive(
+    broker: KafkaBroker, topic: str, tmp_path: Path, limits: dict[str, str]
+) -> None:
+    broker.admin.create_topic(topic, partitions=2, **limits)
+    clock = ShiftedClock()
+    async with journal_to_kafka(tmp_path, in_the_clear(broker, topic), clock) as ours:
+        await ours.append(ours.events(30))
+        await ours.drained(40)
+        clock.shift_s = 3600 if "message_timestamp_after_max_ms" in limits else -3600
+        await ours.append(ours.events(3))
+        clock.shift_s = 0
+        shifted = {entry.seq for entry in ours.recorded if is_shifted(entry)}
+        await ours.append(ours.events(30))
+        await ours.drained(40)
+
+        letters = ours.dead_letters
+        if "message_timestamp_type" in limits:
+            shifted = set()
+        assert {letter.sequence for letter in letters} == shifted
+        assert all("message.timestamp.before.max.ms" in letter.reason for letter in letters)
+        assert await arrived(broker, topic) == [seq for seq in recorded(ours) if seq not in shifted]
+
+
+async def test_an_advertised_name_that_cannot_be_resolved_is_named_with_the_remedy(
+    broker: KafkaBroker, topic: str, tmp_path: Path
+) -> None:
+    broker.admin.create_topic(topic)
+    settings = KafkaSettings(brokers=(broker.misnamed_address,), topic=topic)
+    async with journal_to_kafka(tmp_path, settings) as ours:
+        await ours.append(ours.events(5))
+        told = await ours.wait_for_failure("advertises", within_s=40)
+    assert f"broker 1 as {broker.wrong_address}" in told
+    assert "cannot be resolved" in told
+    assert "advertised.listeners" in told
 
 
 @pytest.mark.parametrize("tls", [False, True], ids=["in the clear", "encrypted"])

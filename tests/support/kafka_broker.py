@@ -1,7 +1,8 @@
 """A real Apache Kafka broker on loopback ports, so that tests meet true Kafka answers.
 
-One process is broker and KRaft controller. It listens twice: in the clear, where everybody is the
-administrator, and with SASL (PLAIN and SCRAM), where users may do only what they were granted.
+One process is broker and KRaft controller. It listens in the clear, where everybody is the
+administrator, with SASL (PLAIN and SCRAM), where users may do only what they were granted, and
+where it advertises a name that leads nowhere.
 """
 
 import json
@@ -14,6 +15,9 @@ from typing import Self
 from tests.support.component import ChildProcess
 from tests.support.control_plane import free_ports, wait_until
 from tests.support.kafka_admin import KafkaAdmin
+
+WRONG_NAME = "kafka-0.nowhere.invalid"
+"""The host that one listener advertises; RFC 6761 keeps it from being any host's name."""
 
 _CLUSTER_ID = "cmVhY3RpdmUtZGVzY2hlZA"
 # For a quick start rather than for a long life.
@@ -78,7 +82,7 @@ class KafkaBroker:
     _component: ChildProcess = field(init=False)
 
     def __post_init__(self) -> None:
-        names = ("plain", "controller", "sasl", "sasl_tls")
+        names = ("plain", "controller", "sasl", "sasl_tls", "misnamed")
         self._ports = dict(zip(names, free_ports(len(names)), strict=True))
         self.admin = KafkaAdmin(self.address)
         argv = self.tools.argv("kafka.Kafka", str(self._settings_file))
@@ -108,6 +112,16 @@ class KafkaBroker:
     def sasl_address(self) -> str:
         """Where users prove who they are, in the clear."""
         return f"127.0.0.1:{self._ports['sasl']}"
+
+    @property
+    def misnamed_address(self) -> str:
+        """Where everybody gets in, to be led to a name that cannot be resolved: WRONG_NAME."""
+        return f"127.0.0.1:{self._ports['misnamed']}"
+
+    @property
+    def wrong_address(self) -> str:
+        """Return what the misnamed listener advertises."""
+        return f"{WRONG_NAME}:{self._ports['misnamed']}"
 
     @property
     def tls_address(self) -> str:
@@ -189,7 +203,12 @@ class KafkaBroker:
         ports = {name: port for name, port in self._ports.items() if name != "sasl_tls" or self.tls}
         hosts = {name: "localhost" if name == "sasl_tls" else "127.0.0.1" for name in ports}
         listeners = {name: f"{name.upper()}://{hosts[name]}:{port}" for name, port in ports.items()}
-        advertised = (text for name, text in listeners.items() if name != "controller")
+        advertised_hosts = hosts | {"misnamed": WRONG_NAME}
+        advertised = (
+            f"{name.upper()}://{advertised_hosts[name]}:{port}"
+            for name, port in ports.items()
+            if name != "controller"
+        )
         return {
             "process.roles": "broker,controller",
             "node.id": "1",
@@ -198,7 +217,7 @@ class KafkaBroker:
             "listeners": ",".join(listeners.values()),
             "advertised.listeners": ",".join(advertised),
             "listener.security.protocol.map": "PLAIN:PLAINTEXT,CONTROLLER:PLAINTEXT,"
-            "SASL:SASL_PLAINTEXT,SASL_TLS:SASL_SSL",
+            "SASL:SASL_PLAINTEXT,SASL_TLS:SASL_SSL,MISNAMED:PLAINTEXT",
             "inter.broker.listener.name": "PLAIN",
             "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
             "super.users": "User:ANONYMOUS",

@@ -1,7 +1,7 @@
 """A journal with a relay that carries its events to Kafka, as the controller has it."""
 
 import time
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from itertools import islice
@@ -100,11 +100,17 @@ class JournalToKafka:
         return list(read_dead_letters(path)) if path.exists() else []
 
 
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
 @asynccontextmanager
-async def journal_to_kafka(folder: Path, kafka: KafkaSettings) -> AsyncIterator[JournalToKafka]:
+async def journal_to_kafka(
+    folder: Path, kafka: KafkaSettings, clock: Callable[[], datetime] = _now
+) -> AsyncIterator[JournalToKafka]:
     """Keep a journal in a folder and relay it while the block runs."""
     making = JournalConfig(Rotation(SEGMENT_BYTES, SEGMENT_AGE_S), every_records=CHECKPOINT_EVERY)
-    async with open_journal(folder, making, clock=_now) as journal:
+    async with open_journal(folder, making, clock=clock) as journal:
         log = RecordingLog()
         relay = SinkRunner(
             KafkaSink(kafka, clock=anyio.current_time, log=log),
@@ -122,7 +128,3 @@ async def journal_to_kafka(folder: Path, kafka: KafkaSettings) -> AsyncIterator[
                 yield JournalToKafka(folder, journal, relay, log)
             finally:
                 group.cancel_scope.cancel()
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)

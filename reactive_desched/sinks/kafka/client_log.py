@@ -8,13 +8,16 @@ from reactive_desched.telemetry.logs import Logger
 
 LOG_EVERY_S: Final = 60.0
 MAX_KINDS: Final = 100
+_CONSEQUENCES: Final = ("Unable to update metadata from %s",)
+"""Warnings that follow one which names the cause."""
 
 
 class KafkaLog(logging.Handler):
     """Takes aiokafka's warnings while open; passes on each kind of them once a minute.
 
     Remembers 100 kinds; when there are more, it begins anew. What is below a warning goes nowhere:
-    at debug level it logs whole requests, with passwords. `last_warning` is the latest warning.
+    at debug level it logs whole requests, with passwords. `last_warning` is the latest
+    warning that names a cause.
     """
 
     def __init__(self, log: Logger, clock: Callable[[], float]) -> None:
@@ -45,11 +48,13 @@ class KafkaLog(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Pass a warning on, unless one of its kind was in the last minute."""
-        self.last_warning = record.getMessage()
+        text = record.getMessage()
+        if not (self.last_warning and record.msg in _CONSEQUENCES):
+            self.last_warning = text
         now, kind = self._clock(), f"{record.name} {record.msg}"
         logged_at = self._logged_at.get(kind)
         if logged_at is None or now - logged_at >= LOG_EVERY_S:
             if len(self._logged_at) >= MAX_KINDS:
                 self._logged_at.clear()
             self._logged_at[kind] = now
-            self._log.info("warning of the Kafka client", text=self.last_warning)
+            self._log.info("warning of the Kafka client", text=text)

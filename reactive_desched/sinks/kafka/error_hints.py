@@ -1,8 +1,15 @@
 """Explains Kafka's errors to the operator, with the remedy."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Final
 
 from reactive_desched.policy.recording import KafkaSettings
+from reactive_desched.sinks.kafka.advertised import UnreachableBroker
+
+_TRIED_REMEDIES: Final = {
+    True: "make the name known here (DNS, hostAliases of the pod)",
+    False: "let the network (firewall, NetworkPolicy) reach the address from here",
+}
 
 
 def unknown_topic(kafka: KafkaSettings, topic: str) -> str:
@@ -16,11 +23,43 @@ def unknown_topic(kafka: KafkaSettings, topic: str) -> str:
 
 def not_authorised(kafka: KafkaSettings, topic: str) -> str:
     """Return what to do about missing rights."""
-    principal = "User:ANONYMOUS" if kafka.sasl is None else f"User:{kafka.sasl.username}"
     return (
         f"not authorised to write to topic {topic}: allow it, for example with "
-        f"`kafka-acls.sh --bootstrap-server {kafka.brokers[0]} --add --allow-principal {principal} "
-        f"--producer --topic {topic}`"
+        f"`{_add_acl(kafka)} --producer --topic {topic}`"
+    )
+
+
+def not_idempotent(kafka: KafkaSettings, topic: str) -> str:
+    """Return what to do about an account that may write to no topic, or not idempotently.
+
+    Brokers since 3.0 let an account write idempotently that may write to some topic.
+    """
+    return (
+        f"{not_authorised(kafka, topic)}; brokers before 3.0 also want "
+        f"`{_add_acl(kafka)} --operation IdempotentWrite --cluster`"
+    )
+
+
+def invalid_topic(topic: str) -> str:
+    """Return what to do about a name that the cluster does not allow."""
+    return (
+        f"the cluster does not allow topic {topic} to be written to: set another sinks.kafka.topic"
+    )
+
+
+def old_message_format(topic: str) -> str:
+    """Return what to do about a topic of the time before headers."""
+    return (
+        f"topic {topic} has a message format of before Kafka 0.11, without headers: "
+        "set its message.format.version to 0.11.0 or newer"
+    )
+
+
+def unsupported_compression(kafka: KafkaSettings, topic: str) -> str:
+    """Return what to do about brokers that are older than a compression."""
+    return (
+        f"the brokers do not take compression {kafka.compression} for topic {topic}: "
+        "set sinks.kafka.compression to gzip"
     )
 
 
@@ -46,6 +85,64 @@ def too_large(size: int, kafka: KafkaSettings, topic: str) -> str:
     return (
         f"{size} bytes are too large for topic {topic}: raise its max.message.bytes, "
         f"and maxRequestBytes ({kafka.max_request_bytes}) here, to send such events"
+    )
+
+
+def timestamp_out_of_range(topic: str) -> str:
+    """Return why an event will never be taken whose time is too far from the broker's."""
+    return (
+        f"its time, when it was recorded, is too far from the broker's for topic {topic}: raise "
+        "the topic's message.timestamp.before.max.ms and message.timestamp.after.max.ms (before "
+        "Kafka 3.6 message.timestamp.difference.max.ms), or set its message.timestamp.type to "
+        "LogAppendTime; if the event is new, correct the clock here or at the broker"
+    )
+
+
+def policy_violation(topic: str) -> str:
+    """Return why an event will never be taken that a policy forbids."""
+    return (
+        f"a policy of the Kafka cluster forbids the event in topic {topic}: ask the "
+        "administrator of the cluster to exempt the topic"
+    )
+
+
+def invalid_record(topic: str) -> str:
+    """Return why an event will never be taken that fails a check of the broker."""
+    return (
+        f"the broker calls the event invalid for topic {topic}: its log says why; often the topic "
+        "wants values with a schema, such as confluent.value.schema.validation: turn that off, or "
+        "set another sinks.kafka.topic"
+    )
+
+
+def damaged(topic: str) -> str:
+    """Return why an event is given up that arrives damaged each time it is sent alone."""
+    return (
+        f"the broker of topic {topic} calls the event corrupt, again when it was sent alone: look "
+        "at the broker's log, and at what changes packets on the way, such as a proxy"
+    )
+
+
+def unreachable_brokers(kafka: KafkaSettings, unreachable: Sequence[UnreachableBroker]) -> str:
+    """Return what to do about brokers whose own address leads nowhere from here."""
+    addresses = _join_names(_tried_text(one) for one in unreachable)
+    remedies = {one.is_unknown: _TRIED_REMEDIES[one.is_unknown] for one in unreachable}
+    return (
+        f"{', '.join(kafka.brokers)} answered, but the cluster advertises {addresses}: "
+        f"{_join_names(remedies.values())}, or correct the brokers' advertised.listeners"
+    )
+
+
+def _tried_text(one: UnreachableBroker) -> str:
+    address = f"broker {one.broker.node} as {one.broker.host}:{one.broker.port}"
+    verb = "cannot be resolved" if one.is_unknown else "takes no connection"
+    return f"{address}, which {verb} ({one.reason})"
+
+
+def _add_acl(kafka: KafkaSettings) -> str:
+    principal = "User:ANONYMOUS" if kafka.sasl is None else f"User:{kafka.sasl.username}"
+    return (
+        f"kafka-acls.sh --bootstrap-server {kafka.brokers[0]} --add --allow-principal {principal}"
     )
 
 

@@ -31,7 +31,7 @@ def to_kafka_message(line: bytes, *, binary: bool) -> KafkaMessage:
     """Return the message of a line.
 
     Both ways each attribute is a header. The value is the line itself, or in binary mode the data
-    alone. Raises one of UNDECODABLE, KeyError or ValueError for what is no event.
+    alone. What is no event raises ValueError, KeyError, OverflowError or another error of decoding.
     """
     members = _members.decode(line)
     data = members.pop("data")

@@ -1,12 +1,13 @@
-"""Messages packed into batches and sent so that order holds: a lane is one partition of a topic."""
+"""Packs messages into batches, and sends those of one partition one after the other."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import anyio.lowlevel
 from msgspec import Struct
 
 from reactive_desched.sinks.kafka.message import KafkaMessage
+from reactive_desched.sinks.kafka.produce_errors import ProduceFailure, TooLarge
 
 RECORDS_AT_ONCE: Final = 50
 """So many are read or packed before others have their turn on the event loop."""
@@ -18,41 +19,45 @@ TopicPartition = tuple[str, int]
 
 
 class OutboundMessage(Struct, frozen=True, gc=False):
-    """A message on its way: its place in the round, and whether it must not share a batch."""
+    """A message to send, and its index among the records of this delivery."""
 
     index: int
     topic_partition: TopicPartition
     message: KafkaMessage
-    needs_own_batch: bool
 
 
 class BatchFailure(Struct, frozen=True, gc=False):
-    """A batch that was not taken, nor what came behind it in its lane; places of its messages."""
+    """A batch that was not taken, nor what came behind it in its partition; its indexes."""
 
     indexes: tuple[int, ...]
-    reason: str
-    is_too_large: bool = False
+    failure: ProduceFailure
 
 
-class TooLarge(Exception):  # noqa: N818  it is raised as the fact it names
-    """A batch of one message is larger than we may send."""
+class BatchLimits(Struct, frozen=True, gc=False):
+    """How large a batch may be in bytes, and how many records the first of a partition has.
+
+    The second has as many; each further one may have twice as many as the one before it.
+    """
+
+    max_bytes: int
+    first_records: int
 
 
-ErrorClassifier = Callable[[Exception, str, int], tuple[str, bool]]
-"""Says of an error, a topic and a batch's size what it means, and whether that was too large."""
+ClassifyError = Callable[[Exception, str, int], ProduceFailure]
+"""Says of an error, a topic and a batch's size what it means."""
 
 
 class Batch:
     """Messages that are taken all or none."""
 
-    def __init__(self, builder: Any) -> None:  # aiokafka's, which has no types
+    def __init__(self, builder: Any, max_records: int) -> None:  # Any: aiokafka has no types
         self.builder = builder
         self.indexes: list[int] = []
-        self._is_full = False
+        self._max_records = max_records
 
     def add(self, outbound: OutboundMessage) -> bool:
         """Pack it, if there is room; there always is for a first one."""
-        if self._is_full or (outbound.needs_own_batch and self.indexes):
+        if len(self.indexes) >= self._max_records:
             return False
         message = outbound.message
         if not self.builder.append(
@@ -62,69 +67,83 @@ class Batch:
             headers=message.headers,
         ):
             return False
-        self._is_full = outbound.needs_own_batch
         self.indexes.append(outbound.index)
         return True
 
-    def failure(self, reason: str, *, is_too_large: bool = False) -> BatchFailure:
+    def failed(self, failure: ProduceFailure) -> BatchFailure:
         """Say that it was not taken."""
-        return BatchFailure(tuple(self.indexes), reason, is_too_large)
+        return BatchFailure(tuple(self.indexes), failure)
 
 
 class PartitionSender:
-    """The batches of one lane, sent one after the other; the first that fails ends it."""
+    """The batches of one partition, sent one after the other; the first that fails ends it."""
 
     def __init__(
-        self, topic_partition: TopicPartition, max_bytes: int, classify_error: ErrorClassifier
+        self, topic_partition: TopicPartition, limits: BatchLimits, classify: ClassifyError
     ) -> None:
-        self.batches: list[Batch] = []
         self._topic, self._partition = topic_partition
-        self._max_bytes = max_bytes
-        self._classify_error = classify_error
+        self._limits = limits
+        self._classify = classify
+        self._batches: list[Batch] = []
         self._sent_batches = 0
         self._failure: BatchFailure | None = None
 
+    def add(self, outbound: OutboundMessage, aio: AioProducer) -> None:
+        """Pack a message into the last batch, or into a new one."""
+        if not self._batches or not self._batches[-1].add(outbound):
+            max_records = self._limits.first_records << max(0, len(self._batches) - 1)
+            self._batches.append(Batch(aio.create_batch(), max_records))
+            self._batches[-1].add(outbound)
+
     async def send(self, aio: AioProducer) -> None:
         """Send the batches in order; stop at the first failure (see `failure`)."""
-        for batch in self.batches:
+        for batch in self._batches:
             size = batch.builder.size()
             try:
                 await self._send_batch(aio, batch, size)
             except Exception as error:  # noqa: BLE001  # whatever it is, it was not taken
-                reason, is_too_large = self._classify_error(error, self._topic, size)
-                self._failure = batch.failure(reason, is_too_large=is_too_large)
+                self._failure = batch.failed(self._classify(error, self._topic, size))
                 return
             self._sent_batches += 1
 
     async def _send_batch(self, aio: AioProducer, batch: Batch, size: int) -> None:
-        if size > self._max_bytes:
+        if size > self._limits.max_bytes:
             raise TooLarge
         sent = await aio.send_batch(batch.builder, self._topic, partition=self._partition)
         await sent
 
-    def failure(self, default_reason: str) -> BatchFailure | None:
-        """Return the first batch that was not taken, for this reason if there is no better one."""
-        if self._failure is None and self._sent_batches < len(self.batches):
-            return self.batches[self._sent_batches].failure(default_reason)
-        return self._failure
+    @property
+    def is_unanswered(self) -> bool:
+        """Say whether a batch was neither taken nor refused."""
+        return self._failure is None and self._sent_batches < len(self._batches)
+
+    def acknowledged(self) -> Iterator[int]:
+        """Yield the indexes of what was taken."""
+        for batch in self._batches[: self._sent_batches]:
+            yield from batch.indexes
+
+    def failure(self, default: ProduceFailure) -> BatchFailure | None:
+        """Return the first batch that was not taken, with `default` if it was not answered."""
+        return (
+            self._batches[self._sent_batches].failed(default)
+            if self.is_unanswered
+            else self._failure
+        )
 
 
 async def pack_batches(
     aio: AioProducer,
     messages: Sequence[OutboundMessage],
-    max_bytes: int,
-    classify_error: ErrorClassifier,
+    limits: BatchLimits,
+    classify: ClassifyError,
 ) -> list[PartitionSender]:
-    """Return everything in batches, by lane."""
+    """Return everything in batches, by partition."""
     senders: dict[TopicPartition, PartitionSender] = {}
-    for number, parcel in enumerate(messages, 1):
-        sender = senders.setdefault(
-            parcel.topic_partition,
-            PartitionSender(parcel.topic_partition, max_bytes, classify_error),
-        )
-        if not sender.batches or not sender.batches[-1].add(parcel):
-            sender.batches.append(Batch(aio.create_batch()))
-            sender.batches[-1].add(parcel)
+    for number, outbound in enumerate(messages, 1):
+        place = outbound.topic_partition
+        if (sender := senders.get(place)) is None:
+            sender = senders[place] = PartitionSender(place, limits, classify)
+        sender.add(outbound, aio)
         if number % RECORDS_AT_ONCE == 0:
             await anyio.lowlevel.checkpoint()
     return list(senders.values())

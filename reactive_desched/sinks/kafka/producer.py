@@ -1,27 +1,33 @@
 """A Kafka producer that is used until its first error and then replaced.
 
 After an error aiokafka's producer leaves gaps in its sequence numbers, and its `stop` waits for a
-broker that is gone. This file alone imports aiokafka.
+broker that is gone.
 """
 
 import asyncio
 from collections.abc import Sequence
 from functools import lru_cache
 from importlib import import_module
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import anyio
 
 from reactive_desched.errors import SinkUnavailable
 from reactive_desched.policy.recording import KafkaSettings
-from reactive_desched.sinks.kafka import error_hints as remedies
+from reactive_desched.sinks.kafka import error_hints
+from reactive_desched.sinks.kafka.advertised import BrokerAddress, find_unreachable
 from reactive_desched.sinks.kafka.connection import ProducerSettings
 from reactive_desched.sinks.kafka.partitions import (
     AioProducer,
     BatchFailure,
+    BatchLimits,
     OutboundMessage,
-    TooLarge,
     pack_batches,
+)
+from reactive_desched.sinks.kafka.produce_errors import (
+    ErrorClassifier,
+    ProduceFailure,
+    add_missing_errors,
 )
 
 START_TIMEOUT_S: Final = 15.0
@@ -41,10 +47,18 @@ class WarningSource(Protocol):
 def import_client() -> None:
     """Import the client library; blocks for a tenth of a second, so it is for a thread."""
     import_module("aiokafka.partitioner")
+    add_missing_errors(import_module("aiokafka.errors"))
+
+
+class SendResult(NamedTuple):
+    """The indexes of what was acknowledged, and the first batch of each partition that was not."""
+
+    acknowledged: frozenset[int]
+    failures: list[BatchFailure]
 
 
 class KafkaProducer:
-    """Sends rounds of messages, in order within each lane; it must be closed in the end."""
+    """Sends rounds of messages, in order within each partition; it must be closed in the end."""
 
     def __init__(
         self, kafka: KafkaSettings, settings: ProducerSettings, warnings: WarningSource
@@ -52,6 +66,7 @@ class KafkaProducer:
         from aiokafka import AIOKafkaProducer  # type: ignore[import-untyped]  # it has no types
 
         self._kafka = kafka
+        self._errors = ErrorClassifier(kafka)
         self._warnings = warnings
         self._aio: AioProducer = AIOKafkaProducer(**settings)
         self._partition = lru_cache(_PARTITION_CACHE_SIZE)(_partition)
@@ -63,37 +78,40 @@ class KafkaProducer:
                 await self._aio.start()
                 await self._check_topics(topics)
         except TimeoutError:
-            raise SinkUnavailable(
-                remedies.no_acknowledgement(START_TIMEOUT_S, self._warnings.last_warning)
-            ) from None
+            raise SinkUnavailable(await self._unanswered_reason(START_TIMEOUT_S)) from None
         except SinkUnavailable:
             raise
         except Exception as error:
-            raise SinkUnavailable(self._classify_error(error, topics[0])[0]) from error
+            raise SinkUnavailable(self._classify(error, topics[0], 0).reason) from error
 
     def partitions(self, topic: str) -> tuple[int, ...]:
         """Return a topic's partitions in order; raises SinkUnavailable."""
         if not (found := self._aio.client.cluster.partitions_for_topic(topic)):
-            raise SinkUnavailable(remedies.unknown_topic(self._kafka, topic))
+            raise SinkUnavailable(error_hints.unknown_topic(self._kafka, topic))
         return tuple(sorted(found))
 
     def partition(self, key: bytes, partitions: tuple[int, ...]) -> int:
         """Return the one of these partitions where every Kafka client puts the key."""
         return self._partition(key, partitions)
 
-    async def send(self, messages: Sequence[OutboundMessage]) -> list[BatchFailure]:
-        """Return what was not acknowledged: nothing, as soon as all is; else after 15 s at most."""
-        senders = await pack_batches(
-            self._aio, messages, self._kafka.max_request_bytes, self._classify_error
-        )
-        sending = asyncio.gather(*(way.send(self._aio) for way in senders))
+    async def send(self, messages: Sequence[OutboundMessage], first_records: int) -> SendResult:
+        """Return what was acknowledged, as soon as all is; else what was not, after 15 s at most.
+
+        The first batch of each partition has at most `first_records`.
+        """
+        limits = BatchLimits(self._kafka.max_request_bytes, first_records)
+        senders = await pack_batches(self._aio, messages, limits, self._classify)
+        sending = asyncio.gather(*(one.send(self._aio) for one in senders))
         sending.add_done_callback(_retrieve_exception)
         try:
             await asyncio.wait({sending}, timeout=ACK_TIMEOUT_S)
         finally:
             sending.cancel()
-        reason = remedies.no_acknowledgement(ACK_TIMEOUT_S, self._warnings.last_warning)
-        return [failure for way in senders if (failure := way.failure(reason)) is not None]
+        acknowledged = frozenset(index for one in senders for index in one.acknowledged())
+        is_unanswered = any(one.is_unanswered for one in senders)
+        reason = await self._unanswered_reason(ACK_TIMEOUT_S) if is_unanswered else ""
+        found = (one.failure(ProduceFailure(reason)) for one in senders)
+        return SendResult(acknowledged, [each for each in found if each is not None])
 
     async def close(self) -> None:
         """Close within two seconds; messages without an acknowledgement are given up.
@@ -119,34 +137,24 @@ class KafkaProducer:
     async def _check_topics(self, topics: Sequence[str]) -> None:
         client = self._aio.client
         if not await client.set_topics(topics):
-            raise SinkUnavailable(remedies.no_broker(self._kafka, self._warnings.last_warning))
+            raise SinkUnavailable(error_hints.no_broker(self._kafka, self._warnings.last_warning))
         for topic in topics:
             if topic in client.cluster.unauthorized_topics:
-                raise SinkUnavailable(remedies.not_authorised(self._kafka, topic))
+                raise SinkUnavailable(error_hints.not_authorised(self._kafka, topic))
             self.partitions(topic)
 
-    def _classify_error(self, error: Exception, topic: str, size: int = 0) -> tuple[str, bool]:
-        """Return what an error means, and whether something was too large."""
-        from aiokafka import errors
+    async def _unanswered_reason(self, seconds: float) -> str:
+        """Return why no answer came: brokers that we were sent to and cannot reach, if any."""
+        brokers = self._aio.client.cluster.brokers()
+        known = set(self._kafka.brokers)
+        advertised = [BrokerAddress(one.nodeId, one.host, one.port) for one in brokers]
+        elsewhere = [one for one in advertised if f"{one.host}:{one.port}" not in known]
+        if unreachable := await find_unreachable(elsewhere):
+            return error_hints.unreachable_brokers(self._kafka, unreachable)
+        return error_hints.no_acknowledgement(seconds, self._warnings.last_warning)
 
-        match error:
-            case SinkUnavailable():
-                return str(error), False
-            case TooLarge() | errors.MessageSizeTooLargeError() | errors.RecordListTooLargeError():
-                return remedies.too_large(size, self._kafka, topic), True
-            case errors.TopicAuthorizationFailedError() | errors.ClusterAuthorizationFailedError():
-                return remedies.not_authorised(self._kafka, topic), False
-            case errors.UnknownTopicOrPartitionError():
-                return remedies.unknown_topic(self._kafka, topic), False
-            case errors.KafkaConnectionError():
-                return remedies.no_broker(self._kafka, self._warnings.last_warning), False
-            case errors.KafkaError():
-                return f"Kafka does not take events for topic {topic}: {_error_name(error)}", False
-            case _:
-                return (
-                    f"unexpected {_error_name(error)} in the Kafka client: please report it",
-                    False,
-                )
+    def _classify(self, error: Exception, topic: str, size: int) -> ProduceFailure:
+        return self._errors.classify(error, topic, size, self._warnings.last_warning)
 
 
 def _partition(key: bytes, partitions: tuple[int, ...]) -> int:
@@ -154,11 +162,6 @@ def _partition(key: bytes, partitions: tuple[int, ...]) -> int:
 
     found: int = DefaultPartitioner()(key, partitions, partitions)
     return found
-
-
-def _error_name(error: Exception) -> str:
-    number = getattr(error, "errno", None)
-    return type(error).__name__ if number is None else f"{type(error).__name__} ({number})"
 
 
 def _retrieve_exception(sending: "asyncio.Future[list[None]]") -> None:

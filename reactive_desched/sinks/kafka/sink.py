@@ -1,6 +1,7 @@
 """Every event into a Kafka topic: at least once, and in order for each workload."""
 
 from collections.abc import Callable, Sequence
+from itertools import takewhile
 from typing import Final
 
 import anyio.lowlevel
@@ -14,18 +15,23 @@ from reactive_desched.sinks.kafka.client_log import KafkaLog
 from reactive_desched.sinks.kafka.connection import MIN_BATCH_BYTES, producer_settings
 from reactive_desched.sinks.kafka.message import KafkaMessage, to_kafka_message
 from reactive_desched.sinks.kafka.partitions import RECORDS_AT_ONCE, BatchFailure, OutboundMessage
+from reactive_desched.sinks.kafka.produce_errors import FailureKind
 from reactive_desched.sinks.kafka.producer import KafkaProducer, import_client
 from reactive_desched.telemetry.logs import Logger
 
 NAME: Final = "kafka"
+UNLIMITED_RECORDS: Final = 2**31
+"""The number of records in a batch while none was refused: its bytes alone bound it."""
 
 
 class KafkaSink:
     """The sink; a producer lives until the first error that reaches it.
 
-    Where a batch was too large, its events are suspects: they travel singly, until the one that
-    is to blame is found. They are bounded by what is delivered at once. Later batches are half as
-    large, as the topic's bound may be lower than ours.
+    A broker refuses a whole batch for one record. So the batches after such a failure are smaller
+    by half each time, until the one record is alone: it is rejected, and the others are sent. What
+    was acknowledged meanwhile is not sent again; that is bounded by what is delivered at once.
+    Where a batch was too large, later ones have half as many bytes: the topic's bound may be lower
+    than ours.
     """
 
     name = NAME
@@ -36,66 +42,107 @@ class KafkaSink:
         self._client_log = KafkaLog(log, clock)
         self._producer: KafkaProducer | None = None
         self._is_sending = False
-        self._oversize_candidates: frozenset[int] = frozenset()
         self._batch_bytes = settings.max_request_bytes
+        self._first_records = UNLIMITED_RECORDS
+        self._acknowledged: set[int] = set()
+        self._rejected: dict[int, str] = {}
+        self._damaged: set[int] = set()
 
     async def deliver(self, entries: Sequence[JournalRecord]) -> int:
         """Return how many, from the first, every replica in sync has."""
+        self._forget_others(entries)
         while True:
-            sent, failures = await self._send_once(entries)
-            if not failures:
-                return sent
-            first = min(failures, key=lambda one: one.indexes[0])
-            self._mark_oversize_candidates(entries, failures)
-            if done := first.indexes[0]:
+            if (reason := self._rejected.pop(entries[0].seq, None)) is not None:
+                raise EventRejected(reason)
+            if done := self._acknowledged_from_start(entries):
                 return done
-            self._raise_failure(first)
+            failures = await self._send_once(entries)
+            first = next((one.failure for one in failures if one.indexes[0] == 0), None)
+            if first is not None and first.kind is FailureKind.UNAVAILABLE:
+                raise SinkUnavailable(first.reason)
 
     async def close(self) -> None:
         """Close the producer."""
         await self._abort_producer()
         self._client_log.close()
 
-    async def _send_once(self, entries: Sequence[JournalRecord]) -> tuple[int, list[BatchFailure]]:
-        """Send everything once; after a failure, or when cut short, the producer is thrown away."""
+    async def _send_once(self, entries: Sequence[JournalRecord]) -> list[BatchFailure]:
+        """Send what was not answered yet; after a failure, or when cut short, with a new producer.
+
+        Return what was not taken.
+        """
         producer = await self._ensure_producer()
-        self._is_sending = True
         messages = await self._outbound_messages(entries, producer)
-        failures = await producer.send(messages)
+        if not messages:
+            return []
+        self._is_sending = True
+        acknowledged, failures = await producer.send(messages, self._first_records)
         if failures:
             await self._abort_producer()
         self._is_sending = False
-        return len(messages), failures
+        self._acknowledged.update(entries[index].seq for index in acknowledged)
+        if not failures:
+            self._first_records = UNLIMITED_RECORDS
+        for failed in failures:
+            self._note_failure(failed, [entries[index].seq for index in failed.indexes])
+        return failures
 
     async def _outbound_messages(
         self, entries: Sequence[JournalRecord], producer: KafkaProducer
     ) -> list[OutboundMessage]:
-        """Return the messages of the first records, up to one that cannot be sent."""
+        """Return the messages of the records that were neither acknowledged nor rejected yet."""
         partitions = {topic: producer.partitions(topic) for topic in self._topics}
         messages: list[OutboundMessage] = []
         for index, entry in enumerate(entries):
+            if entry.seq in self._acknowledged or entry.seq in self._rejected:
+                continue
             if (one := self._to_message(entry)) is None:
-                break
+                self._rejected[entry.seq] = "the record is no event"
+                continue
             topic = self._topic_of(one)
             topic_partition = (topic, producer.partition(one.key, partitions[topic]))
-            messages.append(
-                OutboundMessage(index, topic_partition, one, entry.seq in self._oversize_candidates)
-            )
+            messages.append(OutboundMessage(index, topic_partition, one))
             if index % RECORDS_AT_ONCE == 0:
                 await anyio.lowlevel.checkpoint()
-        if not messages:
-            raise EventRejected("the record is no event")
         return messages
+
+    def _acknowledged_from_start(self, entries: Sequence[JournalRecord]) -> int:
+        done = takewhile(lambda entry: entry.seq in self._acknowledged, entries)
+        return sum(1 for _ in done)
+
+    def _forget_others(self, entries: Sequence[JournalRecord]) -> None:
+        """Forget what is known of records that are not delivered now."""
+        if not (self._acknowledged or self._rejected or self._damaged):
+            return
+        seqs = {entry.seq for entry in entries}
+        self._acknowledged &= seqs
+        self._damaged &= seqs
+        self._rejected = {seq: why for seq, why in self._rejected.items() if seq in seqs}
+
+    def _note_failure(self, failed: BatchFailure, seqs: Sequence[int]) -> None:
+        """Have the next batches halved, or reject the record that was alone."""
+        kind = failed.failure.kind
+        if kind is FailureKind.UNAVAILABLE:
+            return
+        self._first_records = min(self._first_records, max(1, len(seqs) // 2))
+        if len(seqs) > 1:
+            if kind is FailureKind.TOO_LARGE:
+                self._batch_bytes = max(self._batch_bytes // 2, MIN_BATCH_BYTES)
+        elif kind is FailureKind.DAMAGED and seqs[0] not in self._damaged:
+            self._damaged.add(seqs[0])  # perhaps on its way: it is sent once more
+        else:
+            self._rejected[seqs[0]] = failed.failure.reason
 
     def _to_message(self, entry: JournalRecord) -> KafkaMessage | None:
         try:
             return to_kafka_message(entry.raw, binary=self._settings.mode == "binary")
-        except (*DECODE_ERRORS, KeyError, ValueError):
+        except (*DECODE_ERRORS, KeyError, ValueError, OverflowError):
             return None
 
     async def _ensure_producer(self) -> KafkaProducer:
         if self._is_sending:
             await self._abort_producer()
+            self._is_sending = False
         if self._producer is None:
             self._client_log.open()
             await run_sync(import_client)
@@ -123,20 +170,3 @@ class KafkaSink:
 
     def _topic_of(self, one: KafkaMessage) -> str:
         return (one.is_checkpoint and self._settings.checkpoint_topic) or self._settings.topic
-
-    def _mark_oversize_candidates(
-        self, entries: Sequence[JournalRecord], failures: Sequence[BatchFailure]
-    ) -> None:
-        large = [one for one in failures if one.is_too_large]
-        if any(len(one.indexes) > 1 for one in large):
-            self._batch_bytes = max(self._batch_bytes // 2, MIN_BATCH_BYTES)
-        self._oversize_candidates = frozenset(
-            entries[index].seq for one in large for index in one.indexes
-        )
-
-    def _raise_failure(self, failure: BatchFailure) -> None:
-        """Say why nothing was taken, unless a batch was too large that held several events."""
-        if not failure.is_too_large:
-            raise SinkUnavailable(failure.reason)
-        if len(failure.indexes) == 1:
-            raise EventRejected(failure.reason)
