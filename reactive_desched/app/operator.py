@@ -19,6 +19,7 @@ def build_operator(
     """Return what commands may ask of this controller, and have it do."""
     controller, description = pipeline.controller, pipeline.description
     return Operator(
+        cluster=status.cluster_text,
         orders=(*pausing.orders, *futile.orders),
         pages=(
             status.page,

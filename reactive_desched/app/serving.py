@@ -56,7 +56,7 @@ async def open_server(
         await checkpoint()  # to build each server takes a millisecond
         page_url = None
         if addresses.page is not None and served.live_page:
-            read_only = Operator(served.operator.pages)
+            read_only = Operator(served.operator.pages, cluster=served.operator.cluster)
             page = Served(served.health, None, served.events, read_only, live_page=True)
             page_url = await stack.enter_async_context(serve_at(addresses.page, page, security))
             served = replace(served, live_page=False)

@@ -126,6 +126,7 @@ class ControllerStatus(Struct, frozen=True, kw_only=True, rename="camel"):
     version: str
     cluster: str
     cluster_uid: str
+    api_server: str
     credentials: str
     host: str
     mode: str
@@ -182,6 +183,10 @@ class StatusPage:
         """Set the cluster, once the API server has named it."""
         self._cluster = cluster
 
+    def cluster_text(self) -> str:
+        """Name the cluster with its uid and address, for people; empty while it is unknown."""
+        return str(self._cluster)
+
     @contextmanager
     def recording_open(self, recording: Recording) -> Iterator[None]:
         """Show this journal and these sinks while the block lasts."""
@@ -212,6 +217,7 @@ class StatusPage:
             version=__version__,
             cluster=self._cluster.title,
             cluster_uid=self._cluster.uid,
+            api_server=self._cluster.server,
             credentials=self._credential_error() or "",
             host=os.uname().nodename,
             mode=self._mode,

@@ -8,7 +8,7 @@ from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
-from urllib.parse import SplitResult, urlencode, urlsplit
+from urllib.parse import SplitResult, unquote, urlencode, urlsplit
 
 from reactive_desched.errors import ConfigError, ControllerUnavailable
 from reactive_desched.primitives.hints import quote
@@ -25,6 +25,14 @@ WHERE: Final = (
 )
 """What each help says of where a running controller may be asked."""
 
+_CLUSTER_HEADER: Final = "Reactive-Desched-Cluster"
+
+_IN_A_CLUSTER: Final = (
+    "is a controller running there? One in a cluster is asked through"
+    " `kubectl port-forward -n reactive-desched deploy/reactive-desched 10258`"
+)
+"""What is said where no program listens; the names are those in deploy/."""
+
 UNAUTHORIZED: Final = (
     "it wants a valid token: write one into a file, for example with kubectl create token, and "
     "name it with --token-file"
@@ -33,6 +41,17 @@ UNAUTHORIZED: Final = (
 
 STATUS: Final = "exit status: 0 an answer came, 1 no controller answers, 2 a wrong argument"
 """The exit status of a command that only asks."""
+
+
+class Answer(NamedTuple):
+    """What a controller answered, and the cluster that it is of; empty where it did not say."""
+
+    value: Any  # JSON
+    cluster: str
+
+    def heading(self, server: str) -> str:
+        """Return a line that says who was asked."""
+        return f"cluster {self.cluster or 'not known yet'}, by the controller at {server}"
 
 
 class ControllerClient(NamedTuple):
@@ -53,9 +72,13 @@ class ControllerClient(NamedTuple):
         Raises ControllerUnavailable when no controller answers, or not this client, and
         ConfigError for a wrong address or a query that it does not take.
         """
+        return self.ask(page, query).value
+
+    def ask(self, page: str, query: Mapping[str, str] | None = None) -> Answer:
+        """Return what a debug page holds, and of which cluster; raises as `read_page`."""
         return self._request("GET", f"/debug/{page}" + (f"?{urlencode(query)}" if query else ""))
 
-    def send_order(self, order: str, body: Mapping[str, Any]) -> Any:
+    def send_order(self, order: str, body: Mapping[str, Any]) -> Answer:
         """Post an order to the controller and return its answer; raises as `read_page`."""
         return self._request("POST", f"/operator/{order}", json.dumps(body))
 
@@ -102,17 +125,18 @@ class ControllerClient(NamedTuple):
             return "does it serve plain HTTP? Then write http://"
         if isinstance(error, ConnectionResetError) and _address(self.server).scheme == "http":
             return "does it serve TLS? Then write https://"
-        return "is a controller running there?"
+        return _IN_A_CLUSTER
 
-    def _request(self, method: str, path: str, body: str | None = None) -> Any:
+    def _request(self, method: str, path: str, body: str | None = None) -> Answer:
         headers = self.headers() | ({} if body is None else {"Content-Type": "application/json"})
         connection = self._connection()
         try:
             connection.request(method, _address(self.server).path.rstrip("/") + path, body, headers)
             response = connection.getresponse()
             text = response.read().decode()
+            cluster = unquote(response.getheader(_CLUSTER_HEADER, ""))
             if response.status == HTTPStatus.OK:
-                return json.loads(text)
+                return Answer(json.loads(text), cluster)
         except (json.JSONDecodeError, UnicodeDecodeError) as error:
             raise ControllerUnavailable(
                 f"{self.server} answers with something else than JSON; is that the address of a "
@@ -125,7 +149,10 @@ class ControllerClient(NamedTuple):
         finally:
             connection.close()
         if response.status == HTTPStatus.BAD_REQUEST:
-            raise ConfigError(text.strip())
+            of_cluster = f" of cluster {cluster}" if cluster else ""
+            raise ConfigError(
+                f"{text.strip()}\nthat is the answer of the controller{of_cluster} at {self.server}"
+            )
         if response.status == HTTPStatus.NOT_FOUND:
             text = "it has no such page: is that a controller of this version?"
         elif response.status == HTTPStatus.UNAUTHORIZED:

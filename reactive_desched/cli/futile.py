@@ -82,7 +82,8 @@ def _list(arguments: argparse.Namespace) -> int:
 def _clear(arguments: argparse.Namespace) -> int:
     body = {**person(arguments), "owner": arguments.owner or ""}
     answer = controller_client.client_of(arguments).send_order("futile-clear", body)
-    count = answer["cleared"]
+    sys.stdout.write(f"{answer.heading(arguments.server)}\n")
+    count = answer.value["cleared"]
     sys.stdout.write(f"forgot the moves of {format_count(count, 'workload')}\n")
     return 0
 

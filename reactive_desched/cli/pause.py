@@ -52,8 +52,10 @@ def person(arguments: argparse.Namespace) -> dict[str, Any]:
     return {"by": arguments.by or _user_at_host(), "reason": arguments.reason}
 
 
-def print_answer(answer: Any) -> None:
-    """Print what the controller answers: what holds evictions now."""
+def print_answer(said: controller_client.Answer, server: str) -> None:
+    """Print what the controller answers: what holds evictions now, and in which cluster."""
+    sys.stdout.write(f"{said.heading(server)}\n")
+    answer = said.value
     pause, brakes = answer["pause"], answer["brakes"]
     if pause:
         sys.stdout.write(f"nothing is evaluated now: {pause}\n")
@@ -70,7 +72,7 @@ def _call(arguments: argparse.Namespace) -> int:
     body = person(arguments)
     if (seconds := _seconds(arguments, datetime.now(UTC))) is not None:
         body["forSeconds"] = seconds
-    print_answer(controller_client.client_of(arguments).send_order("pause", body))
+    print_answer(controller_client.client_of(arguments).send_order("pause", body), arguments.server)
     return 0
 
 

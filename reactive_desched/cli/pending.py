@@ -61,12 +61,13 @@ def _call(arguments: argparse.Namespace) -> int:
     _check(query)
     if arguments.output == "json":
         query["all"] = "true"
-    answer = controller_client.client_of(arguments).read_page("pending", query)
+    answer = controller_client.client_of(arguments).ask("pending", query)
     if arguments.output == "json":
-        sys.stdout.write(json.dumps(answer, indent=1) + "\n")
+        sys.stdout.write(json.dumps(answer.value, indent=1) + "\n")
     else:
+        sys.stdout.write(f"{answer.heading(arguments.server)}\n")
         sys.stdout.writelines(
-            f"{line}\n" for line in _table(answer, datetime.now(UTC), each=arguments.each)
+            f"{line}\n" for line in _table(answer.value, datetime.now(UTC), each=arguments.each)
         )
     return 0
 

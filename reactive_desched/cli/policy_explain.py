@@ -79,7 +79,7 @@ def _lines(name: str | None, width: int) -> Iterator[str]:
     if (texts := _meanings().get(name)) is not None:
         yield from (name, "")
         yield from (line for text in texts for line in textwrap.wrap(text, width))
-        yield from ("", f"docs/reference/reasons.md#{name.lower()}")
+        yield from ("", "In the documentation:", f"docs/reference/reasons.md#{name.lower()}")
         return
     if (page := rule_page(name)) is not None:
         yield from page.splitlines()

@@ -26,5 +26,5 @@ def add(commands: Commands) -> None:
 
 def _call(arguments: argparse.Namespace) -> int:
     answer = controller_client.client_of(arguments).send_order("resume", person(arguments))
-    print_answer(answer)
+    print_answer(answer, arguments.server)
     return 0

@@ -59,15 +59,24 @@ def _call(arguments: argparse.Namespace) -> int:
     else:
         from reactive_desched.audit.layout import layout_for
 
-        screen = StatusScreen(answer, layout_for(sys.stdout))
+        screen = StatusScreen(answer, layout_for(sys.stdout), arguments.server)
         sys.stdout.writelines(f"{line}\n" for line in screen.lines())
     return 0
 
 
 class StatusScreen:
-    """The answer of `/debug/status` as lines; ages count to the moment of the answer."""
+    """The answer of `/debug/status` as lines; ages count to the moment of the answer.
 
-    def __init__(self, answer: Answer, layout: Any) -> None:  # layout: TextLayout, loaded late
+    `server` is the address that gave it.
+    """
+
+    def __init__(
+        self,
+        answer: Answer,
+        layout: Any,
+        server: str = "",  # layout: TextLayout, loaded late
+    ) -> None:
+        self._server = server
         self._answer = answer
         self._layout = layout
         self._now = datetime.fromisoformat(answer["time"])
@@ -86,10 +95,13 @@ class StatusScreen:
 
     def _heading(self, answer: Answer) -> Iterator[str]:
         uptime = format_span(self._now - datetime.fromisoformat(answer["started"]))
-        cluster = answer["cluster"] or "not known yet"
+        cluster = _cluster(answer)
+        at = f" at {self._server}" if self._server else ""
         style = _YELLOW if answer["mode"] == "dry_run" else ""
         credentials = answer.get("credentials")
-        yield from self._line("controller", f"{answer['version']} on {answer['host']}, up {uptime}")
+        yield from self._line(
+            "controller", f"{answer['version']} on {answer['host']}{at}, up {uptime}"
+        )
         yield from self._line("cluster", f"{cluster}: {_size(answer)}")
         if credentials:
             yield from self._line("credentials", f"not renewed: {credentials}", _RED)
@@ -202,7 +214,11 @@ class StatusScreen:
             )
             for each in recent
         ]
-        yield from self._table("last evictions", header, rows)
+        if rows:
+            yield from self._table("last evictions", header, rows)
+        else:
+            earlier = "none since this start; `audit query` has earlier ones"
+            yield from self._line("last evictions", earlier)
 
     def _record(self, answer: Answer) -> Iterator[str]:
         if (journal := answer["journal"]) is None:
@@ -274,6 +290,13 @@ def brake_text(brake: Answer, now: datetime) -> str:
     at = datetime.fromisoformat(until)
     left = format_age(max(0.0, (at - now).total_seconds()))
     return f"{text} (in {left}, at {at:%H:%M:%S} UTC, at the earliest)"
+
+
+def _cluster(answer: Answer) -> str:
+    """Name the cluster with its uid and the address of its API server."""
+    name, uid, server = answer["cluster"], answer["clusterUid"], answer.get("apiServer", "")
+    also = ", ".join(part for part in (uid != name and uid and f"uid {uid}", server) if part)
+    return f"{name} ({also})" if name and also else name or "not known yet"
 
 
 def _size(answer: Answer) -> str:

@@ -69,7 +69,7 @@ def _screen(controller: controller_client.ControllerClient) -> "Text":
 
     answer = controller.read_page("status")
     height = shutil.get_terminal_size().lines
-    lines = list(StatusScreen(answer, layout_for(sys.stdout)).lines())
+    lines = list(StatusScreen(answer, layout_for(sys.stdout), controller.server).lines())
     if len(lines) > height:
         lines = [*lines[: height - 1], f"{len(lines) - height + 1} more lines: see `status`"]
     return Text.from_ansi("\n".join(lines))

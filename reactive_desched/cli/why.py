@@ -63,7 +63,7 @@ def add(commands: Commands) -> None:
 
 def _call(arguments: argparse.Namespace) -> int:
     try:
-        answer, now = _answer(arguments, _question(arguments))
+        answer, now, heading = _answer(arguments, _question(arguments))
     except ConfigError as error:
         if arguments.pod and arguments.namespace is None and (hint := hint_for(arguments.pod)):
             raise ConfigError(f"{error}{hint}") from error
@@ -78,17 +78,20 @@ def _call(arguments: argparse.Namespace) -> int:
         from reactive_desched.audit.layout import layout_for
         from reactive_desched.why.text import answer_lines
 
-        lines = answer_lines(answer, now, layout_for(sys.stdout))
+        lines = (*heading, *answer_lines(answer, now, layout_for(sys.stdout)))
         sys.stdout.writelines(f"{line}\n" for line in lines)
     return 0
 
 
-def _answer(arguments: argparse.Namespace, question: dict[str, str]) -> tuple[Any, datetime]:
+def _answer(
+    arguments: argparse.Namespace, question: dict[str, str]
+) -> tuple[Any, datetime, tuple[str, ...]]:
+    """Return the answer, as of when it is, and who gave it."""
     if arguments.policy is None:
         _check_no_snapshot(arguments)
-        answer = controller_client.client_of(arguments).read_page("why", question)
-        return answer, datetime.now(UTC)
-    return _look(arguments, question)
+        answer = controller_client.client_of(arguments).ask("why", question)
+        return answer.value, datetime.now(UTC), (answer.heading(arguments.server), "")
+    return (*_look(arguments, question), ())
 
 
 def _question(arguments: argparse.Namespace) -> dict[str, str]:

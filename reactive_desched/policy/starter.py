@@ -71,6 +71,8 @@ budgets:
   # At most so many evictions in the whole cluster; zones, nodes, namespaces, owners and plugins
   # have limits of their own, see docs/howto/limits.md.
   cluster: {{evictions: {per_minute}, per: 1m, burst: {burst}}}
+# What records and answers call this cluster (default: the context of the kubeconfig).
+# events: {{cluster: prod-eu}}
 """
 _MEASURED: Final = """\
       metricsUtilization: {source: KubernetesMetrics}  # what pods use, not what they request

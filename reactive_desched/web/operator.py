@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 from inspect import isawaitable
 from typing import Any, Final
+from urllib.parse import quote
 
 import msgspec
 from aiohttp.web_exceptions import HTTPBadRequest, HTTPUnsupportedMediaType
@@ -18,6 +19,9 @@ MAX_BODY_BYTES: Final = 4096
 
 MAX_INDENTED_BYTES: Final = 1 << 17
 """A longer answer is one line."""
+
+CLUSTER_HEADER: Final = "Reactive-Desched-Cluster"
+"""The header of every answer that names the controller's cluster, percent-encoded."""
 
 JSON_TYPE: Final = "application/json"
 
@@ -46,10 +50,11 @@ class Order(msgspec.Struct, frozen=True):
 
 
 class Operator(msgspec.Struct, frozen=True):
-    """The debug pages and the orders of one controller."""
+    """The debug pages and the orders of one controller; `cluster` names its cluster once known."""
 
     pages: tuple[DebugPage, ...] = ()
     orders: tuple[Order, ...] = ()
+    cluster: Callable[[], str] = str
 
     @property
     def index(self) -> str:
@@ -59,38 +64,43 @@ class Operator(msgspec.Struct, frozen=True):
     def add_routes(self, router: Router) -> None:
         """Serve the pages to GET and the orders to POST."""
         for page in self.pages:
-            router.add_get(f"/debug/{page.name}", _page_handler(page))
+            router.add_get(f"/debug/{page.name}", _page_handler(page, self._headers))
         for order in self.orders:
-            router.add_post(f"/operator/{order.name}", _order_handler(order))
+            router.add_post(f"/operator/{order.name}", _order_handler(order, self._headers))
+
+    def _headers(self) -> dict[str, str]:
+        name = self.cluster()
+        return {CLUSTER_HEADER: quote(name, safe=" :/(),=")} if name else {}
 
 
-def _page_handler(page: DebugPage) -> Handler:
+def _page_handler(page: DebugPage, headers: Callable[[], dict[str, str]]) -> Handler:
     async def handle(request: BaseRequest) -> StreamResponse:
         try:
             answer = page.read(request.query)
-            return _json_response(await answer if isawaitable(answer) else answer)
+            found = await answer if isawaitable(answer) else answer
+            return _json_response(found, headers())
         except ConfigError as error:
-            raise HTTPBadRequest(text=f"{error}\n") from error
+            raise HTTPBadRequest(text=f"{error}\n", headers=headers()) from error
 
     return handle
 
 
-def _order_handler(order: Order) -> Handler:
+def _order_handler(order: Order, headers: Callable[[], dict[str, str]]) -> Handler:
     async def handle(request: BaseRequest) -> StreamResponse:
         if request.content_type != JSON_TYPE:
             raise HTTPUnsupportedMediaType(text=f"send an order as {JSON_TYPE}\n")
         try:
             body = msgspec.json.decode(await request.read() or b"{}", type=dict[str, Any])
-            return _json_response(await order.carry_out(body))
+            return _json_response(await order.carry_out(body), headers())
         except (ConfigError, msgspec.DecodeError) as error:
-            raise HTTPBadRequest(text=f"{error}\n") from error
+            raise HTTPBadRequest(text=f"{error}\n", headers=headers()) from error
 
     return handle
 
 
-def _json_response(answer: object) -> Response:
+def _json_response(answer: object, headers: Mapping[str, str]) -> Response:
     """Answer with JSON; a long one is not laid out, which would hold the event loop."""
     body = msgspec.json.encode(answer)
     if len(body) <= MAX_INDENTED_BYTES:
         body = msgspec.json.format(body, indent=1) + b"\n"
-    return Response(status=HTTPStatus.OK, body=body, content_type=JSON_TYPE)
+    return Response(status=HTTPStatus.OK, body=body, content_type=JSON_TYPE, headers=headers)

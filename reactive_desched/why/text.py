@@ -50,7 +50,7 @@ class _Text:
         if reason := answer["reason"]:
             yield ""
             explain = f"`reactive-desched policy explain {reason}` explains the reason"
-            yield from self._line("docs", f"{explain}; docs/reference/reasons.md#{reason.lower()}")
+            yield from self._line("docs", explain)
 
     def node(self, answer: Answer) -> Iterator[str]:
         """Yield how a node stands, and the state of each of its pods."""

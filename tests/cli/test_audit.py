@@ -278,6 +278,25 @@ def test_show_of_a_name_that_fits_several_cases_shows_the_latest_and_says_so(
     assert golden(name=f"{name!r}") + " " in told.err
 
 
+@pytest.mark.parametrize("number", ["2", "17", "250"])
+def test_a_number_is_that_of_a_record_or_of_the_case_it_belongs_to(
+    journal: Path, capsys: pytest.CaptureFixture[str], number: str
+) -> None:
+    """Some uid of a pod in this journal begins with each of these digits."""
+    assert call("show", number, "-o", "json", journal=journal) == 0
+
+    shown = json.loads(capsys.readouterr().out)
+    assert int(number) in {int(event["sequence"]) for event in shown}
+
+
+@pytest.mark.parametrize("number", ["888888", "999999"])
+def test_a_number_without_a_record_stands_for_no_name(
+    journal: Path, capsys: pytest.CaptureFixture[str], number: str, golden: Golden
+) -> None:
+    assert call("show", number, journal=journal) == 1
+    assert golden.shared("a number", number=number) in capsys.readouterr().err
+
+
 def test_show_of_nothing_has_status_1(
     journal: Path, capsys: pytest.CaptureFixture[str], golden: Golden
 ) -> None:

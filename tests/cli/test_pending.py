@@ -37,7 +37,8 @@ def answering(monkeypatch: pytest.MonkeyPatch, **more: Any) -> None:
         "reasons": [],
         "findings": [],
     }
-    monkeypatch.setattr(controller_client.ControllerClient, "read_page", lambda *_: answer | more)
+    said = controller_client.Answer(answer | more, "kind (uid u)")
+    monkeypatch.setattr(controller_client.ControllerClient, "ask", lambda *_: said)
 
 
 def test_each_finding_says_when_it_is_looked_at_again_and_what_it_waits_for(
@@ -60,7 +61,7 @@ def test_each_finding_says_when_it_is_looked_at_again_and_what_it_waits_for(
 
     assert main(["pending", "--each"]) == 0
 
-    _, _, head, first, second, third, fourth, fifth = capsys.readouterr().out.splitlines()
+    _, _, _, head, first, second, third, fourth, fifth = capsys.readouterr().out.splitlines()
     assert head.split("  ")[0] == "POD"
     assert "at a change" in first
     assert first.endswith(golden("a budget"))
@@ -107,7 +108,7 @@ def test_findings_of_one_reason_and_setting_are_one_row_and_the_largest_group_co
 
     assert main(["pending"]) == 0
 
-    hold, *lines = capsys.readouterr().out.splitlines()
+    _, hold, *lines = capsys.readouterr().out.splitlines()
     assert hold == golden("a brake")
     assert "\n".join(lines[:3]) == golden("headline")
     _, first, second, third, hint = lines[4:]
@@ -119,16 +120,26 @@ def test_findings_of_one_reason_and_setting_are_one_row_and_the_largest_group_co
     assert hint.startswith("--each lists every finding")
 
 
+def test_the_answer_names_the_cluster_and_the_controller_that_gave_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], golden: Golden
+) -> None:
+    answering(monkeypatch)
+
+    assert main(["pending", "--server", "http://127.0.0.1:10358"]) == 0
+
+    assert capsys.readouterr().out.splitlines()[0] == golden()
+
+
 def test_json_has_every_finding(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked: list[Any] = []
 
-    def read_page(_: object, page: str, query: Any) -> dict[str, Any]:
+    def ask(_: object, page: str, query: Any) -> controller_client.Answer:
         asked.append((page, query))
-        return {"findings": []}
+        return controller_client.Answer({"findings": []}, "")
 
-    monkeypatch.setattr(controller_client.ControllerClient, "read_page", read_page)
+    monkeypatch.setattr(controller_client.ControllerClient, "ask", ask)
 
     assert main(["pending", "-o", "json", "-n", "shop"]) == 0
 

@@ -15,6 +15,7 @@ QUIET: dict[str, Any] = {
     "version": "1.2.3",
     "cluster": "prod",
     "clusterUid": "u",
+    "apiServer": "https://10.0.0.1",
     "host": "controller-0",
     "mode": "live",
     "leadership": "leader",
@@ -195,10 +196,33 @@ def test_a_controller_with_nothing_to_do_fits_on_a_few_lines(golden: Golden) -> 
         "limits in use   none",
         "moving          none",
         "waiting         none",
-        "last evictions  none",
+        "last evictions  " + golden("after a start"),
         "journal         /j, 12,000 records",
         "sinks           none",
     ]
+
+
+def test_the_address_that_answered_stands_beside_the_controller() -> None:
+    first = next(StatusScreen(QUIET, TextLayout(width=80), "http://127.0.0.1:10358").lines())
+
+    assert " on controller-0 at http://127.0.0.1:10358, up 3h" in first
+
+
+@pytest.mark.parametrize(
+    ("cluster", "uid", "server", "named"),
+    [
+        ("prod", "u", "https://a", "prod (uid u, https://a):"),
+        ("u", "u", "https://a", "u (https://a):"),
+        ("u", "u", "", "u:"),
+        ("", "", "", "not known yet:"),
+    ],
+)
+def test_the_cluster_is_named_with_what_identifies_it(
+    cluster: str, uid: str, server: str, named: str
+) -> None:
+    answer = QUIET | {"cluster": cluster, "clusterUid": uid, "apiServer": server}
+
+    assert screen(answer)[1].removeprefix("cluster").strip().startswith(named)
 
 
 def test_credentials_that_are_not_renewed_have_a_line_of_their_own() -> None:

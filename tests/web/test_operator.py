@@ -1,6 +1,7 @@
 import re
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
+from urllib.parse import unquote
 
 import aiohttp
 import pytest
@@ -10,7 +11,13 @@ from reactive_desched.primitives.listen_address import ListenAddress
 from reactive_desched.web import access
 from reactive_desched.web.health import Health
 from reactive_desched.web.listen_socket import bound
-from reactive_desched.web.operator import MAX_BODY_BYTES, DebugPage, Operator, Order
+from reactive_desched.web.operator import (
+    CLUSTER_HEADER,
+    MAX_BODY_BYTES,
+    DebugPage,
+    Operator,
+    Order,
+)
 from reactive_desched.web.server import Served, serve_at
 
 pytestmark = pytest.mark.anyio
@@ -43,6 +50,7 @@ async def client(orders: Orders) -> AsyncIterator[aiohttp.ClientSession]:
     offered = Operator(
         (DebugPage("page", "what there is", read),),
         (Order("pause", "stop", orders.carry_out),),
+        lambda: "kind-ä (uid u, https://10.0.0.1)",
     )
     async with (
         bound(ListenAddress("127.0.0.1", 0)) as address,
@@ -61,6 +69,21 @@ async def test_a_debug_page_answers_as_json_and_is_in_the_index(
         assert (answer.status, await answer.text()) == (400, "bad is not a filter\n")
     async with client.get("/") as index:
         assert "/debug/page         what there is\n" in await index.text()
+
+
+async def test_every_answer_names_the_cluster_of_the_controller(
+    client: aiohttp.ClientSession,
+) -> None:
+    asked = [
+        client.get("/debug/page"),
+        client.get("/debug/page?bad=1"),
+        client.post("/operator/pause", json={"reason": "maintenance"}),
+        client.post("/operator/pause", json={}),
+    ]
+    for each in asked:
+        async with each as answer:
+            named = unquote(answer.headers[CLUSTER_HEADER])
+            assert named == "kind-ä (uid u, https://10.0.0.1)"
 
 
 async def test_an_order_is_carried_out_and_answered(

@@ -105,7 +105,7 @@ function showBadges(badges) {
 function showStatus() {
   const now = new Date(status.time), dry = status.mode === "dry_run";
   $("identity").textContent =
-    `${status.cluster || "cluster not known yet"} · ${status.version} on ${status.host} · up ${span(now - new Date(status.started))}`;
+    `${status.cluster || "cluster not known yet"}${status.apiServer ? ` at ${status.apiServer}` : ""} · ${status.version} on ${status.host} · up ${span(now - new Date(status.started))}`;
   const badges = [badge(dry ? "dry run" : "live", dry ? "warn" : "good")];
   badges.push(badge(status.state.name, status.state.severity));
   showBadges(badges);
