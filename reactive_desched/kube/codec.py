@@ -60,6 +60,7 @@ _NEXT_ITEM: Final = b"}," + _FIRST_ITEM
 _TAILS: Final = (b"]}", b"]}\n")
 _CUT_AT_ONCE: Final = 8
 _MAX_HEAD_BYTES: Final = 4096
+_MAX_VERSION_DIGITS: Final = 19  # of the largest revision of etcd
 _MAX_ERROR_CHARS: Final = 1000
 _DECODE_ERRORS: Final = (*DECODE_ERRORS, QuantityError)
 
@@ -329,7 +330,7 @@ class ResourceCodec(Generic[W, Obj]):
             return self._decode_uncommon_event(line)
         if change.type not in _CHANGES:
             return self._decode_uncommon_event(line)
-        return WatchEvent(change.type, record, change.object.metadata.resource_version)
+        return self._event(change.type, record, change.object.metadata.resource_version, line)
 
     def _update(self, line: bytes) -> WatchEvent[Obj] | None:
         """Decode a change of a known object with its help; None where that is not possible."""
@@ -339,7 +340,14 @@ class ResourceCodec(Generic[W, Obj]):
             found = self._read_update(line, self._find_known)
         except _DECODE_ERRORS:
             return None
-        return None if found is None else WatchEvent("MODIFIED", found[0], found[1])
+        return None if found is None else self._event("MODIFIED", found[0], found[1], line)
+
+    def _event(self, event_type: str, record: Obj, version: str, line: bytes) -> WatchEvent[Obj]:
+        """Return a change; raises Malformed for a version from which no watch can go on."""
+        if version and not (version.isdecimal() and len(version) <= _MAX_VERSION_DIGITS):
+            text = f"its resourceVersion {version[:_MAX_VERSION_DIGITS]!r} is no number"
+            raise Malformed(self.kind, _name_of(_LINE_DECODER.decode(line).object), text)
+        return WatchEvent(event_type, record, version)
 
     def read_page(self, body: Body) -> ListPage:
         """Read the metadata of one list page, from the beginning of the body if it is there."""
@@ -435,7 +443,7 @@ class ResourceCodec(Generic[W, Obj]):
         if found.type not in _CHANGES:
             return self._decode_uncommon_event(line)
         wire, record = self._decode_large(found.object)
-        return WatchEvent(found.type, record, wire.metadata.resource_version)
+        return self._event(found.type, record, wire.metadata.resource_version, line)
 
     def _decode_large(self, raw: Raw | bytes | memoryview) -> tuple[W, Obj]:
         """Decode as much of a large object as is evaluated; raises Malformed."""
@@ -487,7 +495,7 @@ class ResourceCodec(Generic[W, Obj]):
             raise Malformed(f"{self.kind} watch line", "", _error_message(error)) from error
         if found.type in _CHANGES:
             wire, record = self._decode_without_nulls(found.object)
-            return WatchEvent(found.type, record, wire.metadata.resource_version)
+            return self._event(found.type, record, wire.metadata.resource_version, line)
         if found.type == "BOOKMARK":
             return self._decode_bookmark(found.object)
         if found.type == "ERROR":

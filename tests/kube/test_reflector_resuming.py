@@ -4,7 +4,7 @@ import pytest
 
 from tests.support.manual_clock import wait_until
 from tests.support.reflector_harness import ReflectorHarness
-from tests.support.scripted_api import ScriptedApi, ScriptedReply
+from tests.support.scripted_api import ScriptedApi, ScriptedReply, bookmark_line
 
 pytestmark = pytest.mark.anyio
 
@@ -110,3 +110,42 @@ async def test_a_picture_that_took_long_to_list_is_not_fresh_before_the_watch_ca
     api.before_answering = slowly
     async with mirror.running():
         await mirror.wait_until_confirmed()
+
+
+async def test_a_watch_that_is_cut_in_a_line_after_it_lived_is_opened_again_at_once(
+    api: ScriptedApi, mirror: ReflectorHarness
+) -> None:
+    async with mirror.running():
+        await mirror.wait_until_fresh()
+        mirror.clock.advance(10)
+        api.cut_watches(b'{"type":"ADDED","object":{"metad')
+        await mirror.wait_until_stale()
+        wait_s = await mirror.wait_for_backoff()
+        assert wait_s < 0.2
+        mirror.clock.advance(wait_s)
+        await mirror.wait_until_confirmed()
+    assert api.count("list") == 1
+
+
+async def test_a_bookmark_whose_version_is_no_number_is_not_resumed_from(
+    api: ScriptedApi, mirror: ReflectorHarness
+) -> None:
+    async with mirror.running():
+        await mirror.wait_until_fresh()
+        api.send_raw(bookmark_line("1e30"))
+        await wait_until(lambda: mirror.status.bookmarks == 1)
+        mirror.clock.advance(2)
+        api.end_watches()
+        await wait_until(lambda: api.count("watch") == 2)
+    assert api.requests[-1].query["resourceVersion"] == "100"
+
+
+async def test_a_burst_of_changes_leaves_the_picture_in_sync(
+    api: ScriptedApi, mirror: ReflectorHarness
+) -> None:
+    async with mirror.running():
+        await mirror.wait_until_fresh()
+        for number in range(5000):
+            api.put(f"t{number % 7}", str(number))
+        await wait_until(lambda: mirror.objects == api.objects)
+    assert "stale" not in mirror.handler.calls

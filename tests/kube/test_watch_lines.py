@@ -35,6 +35,15 @@ def test_a_change_carries_its_object_and_version(kind: str) -> None:
     assert (event.resource_version, event.initial_events_end, event.status) == ("7", False, None)
 
 
+@pytest.mark.parametrize("version", ["1e30", "abc", "-5", "12.5", " 7", "9" * 31])
+def test_a_change_whose_version_is_no_number_is_refused_by_the_name_of_its_object(
+    version: str,
+) -> None:
+    pod = POD | {"metadata": METADATA | {"name": "web", "resourceVersion": version}}
+    with pytest.raises(Malformed, match=r"shop/web cannot be read: its resourceVersion"):
+        fresh().pods.decode_event(as_line("MODIFIED", pod))
+
+
 def test_a_change_with_a_null_is_read_as_if_it_were_absent() -> None:
     event = fresh().pods.decode_event(as_line("MODIFIED", POD | {"spec": {"tolerations": None}}))
 

@@ -133,7 +133,7 @@ PODS: Final = _objects(
         "metadata": _objects(
             {"name": _names, "uid": _names},
             namespace=_texts,
-            resourceVersion=st.sampled_from(["", "7", "900000001", "v7", "-1", "9" * 10]),
+            resourceVersion=st.sampled_from(["", "7", "900000001", "07", "9" * 10]),
             creationTimestamp=_timestamps(),
             deletionTimestamp=_timestamps(),
             labels=_string_maps,

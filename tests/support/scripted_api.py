@@ -297,7 +297,7 @@ def error_line(code: int, reason: str, message: str, **details: object) -> bytes
     return _line("ERROR", status(reason, code, message, **details))
 
 
-def bookmark_line(version: int, annotations: dict[str, str] | None = None) -> bytes:
+def bookmark_line(version: int | str, annotations: dict[str, str] | None = None) -> bytes:
     """Make a BOOKMARK event."""
     meta = {"resourceVersion": str(version), "annotations": annotations or {}}
     return _line("BOOKMARK", {"metadata": meta})

@@ -28,6 +28,7 @@ from reactive_desched.kube.client.failures import (
 )
 from reactive_desched.kube.client.raw_http import begin_request, protocol_of, read_response
 from reactive_desched.kube.client.responses import ApiResponse
+from reactive_desched.kube.client.tcp import open_tcp_socket
 from reactive_desched.primitives.decode_errors import DECODE_ERRORS
 from reactive_desched.primitives.wakeup import Latch
 
@@ -235,7 +236,9 @@ class GuardedConnector(aiohttp.TCPConnector):
     """A connector whose connections have said that they lead to the guard's cluster."""
 
     def __init__(self, guard: ClusterGuard, *, limit: int, keepalive_timeout: float) -> None:
-        super().__init__(limit=limit, keepalive_timeout=keepalive_timeout)
+        super().__init__(
+            limit=limit, keepalive_timeout=keepalive_timeout, socket_factory=open_tcp_socket
+        )
         self._guard = guard
 
     async def connect(

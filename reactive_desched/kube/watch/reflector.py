@@ -62,6 +62,8 @@ MALFORMED = counter(
 NOT_NEEDED = "not needed"
 
 _MIN_WATCH_S = 1.0
+_LONG_ENOUGH_S, _FIRST_WAIT_S = 5.0, 0.2
+"""A watch that breaks after so long is opened anew at once, but for a jitter."""
 _MOST_OF_RETRY_AFTER = 2.0
 """A call waits for at most so many times the wait that the server asks for."""
 _MAX_EMPTY_WATCHES = 3
@@ -527,6 +529,8 @@ class Reflector(WatchEventHandler[T]):
         if ending.retry_after_s is not None:
             wait_s, asked_s = self._answer_backoff.next_wait_s(now), ending.retry_after_s
             return max(min(wait_s, _MOST_OF_RETRY_AFTER * asked_s), asked_s)
+        if ending.reason is StopReason.BROKEN and lived_s >= _LONG_ENOUGH_S:
+            return self._rng.random() * _FIRST_WAIT_S
         is_outage = ending.reason in _OUTAGES
         return (self._outage_backoff if is_outage else self._answer_backoff).next_wait_s(now)
 

@@ -184,7 +184,8 @@ class ResumePoint:
 
     def at_bookmark(self, version: str) -> None:
         """Move on to a bookmark: no watched object changed up to this version."""
-        if version and not is_older(version, self.resource_version):
+        is_number = version.isdecimal() or not self.resource_version.isdecimal()
+        if version and is_number and not is_older(version, self.resource_version):
             self.resource_version = version
 
 
