@@ -144,6 +144,19 @@ async def test_events_that_are_too_large_are_dead_letters_and_all_others_arrive(
         assert f"record {min(letters)} is missing" in verifier.printed[0]
 
 
+@pytest.mark.parametrize("compression", ["gzip", "snappy", "lz4", "zstd"])
+async def test_the_broker_takes_every_compression(
+    broker: KafkaBroker, topic: str, tmp_path: Path, compression: str
+) -> None:
+    broker.admin.create_topic(topic, compression_type="uncompressed")  # so the broker reads it
+    settings = in_the_clear(broker, topic).model_copy(update={"compression": compression})
+    async with journal_to_kafka(tmp_path, settings) as ours:
+        await ours.append(ours.events(300))
+        await ours.drained(40)
+        assert ours.dead_letters == []
+        assert await arrived(broker, topic) == recorded(ours)
+
+
 @pytest.mark.parametrize(
     "limits",
     [

@@ -76,6 +76,20 @@ async def test_of_binary_messages_the_lines_can_be_put_together_again(
     }
 
 
+@pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
+async def test_another_client_reads_batches_of_every_compression(
+    kafka: MockKafka, tmp_path: Path, compression: str
+) -> None:
+    settings = KafkaSettings.model_validate(
+        {"brokers": kafka.brokers, "topic": TOPIC, "compression": compression}
+    )
+    way = KafkaPipeline(tmp_path, settings)
+    way.record(200, size=2000)
+    await way.run_until_delivered()
+
+    assert_complete(await read_topic(kafka), way.entries)
+
+
 async def test_checkpoints_may_have_a_topic_of_their_own(kafka: MockKafka, tmp_path: Path) -> None:
     kafka.create_topic("checkpoints", 1)
     settings = KafkaSettings(brokers=kafka.brokers, topic=TOPIC, checkpoint_topic="checkpoints")
