@@ -120,6 +120,16 @@ def anchors(page: Path) -> set[str]:
     }
 
 
+def test_the_ten_pages_of_the_first_day_have_6000_words_at_most() -> None:
+    section = (ROOT / "docs/README.md").read_text("utf-8").partition("## In a day")[2]
+    pages = re.findall(r"^\d+\. \[.*?\]\((.*?)\)", section.partition("\n## ")[0], re.MULTILINE)
+    words = {page: len((ROOT / "docs" / page).read_text("utf-8").split()) for page in pages}
+
+    assert len(words) == 10
+    assert {"../README.md", "tutorial.md", "howto/from-the-sig-descheduler.md"} < words.keys()
+    assert sum(words.values()) <= 6_000, words  # as `wc -w` counts
+
+
 def test_the_runbook_on_reasons_has_sections_on_reasons_alone() -> None:
     known = {each.code for each in declared(GateReason)}
     known |= {each.code for each in declared(OutcomeReason)}

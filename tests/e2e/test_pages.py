@@ -130,7 +130,7 @@ READINGS = {
             ),
         }
     ),
-    "docs/howto/deploy.md": Reading(
+    "docs/howto/rights.md": Reading(
         names={
             "sim --write-kubeconfig sim.kubeconfig": (
                 "sim --nodes 3 --pods 10 --write-kubeconfig sim.kubeconfig &"
@@ -176,6 +176,7 @@ READINGS = {
         RUN_BESIDE
         | {
             "sim --scenario messy": "sim --nodes 3 --pods 10 --write-kubeconfig second &",
+            "kind-worker": "node-07",
             "http://127.0.0.1:PORT": '"$(kubectl config view -o jsonpath={..server})"',
         },
     ),

@@ -1,4 +1,4 @@
-"""The README's commands, typed in order into one terminal."""
+"""The commands of the README, and then of the tutorial, typed in order into one terminal."""
 
 import re
 import time
@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.test_tutorial import type_tutorial
 from tests.support.doc_commands import DocCommand, typed
 from tests.support.terminal import PATIENCE_S, Terminal
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLLOWING = ("reactive-desched events tail --follow", "curl -N ")
@@ -30,7 +31,7 @@ def steps() -> Iterator[tuple[str, str]]:
             yield language, re.split(r"\s{2,}#", line[2:])[0].rstrip()
 
 
-def test_the_commands_of_the_readme_work_as_printed_in_one_terminal(
+def test_the_commands_of_the_readme_and_then_the_tutorial_work_as_printed_in_one_terminal(
     terminal: Terminal, tmp_path: Path
 ) -> None:
     done = []
@@ -45,6 +46,8 @@ def test_the_commands_of_the_readme_work_as_printed_in_one_terminal(
                 await_success(terminal, f"{text} > /dev/null")  # the taint must stand for a time
             status, printed = terminal.type(text)
             assert (text, status) == (text, 0), printed
+            if text == "unset KUBECONFIG":
+                make_own_cluster(terminal)
             if text.startswith("reactive-desched sim"):
                 terminal.wait_for(b"ready: scenario")
             if text.startswith("reactive-desched run"):
@@ -53,6 +56,18 @@ def test_the_commands_of_the_readme_work_as_printed_in_one_terminal(
                 assert "eviction" in printed or "verified" in printed or "evicted" in printed
         done.append(text)
     assert sum(text.startswith("reactive-desched") for text in done) >= 12
+    assert terminal.type("kill '%env reactive-desched sim'; wait")[0] == 0
+    assert terminal.type("rm -r ~/.kube")[0] == 0
+    type_tutorial(terminal, tmp_path)
+
+
+def make_own_cluster(terminal: Terminal) -> None:
+    """Wait for what ends, and make the cluster that the reader's own kubeconfig names."""
+    assert terminal.type("wait; jobs")[1].count("Running") == 0
+    assert terminal.type("mkdir -p ~/.kube")[0] == 0
+    own = "env reactive-desched sim --nodes 6 --pods 40 --write-kubeconfig ~/.kube/config &"
+    assert terminal.type(own)[0] == 0
+    terminal.wait_for(b"try: kubectl get nodes")
 
 
 def await_success(terminal: Terminal, command: str) -> None:

@@ -54,7 +54,6 @@ def commands_of(page: str, text: str) -> Iterator[DocCommand]:
 NOT_TYPED = {
     "make check": "installs and checks this checkout, as before any test of it",
     "make demo": "tests/system/test_demo.py runs the demo",
-    "make test": "these are the tests",
     "make generated": "rewrites the checkout; tests/test_docs.py compares what it writes",
     ".venv/bin/pytest -q tests/plugins": "these tests run already",
     ".venv/bin/python -m bench": "takes minutes; tests/bench runs parts of it",
@@ -68,7 +67,7 @@ NOT_TYPED = {
     "examples/": "needs brokers and servers; tests/examples runs each of these programs",
     "zcat -f journal/": "needs a checkpoint kept in May; tests/examples/test_verify_topic.py",
     "helm ": "needs a control plane, or the chart of another project; tests/e2e/test_chart.py",
-    "kind ": "needs Docker; what follows it in the tutorial is typed on the simulated cluster",
+    "kind ": "needs Docker; what follows it is typed on the simulated cluster",
     "make install": "installs this checkout, as before any test of it",
     "kubectl drain ": "is kubectl's own; tests/e2e/test_simulator.py drains a node",
     "curl -s '127.0.0.1:10258/readyz?verbose' | grep standby": (
