@@ -91,7 +91,9 @@ def check_pending(ask: Callable[..., str]) -> list[Any]:
     table = ask("pending", "--each")
     assert all(f"{row['namespace']}/{row['pod']}" in table for row in waiting)
     assert "EvictionRateLimited" in table
-    assert ask("pending", "--plugin", "PodLifeTime").startswith("no finding waits\n")
+    cluster, none = ask("pending", "--plugin", "PodLifeTime").splitlines()
+    assert cluster.startswith("cluster kubeconfig (uid ")
+    assert none == "no finding waits"
     return list(waiting)
 
 
