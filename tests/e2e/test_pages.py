@@ -138,6 +138,7 @@ READINGS = {
         }
     ),
     "docs/howto/dry-run.md": Reading(names=RUN_BESIDE),
+    "docs/howto/kubeconfig.md": Reading(names={"kind-kind": "kubeconfig"}),
     "docs/howto/event-stream.md": Reading(names={"/var/lib/reactive-desched": '"$JOURNAL"'}),
     "docs/howto/events.md": Reading(
         names={"-n shop web": "$DEPLOYMENT", "-n shop --": "-n kube-system --"}
