@@ -236,8 +236,8 @@ class EvictionRateLimits(Section):
     grows_above_nodes: PositiveCount | None = Field(
         default=1500,
         description="In a cluster of more ready nodes than this, the rates and bursts of cluster, "
-        "zone, namespace and plugin grow in proportion, each unless the settings name it; null: "
-        "they never grow.",
+        "zone, namespace and plugin grow in proportion to the nodes. A scope that is written in "
+        "the settings does not grow. null: none grows.",
     )
     warm_up: WarmUpSettings | None = Field(
         default=WarmUpSettings.model_construct(),
