@@ -43,7 +43,12 @@ from reactive_desched.journal.uptime import (
     no_server_time,
 )
 from reactive_desched.kube.client.events import EventRecorder
-from reactive_desched.policy.recording import DisruptionSettings, SinkSettings
+from reactive_desched.policy.recording import (
+    DisruptionSettings,
+    KafkaSettings,
+    SinkSettings,
+    WebhookSettings,
+)
 from reactive_desched.policy.settings import ReactiveSettings
 from reactive_desched.primitives.token_bucket import TokenRate
 from reactive_desched.primitives.wakeup import Wakeup
@@ -319,18 +324,32 @@ def utc_now() -> datetime:
 
 def _sinks(settings: SinkSettings, log: Logger) -> Iterable[Sink]:
     """Construct the sinks that the settings name; only their modules are imported."""
-    if settings.kafka is not None:
+    for name, kafka in _kafka_sinks(settings):
         from reactive_desched.sinks.kafka.sink import KafkaSink
 
-        yield KafkaSink(settings.kafka, clock=time.monotonic, log=log)
-    if settings.webhook is not None:
+        yield KafkaSink(kafka, clock=time.monotonic, log=log, name=name)
+    for name, webhook in _webhook_sinks(settings):
         from reactive_desched.sinks.webhook.sink import WebhookSink
 
-        yield WebhookSink(settings.webhook, wall=time.time, clock=time.monotonic)
+        yield WebhookSink(webhook, wall=time.time, clock=time.monotonic, name=name)
     if settings.stdout is not None:
         from reactive_desched.sinks.stdout import StdoutSink, standard_output
 
         yield StdoutSink(settings.stdout, standard_output())
+
+
+def _kafka_sinks(settings: SinkSettings) -> Iterable[tuple[str, KafkaSettings]]:
+    if settings.kafka is not None:
+        yield "kafka", settings.kafka
+    for one in settings.additional_kafka:
+        yield f"kafka-{one.name}", one
+
+
+def _webhook_sinks(settings: SinkSettings) -> Iterable[tuple[str, WebhookSettings]]:
+    if settings.webhook is not None:
+        yield "webhook", settings.webhook
+    for one in settings.additional_webhooks:
+        yield f"webhook-{one.name}", one
 
 
 def _sink_runner(sink: Sink, journal: Journal, directory: Path, log: DebugLogger) -> SinkRunner:

@@ -22,6 +22,7 @@ DAY_S: Final = 86_400.0
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _BROKER = re.compile(r"(\[[0-9A-Fa-f:]+\]|[^\s:/\[\]]+):([0-9]{1,5})")
 _HIGHEST_PORT = 65535
+_SINK_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?")
 
 EVENT_TYPES: Final = (
     "finding.made",
@@ -79,7 +80,16 @@ def _check_event_types(types: tuple[str, ...]) -> tuple[str, ...]:
     return types
 
 
+def _check_sink_name(name: str) -> str:
+    if not _SINK_NAME.fullmatch(name):
+        message = f"{quote(name)} cannot be the name of a sink"
+        hint = "use at most 40 lower-case letters, digits and dashes, such as audit"
+        raise FieldErrors([FieldError(message, hint, rule=Rule.NOT_A_NAME)])
+    return name
+
+
 PositiveSeconds = Annotated[Seconds, AfterValidator(_check_not_zero)]
+SinkName = Annotated[str, AfterValidator(_check_sink_name)]
 EventTypes = Annotated[tuple[str, ...], AfterValidator(_check_event_types)]
 
 
@@ -284,6 +294,10 @@ class KafkaSettings(Section):
     max_request_bytes: ByteCount = Field(
         default=MIB, description="The largest request; not above the topic's max.message.bytes."
     )
+    types: EventTypes = Field(
+        default=(),
+        description="Only these types of event, such as eviction.succeeded; all if empty.",
+    )
     tls: KafkaTlsSettings | None = Field(default=None, description="Encrypt; null: in the clear.")
     sasl: SaslSettings | None = Field(default=None, description="Authenticate; null: do not.")
 
@@ -368,6 +382,23 @@ class WebhookSettings(Section):
         return timeout_s
 
 
+class NamedKafkaSettings(KafkaSettings):
+    """One more Kafka sink, which is called kafka-NAME."""
+
+    name: SinkName = Field(
+        description="Its name; kafka-NAME names its position, metrics, dead letters and log lines."
+    )
+
+
+class NamedWebhookSettings(WebhookSettings):
+    """One more webhook sink, which is called webhook-NAME."""
+
+    name: SinkName = Field(
+        description="Its name; webhook-NAME names its position, metrics, dead letters and log "
+        "lines."
+    )
+
+
 class StdoutSettings(Section):
     """Events on standard output, one JSON object on each line."""
 
@@ -414,10 +445,38 @@ class SinkSettings(Section):
     """Where the records of the journal go, each at its own pace; null: not there."""
 
     kafka: KafkaSettings | None = Field(default=None, description="Into a Kafka topic.")
+    additional_kafka: tuple[NamedKafkaSettings, ...] = Field(
+        default=(),
+        description="More Kafka topics or clusters, each at its own pace: as kafka, with a name.",
+    )
     webhook: WebhookSettings | None = Field(default=None, description="To an address over HTTP.")
+    additional_webhooks: tuple[NamedWebhookSettings, ...] = Field(
+        default=(),
+        description="More addresses over HTTP, each at its own pace: as webhook, with a name.",
+    )
     stdout: StdoutSettings | None = Field(
         default=None, description="On standard output; {} to have it."
     )
     stream: StreamSettings | None = Field(
         default=None, description="Over HTTP, at /events of the server; {} to have it."
     )
+
+    @model_validator(mode="after")
+    def _check_names(self) -> "SinkSettings":
+        errors = [
+            FieldError(
+                f"two sinks of {key} are called {quote(name)}",
+                "give each a name of its own",
+                (key, index, "name"),
+                rule=Rule.DUPLICATE_ITEM,
+            )
+            for key, names in (
+                ("additionalKafka", [one.name for one in self.additional_kafka]),
+                ("additionalWebhooks", [one.name for one in self.additional_webhooks]),
+            )
+            for index, name in enumerate(names)
+            if name in names[:index]
+        ]
+        if errors:
+            raise FieldErrors(errors)
+        return self

@@ -11,6 +11,11 @@ class TypeFilter:
     def __init__(self, types: tuple[str, ...]) -> None:
         self._filter = EventFilter(types=types)
 
+    @property
+    def wants_all(self) -> bool:
+        """Say whether no type is left out."""
+        return self._filter.is_empty
+
     def match(self, entry: JournalRecord) -> EventSummary | None:
         """Return the summary of a wanted event, None for others.
 

@@ -17,7 +17,15 @@ from reactive_desched.journal.cursors import Cursors
 from reactive_desched.journal.follower import newest_records
 from reactive_desched.journal.segments import list_segments
 from reactive_desched.journal.summary import parse_summary
-from reactive_desched.policy.recording import JournalSettings, RetentionSettings
+from reactive_desched.policy.recording import (
+    JournalSettings,
+    KafkaSettings,
+    NamedKafkaSettings,
+    NamedWebhookSettings,
+    RetentionSettings,
+    SinkSettings,
+    WebhookSettings,
+)
 from reactive_desched.policy.settings import ReactiveSettings
 from reactive_desched.telemetry.registry import MetricsRegistry
 from tests.support.journals import some_events
@@ -47,6 +55,24 @@ async def test_where_a_follower_is_stands_in_the_folder_of_positions(tmp_path: P
         last = books.journal.tail.last_seq
 
     assert Cursors(tmp_path / "positions").all()["index"].seq == last
+
+
+async def test_each_sink_of_a_kind_has_its_own_position_and_metrics(tmp_path: Path) -> None:
+    url = "http://127.0.0.1:1/"
+    kafka, brokers = KafkaSettings, ("127.0.0.1:1",)
+    sinks = SinkSettings(
+        kafka=kafka(brokers=brokers),
+        additional_kafka=(NamedKafkaSettings(name="audit", brokers=brokers),),
+        webhook=WebhookSettings(url=url),
+        additional_webhooks=(NamedWebhookSettings(name="chat", url=url),),
+    )
+    metrics = MetricsRegistry()
+    settings = ReactiveSettings(sinks=sinks)
+    async with open_recording(tmp_path, settings, metrics, Lines(), [], dry_run=False) as books:
+        names = [*books.sink_runners]
+        rendered, _ = metrics.exposition("")
+    assert names == ["kafka", "kafka-audit", "webhook", "webhook-chat", "index"]
+    assert all(f'sink_up{{sink="{name}"}}'.encode() in rendered for name in names)
 
 
 async def test_a_clean_stop_hands_its_checkpoint_to_followers(tmp_path: Path) -> None:

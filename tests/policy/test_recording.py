@@ -77,6 +77,26 @@ def test_an_empty_section_is_enough_for_standard_output() -> None:
             "sinks.webhook.types",
             'called "eviction.done"',
         ),
+        (
+            "sinks: {kafka: {brokers: ['a:1'], types: [eviction.done]}}",
+            "sinks.kafka.types",
+            'called "eviction.done"',
+        ),
+        (
+            "sinks: {additionalKafka: [{brokers: ['a:1']}]}",
+            "sinks.additionalKafka[0].name",
+            "required",
+        ),
+        (
+            "sinks: {additionalKafka: [{name: Audit, brokers: ['a:1']}]}",
+            "sinks.additionalKafka[0].name",
+            "name of a sink",
+        ),
+        (
+            "sinks: {additionalWebhooks: [{name: a, url: 'https://a'}, {name: a, url: 'https://b'}]}",
+            "sinks.additionalWebhooks[1].name",
+            'called "a"',
+        ),
         ("journal: {maxSegmentAge: 0s}", "journal.maxSegmentAge", "longer than 0s"),
         ("journal: {checkpoints: {every: 0s}}", "journal.checkpoints.every", "longer than 0s"),
         ("journal: {retention: {maxAge: 0s}}", "journal.retention.maxAge", "longer than 0s"),

@@ -3,6 +3,7 @@
 import logging
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from reactive_desched.sinks.kafka.client_log import KafkaLog
@@ -56,3 +57,20 @@ def test_what_the_client_repeats_is_logged_once_a_minute() -> None:
         f"Unable to connect to {second}" for second in (0, 60, 120)
     ]
     assert heard.last_warning == "Unable to connect to 129"
+
+
+@pytest.mark.anyio
+async def test_of_two_sinks_each_has_the_warnings_of_its_own_client() -> None:
+    first, second = (KafkaLog(RecordingLogger(), lambda: 0.0, name) for name in ("a", "b"))
+
+    async def warn(log: KafkaLog, text: str) -> None:
+        log.open()
+        await anyio.lowlevel.checkpoint()
+        logging.getLogger("aiokafka.conn").warning(text)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(warn, first, "of the first")
+        group.start_soon(warn, second, "of the second")
+    assert (first.last_warning, second.last_warning) == ("of the first", "of the second")
+    first.close()
+    second.close()

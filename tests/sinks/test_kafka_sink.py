@@ -8,7 +8,7 @@ from anyio.to_thread import run_sync
 from confluent_kafka import Producer
 
 from reactive_desched.api.event import CHECKPOINT, EVICTION_SUCCEEDED, Checkpoint
-from reactive_desched.journal.records import GENESIS
+from reactive_desched.journal.records import GENESIS, JournalRecord
 from reactive_desched.policy.recording import KafkaSettings
 from tests.support.entries import entry
 from tests.support.journals import SOURCE
@@ -88,6 +88,31 @@ async def test_another_client_reads_batches_of_every_compression(
     await way.run_until_delivered()
 
     assert_complete(await read_topic(kafka), way.entries)
+
+
+async def test_a_topic_may_have_some_types_of_event_alone(kafka: MockKafka, tmp_path: Path) -> None:
+    settings = KafkaSettings(brokers=kafka.brokers, topic=TOPIC, types=("eviction",))
+    way = KafkaPipeline(tmp_path, settings)
+    signed = Checkpoint(note="n", root=GENESIS, size=1, unrecorded=0)
+    way.tail.publish(
+        [entry(CHECKPOINT, signed, 1), eviction_entry(2), entry(CHECKPOINT, signed, 3)]
+    )
+    await way.run_until_delivered()
+
+    assert [one.seq for one in await read_topic(kafka)] == [2]
+    assert way.runner.cursor == 3
+    assert way.dead_letter_seqs == []
+
+
+async def test_a_record_that_cannot_be_read_is_rejected_whatever_types_are_wanted(
+    kafka: MockKafka, tmp_path: Path
+) -> None:
+    settings = KafkaSettings(brokers=kafka.brokers, topic=TOPIC, types=("eviction",))
+    way = KafkaPipeline(tmp_path, settings)
+    way.tail.publish([JournalRecord(1, b"{"), eviction_entry(2)])
+    await way.run_until_delivered()
+
+    assert way.dead_letter_seqs == [1]
 
 
 async def test_checkpoints_may_have_a_topic_of_their_own(kafka: MockKafka, tmp_path: Path) -> None:

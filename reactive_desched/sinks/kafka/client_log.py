@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Final
 
 from reactive_desched.telemetry.logs import Logger
@@ -10,6 +11,9 @@ LOG_EVERY_S: Final = 60.0
 MAX_KINDS: Final = 100
 _CONSEQUENCES: Final = ("Unable to update metadata from %s",)
 """Warnings that follow one which names the cause."""
+
+_current_log: "ContextVar[KafkaLog | None]" = ContextVar("kafka_log", default=None)
+"""The log of the sink whose task this is: aiokafka has one logger for all clients."""
 
 
 class KafkaLog(logging.Handler):
@@ -20,16 +24,18 @@ class KafkaLog(logging.Handler):
     warning that names a cause.
     """
 
-    def __init__(self, log: Logger, clock: Callable[[], float]) -> None:
+    def __init__(self, log: Logger, clock: Callable[[], float], sink: str = "kafka") -> None:
         super().__init__(logging.WARNING)
         self.last_warning = ""
         self._log = log
+        self._sink = sink
         self._clock = clock
         self._logged_at: dict[str, float] = {}
         self._logger = logging.getLogger("aiokafka")
 
     def open(self) -> None:
-        """Take the warnings from now on."""
+        """Take the warnings from now on, those of tasks that this one starts."""
+        _current_log.set(self)
         self._logger.addHandler(self)
         self._logger.setLevel(logging.WARNING)
         self._logger.propagate = False
@@ -48,6 +54,8 @@ class KafkaLog(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Pass a warning on, unless one of its kind was in the last minute."""
+        if _current_log.get() not in (None, self):
+            return  # it is of another sink
         text = record.getMessage()
         if not (self.last_warning and record.msg in _CONSEQUENCES):
             self.last_warning = text
@@ -57,4 +65,4 @@ class KafkaLog(logging.Handler):
             if len(self._logged_at) >= MAX_KINDS:
                 self._logged_at.clear()
             self._logged_at[kind] = now
-            self._log.info("warning of the Kafka client", text=text)
+            self._log.info("warning of the Kafka client", text=text, sink=self._sink)

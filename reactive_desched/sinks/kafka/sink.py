@@ -17,6 +17,7 @@ from reactive_desched.sinks.kafka.message import KafkaMessage, to_kafka_message
 from reactive_desched.sinks.kafka.partitions import RECORDS_AT_ONCE, BatchFailure, OutboundMessage
 from reactive_desched.sinks.kafka.produce_errors import FailureKind
 from reactive_desched.sinks.kafka.producer import KafkaProducer, import_client
+from reactive_desched.sinks.type_filter import TypeFilter
 from reactive_desched.telemetry.logs import Logger
 
 NAME: Final = "kafka"
@@ -34,12 +35,20 @@ class KafkaSink:
     than ours.
     """
 
-    name = NAME
     from_start = True
 
-    def __init__(self, settings: KafkaSettings, *, clock: Callable[[], float], log: Logger) -> None:
+    def __init__(
+        self,
+        settings: KafkaSettings,
+        *,
+        clock: Callable[[], float],
+        log: Logger,
+        name: str = NAME,
+    ) -> None:
+        self.name = name
+        self._type_filter = TypeFilter(settings.types)
         self._settings = settings
-        self._client_log = KafkaLog(log, clock)
+        self._client_log = KafkaLog(log, clock, name)
         self._producer: KafkaProducer | None = None
         self._is_sending = False
         self._batch_bytes = settings.max_request_bytes
@@ -96,6 +105,9 @@ class KafkaSink:
         for index, entry in enumerate(entries):
             if entry.seq in self._acknowledged or entry.seq in self._rejected:
                 continue
+            if not self._is_wanted(entry):
+                self._acknowledged.add(entry.seq)
+                continue
             if (one := self._to_message(entry)) is None:
                 self._rejected[entry.seq] = "the record is no event"
                 continue
@@ -132,6 +144,13 @@ class KafkaSink:
             self._damaged.add(seqs[0])  # perhaps on its way: it is sent once more
         else:
             self._rejected[seqs[0]] = failed.failure.reason
+
+    def _is_wanted(self, entry: JournalRecord) -> bool:
+        """Say whether a record is of a type to send; one that cannot be read is rejected later."""
+        try:
+            return self._type_filter.wants_all or self._type_filter.match(entry) is not None
+        except EventRejected:
+            return True
 
     def _to_message(self, entry: JournalRecord) -> KafkaMessage | None:
         try:

@@ -39,7 +39,6 @@ class WebhookSink:
     error. `wall` is the time of day and `clock` monotonic, both in seconds.
     """
 
-    name = "webhook"
     from_start = False
 
     def __init__(
@@ -49,7 +48,9 @@ class WebhookSink:
         wall: Callable[[], float],
         clock: Callable[[], float],
         environ: Mapping[str, str] = os.environ,
+        name: str = "webhook",
     ) -> None:
+        self.name = name
         self._type_filter = TypeFilter(settings.types)
         self._url = URL(settings.url)
         self._ca_file = settings.ca_file
