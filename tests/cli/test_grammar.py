@@ -238,6 +238,13 @@ def test_bash_completes_a_command_and_its_flags(capsys: pytest.CaptureFixture[st
         (["audit", "qu"], "query"),
         (["audit", "query", "--outc"], "--outcome"),
         (["audit", "export", "-o", "js"], "jsonl"),
+        (["audit", "query", "--plugin", "RemoveF"], "RemoveFailedPods"),
+        (["audit", "query", "--type", "eviction.suc"], "eviction.succeeded"),
+        (["audit", "tail", "--outcome", "pdb"], "pdb_refused"),
+        (["pending", "--reason", "FindingS"], "FindingStorm"),
+        (["pending", "--gate", "StormB"], "StormBrake"),
+        (["policy", "explain", "PodLi"], "PodLifeTime"),
+        (["policy", "explain", "NoOther"], "NoOtherNodeFits"),
     ):
         line = shlex.join(["reactive-desched", *words])
         ask = (

@@ -24,6 +24,7 @@ VARYING = re.compile(
     | [+]?\d[\d.]*[ ]?(?:ms|s|m|h|d)\b (?:[ ]\d+s\b)?               # a duration
     | http://127[.]0[.]0[.]1:\d+                                    # the cluster
     | (?<=\s)[0-9a-f]{10}(?=\s)                                     # a case
+    | [0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}                   # a uid
     """,
     re.VERBOSE,
 )
