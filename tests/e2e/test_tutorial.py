@@ -29,7 +29,7 @@ VARYING = re.compile(
     re.VERBOSE,
 )
 PICTURE = ROOT / "docs" / "images" / "terminal.svg"
-PICTURED, COLUMNS = "reactive-desched why shop/checkout-xxks8n5vrd-c799f", 110
+PICTURED, COLUMNS = "reactive-desched why shop/checkout-xxks8n5vrd-c799f", 130
 BEFORE = {
     "reactive-desched audit query --type eviction.succeeded": (
         "reactive-desched audit query --type eviction.succeeded > /dev/null"
@@ -72,7 +72,7 @@ def type_tutorial(terminal: Terminal, folder: Path) -> None:
 def compare_picture(terminal: Terminal) -> None:
     """Compare the README's picture of the command with what it prints; `make picture` takes it."""
     assert terminal.type(f"stty cols {COLUMNS}")[0] == 0
-    status, printed = terminal.type(f"TERM=xterm-256color {PICTURED} 2> /dev/null")  # without the cluster
+    status, printed = terminal.type(f"TERM=xterm-256color {PICTURED}")
     assert (status, terminal.type("stty cols 500")[0]) == (0, 0)
     answer = Text.from_ansi(printed.partition("\r\n")[2].replace("\r", "").rstrip())
     screen = Console(record=True, width=COLUMNS, file=StringIO())
