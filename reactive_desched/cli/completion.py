@@ -10,8 +10,9 @@ from reactive_desched.cli.commands import CommandParser, Commands
 _SHELLS: Final = ("bash", "zsh", "fish", "powershell", "tcsh")
 _DESCRIPTION: Final = """\
 Print a script that makes a shell complete commands, flags, the words that a flag takes, such as
-plugins, types of events and reasons, and names of files. tcsh offers the flags of all commands at once, and the formats of all for -o: its
-completion rules see one word before the cursor, not the command."""
+plugins, types of events and reasons, and names of files. tcsh offers the flags of all commands at
+once, and the formats of all for -o: its completion rules see one word before the cursor, not the
+command."""
 
 
 def add(commands: Commands) -> None:
