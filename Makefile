@@ -32,6 +32,7 @@ $(BIN)/uv:
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
 
 $(STAMP): requirements/dev.txt pyproject.toml reactive_desched/_version.py | $(BIN)/uv
+	@echo "installs the locked dependencies into $(VENV): half a minute"
 	VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --quiet --compile-bytecode --require-hashes -r requirements/dev.txt
 	VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --quiet --no-deps --no-build-isolation -e .
 	$(BIN)/python -m compileall -q -j 0 reactive_desched bench  # else each worker of `make test` compiles what is ours

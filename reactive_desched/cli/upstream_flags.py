@@ -184,7 +184,7 @@ SUPPORTED_FLAGS = (
 IGNORED_FLAGS = (
     IgnoredFlags(
         "--tls-…, --cert-dir, --…http2…",
-        "health and metrics are served over plain HTTP/1.1",
+        "health and metrics are served over HTTP/1.1, and TLS is set by server.tls of the settings",
         ["enable-http2", "disable-http2-serving"],
         [
             *("cert-dir", "tls-cert-file", "tls-private-key-file", "tls-cipher-suites"),

@@ -118,6 +118,8 @@ def _announce(url: str, file: KubeconfigFile) -> None:
 def _say_ready(running: Simulation, options: SimulationOptions) -> None:
     nodes, pods = (len(running.store.list(resource)) for resource in ("nodes", "pods"))
     what = f"scenario {options.scenario}, seed {options.seed}, {nodes} nodes, {pods} pods"
+    if options.scenario != FRESH and pods > options.pods:
+        what += f" ({pods - options.pods} of them for the scenario)"
     _print(f"ready: {what}; try: kubectl get nodes")
 
 

@@ -51,6 +51,26 @@ def test_it_says_where_it_is_before_the_cluster_is_made_and_ends_well_on_a_signa
     assert list(tmp_path.iterdir()) == [place]
 
 
+def test_the_ready_line_says_how_many_pods_the_scenario_adds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    say_ready = command._say_ready
+
+    def say_and_end(running: Simulation, options: SimulationOptions) -> None:
+        say_ready(running, options)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(command, "_say_ready", say_and_end)
+    simulate(
+        SimulationOptions(
+            nodes=12, pods=150, scenario="messy", kubeconfig_file=str(tmp_path / "sim.kubeconfig")
+        )
+    )
+
+    *_, ready = capsys.readouterr().out.splitlines()
+    assert re.search(r"12 nodes, \d+ pods \(\d+ of them for the scenario\); try", ready), ready
+
+
 @pytest.mark.parametrize("kind", ["pipe", "file"])
 def test_it_ends_with_its_standard_input_if_asked_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
