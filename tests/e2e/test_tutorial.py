@@ -20,11 +20,11 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGE = "docs/tutorial.md"
 VARYING = re.compile(
     r"""…                                                           # left out
+    | [0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}                   # a uid
     | \d{4}-\d\d-\d\d[ T][\d:.]+Z?                                  # a time
     | [+]?\d[\d.]*[ ]?(?:ms|s|m|h|d)\b (?:[ ]\d+s\b)?               # a duration
     | http://127[.]0[.]0[.]1:\d+                                    # the cluster
     | (?<=\s)[0-9a-f]{10}(?=\s)                                     # a case
-    | [0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}                   # a uid
     """,
     re.VERBOSE,
 )
@@ -119,6 +119,11 @@ def pattern_of(shown: str) -> str:
         ("node/a tainted", "node/a tainted\r\n", True),
         ("node/a tainted", "node/b tainted\r\n", False),
         ("took 18 ms, 3 pods", "took 2.5 s, 3 pods", True),
+        (
+            "uid 2502761d-4591-45f9-a383-a4142f6b6179",
+            "uid bccd857e-4140-4469-8cc0-e60d26595f1d",
+            True,
+        ),
         ("took 18 ms, 3 pods", "took 2.5 s, 4 pods", False),
         ("first\n…\nlast", "first\r\nany\r\nthing\r\nlast", True),
         ("first\nlast", "first\r\nany\r\nlast", False),
