@@ -81,6 +81,7 @@ async def seconds_until(mirror: ReflectorHarness, condition: Callable[[], bool])
 async def test_a_change_that_a_proxy_delays_is_known_within_half_a_minute(
     api: ScriptedApi, kubeconfig: Callable[..., Path], fault: Fault, settings: ReflectorSettings
 ) -> None:
+    api.streaming = True
     api.put("a", "1")
     async with (
         behind(api, kubeconfig, fault) as mirror,

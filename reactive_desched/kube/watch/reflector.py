@@ -250,7 +250,10 @@ class Reflector(WatchEventHandler[T]):
                 await self._replace_store(initial_list.changes, initial_list.resource_version)
                 return await self._read_unless_outdated(reply)
         except (Unreachable, RateLimited) as error:
-            return end_from_error(error)
+            ending = end_from_error(error)
+            if not ending.is_late:
+                return ending
+            return WatchEnd(StopReason.IDLE_TIMEOUT, ending.message)  # a list may come whole
 
     async def _watch(self) -> WatchEnd:
         self.status.state = "connecting"
