@@ -104,4 +104,4 @@ async def build_parts(
 
 def _watches_check(late_watches: LateWatches) -> CheckResult:
     message = late_watches.message()
-    return CheckResult(not message, message or "changes arrive at once")
+    return CheckResult(not message, message or "none was found late")
