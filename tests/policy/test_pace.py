@@ -11,6 +11,7 @@ from reactive_desched.policy.settings import ReactiveSettings
 from tests.support.policy_texts import load_settings
 
 HEAD = "apiVersion: reactive-desched/v1alpha1\nkind: ReactiveSettings\n"
+MIGRATION_PAGE = Path(__file__).parents[2] / "docs" / "howto" / "from-the-sig-descheduler.md"
 LIMITS_PAGE = Path(__file__).parents[2] / "docs" / "howto" / "limits.md"
 
 
@@ -88,3 +89,34 @@ def test_the_table_of_the_page_is_what_a_pace_sets(pace: Pace) -> None:
         if len(cells := line.split("|")) > column and cells[1].strip(" `") in rows
     }
     assert shown == rows
+
+
+def test_the_migration_page_names_every_limit_and_brake_that_holds_by_default() -> None:
+    page = MIGRATION_PAGE.read_text(encoding="utf-8")
+    usual = default_controller_settings()
+    moving, brakes = usual.moves.max_moving, usual.brakes
+    warm_up = usual.budgets.warm_up
+    assert warm_up is not None
+    assert brakes.storm is not None
+    assert brakes.pending is not None
+    assert brakes.zones is not None
+    assert brakes.zones.large_zone_rate is not None
+
+    for scope, said in limits("").items():
+        if scope in usual.budgets.by_scope():
+            assert f"| {said} | `budgets.{scope}` |" in page, scope
+    assert (warm_up.from_percent, warm_up.duration_s) == (20, 300)  # "a fifth", "5 min"
+    assert "a fifth of all these, full after 5 min | `budgets.warmUp`" in page
+    assert (
+        f"{str(moving.owner).replace('%', ' %')} of an owner's pods, at least 1; "
+        f"{moving.namespace} of a namespace, {moving.node} of a node, {moving.zone} of a zone, "
+        f"{moving.cluster} in all | `moves.maxMoving`"
+    ) in page
+    assert f"{brakes.storm.percent:.0f} % of all pods, and at least {brakes.storm.pods}" in page
+    assert f"{brakes.pending.percent:.0f} % of all pods, and at least {brakes.pending.pods}" in page
+    assert f"two of its nodes, and {brakes.zones.unhealthy_percent:.0f} %, are not Ready" in page
+    assert f"than {brakes.zones.large_zone_nodes} nodes, all but" in page
+    assert f"all but {brakes.zones.large_zone_rate.evictions} evictions a minute" in page
+    assert f"younger than {usual.guards.min_pod_age_s:.0f} s" in page
+    assert f"Ready for less than {usual.guards.min_ready_time_s:.0f} s" in page
+    assert "reactive-desched/planned=true" in page
