@@ -9,7 +9,7 @@ from reactive_desched.api.args import NEEDS_RESTART, FieldError, FieldErrors, Se
 from reactive_desched.api.rules import Rule
 from reactive_desched.model.event_types import full_type, type_names
 from reactive_desched.policy.certificates import CertificateFiles
-from reactive_desched.policy.webhook_url import webhook_url_error
+from reactive_desched.policy.webhook_url import token_url_error, webhook_url_error
 from reactive_desched.primitives.hints import quote
 
 ByteCount = Annotated[int, Field(ge=4096, le=2**50)]
@@ -238,18 +238,55 @@ class EventSettings(Section):
         return name
 
 
-class SaslSettings(Section):
-    """SASL credentials for Kafka; the password is read from a file at each connection."""
+class OidcSettings(Section):
+    """An OIDC token endpoint that gives tokens by the grant client_credentials."""
 
-    mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = Field(
+    token_endpoint_url: str = Field(
+        description="The address to ask for a token; https unless it is on loopback."
+    )
+    client_id: str = Field(description="The client's id.")
+    client_secret_file: str = Field(
+        description="File that holds the client's secret and nothing else, best from a Secret."
+    )
+    scope: str = Field(default="", description="The scope to ask for, as the endpoint wants it.")
+    ca_file: str = Field(
+        default="", description="PEM file of authorities to trust; default: the system's."
+    )
+
+    @field_validator("token_endpoint_url")
+    @classmethod
+    def _check_url(cls, url: str) -> str:
+        if (error := token_url_error(url)) is not None:
+            raise FieldErrors([error])
+        return url
+
+
+class SaslSettings(Section):
+    """SASL credentials for Kafka; secrets are read from files at each connection."""
+
+    mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"] = Field(
         default="SCRAM-SHA-512", description="The SASL mechanism."
     )
-    username: str = Field(description="The user's name.")
+    username: str = Field(default="", description="The user's name; not with OAUTHBEARER.")
     password_file: str = Field(
-        description="File that holds the password and nothing else, best from a Secret."
+        default="",
+        description="File that holds the password and nothing else, best from a Secret; not with "
+        "OAUTHBEARER.",
+    )
+    token_file: str = Field(
+        default="",
+        description="With OAUTHBEARER: file that holds a token, which others renew, such as a "
+        "projected service account token.",
+    )
+    oidc: OidcSettings | None = Field(
+        default=None, description="With OAUTHBEARER: where to ask for tokens, instead of tokenFile."
+    )
+    extensions: dict[str, str] = Field(
+        default={},
+        description="With OAUTHBEARER: SASL extensions, such as logicalCluster and identityPoolId.",
     )
 
-    @field_validator("username", "password_file")
+    @field_validator("username", "password_file", "token_file")
     @classmethod
     def _check_not_empty(cls, text: str) -> str:
         if not text.strip():
@@ -261,6 +298,23 @@ class SaslSettings(Section):
                 ]
             )
         return text
+
+    @model_validator(mode="after")
+    def _check_mechanism(self) -> "SaslSettings":
+        """Each mechanism has what it proves who we are with, and nothing else."""
+        with_password = bool(self.username) + bool(self.password_file)
+        with_token = bool(self.token_file) + (self.oidc is not None)
+        is_token = self.mechanism == "OAUTHBEARER"
+        if is_token and (with_token != 1 or with_password):
+            hint = "set either tokenFile or oidc, and neither username nor passwordFile"
+        elif not is_token and (with_password != 2 or with_token):  # noqa: PLR2004 -- both
+            hint = "set username and passwordFile, and neither tokenFile nor oidc"
+        else:
+            return self
+        message = f"these credentials are not those of {self.mechanism}"
+        raise FieldErrors(
+            [FieldError(message, hint, ("mechanism",), rule=Rule.CONTRADICTING_SETTINGS)]
+        )
 
 
 class KafkaTlsSettings(CertificateFiles):

@@ -1,4 +1,4 @@
-"""Which URLs a webhook may have: encrypted, and without a password in them."""
+"""Which URLs a webhook and a token endpoint may have: encrypted, without a password in them."""
 
 from reactive_desched.api.args import FieldError
 from reactive_desched.api.rules import Rule
@@ -24,4 +24,18 @@ def webhook_url_error(url: str) -> FieldError | None:
         message = f"http to {parts.hostname} sends every event unencrypted"
         hint = "write https://, or send to a proxy on this machine, at http://127.0.0.1:PORT"
         return FieldError(message, hint, rule=Rule.WEBHOOK_URL)
+    return None
+
+
+def token_url_error(url: str) -> FieldError | None:
+    """Say what is wrong with the address of a token endpoint; never repeat it, as above."""
+    parts = split_url(url)
+    if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
+        return FieldError("is not a URL", "write https://host/path", rule=Rule.WEBHOOK_URL)
+    if parts.username is not None or parts.fragment:
+        hint = "put the secret into clientSecretFile"
+        return FieldError("a URL holds neither a password nor a #", hint, rule=Rule.WEBHOOK_URL)
+    if parts.scheme == "http" and not is_loopback_host(parts.hostname):
+        message = f"http to {parts.hostname} sends the client's secret unencrypted"
+        return FieldError(message, "write https://", rule=Rule.WEBHOOK_URL)
     return None

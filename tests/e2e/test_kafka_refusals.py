@@ -1,6 +1,7 @@
 """A real Kafka broker that does not want our events, or not yet, and what we make of it."""
 
 import json
+import time
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,6 +17,7 @@ from tests.support.example_programs import ExamplePrograms
 from tests.support.kafka_broker import KafkaBroker
 from tests.support.kafka_group import read_group
 from tests.support.relaying import JournalToKafka, journal_to_kafka
+from tests.support.token_endpoint import unsigned_token
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(120), pytest.mark.anyio]
 
@@ -142,6 +144,27 @@ async def test_events_that_are_too_large_are_dead_letters_and_all_others_arrive(
         verifier = programs.start("verify_topic.py", "--brokers", broker.address, topic)
         assert await run_sync(verifier.wait) == 1
         assert f"record {min(letters)} is missing" in verifier.printed[0]
+
+
+async def test_a_token_proves_who_we_are_and_one_that_expired_is_named(
+    broker: KafkaBroker, topic: str, tmp_path: Path
+) -> None:
+    broker.admin.create_topic(topic)
+    broker.admin.allow(USER, topic)
+    file = tmp_path / "token"
+    file.write_text(unsigned_token(USER, time.time() - 7200, lifetime_s=60))
+    who = {"mechanism": "OAUTHBEARER", "tokenFile": str(file)}
+    settings = KafkaSettings.model_validate(
+        {"brokers": [broker.sasl_address], "topic": topic, "sasl": who}
+    )
+    async with journal_to_kafka(tmp_path / "journal", settings) as ours:
+        await ours.append(ours.events(20))
+        told = await ours.wait_for_failure("refuses a token", within_s=40)
+        file.write_text(unsigned_token(USER, time.time()))
+        await ours.drained(40)
+
+        assert file.read_text() not in f"{told} {ours.log.lines}"
+        assert await arrived(broker, topic) == recorded(ours)
 
 
 @pytest.mark.parametrize("compression", ["gzip", "snappy", "lz4", "zstd"])

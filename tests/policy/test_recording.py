@@ -97,6 +97,22 @@ def test_an_empty_section_is_enough_for_standard_output() -> None:
             "sinks.additionalWebhooks[1].name",
             'called "a"',
         ),
+        (
+            "sinks: {kafka: {brokers: ['a:1'], sasl: {username: u}}}",
+            "sinks.kafka.sasl.mechanism",
+            "set username and passwordFile",
+        ),
+        (
+            "sinks: {kafka: {brokers: ['a:1'], sasl: {mechanism: OAUTHBEARER, username: u}}}",
+            "sinks.kafka.sasl.mechanism",
+            "either tokenFile or oidc",
+        ),
+        (
+            """sinks: {kafka: {brokers: ['a:1'], sasl: {mechanism: OAUTHBEARER, oidc:
+            {tokenEndpointUrl: 'http://idp/token', clientId: c, clientSecretFile: f}}}}""",
+            "sinks.kafka.sasl.oidc.tokenEndpointUrl",
+            "unencrypted",
+        ),
         ("journal: {maxSegmentAge: 0s}", "journal.maxSegmentAge", "longer than 0s"),
         ("journal: {checkpoints: {every: 0s}}", "journal.checkpoints.every", "longer than 0s"),
         ("journal: {retention: {maxAge: 0s}}", "journal.retention.maxAge", "longer than 0s"),

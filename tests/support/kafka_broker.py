@@ -239,11 +239,14 @@ class KafkaBroker:
     def _sasl_listener(self, name: str) -> dict[str, str]:
         prefix, module = f"listener.name.{name}", "org.apache.kafka.common.security"
         plain, scram = f"{module}.plain.PlainLoginModule", f"{module}.scram.ScramLoginModule"
+        bearer = f"{module}.oauthbearer.OAuthBearerLoginModule"
         credentials = " ".join(f'user_{user}="{option}"' for user, option in self.users.items())
         return {
-            f"{prefix}.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512",
+            f"{prefix}.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512,OAUTHBEARER",
             f"{prefix}.plain.sasl.jaas.config": f"{plain} required {credentials};",
             f"{prefix}.scram-sha-512.sasl.jaas.config": f"{scram} required;",
+            # It takes tokens without a signature: no validator is set.
+            f"{prefix}.oauthbearer.sasl.jaas.config": f"{bearer} required;",
         }
 
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 from reactive_desched.errors import SinkUnavailable
 from reactive_desched.policy.recording import KafkaSettings, KafkaTlsSettings, SaslSettings
 from reactive_desched.primitives.client_tls import client_tls_context
+from reactive_desched.sinks.kafka.tokens import BearerTokens, token_provider
 
 CLIENT_ID: Final = "reactive-desched"
 REQUEST_TIMEOUT_S: Final = 10.0
@@ -24,8 +25,8 @@ MIN_BATCH_BYTES: Final = 16 * 1024
 ProducerSettings = dict[str, Any]  # Any: keyword arguments of several types
 
 
-def producer_settings(kafka: KafkaSettings) -> ProducerSettings:
-    """Return what aiokafka's producer is made with; blocks on files.
+def producer_settings(kafka: KafkaSettings, tokens: BearerTokens | None = None) -> ProducerSettings:
+    """Return what aiokafka's producer is made with; blocks on files. OAUTHBEARER wants `tokens`.
 
     Raises SinkUnavailable for a file that cannot be read.
     """
@@ -42,7 +43,7 @@ def producer_settings(kafka: KafkaSettings) -> ProducerSettings:
         "metadata_max_age_ms": int(METADATA_AGE_S * 1000),
         "security_protocol": _protocol(kafka),
         "ssl_context": None if kafka.tls is None else _tls_context(kafka.tls),
-        **({} if kafka.sasl is None else _sasl_settings(kafka.sasl)),
+        **({} if kafka.sasl is None else _sasl_settings(kafka.sasl, tokens)),
     }
 
 
@@ -70,7 +71,12 @@ def _tls_context(tls: KafkaTlsSettings) -> ssl.SSLContext:
     return context
 
 
-def _sasl_settings(sasl: SaslSettings) -> ProducerSettings:
+def _sasl_settings(sasl: SaslSettings, tokens: BearerTokens | None) -> ProducerSettings:
+    if tokens is not None:
+        return {
+            "sasl_mechanism": sasl.mechanism,
+            "sasl_oauth_token_provider": token_provider(tokens, sasl.extensions),
+        }
     try:
         password = Path(sasl.password_file).read_text(encoding="utf-8").strip("\r\n")
     except (OSError, ValueError) as error:

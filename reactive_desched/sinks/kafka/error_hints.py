@@ -68,10 +68,15 @@ def no_broker(kafka: KafkaSettings, last_warning: str) -> str:
     what = ["brokers"]
     what += ["tls"] if kafka.tls is not None else []
     what += ["sasl"] if kafka.sasl is not None else []
+    token = (
+        "; a broker that refuses a token closes the connection: check its issuer, audience and time"
+        if kafka.sasl is not None and kafka.sasl.mechanism == "OAUTHBEARER"
+        else ""
+    )
     return (
         f"no broker of {', '.join(kafka.brokers)} lets us "
         f"in{_last_warning_text(last_warning)}: check "
-        f"{_join_names(what)} in the settings, and that the network lets us through"
+        f"{_join_names(what)} in the settings, and that the network lets us through{token}"
     )
 
 
@@ -140,9 +145,9 @@ def _tried_text(one: UnreachableBroker) -> str:
 
 
 def _add_acl(kafka: KafkaSettings) -> str:
-    principal = "User:ANONYMOUS" if kafka.sasl is None else f"User:{kafka.sasl.username}"
+    name = "ANONYMOUS" if kafka.sasl is None else kafka.sasl.username or "SUBJECT_OF_THE_TOKEN"
     return (
-        f"kafka-acls.sh --bootstrap-server {kafka.brokers[0]} --add --allow-principal {principal}"
+        f"kafka-acls.sh --bootstrap-server {kafka.brokers[0]} --add --allow-principal User:{name}"
     )
 
 

@@ -146,6 +146,8 @@ class KafkaProducer:
     async def _unanswered_reason(self, seconds: float) -> str:
         """Return why no answer came: brokers that we were sent to and cannot reach, if any."""
         brokers = self._aio.client.cluster.brokers()
+        if not brokers:  # so aiokafka leaves it when a broker refuses a token
+            return error_hints.no_broker(self._kafka, self._warnings.last_warning)
         known = set(self._kafka.brokers)
         advertised = [BrokerAddress(one.nodeId, one.host, one.port) for one in brokers]
         elsewhere = [one for one in advertised if f"{one.host}:{one.port}" not in known]

@@ -17,6 +17,7 @@ from reactive_desched.sinks.kafka.message import KafkaMessage, to_kafka_message
 from reactive_desched.sinks.kafka.partitions import RECORDS_AT_ONCE, BatchFailure, OutboundMessage
 from reactive_desched.sinks.kafka.produce_errors import FailureKind
 from reactive_desched.sinks.kafka.producer import KafkaProducer, import_client
+from reactive_desched.sinks.kafka.tokens import token_source
 from reactive_desched.sinks.type_filter import TypeFilter
 from reactive_desched.telemetry.logs import Logger
 
@@ -49,6 +50,7 @@ class KafkaSink:
         self._type_filter = TypeFilter(settings.types)
         self._settings = settings
         self._client_log = KafkaLog(log, clock, name)
+        self._tokens = token_source(settings.sasl, clock)
         self._producer: KafkaProducer | None = None
         self._is_sending = False
         self._batch_bytes = settings.max_request_bytes
@@ -165,7 +167,9 @@ class KafkaSink:
         if self._producer is None:
             self._client_log.open()
             await run_sync(import_client)
-            settings = await run_sync(producer_settings, self._settings)
+            if self._tokens is not None:
+                await self._tokens.token()  # so that a token which cannot be had is named
+            settings = await run_sync(producer_settings, self._settings, self._tokens)
             self._batch_bytes = min(self._batch_bytes, settings["max_batch_size"])
             settings["max_batch_size"] = self._batch_bytes
             self._producer = KafkaProducer(self._settings, settings, self._client_log)
@@ -173,6 +177,8 @@ class KafkaSink:
                 await self._producer.start(self._topics)
             except SinkUnavailable:
                 await self._abort_producer()
+                if self._tokens is not None:
+                    self._tokens.forget()
                 raise
         self._client_log.forget_last_warning()
         return self._producer

@@ -1,0 +1,193 @@
+"""Bearer tokens for OAUTHBEARER: from a file that others renew, or from an OIDC token endpoint."""
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final, Protocol
+from urllib.parse import quote_plus
+
+import aiohttp
+import msgspec
+from anyio.to_thread import run_sync
+from msgspec import Struct
+from yarl import URL
+
+from reactive_desched.errors import SinkUnavailable
+from reactive_desched.policy.recording import OidcSettings, SaslSettings
+from reactive_desched.primitives.client_tls import client_tls_context
+from reactive_desched.primitives.proxies import ProxyError, environment_proxy
+
+FETCH_TIMEOUT_S: Final = 10.0
+MAX_RESPONSE_BYTES: Final = 256 * 1024
+REUSED_SHARE: Final = 0.8
+"""A token is reused for this share of its lifetime, as librdkafka does."""
+DEFAULT_LIFETIME_S: Final = 60.0
+_ERROR_CODE: Final = re.compile(r"[a-z_]{1,40}")
+_TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/=-]+")
+
+
+class BearerTokens(Protocol):
+    """Where tokens come from; `forget` is called when brokers did not accept the last one."""
+
+    async def token(self) -> str:
+        """Return a token that has not expired; raises SinkUnavailable."""
+        ...
+
+    def forget(self) -> None:
+        """Have the next call return a new token."""
+        ...
+
+
+class _TokenResponse(Struct):
+    """What an endpoint answers, RFC 6749 sections 5.1 and 5.2."""
+
+    access_token: str = ""
+    expires_in: float = DEFAULT_LIFETIME_S
+    error: str = ""
+
+
+_decoder: Final = msgspec.json.Decoder(_TokenResponse, strict=False)
+
+
+class FileToken:
+    """A token in a file that is read at each connection, as a sidecar or the kubelet renews it."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    async def token(self) -> str:
+        """Return what the file holds now."""
+        return _check_token(await run_sync(_read_secret, "tokenFile", self._path), self._path)
+
+    def forget(self) -> None:
+        """Nothing is kept."""
+
+
+class OidcToken:
+    """A token by the grant `client_credentials`, kept for most of its lifetime.
+
+    The secret is read for each request; no text of an answer but its error code is in an error.
+    `clock` is monotonic.
+    """
+
+    def __init__(
+        self, oidc: OidcSettings, clock: Callable[[], float], environ: Mapping[str, str]
+    ) -> None:
+        self._oidc = oidc
+        self._clock = clock
+        self._environ = environ
+        self._token = ""
+        self._reused_until = 0.0
+
+    async def token(self) -> str:
+        """Return the last token while it is young enough, else ask for another."""
+        if not self._token or self._clock() >= self._reused_until:
+            asked_at = self._clock()
+            answer = await self._request()
+            self._token = _check_token(answer.access_token, self._oidc.token_endpoint_url)
+            self._reused_until = asked_at + REUSED_SHARE * answer.expires_in
+        return self._token
+
+    def forget(self) -> None:
+        """Have the next call ask for another."""
+        self._token = ""
+
+    async def _request(self) -> _TokenResponse:
+        url = self._oidc.token_endpoint_url
+        secret = await run_sync(_read_secret, "clientSecretFile", self._oidc.client_secret_file)
+        form = {"grant_type": "client_credentials"}
+        if self._oidc.scope:
+            form["scope"] = self._oidc.scope
+        # RFC 6749 section 2.3.1: each half is encoded as in a form.
+        login = aiohttp.encode_basic_auth(quote_plus(self._oidc.client_id), quote_plus(secret))
+        try:
+            proxy = environment_proxy(url, self._environ)
+            tls = await run_sync(client_tls_context, self._oidc.ca_file)
+            async with (
+                aiohttp.ClientSession(
+                    connector=aiohttp.TCPConnector(ssl=tls),
+                    cookie_jar=aiohttp.DummyCookieJar(),
+                    timeout=aiohttp.ClientTimeout(total=FETCH_TIMEOUT_S),
+                ) as session,
+                session.post(
+                    URL(url),
+                    data=form,
+                    headers={"authorization": login, "accept": "application/json"},
+                    allow_redirects=False,
+                    proxy=None if proxy is None else proxy.url,
+                ) as response,
+            ):
+                body = await response.content.read(MAX_RESPONSE_BYTES)
+                return _parse_response(url, response.status, body)
+        except (aiohttp.ClientError, OSError, ProxyError) as error:
+            text = str(error) if isinstance(error, ProxyError) else _error_text(error)
+            # Never raised from the client's own error, which holds our headers.
+            raise SinkUnavailable(f"no token from {url}: {text}") from None
+
+
+def token_source(
+    sasl: SaslSettings | None,
+    clock: Callable[[], float],
+    environ: Mapping[str, str] = os.environ,
+) -> BearerTokens | None:
+    """Return where the tokens for OAUTHBEARER come from; None for another mechanism."""
+    if sasl is None or sasl.mechanism != "OAUTHBEARER":
+        return None
+    return FileToken(sasl.token_file) if sasl.oidc is None else OidcToken(sasl.oidc, clock, environ)
+
+
+def token_provider(source: BearerTokens, extensions: Mapping[str, str]) -> Any:
+    """Return the source as aiokafka, which has no types, wants it.
+
+    What it raises is an OSError: aiokafka takes it for a connection that failed.
+    """
+    from aiokafka.abc import AbstractTokenProvider  # type: ignore[import-untyped]  # as above
+
+    class Provider(AbstractTokenProvider):  # type: ignore[misc]  # as above
+        async def token(self) -> str:
+            try:
+                return await source.token()
+            except SinkUnavailable as error:
+                raise OSError(str(error)) from None
+
+        def extensions(self) -> dict[str, str]:
+            return dict(extensions)
+
+    return Provider()
+
+
+def _parse_response(url: str, status: int, body: bytes) -> _TokenResponse:
+    try:
+        answer = _decoder.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        answer = _TokenResponse()
+    if status == 200 and answer.access_token:  # noqa: PLR2004 -- HTTP's OK
+        return answer
+    code = f", {answer.error}" if _ERROR_CODE.fullmatch(answer.error) else ""
+    raise SinkUnavailable(
+        f"{url} gives no token (HTTP {status}{code}): check tokenEndpointUrl, clientId, "
+        "clientSecretFile and scope of sasl.oidc"
+    )
+
+
+def _read_secret(field: str, path: str) -> str:
+    """Return a file's text without the space around it; blocks."""
+    try:
+        text = Path(path).read_text(encoding="utf-8").strip()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or type(error).__name__
+        raise SinkUnavailable(f"{field} {path} cannot be read: {reason}") from None
+    if not text:
+        raise SinkUnavailable(f"{field} {path} is empty")
+    return text
+
+
+def _check_token(token: str, source: str) -> str:
+    if not _TOKEN.fullmatch(token):
+        raise SinkUnavailable(f"what {source} gives is no bearer token: write the token alone")
+    return token
+
+
+def _error_text(error: Exception) -> str:
+    return getattr(error, "strerror", None) or type(error).__name__
