@@ -189,7 +189,6 @@ READINGS = {
         names={
             "media/streams-2-t75vztxvkj-fxmxs": "$STAYS",
             "shop/web-7d4b9c6f5-x2x8p": "$STAYS",
-            "node-17": "node-07",
         }
     ),
     "docs/reference/policy-formats.md": Reading(
