@@ -191,6 +191,7 @@ READINGS = {
             "shop/web-7d4b9c6f5-x2x8p": "$STAYS",
         }
     ),
+    "docs/reference/plan.md": Reading(names={"shop/web-7d4b9c6f5-x2x8p": "$STAYS"}),
     "docs/reference/policy-formats.md": Reading(
         ("mkdir policies", "cp policy.yaml policies/", "cp examples/v1alpha1.yaml old.yaml")
     ),
