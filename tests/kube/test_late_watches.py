@@ -142,7 +142,7 @@ def is_long(asked: ReceivedRequest) -> bool:
 
 async def test_a_quiet_watch_stays_as_it_is(api: ScriptedApi, mirror: ReflectorHarness) -> None:
     async with passing_time(mirror.clock), mirror.running():
-        await seconds_until(mirror, lambda: api.count("catch-up") >= 4)
+        await seconds_until(mirror, lambda: api.count("catch-up") >= 2)
         assert mirror.is_fresh
         assert api.count("watch") == 1
         assert "stale" not in mirror.handler.calls
@@ -167,7 +167,7 @@ async def test_a_check_that_is_not_answered_leaves_the_watch_as_it_is(
 ) -> None:
     api.answer_next("catch-up", *[failing(code)] * 100)
     async with passing_time(mirror.clock), mirror.running():
-        await seconds_until(mirror, lambda: api.count("catch-up") >= 4)
+        await seconds_until(mirror, lambda: api.count("catch-up") >= 2)
         assert mirror.is_fresh
         assert api.count("watch") == 1
 
