@@ -12,6 +12,7 @@ from reactive_desched.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from reactive_desched.policy.pace import Pace
     from reactive_desched.policy.starter import Aim, StarterOptions
 
 _Answer = TypeVar("_Answer")
@@ -19,7 +20,8 @@ _Answer = TypeVar("_Answer")
 STDOUT: Final = "-"
 _AIMS: Final = ("spread", "pack", "drain-tainted", "clean-up-failed")
 _DEFAULT_FILE: Final = "policy.yaml"
-_DEFAULT_PER_MINUTE: Final = 30
+_PACES: Final = ("careful", "normal", "fast")
+_DEFAULT_PACE: Final = "normal"
 _MAX_PER_MINUTE: Final = 1000
 _DESCRIPTION: Final = """\
 Write a policy and settings with comments, for one aim or several. Without --aim, on a terminal, it
@@ -52,11 +54,16 @@ def add(commands: Commands) -> None:
         help="with --aim spread: go by what pods request (default), or by what they use",
     )
     command.add_argument(
+        "--pace",
+        choices=_PACES,
+        default=_DEFAULT_PACE,
+        help=f"how fast pods move (default: {_DEFAULT_PACE}); docs/howto/limits.md has the numbers",
+    )
+    command.add_argument(
         "--evictions-per-minute",
         metavar="N",
         type=_count,
-        default=_DEFAULT_PER_MINUTE,
-        help=f"of the whole cluster (default: {_DEFAULT_PER_MINUTE})",
+        help="of the whole cluster, whatever the pace says",
     )
     command.add_argument(
         "--out",
@@ -85,7 +92,7 @@ def _call(arguments: argparse.Namespace) -> int:
     else:
         aims = [Aim(each) for each in arguments.aim]
         measured = arguments.usage == "metrics-server"
-        options = StarterOptions(aims, measured, arguments.evictions_per_minute)
+        options = StarterOptions(aims, measured, arguments.pace, arguments.evictions_per_minute)
     text = starter_policy(options)
     if arguments.out == STDOUT:
         sys.stdout.write(text)
@@ -122,12 +129,10 @@ def _ask() -> "StarterOptions":
             "n",
             _parse_yes,
         )
-    per_minute = _ask_until(
-        f"Evictions a minute in the whole cluster [{_DEFAULT_PER_MINUTE}]: ",
-        str(_DEFAULT_PER_MINUTE),
-        _count,
+    pace = _ask_until(
+        f"How fast, {', '.join(_PACES)}? [{_DEFAULT_PACE}] ", _DEFAULT_PACE, _parse_pace
     )
-    return StarterOptions(aims, measured, per_minute)
+    return StarterOptions(aims, measured, pace)
 
 
 def _ask_until(question: str, default: str, parse: "Callable[[str], _Answer]") -> _Answer:
@@ -162,3 +167,12 @@ def _parse_yes(text: str) -> bool:
     if word not in ("y", "yes", "n", "no"):
         raise ConfigError("write y or n")
     return word in ("y", "yes")
+
+
+def _parse_pace(text: str) -> "Pace":
+    from reactive_desched.policy.pace import PACES
+
+    for pace in PACES:
+        if pace == text.lower():
+            return pace
+    raise ConfigError(f"write {', '.join(PACES)}")

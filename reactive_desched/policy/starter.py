@@ -7,6 +7,7 @@ from typing import Final
 from msgspec import Struct
 
 from reactive_desched.errors import ConfigError
+from reactive_desched.policy.pace import NORMAL, Pace
 
 
 class Aim(StrEnum):
@@ -28,11 +29,15 @@ AIMS: Final = {
 
 
 class StarterOptions(Struct, frozen=True):
-    """What a first policy should do; `measured`: by use from metrics-server, not by requests."""
+    """What a first policy should do; `measured`: by use from metrics-server, not by requests.
+
+    `evictions_per_minute` of the whole cluster counts before what the pace says; None: the pace.
+    """
 
     aims: Collection[Aim]
     measured: bool = False
-    evictions_per_minute: int = 30
+    pace: Pace = NORMAL
+    evictions_per_minute: int | None = None
 
 
 class _Plugin(Struct, frozen=True):
@@ -67,9 +72,13 @@ _SETTINGS: Final = """\
 # What a DeschedulerPolicy cannot say. `reactive-desched policy explain settings` has every field.
 apiVersion: reactive-desched/v1alpha1
 kind: ReactiveSettings
+# How fast pods move: careful, normal or fast. The limits of cluster, zones, nodes, namespaces,
+# owners and plugins that it stands for are in docs/howto/limits.md; each can be set by itself.
+pace: {pace}
+"""
+_CLUSTER_LIMIT: Final = """\
 budgets:
-  # At most so many evictions in the whole cluster; zones, nodes, namespaces, owners and plugins
-  # have limits of their own, see docs/howto/limits.md.
+  # At most so many evictions in the whole cluster.
   cluster: {{evictions: {per_minute}, per: 1m, burst: {burst}}}
 # What records and answers call this cluster (default: the context of the kubeconfig).
 # events: {{cluster: prod-eu}}
@@ -185,5 +194,6 @@ def _parts(aims: list[Aim], options: StarterOptions) -> Iterator[str]:
         if names:
             yield f"    {point}:\n      enabled:\n"
             yield "".join(f"      - {name}\n" for name in names)
-    per_minute = options.evictions_per_minute
-    yield _SETTINGS.format(per_minute=per_minute, burst=max(1, per_minute // 3))
+    yield _SETTINGS.format(pace=options.pace)
+    if (per_minute := options.evictions_per_minute) is not None:
+        yield _CLUSTER_LIMIT.format(per_minute=per_minute, burst=max(1, per_minute // 3))
