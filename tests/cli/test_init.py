@@ -25,7 +25,7 @@ COMBINATIONS = [
 @pytest.mark.parametrize("aims", COMBINATIONS, ids="+".join)
 def test_what_is_written_runs_without_a_warning(aims: tuple[Aim, ...]) -> None:
     for measured in {False, Aim.SPREAD in aims}:
-        text = starter_policy(StarterOptions(aims, measured, 12))
+        text = starter_policy(StarterOptions(aims, measured, "fast", 12))
         read = load_sources([SourceText(text, "policy.yaml")], plugin_registry())
 
         assert read.warnings == ()
@@ -37,6 +37,7 @@ def test_what_is_written_runs_without_a_warning(aims: tuple[Aim, ...]) -> None:
         cluster = read.settings.budgets.cluster
         assert cluster is not None
         assert cluster.evictions == 12
+        assert read.settings.pace == "fast"
         assert all(aim in text.splitlines()[0] for aim in aims)
 
 
@@ -80,7 +81,7 @@ def test_on_a_terminal_it_asks_until_the_answers_can_be_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ours, theirs = pty.openpty()
-    os.write(ours, b"1,2\n9\n1, 3\nperhaps\ny\n0\n5\n")
+    os.write(ours, b"1,2\n9\n1, 3\nperhaps\ny\nquick\nCareful\n")
     file = tmp_path / "policy.yaml"
     with os.fdopen(theirs, "r") as keyboard, os.fdopen(os.dup(theirs), "w") as screen:
         monkeypatch.setattr(sys, "stdin", keyboard)
@@ -89,8 +90,9 @@ def test_on_a_terminal_it_asks_until_the_answers_can_be_read(
 
     shown = _read_to_the_end(ours)
     text = file.read_text()
-    assert text == starter_policy(StarterOptions([Aim.SPREAD, Aim.DRAIN_TAINTED], True, 5))
-    for complaint in ("work against", "9 is not a number from 1 to 4", "write y or n"):
+    assert text == starter_policy(StarterOptions([Aim.SPREAD, Aim.DRAIN_TAINTED], True, "careful"))
+    complaints = ("work against", "9 is not a number from 1 to 4", "write y or n")
+    for complaint in (*complaints, "write careful, normal, fast"):
         assert complaint in shown
     assert all(aim in shown for aim in AIMS)
 
