@@ -9,7 +9,7 @@ from reactive_desched.app.config_reload import ActiveConfig
 from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.description import ControllerDescription
 from reactive_desched.controller.pipeline import Pipeline
-from reactive_desched.controller.public_state import GOOD
+from reactive_desched.controller.public_state import GOOD, ControllerState
 from reactive_desched.controller.readiness import INTENTIONAL, JOURNAL, LEADER, STARTUP
 from reactive_desched.model.brakes import PENDING, STORM, ZONE
 from reactive_desched.web.health import CheckResult, Health
@@ -19,6 +19,13 @@ CHECKED_BRAKES: Final = (ZONE, STORM, PENDING)
 
 MODES: Final = {False: "live: evicts pods", True: "dry run: sends no eviction request"}
 """What /readyz and the log say of the mode, by whether it is a dry run."""
+
+_SAID_BY_CHECKS: Final = (
+    ControllerState.FAULT,
+    ControllerState.STARTING,
+    ControllerState.OUT_OF_SYNC,
+)
+"""The states whose causes are checks that fail, each with a line of its own."""
 
 _OF_THE_LEADER: Final = frozenset({LEADER, STARTUP, JOURNAL})
 """Pauses that hold on every standby: it is ready without them."""
@@ -85,8 +92,10 @@ def _plugin_check(controller: Controller) -> CheckResult:
 
 
 def _state_check(description: ControllerDescription) -> CheckResult:
+    """Name the state; why it evicts nothing is in the lines of the checks that fail."""
     state = description.state()
-    return CheckResult(state.severity == GOOD, state.text)
+    text = state.name if state.name in _SAID_BY_CHECKS else state.text
+    return CheckResult(state.severity == GOOD, text)
 
 
 def _warm_up_check(description: ControllerDescription) -> CheckResult:

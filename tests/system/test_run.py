@@ -93,7 +93,7 @@ def test_a_start_says_in_a_line_each_what_runs_where_how_and_by_which_policy(
     assert not decisions & set(said[:limits])
     assert "found" in said
     values = {line["event"]: line for line in lines}
-    assert values["API server"]["context"] == "sim"
+    assert values["API server"]["context"] == "kubeconfig", "a context of sim is named as its file"
     assert values["API server"]["server"].startswith("http://127.0.0.1:")
     assert values["policy in force"]["files"] == str(policy)
     assert {line["level"] for line in lines} == {"info"}
@@ -119,7 +119,7 @@ def test_a_record_stands_alone_with_its_cluster_and_the_text_of_its_policy(
     shown = fork_server.run("audit", "show", loaded.data.revision, "--journal", journal)
     assert "  - name: test" in shown.stdout
     status = fork_server.run("audit", "status", "--journal", journal)
-    assert re.search(rf"  cluster +{uid}\n", status.stdout)
+    assert re.search(rf"  cluster +kubeconfig, kube-system has the uid {uid}\n", status.stdout)
     assert f"revision {loaded.data.revision} from {policy}" in status.stdout
 
 
