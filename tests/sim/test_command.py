@@ -68,7 +68,8 @@ def test_the_ready_line_says_how_many_pods_the_scenario_adds(
     )
 
     *_, ready = capsys.readouterr().out.splitlines()
-    assert re.search(r"12 nodes, \d+ pods \(\d+ of them for the scenario\); try", ready), ready
+    pods, added = re.findall(r"\d+", ready)[-2:]
+    assert 0 < int(added) < int(pods) - 100
 
 
 @pytest.mark.parametrize("kind", ["pipe", "file"])
