@@ -54,8 +54,10 @@ class TestGone:
                 b'{"metadata":{"resourceVersion":"200","continue":"x"},'
                 b'"items":[{"metadata":{"name":"half"}}]}'
             )
-            api.answer_next("list", ScriptedReply(body=first_page), failing(410, "Expired"))
+            never = ScriptedReply(body=b'{"metadata":', after_body="hang")
+            api.answer_next("list", ScriptedReply(body=first_page), failing(410, "Expired"), never)
             api.send_raw(error_line(410, "Expired", "too old"))
-            await wait_until(lambda: api.count("list") == 3 and not mirror.is_fresh)
+            await wait_until(lambda: api.count("list") == 4)
+            assert not mirror.is_fresh
             assert mirror.objects == {"a": "1"}
             assert mirror.handler.calls.count("begin") == 1

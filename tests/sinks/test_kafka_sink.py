@@ -2,14 +2,17 @@
 
 from pathlib import Path
 
+import anyio
 import msgspec
 import pytest
+import structlog
 from anyio.to_thread import run_sync
 from confluent_kafka import Producer
 
 from reactive_desched.api.event import CHECKPOINT, EVICTION_SUCCEEDED, Checkpoint
 from reactive_desched.journal.records import GENESIS, JournalRecord
 from reactive_desched.policy.recording import KafkaSettings
+from reactive_desched.sinks.kafka.sink import KafkaSink
 from tests.support.entries import entry
 from tests.support.journals import SOURCE
 from tests.support.kafka_lines import to_journal_line
@@ -43,6 +46,19 @@ async def test_a_message_has_key_headers_and_the_line_as_value(
     assert headers["ce_subject"] == b"shop/web"
     assert headers["ce_specversion"] == b"1.0"
     assert headers["ce_source"] == SOURCE.encode()
+
+
+async def test_records_that_are_delivered_anew_are_sent_anew(kafka: MockKafka) -> None:
+    settings = KafkaSettings(brokers=kafka.brokers, topic=TOPIC)
+    sink = KafkaSink(settings, clock=anyio.current_time, log=structlog.get_logger())
+    entries = [eviction_entry(seq) for seq in range(1, 6)]
+    try:
+        assert await sink.deliver(entries) == 5
+        assert await sink.deliver(entries[2:]) == 3  # as after a position that was not kept
+    finally:
+        await sink.close()
+
+    assert sorted(one.seq for one in await read_topic(kafka)) == [1, 2, 3, 3, 4, 4, 5, 5]
 
 
 async def test_a_key_lands_where_other_clients_put_it(kafka: MockKafka, way: KafkaPipeline) -> None:

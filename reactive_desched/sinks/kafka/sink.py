@@ -65,7 +65,7 @@ class KafkaSink:
         while True:
             if (reason := self._rejected.pop(entries[0].seq, None)) is not None:
                 raise EventRejected(reason)
-            if done := self._acknowledged_from_start(entries):
+            if done := self._take_acknowledged(entries):
                 return done
             failures = await self._send_once(entries)
             first = next((one.failure for one in failures if one.indexes[0] == 0), None)
@@ -120,9 +120,13 @@ class KafkaSink:
                 await anyio.lowlevel.checkpoint()
         return messages
 
-    def _acknowledged_from_start(self, entries: Sequence[JournalRecord]) -> int:
-        done = takewhile(lambda entry: entry.seq in self._acknowledged, entries)
-        return sum(1 for _ in done)
+    def _take_acknowledged(self, entries: Sequence[JournalRecord]) -> int:
+        """Return how many, from the first, were acknowledged; delivered again, they are sent."""
+        done = [
+            entry.seq for entry in takewhile(lambda entry: entry.seq in self._acknowledged, entries)
+        ]
+        self._acknowledged.difference_update(done)
+        return len(done)
 
     def _forget_others(self, entries: Sequence[JournalRecord]) -> None:
         """Forget what is known of records that are not delivered now."""
