@@ -209,7 +209,8 @@ DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 FOLDERS = [
     *("overlays/preview", "overlays/dry-run", "controller", "job", "cronjob"),
     *("overlays/no-volume", "overlays/ha", "examples/policy", "examples/kafka"),
-    *("examples/tokens", "monitoring/dashboards", "migration", "examples/resources"),
+    *("examples/tokens", "examples/egress", "examples/namespace"),
+    *("monitoring/dashboards", "migration", "examples/resources"),
 ]
 
 
