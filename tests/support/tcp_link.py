@@ -3,10 +3,13 @@
 import contextlib
 import socket
 import threading
+import time
 from typing import Self
 
 _AT_ONCE = threading.Event()
 _AT_ONCE.set()
+_ANSWER_S = 2.0
+"""So long a request that was held stays alone: a client that is gone has closed TLS behind it."""
 
 
 class TcpLink:
@@ -88,9 +91,12 @@ class TcpLink:
         was_held = False
         with contextlib.suppress(OSError):
             while data := source.recv(1 << 16):
-                was_held |= not may_send.is_set()
+                is_held = not may_send.is_set()
+                was_held |= is_held
                 may_send.wait()
                 if not self._cut.is_set():
                     sink.sendall(data)
+                if is_held:  # what follows may end the connection, which would cancel the request
+                    time.sleep(_ANSWER_S)
             if not was_held:  # as a proxy that finishes what it held: an end would cancel that
                 sink.shutdown(socket.SHUT_WR)
