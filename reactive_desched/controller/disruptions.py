@@ -346,7 +346,33 @@ class Disruptions:
 
 def _as_foreign(ended: EndedPod, now_s: float) -> PastEviction:
     """Return the end of a pod as an eviction of another process, as limits count it."""
-    pod, top = ended.pod, ended.owners[-1] if ended.owners else None
+    return _past(ended.pod, ended.zone, ended.owners, now_s, UNKNOWN)
+
+
+def as_past(result: EvictionResult, wall_now: float) -> PastEviction:
+    """Return an eviction that this process requested as its records have it."""
+    context, outcome = result.intent.context, result.outcome
+    pod, owners = context.finding.pod, context.owners
+    replacing = replacing_owner(owners)
+    return replace(
+        _past(pod, context.zone, owners, wall_now, outcome.result),
+        request_id=result.request_id,
+        replacing_uid="" if replacing is None else replacing.uid,
+        replacing_kind="" if replacing is None else replacing.kind,
+        template_hash=pod.template_hash,
+        plugin=context.finding.plugin,
+        profile=context.profile,
+        reason=outcome.reason,
+        began_s=result.sent.server_s or 0.0,
+        by_deletion=result.intent.options.policy is EvictionPolicy.DELETE,
+    )
+
+
+def _past(
+    pod: Pod, zone: str, owners: Sequence[OwnerReference], now_s: float, result: str
+) -> PastEviction:
+    """Return what limits count of an eviction, requested and ended now."""
+    top = owners[-1] if owners else None
     return PastEviction(
         request_id="",
         requested_s=now_s,
@@ -354,41 +380,12 @@ def _as_foreign(ended: EndedPod, now_s: float) -> PastEviction:
         namespace=pod.namespace,
         pod_name=pod.name,
         node=pod.node,
-        zone=ended.zone,
+        zone=zone,
         owner_uid="" if top is None else top.uid,
         owner_kind="" if top is None else top.kind,
         owner_name="" if top is None else top.name,
         ended_s=now_s,
-        result=UNKNOWN,
-    )
-
-
-def as_past(result: EvictionResult, wall_now: float) -> PastEviction:
-    """Return an eviction that this process requested as its records have it."""
-    context, outcome = result.intent.context, result.outcome
-    pod, owners = context.finding.pod, context.owners
-    top, replacing = owners[-1] if owners else None, replacing_owner(owners)
-    return PastEviction(
-        request_id=result.request_id,
-        requested_s=wall_now,
-        pod_uid=pod.uid,
-        namespace=pod.namespace,
-        pod_name=pod.name,
-        node=pod.node,
-        zone=context.zone,
-        owner_uid="" if top is None else top.uid,
-        owner_kind="" if top is None else top.kind,
-        owner_name="" if top is None else top.name,
-        replacing_uid="" if replacing is None else replacing.uid,
-        replacing_kind="" if replacing is None else replacing.kind,
-        template_hash=pod.template_hash,
-        plugin=context.finding.plugin,
-        profile=context.profile,
-        ended_s=wall_now,
-        result=outcome.result,
-        reason=outcome.reason,
-        began_s=result.sent.server_s or 0.0,
-        by_deletion=result.intent.options.policy is EvictionPolicy.DELETE,
+        result=result,
     )
 
 
