@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from reactive_desched.cli import journal_flags, record_filters
+from reactive_desched.cli import flag_values, journal_flags, record_filters
 from reactive_desched.cli.messages import print_warning
 from reactive_desched.primitives.counts import format_count
 
@@ -26,6 +26,17 @@ def add_journal(command: argparse.ArgumentParser) -> None:
     """Describe where the journal is."""
     journal_flags.add_journal(command)
     command.add_argument("--rebuild-index", action="store_true", help="rebuild the index first")
+
+
+def add_limit(command: argparse.ArgumentParser, default: int) -> None:
+    """Describe how many of the newest records are listed."""
+    command.add_argument(
+        "--limit",
+        metavar="N",
+        type=flag_values.parse_record_count,
+        default=default,
+        help=f"the newest so many (default {default}; 0: all)",
+    )
 
 
 def add_filters(command: argparse.ArgumentParser) -> None:

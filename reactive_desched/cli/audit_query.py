@@ -4,7 +4,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Final
 
-from reactive_desched.cli import audit_flags, flag_values
+from reactive_desched.cli import audit_flags
 from reactive_desched.cli.commands import Commands
 
 if TYPE_CHECKING:
@@ -41,13 +41,7 @@ def add(commands: Commands) -> None:
         help="a pod or its owner, the start of such a name, or a pattern with * and ?",
     )
     audit_flags.add_filters(command)
-    command.add_argument(
-        "--limit",
-        metavar="N",
-        type=flag_values.parse_record_count,
-        default=_LIMIT,
-        help=f"the newest so many (default {_LIMIT}; 0: all)",
-    )
+    audit_flags.add_limit(command, _LIMIT)
     audit_flags.add_journal(command)
     command.add_argument("-o", "--output", choices=["table", "json"], default="table")
     command.set_defaults(command=_query)

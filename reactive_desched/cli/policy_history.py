@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
-from reactive_desched.cli import audit_flags, flag_values
+from reactive_desched.cli import audit_flags
 from reactive_desched.cli.commands import Commands
 from reactive_desched.cli.messages import print_warning
 from reactive_desched.cli.policy_texts import exact_text, hidden_places, named_texts
@@ -53,13 +53,7 @@ def add(commands: Commands) -> None:
         epilog=_HISTORY_JSON,
         examples=("reactive-desched policy history", "reactive-desched policy history --limit 5"),
     )
-    command.add_argument(
-        "--limit",
-        metavar="N",
-        type=flag_values.parse_record_count,
-        default=_LIMIT,
-        help=f"the newest so many (default {_LIMIT}; 0: all)",
-    )
+    audit_flags.add_limit(command, _LIMIT)
     audit_flags.add_journal(command)
     command.add_argument("-o", "--output", choices=["table", "json"], default="table")
     command.set_defaults(command=_history)
