@@ -14,9 +14,9 @@ from reactive_desched.api.rules import Rule
 from reactive_desched.cli import main
 from reactive_desched.errors import ConfigError
 from reactive_desched.plugins.registry import plugin_registry
+from reactive_desched.policy.convert.rewriting import ConvertOptions, convert_policy
 from reactive_desched.policy.documents import SourceText
 from reactive_desched.policy.load import check_source
-from reactive_desched.policy.rewriting import ConvertOptions, convert_policy
 
 FOLDER: Final = Path(__file__).parent.parent.parent / "shared/policies-in-the-wild/koordinator"
 REFUSED: Final = {Rule.YAML_SYNTAX, Rule.UNKNOWN_FIELD, Rule.WRONG_EXTENSION_POINT}

@@ -6,7 +6,7 @@ from reactive_desched.gate.guards import GUARDS
 from reactive_desched.model.decisions import GateReason
 from reactive_desched.model.gangs import GANG_SYSTEMS
 from reactive_desched.model.node_marks import NODE_MARK_GROUPS, SYSTEM_LABELS
-from reactive_desched.policy.guards import GuardName, GuardSettings
+from reactive_desched.policy.settings.guards import GuardName, GuardSettings
 from tools.declared import declared
 
 _DEFAULTS: Final = GuardSettings.model_construct()

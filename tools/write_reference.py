@@ -19,7 +19,7 @@ from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.policy.field_descriptions import REQUIRED, fields_of, section_of
 from reactive_desched.policy.rule_pages import GROUPS, RulePage, rule_pages
-from reactive_desched.policy.settings import ReactiveSettings
+from reactive_desched.policy.settings.reactive_settings import ReactiveSettings
 from reactive_desched.telemetry.metrics import PREFIX, Family
 from tools.commands_page import commands_page
 from tools.declared import declared

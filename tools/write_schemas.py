@@ -14,14 +14,17 @@ from pydantic import BaseModel, ValidationError
 from reactive_desched import policy
 from reactive_desched._version import __version__
 from reactive_desched.plugins.registry import plugin_registry
-from reactive_desched.policy import controller_settings, document, settings, v1alpha1
+from reactive_desched.policy import document
+from reactive_desched.policy.legacy import v1alpha1
+from reactive_desched.policy.legacy.strategies import STATES, STRATEGIES, THRESHOLDS, Strategy
 from reactive_desched.policy.registry import (
     EXTENSION_POINTS,
     SUPPORTED_POINTS,
     Registry,
     with_evictor,
 )
-from reactive_desched.policy.strategies import STATES, STRATEGIES, THRESHOLDS, Strategy
+from reactive_desched.policy.settings import controller_settings
+from reactive_desched.policy.settings import reactive_settings as settings
 from tools.json_shapes import Definitions, definitions, merge_rule, or_null, reachable, ref
 from tools.schema_rules import Json, if_then, mutually_exclusive, require_non_empty
 

@@ -20,7 +20,7 @@ from reactive_desched.model.migration_jobs import (
     PodReference,
 )
 from reactive_desched.model.objects import Pod
-from reactive_desched.policy.migration import MigrationJobSettings
+from reactive_desched.policy.settings.migration import MigrationJobSettings
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.view import ClusterView
 from reactive_desched.testing.builders import node, pod

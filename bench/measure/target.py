@@ -6,8 +6,8 @@ from pathlib import Path
 
 from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.configuration import Configuration
-from reactive_desched.policy.guards import GuardName
 from reactive_desched.policy.load import load_files
+from reactive_desched.policy.settings.guards import GuardName
 
 _KUBECONFIG = """\
 apiVersion: v1

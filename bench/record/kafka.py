@@ -23,7 +23,7 @@ from reactive_desched.journal.cursors import Cursors
 from reactive_desched.journal.records import JournalRecord
 from reactive_desched.journal.segments import list_segments, read_records
 from reactive_desched.journal.tail import LiveTail
-from reactive_desched.policy.recording import KafkaSettings
+from reactive_desched.policy.settings.recording import KafkaSettings
 from reactive_desched.sinks.dead_letters import DeadLetterFiles
 from reactive_desched.sinks.kafka.producer import import_client
 from reactive_desched.sinks.kafka.sink import KafkaSink

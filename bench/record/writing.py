@@ -18,7 +18,7 @@ from reactive_desched.model.accounts import DecisionContext
 from reactive_desched.model.decisions import Evict
 from reactive_desched.model.intents import Intent
 from reactive_desched.model.outcomes import EVICTED, Outcome
-from reactive_desched.policy.settings import ReactiveSettings
+from reactive_desched.policy.settings.reactive_settings import ReactiveSettings
 from reactive_desched.primitives.token_bucket import TokenRate
 from reactive_desched.telemetry.metrics import Histogram
 from reactive_desched.telemetry.registry import MetricsRegistry

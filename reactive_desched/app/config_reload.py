@@ -20,11 +20,11 @@ from reactive_desched.api.event import PolicyFile
 from reactive_desched.errors import ConfigError
 from reactive_desched.journal.payloads import policy_file_payload
 from reactive_desched.policy.configuration import Configuration
-from reactive_desched.policy.diagnostics import PolicyErrors
 from reactive_desched.policy.documents import SourceText
 from reactive_desched.policy.policy import Policy
-from reactive_desched.policy.settings import ReactiveSettings
-from reactive_desched.policy.yaml_text import MAX_TEXT_BYTES
+from reactive_desched.policy.settings.reactive_settings import ReactiveSettings
+from reactive_desched.policy.yaml.diagnostics import PolicyErrors
+from reactive_desched.policy.yaml.text import MAX_TEXT_BYTES
 from reactive_desched.telemetry.logs import Logger
 from reactive_desched.telemetry.metrics import Metric, counter, gauge
 

@@ -21,7 +21,7 @@ from reactive_desched.kube.watch.reflector import Reflector
 from reactive_desched.kube.watch.resume import ServerProbe
 from reactive_desched.kube.watch.silence import LateWatches
 from reactive_desched.model.observer import Observer
-from reactive_desched.policy.recording import StreamSettings
+from reactive_desched.policy.settings.recording import StreamSettings
 from reactive_desched.state.kinds.interning import InternTables
 from reactive_desched.telemetry.logs import DebugLogger
 from reactive_desched.web.event_stream import EventStream, StreamLimits

@@ -6,8 +6,8 @@ from typing import Final
 from reactive_desched.model.node_marks import NODE_MARK_GROUPS, NodeMarkGroup, taint_of
 from reactive_desched.model.taints import NO_SCHEDULE, Taint
 from reactive_desched.plugins.node_taints import NodeTaintsPlugin
-from reactive_desched.policy.guards import GuardSettings
 from reactive_desched.policy.policy import Policy
+from reactive_desched.policy.settings.guards import GuardSettings
 
 _LEFT: Final = "leaves alone {nodes} ({settings}: leave); a sweep (run --once) evicts from them"
 _LEFT_BY_ARGS: Final = "leaves alone {nodes}, by its arguments"

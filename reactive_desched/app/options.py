@@ -20,7 +20,7 @@ from reactive_desched.model.observer import Observer
 from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.load import load_runnable
-from reactive_desched.policy.server import UNENCRYPTED_HINT
+from reactive_desched.policy.settings.server import UNENCRYPTED_HINT
 from reactive_desched.primitives.listen_address import ListenAddress, parse_listen_address
 from reactive_desched.telemetry import logs
 from reactive_desched.telemetry.deferred_log import DeferredLogger

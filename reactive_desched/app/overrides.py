@@ -11,12 +11,12 @@ from reactive_desched.api.rules import Rule
 from reactive_desched.errors import ConfigError
 from reactive_desched.model.labels import Selector
 from reactive_desched.policy.configuration import Configuration
-from reactive_desched.policy.diagnostics import Diagnostic
-from reactive_desched.policy.leader_election import LeaderElectionSettings
 from reactive_desched.policy.policy import Policy
-from reactive_desched.policy.recording import JournalSettings
-from reactive_desched.policy.server import ServerSettings
-from reactive_desched.policy.settings import ClientSettings, ReactiveSettings
+from reactive_desched.policy.settings.leader_election import LeaderElectionSettings
+from reactive_desched.policy.settings.reactive_settings import ClientSettings, ReactiveSettings
+from reactive_desched.policy.settings.recording import JournalSettings
+from reactive_desched.policy.settings.server import ServerSettings
+from reactive_desched.policy.yaml.diagnostics import Diagnostic
 
 
 class FlagOverrides(Struct, frozen=True):

@@ -43,13 +43,13 @@ from reactive_desched.journal.uptime import (
     no_server_time,
 )
 from reactive_desched.kube.client.events import EventRecorder
-from reactive_desched.policy.recording import (
+from reactive_desched.policy.settings.reactive_settings import ReactiveSettings
+from reactive_desched.policy.settings.recording import (
     DisruptionSettings,
     KafkaSettings,
     SinkSettings,
     WebhookSettings,
 )
-from reactive_desched.policy.settings import ReactiveSettings
 from reactive_desched.primitives.token_bucket import TokenRate
 from reactive_desched.primitives.wakeup import Wakeup
 from reactive_desched.sinks.dead_letters import DeadLetterFiles

@@ -22,8 +22,8 @@ from reactive_desched.journal.recovery import OpenIntent
 from reactive_desched.kube.client.cluster_guard import ClusterGuard
 from reactive_desched.kube.client.session import Session
 from reactive_desched.policy.configuration import Configuration
-from reactive_desched.policy.moves import MaxMovingSettings
 from reactive_desched.policy.policy import Policy
+from reactive_desched.policy.settings.moves import MaxMovingSettings
 from reactive_desched.telemetry.logs import Logger
 
 _FIELDS: Final = {

@@ -18,12 +18,12 @@ from reactive_desched.model.objects import Pod
 from reactive_desched.model.usage import NodeUsage
 from reactive_desched.model.utilization import capacity_of
 from reactive_desched.policy.configuration import Configuration
-from reactive_desched.policy.controller_settings import (
+from reactive_desched.policy.policy import Policy
+from reactive_desched.policy.settings.controller_settings import (
     SmoothingSettings,
     UsageSettings,
     UsageSourceSettings,
 )
-from reactive_desched.policy.policy import Policy
 from reactive_desched.telemetry.logs import Logger
 from reactive_desched.telemetry.metrics import Metric, counter, gauge
 from reactive_desched.usage.poller import PollTimes, UsagePoller

@@ -24,7 +24,7 @@ from reactive_desched.model.brakes import (
 from reactive_desched.model.changes import Change
 from reactive_desched.model.evaluation import Evaluation
 from reactive_desched.model.objects import Pod
-from reactive_desched.policy.brakes import BrakeSettings
+from reactive_desched.policy.settings.brakes import BrakeSettings
 from reactive_desched.primitives.counts import format_count
 from reactive_desched.primitives.deadline_heap import earliest
 from reactive_desched.primitives.wakeup import Wakeup

@@ -14,7 +14,7 @@ from reactive_desched.model.decisions import GateReason, Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import Pod, PodKey
 from reactive_desched.model.wakes import WakeOnPod
-from reactive_desched.policy.brakes import PendingBrakeSettings
+from reactive_desched.policy.settings.brakes import PendingBrakeSettings
 from reactive_desched.primitives.ages import format_age
 from reactive_desched.primitives.counts import format_count
 from reactive_desched.primitives.deadline_heap import Timers, earliest

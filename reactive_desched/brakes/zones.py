@@ -15,7 +15,7 @@ from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import Pod, PodKey
 from reactive_desched.model.wakes import WakeOnPod
 from reactive_desched.model.zone_status import Disruption, ZoneStatus, zone_key
-from reactive_desched.policy.brakes import ZoneBrakeSettings
+from reactive_desched.policy.settings.brakes import ZoneBrakeSettings
 from reactive_desched.primitives.token_bucket import TokenBucket
 from reactive_desched.state.indexes.zone_health import WakeOnZone, ZoneHealth
 from reactive_desched.state.view import ClusterView

@@ -101,7 +101,7 @@ def _report_error(error: BaseException) -> int:
 
 def _config_error_text(error: ConfigError) -> str:
     """Return what is wrong; for the errors of a policy each with its line, in colours if wanted."""
-    from reactive_desched.policy.diagnostics import PolicyErrors
+    from reactive_desched.policy.yaml.diagnostics import PolicyErrors
 
     if not isinstance(error, PolicyErrors):
         return str(error)

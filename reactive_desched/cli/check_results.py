@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import quote
 
 from reactive_desched._version import __version__
-from reactive_desched.policy.diagnostics import Diagnostic
 from reactive_desched.policy.load import PolicyCheckResult
 from reactive_desched.policy.report import MarkedText, Report, Severity
-from reactive_desched.policy.tree import SourceMark
+from reactive_desched.policy.yaml.diagnostics import Diagnostic
+from reactive_desched.policy.yaml.tree import SourceMark
 from reactive_desched.primitives.counts import format_count
 
 if TYPE_CHECKING:

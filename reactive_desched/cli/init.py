@@ -12,7 +12,7 @@ from reactive_desched.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from reactive_desched.policy.pace import Pace
+    from reactive_desched.policy.settings.pace import Pace
     from reactive_desched.policy.starter import Aim, StarterOptions
 
 _Answer = TypeVar("_Answer")
@@ -170,7 +170,7 @@ def _parse_yes(text: str) -> bool:
 
 
 def _parse_pace(text: str) -> "Pace":
-    from reactive_desched.policy.pace import PACES
+    from reactive_desched.policy.settings.pace import PACES
 
     for pace in PACES:
         if pace == text.lower():

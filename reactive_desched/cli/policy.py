@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from reactive_desched.policy.corrections import CorrectedText, Correction
     from reactive_desched.policy.documents import SourceText
     from reactive_desched.policy.load import PolicyCheckResult
-    from reactive_desched.policy.settings import ReactiveSettings
+    from reactive_desched.policy.settings.reactive_settings import ReactiveSettings
 
 STDIN = "-"
 _WRONG_INPUT = 2
@@ -191,7 +191,7 @@ def _patch(name: str, old: str | bytes, new: bytes) -> "Iterator[str]":
     """Yield the lines of a unified diff; a last line without its end is marked as such."""
     from difflib import unified_diff
 
-    from reactive_desched.policy.yaml_text import decode
+    from reactive_desched.policy.yaml.text import decode
 
     before, after = (decode(text).splitlines(keepends=True) for text in (old, new))
     for line in unified_diff(before, after, name, name):
@@ -218,8 +218,8 @@ def _notes(result: "PolicyCheckResult", settings: "ReactiveSettings | None") -> 
     if policy is None or not any(profile.plugins for profile in policy.profiles):
         return ()
     from reactive_desched.app.node_mark_notes import node_mark_notes
-    from reactive_desched.policy.guards import GuardSettings
-    from reactive_desched.policy.limits import EvictionRateLimits
+    from reactive_desched.policy.settings.guards import GuardSettings
+    from reactive_desched.policy.settings.limits import EvictionRateLimits
 
     if settings is not None:
         guards, rates = settings.guards, settings.budgets
@@ -232,6 +232,6 @@ def _notes(result: "PolicyCheckResult", settings: "ReactiveSettings | None") -> 
 def _stdin() -> "SourceText":
     """Read standard input, no further than a file would be."""
     from reactive_desched.policy.documents import SourceText
-    from reactive_desched.policy.yaml_text import MAX_TEXT_BYTES
+    from reactive_desched.policy.yaml.text import MAX_TEXT_BYTES
 
     return SourceText(sys.stdin.buffer.read(MAX_TEXT_BYTES + 1), "stdin")

@@ -85,8 +85,8 @@ def _add_how(command: CommandParser) -> None:
 
 def _convert(arguments: argparse.Namespace) -> int:
     from reactive_desched.plugins.registry import plugin_registry
+    from reactive_desched.policy.convert.rewriting import ConvertOptions, convert_policy
     from reactive_desched.policy.report import Report
-    from reactive_desched.policy.rewriting import ConvertOptions, convert_policy
 
     if arguments.in_place and arguments.file == _STDIO:
         arguments.usage_error("--in-place needs a file to replace")
@@ -113,10 +113,10 @@ def _convert(arguments: argparse.Namespace) -> int:
 
 def _read(file: str) -> "SourceText":
     """Read a file or standard input; raises PolicyErrors."""
-    from reactive_desched.policy.diagnostics import DiagnosticList
     from reactive_desched.policy.documents import SourceText
     from reactive_desched.policy.load import read_source
-    from reactive_desched.policy.yaml_text import MAX_TEXT_BYTES
+    from reactive_desched.policy.yaml.diagnostics import DiagnosticList
+    from reactive_desched.policy.yaml.text import MAX_TEXT_BYTES
 
     if file == _STDIO:
         return SourceText(sys.stdin.buffer.read(MAX_TEXT_BYTES + 1), "stdin")

@@ -107,7 +107,7 @@ def _meanings() -> dict[str, list[str]]:
 def _is_setting(name: str) -> bool:
     """Say whether a name begins with a section of the settings: so `why` names a setting."""
     from reactive_desched.policy.field_descriptions import fields_of
-    from reactive_desched.policy.settings import ReactiveSettings
+    from reactive_desched.policy.settings.reactive_settings import ReactiveSettings
 
     return any(_is_below(each, name) for each in fields_of(ReactiveSettings))
 
@@ -138,7 +138,7 @@ def _described(name: str) -> tuple[str, type]:
     from reactive_desched.errors import ConfigError
     from reactive_desched.plugins.registry import plugin_registry
     from reactive_desched.policy.evictor import DefaultEvictorArgs
-    from reactive_desched.policy.settings import ReactiveSettings
+    from reactive_desched.policy.settings.reactive_settings import ReactiveSettings
     from reactive_desched.primitives.hints import not_one_of
 
     if name == _EVICTOR:

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from reactive_desched.policy.configuration import Configuration
-from reactive_desched.policy.guards import GuardName
 from reactive_desched.policy.policy import Policy, Profile
 from reactive_desched.policy.protections import Protection
+from reactive_desched.policy.settings.guards import GuardName
 from reactive_desched.state.resources import (
     NAMESPACES,
     NODES,

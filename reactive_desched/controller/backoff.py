@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from reactive_desched.model.objects import PodKey
 from reactive_desched.model.outcomes import CANCELLED, PDB_REFUSED, Outcome
-from reactive_desched.policy.controller_settings import RetrySettings
+from reactive_desched.policy.settings.controller_settings import RetrySettings
 from reactive_desched.telemetry.metrics import Metric, gauge
 
 MAX_BACKOFF_ENTRIES = 20_000

@@ -40,7 +40,7 @@ from reactive_desched.model.outcomes import PDB_REFUSED, POD_LEAVES, Outcome
 from reactive_desched.model.plugin_faults import Opinion, PluginFault, checked_opinion
 from reactive_desched.model.subjects import NodeSubject, PodSubject
 from reactive_desched.model.wakes import WakeOnEviction, WakeOnPdb, WakeOnPod
-from reactive_desched.policy.guards import GuardName
+from reactive_desched.policy.settings.guards import GuardName
 from reactive_desched.primitives.deadline_heap import Timers
 from reactive_desched.telemetry.metrics import Metric
 

@@ -17,7 +17,7 @@ from reactive_desched.eviction.executor import EvictionExecutor
 from reactive_desched.eviction.recorder import Recorder
 from reactive_desched.model.observer import Observer
 from reactive_desched.policy.configuration import Configuration
-from reactive_desched.policy.migration import MigrationJobSettings
+from reactive_desched.policy.settings.migration import MigrationJobSettings
 from reactive_desched.primitives.wakeup import Wakeup
 from reactive_desched.state.resources import (
     MIGRATION_RESOURCES,

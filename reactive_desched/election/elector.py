@@ -17,7 +17,7 @@ from msgspec import Struct
 from reactive_desched.election.leadership import Leadership
 from reactive_desched.election.lease import Lease, LeaseClient, LeaseRecord, micro_time
 from reactive_desched.errors import ClusterError, LeadershipLost
-from reactive_desched.policy.leader_election import JITTER_FACTOR
+from reactive_desched.policy.settings.leader_election import JITTER_FACTOR
 from reactive_desched.telemetry.logs import DebugLogger
 from reactive_desched.telemetry.metrics import Metric, counter, gauge
 

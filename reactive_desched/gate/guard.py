@@ -11,7 +11,7 @@ from reactive_desched.model.decisions import GateReason
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import Node
 from reactive_desched.model.wakes import WakeOn
-from reactive_desched.policy.guards import GuardName, GuardSettings
+from reactive_desched.policy.settings.guards import GuardName, GuardSettings
 from reactive_desched.state.view import ClusterView
 
 

@@ -2,7 +2,7 @@
 
 A sweep, which acts every five minutes at most, has none of them. A guard returns None, or what
 holds the pod and what may end that: the changes that wake the finding, or the time. To add one,
-write its function and its line in `GUARDS`, and its name in `policy/guards.py`.
+write its function and its line in `GUARDS`, and its name in `policy/settings/guards.py`.
 """
 
 from collections.abc import Iterator
@@ -45,7 +45,7 @@ from reactive_desched.model.wakes import (
     WakeOnWorkload,
 )
 from reactive_desched.moves.node_memory import WakeOnAnyNode
-from reactive_desched.policy.guards import GuardName, GuardSettings
+from reactive_desched.policy.settings.guards import GuardName, GuardSettings
 from reactive_desched.primitives.counts import format_count
 from reactive_desched.primitives.moments import format_time_of_day
 from reactive_desched.state.indexes.owners import OwnerIndex

@@ -26,7 +26,7 @@ from reactive_desched.gate.waiting_pods import Bucket, WaitingPods
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.history import PastEviction
 from reactive_desched.model.objects import PodKey
-from reactive_desched.policy.limits import EvictionRateLimits
+from reactive_desched.policy.settings.limits import EvictionRateLimits
 from reactive_desched.primitives.in_order import in_order
 from reactive_desched.primitives.token_bucket import MAX_WAIT_S, TokenBucket, TokenRate
 from reactive_desched.state.indexes.owners import OwnerIndex

@@ -16,7 +16,7 @@ from reactive_desched.model.decisions import Defer, GateReason
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.history import PastEviction
 from reactive_desched.model.objects import PodKey
-from reactive_desched.policy.limits import EvictionSchedule
+from reactive_desched.policy.settings.limits import EvictionSchedule
 from reactive_desched.primitives.counts import format_count
 from reactive_desched.state.view import ClusterView
 from reactive_desched.telemetry.metrics import Metric, gauge

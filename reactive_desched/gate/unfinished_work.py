@@ -18,7 +18,7 @@ from reactive_desched.model.objects import Job, OwnerReference, Pod, controller_
 from reactive_desched.model.opt_outs import EVICT, EvictWish, evict_wish, is_set
 from reactive_desched.model.rights import LIST_WATCH, Right
 from reactive_desched.model.wakes import WakeOnEviction, WakeOnPod, WakeOnWorkload
-from reactive_desched.policy.guards import GuardName
+from reactive_desched.policy.settings.guards import GuardName
 from reactive_desched.primitives.ages import format_age
 from reactive_desched.state.indexes.gangs import Gangs, WakeOnGang
 from reactive_desched.state.indexes.terminating_pods import TerminatingPods

@@ -90,7 +90,7 @@ from reactive_desched.model.outcomes import (
     UNKNOWN,
     Outcome,
 )
-from reactive_desched.policy.recording import DisruptionSettings
+from reactive_desched.policy.settings.recording import DisruptionSettings
 from reactive_desched.primitives.bounded_text import truncate
 from reactive_desched.primitives.loop_clock import loop_clock
 from reactive_desched.primitives.token_bucket import TokenBucket, TokenRate

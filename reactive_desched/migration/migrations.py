@@ -49,7 +49,7 @@ from reactive_desched.model.moves import replacing_owner
 from reactive_desched.model.objects import Pod, PodKey, controller_of
 from reactive_desched.model.outcomes import COUNTS_AGAINST_LIMITS, POD_LEAVES, Outcome
 from reactive_desched.model.wakes import WakeOn, WakeOnPod, WakeOnWorkload
-from reactive_desched.policy.migration import MigrationJobSettings
+from reactive_desched.policy.settings.migration import MigrationJobSettings
 from reactive_desched.primitives.token_bucket import TokenRate
 from reactive_desched.primitives.wakeup import Wakeup
 from reactive_desched.state.indexes.emptied_nodes import EmptiedNodes

@@ -19,7 +19,7 @@ from reactive_desched.model.history import PastEviction
 from reactive_desched.model.migration_jobs import MIGRATION_PROFILE
 from reactive_desched.model.objects import Pod, PodKey
 from reactive_desched.model.outcomes import COUNTS_AGAINST_LIMITS
-from reactive_desched.policy.migration import LimitedObject, ObjectLimiterSettings
+from reactive_desched.policy.settings.migration import LimitedObject, ObjectLimiterSettings
 from reactive_desched.primitives.token_bucket import TokenBucket, TokenRate
 
 OBJECT_LIMITED: Final = GateReason(

@@ -13,7 +13,7 @@ from reactive_desched.model.eviction_options import (
 from reactive_desched.model.labels import LabelSelector
 from reactive_desched.model.migration_jobs import MigrationJob, SkipGate
 from reactive_desched.model.objects import Pod
-from reactive_desched.policy.migration import (
+from reactive_desched.policy.settings.migration import (
     DEFAULT_PER_NODE,
     MigrationJobSettings,
     MigrationSettings,

@@ -42,7 +42,7 @@ from reactive_desched.moves.node_memory import (
     RestingNode,
     WakeOnAnyNode,
 )
-from reactive_desched.policy.moves import MoveSettings
+from reactive_desched.policy.settings.moves import MoveSettings
 from reactive_desched.state.indexes.owners import OwnerIndex
 from reactive_desched.state.view import ClusterView
 from reactive_desched.telemetry.metrics import Metric, gauge

@@ -16,7 +16,7 @@ from reactive_desched.model.changes import (
 from reactive_desched.model.decisions import Defer, GateReason, Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.wakes import ChangeTypes, WakeOn
-from reactive_desched.policy.moves import MoveSettings
+from reactive_desched.policy.settings.moves import MoveSettings
 from reactive_desched.primitives.counts import format_count
 
 MAX_NODES: Final = 20_000

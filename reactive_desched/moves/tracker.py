@@ -48,7 +48,7 @@ from reactive_desched.moves.move import (
     past_move,
 )
 from reactive_desched.policy.configuration import Configuration
-from reactive_desched.policy.guards import GuardName
+from reactive_desched.policy.settings.guards import GuardName
 from reactive_desched.primitives.deadline_heap import Timers
 from reactive_desched.state.indexes.owners import OwnerIndex
 from reactive_desched.state.indexes.workload_pods import WorkloadPods

@@ -24,7 +24,7 @@ from reactive_desched.state.resources import (
 )
 
 if TYPE_CHECKING:  # a preview without measured use loads no settings
-    from reactive_desched.policy.controller_settings import UsageSettings
+    from reactive_desched.policy.settings.controller_settings import UsageSettings
 
 __all__ = [
     "missing_inputs",

@@ -42,7 +42,7 @@ from reactive_desched.usage.metrics_api import (
 )
 
 if TYPE_CHECKING:  # a preview without measured use loads no settings
-    from reactive_desched.policy.controller_settings import UsageSettings
+    from reactive_desched.policy.settings.controller_settings import UsageSettings
 
 __all__ = ["MAX_NAMED", "SWEEP_RESOURCES", "Snapshot", "SnapshotBuilder"]
 

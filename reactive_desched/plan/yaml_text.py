@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, Final
 import msgspec
 
 from reactive_desched.errors import ConfigError
-from reactive_desched.policy.yaml_text import (
+from reactive_desched.policy.yaml.text import (
     CONFLICT,
     CONFLICT_HINT,
     conflict_line,

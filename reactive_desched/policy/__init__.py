@@ -1,5 +1,5 @@
 """What humans write: policy files and settings, read strictly into frozen models.
 
 Import from the module that defines a name: this package imports nothing by itself, so that a
-plugin needing only `policy.fields` does not load a YAML parser.
+plugin that needs one section of the settings does not load a YAML parser.
 """

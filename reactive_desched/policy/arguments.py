@@ -7,16 +7,16 @@ from pydantic import BaseModel, ValidationError
 
 from reactive_desched.api.args import Fix, HasFieldWarnings, file_key
 from reactive_desched.api.rules import Rule
-from reactive_desched.policy.decode import Decoder, fields_by_key
-from reactive_desched.policy.diagnostics import DiagnosticList
 from reactive_desched.policy.registry import (
     DEFAULT_EVICTOR,
     Registry,
     naming_diagnostic,
     plugin_names,
 )
-from reactive_desched.policy.source_location import SourceLocation
-from reactive_desched.policy.tree import MappingNode
+from reactive_desched.policy.yaml.decode import Decoder, fields_by_key
+from reactive_desched.policy.yaml.diagnostics import DiagnosticList
+from reactive_desched.policy.yaml.source_location import SourceLocation
+from reactive_desched.policy.yaml.tree import MappingNode
 from reactive_desched.primitives.hints import quote, sole_near_name
 
 _TYPE_META: Final = frozenset(("apiVersion", "kind"))

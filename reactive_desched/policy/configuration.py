@@ -4,13 +4,13 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from reactive_desched.policy.diagnostics import Diagnostic
 from reactive_desched.policy.policy import SWEEP_NODE_FIT, Policy
+from reactive_desched.policy.yaml.diagnostics import Diagnostic
 
 if TYPE_CHECKING:
-    from reactive_desched.policy.controller_settings import ControllerSettings
     from reactive_desched.policy.documents import SourceText
-    from reactive_desched.policy.settings import ReactiveSettings
+    from reactive_desched.policy.settings.controller_settings import ControllerSettings
+    from reactive_desched.policy.settings.reactive_settings import ReactiveSettings
 
 
 class Configuration(Struct, frozen=True):
@@ -33,7 +33,7 @@ class Configuration(Struct, frozen=True):
         """The settings, with the defaults where the files say nothing."""
         if self.written is not None:
             return self.written
-        from reactive_desched.policy.settings import default_settings
+        from reactive_desched.policy.settings.reactive_settings import default_settings
 
         return default_settings()
 
@@ -45,7 +45,7 @@ class Configuration(Struct, frozen=True):
         """
         if self.written is not None:
             return self.written
-        from reactive_desched.policy.controller_settings import default_controller_settings
+        from reactive_desched.policy.settings.controller_settings import default_controller_settings
 
         return default_controller_settings()
 

@@ -14,17 +14,17 @@ from msgspec import Struct
 
 from reactive_desched.api.rules import Rule
 from reactive_desched.errors import ConversionError
-from reactive_desched.policy.diagnostics import Diagnostic
 from reactive_desched.policy.documents import SourceText
 from reactive_desched.policy.load import PolicyCheckResult, check_source
-from reactive_desched.policy.outline import NodeSpan, outlines
-from reactive_desched.policy.quoting import flow_text, yaml_text
 from reactive_desched.policy.registry import Registry
 from reactive_desched.policy.report import MarkedText, Token
-from reactive_desched.policy.scalars import parse_scalar
 from reactive_desched.policy.semantics import policy_semantics
-from reactive_desched.policy.tree import SourceMark
-from reactive_desched.policy.yaml_text import keeps_places
+from reactive_desched.policy.yaml.diagnostics import Diagnostic
+from reactive_desched.policy.yaml.outline import NodeSpan, outlines
+from reactive_desched.policy.yaml.quoting import flow_text, yaml_text
+from reactive_desched.policy.yaml.scalars import parse_scalar
+from reactive_desched.policy.yaml.text import keeps_places
+from reactive_desched.policy.yaml.tree import SourceMark
 
 _MAX_ROUNDS: Final = 20
 """A correction may bring the next mistake to light, such as one in a field that had no name."""

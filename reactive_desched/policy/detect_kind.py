@@ -6,9 +6,9 @@ from typing import Final
 
 from reactive_desched.api.args import Fix
 from reactive_desched.api.rules import Rule
-from reactive_desched.policy.diagnostics import Diagnostic, DiagnosticList, format_path
-from reactive_desched.policy.source_location import SourceLocation
-from reactive_desched.policy.tree import MappingNode, ScalarNode, YamlNode
+from reactive_desched.policy.yaml.diagnostics import Diagnostic, DiagnosticList, format_path
+from reactive_desched.policy.yaml.source_location import SourceLocation
+from reactive_desched.policy.yaml.tree import MappingNode, ScalarNode, YamlNode
 from reactive_desched.primitives.hints import nearest_name, quote, sole_near_name
 
 POLICY_KIND: Final = "DeschedulerPolicy"

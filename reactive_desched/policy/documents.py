@@ -18,12 +18,13 @@ from reactive_desched.policy.detect_kind import (
     is_koordinators,
     is_settings,
 )
-from reactive_desched.policy.diagnostics import Diagnostic, DiagnosticList, PolicyErrors
 from reactive_desched.policy.enclosed import enclosed_policies
-from reactive_desched.policy.reader import read_documents
-from reactive_desched.policy.scalars import is_octal
-from reactive_desched.policy.source_location import SourceLocation
-from reactive_desched.policy.tree import (
+from reactive_desched.policy.yaml.diagnostics import Diagnostic, DiagnosticList, PolicyErrors
+from reactive_desched.policy.yaml.reader import read_documents
+from reactive_desched.policy.yaml.scalars import is_octal
+from reactive_desched.policy.yaml.source_location import SourceLocation
+from reactive_desched.policy.yaml.text import decode
+from reactive_desched.policy.yaml.tree import (
     MappingEntry,
     MappingNode,
     ScalarNode,
@@ -33,7 +34,6 @@ from reactive_desched.policy.tree import (
     walk_mappings,
     without_duplicate_keys,
 )
-from reactive_desched.policy.yaml_text import decode
 
 IDENTITY: Final = ("apiVersion", "kind")
 _REVISION_DIGITS: Final = 12

@@ -8,7 +8,7 @@ from typing import Final
 from msgspec import Struct
 
 from reactive_desched.policy.detect_kind import holds_policy
-from reactive_desched.policy.tree import MappingEntry, MappingNode, ScalarNode, YamlNode
+from reactive_desched.policy.yaml.tree import MappingEntry, MappingNode, ScalarNode, YamlNode
 
 _LITERAL: Final = "|"
 

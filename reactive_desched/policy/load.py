@@ -13,26 +13,26 @@ from msgspec import Struct
 from reactive_desched.api.args import fix_to
 from reactive_desched.api.rules import Rule
 from reactive_desched.policy.configuration import Configuration
-from reactive_desched.policy.decode import Decoder, FieldHints
 from reactive_desched.policy.detect_kind import DocumentKind
-from reactive_desched.policy.diagnostics import (
-    Diagnostic,
-    DiagnosticDeduplicator,
-    DiagnosticList,
-    PolicyErrors,
-)
 from reactive_desched.policy.documents import Document, DocumentSet, SourceText
 from reactive_desched.policy.policy import Policy
 from reactive_desched.policy.policy_reader import PolicyReader, ReadPolicy
 from reactive_desched.policy.registry import EVICT, Registry, plugin_names, with_evictor
 from reactive_desched.policy.runnable import find_unimplemented, require_runnable
-from reactive_desched.policy.source_location import SourceLocation
-from reactive_desched.policy.yaml_text import MAX_TEXT_BYTES
+from reactive_desched.policy.yaml.decode import Decoder, FieldHints
+from reactive_desched.policy.yaml.diagnostics import (
+    Diagnostic,
+    DiagnosticDeduplicator,
+    DiagnosticList,
+    PolicyErrors,
+)
+from reactive_desched.policy.yaml.source_location import SourceLocation
+from reactive_desched.policy.yaml.text import MAX_TEXT_BYTES
 from reactive_desched.primitives.hints import did_you_mean, sole_near_name
 
 if TYPE_CHECKING:
-    from reactive_desched.policy.debounce import DebounceSettings
-    from reactive_desched.policy.settings import ReactiveSettings
+    from reactive_desched.policy.settings.debounce import DebounceSettings
+    from reactive_desched.policy.settings.reactive_settings import ReactiveSettings
 
 PIPE_TIMEOUT_S: Final = 10.0
 """How long to wait for another process to write a policy to a named pipe, in seconds."""
@@ -271,8 +271,8 @@ def _read_settings(
     """Decode the settings; None when there are none, or none that are valid."""
     if document is None:
         return None
-    from reactive_desched.policy.pace import at_pace
-    from reactive_desched.policy.settings import ReactiveSettings
+    from reactive_desched.policy.settings.pace import at_pace
+    from reactive_desched.policy.settings.reactive_settings import ReactiveSettings
 
     location = document.location
     settings = Decoder(diagnostics, FieldHints()).decode(ReactiveSettings, location, _IDENTITY)

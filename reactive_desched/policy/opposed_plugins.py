@@ -9,10 +9,10 @@ from msgspec import Struct
 from reactive_desched.api.args import MovesBetweenNodes, NodeBand
 from reactive_desched.api.rules import Rule
 from reactive_desched.model.labels import LabelSelector, Requirement
-from reactive_desched.policy.diagnostics import Diagnostic
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.policy.policy import Policy, Profile
-from reactive_desched.policy.source_location import SourceLocation
+from reactive_desched.policy.yaml.diagnostics import Diagnostic
+from reactive_desched.policy.yaml.source_location import SourceLocation
 
 _HINT: Final = (
     "enable one of them, or limit them to different pods by the labelSelector of each profile's "

@@ -7,23 +7,23 @@ from msgspec import Struct
 
 from reactive_desched.api.args import HasMetricsSource
 from reactive_desched.api.rules import Rule
-from reactive_desched.policy.decode import Decoder
 from reactive_desched.policy.detect_kind import DocumentKind
-from reactive_desched.policy.diagnostics import (
-    Diagnostic,
-    DiagnosticDeduplicator,
-    DiagnosticList,
-)
 from reactive_desched.policy.document import PolicyDocument
 from reactive_desched.policy.documents import Document
-from reactive_desched.policy.explain import describe
 from reactive_desched.policy.opposed_plugins import opposed_plugins
 from reactive_desched.policy.policy import Policy, PolicyEvictionLimits, Profile
 from reactive_desched.policy.profiles import ProfileReader
 from reactive_desched.policy.registry import EVICT, Registry
-from reactive_desched.policy.source_location import SourceLocation
-from reactive_desched.policy.tree import MappingNode, SequenceNode, find
 from reactive_desched.policy.unknown_fields import PolicyFieldHints
+from reactive_desched.policy.yaml.decode import Decoder
+from reactive_desched.policy.yaml.diagnostics import (
+    Diagnostic,
+    DiagnosticDeduplicator,
+    DiagnosticList,
+)
+from reactive_desched.policy.yaml.explain import describe
+from reactive_desched.policy.yaml.source_location import SourceLocation
+from reactive_desched.policy.yaml.tree import MappingNode, SequenceNode, find
 from reactive_desched.primitives.hints import quote
 
 _IDENTITY: Final = frozenset(("apiVersion", "kind"))
@@ -67,7 +67,7 @@ class PolicyReader:
                     location, document.revision, DiagnosticDeduplicator(self._diagnostics)
                 )
             case DocumentKind.LEGACY_POLICY:
-                from reactive_desched.policy.legacy_reader import LegacyReader
+                from reactive_desched.policy.legacy.reader import LegacyReader
 
                 location = LegacyReader(self._diagnostics).read(location)
                 policy = self._decode_policy(

@@ -9,8 +9,6 @@ from pydantic import BaseModel
 from reactive_desched.api.args import Fix
 from reactive_desched.api.rules import Rule
 from reactive_desched.policy.arguments import ArgumentsReader
-from reactive_desched.policy.decode import Decoder
-from reactive_desched.policy.diagnostics import DiagnosticList
 from reactive_desched.policy.document import ProfileSection
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.policy.policy import AnyPlugin, Profile
@@ -24,7 +22,9 @@ from reactive_desched.policy.registry import (
     extension_points_of,
     naming_diagnostic,
 )
-from reactive_desched.policy.source_location import SourceLocation
+from reactive_desched.policy.yaml.decode import Decoder
+from reactive_desched.policy.yaml.diagnostics import DiagnosticList
+from reactive_desched.policy.yaml.source_location import SourceLocation
 from reactive_desched.primitives.hints import quote
 
 LocationsByName = Mapping[str, SourceLocation]

@@ -9,9 +9,9 @@ from pydantic import BaseModel
 from reactive_desched.api.args import fix_to
 from reactive_desched.api.plugin import Plugin
 from reactive_desched.api.rules import Rule
-from reactive_desched.policy.diagnostics import Diagnostic
 from reactive_desched.policy.evictor import DefaultEvictorArgs
-from reactive_desched.policy.source_location import SourceLocation
+from reactive_desched.policy.yaml.diagnostics import Diagnostic
+from reactive_desched.policy.yaml.source_location import SourceLocation
 from reactive_desched.primitives.hints import did_you_mean, quote, sole_near_name
 
 DEFAULT_EVICTOR: Final = "DefaultEvictor"

@@ -14,11 +14,11 @@ import yaml  # type: ignore[import-untyped]  # PyYAML ships no types
 from msgspec import Struct
 
 from reactive_desched.api.rules import Rule
-from reactive_desched.policy.diagnostics import Diagnostic, PolicyErrors
 from reactive_desched.policy.enclosed import enclosed_policies
-from reactive_desched.policy.reader import read_documents
-from reactive_desched.policy.tree import SourceMark
-from reactive_desched.policy.yaml_text import YamlText, decode, mark_of_event
+from reactive_desched.policy.yaml.diagnostics import Diagnostic, PolicyErrors
+from reactive_desched.policy.yaml.reader import read_documents
+from reactive_desched.policy.yaml.text import YamlText, decode, mark_of_event
+from reactive_desched.policy.yaml.tree import SourceMark
 
 Severity = Literal["error", "warning"]
 

@@ -5,9 +5,9 @@ from typing import Final
 
 from reactive_desched.api.rules import Rule
 from reactive_desched.policy.configuration import Configuration
-from reactive_desched.policy.diagnostics import Diagnostic, PolicyErrors
 from reactive_desched.policy.registry import SUPPORTED_POINTS, Registry
-from reactive_desched.policy.source_location import SourceLocation
+from reactive_desched.policy.yaml.diagnostics import Diagnostic, PolicyErrors
+from reactive_desched.policy.yaml.source_location import SourceLocation
 
 _HINT: Final = "remove it from the policy, or upgrade to a version that has it"
 

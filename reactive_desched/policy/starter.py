@@ -7,7 +7,7 @@ from typing import Final
 from msgspec import Struct
 
 from reactive_desched.errors import ConfigError
-from reactive_desched.policy.pace import NORMAL, Pace
+from reactive_desched.policy.settings.pace import NORMAL, Pace
 
 
 class Aim(StrEnum):

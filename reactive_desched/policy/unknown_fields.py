@@ -5,7 +5,6 @@ from typing import Final
 
 from reactive_desched.api.args import Path
 from reactive_desched.api.rules import Rule
-from reactive_desched.policy.decode import FieldAdvice, FieldHints, fields_by_key
 from reactive_desched.policy.document import PolicyDocument, ProfileSection
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.policy.registry import (
@@ -15,8 +14,11 @@ from reactive_desched.policy.registry import (
     extension_points_of,
     plugin_names,
 )
-from reactive_desched.policy.source_location import SourceLocation
-from reactive_desched.policy.tree import (
+from reactive_desched.policy.wrapper_hints import WRAPPERS
+from reactive_desched.policy.yaml.decode import FieldAdvice, FieldHints, fields_by_key
+from reactive_desched.policy.yaml.source_location import SourceLocation
+from reactive_desched.policy.yaml.text import joined_value_hint
+from reactive_desched.policy.yaml.tree import (
     MappingEntry,
     MappingNode,
     ScalarNode,
@@ -26,8 +28,6 @@ from reactive_desched.policy.tree import (
     to_plain,
     walk,
 )
-from reactive_desched.policy.wrapper_hints import WRAPPERS
-from reactive_desched.policy.yaml_text import joined_value_hint
 from reactive_desched.primitives.hints import same_ignoring_case
 
 _EVICTOR_FIELDS: Final = frozenset(fields_by_key(DefaultEvictorArgs))
@@ -226,7 +226,9 @@ class PolicyFieldHints(FieldHints):
 
 
 def _is_setting(key: str) -> bool:
-    from reactive_desched.policy.settings import ReactiveSettings  # loaded for this hint alone
+    from reactive_desched.policy.settings.reactive_settings import (
+        ReactiveSettings,  # loaded for this hint alone
+    )
 
     return key in fields_by_key(ReactiveSettings)
 

@@ -24,8 +24,8 @@ from reactive_desched.model.objects import ClusterObject, Pod, PodKey
 from reactive_desched.model.outcomes import Outcome
 from reactive_desched.model.subjects import NodeSubject, PodSubject
 from reactive_desched.model.usage import NodeUsage
-from reactive_desched.policy.controller_settings import RetrySettings
 from reactive_desched.policy.evictor import DefaultEvictorArgs
+from reactive_desched.policy.settings.controller_settings import RetrySettings
 from reactive_desched.primitives.debounce import DebounceConfig
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.resources import RESOURCES

@@ -12,9 +12,9 @@ from reactive_desched.kube.client.session import Transport
 from reactive_desched.model.objects import Pod
 from reactive_desched.model.usage import source_kind
 from reactive_desched.model.utilization import UtilizationRule
-from reactive_desched.policy.controller_settings import UsageSettings
 from reactive_desched.policy.document import Prometheus
 from reactive_desched.policy.policy import Policy
+from reactive_desched.policy.settings.controller_settings import UsageSettings
 from reactive_desched.usage.metrics_api import KUBERNETES_METRICS
 from reactive_desched.usage.metrics_server import MetricsServer
 from reactive_desched.usage.prometheus import (

@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from reactive_desched.app.config_reload import restart_needed
-from reactive_desched.policy.settings import ReactiveSettings
+from reactive_desched.policy.settings.reactive_settings import ReactiveSettings
 from tests.support.reloading_bench import HEAD, SETTINGS, ReloaderBench, policy_text
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]

@@ -10,7 +10,7 @@ from reactive_desched.app.edges import open_api_session
 from reactive_desched.kube.client.evictor import WEBHOOK_TIMEOUT_S, ApiEvictor
 from reactive_desched.kube.client.rate_limiter import RateLimit
 from reactive_desched.kube.client.session import KubeConfigOptions, RequestLimits
-from reactive_desched.policy.settings import ClientSettings
+from reactive_desched.policy.settings.reactive_settings import ClientSettings
 
 pytestmark = pytest.mark.anyio
 

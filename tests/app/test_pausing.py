@@ -14,7 +14,7 @@ from reactive_desched.app import pausing
 from reactive_desched.app.pausing import FILE, BrakesAnswer, Pausing
 from reactive_desched.controller.readiness import MANUAL, STARTUP
 from reactive_desched.model.brakes import STORM
-from reactive_desched.policy.brakes import BrakeSettings
+from reactive_desched.policy.settings.brakes import BrakeSettings
 from reactive_desched.testing.builders import node, pod
 from tests.support.assembly_bench import TAINTED, ControllerBench
 from tests.support.golden import Golden

@@ -17,7 +17,8 @@ from reactive_desched.journal.cursors import Cursors
 from reactive_desched.journal.follower import newest_records
 from reactive_desched.journal.segments import list_segments
 from reactive_desched.journal.summary import parse_summary
-from reactive_desched.policy.recording import (
+from reactive_desched.policy.settings.reactive_settings import ReactiveSettings
+from reactive_desched.policy.settings.recording import (
     JournalSettings,
     KafkaSettings,
     NamedKafkaSettings,
@@ -26,7 +27,6 @@ from reactive_desched.policy.recording import (
     SinkSettings,
     WebhookSettings,
 )
-from reactive_desched.policy.settings import ReactiveSettings
 from reactive_desched.telemetry.registry import MetricsRegistry
 from tests.support.journals import some_events
 from tests.support.recording_logger import RecordingLogger

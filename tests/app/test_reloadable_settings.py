@@ -14,9 +14,9 @@ from reactive_desched.model.node_marks import ReasonRules
 from reactive_desched.model.taints import NO_SCHEDULE, Taint
 from reactive_desched.model.zone_status import ZoneRule
 from reactive_desched.policy.configuration import Configuration
-from reactive_desched.policy.guards import GuardName
-from reactive_desched.policy.pace import at_pace
-from reactive_desched.policy.settings import ReactiveSettings
+from reactive_desched.policy.settings.guards import GuardName
+from reactive_desched.policy.settings.pace import at_pace
+from reactive_desched.policy.settings.reactive_settings import ReactiveSettings
 from reactive_desched.primitives.debounce import DebounceConfig
 from reactive_desched.primitives.token_bucket import TokenRate
 from tests.support.assembly_bench import TAINTS, ControllerBench

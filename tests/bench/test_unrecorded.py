@@ -12,7 +12,7 @@ from reactive_desched.journal.recorder import JournalRecorder
 from reactive_desched.journal.segments import list_segments, read_records
 from reactive_desched.journal.summary import parse_summary
 from reactive_desched.model.event_types import short_type
-from reactive_desched.policy.settings import ReactiveSettings
+from reactive_desched.policy.settings.reactive_settings import ReactiveSettings
 from reactive_desched.primitives.token_bucket import TokenRate
 
 pytestmark = pytest.mark.anyio

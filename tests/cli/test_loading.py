@@ -25,7 +25,10 @@ CLUSTER = (
 )
 """What a command that reads files and ends has no use for."""
 
-SETTINGS = "policy.settings policy.recording policy.brakes policy.moves policy.debounce"
+SETTINGS = (
+    "policy.settings.reactive_settings policy.settings.recording policy.settings.brakes "
+    "policy.settings.moves policy.settings.debounce"
+)
 """Models of the settings: forty classes, a tenth of the start of `policy check`."""
 
 PLUGINS = (
@@ -118,7 +121,13 @@ def test_plan_of_a_sweep_over_a_file_loads_no_settings_no_limits_and_nothing_tha
     others = CLUSTER.replace("eviction ", "")
     assert "eviction" not in others.split()
     assert not unneeded(
-        found, others, evicting, SETTINGS, PLUGINS, UNUSED, "policy.limits gate.rate_limits"
+        found,
+        others,
+        evicting,
+        SETTINGS,
+        PLUGINS,
+        UNUSED,
+        "policy.settings.limits gate.rate_limits",
     )
 
 
@@ -129,7 +138,9 @@ def test_plan_of_the_controller_over_a_file_loads_nothing_that_talks_or_writes(
 
     others = "aiohttp kubernetes_asyncio api.event app election.elector journal kube.auth"
     assert not unneeded(found, others, "kube.watch sinks web sim demo shutil", PLUGINS, UNUSED)
-    assert not unneeded(found, "policy.settings policy.recording policy.server")
+    assert not unneeded(
+        found, "policy.settings.reactive_settings policy.settings.recording policy.settings.server"
+    )
     assert not unneeded(found, "anyio asyncio")  # no event loop, and nothing that waits in one
     assert not unneeded(found, "eviction.executor eviction.recovery migration")
     assert not unneeded(found, "plan.node_tables plan.node_text plan.unaffected_pods")

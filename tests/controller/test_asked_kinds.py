@@ -14,8 +14,8 @@ from reactive_desched.plugins.inter_pod_anti_affinity import (
     InterPodAntiAffinityPlugin,
 )
 from reactive_desched.plugins.node_affinity import PREFERRED, NodeAffinityArgs, NodeAffinityPlugin
-from reactive_desched.policy.guards import GuardName, GuardSettings
 from reactive_desched.policy.policy import AnyPlugin
+from reactive_desched.policy.settings.guards import GuardName, GuardSettings
 from tests.support.assembly_bench import TAINTS, make_config, make_profile
 
 AFFINITY = NodeAffinityPlugin(NodeAffinityArgs(node_affinity_type=(PREFERRED,)))

@@ -9,7 +9,7 @@ from reactive_desched.model.outcomes import (
     TOO_MANY_REQUESTS,
     Outcome,
 )
-from reactive_desched.policy.controller_settings import RetrySettings
+from reactive_desched.policy.settings.controller_settings import RetrySettings
 
 NO = Outcome(DENIED, "403: no")
 

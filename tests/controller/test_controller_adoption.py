@@ -17,7 +17,7 @@ from reactive_desched.plugins.node_affinity import (
     NodeAffinityArgs,
     NodeAffinityPlugin,
 )
-from reactive_desched.policy.controller_settings import RetrySettings
+from reactive_desched.policy.settings.controller_settings import RetrySettings
 from reactive_desched.testing.builders import node, pod
 from tests.support.assembly_bench import TAINTED, ControllerBench, make_config, make_profile
 

@@ -14,7 +14,7 @@ import pytest
 
 from reactive_desched.api.event import EVICTION_OUTCOME_TYPES
 from reactive_desched.journal.reading import read_events
-from reactive_desched.policy.guards import GuardName
+from reactive_desched.policy.settings.guards import GuardName
 from tests.e2e.conftest import do_without
 from tests.e2e.test_alerts import promtool
 from tests.support.control_plane import wait_until

@@ -16,7 +16,7 @@ import pytest
 from anyio.to_thread import run_sync
 
 from reactive_desched.journal.records import JournalRecord
-from reactive_desched.policy.recording import KafkaSettings
+from reactive_desched.policy.settings.recording import KafkaSettings
 from tests.support.control_plane import wait_until
 from tests.support.example_programs import ExamplePrograms
 from tests.support.kafka_broker import KafkaBroker

@@ -12,7 +12,7 @@ from anyio.to_thread import run_sync
 
 from reactive_desched.api.event import FINDING_MADE, FindingMade
 from reactive_desched.journal.records import AnyEvent, JournalRecord, recorded_at
-from reactive_desched.policy.recording import KafkaSettings, KafkaTlsSettings
+from reactive_desched.policy.settings.recording import KafkaSettings, KafkaTlsSettings
 from tests.support.example_programs import ExamplePrograms
 from tests.support.kafka_broker import KafkaBroker
 from tests.support.kafka_group import read_group

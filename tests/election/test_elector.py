@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from reactive_desched.election.lease import LeaseRecord, micro_time
 from reactive_desched.errors import LeadershipLost
-from reactive_desched.policy.leader_election import JITTER_FACTOR
+from reactive_desched.policy.settings.leader_election import JITTER_FACTOR
 from tests.support.candidates import TIMING, Candidate, LeaseServer, held_by, renewed
 from tests.support.golden import Golden
 

@@ -11,7 +11,7 @@ import structlog
 from anyio.to_thread import run_sync
 
 from reactive_desched.journal.records import JournalRecord
-from reactive_desched.policy.recording import KafkaSettings
+from reactive_desched.policy.settings.recording import KafkaSettings
 from reactive_desched.sinks.kafka.sink import KafkaSink
 from tests.support.control_plane import wait_until
 from tests.support.example_programs import ExamplePrograms

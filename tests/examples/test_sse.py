@@ -22,7 +22,7 @@ from reactive_desched.api.event import CHECKPOINT, DATA_TYPES
 from reactive_desched.journal.records import JournalRecord
 from reactive_desched.journal.tail import LiveTail
 from reactive_desched.model.event_types import short_type
-from reactive_desched.policy.server import ServerSettings
+from reactive_desched.policy.settings.server import ServerSettings
 from reactive_desched.primitives.listen_address import ListenAddress
 from reactive_desched.web.event_stream import EventStream, StreamLimits
 from reactive_desched.web.health import Health

@@ -10,7 +10,7 @@ from aiokafka import AIOKafkaProducer  # type: ignore[import-untyped]  # it has 
 from anyio.to_thread import run_sync
 
 from reactive_desched.journal.records import JournalRecord
-from reactive_desched.policy.recording import KafkaSettings
+from reactive_desched.policy.settings.recording import KafkaSettings
 from reactive_desched.sinks.kafka.sink import KafkaSink
 from tests.support.example_programs import ExamplePrograms
 from tests.support.golden import Golden

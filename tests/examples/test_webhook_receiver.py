@@ -17,7 +17,7 @@ from anyio.to_thread import run_sync
 
 from reactive_desched.errors import SinkUnavailable
 from reactive_desched.journal.records import JournalRecord
-from reactive_desched.policy.recording import WebhookSettings
+from reactive_desched.policy.settings.recording import WebhookSettings
 from reactive_desched.sinks.webhook.signing import signature
 from reactive_desched.sinks.webhook.sink import WebhookSink
 from tests.support.example_programs import ExampleProgram, ExamplePrograms

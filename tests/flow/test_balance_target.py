@@ -21,8 +21,8 @@ from reactive_desched.plugins.low_node_utilization import (
     LowNodeUtilizationArgs,
     LowNodeUtilizationPlugin,
 )
-from reactive_desched.policy.guards import GuardSettings
-from reactive_desched.policy.moves import MoveSettings
+from reactive_desched.policy.settings.guards import GuardSettings
+from reactive_desched.policy.settings.moves import MoveSettings
 from reactive_desched.sim.profiles import Pace
 from reactive_desched.sim.scheduling.scores import MOST_ALLOCATED
 from reactive_desched.testing.scenario import plugin_from_policy

@@ -25,7 +25,7 @@ from reactive_desched.model.brakes import (
 from reactive_desched.model.objects import Node, OwnerReference, Pod
 from reactive_desched.model.zone_status import EXCLUDE_DISRUPTION_LABEL
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
-from reactive_desched.policy.brakes import BrakeSettings
+from reactive_desched.policy.settings.brakes import BrakeSettings
 from reactive_desched.testing.builders import condition, node, pod, pod_status
 from tests.support.configurations import NO_BRAKES
 from tests.support.flow import FakeEdgesController

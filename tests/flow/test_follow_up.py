@@ -30,7 +30,7 @@ from reactive_desched.model.outcomes import (
 from reactive_desched.moves.tracker import CREATION_TIMEOUT_S
 from reactive_desched.plugins.failed_pods import FailedPodsArgs, FailedPodsPlugin
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
-from reactive_desched.policy.moves import MaxMovingSettings, MoveSettings
+from reactive_desched.policy.settings.moves import MaxMovingSettings, MoveSettings
 from reactive_desched.testing.builders import node, pod
 from tests.support.configurations import UNLIMITED_MOVES
 from tests.support.flow import FakeEdgesController

@@ -25,7 +25,7 @@ from reactive_desched.model.objects import (
     StatefulSet,
 )
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
-from reactive_desched.policy.guards import GuardName, GuardSettings
+from reactive_desched.policy.settings.guards import GuardName, GuardSettings
 from reactive_desched.testing.builders import node, pod
 from reactive_desched.testing.scenario import Scenario
 

@@ -25,7 +25,7 @@ from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugi
 from reactive_desched.plugins.too_many_restarts import TooManyRestartsArgs, TooManyRestartsPlugin
 from reactive_desched.plugins.topology_spread import TopologySpreadArgs, TopologySpreadPlugin
 from reactive_desched.policy.evictor import DefaultEvictorArgs
-from reactive_desched.policy.guards import GuardSettings
+from reactive_desched.policy.settings.guards import GuardSettings
 from reactive_desched.state.kinds.interning import InternTables
 from reactive_desched.testing.builders import node, pod
 from tests.support.flow import FakeEdgesController

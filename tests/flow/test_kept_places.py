@@ -21,7 +21,7 @@ from reactive_desched.model.objects import (
 )
 from reactive_desched.model.outcomes import PdbRefused
 from reactive_desched.model.reservations import ReservationPhase
-from reactive_desched.policy.migration import MigrationJobSettings, PlaceholderSettings
+from reactive_desched.policy.settings.migration import MigrationJobSettings, PlaceholderSettings
 from reactive_desched.testing.builders import affinity, node, pod, with_spec
 from tests.support.golden import Golden
 from tests.support.migrating import JobServer, MigratingController, job_on

@@ -10,8 +10,8 @@ from reactive_desched.app.config_reload import ActiveConfig
 from reactive_desched.app.health import build_health
 from reactive_desched.model.decisions import Defer
 from reactive_desched.model.objects import Pod
-from reactive_desched.policy.brakes import BrakeSettings
-from reactive_desched.policy.limits import EvictionRateLimits, EvictionSchedule
+from reactive_desched.policy.settings.brakes import BrakeSettings
+from reactive_desched.policy.settings.limits import EvictionRateLimits, EvictionSchedule
 from reactive_desched.testing.builders import node, pod
 from tests.support.assembly_bench import ControllerBench, make_config, make_profile
 from tests.support.configurations import NO_BRAKES, make_rate_limits

@@ -23,8 +23,8 @@ from reactive_desched.plugins.low_node_utilization import (
     LowNodeUtilizationArgs,
     LowNodeUtilizationPlugin,
 )
-from reactive_desched.policy.controller_settings import UsageSettings
-from reactive_desched.policy.moves import MoveSettings
+from reactive_desched.policy.settings.controller_settings import UsageSettings
+from reactive_desched.policy.settings.moves import MoveSettings
 from reactive_desched.sim.http.usage import metrics_answer
 from reactive_desched.sim.objects import Obj, labels_of, name_of
 from reactive_desched.sim.pods import phase_of

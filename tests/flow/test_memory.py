@@ -21,7 +21,7 @@ from reactive_desched.plugins.node_affinity import (
     NodeAffinityPlugin,
 )
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
-from reactive_desched.policy.moves import MoveSettings
+from reactive_desched.policy.settings.moves import MoveSettings
 from reactive_desched.testing.builders import node, pod
 from reactive_desched.testing.scenario import AnyPlugin
 from tests.support.configurations import UNLIMITED_MOVES, make_configuration, make_profile_of

@@ -21,7 +21,7 @@ from reactive_desched.model.migration_jobs import PLACEHOLDER_OF, MigrationJob, 
 from reactive_desched.model.objects import OwnerReference, Pod
 from reactive_desched.model.outcomes import PdbRefused, ServerError, TooManyRequests
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
-from reactive_desched.policy.migration import MigrationJobSettings, PlaceholderSettings
+from reactive_desched.policy.settings.migration import MigrationJobSettings, PlaceholderSettings
 from reactive_desched.testing.builders import node, pod
 from tests.support.migrating import JobServer, MigratingController, job_on
 

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from reactive_desched.model.migration_jobs import ENDED, PLACEHOLDER_OF, Mode, Phase
 from reactive_desched.model.objects import Pod, PodSpec
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
-from reactive_desched.policy.migration import MigrationJobSettings, PlaceholderSettings
+from reactive_desched.policy.settings.migration import MigrationJobSettings, PlaceholderSettings
 from reactive_desched.testing.builders import node, pod
 from tests.support.migrating import EFFECT_TIMEOUT_S, JobServer, MigratingController, job_on
 

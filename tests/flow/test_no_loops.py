@@ -22,7 +22,7 @@ from reactive_desched.plugins.low_node_utilization import (
     LowNodeUtilizationPlugin,
 )
 from reactive_desched.plugins.topology_spread import TopologySpreadArgs, TopologySpreadPlugin
-from reactive_desched.policy.moves import MoveSettings
+from reactive_desched.policy.settings.moves import MoveSettings
 from reactive_desched.sim.scheduling.scores import LEAST_ALLOCATED, MOST_ALLOCATED
 from reactive_desched.testing.scenario import plugin_from_policy
 from tests.support.descheduled import DescheduledCluster

@@ -10,7 +10,7 @@ import trio.testing
 from reactive_desched.model.node_marks import CORDON, NODE_MARK_GROUPS, taint_of
 from reactive_desched.plugins.node_affinity import REQUIRED, NodeAffinityArgs, NodeAffinityPlugin
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
-from reactive_desched.policy.guards import GuardName, GuardSettings
+from reactive_desched.policy.settings.guards import GuardName, GuardSettings
 from reactive_desched.testing.builders import node, pod
 from tests.support.flow import FakeEdgesController
 

@@ -12,7 +12,7 @@ from reactive_desched.model.history import PastEviction, PastFollowUp
 from reactive_desched.moves import node_memory
 from reactive_desched.moves.listing import list_futile
 from reactive_desched.moves.node_memory import NodeMemory
-from reactive_desched.policy.moves import MoveSettings
+from reactive_desched.policy.settings.moves import MoveSettings
 from reactive_desched.testing.builders import pod
 from tests.support.descheduled import DescheduledCluster
 from tests.support.golden import Golden

@@ -10,7 +10,7 @@ from reactive_desched.controller.public_state import ControllerState, PublicStat
 from reactive_desched.controller.readiness import CLUSTER as ANOTHER_CLUSTER
 from reactive_desched.controller.readiness import JOURNAL, LEADER, STARTUP, STOPPING, sync_pause
 from reactive_desched.model.brakes import CLUSTER, PENDING, STORM, ZONE, BrakeState
-from reactive_desched.policy.limits import EvictionRateLimits
+from reactive_desched.policy.settings.limits import EvictionRateLimits
 from tests.flow.test_brakes import NODES, braked, one_each, tainted, zone_nodes
 from tests.flow.test_brakes import pending as unplaced
 from tests.support.flow import FakeEdgesController

@@ -12,7 +12,7 @@ from reactive_desched.model.migration_jobs import Mode, Phase, PodReference
 from reactive_desched.model.objects import Pod, PodSpec, PodStatus
 from reactive_desched.model.reservations import Reservation, ReservationPhase
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
-from reactive_desched.policy.migration import MigrationJobSettings, PlaceholderSettings
+from reactive_desched.policy.settings.migration import MigrationJobSettings, PlaceholderSettings
 from reactive_desched.testing.builders import node, pod
 from tests.support.golden import Golden
 from tests.support.migrating import JobServer, MigratingController, available, job_on

@@ -11,7 +11,7 @@ from reactive_desched.plugins.node_affinity import (
     NodeAffinityArgs,
     NodeAffinityPlugin,
 )
-from reactive_desched.policy.guards import GuardName, GuardSettings
+from reactive_desched.policy.settings.guards import GuardName, GuardSettings
 from reactive_desched.testing.builders import node, pod, with_spec
 from tests.support.flow import FakeEdgesController
 from tests.support.golden import Golden

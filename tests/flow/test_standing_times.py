@@ -17,8 +17,8 @@ from reactive_desched.plugins.node_affinity import (
 )
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
 from reactive_desched.plugins.too_many_restarts import TooManyRestartsArgs, TooManyRestartsPlugin
-from reactive_desched.policy.brakes import BrakeSettings
-from reactive_desched.policy.guards import GuardName, GuardSettings
+from reactive_desched.policy.settings.brakes import BrakeSettings
+from reactive_desched.policy.settings.guards import GuardName, GuardSettings
 from reactive_desched.testing.builders import READY, container, node, pod, pod_status
 from tests.support.flow import FakeEdgesController
 

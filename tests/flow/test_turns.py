@@ -19,7 +19,7 @@ from reactive_desched.gate.rate_limits import TokenRate
 from reactive_desched.gate.turns import Turn
 from reactive_desched.model.objects import Pod
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
-from reactive_desched.policy.limits import WarmUpSettings
+from reactive_desched.policy.settings.limits import WarmUpSettings
 from reactive_desched.testing.builders import node, pod
 from tests.flow.test_brakes import tainted
 from tests.support.flow import FakeEdgesController

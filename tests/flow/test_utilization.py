@@ -14,8 +14,8 @@ from reactive_desched.plugins.low_node_utilization import (
     LowNodeUtilizationArgs,
     LowNodeUtilizationPlugin,
 )
-from reactive_desched.policy.moves import MoveSettings
 from reactive_desched.policy.policy import WINDOW_S
+from reactive_desched.policy.settings.moves import MoveSettings
 from reactive_desched.testing.builders import node, pod
 from reactive_desched.testing.scenario import plugin_from_policy
 from tests.support.configurations import UNLIMITED_MOVES

@@ -4,7 +4,7 @@ from itertools import pairwise
 from typing import Any
 
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
-from reactive_desched.policy.guards import GuardName, GuardSettings
+from reactive_desched.policy.settings.guards import GuardName, GuardSettings
 from tests.support.descheduled import DescheduledCluster
 from tests.support.sim_world import SimulatedCluster
 

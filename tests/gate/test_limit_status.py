@@ -8,7 +8,7 @@ from reactive_desched.gate.limit_status import BucketStatus, limit_status
 from reactive_desched.gate.policy_limits import PolicyLimits
 from reactive_desched.gate.schedules import EvictionSchedules
 from reactive_desched.model.findings import Finding
-from reactive_desched.policy.limits import EvictionSchedule
+from reactive_desched.policy.settings.limits import EvictionSchedule
 from reactive_desched.primitives.token_bucket import TokenRate
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.view import ClusterView

@@ -15,7 +15,7 @@ from reactive_desched.gate.rate_limits import (
 )
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.history import PastEviction
-from reactive_desched.policy.limits import EvictionRateLimits, WarmUpSettings
+from reactive_desched.policy.settings.limits import EvictionRateLimits, WarmUpSettings
 from reactive_desched.primitives.token_bucket import MAX_WAIT_S
 from reactive_desched.testing.builders import pod
 from tests.support.configurations import make_rate_limits

@@ -10,7 +10,7 @@ from reactive_desched.gate.schedules import EvictionSchedules
 from reactive_desched.model.decisions import Defer
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.history import PastEviction
-from reactive_desched.policy.limits import EvictionSchedule
+from reactive_desched.policy.settings.limits import EvictionSchedule
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.view import ClusterView
 from reactive_desched.testing.builders import pod

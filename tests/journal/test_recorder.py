@@ -37,7 +37,7 @@ from reactive_desched.model.outcomes import (
     Outcome,
 )
 from reactive_desched.model.triggers import Trigger
-from reactive_desched.policy.recording import DisruptionSettings
+from reactive_desched.policy.settings.recording import DisruptionSettings
 from reactive_desched.primitives.token_bucket import TokenRate
 
 pytestmark = pytest.mark.anyio

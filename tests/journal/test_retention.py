@@ -14,7 +14,7 @@ from reactive_desched.journal.upkeep.retention import (
     SegmentInfo,
     plan_cleanup,
 )
-from reactive_desched.policy.recording import RetentionSettings
+from reactive_desched.policy.settings.recording import RetentionSettings
 
 KIB = 1024
 DAY = 86_400.0

@@ -13,7 +13,7 @@ from reactive_desched.journal.segments import list_segments, read_records, segme
 from reactive_desched.journal.upkeep import limits
 from reactive_desched.journal.upkeep.limits import RetentionLimits
 from reactive_desched.journal.upkeep.retention_worker import INTERVAL_S, RetentionWorker
-from reactive_desched.policy.recording import RetentionSettings
+from reactive_desched.policy.settings.recording import RetentionSettings
 from tests.support.golden import Golden
 from tests.support.kept_journal import DAY_S, NOW, RetainedJournal, size_limits
 

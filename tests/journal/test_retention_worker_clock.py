@@ -9,7 +9,7 @@ from reactive_desched.journal import records
 from reactive_desched.journal.records import LineHeader
 from reactive_desched.journal.segments import segment_at
 from reactive_desched.journal.upkeep import retention_worker
-from reactive_desched.policy.recording import RetentionSettings
+from reactive_desched.policy.settings.recording import RetentionSettings
 from tests.support.kept_journal import DAY_S, RetainedJournal, size_limits
 
 pytestmark = pytest.mark.anyio

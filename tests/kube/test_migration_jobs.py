@@ -20,7 +20,7 @@ from reactive_desched.model.migration_jobs import (
     PodReference,
 )
 from reactive_desched.model.node_affinity import NodeSelector, NodeSelectorTerm
-from reactive_desched.policy.migration import PlaceholderSettings
+from reactive_desched.policy.settings.migration import PlaceholderSettings
 from reactive_desched.state.kinds.interning import InternTables
 from reactive_desched.state.kinds.pod_migration_job import POD_MIGRATION_JOB
 from reactive_desched.testing.builders import pod

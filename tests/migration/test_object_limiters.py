@@ -12,7 +12,7 @@ from reactive_desched.model.findings import Finding
 from reactive_desched.model.history import PastEviction
 from reactive_desched.model.objects import OwnerReference, Pod
 from reactive_desched.model.outcomes import CONFLICT, EVICTED
-from reactive_desched.policy.migration import MigrationJobSettings
+from reactive_desched.policy.settings.migration import MigrationJobSettings
 from tests.support.golden import Golden
 
 DEFAULT = {"workload": {"duration": "5m"}}

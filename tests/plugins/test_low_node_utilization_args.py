@@ -9,9 +9,9 @@ from pydantic import BaseModel
 from reactive_desched.api.args import LENIENT_CONTEXT
 from reactive_desched.plugins.low_node_utilization import LowNodeUtilizationArgs
 from reactive_desched.plugins.registry import plugin_registry
-from reactive_desched.policy.diagnostics import PolicyErrors
 from reactive_desched.policy.documents import SourceText
 from reactive_desched.policy.load import load_sources
+from reactive_desched.policy.yaml.diagnostics import PolicyErrors
 from tests.support.golden import Golden
 from tests.support.policy_lines import without_codes
 

@@ -3,9 +3,9 @@ from pydantic import ValidationError
 
 from reactive_desched.plugins.pod_life_time import STATES, PodLifeTimeArgs, PodLifeTimePlugin
 from reactive_desched.plugins.registry import plugin_registry
-from reactive_desched.policy.diagnostics import PolicyErrors
 from reactive_desched.policy.documents import SourceText
 from reactive_desched.policy.load import load_sources
+from reactive_desched.policy.yaml.diagnostics import PolicyErrors
 from reactive_desched.testing.scenario import plugin_from_policy
 from tests.support.golden import Golden
 

@@ -8,9 +8,9 @@ from reactive_desched.model.objects import Node, Pod, PodStatus
 from reactive_desched.model.subjects import NodeSubject
 from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.plugins.too_many_restarts import TooManyRestartsArgs, TooManyRestartsPlugin
-from reactive_desched.policy.diagnostics import PolicyErrors
 from reactive_desched.policy.documents import SourceText
 from reactive_desched.policy.load import load_sources
+from reactive_desched.policy.yaml.diagnostics import PolicyErrors
 from reactive_desched.testing.builders import container, node, pod, pod_status
 from reactive_desched.testing.scenario import Scenario, plugin_from_policy
 from tests.support.golden import Golden

@@ -6,10 +6,10 @@ from textwrap import dedent
 import pytest
 
 from reactive_desched.policy.configuration import Configuration
-from reactive_desched.policy.diagnostics import PolicyErrors
 from reactive_desched.policy.documents import SourceText
 from reactive_desched.policy.load import load_sources
 from reactive_desched.policy.registry import PluginSpec
+from reactive_desched.policy.yaml.diagnostics import PolicyErrors
 from tests.support.policy_lines import without_codes
 from tests.support.small_plugins import HEAD, REGISTRY, policy_with_args
 

@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from reactive_desched.errors import ConfigError
 from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.configuration import Configuration
-from reactive_desched.policy.decode import fields_by_key
-from reactive_desched.policy.diagnostics import PolicyErrors
 from reactive_desched.policy.documents import SourceText
 from reactive_desched.policy.koordinator.migration_controller import MigrationControllerArgs
+from reactive_desched.policy.legacy.strategies import STRATEGIES
+from reactive_desched.policy.legacy.v1alpha1 import StrategyParameters
 from reactive_desched.policy.load import load_sources
 from reactive_desched.policy.report import MAX_COLUMNS, Report
-from reactive_desched.policy.strategies import STRATEGIES
-from reactive_desched.policy.v1alpha1 import StrategyParameters
+from reactive_desched.policy.yaml.decode import fields_by_key
+from reactive_desched.policy.yaml.diagnostics import PolicyErrors
 
 REGISTRY = plugin_registry()
 

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from reactive_desched.plugins.registry import plugin_registry
-from reactive_desched.policy.conversion import convert
 from reactive_desched.policy.documents import SourceText
+from reactive_desched.policy.legacy.conversion import convert
+from reactive_desched.policy.legacy.strategies import EVICTOR_FLAGS, STRATEGIES
 from reactive_desched.policy.load import check_source
-from reactive_desched.policy.reader import read_documents
-from reactive_desched.policy.strategies import EVICTOR_FLAGS, STRATEGIES
-from reactive_desched.policy.tree import MappingNode, to_plain
+from reactive_desched.policy.yaml.reader import read_documents
+from reactive_desched.policy.yaml.tree import MappingNode, to_plain
 
 ROOT = Path(__file__).parent.parent.parent
 PAGE = (ROOT / "docs" / "reference" / "policy-formats.md").read_text(encoding="utf-8")

@@ -7,13 +7,13 @@ import pytest
 
 from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.configuration import Configuration
-from reactive_desched.policy.diagnostics import Diagnostic, PolicyErrors
 from reactive_desched.policy.documents import SourceText
 from reactive_desched.policy.load import (
     PolicyCheckResult,
     check_source,
     load_sources,
 )
+from reactive_desched.policy.yaml.diagnostics import Diagnostic, PolicyErrors
 from tests.support.golden import Golden
 from tests.support.policy_lines import without_codes
 

@@ -10,10 +10,10 @@ import pytest
 from reactive_desched.api.rules import Rule
 from reactive_desched.errors import ConfigError
 from reactive_desched.plugins.registry import plugin_registry
-from reactive_desched.policy.diagnostics import Diagnostic, PolicyErrors
 from reactive_desched.policy.documents import SourceText
 from reactive_desched.policy.load import check_source, load_files, load_sources
 from reactive_desched.policy.registry import PluginSpec
+from reactive_desched.policy.yaml.diagnostics import Diagnostic, PolicyErrors
 from tests.support.golden import Golden
 from tests.support.policy_lines import without_codes
 from tests.support.policy_texts import load_policy

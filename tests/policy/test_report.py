@@ -5,10 +5,10 @@ from textwrap import dedent
 import pytest
 
 from reactive_desched.plugins.registry import plugin_registry
-from reactive_desched.policy.diagnostics import PolicyErrors
 from reactive_desched.policy.documents import SourceText
 from reactive_desched.policy.load import check_source, load_runnable, load_sources
 from reactive_desched.policy.report import MAX_COLUMNS, Report, error_report
+from reactive_desched.policy.yaml.diagnostics import PolicyErrors
 from tests.support.golden import Golden
 from tests.support.small_plugins import HEAD
 

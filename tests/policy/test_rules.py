@@ -11,12 +11,12 @@ from reactive_desched.api.rules import Rule
 from reactive_desched.app.overrides import FlagOverrides
 from reactive_desched.model.labels import parse_selector
 from reactive_desched.plugins.registry import plugin_registry
+from reactive_desched.policy.convert.rewriting import ConvertOptions, convert_policy
 from reactive_desched.policy.corrections import correct
-from reactive_desched.policy.diagnostics import Diagnostic
 from reactive_desched.policy.documents import SourceText
 from reactive_desched.policy.load import PolicyCheckResult, check_source, load_sources
-from reactive_desched.policy.rewriting import ConvertOptions, convert_policy
 from reactive_desched.policy.rule_pages import GROUPS, RulePage, rule_pages
+from reactive_desched.policy.yaml.diagnostics import Diagnostic
 
 PACKAGE = Path(__file__).parents[2] / "reactive_desched"
 SAYS_SOMETHING = {"FieldError", "Diagnostic", "diagnostic", "fatal_error", "fatal_error_at"}

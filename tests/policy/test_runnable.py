@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from reactive_desched.policy.configuration import Configuration
-from reactive_desched.policy.diagnostics import PolicyErrors
 from reactive_desched.policy.runnable import require_runnable
+from reactive_desched.policy.yaml.diagnostics import PolicyErrors
 from tests.support.golden import Golden
 from tests.support.policy_lines import without_codes
 

@@ -14,14 +14,14 @@ from pydantic import BaseModel
 from reactive_desched.cli.policy_schema import FORMATS, text
 from reactive_desched.model.labels import LabelSelector, Selector
 from reactive_desched.plugins.registry import plugin_registry
-from reactive_desched.policy.decode import fields_by_key
 from reactive_desched.policy.document import PolicyDocument
 from reactive_desched.policy.documents import SourceText
+from reactive_desched.policy.legacy.strategies import STRATEGIES
+from reactive_desched.policy.legacy.v1alpha1 import LegacyPolicy, StrategyParameters
 from reactive_desched.policy.load import check_source
 from reactive_desched.policy.registry import with_evictor
-from reactive_desched.policy.settings import ReactiveSettings
-from reactive_desched.policy.strategies import STRATEGIES
-from reactive_desched.policy.v1alpha1 import LegacyPolicy, StrategyParameters
+from reactive_desched.policy.settings.reactive_settings import ReactiveSettings
+from reactive_desched.policy.yaml.decode import fields_by_key
 from tests.support.json_schema import JsonSchema
 
 Json = Any  # JSON is whatever it is

@@ -41,7 +41,7 @@ from reactive_desched.moves.limits import MovingLimits
 from reactive_desched.moves.memory import MoveMemory
 from reactive_desched.moves.node_memory import NodeMemory
 from reactive_desched.moves.tracker import MoveTracker
-from reactive_desched.policy.guards import GuardName
+from reactive_desched.policy.settings.guards import GuardName
 
 SCOPES: Final = ("cluster", "zone", "node", "plugin", "namespace", "owner")
 MOVING_SCOPES: Final = ("owner", "namespace", "node", "zone", "cluster")

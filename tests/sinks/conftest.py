@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from reactive_desched.policy.recording import KafkaSettings, WebhookSettings
+from reactive_desched.policy.settings.recording import KafkaSettings, WebhookSettings
 from reactive_desched.sinks.webhook.sink import WebhookSink
 from tests.support.kafka_way import TOPIC, KafkaPipeline
 from tests.support.mock_kafka import MockKafka, mock_kafka

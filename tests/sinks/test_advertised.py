@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from reactive_desched.policy.recording import KafkaSettings
+from reactive_desched.policy.settings.recording import KafkaSettings
 from reactive_desched.sinks.kafka import error_hints
 from reactive_desched.sinks.kafka.advertised import (
     BrokerAddress,

@@ -7,7 +7,7 @@ import anyio
 import pytest
 from yarl import URL
 
-from reactive_desched.policy.recording import WebhookSettings
+from reactive_desched.policy.settings.recording import WebhookSettings
 from reactive_desched.sinks.kafka import client_log
 from reactive_desched.sinks.kafka.client_log import KafkaLog
 from reactive_desched.sinks.webhook import sink as module

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from reactive_desched.errors import SinkUnavailable
-from reactive_desched.policy.recording import KafkaSettings, KafkaTlsSettings, SaslSettings
+from reactive_desched.policy.settings.recording import KafkaSettings, KafkaTlsSettings, SaslSettings
 from reactive_desched.sinks.kafka.connection import producer_settings
 from tests.support.kafka_way import TOPIC, KafkaPipeline
 from tests.support.mock_kafka import MockKafka

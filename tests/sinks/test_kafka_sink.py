@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 
 from reactive_desched.api.event import CHECKPOINT, EVICTION_SUCCEEDED, Checkpoint
 from reactive_desched.journal.records import GENESIS, JournalRecord
-from reactive_desched.policy.recording import KafkaSettings
+from reactive_desched.policy.settings.recording import KafkaSettings
 from reactive_desched.sinks.kafka.sink import KafkaSink
 from tests.support.entries import entry
 from tests.support.journals import SOURCE

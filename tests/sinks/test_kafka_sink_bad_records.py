@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from reactive_desched.errors import EventRejected, SinkUnavailable
 from reactive_desched.journal.records import JournalRecord
-from reactive_desched.policy.recording import KafkaSettings
+from reactive_desched.policy.settings.recording import KafkaSettings
 from reactive_desched.sinks.kafka import sink as kafka_sink
 from reactive_desched.sinks.kafka.connection import ProducerSettings
 from reactive_desched.sinks.kafka.partitions import BatchFailure, OutboundMessage

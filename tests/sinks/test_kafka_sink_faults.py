@@ -5,7 +5,7 @@ import time
 import anyio
 import pytest
 
-from reactive_desched.policy.recording import KafkaSettings
+from reactive_desched.policy.settings.recording import KafkaSettings
 from reactive_desched.sinks.kafka.sink import KafkaSink
 from tests.support.kafka_way import (
     TOPIC,

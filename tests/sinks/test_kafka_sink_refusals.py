@@ -6,7 +6,7 @@ import pytest
 
 from reactive_desched.errors import EventRejected
 from reactive_desched.journal.records import JournalRecord
-from reactive_desched.policy.recording import KafkaSettings
+from reactive_desched.policy.settings.recording import KafkaSettings
 from reactive_desched.sinks.kafka.connection import MIN_BATCH_BYTES
 from tests.support.kafka_way import (
     TOPIC,

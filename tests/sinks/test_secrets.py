@@ -17,13 +17,13 @@ from reactive_desched.errors import ReactiveDeschedError
 from reactive_desched.journal.cursors import Cursors
 from reactive_desched.journal.records import JournalRecord
 from reactive_desched.journal.tail import LiveTail
-from reactive_desched.policy.diagnostics import PolicyErrors
-from reactive_desched.policy.recording import (
+from reactive_desched.policy.settings.recording import (
     KafkaSettings,
     KafkaTlsSettings,
     SaslSettings,
     WebhookSettings,
 )
+from reactive_desched.policy.yaml.diagnostics import PolicyErrors
 from reactive_desched.sinks.dead_letters import DeadLetterFiles
 from reactive_desched.sinks.kafka.sink import KafkaSink
 from reactive_desched.sinks.sink import Sink

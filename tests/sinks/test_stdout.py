@@ -13,7 +13,7 @@ from anyio.lowlevel import checkpoint
 from reactive_desched.api import event as api
 from reactive_desched.errors import EventRejected, SinkUnavailable
 from reactive_desched.journal.records import JournalRecord
-from reactive_desched.policy.recording import StdoutSettings
+from reactive_desched.policy.settings.recording import StdoutSettings
 from reactive_desched.sinks.sink import Sink
 from reactive_desched.sinks.stdout import StdoutSink
 from tests.support.entries import decision_data, entry, eviction_entries
@@ -207,7 +207,7 @@ async def test_a_record_that_cannot_be_read_is_refused_and_order_continues(pipe:
 
 SCRIPT = """
 import anyio, sys
-from reactive_desched.policy.recording import StdoutSettings
+from reactive_desched.policy.settings.recording import StdoutSettings
 from reactive_desched.sinks.stdout import StdoutSink, standard_output
 from tests.support.entries import eviction_entries
 

@@ -6,7 +6,7 @@ from pydantic import ValidationError
 from reactive_desched.api.event import DATA_TYPES
 from reactive_desched.journal.records import JournalRecord
 from reactive_desched.model.event_types import TYPE_PREFIX, short_type
-from reactive_desched.policy.recording import StdoutSettings
+from reactive_desched.policy.settings.recording import StdoutSettings
 from reactive_desched.sinks.type_filter import TypeFilter
 from tests.support.golden import Golden
 from tests.support.journals import some_events, write_journal

@@ -9,7 +9,7 @@ from aiohttp import web
 from reactive_desched.api import event as api
 from reactive_desched.errors import EventRejected, SinkUnavailable
 from reactive_desched.journal.records import JournalRecord
-from reactive_desched.policy.recording import WebhookSettings
+from reactive_desched.policy.settings.recording import WebhookSettings
 from reactive_desched.sinks.sink import Sink
 from reactive_desched.sinks.webhook.sink import MAX_BATCH_RECORDS, WebhookSink
 from tests.support.authority import CertificateAuthority

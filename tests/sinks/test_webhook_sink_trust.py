@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from reactive_desched.errors import SinkUnavailable
-from reactive_desched.policy.recording import WebhookSettings
+from reactive_desched.policy.settings.recording import WebhookSettings
 from reactive_desched.sinks.webhook.sink import WebhookSink
 from tests.support.authority import CertificateAuthority
 from tests.support.entries import eviction_entries

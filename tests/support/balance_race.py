@@ -22,10 +22,10 @@ from reactive_desched.plugins.low_node_utilization import (
     LowNodeUtilizationPlugin,
 )
 from reactive_desched.policy.evictor import DefaultEvictorArgs
-from reactive_desched.policy.guards import GuardSettings
-from reactive_desched.policy.limits import EvictionRateLimits
-from reactive_desched.policy.moves import MoveSettings
 from reactive_desched.policy.policy import AnyPlugin
+from reactive_desched.policy.settings.guards import GuardSettings
+from reactive_desched.policy.settings.limits import EvictionRateLimits
+from reactive_desched.policy.settings.moves import MoveSettings
 from reactive_desched.primitives.debounce import DebounceConfig
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.view import ClusterView

@@ -6,21 +6,21 @@ from typing import Any, Final, Literal
 from reactive_desched.fit.upstream import SCHEDULER
 from reactive_desched.gate.rate_limits import SCOPES
 from reactive_desched.model.labels import EVERYTHING, Selector
-from reactive_desched.policy.brakes import BrakeSettings
 from reactive_desched.policy.configuration import Configuration
-from reactive_desched.policy.controller_settings import EvictionSettings, RetrySettings
-from reactive_desched.policy.debounce import (
+from reactive_desched.policy.evictor import DefaultEvictorArgs
+from reactive_desched.policy.policy import AnyPlugin, Policy, PolicyEvictionLimits, Profile
+from reactive_desched.policy.settings.brakes import BrakeSettings
+from reactive_desched.policy.settings.controller_settings import EvictionSettings, RetrySettings
+from reactive_desched.policy.settings.debounce import (
     DebounceSettings,
     FlappingSettings,
     PluginDebounceSettings,
 )
-from reactive_desched.policy.evictor import DefaultEvictorArgs
-from reactive_desched.policy.guards import GuardName, GuardSettings
-from reactive_desched.policy.limits import EvictionRateLimits, RateLimitSettings
-from reactive_desched.policy.migration import MigrationJobSettings
-from reactive_desched.policy.moves import MaxMovingSettings, MoveSettings
-from reactive_desched.policy.policy import AnyPlugin, Policy, PolicyEvictionLimits, Profile
-from reactive_desched.policy.settings import ReactiveSettings
+from reactive_desched.policy.settings.guards import GuardName, GuardSettings
+from reactive_desched.policy.settings.limits import EvictionRateLimits, RateLimitSettings
+from reactive_desched.policy.settings.migration import MigrationJobSettings
+from reactive_desched.policy.settings.moves import MaxMovingSettings, MoveSettings
+from reactive_desched.policy.settings.reactive_settings import ReactiveSettings
 from reactive_desched.primitives.debounce import DebounceConfig
 from reactive_desched.primitives.token_bucket import TokenRate
 

@@ -30,14 +30,14 @@ from reactive_desched.model.intents import Intent
 from reactive_desched.model.objects import OwnerReference
 from reactive_desched.model.outcomes import PDB_REFUSED
 from reactive_desched.model.triggers import Trigger
-from reactive_desched.policy.recording import (
+from reactive_desched.policy.settings.reactive_settings import ReactiveSettings
+from reactive_desched.policy.settings.recording import (
     CheckpointSettings,
     JournalSettings,
     KafkaSettings,
     RetentionSettings,
     SinkSettings,
 )
-from reactive_desched.policy.settings import ReactiveSettings
 from reactive_desched.sinks import sink_runner
 from reactive_desched.sinks.kafka import producer
 from reactive_desched.telemetry.registry import MetricsRegistry

@@ -23,10 +23,10 @@ from reactive_desched.model.outcomes import EVICTION_ACCEPTED, PDB_REFUSED_EVICT
 from reactive_desched.model.resources import add_resources
 from reactive_desched.model.usage import NODE_METRIC, NodeMetric
 from reactive_desched.policy.configuration import Configuration
-from reactive_desched.policy.controller_settings import RetrySettings
 from reactive_desched.policy.evictor import DefaultEvictorArgs
-from reactive_desched.policy.guards import GuardSettings
-from reactive_desched.policy.moves import MoveSettings
+from reactive_desched.policy.settings.controller_settings import RetrySettings
+from reactive_desched.policy.settings.guards import GuardSettings
+from reactive_desched.policy.settings.moves import MoveSettings
 from reactive_desched.primitives.debounce import DebounceConfig
 from reactive_desched.sim.history import Event
 from reactive_desched.sim.pods import node_of

@@ -34,12 +34,12 @@ from reactive_desched.model.outcomes import (
     PodLookup,
     PodNotFound,
 )
-from reactive_desched.policy.brakes import BrakeSettings
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.evictor import DefaultEvictorArgs
-from reactive_desched.policy.guards import GuardSettings
-from reactive_desched.policy.migration import MigrationJobSettings
-from reactive_desched.policy.moves import MoveSettings
+from reactive_desched.policy.settings.brakes import BrakeSettings
+from reactive_desched.policy.settings.guards import GuardSettings
+from reactive_desched.policy.settings.migration import MigrationJobSettings
+from reactive_desched.policy.settings.moves import MoveSettings
 from reactive_desched.primitives.debounce import DebounceConfig
 from reactive_desched.primitives.wakeup import Wakeup
 from reactive_desched.state.resources import WATCHED_KINDS

@@ -17,7 +17,7 @@ from reactive_desched.journal.cursors import Cursors
 from reactive_desched.journal.envelope import Correlation, build_event
 from reactive_desched.journal.records import GENESIS, JournalRecord, encode, format_line
 from reactive_desched.journal.tail import LiveTail
-from reactive_desched.policy.recording import KafkaSettings
+from reactive_desched.policy.settings.recording import KafkaSettings
 from reactive_desched.sinks.dead_letters import DeadLetter, DeadLetterFiles
 from reactive_desched.sinks.kafka.sink import KafkaSink
 from reactive_desched.sinks.sink_runner import SinkRunner

@@ -16,7 +16,7 @@ from reactive_desched.journal.upkeep.retention_worker import (
     RetentionInputs,
     RetentionWorker,
 )
-from reactive_desched.policy.recording import RetentionSettings
+from reactive_desched.policy.settings.recording import RetentionSettings
 from reactive_desched.primitives.wakeup import Epoch
 
 __all__ = ["DAY_S", "NOW", "RetainedJournal", "size_limits"]

@@ -5,7 +5,7 @@ from typing import Any
 
 from reactive_desched.gate.rate_limits import SCOPES, EvictionRateLimiter, ScopeNames
 from reactive_desched.model.findings import Finding
-from reactive_desched.policy.guards import GuardName
+from reactive_desched.policy.settings.guards import GuardName
 from reactive_desched.primitives.token_bucket import TokenRate
 from tests.support.configurations import make_rate_limits
 

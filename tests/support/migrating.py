@@ -57,7 +57,7 @@ from reactive_desched.model.outcomes import (
     PodNotFound,
 )
 from reactive_desched.model.reservations import Reservation, ReservationPhase
-from reactive_desched.policy.migration import MigrationJobSettings
+from reactive_desched.policy.settings.migration import MigrationJobSettings
 from reactive_desched.primitives.token_bucket import TokenRate
 from reactive_desched.primitives.wakeup import Wakeup
 from reactive_desched.testing.builders import READY

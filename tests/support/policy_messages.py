@@ -13,9 +13,9 @@ from typing import Final
 from msgspec import Struct
 
 from reactive_desched.plugins.registry import plugin_registry
-from reactive_desched.policy.diagnostics import PolicyErrors
 from reactive_desched.policy.documents import SourceText
 from reactive_desched.policy.load import check_source, load_sources
+from reactive_desched.policy.yaml.diagnostics import PolicyErrors
 from tests.support.golden import golden_parts
 from tests.support.koordinator_files import KOORDINATOR_HEAD, migration_controller
 from tests.support.legacy_policies import LEGACY_HEADER, TAINTS

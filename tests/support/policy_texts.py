@@ -1,12 +1,12 @@
 """Reads a policy or settings from one text, where the program reads files."""
 
 from reactive_desched.plugins.registry import plugin_registry
-from reactive_desched.policy.diagnostics import PolicyErrors
 from reactive_desched.policy.documents import SourceText
 from reactive_desched.policy.load import check_source, load_sources
 from reactive_desched.policy.policy import Policy
 from reactive_desched.policy.registry import Registry
-from reactive_desched.policy.settings import ReactiveSettings
+from reactive_desched.policy.settings.reactive_settings import ReactiveSettings
+from reactive_desched.policy.yaml.diagnostics import PolicyErrors
 
 
 def load_policy(text: str | bytes, source: str, registry: Registry) -> Policy:

@@ -18,7 +18,7 @@ from reactive_desched.journal.log import Rotation
 from reactive_desched.journal.opened import JournalConfig
 from reactive_desched.journal.records import AnyEvent, JournalRecord
 from reactive_desched.journal.segments import list_segments, read_records
-from reactive_desched.policy.recording import KafkaSettings
+from reactive_desched.policy.settings.recording import KafkaSettings
 from reactive_desched.sinks.dead_letters import DeadLetter, DeadLetterFiles
 from reactive_desched.sinks.kafka.sink import KafkaSink
 from reactive_desched.sinks.sink_runner import SinkRunner

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from reactive_desched.policy.recording import RetentionSettings
+from reactive_desched.policy.settings.recording import RetentionSettings
 
 
 class SegmentInfo(NamedTuple):

@@ -26,7 +26,7 @@ from reactive_desched.journal.upkeep.retention import (
     SegmentInfo,
     plan_cleanup,
 )
-from reactive_desched.policy.recording import RetentionSettings
+from reactive_desched.policy.settings.recording import RetentionSettings
 from reactive_desched.primitives.wakeup import Epoch
 from reactive_desched.telemetry.logs import Logger
 from reactive_desched.telemetry.metrics import Metric, counter, gauge

@@ -2,7 +2,7 @@
 
 from reactive_desched.kube.client.rate_limiter import RateLimit
 from reactive_desched.kube.client.session import RequestLimits
-from reactive_desched.policy.settings import ClientSettings
+from reactive_desched.policy.settings.reactive_settings import ClientSettings
 
 
 def limits_of(client: ClientSettings) -> RequestLimits:

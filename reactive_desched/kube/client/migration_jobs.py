@@ -41,7 +41,7 @@ from reactive_desched.model.migration_jobs import (
     MigrationJob,
     PodReference,
 )
-from reactive_desched.policy.migration import MigrationJobSettings
+from reactive_desched.policy.settings.migration import MigrationJobSettings
 from reactive_desched.primitives.durations import write_duration
 
 PATH: Final = f"/apis/{API_VERSION}/{RESOURCE}"

@@ -33,7 +33,7 @@ from reactive_desched.model.objects import Pod, controller_of
 from reactive_desched.model.opt_outs import DO_NOT_EVICT
 from reactive_desched.model.resources import add_resources, parse_resource_list
 from reactive_desched.model.spread import DEFAULT_SPREAD
-from reactive_desched.policy.migration import PlaceholderSettings
+from reactive_desched.policy.settings.migration import PlaceholderSettings
 
 DEFAULT_DEADLINE_S: Final = 3600
 """When the placeholder of a job without a time to live ends by itself."""

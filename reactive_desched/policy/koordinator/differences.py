@@ -6,17 +6,17 @@ from typing import Final
 from reactive_desched.api.rules import Rule
 from reactive_desched.model.eviction_options import EvictionPolicy
 from reactive_desched.model.migration_jobs import Mode, SkipGate
-from reactive_desched.policy.diagnostics import Diagnostic
 from reactive_desched.policy.koordinator.migration_controller import (
     IGNORE_UNREADABLE,
     MigrationControllerArgs,
 )
 from reactive_desched.policy.koordinator.paces import is_slower_than_ours, rates_of_jobs
 from reactive_desched.policy.koordinator.profiles import KoordinatorsProfile
-from reactive_desched.policy.migration import MAX_LIMITER_S
 from reactive_desched.policy.registry import MIGRATION_CONTROLLER
-from reactive_desched.policy.source_location import SourceLocation
-from reactive_desched.policy.tree import ScalarNode
+from reactive_desched.policy.settings.migration import MAX_LIMITER_S
+from reactive_desched.policy.yaml.diagnostics import Diagnostic
+from reactive_desched.policy.yaml.source_location import SourceLocation
+from reactive_desched.policy.yaml.tree import ScalarNode
 
 _OWN_LEASE: Final = "replicas of ours take a Lease of their own: see leaderElection in the settings"
 _OWN_SERVER: Final = "see server in the settings: one address serves metrics and health"

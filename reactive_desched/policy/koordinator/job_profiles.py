@@ -9,9 +9,6 @@ from typing import Final
 from msgspec import Struct
 
 from reactive_desched.api.rules import Rule
-from reactive_desched.policy.decode import Decoder, FieldHints
-from reactive_desched.policy.derived_tree import TreeBuilder
-from reactive_desched.policy.diagnostics import Diagnostic, DiagnosticList
 from reactive_desched.policy.koordinator.differences import (
     profile_differences,
     profile_errors,
@@ -21,7 +18,10 @@ from reactive_desched.policy.koordinator.paces import settings_target
 from reactive_desched.policy.koordinator.profiles import KoordinatorsProfile, check_one_controller
 from reactive_desched.policy.koordinator.reader import read_controller_args
 from reactive_desched.policy.registry import EVICT, MIGRATION_CONTROLLER
-from reactive_desched.policy.source_location import SourceLocation
+from reactive_desched.policy.yaml.decode import Decoder, FieldHints
+from reactive_desched.policy.yaml.derived_tree import TreeBuilder
+from reactive_desched.policy.yaml.diagnostics import Diagnostic, DiagnosticList
+from reactive_desched.policy.yaml.source_location import SourceLocation
 from reactive_desched.primitives.hints import quote
 
 _HINT: Final = (

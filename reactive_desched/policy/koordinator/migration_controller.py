@@ -22,7 +22,7 @@ from reactive_desched.api.rules import Rule
 from reactive_desched.model.eviction_options import EvictionPolicy
 from reactive_desched.model.labels import EVERYTHING
 from reactive_desched.model.migration_jobs import Mode
-from reactive_desched.policy.migration import DEFAULT_PER_NODE, MigrationSettings
+from reactive_desched.policy.settings.migration import DEFAULT_PER_NODE, MigrationSettings
 from reactive_desched.primitives.hints import quote
 
 DEFAULT_SCHEDULER: Final = "koord-scheduler"

@@ -6,8 +6,6 @@ from typing import Final
 from reactive_desched.api.args import Path
 from reactive_desched.model.eviction_options import EvictionPolicy
 from reactive_desched.model.migration_jobs import Mode, SkipGate
-from reactive_desched.policy.decode import fields_by_key
-from reactive_desched.policy.derived_tree import NULL, TargetValue
 from reactive_desched.policy.detect_kind import DocumentKind
 from reactive_desched.policy.koordinator.migration_controller import (
     DEFAULT_SCHEDULER,
@@ -17,8 +15,8 @@ from reactive_desched.policy.koordinator.migration_controller import (
     ObjectLimiter,
 )
 from reactive_desched.policy.koordinator.profiles import DEFAULT_PROFILE, KoordinatorsProfile
-from reactive_desched.policy.limits import EvictionRateLimits
-from reactive_desched.policy.migration import (
+from reactive_desched.policy.settings.limits import EvictionRateLimits
+from reactive_desched.policy.settings.migration import (
     DEFAULT_PER_NODE,
     MAX_AT_ONCE,
     MAX_LIMIT,
@@ -27,8 +25,10 @@ from reactive_desched.policy.migration import (
     MIN_QPS,
     MigrationSettings,
 )
-from reactive_desched.policy.source_location import SourceLocation
-from reactive_desched.policy.tree import MappingNode
+from reactive_desched.policy.yaml.decode import fields_by_key
+from reactive_desched.policy.yaml.derived_tree import NULL, TargetValue
+from reactive_desched.policy.yaml.source_location import SourceLocation
+from reactive_desched.policy.yaml.tree import MappingNode
 
 _ALL: Final = 100
 _DEFAULT_LIMITER_TIME: Final = "5m"

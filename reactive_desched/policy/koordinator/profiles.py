@@ -6,10 +6,10 @@ from typing import Final
 from msgspec import Struct
 
 from reactive_desched.api.rules import Rule
-from reactive_desched.policy.diagnostics import DiagnosticList
 from reactive_desched.policy.koordinator.migration_controller import MigrationControllerArgs
 from reactive_desched.policy.registry import DEFAULT_EVICTOR, MIGRATION_CONTROLLER
-from reactive_desched.policy.source_location import SourceLocation
+from reactive_desched.policy.yaml.diagnostics import DiagnosticList
+from reactive_desched.policy.yaml.source_location import SourceLocation
 from reactive_desched.primitives.hints import quote
 
 DEFAULT_PROFILE: Final = "koord-descheduler"

@@ -5,10 +5,10 @@ from typing import Final
 
 from reactive_desched.model.migration_jobs import SkipGate
 from reactive_desched.model.objects import SYSTEM_CRITICAL_PRIORITY
-from reactive_desched.policy.derived_tree import TargetValue
 from reactive_desched.policy.koordinator.migration_controller import MigrationControllerArgs
 from reactive_desched.policy.koordinator.profiles import KoordinatorsProfile
 from reactive_desched.policy.protections import Protection
+from reactive_desched.policy.yaml.derived_tree import TargetValue
 
 NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"
 """The label by which every namespace carries its name."""

@@ -9,9 +9,6 @@ from reactive_desched.api.args import Path
 from reactive_desched.api.rules import Rule
 from reactive_desched.model.labels import LabelSelector, parse_label_selector
 from reactive_desched.policy import document as policy_document
-from reactive_desched.policy.decode import Decoder, FieldHints, known_fields_only
-from reactive_desched.policy.derived_tree import TargetValue, TreeBuilder
-from reactive_desched.policy.diagnostics import Diagnostic, DiagnosticList
 from reactive_desched.policy.koordinator.differences import (
     file_differences,
     file_obstacles,
@@ -33,10 +30,13 @@ from reactive_desched.policy.koordinator.profiles import (
     enabled_plugins,
 )
 from reactive_desched.policy.koordinator.protections import evictor_args
+from reactive_desched.policy.legacy.strategies import TOP_LEVEL_FIELDS
 from reactive_desched.policy.registry import DEFAULT_EVICTOR, MIGRATION_CONTROLLER
-from reactive_desched.policy.source_location import SourceLocation
-from reactive_desched.policy.strategies import TOP_LEVEL_FIELDS
-from reactive_desched.policy.tree import MappingNode, to_plain
+from reactive_desched.policy.yaml.decode import Decoder, FieldHints, known_fields_only
+from reactive_desched.policy.yaml.derived_tree import TargetValue, TreeBuilder
+from reactive_desched.policy.yaml.diagnostics import Diagnostic, DiagnosticList
+from reactive_desched.policy.yaml.source_location import SourceLocation
+from reactive_desched.policy.yaml.tree import MappingNode, to_plain
 
 _IDENTITY: Final = frozenset(("apiVersion", "kind"))
 _NODE_SELECTOR: Final = "nodeSelector"

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from reactive_desched.errors import SinkUnavailable
-from reactive_desched.policy.recording import KafkaSettings, KafkaTlsSettings, SaslSettings
+from reactive_desched.policy.settings.recording import KafkaSettings, KafkaTlsSettings, SaslSettings
 from reactive_desched.primitives.client_tls import client_tls_context
 from reactive_desched.sinks.kafka.tokens import BearerTokens, token_provider
 

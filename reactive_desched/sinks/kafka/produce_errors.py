@@ -6,7 +6,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from reactive_desched.errors import SinkUnavailable
-from reactive_desched.policy.recording import KafkaSettings
+from reactive_desched.policy.settings.recording import KafkaSettings
 from reactive_desched.sinks.kafka import error_hints
 
 UNSUPPORTED_COMPRESSION: Final = 76

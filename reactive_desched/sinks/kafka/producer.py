@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, Protocol
 import anyio
 
 from reactive_desched.errors import SinkUnavailable
-from reactive_desched.policy.recording import KafkaSettings
+from reactive_desched.policy.settings.recording import KafkaSettings
 from reactive_desched.sinks.kafka import error_hints
 from reactive_desched.sinks.kafka.advertised import BrokerAddress, find_unreachable
 from reactive_desched.sinks.kafka.connection import ProducerSettings

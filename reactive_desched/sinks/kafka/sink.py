@@ -9,7 +9,7 @@ from anyio.to_thread import run_sync
 
 from reactive_desched.errors import EventRejected, SinkUnavailable
 from reactive_desched.journal.records import JournalRecord
-from reactive_desched.policy.recording import KafkaSettings
+from reactive_desched.policy.settings.recording import KafkaSettings
 from reactive_desched.primitives.decode_errors import DECODE_ERRORS
 from reactive_desched.sinks.kafka.client_log import KafkaLog
 from reactive_desched.sinks.kafka.connection import MIN_BATCH_BYTES, producer_settings

@@ -14,7 +14,7 @@ from msgspec import Struct
 from yarl import URL
 
 from reactive_desched.errors import SinkUnavailable
-from reactive_desched.policy.recording import OidcSettings, SaslSettings
+from reactive_desched.policy.settings.recording import OidcSettings, SaslSettings
 from reactive_desched.primitives.client_tls import client_tls_context
 from reactive_desched.primitives.proxies import ProxyError, environment_proxy
 

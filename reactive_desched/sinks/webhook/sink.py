@@ -15,7 +15,7 @@ from reactive_desched._version import __version__
 from reactive_desched.errors import EventRejected, SinkError, SinkUnavailable
 from reactive_desched.journal.disk_thread import DiskThread
 from reactive_desched.journal.records import JournalRecord
-from reactive_desched.policy.recording import WebhookSettings
+from reactive_desched.policy.settings.recording import WebhookSettings
 from reactive_desched.primitives.client_tls import client_tls_context
 from reactive_desched.primitives.proxies import Proxy, ProxyError, environment_proxy
 from reactive_desched.sinks.type_filter import TypeFilter

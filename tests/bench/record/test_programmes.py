@@ -19,8 +19,8 @@ from reactive_desched.app.recording import journal_config, utc_now
 from reactive_desched.journal.journal import open_journal
 from reactive_desched.journal.recorder import JournalRecorder
 from reactive_desched.journal.segments import list_segments, read_records
-from reactive_desched.policy.recording import JournalSettings
-from reactive_desched.policy.settings import ReactiveSettings
+from reactive_desched.policy.settings.reactive_settings import ReactiveSettings
+from reactive_desched.policy.settings.recording import JournalSettings
 from reactive_desched.primitives.token_bucket import TokenRate
 
 RECORDS = 4_000

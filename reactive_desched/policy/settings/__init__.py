@@ -1,0 +1,1 @@
+"""The settings that a DeschedulerPolicy does not have: one module a section."""

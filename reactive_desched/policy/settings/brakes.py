@@ -1,0 +1,143 @@
+"""The section `brakes` of the settings: what stops evictions when the cluster looks wrong.
+
+docs/explain/safety.md explains each number.
+"""
+
+from math import ceil
+from typing import Annotated, Final
+
+from pydantic import Field, field_validator
+
+from reactive_desched.api.args import NEEDS_RESTART, FieldError, FieldErrors, Seconds, Section
+from reactive_desched.api.rules import Rule
+from reactive_desched.model.zone_status import ZoneRule
+from reactive_desched.policy.settings.limits import PositiveCount, RateLimitSettings
+
+_OFF: Final = "off"
+Percent = Annotated[float, Field(gt=0, le=100, allow_inf_nan=False)]
+
+
+class LargeZoneRateLimit(RateLimitSettings):
+    """How fast pods may be evicted in a large zone of which part is disrupted."""
+
+    evictions: PositiveCount = Field(default=3, description="Evictions per `per`.")
+    burst: PositiveCount = Field(
+        default=1, description="The most evictions at once after a quiet time."
+    )
+
+
+class ZoneBrakeSettings(Section):
+    """Leaves the pods of a zone alone while many of its nodes are not Ready."""
+
+    unhealthy_percent: Percent = Field(
+        default=55.0,
+        description="A zone is partially disrupted when more than two of its nodes are not Ready, "
+        "and they are this share of its nodes.",
+    )
+    large_zone_nodes: Annotated[int, Field(ge=0, le=1_000_000)] = Field(
+        default=50,
+        description="In a partially disrupted zone of more nodes evictions are slowed; in a "
+        "smaller one there are none.",
+    )
+    large_zone_rate: LargeZoneRateLimit | None = Field(
+        default=LargeZoneRateLimit.model_construct(),
+        description="The rate of evictions in a partially disrupted large zone; null: unlimited.",
+    )
+
+    @property
+    def rule(self) -> ZoneRule:
+        """From when on a zone is disrupted, and large."""
+        return ZoneRule(self.unhealthy_percent, self.large_zone_nodes)
+
+
+class StormBrakeSettings(Section):
+    """Stops and asks when far more pods are found than a change should concern."""
+
+    pods: PositiveCount = Field(
+        default=100, description="Fewer pods found within `window` are not a storm."
+    )
+    percent: Percent = Field(
+        default=10.0, description="Pods found within `window` are a storm from this share of all."
+    )
+    window_s: Seconds = Field(default=60.0, description="The time `pods` and `percent` count for.")
+    release_after_s: Seconds | None = Field(
+        default=1800.0,
+        description="Released after so long without new findings, a tenth of a storm excepted; "
+        "null: only by a person (`reactive-desched resume`).",
+    )
+
+    @field_validator("window_s")
+    @classmethod
+    def _check_not_zero(cls, seconds: float) -> float:
+        if seconds <= 0:
+            raise FieldErrors(
+                [
+                    FieldError(
+                        "must be longer than 0s",
+                        "write for example 1m",
+                        rule=Rule.NOT_LONGER_THAN_ZERO,
+                    )
+                ]
+            )
+        return seconds
+
+    def threshold(self, pods: int) -> int:
+        """Return how many pods are a storm in a cluster of so many."""
+        return max(self.pods, ceil(pods * self.percent / 100))
+
+
+class PendingBrakeSettings(Section):
+    """Evicts nothing while the cluster cannot place the pods that it has."""
+
+    pods: PositiveCount = Field(
+        default=10, description="Fewer unschedulable pods than this are tolerated."
+    )
+    percent: Percent = Field(
+        default=1.0, description="Fewer unschedulable pods than this share of all are tolerated."
+    )
+    after_s: Seconds = Field(
+        default=60.0, description="A pod counts when it has been unschedulable for so long."
+    )
+
+    def threshold(self, pods: int) -> int:
+        """Return how many unschedulable pods are too many in a cluster of so many."""
+        return max(self.pods, ceil(pods * self.percent / 100))
+
+
+class BrakeSettings(Section):
+    """What stops evictions when the cluster, or what is found in it, looks wrong."""
+
+    zones: ZoneBrakeSettings | None = Field(
+        default=ZoneBrakeSettings.model_construct(),
+        description="Nodes that are not Ready; null: none.",
+    )
+    storm: StormBrakeSettings | None = Field(
+        default=StormBrakeSettings.model_construct(),
+        description="Sudden waves of findings; null: none.",
+    )
+    pending: PendingBrakeSettings | None = Field(
+        default=PendingBrakeSettings.model_construct(),
+        description="Unschedulable pods; null: none.",
+    )
+    pause_file: Annotated[str, NEEDS_RESTART] = Field(
+        default="",
+        description="Evictions are paused while this file says `true`, a reason, or until which "
+        "RFC 3339 time; not while it is missing, empty or says `false`. A key of a ConfigMap that "
+        "is mounted as a folder is such a file.",
+    )
+
+    def describe(self, pods: int) -> dict[str, str]:
+        """Say each brake to a person, as it is in a cluster of so many pods."""
+        zones, storm, pending = self.zones, self.storm, self.pending
+        return {
+            "zone": _OFF
+            if zones is None
+            else f"from {zones.unhealthy_percent:g} % of a zone's nodes not Ready",
+            "storm": _OFF
+            if storm is None
+            else f"from {storm.threshold(pods)} pods found within {storm.window_s:g} s",
+            "pending": _OFF
+            if pending is None
+            else f"from {pending.threshold(pods)} unschedulable pods",
+            "pause_file": self.pause_file or "none",
+        }

@@ -1,0 +1,283 @@
+"""The settings by which the controller decides: those that `plan` goes by, too."""
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from reactive_desched.api.args import (
+    NEEDS_RESTART,
+    FieldError,
+    FieldErrors,
+    Seconds,
+    Section,
+    raise_field_errors,
+)
+from reactive_desched.api.rules import Rule
+from reactive_desched.model.usage import source_kind
+from reactive_desched.policy.detect_kind import DocumentKind
+from reactive_desched.policy.document import MetricsSourceKind
+from reactive_desched.policy.policy import SWEEP_NODE_FIT
+from reactive_desched.policy.settings.brakes import BrakeSettings
+from reactive_desched.policy.settings.debounce import DebounceSettings
+from reactive_desched.policy.settings.guards import GuardSettings
+from reactive_desched.policy.settings.limits import EvictionRateLimits
+from reactive_desched.policy.settings.migration import MigrationJobSettings
+from reactive_desched.policy.settings.moves import MoveSettings
+from reactive_desched.policy.settings.pace import NORMAL, Pace
+
+API_VERSION, KIND = DocumentKind.SETTINGS.value
+
+ConcurrencyLimit = Annotated[int, Field(ge=1, le=1000)]
+
+
+class RetrySettings(Section):
+    """How long to wait before trying a refused eviction again; each wait is longer."""
+
+    initial_s: Seconds = Field(default=5.0, description="The first wait.")
+    max_s: Seconds = Field(default=300.0, description="The longest wait.")
+    jitter: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = Field(
+        default=0.2,
+        description="Each wait is shorter by up to this share of it, so that pods which were "
+        "refused together do not try again together; 0: waits are exact.",
+    )
+
+    @model_validator(mode="after")
+    def _check_delays(self) -> "RetrySettings":
+        if self.initial_s <= 0:
+            error = FieldError(
+                "must be longer than 0s",
+                "write for example 5s",
+                ("initial",),
+                rule=Rule.NOT_LONGER_THAN_ZERO,
+            )
+            raise FieldErrors([error])
+        if self.initial_s > self.max_s:
+            error = FieldError(
+                "initial is longer than max",
+                "raise max",
+                ("initial",),
+                rule=Rule.CONTRADICTING_SETTINGS,
+            )
+            raise FieldErrors([error])
+        return self
+
+
+EvictorName = Literal["api", "migration"]
+
+
+class EvictionSettings(Section):
+    """How many evictions are under way at once, and how refused ones are retried."""
+
+    max_in_flight: Annotated[ConcurrencyLimit, NEEDS_RESTART] = Field(
+        default=50, description="The largest number of evictions requested and without an outcome."
+    )
+    retry: RetrySettings = Field(
+        default=RetrySettings.model_construct(), description="Waits after a refusal."
+    )
+    evictor: Annotated[EvictorName, NEEDS_RESTART] = Field(
+        default="api",
+        description="What carries a decision out: `api` is a request to the Eviction API; with "
+        "`migration` each finding that its gates let through makes a PodMigrationJob, and the job "
+        "evicts the pod. That needs the section `migration`.",
+    )
+    per_profile: Annotated[Mapping[str, EvictorName], NEEDS_RESTART] = Field(
+        default={}, description="The same for single profiles, by name, which comes first."
+    )
+
+    def evictor_of(self, profile: str) -> EvictorName:
+        """Return what carries out the decisions of a profile."""
+        return self.per_profile.get(profile, self.evictor)
+
+
+class SmoothingSettings(Section):
+    """How the samples of a node become the use that plugins go by, so that a spike moves nothing.
+
+    The steps follow each other in this order; what each keeps begins anew with a restart.
+    """
+
+    agree: Annotated[int, Field(ge=1, le=1000)] = Field(
+        default=3,
+        description="So many of the last `of` samples must reach a value before it counts, and a "
+        "node with fewer samples is unknown; 1: each sample counts by itself.",
+    )
+    of: Annotated[int, Field(ge=1, le=1000)] | None = Field(
+        default=None,
+        description="The samples that `agree` is about; left out, so many that those which agree "
+        "are the majority: 5 where 3 must agree.",
+    )
+    window: Annotated[int, Field(ge=1, le=1000)] = Field(
+        default=1, description="Of so many such values the percentile counts; 1: the last one."
+    )
+    percentile: Annotated[float, Field(gt=0, le=100, allow_inf_nan=False)] = Field(
+        default=90.0, description="Which percentile of the window."
+    )
+    weight: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] = Field(
+        default=1.0, description="Of a new value in the moving average; 1: no average."
+    )
+    hysteresis: Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)] = Field(
+        default=0.0,
+        description="A node becomes over- or underutilized once it is so many per cent of it "
+        "beyond the threshold, at most half way to 100 or 0, and stays so until it is back at the "
+        "threshold. Where thresholds are distances from the mean, a smaller change does not "
+        "count.",
+    )
+
+    @model_validator(mode="after")
+    def _check_agree(self) -> "SmoothingSettings":
+        if self.of is not None and self.agree > self.of:
+            error = FieldError(
+                "agree is more than of",
+                "raise of or lower agree",
+                ("agree",),
+                rule=Rule.CONTRADICTING_SETTINGS,
+            )
+            raise FieldErrors([error])
+        return self
+
+
+class MetricsServerSmoothing(SmoothingSettings):
+    """The same for metrics-server, by default about as the SIG descheduler has it."""
+
+    weight: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] = Field(
+        default=0.27,
+        description="Of a new value in the moving average; 1: no average. The SIG descheduler's "
+        "0.1 every 5 s comes to 0.27 every 15 s, as often as metrics-server measures.",
+    )
+
+
+class UsageSourceSettings(Section):
+    """How one source of measured use is asked, and how long its samples count."""
+
+    interval_s: Seconds = Field(default=15.0, description="Ask this often; not 0.")
+    timeout_s: Seconds = Field(default=10.0, description="Wait this long for an answer; not 0.")
+    max_age_s: Seconds = Field(
+        default=120.0,
+        description="A node whose last sample is older is unknown, and neither gives nor takes "
+        "pods.",
+    )
+    smoothing: SmoothingSettings = Field(
+        default=SmoothingSettings.model_construct(), description="How samples are smoothed."
+    )
+
+    @model_validator(mode="after")
+    def _check_times(self) -> "UsageSourceSettings":
+        raise_field_errors(self._field_errors())
+        return self
+
+    def _field_errors(self) -> Iterator[FieldError]:
+        for name, seconds in (("interval", self.interval_s), ("timeout", self.timeout_s)):
+            if seconds <= 0:
+                yield FieldError(
+                    "must be longer than 0s",
+                    "write for example 15s",
+                    (name,),
+                    rule=Rule.NOT_LONGER_THAN_ZERO,
+                )
+        if self.max_age_s <= self.interval_s:
+            message = "maxAge is not longer than interval: every sample would be too old"
+            yield FieldError(message, "raise maxAge", ("maxAge",), rule=Rule.CONTRADICTING_SETTINGS)
+
+
+class MetricsServerSettings(UsageSourceSettings):
+    """How metrics-server is asked, the source KubernetesMetrics."""
+
+    pod_interval_s: Seconds = Field(
+        default=60.0, description="Ask what pods use this often; nodes are asked for more often."
+    )
+    smoothing: MetricsServerSmoothing = Field(
+        default=MetricsServerSmoothing.model_construct(), description="How samples are smoothed."
+    )
+
+
+class UsageSettings(Section):
+    """Measured use, for plugins that go by it; what no plugin reads is not asked for."""
+
+    kubernetes_metrics: MetricsServerSettings = Field(
+        default=MetricsServerSettings.model_construct(), description="The metrics-server."
+    )
+    prometheus: UsageSourceSettings = Field(
+        default=UsageSourceSettings.model_construct(), description="Queries to Prometheus."
+    )
+
+    def of(self, source: str) -> UsageSourceSettings:
+        """Return the settings of a source, as `NodeUsage.source` names it."""
+        is_metrics = source_kind(source) == MetricsSourceKind.KUBERNETES
+        return self.kubernetes_metrics if is_metrics else self.prometheus
+
+
+class ControllerSettings(Section):
+    """What decides about evictions; each part of the controller is given its own section."""
+
+    api_version: str = Field(default=API_VERSION, description=f"Always {API_VERSION}.")
+    kind: str = Field(default=KIND, description=f"Always {KIND}.")
+    debounce: DebounceSettings = Field(
+        default=DebounceSettings.model_construct(), description="Waiting for quiet."
+    )
+    pace: Pace = Field(
+        default=NORMAL,
+        description="One word for how fast pods move: it sets the fields of `budgets`, "
+        "`moves.maxMoving` and `brakes.storm` that these settings do not name, as "
+        "[tables](../howto/limits.md#one-word-for-all-of-it) say.",
+    )
+    budgets: EvictionRateLimits = Field(
+        default=EvictionRateLimits.model_construct(), description="Rates of eviction."
+    )
+    guards: GuardSettings = Field(
+        default=GuardSettings.model_construct(),
+        description="What keeps pods where they are in reactive mode.",
+    )
+    brakes: BrakeSettings = Field(
+        default=BrakeSettings.model_construct(), description="What stops evictions."
+    )
+    evictions: EvictionSettings = Field(
+        default=EvictionSettings.model_construct(), description="Carrying out decisions."
+    )
+    moves: MoveSettings = Field(
+        default=MoveSettings.model_construct(),
+        description="What becomes of evicted pods: limits and memory.",
+    )
+    migration: Annotated[MigrationJobSettings | None, NEEDS_RESTART] = Field(
+        default=None,
+        description="Migration jobs: PodMigrationJobs of koordinator's API are watched and carried "
+        "out; left out, they are not.",
+    )
+    node_fit: Literal["scheduler", "upstream"] = Field(
+        default=SWEEP_NODE_FIT,
+        description="How `run --once` and `plan --as once` check nodes for nodeFit: `upstream` as "
+        "the SIG descheduler does, `scheduler` by the kube-scheduler's filters, counting "
+        "reservations. A controller that keeps running always does the latter.",
+    )
+    usage: UsageSettings = Field(
+        default=UsageSettings.model_construct(), description="Measured use of nodes and pods."
+    )
+
+    @model_validator(mode="after")
+    def _check_evictor(self) -> "ControllerSettings":
+        evictions = self.evictions
+        by_place = {("evictor",): evictions.evictor} | {
+            ("perProfile", name): evictor for name, evictor in evictions.per_profile.items()
+        }
+        errors = [
+            FieldError(
+                "needs the section migration, which says how jobs are carried out",
+                "write migration: {} beside evictions",
+                ("evictions", *place),
+                rule=Rule.CONTRADICTING_SETTINGS,
+            )
+            for place, evictor in by_place.items()
+            if evictor == "migration" and self.migration is None
+        ]
+        if errors:
+            raise FieldErrors(errors)
+        return self
+
+
+@cache
+def default_controller_settings() -> ControllerSettings:
+    """Return the settings that hold where no file says anything.
+
+    They need no validation, and so no validators to be built.
+    """
+    return ControllerSettings.model_construct()

@@ -1,0 +1,113 @@
+"""Our own settings: everything a DeschedulerPolicy does not say, with safe defaults."""
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from reactive_desched.api.args import (
+    NEEDS_RESTART,
+    FieldError,
+    Seconds,
+    Section,
+    raise_field_errors,
+)
+from reactive_desched.api.rules import Rule
+from reactive_desched.policy.settings.controller_settings import ControllerSettings
+from reactive_desched.policy.settings.leader_election import LeaderElectionSettings
+from reactive_desched.policy.settings.limits import PositiveCount
+from reactive_desched.policy.settings.recording import EventSettings, JournalSettings, SinkSettings
+from reactive_desched.policy.settings.server import ServerSettings
+
+RequestsPerSecond = Annotated[float, Field(gt=0, le=10_000, allow_inf_nan=False)]
+
+
+class ClientSettings(Section):
+    """Timeouts and request rate of the API client."""
+
+    requests_per_second: RequestsPerSecond = Field(
+        default=50.0, description="Steady rate of requests."
+    )
+    burst: PositiveCount = Field(
+        default=100, description="Most requests at once after a quiet time."
+    )
+    connect_timeout_s: Seconds = Field(default=5.0, description="To open a connection; not 0.")
+    read_timeout_s: Seconds = Field(default=30.0, description="Between two bytes; not 0.")
+    total_timeout_s: Seconds = Field(
+        default=60.0, description="For a whole request other than a watch; not 0."
+    )
+
+    @model_validator(mode="after")
+    def _check_timeouts(self) -> "ClientSettings":
+        raise_field_errors(self._field_errors())
+        return self
+
+    def _field_errors(self) -> Iterator[FieldError]:
+        """Refuse time-outs that no request can meet."""
+        written = {
+            "connectTimeout": self.connect_timeout_s,
+            "readTimeout": self.read_timeout_s,
+            "totalTimeout": self.total_timeout_s,
+        }
+        for name, seconds in written.items():
+            if seconds <= 0:
+                yield FieldError(
+                    "must be longer than 0s",
+                    "write for example 30s",
+                    (name,),
+                    rule=Rule.NOT_LONGER_THAN_ZERO,
+                )
+            elif seconds > self.total_timeout_s > 0:
+                message = "must not be longer than totalTimeout"
+                yield FieldError(
+                    message, "raise totalTimeout too", (name,), rule=Rule.CONTRADICTING_SETTINGS
+                )
+
+
+class LoggingSettings(Section):
+    """The format and the level of log lines."""
+
+    format: Literal["console", "json"] = Field(
+        default="console", description="console for people, json for machines."
+    )
+    level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info", description="The lowest level that is logged."
+    )
+
+
+class ReactiveSettings(ControllerSettings):
+    """All settings: those that decide, and those of requests, serving, recording and logging."""
+
+    client: Annotated[ClientSettings, NEEDS_RESTART] = Field(
+        default=ClientSettings.model_construct(), description="Requests to the API server."
+    )
+    server: Annotated[ServerSettings, NEEDS_RESTART] = Field(
+        default=ServerSettings.model_construct(),
+        description="Addresses, TLS and access of the HTTP server.",
+    )
+    leader_election: Annotated[LeaderElectionSettings, NEEDS_RESTART] = Field(
+        default=LeaderElectionSettings.model_construct(), description="Which replica acts."
+    )
+    journal: Annotated[JournalSettings, NEEDS_RESTART] = Field(
+        default=JournalSettings.model_construct(), description="The durable record."
+    )
+    logging: Annotated[LoggingSettings, NEEDS_RESTART] = Field(
+        default=LoggingSettings.model_construct(), description="Log lines: their format and level."
+    )
+    events: EventSettings = Field(
+        default=EventSettings.model_construct(),
+        description="Kubernetes Events, and the name of the cluster.",
+    )
+    sinks: Annotated[SinkSettings, NEEDS_RESTART] = Field(
+        default=SinkSettings.model_construct(), description="The sinks that follow the journal."
+    )
+
+
+@cache
+def default_settings() -> ReactiveSettings:
+    """Return the settings that hold where no file says anything.
+
+    They need no validation, and so no validators to be built.
+    """
+    return ReactiveSettings.model_construct()
