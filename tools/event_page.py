@@ -1,16 +1,20 @@
-"""Fills the tables in the page on events from the wire format; the words around them stay."""
+"""Fills the tables in the page on events, and the list in an example, from the wire format."""
 
 import re
+import textwrap
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from reactive_desched.api.event import DATA_TYPES, schema_name
-from reactive_desched.model.event_types import TYPE_PREFIX
-from tools.event_schemas import MEANINGS, REFS, Json, definitions, envelope
+from reactive_desched.api.event import CHECKPOINT, DATA_TYPES, EVENT_TYPES, schema_name
+from reactive_desched.model.event_types import TYPE_PREFIX, short_type
+from tools.event_schemas import REFS, Json, definitions, envelope
 
 _TABLE: Final = re.compile(
     r"(<!-- (\w+), written by tools/write_event_schemas\.py -->\n).*?(<!-- end -->\n)", re.DOTALL
 )
+
+_KINDS: Final = re.compile(r"(const KINDS = \[\n).*?(  \];\n)", re.DOTALL)
+_INDENT: Final = 4 * " "
 
 
 def fill_tables(page: str) -> str:
@@ -21,13 +25,20 @@ def fill_tables(page: str) -> str:
     )
 
 
+def fill_kinds(page: str) -> str:
+    """Return the example of a page with all kinds of event but checkpoints in its list."""
+    kinds = [f'"{short_type(type_)}",' for type_ in DATA_TYPES if type_ != CHECKPOINT]
+    lines = textwrap.fill(" ".join(kinds), 100, initial_indent=_INDENT, subsequent_indent=_INDENT)
+    return _KINDS.sub(lambda found: f"{found[1]}{lines}\n{found[2]}", page)
+
+
 def _types() -> Iterator[str]:
     yield "| type | data | schema | says |"
     yield "|---|---|---|---|"
     for type_, data in DATA_TYPES.items():
         link = f"[{data.__name__}](#{data.__name__.lower()})"
         name = f"`{type_.removeprefix(TYPE_PREFIX)}`"
-        yield f"| {name} | {link} | `{schema_name(type_)}.json` | {MEANINGS[type_]} |"
+        yield f"| {name} | {link} | `{schema_name(type_)}.json` | {EVENT_TYPES[type_].meaning} |"
 
 
 def _attributes() -> Iterator[str]:

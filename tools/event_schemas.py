@@ -19,59 +19,6 @@ ENVELOPE: Final = "event.v1"
 ENVELOPE_ID: Final = f"urn:reactive-desched:schemas:{ENVELOPE}"
 REFS: Final = "#/$defs/"
 
-MEANINGS: Final[Mapping[str, str]] = {
-    api.FINDING_MADE: "A plugin found that a pod should leave its node.",
-    api.DECISION_EVICT: "Every gate agreed to the eviction; an eviction.requested follows.",
-    api.DECISION_DEFER: "A gate deferred the eviction: the finding is evaluated again later.",
-    api.DECISION_REFUSE: "A gate refused the eviction until a change of the cluster.",
-    api.EVICTION_REQUESTED: (
-        "An eviction request is about to be sent. Durable before it is sent; exactly one of "
-        "the four outcomes follows, also across a crash."
-    ),
-    api.EVICTION_SUCCEEDED: "An outcome: the API server accepted the eviction.",
-    api.EVICTION_REFUSED: "An outcome: no eviction took place; `outcome.reason` says why.",
-    api.EVICTION_UNKNOWN: "An outcome: no response came; whether we evicted the pod is unknown.",
-    api.EVICTION_CORRECTED: (
-        "An outcome `failed` or `unknown` was not the last word: what the pod showed later. It "
-        "names the outcome that it corrects."
-    ),
-    api.EVICTION_DRY_RUN: "An outcome: a dry run; no request was sent.",
-    api.EVICTION_FOLLOWED_UP: (
-        "What came of an eviction: where the replacement went, how long that took, and whether "
-        "the finding holds there. One follows each eviction.succeeded and eviction.unknown, and "
-        "each eviction.refused that was corrected."
-    ),
-    api.DISRUPTION_OBSERVED: (
-        "Something else than this controller ends a pod: the scheduler, the kubelet, a taint, "
-        "another client, or its owner."
-    ),
-    api.MIGRATION_CARRIED_OUT: (
-        "A PodMigrationJob, a Reservation or a placeholder was made or deleted, or could not be; "
-        "or a job is over."
-    ),
-    api.FUTILE_CLEARED: (
-        "A person had the controller forget the moves of an owner that came to nothing."
-    ),
-    api.POLICY_LOADED: "A policy came into force.",
-    api.POLICY_REJECTED: "Changed files were rejected; the policy in force stays.",
-    api.LEADER_CHANGED: "Another instance became the leader.",
-    api.BRAKE_ENGAGED: (
-        "A brake holds evictions from now on: too many nodes are not Ready, a storm of findings, "
-        "too many pods that no node takes, or a person who paused."
-    ),
-    api.BRAKE_RELEASED: "A brake holds evictions no longer.",
-    api.CHECKPOINT: "A signed statement of all earlier records. Every file begins with one.",
-    api.JOURNAL_RESUMED: "The journal writes again; no pod was evicted during the fault.",
-    api.JOURNAL_LOST: (
-        "Retention removed records that a sink had not read, to stay under the hard cap."
-    ),
-    api.EPOCH_BEGAN: (
-        "The journal goes on under another source, because its end is missing or cannot be read: "
-        "the same sequences now name other records."
-    ),
-}
-"""What each type of event says, in a sentence or two."""
-
 _FORMS: Final[Mapping[str, Json]] = {
     "time": {"format": "date-time"},
     "recordedtime": {"format": "date-time"},
@@ -122,7 +69,7 @@ def index() -> Json:
             type_: {
                 "schema": api.schema_name(type_),
                 "dataschema": api.dataschema(type_),
-                "description": MEANINGS[type_],
+                "description": api.EVENT_TYPES[type_].meaning,
             }
             for type_ in api.DATA_TYPES
         },
@@ -142,7 +89,7 @@ def _of_type(type_: str, definitions_by_name: Mapping[str, Json]) -> Json:
         "$schema": DIALECT,
         "$id": api.dataschema(type_),
         "title": type_,
-        "description": MEANINGS[type_],
+        "description": api.EVENT_TYPES[type_].meaning,
         **_without(root, "title", "description"),
         **_needed_definitions(root, definitions_by_name),
     }

@@ -1,6 +1,7 @@
-"""Writes the schemas of events, which ship, and the tables of their page; a test holds them equal.
+"""Writes the schemas of events, which ship, the tables of their page, and the list of an example.
 
-`--freeze` also keeps a copy of the schemas, and a sample of each type, as those of this release.
+Tests hold all of it equal to the code. `--freeze` also keeps a copy of the schemas, and a sample
+of each type, as those of this release.
 """
 
 import json
@@ -21,12 +22,13 @@ from reactive_desched.model.changes import Change
 from reactive_desched.model.outcomes import RESULTS
 from reactive_desched.model.triggers import SWEEP
 from tests.support.journals import some_events, write_journal
-from tools.event_page import fill_tables
+from tools.event_page import fill_kinds, fill_tables
 from tools.event_schemas import ENVELOPE, envelope, index, type_schemas
 
 SCHEMAS: Final = Path(api.__file__).parent / "schemas"
 PAGE: Final = Path(__file__).parent.parent / "docs" / "reference" / "events.md"
 PAST: Final = Path(__file__).parent.parent / "tests" / "api" / "past"
+EXAMPLE: Final = Path(__file__).parent.parent / "examples" / "events.html"
 SAMPLES: Final = "samples.jsonl"
 WORDS: Final = "words.json"
 
@@ -76,11 +78,12 @@ def freeze(release: Path) -> None:
 
 
 def main() -> None:
-    """Write every schema and the page."""
+    """Write every schema, the page and the list of the example."""
     SCHEMAS.mkdir(exist_ok=True)
     for name, text in file_texts().items():
         (SCHEMAS / name).write_text(text, encoding="utf-8")
     PAGE.write_text(fill_tables(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    EXAMPLE.write_text(fill_kinds(EXAMPLE.read_text(encoding="utf-8")), encoding="utf-8")
     if "--freeze" in sys.argv[1:]:
         freeze(PAST / __version__)
 

@@ -5,51 +5,96 @@ server-sent event hold the same bytes, so one hash chain covers them all. Within
 last part of a type) fields are only ever added, always optional; readers ignore unknown fields,
 and treat values such as results, gates and reasons as open lists. A field `reason` holds a
 CamelCase code of docs/reference/reasons.md, a field `message` text for people.
+
+A type of event is one declaration: the struct of its data below `EventData`, its name in
+`@event_data`, its meaning (the docstring, or a text of its own), and `describe`, its line in lists.
+Schemas, filters by type, and docs/reference/events.md follow from that.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
+from types import MappingProxyType
 from typing import Annotated, Final, Generic, Literal, TypeVar
 
 from msgspec import Meta, Struct
 
 from reactive_desched.model.event_types import TYPE_PREFIX, full_type
-
-FINDING_MADE: Final = full_type("finding.made")
-DECISION_EVICT: Final = full_type("decision.evict")
-DECISION_DEFER: Final = full_type("decision.defer")
-DECISION_REFUSE: Final = full_type("decision.refuse")
-EVICTION_REQUESTED: Final = full_type("eviction.requested")
-EVICTION_SUCCEEDED: Final = full_type("eviction.succeeded")
-EVICTION_REFUSED: Final = full_type("eviction.refused")
-EVICTION_UNKNOWN: Final = full_type("eviction.unknown")
-EVICTION_DRY_RUN: Final = full_type("eviction.dry_run")
-EVICTION_CORRECTED: Final = full_type("eviction.corrected")
-EVICTION_FOLLOWED_UP: Final = full_type("eviction.followed_up")
-DISRUPTION_OBSERVED: Final = full_type("disruption.observed")
-MIGRATION_CARRIED_OUT: Final = full_type("migration.carried_out")
-FUTILE_CLEARED: Final = full_type("futile.cleared")
-POLICY_LOADED: Final = full_type("policy.loaded")
-POLICY_REJECTED: Final = full_type("policy.rejected")
-LEADER_CHANGED: Final = full_type("leader.changed")
-BRAKE_ENGAGED: Final = full_type("brake.engaged")
-BRAKE_RELEASED: Final = full_type("brake.released")
-CHECKPOINT: Final = full_type("audit.checkpoint")
-JOURNAL_RESUMED: Final = full_type("journal.resumed")
-JOURNAL_LOST: Final = full_type("journal.lost")
-EPOCH_BEGAN: Final = full_type("epoch.began")
-
-EVICTION_OUTCOME_TYPES: Final = frozenset(
-    {EVICTION_SUCCEEDED, EVICTION_REFUSED, EVICTION_UNKNOWN, EVICTION_DRY_RUN}
-)
-"""The types of outcomes: exactly one of them follows each eviction.requested."""
+from reactive_desched.primitives.ages import format_duration
+from reactive_desched.primitives.counts import format_count
+from reactive_desched.primitives.moments import format_time
 
 MODE_LIVE: Final = "live"
 MODE_DRY_RUN: Final = "dry_run"
 
+_MS_IN_S: Final = 1000
+_DIGEST_CHARS: Final = 12
+
+_D = TypeVar("_D")
+
+
+class EventData(Struct, frozen=True, gc=False, rename="camel"):
+    """The data of an event; each subclass is that of one type, or of several."""
+
+    def describe(self) -> str:
+        """Return what happened in one line, for people; what shows it makes it printable."""
+        raise NotImplementedError
+
+    @property
+    def pod(self) -> "Who | None":
+        """The pod that the event is about; None for an event that is about no pod."""
+        return getattr(self, "who", None)
+
+
+class EventType(Struct, frozen=True):
+    """A type of event: its name, what it says, and the revision of its schema.
+
+    The meaning is left out where it is the docstring of its data. The revision is raised when an
+    optional field is added.
+    """
+
+    name: str
+    meaning: str = ""
+    revision: int = 1
+
+
+_data_types: dict[str, type[EventData]] = {}
+_event_types: dict[str, EventType] = {}
+_T = TypeVar("_T", bound=type[EventData])
+
+DATA_TYPES: Final[Mapping[str, type[EventData]]] = MappingProxyType(_data_types)
+"""The data struct of each type of event."""
+
+EVENT_TYPES: Final[Mapping[str, EventType]] = MappingProxyType(_event_types)
+"""Each type of event by its name, with its meaning."""
+
+
+def event_data(*types: EventType) -> Callable[[_T], _T]:
+    """Declare that events of these types have the struct below as their data."""
+
+    def declare(data: _T) -> _T:
+        if data.describe is EventData.describe:
+            raise TypeError(f"{data.__name__} does not define describe()")
+        for type_ in types:
+            meaning = type_.meaning or " ".join((data.__doc__ or "").split())
+            _data_types[type_.name] = data
+            _event_types[type_.name] = EventType(type_.name, meaning, type_.revision)
+        return data
+
+    return declare
+
+
+def type_of(data: EventData) -> str:
+    """Return the type of an event with this data, which is the data of one type only."""
+    [type_] = (name for name, declared in _data_types.items() if declared is type(data))
+    return type_
+
 
 def _described(description: str) -> Meta:
     return Meta(description=description)
+
+
+def _with_code(owner: str, reason: str) -> str:
+    return f"{owner} ({reason})" if reason and reason != owner else owner
 
 
 class Owner(Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
@@ -80,6 +125,9 @@ class Who(Struct, frozen=True, gc=False, kw_only=True, rename="camel", omit_defa
     ] = ""
     uid: Annotated[str, _described("The pod's uid: names come back, uids never do.")]
     zone: Annotated[str, _described("The zone of the node; empty when it has none.")]
+
+
+_BY: Final = {"delete": ", by deletion", "soft-evict": ", by the annotation of a soft eviction"}
 
 
 class What(Struct, frozen=True, gc=False, kw_only=True, rename="camel", omit_defaults=True):
@@ -138,6 +186,13 @@ class Verdict(Struct, frozen=True, gc=False, kw_only=True, rename="camel", omit_
         str, _described("The gate's reason, a CamelCase code; left out for evict.")
     ] = ""
 
+    def describe(self) -> str:
+        """Return the gate, its reason code and its message."""
+        if not self.gate:
+            return "every gate agrees"
+        message = f": {self.message}" if self.message else ""
+        return f"{_with_code(self.gate, self.reason)}{message}"
+
 
 class Ending(Struct, frozen=True, gc=False, kw_only=True, rename="camel", omit_defaults=True):
     """The outcome of an eviction that was requested."""
@@ -155,6 +210,13 @@ class Ending(Struct, frozen=True, gc=False, kw_only=True, rename="camel", omit_d
         int | None,
         _described("Milliseconds from the intent to its outcome; left out after a restart."),
     ] = None
+
+    def describe(self) -> str:
+        """Return the result, its reason code, how long it took, and the message."""
+        took_ms = self.took_ms
+        took = "" if took_ms is None else f" after {format_duration(took_ms / _MS_IN_S)}"
+        message = f": {self.message}" if self.message else ""
+        return f"{_with_code(self.result, self.reason)}{took}{message}"
 
 
 class Replacement(Struct, frozen=True, gc=False, kw_only=True, rename="camel", omit_defaults=True):
@@ -200,6 +262,18 @@ class FollowUp(Struct, frozen=True, gc=False, kw_only=True, rename="camel", omit
         _described("Milliseconds from the accepted eviction until the replacement was bound."),
     ] = None
 
+    def describe(self) -> str:
+        """Return the result, the replacement, how long it took, and whether the finding holds."""
+        parts = [self.result]
+        if (pod := self.replacement) is not None:
+            parts.append(f"{pod.name} on {pod.node}" if pod.node else f"{pod.name} on no node")
+        if (took_ms := self.ready_ms) is not None:
+            parts.append(f"Ready after {format_duration(took_ms / _MS_IN_S)}")
+        if (holds := self.finding_holds) is not None:
+            parts.append("the finding holds there" if holds else "the finding does not hold there")
+        message = f": {self.message}" if self.message else ""
+        return ", ".join(parts) + message
+
 
 Mode = Annotated[
     Literal["live", "dry_run"],
@@ -207,7 +281,7 @@ Mode = Annotated[
 ]
 
 
-class PodData(Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
+class PodData(EventData, frozen=True, gc=False, kw_only=True, rename="camel"):
     """The fields of every event about a pod."""
 
     mode: Mode
@@ -242,16 +316,67 @@ ServerTimeOrNone = Annotated[
 ]
 
 
+FINDING_MADE: Final = full_type("finding.made")
+
+
+@event_data(
+    EventType(
+        FINDING_MADE,
+        "A plugin found that a pod should leave its node.",
+        revision=2,
+    ),
+)
 class FindingMade(PodData, frozen=True, gc=False, kw_only=True, rename="camel"):
     """A plugin found that the pod should leave its node."""
 
+    def describe(self) -> str:
+        """Return why the pod should leave."""
+        return self.why.message
 
+
+DECISION_EVICT: Final = full_type("decision.evict")
+DECISION_DEFER: Final = full_type("decision.defer")
+DECISION_REFUSE: Final = full_type("decision.refuse")
+
+
+@event_data(
+    EventType(
+        DECISION_EVICT,
+        "Every gate agreed to the eviction; an eviction.requested follows.",
+        revision=2,
+    ),
+    EventType(
+        DECISION_DEFER,
+        "A gate deferred the eviction: the finding is evaluated again later.",
+        revision=2,
+    ),
+    EventType(
+        DECISION_REFUSE,
+        "A gate refused the eviction until a change of the cluster.",
+        revision=2,
+    ),
+)
 class DecisionMade(PodData, frozen=True, gc=False, kw_only=True, rename="camel"):
     """A decision on a finding, recorded when its gate or reason differs from the last one."""
 
     decision: Verdict
 
+    def describe(self) -> str:
+        """Return the decision."""
+        return self.decision.describe()
 
+
+EVICTION_REQUESTED: Final = full_type("eviction.requested")
+
+
+@event_data(
+    EventType(
+        EVICTION_REQUESTED,
+        "An eviction request is about to be sent. Durable before it is sent; exactly one of "
+        "the four outcomes follows, also across a crash.",
+        revision=2,
+    ),
+)
 class EvictionRequested(
     PodData, frozen=True, gc=False, kw_only=True, rename="camel", omit_defaults=True
 ):
@@ -261,7 +386,47 @@ class EvictionRequested(
     server_time: ServerTimeOrNone = None
     uptime: UptimeOrNone = None
 
+    def describe(self) -> str:
+        """Return the attempt and how the eviction is requested."""
+        grace = self.what.grace_period_seconds
+        text = f"attempt {self.attempt}" + ("" if grace is None else f", grace period {grace} s")
+        text += _BY.get(self.what.action, "")
+        return f"{text}, dry run" if self.mode == MODE_DRY_RUN else text
 
+
+EVICTION_SUCCEEDED: Final = full_type("eviction.succeeded")
+EVICTION_REFUSED: Final = full_type("eviction.refused")
+EVICTION_UNKNOWN: Final = full_type("eviction.unknown")
+EVICTION_DRY_RUN: Final = full_type("eviction.dry_run")
+
+EVICTION_OUTCOME_TYPES: Final = frozenset(
+    {EVICTION_SUCCEEDED, EVICTION_REFUSED, EVICTION_UNKNOWN, EVICTION_DRY_RUN}
+)
+"""The types of outcomes: exactly one of them follows each eviction.requested."""
+
+
+@event_data(
+    EventType(
+        EVICTION_SUCCEEDED,
+        "An outcome: the API server accepted the eviction.",
+        revision=2,
+    ),
+    EventType(
+        EVICTION_REFUSED,
+        "An outcome: no eviction took place; `outcome.reason` says why.",
+        revision=2,
+    ),
+    EventType(
+        EVICTION_UNKNOWN,
+        "An outcome: no response came; whether we evicted the pod is unknown.",
+        revision=2,
+    ),
+    EventType(
+        EVICTION_DRY_RUN,
+        "An outcome: a dry run; no request was sent.",
+        revision=2,
+    ),
+)
 class EvictionEnded(
     PodData, frozen=True, gc=False, kw_only=True, rename="camel", omit_defaults=True
 ):
@@ -272,7 +437,21 @@ class EvictionEnded(
     server_time: ServerTimeOrNone = None
     uptime: UptimeOrNone = None
 
+    def describe(self) -> str:
+        """Return the outcome."""
+        return self.outcome.describe()
 
+
+EVICTION_CORRECTED: Final = full_type("eviction.corrected")
+
+
+@event_data(
+    EventType(
+        EVICTION_CORRECTED,
+        "An outcome `failed` or `unknown` was not the last word: what the pod showed later. "
+        "It names the outcome that it corrects.",
+    ),
+)
 class EvictionCorrected(
     PodData, frozen=True, gc=False, kw_only=True, rename="camel", omit_defaults=True
 ):
@@ -289,9 +468,49 @@ class EvictionCorrected(
     server_time: ServerTimeOrNone = None
     uptime: UptimeOrNone = None
 
+    def describe(self) -> str:
+        """Return the outcome that it turned out to be."""
+        return self.outcome.describe()
 
+
+EVICTION_FOLLOWED_UP: Final = full_type("eviction.followed_up")
+
+
+@event_data(
+    EventType(
+        EVICTION_FOLLOWED_UP,
+        "What came of an eviction: where the replacement went, how long that took, and "
+        "whether the finding holds there. One follows each eviction.succeeded and "
+        "eviction.unknown, and each eviction.refused that was corrected.",
+    ),
+)
+class EvictionFollowedUp(
+    PodData, frozen=True, gc=False, kw_only=True, rename="camel", omit_defaults=True
+):
+    """What came of an eviction that happened; one follows each of them, in time, also a restart."""
+
+    attempt: Annotated[int, _described("Which eviction request for this finding it is, from 1.")]
+    follow_up: FollowUp
+    server_time: ServerTimeOrNone = None
+    uptime: UptimeOrNone = None
+
+    def describe(self) -> str:
+        """Return what became of the pod's place."""
+        return self.follow_up.describe()
+
+
+DISRUPTION_OBSERVED: Final = full_type("disruption.observed")
+
+
+@event_data(
+    EventType(
+        DISRUPTION_OBSERVED,
+        "Something else than this controller ends a pod: the scheduler, the kubelet, a taint, "
+        "another client, or its owner.",
+    ),
+)
 class DisruptionObserved(
-    Struct, frozen=True, gc=False, kw_only=True, rename="camel", omit_defaults=True
+    EventData, frozen=True, gc=False, kw_only=True, rename="camel", omit_defaults=True
 ):
     """Something else than this controller ends a pod; at most one is written of each pod."""
 
@@ -314,6 +533,10 @@ class DisruptionObserved(
     uptime: UptimeOrNone = None
     who: Who
 
+    def describe(self) -> str:
+        """Return what ended the pod."""
+        return f"{self.cause}: {self.message}" if self.message else self.cause
+
 
 class ObjectReference(
     Struct, frozen=True, gc=False, kw_only=True, rename="camel", omit_defaults=True
@@ -327,8 +550,18 @@ class ObjectReference(
     uid: Annotated[str, _described("Its uid; left out where it is not known.")] = ""
 
 
+MIGRATION_CARRIED_OUT: Final = full_type("migration.carried_out")
+
+
+@event_data(
+    EventType(
+        MIGRATION_CARRIED_OUT,
+        "A PodMigrationJob, a Reservation or a placeholder was made or deleted, or could not "
+        "be; or a job is over.",
+    ),
+)
 class MigrationCarriedOut(
-    Struct, frozen=True, gc=False, kw_only=True, rename="camel", omit_defaults=True
+    EventData, frozen=True, gc=False, kw_only=True, rename="camel", omit_defaults=True
 ):
     """An object of a migration was made or deleted, or could not be; or its job ended."""
 
@@ -348,19 +581,26 @@ class MigrationCarriedOut(
     uptime: UptimeOrNone = None
     who: Annotated[Who, _described("The pod that the job moves, as far as it is known.")]
 
-
-class EvictionFollowedUp(
-    PodData, frozen=True, gc=False, kw_only=True, rename="camel", omit_defaults=True
-):
-    """What came of an eviction that happened; one follows each of them, in time, also a restart."""
-
-    attempt: Annotated[int, _described("Which eviction request for this finding it is, from 1.")]
-    follow_up: FollowUp
-    server_time: ServerTimeOrNone = None
-    uptime: UptimeOrNone = None
+    def describe(self) -> str:
+        """Return what was done for a migration job, and how it went."""
+        about = self.object
+        name = f"{about.namespace}/{about.name}" if about.namespace else about.name
+        text = f"{self.action} {about.kind} {name}: {_with_code(self.result, self.job_reason)}"
+        if self.job and self.job != about.name:
+            text += f", for PodMigrationJob {self.job}"
+        return f"{text}: {self.message}" if self.message else text
 
 
-class FutileCleared(Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
+FUTILE_CLEARED: Final = full_type("futile.cleared")
+
+
+@event_data(
+    EventType(
+        FUTILE_CLEARED,
+        "A person had the controller forget the moves of an owner that came to nothing.",
+    ),
+)
+class FutileCleared(EventData, frozen=True, gc=False, kw_only=True, rename="camel"):
     """A person had the controller forget what it remembers of an owner's moves, or of all."""
 
     by: Annotated[str, _described("Who did so, as they named themselves.")]
@@ -368,6 +608,12 @@ class FutileCleared(Struct, frozen=True, gc=False, kw_only=True, rename="camel")
     message: Annotated[str, _described("Why, as they said; may be empty.")]
     owner: Annotated[str, _described("NAMESPACE/KIND/NAME of the owner; empty: every owner.")]
     owner_uid: Annotated[str, _described("The uid of the owner; empty: every owner.")]
+
+    def describe(self) -> str:
+        """Return who cleared the memory of whom, and why."""
+        why = f": {self.message}" if self.message else ""
+        owner = self.owner or format_count(self.cleared, "owner")
+        return f"{self.by} cleared the memory of {owner}{why}"
 
 
 class PolicyFile(Struct, frozen=True, gc=False, kw_only=True, rename="camel", omit_defaults=True):
@@ -390,7 +636,18 @@ class PolicyFile(Struct, frozen=True, gc=False, kw_only=True, rename="camel", om
     ] = ""
 
 
-class PolicyLoaded(Struct, frozen=True, gc=False, kw_only=True, rename="camel", omit_defaults=True):
+POLICY_LOADED: Final = full_type("policy.loaded")
+
+
+@event_data(
+    EventType(
+        POLICY_LOADED,
+        revision=2,
+    ),
+)
+class PolicyLoaded(
+    EventData, frozen=True, gc=False, kw_only=True, rename="camel", omit_defaults=True
+):
     """A policy came into force."""
 
     cluster: Annotated[
@@ -416,24 +673,63 @@ class PolicyLoaded(Struct, frozen=True, gc=False, kw_only=True, rename="camel", 
     source: Annotated[str, _described("The files the policy was read from.")]
     version: Annotated[str, _described("The version of reactive-desched.")]
 
+    def describe(self) -> str:
+        """Return the revision, its files, the mode and the version."""
+        return f"{self.describe_revision()} from {self.source}, {self.mode}, by {self.version}"
 
-class PolicyRejected(Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
+    def describe_revision(self) -> str:
+        """Return the revision of the policy, and what its other files, such as settings, held."""
+        others = [file for file in self.files if not file.sha256.startswith(self.revision)]
+        named = ", ".join(f"{file.name} {file.sha256[:_DIGEST_CHARS]}" for file in others)
+        return f"revision {self.revision} with {named}" if named else f"revision {self.revision}"
+
+
+POLICY_REJECTED: Final = full_type("policy.rejected")
+
+
+@event_data(EventType(POLICY_REJECTED))
+class PolicyRejected(EventData, frozen=True, gc=False, kw_only=True, rename="camel"):
     """Changed files were rejected; the policy in force stays."""
 
     kept: Annotated[str, _described("The revision that stays in force.")]
     problems: Annotated[tuple[str, ...], _described("What is wrong, with file, line and field.")]
     source: Annotated[str, _described("The files the policy was read from.")]
 
+    def describe(self) -> str:
+        """Return the revision that stays, and the first problem."""
+        more = f" and {len(self.problems) - 1} more" if len(self.problems) > 1 else ""
+        return f"revision {self.kept} stays: {''.join(self.problems[:1])}{more}"
 
-class LeaderChanged(Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
+
+LEADER_CHANGED: Final = full_type("leader.changed")
+
+
+@event_data(EventType(LEADER_CHANGED))
+class LeaderChanged(EventData, frozen=True, gc=False, kw_only=True, rename="camel"):
     """Another instance became the leader."""
 
     holder: Annotated[str, _described("The new leader; empty: none.")]
     previous: Annotated[str, _described("The previous leader; empty: none.")]
     transitions: Annotated[int, _described("The Lease's leaseTransitions.")]
 
+    def describe(self) -> str:
+        """Return the new leader and the previous one."""
+        return f"leader {self.holder or 'none'}, before it {self.previous or 'none'}"
 
-class BrakeEngaged(Struct, frozen=True, gc=False, kw_only=True, rename="camel", omit_defaults=True):
+
+BRAKE_ENGAGED: Final = full_type("brake.engaged")
+
+
+@event_data(
+    EventType(
+        BRAKE_ENGAGED,
+        "A brake holds evictions from now on: too many nodes are not Ready, a storm of "
+        "findings, too many pods that no node takes, or a person who paused.",
+    ),
+)
+class BrakeEngaged(
+    EventData, frozen=True, gc=False, kw_only=True, rename="camel", omit_defaults=True
+):
     """A brake holds evictions from now on."""
 
     brake: Annotated[str, _described("zone, storm, pending or manual (a person paused).")]
@@ -447,9 +743,24 @@ class BrakeEngaged(Struct, frozen=True, gc=False, kw_only=True, rename="camel", 
         datetime | None, _described("When a pause ends by itself; left out: it does not.")
     ] = None
 
+    def describe(self) -> str:
+        """Return what the brake holds, until when, by whom and why."""
+        until = "" if self.until is None else f" until {format_time(self.until)}"
+        by = f", by {self.by}" if self.by else ""
+        return f"{self.brake} brake holds {self.scope}{until}{by}: {self.message}"
 
+
+BRAKE_RELEASED: Final = full_type("brake.released")
+
+
+@event_data(
+    EventType(
+        BRAKE_RELEASED,
+        "A brake holds evictions no longer.",
+    ),
+)
 class BrakeReleased(
-    Struct, frozen=True, gc=False, kw_only=True, rename="camel", omit_defaults=True
+    EventData, frozen=True, gc=False, kw_only=True, rename="camel", omit_defaults=True
 ):
     """A brake holds evictions no longer; what waited for it is evaluated again."""
 
@@ -459,8 +770,25 @@ class BrakeReleased(
     mode: Mode
     scope: Annotated[str, _described("What it held: `cluster`, or for example `zone eu-1/a`.")]
 
+    def describe(self) -> str:
+        """Return what the brake held, by whom it was released and why."""
+        by = f", by {self.by}" if self.by else ""
+        return f"{self.brake} brake no longer holds {self.scope}{by}: {self.message}"
 
-class Checkpoint(Struct, frozen=True, gc=False, kw_only=True, rename="camel", omit_defaults=True):
+
+CHECKPOINT: Final = full_type("audit.checkpoint")
+
+
+@event_data(
+    EventType(
+        CHECKPOINT,
+        "A signed statement of all earlier records. Every file begins with one.",
+        revision=2,
+    ),
+)
+class Checkpoint(
+    EventData, frozen=True, gc=False, kw_only=True, rename="camel", omit_defaults=True
+):
     """A signed statement of all earlier records; a copy of it reveals any later rewriting."""
 
     note: Annotated[str, _described("The statement, as a C2SP signed note.")]
@@ -482,24 +810,78 @@ class Checkpoint(Struct, frozen=True, gc=False, kw_only=True, rename="camel", om
         ),
     ] = 0
 
+    def describe(self) -> str:
+        """Return how many records it signs for, and what was not recorded."""
+        counts = (self.unrecorded, "decision"), (self.unrecorded_disruptions, "disruption")
+        left_out = "".join(
+            f", {format_count(count, noun)} unrecorded" for count, noun in counts if count
+        )
+        verb = "is" if self.size == 1 else "are"
+        return f"{format_count(self.size, 'record')} before it {verb} signed for{left_out}"
 
-class JournalResumed(Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
+
+JOURNAL_RESUMED: Final = full_type("journal.resumed")
+
+
+@event_data(
+    EventType(
+        JOURNAL_RESUMED,
+        "The journal writes again; no pod was evicted during the fault.",
+    ),
+)
+class JournalResumed(EventData, frozen=True, gc=False, kw_only=True, rename="camel"):
     """The journal writes again after a disk fault; no pod was evicted during it."""
 
     down_ms: Annotated[int, _described("Milliseconds from the fault to this record.")]
     message: Annotated[str, _described("The fault in the operating system's words, for people.")]
     refused: Annotated[int, _described("Records that the journal refused during the fault.")]
 
+    def describe(self) -> str:
+        """Return how long the disk failed, and what was refused."""
+        down = format_duration(self.down_ms / _MS_IN_S)
+        refused = format_count(self.refused, "record")
+        return f"the disk failed for {down}: {self.message}; {refused} refused"
 
-class JournalLost(Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
+
+JOURNAL_LOST: Final = full_type("journal.lost")
+
+
+@event_data(EventType(JOURNAL_LOST))
+class JournalLost(EventData, frozen=True, gc=False, kw_only=True, rename="camel"):
     """Retention removed records that a sink had not read, to stay under the hard cap."""
 
     first: Annotated[int, _described("The sequence of the first record the sink lost.")]
     last: Annotated[int, _described("The sequence of the last record the sink lost.")]
     sink: Annotated[str, _described("The name of the sink.")]
 
+    def describe(self) -> str:
+        """Return which records were removed, and which sink has not read them."""
+        lost = f"records {self.first} to {self.last}"
+        return f"retention removed {lost}, unread by sink {self.sink}"
 
-class EpochBegan(Struct, frozen=True, gc=False, kw_only=True, rename="camel", omit_defaults=True):
+
+def format_missing(first: int | None, last: int | None) -> str:
+    """Say which records a change of epoch lost."""
+    if first is None or last is None:
+        return "no record is known to be missing"
+    return (
+        f"records {first} to {last} are missing" if last > first else f"record {first} is missing"
+    )
+
+
+EPOCH_BEGAN: Final = full_type("epoch.began")
+
+
+@event_data(
+    EventType(
+        EPOCH_BEGAN,
+        "The journal goes on under another source, because its end is missing or cannot be "
+        "read: the same sequences now name other records.",
+    ),
+)
+class EpochBegan(
+    EventData, frozen=True, gc=False, kw_only=True, rename="camel", omit_defaults=True
+):
     """The journal goes on in another epoch: the same sequences now name other records."""
 
     first_missing: Annotated[
@@ -516,67 +898,9 @@ class EpochBegan(Struct, frozen=True, gc=False, kw_only=True, rename="camel", om
     ]
     message: Annotated[str, _described("Why another epoch began, for people.")]
 
-
-ABOUT_PODS: Final = (PodData, DisruptionObserved, MigrationCarriedOut)
-"""The data of events that are about a pod, which is their `who`."""
-
-EventData = (
-    FindingMade
-    | DecisionMade
-    | EvictionRequested
-    | EvictionEnded
-    | EvictionCorrected
-    | EvictionFollowedUp
-    | DisruptionObserved
-    | MigrationCarriedOut
-    | FutileCleared
-    | PolicyLoaded
-    | PolicyRejected
-    | LeaderChanged
-    | BrakeEngaged
-    | BrakeReleased
-    | Checkpoint
-    | JournalResumed
-    | JournalLost
-    | EpochBegan
-)
-
-DATA_TYPES: Final[Mapping[str, type[Struct]]] = {
-    FINDING_MADE: FindingMade,
-    DECISION_EVICT: DecisionMade,
-    DECISION_DEFER: DecisionMade,
-    DECISION_REFUSE: DecisionMade,
-    EVICTION_REQUESTED: EvictionRequested,
-    EVICTION_SUCCEEDED: EvictionEnded,
-    EVICTION_REFUSED: EvictionEnded,
-    EVICTION_UNKNOWN: EvictionEnded,
-    EVICTION_DRY_RUN: EvictionEnded,
-    EVICTION_CORRECTED: EvictionCorrected,
-    EVICTION_FOLLOWED_UP: EvictionFollowedUp,
-    DISRUPTION_OBSERVED: DisruptionObserved,
-    MIGRATION_CARRIED_OUT: MigrationCarriedOut,
-    FUTILE_CLEARED: FutileCleared,
-    POLICY_LOADED: PolicyLoaded,
-    POLICY_REJECTED: PolicyRejected,
-    LEADER_CHANGED: LeaderChanged,
-    BRAKE_ENGAGED: BrakeEngaged,
-    BRAKE_RELEASED: BrakeReleased,
-    CHECKPOINT: Checkpoint,
-    JOURNAL_RESUMED: JournalResumed,
-    JOURNAL_LOST: JournalLost,
-    EPOCH_BEGAN: EpochBegan,
-}
-"""The data struct of each type of event."""
-
-_SINCE_TEMPLATE_HASH: Final = frozenset({EVICTION_FOLLOWED_UP, EVICTION_CORRECTED, FUTILE_CLEARED})
-_AT_REVISION_2: Final = (PodData, PolicyLoaded, Checkpoint)
-SCHEMA_REVISIONS: Final[Mapping[str, int]] = {
-    type_: 2 if issubclass(data, _AT_REVISION_2) and type_ not in _SINCE_TEMPLATE_HASH else 1
-    for type_, data in DATA_TYPES.items()
-}
-"""The revision of each type's schema: raised when an optional field is added."""
-
-_D = TypeVar("_D")
+    def describe(self) -> str:
+        """Return which records are missing, and why another epoch began."""
+        return f"{format_missing(self.first_missing, self.last_missing)}: {self.message}"
 
 
 class Event(Struct, Generic[_D], frozen=True, gc=False, kw_only=True):
@@ -620,4 +944,4 @@ def dataschema(type_: str) -> str:
 
 def schema_name(type_: str) -> str:
     """Return the name of a type's schema without `.json`, such as eviction.requested.v1.1."""
-    return f"{type_.removeprefix(TYPE_PREFIX)}.{SCHEMA_REVISIONS[type_]}"
+    return f"{type_.removeprefix(TYPE_PREFIX)}.{EVENT_TYPES[type_].revision}"

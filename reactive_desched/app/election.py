@@ -13,6 +13,7 @@ import anyio
 import msgspec
 from msgspec import Struct
 
+from reactive_desched.api.event import LeaderChanged
 from reactive_desched.app.options import Dependencies
 from reactive_desched.app.parts import Parts
 from reactive_desched.app.recording import Recording
@@ -20,6 +21,7 @@ from reactive_desched.controller.controller import Controller
 from reactive_desched.election.elector import ElectionClock, ElectionTiming, LeaderElector
 from reactive_desched.errors import JournalInUse, LeadershipLost
 from reactive_desched.journal import durable
+from reactive_desched.journal.recorder import JournalRecorder
 from reactive_desched.kube.client.leases import ApiLeaseClient
 from reactive_desched.kube.client.session import Session, Transport
 from reactive_desched.primitives.boottime import boottime
@@ -136,9 +138,15 @@ class Campaign:
         except LeadershipLost as lost:
             self._lost = lost
             return
-        recorder.leader_changed(elector.identity, elector.previous_holder, elector.transitions)
+        self._record_leader(recorder, elector.identity, elector.previous_holder)
         await self._ending.wait()
-        recorder.leader_changed("", elector.identity, elector.transitions)
+        self._record_leader(recorder, "", elector.identity)
+
+    def _record_leader(self, recorder: JournalRecorder, holder: str, previous: str) -> None:
+        """Write down which process acts from now on; an empty holder: none that is known."""
+        changes = self._elector.transitions
+        data = LeaderChanged(holder=holder, previous=previous, transitions=changes)
+        recorder.record(data, "leader", version=str(changes), cause="lease")
 
     async def _begin_term(self, file: Path) -> None:
         """Act from now on; as if every limit were used up where this journal lacks the last term.

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Final
 
 from reactive_desched.api.event import (
-    ABOUT_PODS,
     DecisionMade,
     DisruptionObserved,
+    EventData,
     EvictionCorrected,
     EvictionEnded,
     EvictionFollowedUp,
@@ -20,11 +20,7 @@ from reactive_desched.api.event import (
     Who,
 )
 from reactive_desched.audit.catalogue import IndexCatalogue
-from reactive_desched.audit.event_lines import (
-    describe_event,
-    describe_follow_up,
-    describe_migration,
-)
+from reactive_desched.audit.event_lines import describe_event
 from reactive_desched.audit.lookup import RecordQuery
 from reactive_desched.audit.query import filter_records
 from reactive_desched.errors import JournalError
@@ -33,6 +29,7 @@ from reactive_desched.journal.events import decode_event
 from reactive_desched.journal.records import AnyEvent, JournalRecord
 from reactive_desched.journal.summary import parse_summary
 from reactive_desched.model.event_types import short_type
+from reactive_desched.primitives.bounded_text import printable
 from reactive_desched.primitives.moments import format_moment
 
 COLUMNS: Final = (
@@ -120,8 +117,8 @@ def _row(found: AnyEvent) -> dict[str, str]:
         "cause": found.causationid,
         "summary": describe_event(found),
     }
-    if isinstance(found.data, ABOUT_PODS):
-        row |= _pod_columns(found.data.who) | _own_columns(found.data)
+    if isinstance(found.data, EventData) and (pod := found.data.pod) is not None:
+        row |= _pod_columns(pod) | _own_columns(found.data)
     if isinstance(found.data, PodData):
         row |= _finding_columns(found.data) | _decision_columns(found.data)
     return row
@@ -144,7 +141,7 @@ def _own_columns(data: object) -> dict[str, str]:
         case DisruptionObserved(cause=cause, message=message):
             return {"reason": cause, "message": message}
         case MigrationCarriedOut(result=result, job_reason=reason):
-            message = describe_migration(data)
+            message = printable(data.describe())
             return {"result": result, "reason": reason, "message": message}
         case _:
             return {}
@@ -197,7 +194,7 @@ def _decision_columns(data: PodData) -> dict[str, str]:
             return {
                 "attempt": str(attempt),
                 "result": followed.result,
-                "message": describe_follow_up(followed),
+                "message": printable(followed.describe()),
                 "took_ms": took,
             }
         case _:

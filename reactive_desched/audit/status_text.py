@@ -2,11 +2,7 @@
 
 from collections.abc import Iterator
 
-from reactive_desched.audit.event_lines import (
-    format_duration,
-    format_missing,
-    printable,
-)
+from reactive_desched.api.event import format_missing
 from reactive_desched.audit.layout import TextLayout, align_columns, fold
 from reactive_desched.audit.status import (
     IndexStatus,
@@ -16,6 +12,8 @@ from reactive_desched.audit.status import (
     RecordTimes,
     SinkStatus,
 )
+from reactive_desched.primitives.ages import format_duration
+from reactive_desched.primitives.bounded_text import printable
 from reactive_desched.primitives.counts import format_count
 
 _INDENT = "  "

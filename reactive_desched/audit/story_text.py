@@ -5,7 +5,6 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from reactive_desched.api.event import (
-    ABOUT_PODS,
     EVICTION_DRY_RUN,
     EVICTION_SUCCEEDED,
     MODE_DRY_RUN,
@@ -13,6 +12,7 @@ from reactive_desched.api.event import (
     Checkpoint,
     DecisionMade,
     DisruptionObserved,
+    EventData,
     EvictionCorrected,
     EvictionEnded,
     EvictionFollowedUp,
@@ -21,8 +21,9 @@ from reactive_desched.api.event import (
     MigrationCarriedOut,
     PodData,
     PolicyLoaded,
+    Who,
 )
-from reactive_desched.audit import event_lines
+from reactive_desched.audit.event_lines import describe_event, format_owners
 from reactive_desched.audit.layout import TextLayout, align_columns, fold, hanging_indent
 from reactive_desched.audit.story import Story, StoryEvent
 from reactive_desched.errors import JournalError
@@ -31,7 +32,10 @@ from reactive_desched.model.changes import Resynced
 from reactive_desched.model.event_types import short_type
 from reactive_desched.model.moves import end_in_words
 from reactive_desched.model.outcomes import DRY_RUN
+from reactive_desched.primitives.ages import format_duration
+from reactive_desched.primitives.bounded_text import printable
 from reactive_desched.primitives.counts import format_count
+from reactive_desched.primitives.moments import format_time
 
 _BOLD, _DIM = "1", "2"
 _GREEN, _YELLOW, _RED, _CYAN, _MAGENTA = "32", "33", "31", "36", "35"
@@ -61,8 +65,8 @@ def story_lines(story: Story, layout: TextLayout) -> Iterator[str]:
     for line in fold(_headline(case_events), layout):
         yield layout.styled(_BOLD, line)
     yield ""
-    if isinstance(data, ABOUT_PODS):
-        yield from align_columns(_fact_rows(story, data), layout, _INDENT)
+    if isinstance(data, EventData) and (pod := data.pod) is not None:
+        yield from align_columns(_fact_rows(story, data, pod), layout, _INDENT)
         yield ""
     if isinstance(data, PodData):
         yield from _trigger_lines(data.trigger, layout)
@@ -81,17 +85,17 @@ def _text_lines(story: Story, layout: TextLayout) -> Iterator[str]:
             name += f": there is no text of it: {each.missing}"
         elif each.from_seq != story.case_events[0].seq:
             name += f", by its text in record {each.from_seq}"
-        yield layout.styled(_BOLD, f"{_INDENT}{event_lines.printable(name)}")
-        yield from (f"{_INDENT}{event_lines.printable(line)}" for line in each.text.splitlines())
+        yield layout.styled(_BOLD, f"{_INDENT}{printable(name)}")
+        yield from (f"{_INDENT}{printable(line)}" for line in each.text.splitlines())
 
 
 def _headline(case_events: list[StoryEvent]) -> str:
     """Say in one line what this is about and how it ended."""
     first = case_events[0].event
-    if not isinstance(first.data, ABOUT_PODS):
+    who = first.data.pod if isinstance(first.data, EventData) else None
+    if who is None:
         return f"{short_type(first.type)}, record {case_events[0].seq}"
-    who = first.data.who
-    return event_lines.printable(
+    return printable(
         f"{who.namespace}/{who.name} on {who.node or 'no node'}: {_final_state(_last(case_events))}"
     )
 
@@ -118,7 +122,7 @@ def _final_state(data: object) -> str:
         case DisruptionObserved(cause=cause):
             return f"ended by something else ({cause})"
         case MigrationCarriedOut() as data:
-            return event_lines.describe_migration(data)
+            return printable(data.describe())
         case EvictionRequested(mode=mode):
             return "eviction requested" + (" (dry run)" if mode == MODE_DRY_RUN else "")
         case DecisionMade(decision=decision) if decision.gate:
@@ -130,10 +134,7 @@ def _final_state(data: object) -> str:
             return "found, nothing decided yet"
 
 
-def _fact_rows(
-    story: Story, data: PodData | DisruptionObserved | MigrationCarriedOut
-) -> list[tuple[str, str]]:
-    who = data.who
+def _fact_rows(story: Story, data: EventData, who: Who) -> list[tuple[str, str]]:
     case_events = story.case_events
     zone = f" in zone {who.zone}" if who.zone else ""
     count = len(case_events) + story.omitted
@@ -145,12 +146,12 @@ def _fact_rows(
     rows = [
         ("cluster", story.cluster),
         ("pod", f"{who.namespace}/{who.name}, uid {who.uid}"),
-        ("owners", event_lines.format_owners(data)),
+        ("owners", format_owners(who)),
         ("node", f"{who.node or 'none'}{zone}"),
         *(_finding_rows(data) if isinstance(data, PodData) else ()),
         ("case", f"{case_events[0].event.correlationid}: {records}"),
     ]
-    return [(name, event_lines.printable(text)) for name, text in rows]
+    return [(name, printable(text)) for name, text in rows]
 
 
 def _finding_rows(data: PodData) -> Iterator[tuple[str, str]]:
@@ -168,7 +169,7 @@ def _trigger_lines(trigger: Cause, layout: TextLayout) -> Iterator[str]:
     is_start = trigger.change == Resynced().kind
     about = trigger.object or ("anything may have changed" if is_start else "")
     text = (f"{trigger.change}: {about}" if about else trigger.change) + version
-    yield from _format_line("", "", "change", event_lines.printable(text), layout)
+    yield from _format_line("", "", "change", printable(text), layout)
 
 
 def _dim_trigger_lines(trigger: Cause, layout: TextLayout) -> Iterator[str]:
@@ -190,7 +191,7 @@ def _event_lines(story: Story, layout: TextLayout) -> Iterator[str]:
             trigger = item.event.data.trigger
             yield from _dim_trigger_lines(trigger, layout)
         elapsed = _format_elapsed(item.event.time - started) if item is not case_events[0] else ""
-        time = event_lines.format_time(item.event.time)
+        time = format_time(item.event.time)
         yield from _format_line(
             time, elapsed, _label(item), _describe(item, requested), layout, item
         )
@@ -254,31 +255,24 @@ def _label(item: StoryEvent) -> str:
 def _describe(item: StoryEvent, requested: datetime | None) -> str:
     match item.event.data:
         case FindingMade(why=why):
-            return event_lines.printable(f"{why.plugin}: {why.message}")
+            return printable(f"{why.plugin}: {why.message}")
         case EvictionRequested(mode=mode) as data:
             request_note = (
                 ", nothing is asked" if mode == MODE_DRY_RUN else " before the API server was asked"
             )
-            return f"{event_lines.describe_request(data)}; recorded{request_note}"
+            return f"{data.describe()}; recorded{request_note}"
         case EvictionEnded(outcome=outcome) if outcome.took_ms is None and requested is not None:
-            late = event_lines.format_duration((item.event.time - requested).total_seconds())
-            return f"{event_lines.describe_outcome(outcome)} (settled {late} after the request)"
+            late = format_duration((item.event.time - requested).total_seconds())
+            return f"{printable(outcome.describe())} (settled {late} after the request)"
         case _ if item.is_of_case:
-            return event_lines.describe_event(item.event)
+            return describe_event(item.event)
         case _:
-            return (
-                f"meanwhile: {short_type(item.event.type)}: "
-                f"{event_lines.describe_event(item.event)}"
-            )
+            return f"meanwhile: {short_type(item.event.type)}: {describe_event(item.event)}"
 
 
 def _format_elapsed(since: timedelta) -> str:
     seconds = since.total_seconds()
-    return (
-        f"+{event_lines.format_duration(seconds)}"
-        if seconds >= 0
-        else f"-{event_lines.format_duration(-seconds)}"
-    )
+    return f"+{format_duration(seconds)}" if seconds >= 0 else f"-{format_duration(-seconds)}"
 
 
 def _state_rows(story: Story) -> Iterator[tuple[str, str]]:
@@ -289,18 +283,18 @@ def _state_rows(story: Story) -> Iterator[tuple[str, str]]:
     elif isinstance(last, DecisionMade) and last.decision.gate:
         yield "open", "it is looked at again; a record follows when the decision changes"
     if isinstance(last, PodData):
-        yield "policy", event_lines.printable(_policy(last.why.policy_revision, story.policy))
+        yield "policy", printable(_policy(last.why.policy_revision, story.policy))
 
 
 def _policy(revision: str, loaded: StoryEvent | None) -> str:
     if loaded is None or not isinstance(loaded.event.data, PolicyLoaded):
         return f"revision {revision}; where it was loaded is not in this journal any more"
     data = loaded.event.data
-    when = f"in force since {event_lines.format_time(loaded.event.time)} (record {loaded.seq})"
+    when = f"in force since {format_time(loaded.event.time)} (record {loaded.seq})"
     if data.revision != revision:
         return f"revision {revision}; the last one loaded before was {data.revision}, {when}"
     text = f"; its text: audit show {loaded.event.id}" if data.files else ""
-    which = event_lines.describe_revision(data)
+    which = data.describe_revision()
     where = f"{data.source}, {data.mode}, version {data.version}"
     return f"{which} from {where}, {when}{text}"
 
@@ -311,9 +305,7 @@ def _checkpoint_rows(story: Story) -> Iterator[tuple[str, str]]:
     if checkpoint is None or not isinstance(checkpoint.event.data, Checkpoint):
         yield "signed", f"not yet: no checkpoint follows record {story.case_events[-1].seq}"
         return
-    where = (
-        f"checkpoint in record {checkpoint.seq} of {event_lines.format_time(checkpoint.event.time)}"
-    )
+    where = f"checkpoint in record {checkpoint.seq} of {format_time(checkpoint.event.time)}"
     data = checkpoint.event.data
     yield "signed", f"{where}, over records 1 to {data.size}{_signer_names(data.note)}"
     yield "proof", "`audit verify` checks the signature and every record under it"
@@ -324,4 +316,4 @@ def _signer_names(note: str) -> str:
         found = parse_note(note)
     except JournalError:
         return " (whose note cannot be read)"
-    return event_lines.printable(" by " + ", ".join(one.key_identity for one in found.signatures))
+    return printable(" by " + ", ".join(one.key_identity for one in found.signatures))

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator
 
-from reactive_desched.audit.event_lines import format_missing, printable
+from reactive_desched.api.event import format_missing
 from reactive_desched.audit.findings import BadRecord, EpochChange, KeyUse, VerifyReport
+from reactive_desched.primitives.bounded_text import printable
 from reactive_desched.primitives.counts import format_count
 
 

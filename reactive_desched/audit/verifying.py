@@ -4,10 +4,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
+from reactive_desched.api.event import format_missing
 from reactive_desched.audit.chain import MAX_LINE_BYTES, ChainBreak, ChainLink, ChainVerifier
 from reactive_desched.audit.checkpoint_checks import BAD_SIGNATURE, CheckpointVerifier
 from reactive_desched.audit.corruption_locator import LOOK_AHEAD, locate_corruption
-from reactive_desched.audit.event_lines import format_missing, printable
 from reactive_desched.audit.findings import (
     BadRecord,
     FileLine,
@@ -30,6 +30,7 @@ from reactive_desched.journal.records import digest, parse_header
 from reactive_desched.journal.segments import READ_ERRORS, Segment, list_segments
 from reactive_desched.journal.signing.signed_note import PublicKey, SignatureStatus
 from reactive_desched.journal.truncation import highest_acked
+from reactive_desched.primitives.bounded_text import printable
 
 
 def verify(

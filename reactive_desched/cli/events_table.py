@@ -3,13 +3,15 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple, TextIO
 
-from reactive_desched.api.event import ABOUT_PODS, PodData
-from reactive_desched.audit import event_lines
+from reactive_desched.api.event import EventData, PodData
+from reactive_desched.audit.event_lines import describe_event
 from reactive_desched.audit.layout import wrap
 from reactive_desched.journal.events import decode_event
 from reactive_desched.journal.records import AnyEvent, JournalRecord
 from reactive_desched.journal.summary import parse_summary
 from reactive_desched.model.event_types import short_type
+from reactive_desched.primitives.bounded_text import printable
+from reactive_desched.primitives.moments import format_time
 
 CASE_ID_CHARS: Final = 10
 """So much of a case's id stands in a list: `audit show` takes it."""
@@ -127,19 +129,19 @@ def to_row(entry: JournalRecord) -> EventRow:
 
 def _event_row(envelope: AnyEvent) -> EventRow:
     row = EventRow(
-        event_lines.format_time(envelope.time),
-        event_lines.printable(short_type(envelope.type)),
-        what=event_lines.describe_event(envelope),
+        format_time(envelope.time),
+        printable(short_type(envelope.type)),
+        what=describe_event(envelope),
     )
-    if not isinstance(envelope.data, ABOUT_PODS):
+    who = envelope.data.pod if isinstance(envelope.data, EventData) else None
+    if who is None:
         return row
-    who = envelope.data.who
     plugin = envelope.data.why.plugin if isinstance(envelope.data, PodData) else _NONE
     return row._replace(
-        pod=event_lines.printable(f"{who.namespace}/{who.name}"),
-        node=event_lines.printable(who.node) or _NONE,
-        case=event_lines.printable(envelope.correlationid[:CASE_ID_CHARS]),
-        plugin=event_lines.printable(plugin),
+        pod=printable(f"{who.namespace}/{who.name}"),
+        node=printable(who.node) or _NONE,
+        case=printable(envelope.correlationid[:CASE_ID_CHARS]),
+        plugin=printable(plugin),
     )
 
 

@@ -98,8 +98,8 @@ def _history(arguments: argparse.Namespace) -> int:
 
 
 def _print(entries: "Sequence[HistoryEntry]", *, is_whole: bool) -> None:
-    from reactive_desched.audit.event_lines import printable
     from reactive_desched.audit.layout import align_columns, layout_for
+    from reactive_desched.primitives.bounded_text import printable
 
     header = ("TIME (UTC)", "RECORD", "HOW", "REVISION", "MODE", "WHAT CHANGED")
     rows = [

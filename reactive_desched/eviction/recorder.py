@@ -15,7 +15,7 @@ from reactive_desched.model.moves import FutileClearing, MoveEnd
 from reactive_desched.model.outcomes import Outcome
 
 if TYPE_CHECKING:
-    from reactive_desched.api.event import PolicyFile
+    from reactive_desched.api.event import EventData, PolicyFile
 
 NOT_OPEN: Final = "the journal is not open"
 
@@ -35,6 +35,15 @@ class DecisionRecorder(Protocol):
     @property
     def fault(self) -> str:
         """Why nothing can be recorded now; empty when records can be written."""
+        ...
+
+    def record(
+        self, data: "EventData", subject: str, *, version: str = "", cause: str = ""
+    ) -> None:
+        """Have an event of any type written soon; does not wait for it.
+
+        It is about the pod of the data, else about the component `subject` in the state `version`.
+        """
         ...
 
     def record_decision(self, context: DecisionContext, decision: Decision) -> None:
@@ -117,6 +126,13 @@ class RecorderSlot:
     def fault(self) -> str:
         """Why nothing can be recorded now; empty when records can be written."""
         return NOT_OPEN if self._recorder is None else self._recorder.fault
+
+    def record(
+        self, data: "EventData", subject: str, *, version: str = "", cause: str = ""
+    ) -> None:
+        """Have an event of any type written soon; without a recorder it is dropped."""
+        if self._recorder is not None:
+            self._recorder.record(data, subject, version=version, cause=cause)
 
     def record_decision(self, context: DecisionContext, decision: Decision) -> None:
         """Have a decision written soon; raises JournalUnavailable without a recorder."""

@@ -19,16 +19,14 @@ from reactive_desched.api.event import (
     FINDING_MADE,
     FUTILE_CLEARED,
     JOURNAL_LOST,
-    LEADER_CHANGED,
     MIGRATION_CARRIED_OUT,
     MODE_DRY_RUN,
     MODE_LIVE,
-    POLICY_LOADED,
-    POLICY_REJECTED,
     BrakeEngaged,
     BrakeReleased,
     DecisionMade,
     DisruptionObserved,
+    EventData,
     EvictionCorrected,
     EvictionEnded,
     EvictionFollowedUp,
@@ -36,12 +34,12 @@ from reactive_desched.api.event import (
     FindingMade,
     FutileCleared,
     JournalLost,
-    LeaderChanged,
     MigrationCarriedOut,
     ObjectReference,
     PolicyFile,
     PolicyLoaded,
     PolicyRejected,
+    type_of,
 )
 from reactive_desched.errors import JournalError
 from reactive_desched.journal.cluster import UNKNOWN_CLUSTER, ClusterIdentity
@@ -222,7 +220,7 @@ class JournalRecorder:
             source=source,
             version=__version__,
         )
-        self._record_policy_event(POLICY_LOADED, data, revision)
+        self.record(data, "policy", version=revision, cause="policy files")
 
     def _new_text(self, file: PolicyFile) -> PolicyFile:
         """Return the file, without its text where a record of this process has it."""
@@ -237,7 +235,7 @@ class JournalRecorder:
         """Write down that changed files were refused."""
         truncated = tuple(truncate(each, MAX_PROBLEM_CHARS) for each in problems[:MAX_PROBLEMS])
         data = PolicyRejected(kept=self._policy_revision, problems=truncated, source=source)
-        self._record_policy_event(POLICY_REJECTED, data, self._policy_revision)
+        self.record(data, "policy", version=self._policy_revision, cause="policy files")
 
     def record_brake(self, notice: BrakeNotice) -> None:
         """Write down that a brake engaged, or that it was released."""
@@ -265,11 +263,6 @@ class JournalRecorder:
             causation_id=notice.scope,
         )
         self._journal.append_nowait(event)
-
-    def leader_changed(self, holder: str, previous: str, transitions: int) -> None:
-        """Write down which process acts from now on; an empty holder: none that is known."""
-        data = LeaderChanged(holder=holder, previous=previous, transitions=transitions)
-        self._record_own_event(LEADER_CHANGED, data, "leader", str(transitions), "lease")
 
     async def record_loss(self, sink: str, first: int, last: int) -> None:
         """Write down, durably, that records are removed which a sink has not read."""
@@ -303,25 +296,25 @@ class JournalRecorder:
         )
         await self._journal.append(event)
 
-    def _record_policy_event(self, type_: str, data: Any, revision: str) -> None:
-        self._record_own_event(type_, data, "policy", revision, "policy files")
+    def record(self, data: EventData, subject: str, *, version: str = "", cause: str = "") -> None:
+        """Write down what happened, of any type; the caller does not wait for the disk.
 
-    def _record_own_event(
-        self, type_: str, data: Any, subject: str, version: str, cause: str
-    ) -> None:
-        """Write down what concerns the controller itself; `version` names the state it is in."""
+        `subject` names the component that it is about, such as leader, `version` the state in which
+        that is, and `cause` what led to it. An event with a pod is about that pod: it joins the
+        case of the pod, if one is open.
+        """
         self._id_counter += 1
-        epoch = journal_epoch(self._journal.source)
-        correlation = Correlation(f"{epoch}.{subject}.{version}", subject, epoch)
+        source = self._journal.source
+        epoch = journal_epoch(source)
         id_ = f"{epoch}.{subject}.{self._start_seq}.{self._id_counter}"
+        if (pod := data.pod) is None:
+            correlation = Correlation(f"{epoch}.{subject}.{version}", subject, epoch)
+        else:
+            case = self._cases.latest_of(pod.uid)
+            key = pod.owners[-1].uid if pod.owners else pod.uid
+            correlation = Correlation(case.id if case else id_, f"{pod.namespace}/{pod.name}", key)
         event = build_event(
-            self._journal.source,
-            type_,
-            correlation,
-            self._clock(),
-            data,
-            id_=id_,
-            causation_id=cause,
+            source, type_of(data), correlation, self._clock(), data, id_=id_, causation_id=cause
         )
         self._journal.append_nowait(event)
 

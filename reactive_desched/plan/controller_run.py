@@ -38,6 +38,7 @@ from reactive_desched.primitives.deadline_heap import earliest
 from reactive_desched.primitives.wakeup import Wakeup
 
 if TYPE_CHECKING:
+    from reactive_desched.api.event import EventData
     from reactive_desched.plan.assumed_jobs import AssumedJobs
 
 __all__ = ["run_controller"]
@@ -93,6 +94,11 @@ class _DelayRecorder:
 
     def __init__(self) -> None:
         self.delays: dict[tuple[str, str, str], dict[tuple[str, str], GateRejection]] = {}
+
+    def record(
+        self, data: "EventData", subject: str, *, version: str = "", cause: str = ""
+    ) -> None:
+        """Keep nothing: no journal is open."""
 
     def record_decision(self, context: DecisionContext, decision: Decision) -> None:
         """Keep a decision that is no eviction."""

@@ -4,6 +4,9 @@ from datetime import timedelta
 from typing import Final
 
 _UNITS: Final = (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1))
+_MS_IN_S: Final = 1000
+_S_IN_MIN: Final = 60
+_LONG_UNITS: Final = (("d", 86_400, "h", 3_600), ("h", 3_600, "min", 60), ("min", 60, "s", 1))
 
 
 def format_age(seconds: float) -> str:
@@ -24,3 +27,16 @@ def format_span(span: timedelta) -> str:
         if seconds >= 2 * size:
             return f"{seconds // size}{unit}"
     return f"{seconds}s"
+
+
+def format_duration(seconds: float) -> str:
+    """Write a duration in two units at most: 12 ms, 4.2 s, 3 min 20 s, 2 d."""
+    if seconds < 1:
+        return f"{seconds * _MS_IN_S:.0f} ms"
+    if seconds < _S_IN_MIN:
+        return f"{seconds:.1f} s"
+    for unit, size, smaller, part in _LONG_UNITS:
+        if seconds >= size:
+            count, rest = divmod(int(seconds), size)
+            return f"{count} {unit} {rest // part} {smaller}" if rest // part else f"{count} {unit}"
+    return ""

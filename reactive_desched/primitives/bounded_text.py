@@ -42,3 +42,10 @@ def bounded_name(text: str) -> str:
     digest = sha256(text.encode(errors="surrogatepass")).hexdigest()[:_DIGEST_CHARS]
     kept = escaped(text[:MAX_NAME_CHARS])[: MAX_NAME_CHARS - _MARK_CHARS]
     return f"{kept}… ({len(text)} characters, sha256 {digest})"
+
+
+def printable(text: str) -> str:
+    """Return a text without control characters, which a terminal would interpret."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else " " if c.isspace() else "�" for c in text)

@@ -43,3 +43,8 @@ def format_time_of_day(epoch_s: float) -> str:
 def format_second(epoch_s: float) -> str:
     """Write a moment, in seconds since 1970, as RFC 3339 in UTC; a fraction is cut off."""
     return datetime.fromtimestamp(epoch_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def format_time(time: datetime) -> str:
+    """Write a time in UTC with milliseconds, as lists for people have it."""
+    return time.astimezone(UTC).isoformat(sep=" ", timespec="milliseconds").removesuffix("+00:00")

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 from jsonschema import Draft202012Validator
 
-from reactive_desched.api.event import DATA_TYPES, SCHEMA_REVISIONS, schema_name
+from reactive_desched.api.event import DATA_TYPES, EVENT_TYPES, schema_name
 from reactive_desched.journal.events import decode_event
 from tests.support.golden import Golden
 from tools.event_schemas import ENVELOPE, envelope, index, type_schemas
@@ -133,7 +133,7 @@ def test_a_release_is_never_written_over(tmp_path: Path) -> None:
 # --- each rule bites ------------------------------------------------------------------------------
 
 REQUESTED = "io.reactive-desched.descheduler.eviction.requested.v1"
-NAME, REVISION = schema_name(REQUESTED), SCHEMA_REVISIONS[REQUESTED]
+NAME, REVISION = schema_name(REQUESTED), EVENT_TYPES[REQUESTED].revision
 NEXT = f"eviction.requested.v1.{REVISION + 1}"
 
 

@@ -76,7 +76,7 @@ class Telling:
         after_s: float = 1,
     ) -> "Telling":
         self.at_s += after_s
-        who = data.who if isinstance(data, api.ABOUT_PODS) else None
+        who = data.pod
         story = correlation_of(who, case) if who else Correlation("epoch", "journal", "epoch")
         time = STARTED_AT + timedelta(seconds=self.at_s)
         self.events.append(

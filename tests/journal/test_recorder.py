@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from reactive_desched.api import event as api
 from reactive_desched.journal.cluster import ClusterIdentity
@@ -395,8 +396,9 @@ async def test_a_change_of_leader_is_written_with_both_names(
 ) -> None:
     async with running() as journal:
         ledger = make(journal)
-        ledger.leader_changed("a_1", "b_2", 4)
-        ledger.leader_changed("", "a_1", 4)
+        for holder, previous in ("a_1", "b_2"), ("", "a_1"):
+            data = api.LeaderChanged(holder=holder, previous=previous, transitions=4)
+            ledger.record(data, "leader", version="4", cause="lease")
 
     first, second = told(tmp_path)
     assert (first.type, first.subject, first.causationid) == (api.LEADER_CHANGED, "leader", "lease")
@@ -404,6 +406,27 @@ async def test_a_change_of_leader_is_written_with_both_names(
     assert second.data == api.LeaderChanged(holder="", previous="a_1", transitions=4)
     assert first.correlationid == second.correlationid
     assert first.id != second.id
+
+
+async def test_an_event_of_a_pod_joins_the_case_that_is_open_of_it(
+    running: Running, make: Callable[..., JournalRecorder], tmp_path: Path
+) -> None:
+    async with running() as journal:
+        ledger = make(journal)
+        key = await ledger.begin_intent(Intent(ACCOUNT))
+        found = next(event for event in told(tmp_path) if event.type == api.FINDING_MADE)
+        assert ledger.open_intents()[0].id == key
+        data = api.DisruptionObserved(cause="Deleted", who=found.data.who)
+        ledger.record(data, "disruption", cause="pod shop/web")
+        other = replace(found.data.who, uid="another")
+        ledger.record(replace(data, who=other), "disruption")
+
+    *_, joined, alone = told(tmp_path)
+    assert joined.type == alone.type == api.DISRUPTION_OBSERVED
+    assert (joined.subject, joined.partitionkey) == (found.subject, found.partitionkey)
+    assert joined.correlationid == found.correlationid
+    assert alone.correlationid == alone.id != joined.id
+    assert joined.causationid == "pod shop/web"
 
 
 MARKED = EndedPod(

@@ -4,6 +4,7 @@ from functools import partial
 
 import anyio
 
+from reactive_desched.api.event import EventData
 from reactive_desched.errors import JournalUnavailable
 from reactive_desched.model.accounts import DecisionContext
 from reactive_desched.model.brakes import BrakeNotice
@@ -30,6 +31,9 @@ class FailingIntentStore:
         self.fault = ""
         self.slow_s = 0.0
         self._recovered = recovered
+
+    def record(self, data: EventData, subject: str, *, version: str = "", cause: str = "") -> None:
+        """Record no other events."""
 
     def record_decision(self, context: DecisionContext, decision: Decision) -> None:
         """Record no decisions."""

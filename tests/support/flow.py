@@ -8,6 +8,7 @@ from typing import Self
 import anyio
 import msgspec
 
+from reactive_desched.api.event import EventData
 from reactive_desched.controller.pipeline import Pipeline, build_pipeline
 from reactive_desched.controller.readiness import STARTUP
 from reactive_desched.controller.subscriptions import AnyPlugin
@@ -70,12 +71,17 @@ class MemoryIntentStore:
         self.intents: list[Intent] = []
         self.lines: list[tuple[str, str, str]] = []
         self.brakes: list[BrakeNotice] = []
+        self.events: list[EventData] = []
         self.decisions: list[tuple[DecisionContext, Decision]] = []
         self.follow_ups: list[MoveEnd] = []
         self.cleared: list[FutileClearing] = []
         self.corrections: list[tuple[str, str, str]] = []
         self.disruptions: list[EndedPod] = []
         self._names: dict[str, str] = {}
+
+    def record(self, data: EventData, subject: str, *, version: str = "", cause: str = "") -> None:
+        """Keep an event of any other type."""
+        self.events.append(data)
 
     def record_decision(self, context: DecisionContext, decision: Decision) -> None:
         """Keep a decision."""

@@ -7,7 +7,6 @@ from html import escape
 from pathlib import Path
 from typing import Final
 
-from reactive_desched.audit.event_lines import printable
 from reactive_desched.audit.report.document import (
     CODE,
     COUNT,
@@ -17,6 +16,7 @@ from reactive_desched.audit.report.document import (
     ReportSection,
     Table,
 )
+from reactive_desched.primitives.bounded_text import printable
 
 _STYLE: Final = Path(__file__).with_name("style.css")
 _HEIGHT: Final = 100

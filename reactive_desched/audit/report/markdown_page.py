@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from reactive_desched.audit.event_lines import printable
 from reactive_desched.audit.report.document import CODE, COUNT, Column, ReportDocument, Table
+from reactive_desched.primitives.bounded_text import printable
 
 _SPECIAL: Final = re.compile(r"[\\`*_{}\[\]<>|&~#@$!+]|(?<=[a-z]):(?=//)|^[-=>]|^\d+[.)](?=\s|$)")
 _PLAIN_NAME: Final = re.compile(r"[\w.:/ ()-]*")

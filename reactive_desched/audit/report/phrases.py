@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from reactive_desched.audit.event_lines import format_duration
+from reactive_desched.primitives.ages import format_duration
 
 _MS_IN_S: Final = 1000
 _ALL: Final = 100

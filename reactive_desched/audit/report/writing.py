@@ -3,11 +3,12 @@
 from collections.abc import Iterator
 from datetime import datetime
 
-from reactive_desched.audit.event_lines import format_duration, format_missing
+from reactive_desched.api.event import format_missing
 from reactive_desched.audit.report.document import Figure, ReportDocument
 from reactive_desched.audit.report.phrases import counted, minute, share, span, times
 from reactive_desched.audit.report.report import PeriodReport
 from reactive_desched.audit.report.sections import Sections
+from reactive_desched.primitives.ages import format_duration
 from reactive_desched.primitives.counts import format_count
 
 

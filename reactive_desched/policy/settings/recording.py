@@ -7,7 +7,7 @@ from pydantic import AfterValidator, Field, ValidationInfo, field_validator, mod
 
 from reactive_desched.api.args import NEEDS_RESTART, FieldError, FieldErrors, Seconds, Section
 from reactive_desched.api.rules import Rule
-from reactive_desched.model.event_types import full_type, type_names
+from reactive_desched.model.event_types import short_type, type_names
 from reactive_desched.policy.settings.certificates import CertificateFiles
 from reactive_desched.policy.settings.webhook_url import token_url_error, webhook_url_error
 from reactive_desched.primitives.hints import quote
@@ -24,33 +24,6 @@ _BROKER = re.compile(r"(\[[0-9A-Fa-f:]+\]|[^\s:/\[\]]+):([0-9]{1,5})")
 _HIGHEST_PORT = 65535
 _SINK_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?")
 
-EVENT_TYPES: Final = (
-    "finding.made",
-    "decision.evict",
-    "decision.defer",
-    "decision.refuse",
-    "eviction.requested",
-    "eviction.succeeded",
-    "eviction.refused",
-    "eviction.unknown",
-    "eviction.dry_run",
-    "eviction.corrected",
-    "eviction.followed_up",
-    "disruption.observed",
-    "migration.carried_out",
-    "futile.cleared",
-    "policy.loaded",
-    "policy.rejected",
-    "leader.changed",
-    "brake.engaged",
-    "brake.released",
-    "audit.checkpoint",
-    "journal.resumed",
-    "journal.lost",
-    "epoch.began",
-)
-"""What types of event are called in settings; a test holds them against the events there are."""
-
 
 def _check_not_zero(seconds: float) -> float:
     if seconds <= 0:
@@ -65,18 +38,16 @@ def _check_not_zero(seconds: float) -> float:
 
 
 def _check_event_types(types: tuple[str, ...]) -> tuple[str, ...]:
+    if not types:
+        return types
+    from reactive_desched.api.event import DATA_TYPES
+
+    names = {name for type_ in DATA_TYPES for name in type_names(type_)}
     for one in types:
-        if not any(one in type_names(full_type(kind)) for kind in EVENT_TYPES):
+        if one not in names:
             message = f"no type of event is called {quote(one)}"
-            raise FieldErrors(
-                [
-                    FieldError(
-                        message,
-                        f"there are {', '.join(sorted(EVENT_TYPES))}",
-                        rule=Rule.UNKNOWN_VALUE,
-                    )
-                ]
-            )
+            hint = f"there are {', '.join(sorted(map(short_type, DATA_TYPES)))}"
+            raise FieldErrors([FieldError(message, hint, rule=Rule.UNKNOWN_VALUE)])
     return types
 
 

@@ -3,7 +3,6 @@ import pytest
 from reactive_desched.api.event import DATA_TYPES
 from reactive_desched.model.event_types import short_type
 from reactive_desched.policy.settings.reactive_settings import ReactiveSettings
-from reactive_desched.policy.settings.recording import EVENT_TYPES
 from reactive_desched.policy.yaml.diagnostics import PolicyErrors
 from tests.support.policy_texts import load_settings
 
@@ -138,8 +137,12 @@ def test_brokers_are_hosts_with_ports(broker: str) -> None:
     assert kafka.brokers == (broker,)
 
 
-def test_settings_know_every_type_of_event() -> None:
-    assert sorted(EVENT_TYPES) == sorted(map(short_type, DATA_TYPES))
+@pytest.mark.parametrize("type_", list(map(short_type, DATA_TYPES)))
+def test_a_sink_can_choose_each_type_of_event(type_: str) -> None:
+    webhook = settings(f"sinks: {{webhook: {{url: 'https://a', types: [{type_}]}}}}").sinks.webhook
+
+    assert webhook is not None
+    assert webhook.types == (type_,)
 
 
 def test_checkpoints_go_with_the_rest_unless_they_have_a_topic_of_their_own() -> None:
