@@ -1,6 +1,5 @@
-"""The program as a process: what it does when it is interrupted, and what its help says."""
+"""The program as a process: what it does when it is interrupted, and its status."""
 
-import os
 import subprocess
 import sys
 
@@ -43,24 +42,3 @@ def test_interrupted_before_a_command_runs_it_ends_quietly(
 def test_otherwise_the_status_is_the_commands(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cli, "main", lambda: 7)
     assert main() == 7
-
-
-@pytest.mark.parametrize("words", [(), ("audit",), ("policy",)], ids=["program", "audit", "policy"])
-def test_the_help_of_a_process_is_what_argparse_makes_of_it(
-    words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A process runs with stand-ins for modules that argparse imports; the tests do not."""
-    monkeypatch.setenv("COLUMNS", "80")
-    described = cli.parser()
-    for word in words:
-        described = described.subcommands[word]
-
-    printed = subprocess.run(
-        [sys.executable, "-m", "reactive_desched", *words, "--help"],
-        capture_output=True,
-        check=True,
-        env={**os.environ, "NO_COLOR": "1"},
-        timeout=60,
-    )
-
-    assert printed.stdout.decode() == described.format_help()

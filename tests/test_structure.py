@@ -100,13 +100,6 @@ FOREIGN = {
     "cli/completion.py": {"complete", "choices"},  # what an argument may name, as shtab has it
     "journal/journal.py": {"deadline"},  # a cancel scope of anyio gets its time limit late
     "journal/reader.py": {"filename"},  # an OSError of a read names no file
-    "primitives/lean_imports.py": {
-        "set_default_verify_paths",  # ssl reads 140 files, rarely used
-        "compile",  # of ninety regular expressions a command uses a quarter
-        "TypedDict",  # pydantic_core defines eighty that no command reads
-        "dataclass",  # pydantic defines fifty, each with compiled methods that are seldom called
-        "frozen",  # which dataclasses do not say of those whose methods they have not made
-    },
     "sinks/kafka/client_log.py": {"propagate"},  # a switch of `logging`
     "sinks/kafka/producer.py": {"_closed"},  # aiokafka has no public way to give up
     "web/router.py": {"output_size"},  # aiohttp counts "100 Continue" as part of the answer
@@ -210,6 +203,127 @@ def test_assignments_to_objects_of_other_modules_are_found() -> None:
         "p.loop:1: own.kept",
         "p.foreign:4: given.switch",
     ]
+
+
+# --- nothing is patched -------------------------------------------------------------------------
+
+
+def imported_names(tree: ast.AST) -> set[str]:
+    """Return the names that imports bind in a module, wherever they stand."""
+    return {
+        (each.asname or each.name).partition(".")[0]
+        for node in nodes_of(tree)
+        if isinstance(node, (ast.Import, ast.ImportFrom))
+        for each in node.names
+    }
+
+
+def root_of(node: ast.AST) -> str:
+    """Return the name that a chain of attributes, subscripts and calls of `vars` begins with."""
+    match node:
+        case ast.Name(id=name):
+            return name
+        case ast.Attribute(value=value) | ast.Subscript(value=value) | ast.Starred(value=value):
+            return root_of(value)
+        case ast.Call(func=ast.Name(id="vars" | "globals" | "getattr"), args=[first, *_]):
+            return root_of(first)
+    return ""
+
+
+def is_namespace(node: ast.AST) -> bool:
+    """Say whether an expression is the dictionary of an object, or that of all modules."""
+    match node:
+        case ast.Attribute(attr="__dict__") | ast.Call(func=ast.Name(id="vars")):
+            return True
+        case ast.Attribute(value=ast.Name(id="sys"), attr="modules") | ast.Name(id="modules"):
+            return True
+    return False
+
+
+SETTERS = ("setattr", "delattr", "__setattr__", "__delattr__")
+WRITERS = ("update", "setdefault", "pop", "popitem", "clear", "__setitem__", "__delitem__")
+
+
+def patched(tree: ast.AST) -> Iterator[str]:
+    """Yield what changes an imported module, class or function, or the table of modules."""
+    imported = imported_names(tree)
+    for node in nodes_of(tree):
+        match node:
+            case ast.Attribute(ctx=ast.Store() | ast.Del()):
+                changes = root_of(node) in imported
+            case ast.Subscript(value=value, ctx=ast.Store() | ast.Del()) if is_namespace(value):
+                changes = root_of(value) in imported
+            case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=[first, *_]) if (
+                name in SETTERS
+            ):
+                changes = root_of(first) in imported
+            case ast.Call(func=ast.Attribute(value=value, attr=name)) if name in WRITERS:
+                changes = is_namespace(value) and root_of(value) in imported
+            case ast.ImportFrom(module="unittest.mock") | ast.alias(name="unittest.mock"):
+                changes = True
+            case _:
+                changes = False
+        if changes:
+            yield ast.unparse(node)
+
+
+def test_no_module_changes_a_library_or_python_itself() -> None:
+    found = {name: list(patched(tree)) for name, tree in package_sources().items()}
+    assert {name: each for name, each in found.items() if each} == {}
+
+
+def test_changes_of_what_is_imported_are_found() -> None:
+    text = """
+import re, ssl, sys
+from sys import modules
+import a.b as c
+from unittest.mock import patch
+
+re.compile = later
+ssl.SSLContext.set_default_verify_paths = later
+del re.compile
+(x, c.switch) = 1, 2
+c.count += 1
+sys.modules["secrets"] = stand_in
+modules["secrets"] = stand_in
+del sys.modules["secrets"]
+sys.modules.pop("secrets")
+vars(re)["compile"] = later
+re.__dict__["compile"] = later
+vars(re).update(compile=later)
+setattr(re, "compile", later)
+type.__setattr__(ssl.SSLContext, "verify_mode", 0)
+
+def late():
+    import typing
+    typing.TypedDict = dict
+
+own.kept = 1
+self.kept = re.compile("a")
+own["secrets"] = vars(re)["compile"]
+os.environ["A"] = "b"
+setattr(own, "kept", re.compile)
+"""
+    assert sorted(patched(ast.parse(text))) == sorted(
+        [
+            "from unittest.mock import patch",
+            "re.compile",
+            "re.compile",
+            "ssl.SSLContext.set_default_verify_paths",
+            "c.switch",
+            "c.count",
+            "sys.modules['secrets']",
+            "modules['secrets']",
+            "sys.modules['secrets']",
+            "sys.modules.pop('secrets')",
+            "vars(re)['compile']",
+            "re.__dict__['compile']",
+            "vars(re).update(compile=later)",
+            "setattr(re, 'compile', later)",
+            "type.__setattr__(ssl.SSLContext, 'verify_mode', 0)",
+            "typing.TypedDict",
+        ]
+    )
 
 
 # --- the import contracts of pyproject.toml -----------------------------------------------------

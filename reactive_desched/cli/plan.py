@@ -5,7 +5,6 @@ from typing import Final
 
 from reactive_desched.cli import policy_flags, record_filters, snapshot_flags
 from reactive_desched.cli.commands import Commands
-from reactive_desched.primitives.lean_imports import lean_policy_imports
 
 _FROM_KUBECTL: Final = (
     "kubectl get nodes,pods,pdb -A -o json | reactive-desched plan --policy policy.yaml -f -"
@@ -46,14 +45,13 @@ def add(commands: Commands) -> None:
 
 
 def _call(arguments: argparse.Namespace) -> int:
-    with lean_policy_imports():  # also those of parts that only some options need
-        from reactive_desched.plan.command import run
+    from reactive_desched.plan.command import run
 
-        return run(
-            snapshot_flags.preview_options_of(
-                arguments,
-                only=record_filters.pod_words(arguments),
-                show_unaffected=arguments.all,
-                show_nodes=arguments.nodes,
-            )
+    return run(
+        snapshot_flags.preview_options_of(
+            arguments,
+            only=record_filters.pod_words(arguments),
+            show_unaffected=arguments.all,
+            show_nodes=arguments.nodes,
         )
+    )

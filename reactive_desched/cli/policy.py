@@ -18,7 +18,6 @@ from reactive_desched.cli.messages import print_warning
 from reactive_desched.cli.policy_convert import write_whole
 from reactive_desched.errors import ReactiveDeschedError
 from reactive_desched.primitives.counts import format_count
-from reactive_desched.primitives.lean_imports import lean_policy_imports
 from reactive_desched.primitives.terminal import wants_colours
 
 if TYPE_CHECKING:
@@ -116,10 +115,9 @@ _NO_POLICY: Final = "settings without a policy: give them to `run` with --settin
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    with lean_policy_imports():
-        from reactive_desched.cli import check_results as forms
-        from reactive_desched.plugins.registry import plugin_registry
-        from reactive_desched.policy.load import check_source
+    from reactive_desched.cli import check_results as forms
+    from reactive_desched.plugins.registry import plugin_registry
+    from reactive_desched.policy.load import check_source
 
     if arguments.diff:
         return _print_diff(arguments)

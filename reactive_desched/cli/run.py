@@ -1,17 +1,11 @@
 """`run`: the controller, or one sweep with `--once`."""
 
 import argparse
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 from reactive_desched.cli import policy_flags, upstream_flags
 from reactive_desched.cli.commands import Commands
 from reactive_desched.cli.flag_values import parse_bool
-from reactive_desched.primitives.lean_imports import (
-    certificates_on_demand,
-    import_pydantic,
-    patterns_on_demand,
-)
 
 if TYPE_CHECKING:
     from reactive_desched.app.options import Options
@@ -85,7 +79,6 @@ def _add_where(command: argparse.ArgumentParser) -> None:
 
 
 def _call(arguments: argparse.Namespace) -> int:
-    import_pydantic()
     from reactive_desched.app.options import Options
     from reactive_desched.cli.upstream_form import read_upstream_options
 
@@ -111,9 +104,6 @@ def _call(arguments: argparse.Namespace) -> int:
 
 
 def _run(options: "Options", *, once: bool) -> int:
-    # every connection of ours has a TLS context of its own, and few of aiohttp's patterns are used
-    with certificates_on_demand(), patterns_on_demand():
-        import_module("aiohttp")
     if once:
         from reactive_desched.app.run_once import run as sweep
 

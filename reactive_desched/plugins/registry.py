@@ -10,12 +10,12 @@ The module of a plugin is imported when a policy names the plugin.
 
 from collections.abc import Iterable, Iterator, Mapping
 from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
 from typing import Final, get_args
 
 from reactive_desched.api.args import PluginArgs
 from reactive_desched.api.plugin import Plugin
 from reactive_desched.errors import PluginError
-from reactive_desched.plugins.entry_points import EntryPoint, entry_points
 from reactive_desched.policy.registry import PluginSpec
 
 GROUP: Final = "reactive_desched.plugins"
@@ -58,7 +58,7 @@ class InstalledPlugins(Mapping[str, PluginSpec]):
 
 def plugin_registry() -> InstalledPlugins:
     """Return the plugins of all installed packages; raises PluginError if not even ours are."""
-    plugins = InstalledPlugins(entry_points(GROUP))
+    plugins = InstalledPlugins(entry_points(group=GROUP))
     if next(plugins.built_in(), None) is None:
         raise PluginError(
             "the plugins of reactive-desched are not installed: its package metadata is missing or "
@@ -115,7 +115,7 @@ def _planned_args(name: str) -> type[PluginArgs]:
 
 
 def _clash(name: str, entries: list[EntryPoint]) -> str:
-    packages = sorted({entry.package for entry in entries})
+    packages = sorted({_package(entry) for entry in entries})
     if name in PLANNED_PLUGINS:
         packages.append("this version of reactive-desched, which reserves the name")
     return (
@@ -125,4 +125,12 @@ def _clash(name: str, entries: list[EntryPoint]) -> str:
 
 
 def _described(name: str, entry: EntryPoint) -> str:
-    return f"the plugin {name} ({entry.value}) of {entry.package}"
+    return f"the plugin {name} ({entry.value}) of {_package(entry)}"
+
+
+def _package(entry: EntryPoint) -> str:
+    """The name and version of the package that offers an entry point, as its metadata say."""
+    said = entry.dist.metadata if entry.dist else None
+    if said is not None and "Name" in said and "Version" in said:
+        return f"{said['Name']} {said['Version']}"
+    return "an unnamed package"

@@ -1,7 +1,6 @@
 """Configures logging: one line per event on stderr, for people or machines, without secrets.
 
-structlog is imported inside the functions: its import is what `--help` must not pay for. It comes
-without rich, which it would format tracebacks with: ours are formatted before they reach it.
+structlog is imported inside the functions: its import is what `--help` must not pay for.
 """
 
 import logging
@@ -10,15 +9,13 @@ import re
 from collections.abc import Callable, Mapping, MutableMapping
 from contextlib import suppress
 from datetime import UTC, datetime
-from functools import cache, lru_cache, partial
-from types import ModuleType
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 import msgspec
 
 from reactive_desched.errors import ConfigError
 from reactive_desched.primitives.bounded_text import truncate
-from reactive_desched.primitives.stand_ins import without_package
 from reactive_desched.primitives.terminal import wants_colours
 
 if TYPE_CHECKING:
@@ -101,7 +98,8 @@ def configure(
     """
     _require_choice("log level", level, LEVELS)
     _require_choice("log format", style, FORMATS)
-    structlog = _import_structlog()
+    import structlog
+
     colours = wants_colours(stream, os.environ if environ is None else environ)
     common = _common_processors()
     render: list[Processor] = [
@@ -127,16 +125,10 @@ def configure(
 
 def logger(name: str) -> "FilteringBoundLogger":
     """Return a logger that takes an event and keyword fields: `log.info("evicted", pod=...)`."""
-    structlog = _import_structlog()
+    import structlog
+
     log: FilteringBoundLogger = structlog.get_logger(name)
     return log
-
-
-@cache
-def _import_structlog() -> ModuleType:
-    with without_package("rich"):
-        import structlog
-    return structlog
 
 
 class _LineWriter:

@@ -1,6 +1,7 @@
 """Plugins come from entry points, our own too; what is wrong with a package is named."""
 
 from importlib import import_module
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from pkgutil import iter_modules
 
@@ -9,10 +10,10 @@ import pytest
 from reactive_desched import plugins as built_in_plugins
 from reactive_desched.api.plugin import Plugin
 from reactive_desched.errors import PluginError
-from reactive_desched.plugins.entry_points import EntryPoint
 from reactive_desched.plugins.node_affinity import REQUIRED, NodeAffinityArgs, NodeAffinityPlugin
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
 from reactive_desched.plugins.registry import (
+    GROUP,
     PLANNED_PLUGINS,
     InstalledPlugins,
     plugin_registry,
@@ -56,7 +57,7 @@ def profiles(text: str) -> tuple[Profile, ...]:
 
 
 def offered(**values: str) -> InstalledPlugins:
-    return InstalledPlugins(EntryPoint(name, value) for name, value in values.items())
+    return InstalledPlugins(EntryPoint(name, value, GROUP) for name, value in values.items())
 
 
 def test_every_profile_has_its_plugins_in_order_with_their_arguments() -> None:
@@ -153,12 +154,46 @@ def test_what_is_no_plugin_is_refused_with_its_package(
 
 def test_two_packages_cannot_offer_the_same_name(golden: Golden) -> None:
     ours = "reactive_desched.plugins.node_taints:NodeTaintsPlugin"
-    entries = [EntryPoint("PodLifeTime", value) for value in (ours, "theirs:Plugin")]
+    entries = [EntryPoint("PodLifeTime", value, GROUP) for value in (ours, "theirs:Plugin")]
 
     with pytest.raises(PluginError) as caught:
         InstalledPlugins(entries)["PodLifeTime"]
 
     assert str(caught.value) == golden()
+
+
+def install(folder: Path, package: str, metadata: str) -> None:
+    """Lay out a package that offers the plugin Own, as pip would."""
+    info = folder / f"{package}.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(metadata)
+    (info / "entry_points.txt").write_text(f"[{GROUP}]\nOwn = {package[:3]}_module:Own\n")
+
+
+def test_packages_are_named_by_their_metadata(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, golden: Golden
+) -> None:
+    install(tmp_path, "one-1.0", "Metadata-Version: 2.1\nName: One.Pods\nVersion: 1.0\n\nText\n")
+    install(tmp_path, "two-2.0", "")
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    with pytest.raises(PluginError) as caught:
+        plugin_registry()["Own"]
+
+    assert str(caught.value) == golden()
+
+
+def test_of_a_package_that_is_installed_twice_the_first_on_the_path_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, new = tmp_path / "old", tmp_path / "new"
+    install(old, "own-1.0", "Metadata-Version: 2.1\nName: own\nVersion: 1.0\n\n")
+    install(new, "own-2.0", "Metadata-Version: 2.1\nName: own\nVersion: 2.0\n\n")
+    for folder in (old, new):
+        monkeypatch.syspath_prepend(str(folder))
+
+    with pytest.raises(PluginError, match=r"of own 2\.0 cannot be loaded"):
+        plugin_registry()["Own"]
 
 
 def test_a_name_that_is_planned_cannot_be_taken(
@@ -174,7 +209,7 @@ def test_a_name_that_is_planned_cannot_be_taken(
 
 
 def test_without_package_metadata_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("reactive_desched.plugins.registry.entry_points", lambda _: ())
+    monkeypatch.setattr("reactive_desched.plugins.registry.entry_points", lambda group: ())
 
     with pytest.raises(PluginError, match="install it again"):
         plugin_registry()
@@ -186,11 +221,16 @@ def test_a_broken_plugin_that_no_policy_names_harms_nothing() -> None:
     )
     registry = InstalledPlugins(
         [
-            EntryPoint("Broken", "no_such_module:Broken"),
-            EntryPoint("RemoveFailedPods", "reactive_desched.plugins.failed_pods:FailedPodsPlugin"),
+            EntryPoint("Broken", "no_such_module:Broken", GROUP),
+            EntryPoint(
+                "RemoveFailedPods",
+                "reactive_desched.plugins.failed_pods:FailedPodsPlugin",
+                GROUP,
+            ),
             EntryPoint(
                 "RemovePodsViolatingNodeAffinity",
                 "reactive_desched.plugins.node_affinity:NodeAffinityPlugin",
+                GROUP,
             ),
         ]
     )
