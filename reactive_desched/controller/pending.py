@@ -3,10 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
-from typing import Any, Final
+from typing import Final
 
-from msgspec import Raw, Struct
-from msgspec.json import encode
+from msgspec import Struct
 
 from reactive_desched.controller.flapping import FlappingObject
 from reactive_desched.errors import ConfigError
@@ -217,11 +216,9 @@ def list_pending(
             counted.add(finding)
         if number % PODS_PER_SLICE == 0:
             yield None
-    rows: list[PendingRow | Any] = []  # Any: a Raw, which is what its bytes say
+    rows: list[PendingRow] = []
     for number, (_, _, finding) in enumerate(islice(in_order(matching), query.limit)):
-        row = _row(finding, moment)
-        # to encode many at once would hold the event loop
-        rows.append(row if query.limit is not None else Raw(encode(row)))
+        rows.append(_row(finding, moment))
         if number % PODS_PER_SLICE == 0:
             yield None
     yield PendingList(

@@ -1,8 +1,9 @@
 """What an operator asks of a running controller, and has it do: `/debug/…` and `/operator/…`."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from http import HTTPStatus
 from inspect import isawaitable
+from itertools import chain
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -10,8 +11,10 @@ import msgspec
 from aiohttp.web_exceptions import HTTPBadRequest, HTTPUnsupportedMediaType
 from aiohttp.web_request import BaseRequest
 from aiohttp.web_response import Response, StreamResponse
+from anyio.lowlevel import checkpoint
 
 from reactive_desched.errors import ConfigError
+from reactive_desched.web.json_parts import json_parts
 from reactive_desched.web.router import Handler, Router
 
 MAX_BODY_BYTES: Final = 4096
@@ -78,7 +81,7 @@ def _page_handler(page: DebugPage, headers: Callable[[], dict[str, str]]) -> Han
         try:
             answer = page.read(request.query)
             found = await answer if isawaitable(answer) else answer
-            return _json_response(found, headers())
+            return await _json_response(request, found, headers())
         except ConfigError as error:
             raise HTTPBadRequest(text=f"{error}\n", headers=headers()) from error
 
@@ -91,16 +94,38 @@ def _order_handler(order: Order, headers: Callable[[], dict[str, str]]) -> Handl
             raise HTTPUnsupportedMediaType(text=f"send an order as {JSON_TYPE}\n")
         try:
             body = msgspec.json.decode(await request.read() or b"{}", type=dict[str, Any])
-            return _json_response(await order.carry_out(body), headers())
+            return await _json_response(request, await order.carry_out(body), headers())
         except (ConfigError, msgspec.DecodeError) as error:
             raise HTTPBadRequest(text=f"{error}\n", headers=headers()) from error
 
     return handle
 
 
-def _json_response(answer: object, headers: Mapping[str, str]) -> Response:
-    """Answer with JSON; a long one is not laid out, which would hold the event loop."""
-    body = msgspec.json.encode(answer)
-    if len(body) <= MAX_INDENTED_BYTES:
-        body = msgspec.json.format(body, indent=1) + b"\n"
-    return Response(status=HTTPStatus.OK, body=body, content_type=JSON_TYPE, headers=headers)
+async def _json_response(
+    request: BaseRequest, answer: object, headers: Mapping[str, str]
+) -> StreamResponse:
+    """Answer with JSON. A long one is sent part by part, and not laid out.
+
+    Between two parts other tasks have their turn, and a client that reads slowly is waited for.
+    """
+    parts, body = json_parts(answer), bytearray()
+    for part in parts:
+        body += part
+        if len(body) > MAX_INDENTED_BYTES:
+            return await _send_parts(request, chain((body,), parts), headers)
+        await checkpoint()
+    text = msgspec.json.format(bytes(body), indent=1) + b"\n"
+    return Response(status=HTTPStatus.OK, body=text, content_type=JSON_TYPE, headers=headers)
+
+
+async def _send_parts(
+    request: BaseRequest, parts: Iterable[bytes | bytearray], headers: Mapping[str, str]
+) -> StreamResponse:
+    response = StreamResponse(status=HTTPStatus.OK, headers=headers)
+    response.content_type = JSON_TYPE
+    await response.prepare(request)
+    for part in parts if request.method == "GET" else ():  # HEAD wants no body
+        await response.write(part)
+        await checkpoint()
+    await response.write_eof()
+    return response

@@ -5,6 +5,7 @@ from urllib.parse import unquote
 
 import aiohttp
 import pytest
+from aiohttp.web_response import StreamResponse
 
 from reactive_desched.errors import ConfigError
 from reactive_desched.primitives.listen_address import ListenAddress
@@ -14,6 +15,7 @@ from reactive_desched.web.listen_socket import bound
 from reactive_desched.web.operator import (
     CLUSTER_HEADER,
     MAX_BODY_BYTES,
+    MAX_INDENTED_BYTES,
     DebugPage,
     Operator,
     Order,
@@ -203,3 +205,30 @@ async def test_browsers_get_the_live_page_where_it_is_served() -> None:
                 assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
         async with session.get("/") as answer:
             assert answer.content_type == "text/plain"
+
+
+async def test_a_long_answer_comes_part_by_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [{"number": number, "text": "x" * 1000} for number in range(2000)]
+    written: list[int] = []
+
+    async def write(self: StreamResponse, data: bytes) -> None:
+        written.append(len(data))
+        await send(self, data)
+
+    send = StreamResponse.write
+    monkeypatch.setattr(StreamResponse, "write", write)
+    offered = Operator((DebugPage("rows", "many rows", lambda _: {"rows": rows, "last": True}),))
+    async with (
+        bound(ListenAddress("127.0.0.1", 0)) as address,
+        serve_at(address, Served(Health(lambda: 0.0), operator=offered)) as url,
+        aiohttp.ClientSession(url) as session,
+    ):
+        async with session.get("/debug/rows") as answer:
+            assert answer.content_type == "application/json"
+            assert await answer.json() == {"rows": rows, "last": True}
+        assert max(written) < 2 * MAX_INDENTED_BYTES
+        written.clear()
+        async with session.head("/debug/rows") as head:
+            assert (head.status, await head.read(), written) == (200, b"", [])
+        async with session.get("/debug/rows") as again:  # of the same connection
+            assert len((await again.json())["rows"]) == 2000
