@@ -28,14 +28,22 @@ class PodRef:
 
 @dataclass(frozen=True)
 class Scripted:
-    """One event to send: `key` names its eviction, `pod` the pod that is to be evicted."""
+    """One event to send: `key` names its eviction, `pod` the pod that is to be evicted.
+
+    The object was rendered with `version`.
+    """
 
     path: str
     number: int
     key: str
     obj: bytes
+    version: int
     pod: PodRef | None = None
     what: str = "MODIFIED"
+
+    def at(self, version: int) -> bytes:
+        """Return the object with a later version: events leave in the order of their versions."""
+        return self.obj.replace(b'"%d"' % self.version, b'"%d"' % version, 1)
 
 
 Script = Callable[[Cluster, Versions, int], Iterator[Scripted]]
@@ -48,15 +56,16 @@ def status(cluster: Cluster, versions: Versions, skip: int) -> Iterator[Scripted
         owner, ordinal = cluster.order[number]
         version, since = versions.next(), f"2026-01-21T12:{lap % 60:02d}:53Z"
         obj = cluster.changed_pod(owner, ordinal, version, ready=bool(lap % 2), ready_since=since)
-        yield Scripted("/api/v1/pods", number, str(number), obj)
+        yield Scripted("/api/v1/pods", number, str(number), obj, version)
 
 
 def toggle_tolerated_taint(cluster: Cluster, versions: Versions, skip: int) -> Iterator[Scripted]:
     """Nodes get and lose a taint that every pod tolerates: pods are judged and stay."""
     for number, lap in _laps(cluster.nodes, skip):
         taints = () if lap % 2 else (FLAP_TAINT,)
-        obj = cluster.node(number, versions.next(), *taints)
-        yield Scripted("/api/v1/nodes", number, node_name(number), obj)
+        version = versions.next()
+        obj = cluster.node(number, version, *taints)
+        yield Scripted("/api/v1/nodes", number, node_name(number), obj, version)
 
 
 def probe(cluster: Cluster, versions: Versions, skip: int) -> Iterator[Scripted]:
@@ -67,10 +76,11 @@ def probe(cluster: Cluster, versions: Versions, skip: int) -> Iterator[Scripted]
     }
     for ordinal in range(skip, canary.size):
         number = canary.node_of(ordinal, cluster.nodes)
-        obj = cluster.node(number, versions.next(), PROBE_TAINT)
+        version = versions.next()
+        obj = cluster.node(number, version, PROBE_TAINT)
         name = cluster.values(canary, ordinal).name
         pod = PodRef(canary, ordinal, pods_by_node[ordinal])
-        yield Scripted("/api/v1/nodes", number, name, obj, pod)
+        yield Scripted("/api/v1/nodes", number, name, obj, version, pod)
 
 
 def bind_new_pods(cluster: Cluster, versions: Versions, skip: int) -> Iterator[Scripted]:
@@ -81,10 +91,11 @@ def bind_new_pods(cluster: Cluster, versions: Versions, skip: int) -> Iterator[S
         owner, ordinal = owners[turn % len(owners)], _FIRST_NEW_NUMBER + turn
         number = nodes[turn % len(nodes)]
         node, ip = node_name(number), host_ip(number)
-        obj = cluster.changed_pod(owner, ordinal, versions.next(), node=node, host_ip=ip)
+        version = versions.next()
+        obj = cluster.changed_pod(owner, ordinal, version, node=node, host_ip=ip)
         pod = PodRef(owner, ordinal, len(cluster.order) + turn)
         key = cluster.values(owner, ordinal).name
-        yield Scripted("/api/v1/pods", pod.number, key, obj, pod, "ADDED")
+        yield Scripted("/api/v1/pods", pod.number, key, obj, version, pod, "ADDED")
 
 
 SCRIPTS: dict[str, Script] = {

@@ -56,6 +56,7 @@ class EventPlayer:
     evictions: list[tuple[str, int]] = field(default_factory=list)
     late: int = 0
     playbacks: list[threading.Thread] = field(default_factory=list)
+    _in_order: threading.Lock = field(default_factory=threading.Lock)
 
     def prepare(self, script: str, count: int, slot: str) -> int:
         """Render the next events of a script and forget the stamps; return how many there are.
@@ -84,22 +85,25 @@ class EventPlayer:
         start = time.monotonic()
         for turn, event in enumerate(events):
             time.sleep(max(0.0, start + turn / pace - time.monotonic()))
-            frame = self._apply_event(event)
-            if event.pod:
-                self.sent[event.key] = time.monotonic_ns()
-            self._send(event.path, frame)
+            with self._in_order:
+                frame = self._apply_event(event)
+                if event.pod:
+                    self.sent[event.key] = time.monotonic_ns()
+                self._send(event.path, frame)
 
     def _play_flat_out(self, events: Sequence[Scripted], _: float) -> None:
-        frames = [self._apply_event(event) for event in events]
-        for first in range(0, len(frames), _BATCH):
-            batch = b"".join(frames[first : first + _BATCH])
-            self._send(events[first].path, batch)
+        with self._in_order:
+            frames = [self._apply_event(event) for event in events]
+            for first in range(0, len(frames), _BATCH):
+                batch = b"".join(frames[first : first + _BATCH])
+                self._send(events[first].path, batch)
 
     def _apply_event(self, event: Scripted) -> bytes:
-        """Make the event true for later lists and return its frame."""
+        """Make the event true for later lists and return its frame; its version is the latest."""
         resource = self.resources[event.path]
-        resource.change(event.number, event.obj)
-        return chunk(resource.event(event.what, event.obj))
+        obj = event.at(self.versions.next())
+        resource.change(event.number, obj)
+        return chunk(resource.event(event.what, obj))
 
     def _send(self, path: str, data: bytes) -> None:
         for watcher in tuple(self.watchers[path]):
@@ -129,9 +133,10 @@ class EventPlayer:
 
     def _delete(self, pod: PodRef) -> None:
         resource = self.resources[_PODS]
-        last = self.cluster.changed_pod(pod.owner, pod.ordinal, self.versions.next())
-        resource.change(pod.number, None)
-        self._send(_PODS, chunk(resource.event("DELETED", last)))
+        with self._in_order:
+            last = self.cluster.changed_pod(pod.owner, pod.ordinal, self.versions.next())
+            resource.change(pod.number, None)
+            self._send(_PODS, chunk(resource.event("DELETED", last)))
 
     def drop_watches(self) -> None:
         """Forget every watch, its connection being closed."""

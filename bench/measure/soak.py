@@ -21,7 +21,8 @@ STATUS_UPDATES: Final = 200
 """Status updates a second beside them."""
 
 _ROUND_S: Final = 10.0
-_EVICTIONS_WITHIN_S: Final = 20.0
+_EVICTIONS_WITHIN_S: Final = 120.0
+"""A round in which fewer were evicted ends the soak: what is left would be no part of a cluster."""
 
 Results = dict[str, object]
 
@@ -59,7 +60,9 @@ async def _churn(running: RunningController) -> int:
     expected = await director.prepare("bound", int(PACE * _ROUND_S))
     await director.play(STATUS_UPDATES, "status")
     await director.play(PACE)
-    await director.wait_for_evictions(expected, _EVICTIONS_WITHIN_S)
+    stamps = await director.wait_for_evictions(expected, _EVICTIONS_WITHIN_S)
+    if (evicted := len({pod for pod, _ in stamps.evictions})) < expected:
+        raise RuntimeError(f"{evicted} of {expected} pods were evicted in {_EVICTIONS_WITHIN_S:g} s")
     running.stamps.reset()
     return await director.delete_evicted()
 

@@ -178,6 +178,25 @@ def test_events_of_one_resource_carry_ever_later_versions(server: LoadServer) ->
             seen = found
 
 
+def test_two_scripts_of_one_resource_that_play_at_once_are_one_line_of_versions(
+    client: Client,
+) -> None:
+    for script, slot in (("status", "beside"), ("bound", "main")):
+        client.ask(f"/bench/prepare?script={script}&count=20&slot={slot}", "POST")
+    events = client.watch(PODS, 40)
+    played = threading.Timer(0.05, lambda: [play(client, slot) for slot in ("main", "beside")])
+    played.start()
+
+    received = [version(next(events)["object"]) for _ in range(40)]
+
+    played.join()
+    assert received == sorted(set(received))
+
+
+def play(client: Client, slot: str) -> None:
+    client.ask(f"/bench/play?pace=200&slot={slot}", "POST")
+
+
 def test_an_eviction_is_stamped_after_the_event_that_led_to_it(client: Client) -> None:
     _, count = client.ask("/bench/prepare?script=bound&count=1", "POST")
     client.ask("/bench/play?pace=100", "POST")
