@@ -18,8 +18,10 @@ from bench.processes import (
     controller,
     floor,
     load_server,
+    metrics_floor,
 )
 from bench.start import measure as measure_start
+from reactive_desched.telemetry.sig_compat import MAX_SERIES
 
 _PACE = 200
 """Changes per second of a busy cluster."""
@@ -254,6 +256,21 @@ def measure_outage(bench: Bench) -> Results:
         }
 
 
+def measure_scrapes(bench: Bench) -> Results:
+    """Scrape a controller with as many series of evictions as it keeps, each under two names."""
+    runs: list[Results] = []
+    floors: list[Results] = []
+    with (
+        bench.progress("scrapes"),
+        controller(SIZES["small"], bench.folders["tmpfs"] / "scrape", "--holds") as ours,
+        metrics_floor(2 * MAX_SERIES) as least,
+    ):
+        for _ in range(bench.size.syncs):
+            runs.append(ours.ask("scrape"))
+            floors.append(least.ask("scrape"))
+    return {"runs": runs, "floor": floors}
+
+
 def measure_soak(bench: Bench) -> Results:
     """Keep a controller busy for `bench.minutes`; see `bench.measure.soak`."""
     within_s = 120 * bench.minutes + 600
@@ -278,6 +295,7 @@ PARTS: Mapping[str, Callable[[Bench], Results]] = {
     "judge": measure_judging,
     "balance": measure_balance,
     "start": measure_starts,
+    "scrape": measure_scrapes,
     "soak": measure_soak,
 }
 

@@ -112,6 +112,13 @@ def floor(
 
 
 @contextmanager
+def metrics_floor(series: int) -> Iterator[MeasuredProcess]:
+    """Run the floor of a scrape until the block ends, with so many series."""
+    with _process("bench.floor.metrics", "--series", str(series)) as process:
+        yield process
+
+
+@contextmanager
 def _client(
     module: str, size: Size, server: MeasuredProcess | None, *options: str
 ) -> Iterator[MeasuredProcess]:

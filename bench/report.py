@@ -36,6 +36,8 @@ def rows(results: Results) -> Iterator[Row]:
         yield from _balance_rows(results["balance"])
     if "start" in results:
         yield from _start_rows(results["start"])
+    if "scrape" in results:
+        yield from _scrape_rows(results["scrape"])
     if "soak" in results:
         yield from _soak_rows(results["soak"])
 
@@ -178,6 +180,14 @@ def _invalid(runs: Sequence[Results]) -> str:
 def _outage_rows(outage: Results) -> Iterator[Row]:
     what = f"API server back after {outage['outage_s']:g} s: evaluating again"
     yield Row(what, _middle(outage["runs"], "back_to_resumed_s"), 3, "s")
+
+
+def _scrape_rows(scrape: Results) -> Iterator[Row]:
+    runs, floors = scrape["runs"], scrape["floor"]
+    what = f"/metrics, {floors[0]['series']:,} series"
+    held = _beside(f"{what}: longest hold of the loop (CPU)", ("hold_ms",), "ms", runs, floors)
+    yield replace(held, goal=3)
+    yield _beside(f"{what}: the scraper's time", ("scrape_ms",), "ms", runs, floors)
 
 
 def _soak_rows(soak: Results) -> Iterator[Row]:

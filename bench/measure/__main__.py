@@ -8,15 +8,18 @@ from functools import partial
 from pathlib import Path
 
 import anyio
+from msgspec.structs import replace
 
 from bench.measure import judging, poll, reaction
 from bench.measure.commands import Command, serve_commands
 from bench.measure.live import RunningController, run_controller
 from bench.measure.loop import watch_loop_turns
 from bench.measure.machine import Stopwatch
+from bench.measure.scraping import PLUGIN, labels, scrape
 from bench.measure.soak import soak
 from bench.measure.target import Target
 from reactive_desched.app.event_loop import loop_options
+from reactive_desched.telemetry.sig_compat import MAX_SERIES
 
 Results = dict[str, object]
 _IDLE_S = 5.0
@@ -65,6 +68,16 @@ async def full_pass(running: RunningController) -> Results:
         return dict(await judging.full_pass(running))
 
 
+async def scraped(running: RunningController) -> Results:
+    """Have as many series of evictions as are kept, each under two names; time scrapes of them."""
+    some_pod = next(iter(running.controller.state.pods))
+    for number in range(MAX_SERIES):
+        namespace, node = labels(number)
+        pod = replace(some_pod, namespace=namespace, node=node)
+        running.metrics.upstream.count_eviction("bench", PLUGIN, pod, "success")
+    return await scrape(running.url, "descheduler_pods_evicted")
+
+
 def commands(running: RunningController) -> dict[str, Command]:
     """Return everything that can be asked for, by name."""
     return {
@@ -77,6 +90,7 @@ def commands(running: RunningController) -> dict[str, Command]:
         "resume": partial(reaction.after_outage, running),
         "storm": partial(reaction.during_event_storm, running),
         "relist": partial(reaction.during_relist, running),
+        "scrape": partial(scraped, running),
         "soak": partial(soak, running),
         "unrecorded": partial(reaction.react_unrecorded, running),
     }

@@ -39,11 +39,11 @@ class KeepingRegistry(MetricsRegistry):
     """The application's registry, which also keeps the parts whose counts the benchmark reads.
 
     `since_built` runs from when the reflectors are built: what the process does before, such as
-    importing and reading credentials, belongs to its start.
+    importing and reading credentials, belongs to its start. Evictions have both names of theirs.
     """
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(old_names=True)
         self.since_built = Stopwatch()
         self.reflectors: list[Reflector[Any]] = []
         self.journals: list[Journal] = []
@@ -66,6 +66,7 @@ class RunningController:
     metrics: KeepingRegistry
     director: Director
     target: Target
+    url: str
     sync: dict[str, object] = field(default_factory=dict)
 
     @property
@@ -164,7 +165,9 @@ async def run_controller(target: Target) -> AsyncIterator[RunningController]:
             opened = await running.enter_async_context(open_controller(dependencies))
             await _wait_until_synced(opened.controller)
             sync = _sync_numbers(watch, before, target.pods)
-        controller = RunningController(opened.pipeline, stamps, metrics, director, target, sync)
+        controller = RunningController(
+            opened.pipeline, stamps, metrics, director, target, opened.url, sync
+        )
         sync["pods"] = len(controller.controller.state.pods)
         if turns is not None:
             sync["holds"] = turns.summary()

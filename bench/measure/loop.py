@@ -40,9 +40,9 @@ class LoopTurns:
         self.turns += 1
         self.busy_ns += took_ns
         self.longest_wall_ns = max(self.longest_wall_ns, wall_ns)
+        self.longest_ns = max(self.longest_ns, took_ns)
         if took_ns < _LONG_NS:
             return
-        self.longest_ns = max(self.longest_ns, took_ns)
         for limit in self.over_ms:
             self.over_ms[limit] += took_ns >= limit * _LONG_NS
         self.slowest = sorted([*self.slowest, (took_ns, handle_name(handle))], reverse=True)[

@@ -6,6 +6,7 @@ list of all pods has expired and is read anew. What grows without end shows as a
 
 import asyncio
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -21,7 +22,7 @@ STATUS_UPDATES: Final = 200
 """Status updates a second beside them."""
 
 _ROUND_S: Final = 10.0
-_EVICTIONS_WITHIN_S: Final = 120.0
+_EVICTIONS_WITHIN_S: Final = 100.0
 """A round in which fewer were evicted ends the soak: what is left would be no part of a cluster."""
 
 Results = dict[str, object]
@@ -61,10 +62,20 @@ async def _churn(running: RunningController) -> int:
     await director.play(STATUS_UPDATES, "status")
     await director.play(PACE)
     stamps = await director.wait_for_evictions(expected, _EVICTIONS_WITHIN_S)
-    if (evicted := len({pod for pod, _ in stamps.evictions})) < expected:
-        raise RuntimeError(f"{evicted} of {expected} pods were evicted in {_EVICTIONS_WITHIN_S:g} s")
+    if lost := sorted(stamps.sent.keys() - {pod for pod, _ in stamps.evictions}):
+        raise RuntimeError(_why_lost(running, lost))
     running.stamps.reset()
     return await director.delete_evicted()
+
+
+def _why_lost(running: RunningController, lost: Sequence[str]) -> str:
+    decided = {running.stamps.refused.get(pod, "no decision") for pod in lost}
+    pauses = running.controller.pauses
+    held = pauses.check() or pauses.state().hold or "nothing is paused"
+    return (
+        f"{len(lost)} pods were not evicted in {_EVICTIONS_WITHIN_S:g} s, such as {lost[0]}: "
+        f"{', '.join(sorted(decided)[:3])}; {held}"
+    )
 
 
 def _sample(at_s: float) -> Results:

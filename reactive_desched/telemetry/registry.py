@@ -39,6 +39,17 @@ class MetricsRegistry:
         """Expose what these components count."""
         self._collectors += collectors
 
+    @property
+    def is_loaded(self) -> bool:
+        """Whether the client library is imported."""
+        return self._process is not None
+
+    def load(self) -> None:
+        """Import the client library: some ten milliseconds, in which another thread may run."""
+        import prometheus_client.exposition  # noqa: F401 -- what `parts` asks for
+
+        self._process_registry()
+
     def collect(self) -> Iterator[Metric]:
         """Yield each family once, with the samples of all collectors that have it."""
         samples: dict[Family, dict[tuple[str, ...], float | Histogram]] = {}

@@ -1,6 +1,6 @@
 """What an operator asks of a running controller, and has it do: `/debug/…` and `/operator/…`."""
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 from inspect import isawaitable
 from itertools import chain
@@ -14,6 +14,7 @@ from aiohttp.web_response import Response, StreamResponse
 from anyio.lowlevel import checkpoint
 
 from reactive_desched.errors import ConfigError
+from reactive_desched.web.in_parts import send_in_parts
 from reactive_desched.web.json_parts import json_parts
 from reactive_desched.web.router import Handler, Router
 
@@ -104,28 +105,13 @@ def _order_handler(order: Order, headers: Callable[[], dict[str, str]]) -> Handl
 async def _json_response(
     request: BaseRequest, answer: object, headers: Mapping[str, str]
 ) -> StreamResponse:
-    """Answer with JSON. A long one is sent part by part, and not laid out.
-
-    Between two parts other tasks have their turn, and a client that reads slowly is waited for.
-    """
+    """Answer with JSON; a long one is sent part by part, and not laid out."""
     parts, body = json_parts(answer), bytearray()
     for part in parts:
         body += part
         if len(body) > MAX_INDENTED_BYTES:
-            return await _send_parts(request, chain((body,), parts), headers)
+            content_type = {"Content-Type": JSON_TYPE}
+            return await send_in_parts(request, chain((body,), parts), {**headers, **content_type})
         await checkpoint()
     text = msgspec.json.format(bytes(body), indent=1) + b"\n"
     return Response(status=HTTPStatus.OK, body=text, content_type=JSON_TYPE, headers=headers)
-
-
-async def _send_parts(
-    request: BaseRequest, parts: Iterable[bytes | bytearray], headers: Mapping[str, str]
-) -> StreamResponse:
-    response = StreamResponse(status=HTTPStatus.OK, headers=headers)
-    response.content_type = JSON_TYPE
-    await response.prepare(request)
-    for part in parts if request.method == "GET" else ():  # HEAD wants no body
-        await response.write(part)
-        await checkpoint()
-    await response.write_eof()
-    return response

@@ -8,8 +8,9 @@ from ssl import SSLContext
 from typing import Final
 
 from aiohttp.web_request import BaseRequest
-from aiohttp.web_response import Response
+from aiohttp.web_response import Response, StreamResponse
 from aiohttp.web_server import Server
+from anyio import to_thread
 from anyio.lowlevel import checkpoint
 from msgspec import Struct
 
@@ -20,6 +21,7 @@ from reactive_desched.web.access import PodAccess, TokenAccess
 from reactive_desched.web.connections import Connections
 from reactive_desched.web.event_stream import EventStream
 from reactive_desched.web.health import Health, ProbeReport
+from reactive_desched.web.in_parts import send_in_parts
 from reactive_desched.web.listen_socket import ListenSocket, bound
 from reactive_desched.web.operator import MAX_BODY_BYTES, Operator
 from reactive_desched.web.router import Access, Handler, Router
@@ -191,13 +193,12 @@ async def _no_events(_: BaseRequest) -> Response:
 
 
 def _metrics_handler(metrics: MetricsRegistry) -> Handler:
-    async def scrape(request: BaseRequest) -> Response:
+    async def scrape(request: BaseRequest) -> StreamResponse:
+        if not metrics.is_loaded:
+            await to_thread.run_sync(metrics.load)
         parts, media_type = metrics.parts(",".join(request.headers.getall("Accept", [])))
-        body = bytearray()
-        for part in parts:
-            body += part
-            await checkpoint()
-        return Response(body=bytes(body), headers={"Content-Type": media_type})
+        await checkpoint()
+        return await send_in_parts(request, parts, {"Content-Type": media_type})
 
     return scrape
 

@@ -93,6 +93,7 @@ def running(*, evicting: int = 0, due: bool = False, pods: tuple[str, ...] = ())
         metrics=SimpleNamespace(journals=[]),  # type: ignore[arg-type]  # as above
         director=None,  # type: ignore[arg-type]  # not read
         target=None,  # type: ignore[arg-type]  # not read
+        url="",
     )
 
 

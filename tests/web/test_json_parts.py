@@ -20,7 +20,7 @@ class Row(Struct, frozen=True, rename="camel", omit_defaults=True):
 class Page(Struct, frozen=True, rename="camel", omit_defaults=True):
     total_rows: int
     first_rows: tuple[Row, ...] = ()
-    by_gate: dict[str, int] = {}  # noqa: RUF012  # msgspec copies an empty one
+    by_gate: dict[str, int] = {}  # msgspec copies an empty one
     last_rows: tuple[Row, ...] = ()
     note: str = ""
 
@@ -49,7 +49,9 @@ def test_parts_are_together_what_is_encoded_at_once(answer: Any) -> None:
     assert b"".join(json_parts(answer)) == msgspec.json.encode(answer)
 
 
-@pytest.mark.parametrize("text", ["\xff", "\\u00ff", "þÿ", "\udcff".encode(errors="replace").decode()])
+@pytest.mark.parametrize(
+    "text", ["\xff", "\\u00ff", "þÿ", "\udcff".encode(errors="replace").decode()]
+)
 def test_no_text_is_taken_for_the_place_of_a_list(text: str) -> None:
     answer = Page(1, (Row(text),) * (PART_ENTRIES + 1), {text: 1}, note=text)
 

@@ -1,0 +1,25 @@
+"""Sends a long answer part by part: at once it would hold the event loop."""
+
+from collections.abc import Iterable, Mapping
+from http import HTTPStatus
+
+from aiohttp.web_request import BaseRequest
+from aiohttp.web_response import StreamResponse
+from anyio.lowlevel import checkpoint
+
+
+async def send_in_parts(
+    request: BaseRequest, parts: Iterable[bytes | bytearray], headers: Mapping[str, str]
+) -> StreamResponse:
+    """Answer with all these parts, each rendered when the one before is sent.
+
+    Between two parts other tasks have their turn, and a client that reads slowly is waited for.
+    """
+    response = StreamResponse(status=HTTPStatus.OK, headers=headers)
+    await response.prepare(request)
+    for part in parts if request.method == "GET" else ():  # HEAD wants no body
+        if part:
+            await response.write(part)
+        await checkpoint()
+    await response.write_eof()
+    return response
